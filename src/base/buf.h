@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A growable byte buffer with a hard maximum from birth: what would exceed it is refused whole with -EMSGSIZE,
+ * never cut. After a failed append the buffer is as before. buf_text() terminates without counting the NUL.
+ */
+#include "base/str.h"
+
+#include <stdarg.h>
+
+struct buf {
+        char *p;
+        size_t n;   /* bytes in use */
+        size_t cap; /* bytes allocated */
+        size_t max; /* never more than this in use */
+};
+
+#define BUF(maximum) ((struct buf){ .max = (maximum) })
+
+void buf_done(struct buf *b);
+/* Forgets the content, keeps the memory. */
+void buf_clear(struct buf *b);
+/* Room for n more bytes at b->p + b->n; -EMSGSIZE or -ENOMEM. */
+int buf_reserve(struct buf *b, size_t n);
+int buf_append(struct buf *b, struct str s);
+int buf_add(struct buf *b, const char *c_string);
+int buf_add_char(struct buf *b, char c);
+int buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int buf_vprintf(struct buf *b, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+/* Drops n bytes at the front. */
+void buf_consume(struct buf *b, size_t n);
+/* The content as a C string, or NULL when out of memory. Owned by the buffer. */
+const char *buf_text(struct buf *b);
+static inline struct str buf_str(const struct buf *b) {
+        return (struct str){ b->p, b->n };
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+#include "base/str.h"
+
+#define NS_PER_SECOND 1000000000ULL
+#define NS_PER_MS 1000000ULL
+
+/* Monotonic nanoseconds: for durations and deadlines. */
+uint64_t clock_ns(void);
+/* Wall-clock microseconds since 1970: for records. */
+uint64_t clock_wall_us(void);
+
+/* "2026-11-15T02:52:32.123456Z" */
+#define CLOCK_TEXT_MAX 28
+void clock_text(uint64_t wall_us, char ret[static CLOCK_TEXT_MAX]);
+
+/* "500ms", "10s", "5m", "2h", "1d", or a bare number of seconds. False when malformed or too large. */
+bool clock_parse_duration(struct str s, uint64_t *ret_ns);
+/* The shortest exact spelling of the same forms, for example "90s" or "2h". */
+void clock_duration_text(uint64_t ns, char ret[static 24]);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/digest.h"
+
+#include <nettle/sha2.h>
+
+void digest_sha256(struct str data, unsigned char ret[static DIGEST_BYTES]) {
+        digest_sha256_pair(data, STR(""), ret);
+}
+
+void digest_sha256_pair(struct str first, struct str second, unsigned char ret[static DIGEST_BYTES]) {
+        struct sha256_ctx context;
+        sha256_init(&context);
+        sha256_update(&context, first.n, (const uint8_t *)first.p);
+        sha256_update(&context, second.n, (const uint8_t *)second.p);
+        sha256_digest(&context, DIGEST_BYTES, ret);
+}
+
+void digest_hex(const unsigned char digest[static DIGEST_BYTES], char ret[static DIGEST_HEX_MAX]) {
+        static const char digits[] = "0123456789abcdef";
+        for (size_t i = 0; i < DIGEST_BYTES; i++) {
+                ret[2 * i] = digits[digest[i] >> 4];
+                ret[2 * i + 1] = digits[digest[i] & 15];
+        }
+        ret[2 * DIGEST_BYTES] = '\0';
+}

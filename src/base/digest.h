@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * SHA-256, by nettle: the one library below which everything stands, since OpenSSL costs a process two milliseconds
+ * before main and the launch path needs only this.
+ */
+#include "base/str.h"
+
+#define DIGEST_BYTES 32
+#define DIGEST_HEX_MAX 65
+
+void digest_sha256(struct str data, unsigned char ret[static DIGEST_BYTES]);
+/* Two pieces, as if joined. */
+void digest_sha256_pair(struct str first, struct str second, unsigned char ret[static DIGEST_BYTES]);
+void digest_hex(const unsigned char digest[static DIGEST_BYTES], char ret[static DIGEST_HEX_MAX]);

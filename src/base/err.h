@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Errors: a function that can fail returns 0 or a negative errno and, if the caller gave one, fills a struct err.
+ * The struct is owned by the caller and has a fixed size, so reporting an error never allocates and never fails.
+ * Layers add context by wrapping: the innermost text says what failed, each layer says what it was doing.
+ *
+ *     return err_set(e, EINVAL, "port %u is out of range", port);        -> -EINVAL
+ *     return err_errno(e, "cannot open %s", path);                      -> -errno, text ends with strerror
+ *     r = conf_load(path, &c, e); if (r < 0) return err_wrap(e, r, "while loading the policy");
+ *
+ * A function reports or returns, never both. e may be NULL everywhere.
+ */
+#include <stdarg.h>
+
+#define ERR_TEXT_MAX 768
+
+struct err {
+        int code; /* positive errno, 0 when unset */
+        char text[ERR_TEXT_MAX];
+};
+
+#define ERR_PRINTF(a, b) __attribute__((format(printf, a, b)))
+
+/* Each returns the negative code, so that `return err_set(...)` reads well. Text that does not fit is cut with "...". */
+int err_set(struct err *e, int code, const char *format, ...) ERR_PRINTF(3, 4);
+int err_errno(struct err *e, const char *format, ...) ERR_PRINTF(2, 3);
+int err_wrap(struct err *e, int negative_code, const char *format, ...) ERR_PRINTF(3, 4);
+
+void err_clear(struct err *e);
+/* The text, or a description of the code when no text was set. Never NULL. */
+const char *err_text(const struct err *e);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/escape.h"
+
+size_t utf8_decode(struct str s, uint32_t *ret_code_point) {
+        static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+        if (s.n == 0)
+                return 0;
+        unsigned char first = (unsigned char)s.p[0];
+        if (first < 0x80) {
+                *ret_code_point = first;
+                return 1;
+        }
+        size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 0;
+        if (length == 0 || first > 0xf4 || s.n < length)
+                return 0;
+        uint32_t code = first & (0x7fU >> length);
+        for (size_t i = 1; i < length; i++) {
+                unsigned char next = (unsigned char)s.p[i];
+                if ((next & 0xc0) != 0x80)
+                        return 0;
+                code = code << 6 | (next & 0x3f);
+        }
+        if (code < least[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+                return 0;
+        *ret_code_point = code;
+        return length;
+}
+
+/* Characters that change how the text around them is shown, or that show nothing. */
+static bool deceives(uint32_t c) {
+        return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
+               (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
+               (c >= 0xfe00 && c <= 0xfe0f) || (c >= 0xfff9 && c <= 0xfffb) || c >= 0xe0000;
+}
+
+int escape_text(struct buf *out, struct str s, size_t max) {
+        struct str shown = str_first(s, max);
+        while (shown.n > 0) {
+                uint32_t code = 0;
+                size_t n = utf8_decode(shown, &code);
+                int r;
+                if (n == 0)
+                        r = buf_printf(out, "\\x%02x", (unsigned char)shown.p[0]);
+                else if (code == '\\')
+                        r = buf_add(out, "\\\\");
+                else if (deceives(code))
+                        r = buf_printf(out, code < 0x80 ? "\\x%02x" : "\\u{%x}", code);
+                else
+                        r = buf_append(out, str_first(shown, n));
+                if (r < 0)
+                        return r;
+                shown = str_skip(shown, n ? n : 1);
+        }
+        return s.n > max ? buf_printf(out, "...(%zu more)", s.n - max) : 0;
+}
+
+/* Runs of plain characters are copied in one piece: most strings are one run. */
+static size_t plain_json_run(struct str s) {
+        size_t n = 0;
+        while (n < s.n && (unsigned char)s.p[n] >= 0x20 && (unsigned char)s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
+                n++;
+        return n;
+}
+
+int escape_json(struct buf *out, struct str s) {
+        int r = buf_add_char(out, '"');
+        while (r == 0 && s.n > 0) {
+                size_t run = plain_json_run(s);
+                if (run > 0) {
+                        r = buf_append(out, str_first(s, run));
+                        s = str_skip(s, run);
+                        continue;
+                }
+                uint32_t code = 0;
+                size_t n = utf8_decode(s, &code);
+                if (n == 0)
+                        r = buf_add(out, "\xef\xbf\xbd");
+                else if (code == '"' || code == '\\')
+                        r = buf_printf(out, "\\%c", (char)code);
+                else if (deceives(code) && code < 0x10000)
+                        r = buf_printf(out, "\\u%04x", code);
+                else
+                        r = buf_append(out, str_first(s, n));
+                s = str_skip(s, n ? n : 1);
+        }
+        return r < 0 ? r : buf_add_char(out, '"');
+}
+
+int escape_shell(struct buf *out, struct str s) {
+        static const char safe[] = "@%+=:,./-_^";
+        bool plain = s.n > 0;
+        for (size_t i = 0; i < s.n && plain; i++)
+                plain = ascii_is_alnum(s.p[i]) || (s.p[i] && strchr(safe, s.p[i]));
+        if (plain)
+                return buf_append(out, s);
+        int r = buf_add_char(out, '\'');
+        for (size_t i = 0; i < s.n && r == 0; i++)
+                r = s.p[i] == '\'' ? buf_add(out, "'\\''") : buf_add_char(out, s.p[i]);
+        return r < 0 ? r : buf_add_char(out, '\'');
+}

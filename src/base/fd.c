@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fd.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void close_fd(int *fd) {
+        if (*fd < 0)
+                return;
+        int saved = errno;
+        close(*fd);
+        errno = saved;
+        *fd = -1;
+}
+
+int fd_close_from(int first) {
+#ifdef SYS_close_range
+        if (syscall(SYS_close_range, (unsigned)first, UINT_MAX, 0) == 0)
+                return 0;
+#endif
+        long limit = sysconf(_SC_OPEN_MAX);
+        for (int fd = first; fd < limit; fd++)
+                close(fd);
+        return 0;
+}
+
+int fd_set_nonblocking(int fd, bool on) {
+        int flags = fcntl(fd, F_GETFL);
+        if (flags < 0)
+                return -errno;
+        int wanted = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
+        return wanted == flags || fcntl(fd, F_SETFL, wanted) == 0 ? 0 : -errno;
+}
+
+int fd_keep_over_exec(int fd) {
+        return fcntl(fd, F_SETFD, 0) == 0 ? 0 : -errno;
+}
+
+int fd_write_all(int fd, const void *p, size_t n) {
+        const char *at = p;
+        while (n > 0) {
+                ssize_t put = write(fd, at, n);
+                if (put < 0 && errno == EINTR)
+                        continue;
+                if (put < 0)
+                        return -errno;
+                at += put;
+                n -= (size_t)put;
+        }
+        return 0;
+}
+
+int fd_read_exact(int fd, void *p, size_t n) {
+        char *at = p;
+        while (n > 0) {
+                ssize_t got = read(fd, at, n);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got < 0)
+                        return -errno;
+                if (got == 0)
+                        return -EPIPE;
+                at += got;
+                n -= (size_t)got;
+        }
+        return 0;
+}
+
+int fd_read_all(int fd, struct buf *into) {
+        for (;;) {
+                size_t room = into->max - into->n;
+                size_t step = room < 65536 ? room : 65536;
+                char probe;
+                if (step && buf_reserve(into, step) < 0)
+                        return -ENOMEM;
+                /* At the maximum, one more byte tells whether this is the end. */
+                ssize_t got = step ? read(fd, into->p + into->n, step) : read(fd, &probe, 1);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got < 0)
+                        return -errno;
+                if (got == 0)
+                        return 0;
+                if (!step)
+                        return -EMSGSIZE;
+                into->n += (size_t)got;
+        }
+}
+
+int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *e) {
+        cleanup(close_fd) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (fd < 0)
+                return err_errno(e, "cannot create the anonymous file %s", name);
+        int r = fd_write_all(fd, content.p, content.n);
+        if (r < 0)
+                return err_set(e, -r, "cannot fill the anonymous file %s", name);
+        if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+                return err_errno(e, "cannot seal the anonymous file %s", name);
+        if (lseek(fd, 0, SEEK_SET) < 0)
+                return err_errno(e, "cannot rewind the anonymous file %s", name);
+        *ret_fd = take_fd(&fd);
+        return 0;
+}
+
+enum { FDS_PER_MESSAGE = 64 };
+
+int fd_send(int sock, struct str payload, const int *fds, size_t n_fds) {
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(sizeof(int) * FDS_PER_MESSAGE)];
+        } control = { 0 };
+        if (payload.n == 0 || n_fds > FDS_PER_MESSAGE)
+                return -EINVAL; /* descriptors travel only with at least one byte */
+        struct iovec part = { (void *)payload.p, payload.n };
+        struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+        if (n_fds) {
+                m.msg_control = control.bytes;
+                m.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+                struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+                c->cmsg_level = SOL_SOCKET;
+                c->cmsg_type = SCM_RIGHTS;
+                c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+                memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
+        }
+        for (;;) {
+                ssize_t put = sendmsg(sock, &m, MSG_NOSIGNAL);
+                if (put >= 0)
+                        return (size_t)put == payload.n ? 0 : -EMSGSIZE;
+                if (errno != EINTR)
+                        return -errno;
+        }
+}
+
+static void close_all(const int *fds, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                close(fds[i]);
+}
+
+/* Every descriptor in the message, kept or closed: none may leak because there was one too many. */
+static int collect(struct msghdr *m, int *ret_fds, size_t max_fds, size_t *ret_n) {
+        size_t n = 0;
+        bool excess = (m->msg_flags & MSG_CTRUNC) != 0;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+                        continue;
+                size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+                for (size_t i = 0; i < count; i++) {
+                        int fd;
+                        memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+                        if (n < max_fds)
+                                ret_fds[n++] = fd;
+                        else {
+                                close(fd);
+                                excess = true;
+                        }
+                }
+        }
+        if (excess) {
+                close_all(ret_fds, n);
+                return -ETOOMANYREFS;
+        }
+        *ret_n = n;
+        return 0;
+}
+
+ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, size_t max_fds, size_t *ret_n_fds) {
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(sizeof(int) * FDS_PER_MESSAGE)];
+        } control = { 0 };
+        struct iovec part = { payload, payload_max };
+        struct msghdr m = {
+                .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
+        };
+        ssize_t got;
+        do
+                got = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+        while (got < 0 && errno == EINTR);
+        if (got < 0)
+                return -errno;
+        size_t n = 0;
+        int r = collect(&m, ret_fds, max_fds, &n);
+        if (r < 0)
+                return r;
+        if (m.msg_flags & MSG_TRUNC) {
+                close_all(ret_fds, n);
+                return -EMSGSIZE;
+        }
+        *ret_n_fds = n;
+        return got;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * File descriptors: close-on-exec always, EINTR handled, whole reads and writes, passing over sockets.
+ */
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Closes and sets to -1; errno is kept. For cleanup(close_fd). */
+void close_fd(int *fd);
+/* Closes every descriptor from `first` up. */
+int fd_close_from(int first);
+int fd_set_nonblocking(int fd, bool on);
+/* Clears close-on-exec: the only way that a descriptor is meant to survive exec. */
+int fd_keep_over_exec(int fd);
+
+/* All of it or an error. */
+int fd_write_all(int fd, const void *p, size_t n);
+/* Reads exactly n bytes; -EPIPE when the end comes earlier. */
+int fd_read_exact(int fd, void *p, size_t n);
+/* Reads to the end into the buffer; -EMSGSIZE when it holds more than the buffer's maximum. */
+int fd_read_all(int fd, struct buf *into);
+
+/* An anonymous file with this content, sealed against every change. */
+int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *e);
+
+/* One message with descriptors over a Unix socket. Received ones are close-on-exec; more than max is an error. */
+int fd_send(int sock, struct str payload, const int *fds, size_t n_fds);
+/* Returns the payload's length (0 at the end of the stream) or a negative errno. */
+ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, size_t max_fds, size_t *ret_n_fds);

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/path.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/random.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void normalise_into(struct str path, char *out, size_t *n) {
+        struct str part;
+        while (str_split(&path, '/', &part)) {
+                if (part.n == 0 || str_is(part, "."))
+                        continue;
+                if (str_is(part, "..")) {
+                        while (*n > 0 && out[--*n] != '/')
+                                ;
+                        continue;
+                }
+                out[(*n)++] = '/';
+                memcpy(out + *n, part.p, part.n);
+                *n += part.n;
+        }
+}
+
+int path_normalise(struct str path, const char *base, char **ret) {
+        if (path.n == 0 || str_has_nul(path))
+                return -EINVAL;
+        bool relative = path.p[0] != '/';
+        if (relative && (!base || base[0] != '/'))
+                return -EINVAL;
+        char *out = malloc(path.n + (relative ? strlen(base) : 0) + 3);
+        if (!out)
+                return -ENOMEM;
+        size_t n = 0;
+        if (relative)
+                normalise_into(str_of(base), out, &n);
+        normalise_into(path, out, &n);
+        if (n == 0)
+                out[n++] = '/';
+        out[n] = '\0';
+        *ret = out;
+        return 0;
+}
+
+int path_expand_home(struct str path, const char *home, char **ret) {
+        char *out;
+        if (path.n == 0 || path.p[0] != '~')
+                out = str_dup(path);
+        else if (path.n > 1 && path.p[1] != '/')
+                return -EINVAL;
+        else if (!home)
+                return -ENOENT;
+        else if (str_has_nul(path))
+                return -EINVAL;
+        else
+                out = str_format("%s%.*s", home, STR_FMT(str_skip(path, 1)));
+        if (!out)
+                return errno == EINVAL ? -EINVAL : -ENOMEM;
+        *ret = out;
+        return 0;
+}
+
+char *path_join(const char *directory, const char *name) {
+        size_t n = strlen(directory);
+        return str_format("%s%s%s", directory, n && directory[n - 1] == '/' ? "" : "/", name);
+}
+
+bool path_is_within(const char *path, const char *directory) {
+        size_t n = strlen(directory);
+        if (n == 1 && directory[0] == '/')
+                return path[0] == '/';
+        return strncmp(path, directory, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+struct str path_basename(const char *path) {
+        struct str s = str_of(path);
+        return str_skip(s, (size_t)(str_rfind(s, '/') + 1));
+}
+
+size_t path_depth(const char *path) {
+        size_t depth = 0;
+        for (const char *c = path; *c; c++)
+                depth += *c == '/' && c[1] != '\0' && c[1] != '/';
+        return depth;
+}
+
+/* /etc/passwd is read directly: name service modules cannot be loaded into a static program. */
+static char *home_of_account(void) {
+        FILE *f = fopen("/etc/passwd", "re");
+        if (!f)
+                return NULL;
+        char *home = NULL;
+        for (struct passwd *entry; (entry = fgetpwent(f));)
+                if (entry->pw_uid == getuid()) {
+                        home = strdup(entry->pw_dir);
+                        break;
+                }
+        fclose(f);
+        return home;
+}
+
+const char *path_home(void) {
+        static char *account; /* found once; kept for the life of the process */
+        const char *home = getenv("HOME");
+        if (home && home[0] == '/')
+                return home;
+        if (!account)
+                account = home_of_account();
+        return account;
+}
+
+/* Where openat2 is missing: every component is opened by itself, none may be a link. */
+static int open_by_steps(int directory_fd, const char *path, int flags, mode_t mode, unsigned resolve) {
+        bool beneath = (resolve & PATH_BENEATH) != 0;
+        if (path[0] == '/' && beneath)
+                return -EXDEV;
+        cleanup(close_fd) int at =
+            path[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : openat(directory_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct str rest = str_of(path), part;
+        if (at < 0)
+                return -errno;
+        while (str_split(&rest, '/', &part)) {
+                while (rest.n > 0 && rest.p[0] == '/')
+                        rest = str_skip(rest, 1);
+                bool last = rest.n == 0;
+                if (part.n == 0 || (str_is(part, ".") && !last))
+                        continue;
+                if (str_is(part, "..") && beneath)
+                        return -EXDEV;
+                char name[NAME_MAX + 1];
+                if (part.n > NAME_MAX)
+                        return -ENAMETOOLONG;
+                memcpy(name, part.p, part.n);
+                name[part.n] = '\0';
+                int next = last ? openat(at, name, flags | O_CLOEXEC | O_NOFOLLOW, mode)
+                                : openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (next < 0)
+                        return errno == ENOTDIR && !last ? -ELOOP : -errno;
+                if (last)
+                        return next;
+                close_fd(&at);
+                at = next;
+        }
+        return openat(at, ".", flags | O_CLOEXEC, mode);
+}
+
+int path_open_at(int directory_fd, const char *path, int flags, mode_t mode, unsigned resolve) {
+        static bool missing;
+        struct open_how how = { .flags = (unsigned)(flags | O_CLOEXEC), .mode = flags & O_CREAT ? mode : 0 };
+        how.resolve = RESOLVE_NO_MAGICLINKS | (resolve & PATH_BENEATH ? RESOLVE_BENEATH : 0) |
+                      (resolve & PATH_NO_SYMLINKS ? RESOLVE_NO_SYMLINKS : 0);
+        if (!missing) {
+                int fd = (int)syscall(SYS_openat2, directory_fd, path, &how, sizeof how);
+                if (fd >= 0)
+                        return fd;
+                if (errno != ENOSYS && errno != EPERM)
+                        return -errno;
+                if (errno == EPERM) /* a filter below us, or a real refusal: the slow way tells */
+                        return open_by_steps(directory_fd, path, flags, mode, resolve);
+                missing = true;
+        }
+        return open_by_steps(directory_fd, path, flags, mode, resolve);
+}
+
+int path_make_private_dir(const char *path, struct err *e) {
+        cleanup(free_ptr) char *copy = strdup(path);
+        if (!copy)
+                return err_set(e, ENOMEM, "out of memory");
+        for (char *slash = copy + 1; (slash = strchr(slash, '/')); slash++) {
+                *slash = '\0';
+                if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+                        return err_errno(e, "cannot create the directory %s", copy);
+                *slash = '/';
+        }
+        if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+                return err_errno(e, "cannot create the directory %s", copy);
+        struct stat st;
+        if (lstat(copy, &st) < 0)
+                return err_errno(e, "cannot examine %s", copy);
+        if (!S_ISDIR(st.st_mode))
+                return err_set(e, ENOTDIR, "%s is not a directory (a link is not accepted here)", path);
+        if (st.st_uid != geteuid())
+                return err_set(e, EPERM, "%s belongs to another user (uid %u)", path, st.st_uid);
+        if ((st.st_mode & 077) && chmod(copy, 0700) < 0)
+                return err_errno(e, "cannot close %s to other users", path);
+        return 0;
+}
+
+static int check_own_regular(int fd, const char *path, struct err *e) {
+        struct stat st;
+        if (fstat(fd, &st) < 0)
+                return err_errno(e, "cannot examine %s", path);
+        if (!S_ISREG(st.st_mode))
+                return err_set(e, EINVAL, "%s is not a regular file", path);
+        if (st.st_uid != geteuid())
+                return err_set(e, EPERM, "%s belongs to another user (uid %u)", path, st.st_uid);
+        return 0;
+}
+
+int path_open_append(const char *path, mode_t mode, int *ret_fd, struct err *e) {
+        cleanup(close_fd) int fd =
+            open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
+        if (fd < 0)
+                return err_errno(e, "cannot open %s for appending", path);
+        int r = check_own_regular(fd, path, e);
+        if (r < 0)
+                return r;
+        *ret_fd = take_fd(&fd);
+        return 0;
+}
+
+int path_replace_file(const char *path, struct str content, mode_t mode, struct err *e) {
+        char suffix[9];
+        random_id(suffix, sizeof suffix);
+        cleanup(free_ptr) char *beside = str_format("%s.%s.tmp", path, suffix);
+        if (!beside)
+                return err_set(e, ENOMEM, "out of memory");
+        cleanup(close_fd) int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+        if (fd < 0)
+                return err_errno(e, "cannot create %s", beside);
+        int r = fd_write_all(fd, content.p, content.n);
+        if (r == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0 || rename(beside, path) < 0))
+                r = -errno;
+        if (r < 0) {
+                unlink(beside);
+                return err_set(e, -r, "cannot write %s: %s", path, strerror(-r));
+        }
+        return 0;
+}
+
+int path_read_file(const char *path, size_t max, struct buf *ret, struct err *e) {
+        cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        if (fd < 0)
+                return err_errno(e, "cannot open %s", path);
+        struct stat st;
+        if (fstat(fd, &st) < 0)
+                return err_errno(e, "cannot examine %s", path);
+        if (!S_ISREG(st.st_mode))
+                return err_set(e, EINVAL, "%s is not a regular file", path);
+        cleanup(buf_done) struct buf content = BUF(max);
+        int r = fd_read_all(fd, &content);
+        if (r == -EMSGSIZE)
+                return err_set(e, EMSGSIZE, "%s is larger than %zu bytes", path, max);
+        if (r < 0)
+                return err_set(e, -r, "cannot read %s: %s", path, strerror(-r));
+        *ret = content;
+        content = BUF(0);
+        return 0;
+}

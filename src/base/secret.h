@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Memory for secrets: kept out of swap and core dumps, surrounded by unmapped pages, wiped when freed.
+ * Where the kernel has memfd_secret the pages are out of reach of the kernel's own direct map too.
+ */
+#include "base/err.h"
+#include "base/str.h"
+
+struct secret; /* opaque: cannot be copied or printed by accident */
+
+int secret_new(struct str value, struct secret **ret, struct err *e);
+/* Room for n bytes, zeroed, to be filled through secret_bytes(). */
+int secret_new_empty(size_t n, struct secret **ret, struct err *e);
+void secret_free(struct secret *s);
+void secret_freep(struct secret **s);
+struct str secret_value(const struct secret *s);
+char *secret_bytes(struct secret *s);
+/* Takes the same time whatever the bytes are. */
+bool secret_equal(struct str a, struct str b);
+/* Not removed by the optimiser. */
+void secret_wipe(void *p, size_t n);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A compiled network policy: one position-independent, immutable block of bytes. The supervisor builds it, seals it into an
+ * anonymous file and hands the descriptor to the gateway, which maps it read-only. A new policy is a new snapshot; readers
+ * switch by swapping one pointer. A lookup costs the same at 100 and at 1,000,000 entries.
+ */
+#include "base/err.h"
+#include "policy/addr.h"
+#include "policy/verdict.h"
+
+enum network_mode { NETWORK_NONE, NETWORK_FILTERED, NETWORK_OPEN };
+
+struct snapshot_builder; /* collects rules; each text is kept for explanations */
+
+struct snapshot_builder *snapshot_builder_new(enum network_mode mode, bool ask);
+void snapshot_builder_free(struct snapshot_builder *b);
+void snapshot_builder_freep(struct snapshot_builder **b);
+
+enum rule_list { LIST_ALLOW, LIST_DENY, LIST_ALLOW_PRIVATE };
+
+/* A pattern (policy/pattern.h syntax, groups already expanded). `origin` says where it was written, for people:
+ * "policy.yaml:12", "--allow", "@github in ~/.config/bailey/config.yaml:3". -EINVAL with the reason in e. */
+int snapshot_add(struct snapshot_builder *b, enum rule_list list, struct str pattern, struct str origin, struct err *e);
+/* An allow rule with methods and path patterns ("/repos/acme/" followed by "**"); empty lists mean any. */
+int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods, size_t n_methods,
+                              const struct str *paths, size_t n_paths, struct str origin, struct err *e);
+/* Addresses and ports that can never be reached: this host's own, Bailey's listeners. port 0: all ports. */
+int snapshot_add_self(struct snapshot_builder *b, const struct addr *a, uint16_t port, struct err *e);
+/* Replaces the built-in refused networks; not called: the default stays. Metadata addresses stay refused in any case. */
+int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets, size_t n, struct err *e);
+
+/* Heap bytes in *ret, to be sealed with fd_sealed() or opened in place. */
+int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct err *e);
+
+/* Validates every offset and index: a damaged or hostile block is refused, never trusted. The bytes must outlive it. */
+int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err *e);
+/* Maps the sealed file; checks the seals. */
+int snapshot_open_fd(int fd, struct snapshot **ret, struct err *e);
+void snapshot_close(struct snapshot *s);
+void snapshot_closep(struct snapshot **s);
+
+struct snapshot_rule {
+        struct str text;   /* as the user wrote it: "*.example.com:443" */
+        struct str origin;
+        enum rule_list list;
+};
+/* False for RULE_NONE and unknown indices. */
+bool snapshot_rule(const struct snapshot *s, uint32_t rule, struct snapshot_rule *ret);
+size_t snapshot_rule_count(const struct snapshot *s);
+enum network_mode snapshot_mode(const struct snapshot *s);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The one verdict function over an immutable snapshot (policy/snapshot.h). Order: address class, deny list, allow list,
+ * approval, default deny. Pure: no allocation, no clock, no I/O; safe from any number of threads.
+ */
+#include "policy/host.h"
+
+enum decision {
+        DECISION_DENY,
+        DECISION_ALLOW,
+        DECISION_ASK, /* hold the connection while a person is asked; whoever cannot ask denies */
+};
+
+enum reason {
+        REASON_NONE,
+        REASON_ALLOWED,          /* an allow rule matched */
+        REASON_ALLOWED_PRIVATE,  /* opened by allow_private */
+        REASON_OPEN_NETWORK,     /* mode full-network */
+        REASON_DENY_RULE,        /* a deny rule matched */
+        REASON_NOT_ALLOWED,      /* no rule matched */
+        REASON_ADDRESS_CLASS,    /* loopback, private, metadata, ... */
+        REASON_SELF,             /* Bailey's own listener, or an address of this host */
+        REASON_NO_NETWORK,       /* the mode has no network */
+        REASON_METHOD,           /* the host is allowed, this method is not */
+        REASON_PATH,             /* the host is allowed, this path is not */
+        REASON_NOT_VISIBLE,      /* a method or path rule, but the request is inside a tunnel */
+        REASON_ASK,              /* a person must be asked */
+        REASON_BAD_NAME,         /* not a canonical name or address */
+        REASON_FRONTING,         /* SNI or Host disagrees with the name that was judged */
+        REASON_RESOLVE,          /* the name did not resolve */
+        REASON_LIMIT,            /* a limit or rate was reached */
+        REASON_AUDIT,            /* the audit log cannot be written */
+        REASON_PROTOCOL,         /* malformed or unsupported bytes */
+        REASON_UPSTREAM,         /* the far end failed */
+        REASON_TIMEOUT,
+        REASONS
+};
+/* Stable code for x-bailey-reason, the audit and JSON output: "not-allowed", "address-class", ... */
+const char *reason_code(enum reason r);
+/* One short sentence for people, without the host. */
+const char *reason_text(enum reason r);
+
+#define RULE_NONE UINT32_MAX
+
+struct verdict {
+        uint8_t decision;   /* enum decision */
+        uint8_t reason;     /* enum reason */
+        uint8_t class;      /* enum addr_class, when reason is REASON_ADDRESS_CLASS */
+        bool needs_request; /* allowed hosts with method or path rules: the request must be seen and judged too */
+        uint32_t rule;      /* index for snapshot_rule(), or RULE_NONE */
+};
+
+struct snapshot;
+
+/* A host and port, before any lookup. For HOST_ADDR this includes the address checks. */
+struct verdict verdict_target(const struct snapshot *s, const struct host *host, uint16_t port);
+/* One address of the answer for a name that verdict_target allowed: DENY when this address may not be dialled. */
+struct verdict verdict_address(const struct snapshot *s, const struct host *host, const struct addr *addr, uint16_t port);
+/* A visible request to an allowed target whose verdict has needs_request set. path without query, as sent. */
+struct verdict verdict_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
+                               struct str path);
