@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Events: what the gateway (and the sandbox's tracer) tell the supervisor about every attempt. A fixed-format record with
+ * bounded strings; several may share one SOCK_SEQPACKET message. The supervisor trusts nothing in it: lengths, enums and
+ * sizes are checked by event_decode(), strings are escaped wherever they are shown.
+ */
+#include "base/buf.h"
+#include "policy/addr.h"
+#include "policy/verdict.h"
+
+enum event_kind {
+        EVENT_REQUEST,      /* a visible HTTP request, allowed or refused, at its end */
+        EVENT_TUNNEL_OPEN,  /* CONNECT, SOCKS5 or transparent connection judged: opened or refused */
+        EVENT_TUNNEL_CLOSE, /* with bytes and duration */
+        EVENT_DNS,          /* a question, answered or refused */
+        EVENT_FILE,         /* a denied file access seen by the tracer */
+        EVENT_SYSCALL,      /* a denied system call seen by the tracer */
+        EVENT_NOTE,         /* start, stop, reload, gateway failure: text in detail */
+        EVENT_KINDS
+};
+enum event_via { VIA_NONE, VIA_HTTP, VIA_CONNECT, VIA_SOCKS5, VIA_TRANSPARENT, VIA_DNS, VIA_API, VIAS };
+enum event_scheme { SCHEME_NONE, SCHEME_HTTP, SCHEME_HTTPS, SCHEME_TCP, SCHEME_UDP, SCHEMES };
+
+#define EVENT_TEXT_MAX 2048 /* longest of each string; longer ones are clipped by the sender */
+#define EVENT_BATCH_MAX 65536
+
+struct event {
+        uint64_t wall_us;
+        uint64_t connection; /* number of the client connection, to join open and close */
+        uint64_t bytes_in, bytes_out, duration_us; /* in: from the far end to the sandbox */
+        uint32_t rule;       /* index in the snapshot of `generation`, or RULE_NONE */
+        uint32_t generation; /* of the policy snapshot that judged */
+        uint16_t kind, via, scheme, reason, port, status;
+        bool allowed;
+        struct addr addr; /* dialled, or ADDR_NONE */
+        struct str domain, method, path, swapped, detail;
+};
+
+const char *event_kind_name(enum event_kind k);
+const char *event_via_name(enum event_via v);
+const char *event_scheme_name(enum event_scheme s);
+
+/* Appends one record; -EMSGSIZE when the batch is full (send it, then add again). */
+int event_encode(struct buf *batch, const struct event *ev);
+/* Takes one record off the front. Strings point into the batch. 1: got one, 0: at the end, negative: malformed. */
+int event_decode(struct str *batch, struct event *ret);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Between supervisor and gateway. bailey-gateway is started with descriptors only, no arguments that matter:
+ *
+ *   fd 3  start block: a sealed anonymous file holding struct gateway_start
+ *   fd 4  control: SOCK_SEQPACKET, both ways, struct ipc_message (descriptors attached where noted)
+ *   fd 5  events: SOCK_SEQPACKET, gateway to supervisor, batches of ipc/event.h records, non-blocking
+ *   fd 6  policy snapshot, sealed
+ *   fd 7+ listeners, in the order of gateway_start.listeners
+ *
+ * Either side takes a malformed message as the other's failure: the supervisor ends the gateway, the gateway ends itself.
+ */
+#include "base/str.h"
+#include "policy/host.h"
+
+#define IPC_VERSION 1
+enum { GATEWAY_FD_START = 3, GATEWAY_FD_CONTROL, GATEWAY_FD_EVENTS, GATEWAY_FD_SNAPSHOT, GATEWAY_FD_LISTENERS };
+
+enum listener_kind {
+        LISTENER_HTTP,
+        LISTENER_SOCKS5,
+        LISTENER_DNS_UDP,
+        LISTENER_DNS_TCP,
+        LISTENER_TRANSPARENT, /* TCP redirected by nft: SO_ORIGINAL_DST */
+        LISTENER_FORWARD,     /* a host loopback port offered inside, or a sandbox port published outside */
+        LISTENER_KINDS
+};
+#define GATEWAY_LISTENERS_MAX 32
+
+struct gateway_listener {
+        uint16_t kind;
+        uint16_t forward_port; /* LISTENER_FORWARD: dial 127.0.0.1:port on the gateway's side */
+};
+
+enum dns_mode { DNS_SYNTHETIC, DNS_REAL };
+#define GATEWAY_SERVERS_MAX 8
+
+/* Fixed size, native byte order (both ends are the same build; `version` and `size` are checked). */
+struct gateway_start {
+        uint32_t version, size;
+        uint32_t workers; /* 0: number of processors */
+        uint32_t n_listeners;
+        struct gateway_listener listeners[GATEWAY_LISTENERS_MAX];
+        uint32_t dns_mode; /* enum dns_mode */
+        uint32_t can_ask;  /* DECISION_ASK is held and sent as IPC_ASK; else refused */
+        uint64_t ask_timeout_ns, connect_ns, header_ns, idle_ns, tunnel_idle_ns;
+        uint64_t bytes_out_per_host, bytes_out;
+        uint32_t header_bytes, connections, connections_per_second;
+        uint32_t n_servers; /* upstream resolvers; 0: those of /etc/resolv.conf */
+        struct { struct addr addr; uint16_t port; } servers[GATEWAY_SERVERS_MAX];
+        uint32_t upstream_kind; /* 0 none, 1 HTTP CONNECT, 2 SOCKS5 */
+        uint32_t log_level;
+        struct authority upstream;
+        char upstream_user[256], upstream_password[256];
+        char upstream_bypass[4096]; /* patterns, comma-separated */
+        char ca_bundle[4096];       /* PEM file with roots, "" for the system's */
+        char hosts_file[4096];      /* static names for tests and overrides, "" for none: "address name..." lines */
+        char sandbox_id[32];
+};
+
+enum ipc_kind {
+        /* supervisor to gateway */
+        IPC_SNAPSHOT = 1, /* one descriptor: judge by this from now on; `number` is its generation */
+        IPC_AUDIT,        /* number 1: the audit can be written; 0: it cannot, refuse new work */
+        IPC_ANSWER,       /* id of a question; number: enum decision */
+        IPC_STOP,         /* finish */
+        /* gateway to supervisor */
+        IPC_READY,
+        IPC_ASK,          /* id, authority, via: hold it, ask a person */
+        IPC_ASK_GONE,     /* id: nobody waits for the answer any more */
+        IPC_FAILED,       /* text says why; the gateway ends */
+        IPC_KINDS
+};
+
+struct ipc_message {
+        uint32_t version, kind;
+        uint64_t id, number;
+        struct authority authority;
+        char text[256]; /* terminated */
+};

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The merged policy: what one sandbox may do, after presets, user file, workspace file, environment, command line and
+ * per-call options were laid over each other. Every value knows where it came from. policy/load.h makes it; the snapshot
+ * (network), the path rules (files) and the launch plan are computed from it. Plain data, owned by itself.
+ */
+#include "base/err.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "policy/snapshot.h"
+
+enum policy_mode {
+        MODE_READ_ONLY,
+        MODE_WORKSPACE_WRITE,
+        MODE_WORKSPACE_WRITE_WHITELIST,
+        MODE_FULL_NETWORK,
+        MODES
+};
+
+enum ask_how { ASK_NEVER, ASK_TTY, ASK_CONTROL };
+
+/* Text with where it was written: "policy.yaml:12:5", "--allow", "BAILEY_ALLOW", "default". Both owned. */
+struct origin_text {
+        char *text;
+        char *origin;
+};
+typedef VEC(struct origin_text) origin_texts;
+
+struct request_rule {
+        char *host, *origin;
+        origin_texts methods, paths;
+};
+
+struct policy_limits { /* 0 means unlimited */
+        uint64_t processes, memory, files, cpu_seconds;
+};
+
+struct gateway_limits {
+        uint64_t connect_ns, header_ns, idle_ns, tunnel_idle_ns;
+        uint32_t header_bytes, connections, connections_per_second;
+        uint64_t bytes_out_per_host, bytes_out; /* 0 means unlimited */
+};
+
+struct credential {
+        char *provider, *name, *env, *source, *slot, *origin;
+        origin_texts hosts;
+};
+
+struct command_rule {
+        char *name, *decision, *reason, *origin;
+        origin_texts argv, match, no_match;
+};
+
+struct agent_role {
+        char *name, *network_access, *origin; /* sandboxed, whitelist, full */
+        bool monitor_enabled, auto_kill_on_threat;
+};
+
+struct monitor_rule {
+        uint32_t violations;
+        uint64_t within_ns;
+        char *action, *origin; /* warn, pause, kill */
+};
+
+struct port_map { /* publish and host_port */
+        char *addr; /* NULL: loopback */
+        uint16_t outside, inside;
+        char *origin;
+};
+
+struct policy {
+        enum policy_mode mode;
+        char *workspace; /* absolute, real path; NULL only while loading */
+        char *home;
+
+        struct {
+                origin_texts allow, deny, allow_private, deny_cidrs;
+                bool deny_cidrs_set;
+                VEC(struct request_rule) rules;
+                enum ask_how ask;
+                uint64_t ask_timeout_ns;
+                char *upstream_proxy; /* http://, socks5:// with optional user:password@ */
+                origin_texts upstream_bypass;
+                origin_texts dns_servers; /* empty: the system's */
+                struct gateway_limits limits;
+                VEC(struct port_map) publish, host_ports;
+        } network;
+
+        struct {
+                bool reads_denied; /* `reads: deny` turns the default round */
+                /* Absolute and normalised, or a glob; as the user gave them after ~ and relative expansion. */
+                origin_texts read, write, deny_read, deny_write;
+                bool overlay;
+        } filesystem;
+
+        struct {
+                struct policy_limits limits;
+                origin_texts env_pass;
+                origin_texts env_set; /* "K=V" */
+                uint64_t timeout_ns;  /* 0: none */
+                bool allow_degraded, trace_denials;
+        } process;
+
+        char *audit_path; /* NULL: the default place in the state directory */
+        char *agent;
+        VEC(struct command_rule) commands;
+        VEC(struct credential) credentials;
+        VEC(struct agent_role) agents;
+        VEC(struct monitor_rule) monitor;
+};
+
+const char *policy_mode_name(enum policy_mode mode);
+void policy_free(struct policy *p);
+void policy_freep(struct policy **p);
+
+/* The network part, compiled. self: addresses and ports of this host that stay out of reach. */
+int policy_compile_network(const struct policy *p, void **ret, size_t *ret_n, struct err *e);
