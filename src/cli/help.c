@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/help.h"
+
+#include "base/cleanup.h"
+
+enum { WIDTH = 80, VERB_COLUMN = 12, OPTION_COLUMN = 26, LINE_MAX_BYTES = 4096 };
+
+int help_option_label(struct buf *ret, const struct option *o) {
+        int r = o->letter ? buf_printf(ret, "-%c, ", o->letter) : 0;
+        if (r >= 0)
+                r = buf_printf(ret, "--%s", o->flag);
+        if (r >= 0 && o->type != OPTION_FLAG)
+                r = buf_printf(ret, " %s", o->metavar ? o->metavar : "VALUE");
+        return r;
+}
+
+int help_option_text(struct buf *ret, const struct option *o) {
+        int r = buf_add(ret, o->help ? o->help : "");
+        if (r >= 0 && o->choices) {
+                r = buf_add(ret, ": ");
+                for (const char *const *c = o->choices; r >= 0 && *c; c++)
+                        r = buf_printf(ret, "%s%s", c == o->choices ? "" : ", ", *c);
+        }
+        if (r >= 0 && o->fallback && *o->fallback && o->type != OPTION_FLAG)
+                r = buf_printf(ret, " (default %s)", o->fallback);
+        if (r >= 0 && o->type == OPTION_LIST)
+                r = buf_add(ret, "; may be given again");
+        return r;
+}
+
+/* Words of `text` from `column` on, broken at WIDTH; the first line begins where the caller's label ended. */
+static void put_wrapped(FILE *out, const char *text, int at, int column) {
+        struct str rest = str_of(text), word;
+        bool first = true;
+        while (str_split(&rest, ' ', &word)) {
+                if (word.n == 0)
+                        continue;
+                if (at > column && (first || at + 1 + (int)word.n > WIDTH)) {
+                        fputc('\n', out);
+                        at = 0;
+                }
+                if (at < column) {
+                        fprintf(out, "%*s", column - at, "");
+                        at = column;
+                } else if (!first) {
+                        fputc(' ', out);
+                        at++;
+                }
+                fprintf(out, "%.*s", STR_FMT(word));
+                at += (int)word.n;
+                first = false;
+        }
+        fputc('\n', out);
+}
+
+/* Paragraphs are separated by empty lines; lines that begin with a space are kept as they are. */
+static void put_paragraphs(FILE *out, const char *text) {
+        struct str rest = str_of(text), line;
+        cleanup(buf_done) struct buf paragraph = BUF(LINE_MAX_BYTES);
+        for (;;) {
+                bool more = str_split(&rest, '\n', &line);
+                bool kept = more && line.n > 0 && line.p[0] == ' ';
+                if ((!more || line.n == 0 || kept) && paragraph.n > 0) {
+                        put_wrapped(out, buf_text(&paragraph), 0, 0);
+                        buf_clear(&paragraph);
+                }
+                if (!more)
+                        break;
+                if (kept)
+                        fprintf(out, "%.*s\n", STR_FMT(line));
+                else if (line.n == 0)
+                        fputc('\n', out);
+                else {
+                        buf_add(&paragraph, paragraph.n ? " " : "");
+                        buf_append(&paragraph, line);
+                }
+        }
+}
+
+static void put_table(FILE *out, const struct option_table *table) {
+        fprintf(out, "\n%s\n", table->title);
+        for (size_t i = 0; i < table->n; i++) {
+                const struct option *o = &table->rows[i];
+                if (!o->flag)
+                        continue;
+                cleanup(buf_done) struct buf label = BUF(256), text = BUF(LINE_MAX_BYTES);
+                help_option_label(&label, o);
+                help_option_text(&text, o);
+                int at = fprintf(out, "  %s%s", o->letter ? "" : "    ", buf_text(&label));
+                put_wrapped(out, buf_text(&text), at + 1 > OPTION_COLUMN ? OPTION_COLUMN + 1 : at, OPTION_COLUMN);
+        }
+}
+
+static void put_verbs(FILE *out, const struct verb *const *list, enum verb_group group, const char *title) {
+        bool any = false;
+        for (; *list; list++) {
+                const struct verb *v = *list;
+                if ((v->flags & VERB_HIDDEN) || (title && v->group != group))
+                        continue;
+                if (title && !any)
+                        fprintf(out, "\n%s\n", title);
+                any = true;
+                int at = fprintf(out, "  %s", v->name);
+                put_wrapped(out, v->help, at, VERB_COLUMN);
+        }
+}
+
+int help_overview(FILE *out) {
+        fputs("bailey runs a program so that it touches only what a policy grants, and records\n"
+              "every attempt.\n\n"
+              "Usage: bailey VERB [OPTIONS] [WORDS]\n",
+              out);
+        for (unsigned g = 0; g < VERB_GROUPS; g++)
+                put_verbs(out, verbs, (enum verb_group)g, verb_group_titles[g]);
+        fputs("\n\"bailey help VERB\" says more about one. Manual: man bailey.\n", out);
+        return EXIT_OK;
+}
+
+int help_verb(const struct verb *parent, const struct verb *verb, FILE *out) {
+        fprintf(out, "Usage: bailey %s%s%s %s\n\n", parent ? parent->name : "", parent ? " " : "", verb->name,
+                verb->synopsis ? verb->synopsis : "");
+        put_paragraphs(out, verb->about ? verb->about : verb->help);
+        if (verb->subs) {
+                fputc('\n', out);
+                put_verbs(out, verb->subs, verb->group, NULL);
+        }
+        const struct option_table *tables[VERB_TABLES_MAX + 1];
+        size_t n = verb_tables(verb, tables);
+        for (size_t i = 0; i < n; i++)
+                put_table(out, tables[i]);
+        return EXIT_OK;
+}
+
+static int help_exit_codes(FILE *out) {
+        for (size_t i = 0; i < n_exit_rows; i++) {
+                int at = fprintf(out, "  %s", exit_rows[i].codes);
+                put_wrapped(out, exit_rows[i].meaning, at, VERB_COLUMN + 2);
+        }
+        return EXIT_OK;
+}
+
+static int run(const struct call *call, struct err *e) {
+        if (call->argc == 0)
+                return help_overview(stdout);
+        if (strcmp(call->argv[0], "exit-codes") == 0)
+                return help_exit_codes(stdout);
+        const struct verb *parent = NULL, *verb = verb_find(NULL, call->argv[0]);
+        if (verb && call->argc > 1) {
+                parent = verb;
+                verb = parent->subs ? verb_find(parent->subs, call->argv[1]) : NULL;
+        }
+        if (verb)
+                return help_verb(parent, verb, stdout);
+        const char *near = parent && !parent->subs ? NULL : verb_nearest(parent ? parent->subs : NULL, call->argv[parent != NULL]);
+        err_set(e, EINVAL, "there is no verb \"%s%s%s\"%s%s%s", parent ? parent->name : "", parent ? " " : "",
+                call->argv[parent != NULL], near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+        return EXIT_USAGE;
+}
+
+const struct verb verb_help = {
+        .name = "help",
+        .group = GROUP_HELP,
+        .synopsis = "[VERB [SUBVERB] | exit-codes]",
+        .help = "explain a verb, or list the exit codes",
+        .max_words = 2,
+        .run = run,
+};

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of verbs. To add one: write src/cli/NAME.c with its `const struct verb verb_NAME`, then two lines here. */
+#include "cli/verb.h"
+
+#include <assert.h>
+
+extern const struct verb verb_help;
+extern const struct verb verb_version;
+
+const struct verb *const verbs[] = {
+        /* GROUP_HELP */
+        &verb_version,
+        &verb_help,
+        NULL,
+};
+const size_t n_verbs = sizeof verbs / sizeof verbs[0] - 1;
+
+const char *const verb_group_titles[] = {
+        [GROUP_RUN] = "Run programs",
+        [GROUP_POLICY] = "Decide and explain",
+        [GROUP_WATCH] = "Watch and answer",
+        [GROUP_EGRESS] = "Gateway alone",
+        [GROUP_HELP] = "This machine, this program",
+};
+static_assert(sizeof verb_group_titles / sizeof verb_group_titles[0] == VERB_GROUPS, "one title per group");
+
+const struct verb *verb_find(const struct verb *const *list, const char *name) {
+        for (list = list ? list : verbs; *list; list++)
+                if (strcmp((*list)->name, name) == 0)
+                        return *list;
+        return NULL;
+}
+
+const char *verb_nearest(const struct verb *const *list, const char *name) {
+        const char *best = NULL;
+        unsigned best_distance = 3; /* two slips are a typing mistake, three are another word */
+        for (list = list ? list : verbs; *list; list++) {
+                if ((*list)->flags & VERB_HIDDEN)
+                        continue;
+                unsigned d = str_distance(str_of((*list)->name), str_of(name), 2);
+                if (d < best_distance && d < strlen((*list)->name)) {
+                        best = (*list)->name;
+                        best_distance = d;
+                }
+        }
+        return best;
+}
+
+size_t verb_tables(const struct verb *verb, const struct option_table *ret[static VERB_TABLES_MAX + 1]) {
+        size_t n = 0;
+        while (n < VERB_TABLES_MAX && verb && verb->tables[n]) {
+                ret[n] = verb->tables[n];
+                n++;
+        }
+        ret[n++] = &global_options;
+        return n;
+}
