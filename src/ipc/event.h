@@ -22,26 +22,30 @@ enum event_kind {
 enum event_via { VIA_NONE, VIA_HTTP, VIA_CONNECT, VIA_SOCKS5, VIA_TRANSPARENT, VIA_DNS, VIA_API, VIAS };
 enum event_scheme { SCHEME_NONE, SCHEME_HTTP, SCHEME_HTTPS, SCHEME_TCP, SCHEME_UDP, SCHEMES };
 
-#define EVENT_TEXT_MAX 2048 /* longest of each string; longer ones are clipped by the sender */
-#define EVENT_BATCH_MAX 65536
+#define EVENT_TEXT_MAX 2048   /* longest of each string; event_encode() cuts longer ones */
+#define EVENT_BATCH_MAX 65536 /* longest message */
+#define EVENT_STATUS_MAX 999
 
 struct event {
         uint64_t wall_us;
-        uint64_t connection; /* number of the client connection, to join open and close */
+        uint64_t connection;                       /* number of the client connection, to join open and close */
         uint64_t bytes_in, bytes_out, duration_us; /* in: from the far end to the sandbox */
-        uint32_t rule;       /* index in the snapshot of `generation`, or RULE_NONE */
-        uint32_t generation; /* of the policy snapshot that judged */
+        uint32_t rule;                             /* index in the snapshot of `generation`, or RULE_NONE */
+        uint32_t generation;                       /* of the policy snapshot that judged */
         uint16_t kind, via, scheme, reason, port, status;
         bool allowed;
         struct addr addr; /* dialled, or ADDR_NONE */
         struct str domain, method, path, swapped, detail;
 };
 
+/* Stable names for the audit and JSON output; NULL for a value outside the enum. */
 const char *event_kind_name(enum event_kind k);
 const char *event_via_name(enum event_via v);
 const char *event_scheme_name(enum event_scheme s);
 
-/* Appends one record; -EMSGSIZE when the batch is full (send it, then add again). */
+/* Appends one record, whole or not at all; -EMSGSIZE when the batch is full (send it, then add again). Strings that are
+ * too long are cut; a value outside its enum is -EINVAL. A record always fits into an empty batch. */
 int event_encode(struct buf *batch, const struct event *ev);
-/* Takes one record off the front. Strings point into the batch. 1: got one, 0: at the end, negative: malformed. */
+/* Takes one record off the front. Strings point into the batch. 1: got one, 0: at the end, -EBADMSG: malformed (what
+ * came before in the batch was valid; what follows cannot be trusted). */
 int event_decode(struct str *batch, struct event *ret);
