@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The record on the wire: a head of fixed size in native byte order (both ends are the same build on the same machine),
- * then the bytes of the strings without separators. `size` counts both and must agree with the lengths, so that a sender
- * cannot make two readers see different records. There are no padding bytes: nothing of the sender's memory travels.
+ * then the bytes of the strings without separators. `size` counts both and must agree with the lengths, so that a
+ * sender cannot make two readers see different records. There are no padding bytes: nothing of the sender's memory
+ * travels.
  */
 #include "ipc/event.h"
 
@@ -27,8 +28,12 @@ static_assert(sizeof(struct wire) + TEXTS * EVENT_TEXT_MAX <= EVENT_BATCH_MAX, "
 #define WALL_MAX_US 253402300799999999ULL
 
 static const char *const kind_names[] = {
-        [EVENT_REQUEST] = "request", [EVENT_TUNNEL_OPEN] = "tunnel-open", [EVENT_TUNNEL_CLOSE] = "tunnel-close",
-        [EVENT_DNS] = "dns",         [EVENT_FILE] = "file",               [EVENT_SYSCALL] = "syscall",
+        [EVENT_REQUEST] = "request",
+        [EVENT_TUNNEL_OPEN] = "tunnel-open",
+        [EVENT_TUNNEL_CLOSE] = "tunnel-close",
+        [EVENT_DNS] = "dns",
+        [EVENT_FILE] = "file",
+        [EVENT_SYSCALL] = "syscall",
         [EVENT_NOTE] = "note",
 };
 static_assert(sizeof kind_names / sizeof *kind_names == EVENT_KINDS, "a name for each kind");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Events: what the gateway (and the sandbox's tracer) tell the supervisor about every attempt. A fixed-format record with
- * bounded strings; several may share one SOCK_SEQPACKET message. The supervisor trusts nothing in it: lengths, enums and
- * sizes are checked by event_decode(), strings are escaped wherever they are shown.
+ * Events: what the gateway (and the sandbox's tracer) tell the supervisor about every attempt. A fixed-format record
+ * with bounded strings; several may share one SOCK_SEQPACKET message. The supervisor trusts nothing in it: lengths,
+ * enums and sizes are checked by event_decode(), strings are escaped wherever they are shown.
  */
 #include "base/buf.h"
 #include "policy/addr.h"

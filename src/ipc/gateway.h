@@ -9,10 +9,17 @@
  *   fd 6  policy snapshot, sealed
  *   fd 7+ listeners, in the order of gateway_start.listeners
  *
- * Either side takes a malformed message as the other's failure: the supervisor ends the gateway, the gateway ends itself.
+ * Either side takes a malformed message as the other's failure: the supervisor ends the gateway, the gateway ends
+ * itself.
+ *
+ * The supervisor closing its end of the control socket means stop at once. When the events socket is full the gateway
+ * keeps a bounded number of records and then refuses new work (REASON_AUDIT) until it drains: what cannot be recorded
+ * does not happen.
  */
+#include "base/err.h"
 #include "base/str.h"
 #include "policy/host.h"
+#include "policy/verdict.h"
 
 #define IPC_VERSION 1
 enum { GATEWAY_FD_START = 3, GATEWAY_FD_CONTROL, GATEWAY_FD_EVENTS, GATEWAY_FD_SNAPSHOT, GATEWAY_FD_LISTENERS };
@@ -33,13 +40,21 @@ struct gateway_listener {
         uint16_t forward_port; /* LISTENER_FORWARD: dial 127.0.0.1:port on the gateway's side */
 };
 
-enum dns_mode { DNS_SYNTHETIC, DNS_REAL };
+enum dns_mode { DNS_SYNTHETIC, DNS_REAL, DNS_MODES };
+enum upstream_kind { UPSTREAM_NONE, UPSTREAM_HTTP, UPSTREAM_SOCKS5, UPSTREAM_KINDS };
 #define GATEWAY_SERVERS_MAX 8
+
+struct gateway_server {
+        struct addr addr;
+        uint16_t port;
+};
 
 /* Fixed size, native byte order (both ends are the same build; `version` and `size` are checked). */
 struct gateway_start {
         uint32_t version, size;
-        uint32_t workers; /* 0: number of processors */
+        uint32_t workers;    /* 0: number of processors */
+        uint32_t generation; /* of the first snapshot */
+        uint32_t audit;      /* 1: the audit can be written, as IPC_AUDIT */
         uint32_t n_listeners;
         struct gateway_listener listeners[GATEWAY_LISTENERS_MAX];
         uint32_t dns_mode; /* enum dns_mode */
@@ -48,8 +63,8 @@ struct gateway_start {
         uint64_t bytes_out_per_host, bytes_out;
         uint32_t header_bytes, connections, connections_per_second;
         uint32_t n_servers; /* upstream resolvers; 0: those of /etc/resolv.conf */
-        struct { struct addr addr; uint16_t port; } servers[GATEWAY_SERVERS_MAX];
-        uint32_t upstream_kind; /* 0 none, 1 HTTP CONNECT, 2 SOCKS5 */
+        struct gateway_server servers[GATEWAY_SERVERS_MAX];
+        uint32_t upstream_kind; /* enum upstream_kind; HTTP means its CONNECT */
         uint32_t log_level;
         struct authority upstream;
         char upstream_user[256], upstream_password[256];
@@ -63,19 +78,39 @@ enum ipc_kind {
         /* supervisor to gateway */
         IPC_SNAPSHOT = 1, /* one descriptor: judge by this from now on; `number` is its generation */
         IPC_AUDIT,        /* number 1: the audit can be written; 0: it cannot, refuse new work */
-        IPC_ANSWER,       /* id of a question; number: enum decision */
-        IPC_STOP,         /* finish */
+        IPC_ANSWER,       /* id of a question; number: DECISION_ALLOW or DECISION_DENY */
+        IPC_STOP,         /* finish: accept nothing more, end what is open, exit */
         /* gateway to supervisor */
-        IPC_READY,
-        IPC_ASK,          /* id, authority, via: hold it, ask a person */
-        IPC_ASK_GONE,     /* id: nobody waits for the answer any more */
-        IPC_FAILED,       /* text says why; the gateway ends */
+        IPC_READY,    /* confined and accepting */
+        IPC_SWAPPED,  /* number: the generation that judges now; tunnels that it refuses are closed */
+        IPC_ASK,      /* id, authority, number: enum event_via. Hold it, ask a person, IPC_ANSWER */
+        IPC_ASK_GONE, /* id: nobody waits for the answer any more */
+        IPC_FAILED,   /* text says why; the gateway ends */
         IPC_KINDS
 };
 
 struct ipc_message {
-        uint32_t version, kind;
+        uint32_t version, kind; /* version is set by ipc_send() */
         uint64_t id, number;
         struct authority authority;
         char text[256]; /* terminated */
 };
+
+enum ipc_side { IPC_SUPERVISOR, IPC_GATEWAY };
+
+const char *ipc_kind_name(enum ipc_kind kind); /* NULL for no kind */
+
+/* One message, with the descriptor when it is not -1 (it stays the caller's). -EAGAIN on a full non-blocking socket,
+ * -EPIPE when the other side is gone, -EINVAL for a message that the other side would not accept. */
+int ipc_send(int sock, enum ipc_side from, const struct ipc_message *m, int fd);
+/* One message that `from` may send: every field checked, fields that the kind does not use are zero. *ret_fd is -1 or a
+ * descriptor that is now the caller's. 1: got one, 0: the other side closed, -EAGAIN: nothing there, -EBADMSG:
+ * malformed. */
+int ipc_receive(int sock, enum ipc_side from, struct ipc_message *ret, int *ret_fd);
+
+/* Every limit at its default, no listener, nothing configured. */
+void gateway_start_init(struct gateway_start *s);
+int gateway_start_check(const struct gateway_start *s, struct err *e);
+/* The block as a sealed file, checked before; and read back in the gateway, seals, size and content checked. */
+int gateway_start_seal(const struct gateway_start *s, int *ret_fd, struct err *e);
+int gateway_start_read(int fd, struct gateway_start *ret, struct err *e);

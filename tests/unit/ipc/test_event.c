@@ -116,7 +116,8 @@ static void sender_is_held_to_the_enums(void **state) {
         assert_int_equal(b.n, 0);
 }
 
-/* Each byte of a valid record replaced by each value: the decoder either refuses, or what it read encodes to those bytes. */
+/* Each byte of a valid record replaced by each value: the decoder either refuses, or what it read encodes to those
+ * bytes. */
 static void every_changed_byte_is_seen(void **state) {
         (void)state;
         cleanup(buf_done) struct buf b = BUF(EVENT_BATCH_MAX), again = BUF(EVENT_BATCH_MAX);
@@ -168,9 +169,12 @@ static void names(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(goes_there_and_back),        cmocka_unit_test(long_text_is_cut),
-                cmocka_unit_test(full_batch_stays_whole),     cmocka_unit_test(sender_is_held_to_the_enums),
-                cmocka_unit_test(every_changed_byte_is_seen), cmocka_unit_test(every_cut_is_seen),
+                cmocka_unit_test(goes_there_and_back),
+                cmocka_unit_test(long_text_is_cut),
+                cmocka_unit_test(full_batch_stays_whole),
+                cmocka_unit_test(sender_is_held_to_the_enums),
+                cmocka_unit_test(every_changed_byte_is_seen),
+                cmocka_unit_test(every_cut_is_seen),
                 cmocka_unit_test(names),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
