@@ -5,6 +5,7 @@
  * the help text, the completion and the row in the man page cannot disagree. Modules export tables; the command line, the
  * file loader and the documents read them.
  */
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -17,8 +18,18 @@ enum option_type {
         OPTION_DURATION, /* 10s, 5m */
         OPTION_CHOICE,   /* one of `choices` */
         OPTION_PATH,
-        OPTION_LIST,     /* repeatable strings; a sequence in files */
+        OPTION_LIST,     /* repeatable strings; a sequence in files, separated by commas in variables */
+        OPTION_PATHS,    /* the same, each a path */
+        OPTION_MAP,      /* repeatable NAME=VALUE; a mapping in files */
         OPTION_TYPES
+};
+
+/* What a file that came with the workspace may do with it before a person has trusted that file. */
+enum option_trust {
+        TRUST_WIDENS,       /* any value may grant something: needs trust */
+        TRUST_NARROWS,      /* any value only takes away */
+        TRUST_LESS_NARROWS, /* a lower number (0 is unlimited), an earlier choice, false */
+        TRUST_MORE_NARROWS, /* true */
 };
 
 struct option {
@@ -29,10 +40,10 @@ struct option {
         enum option_type type;
         const char *metavar; /* "PATTERN" */
         int64_t min, max;    /* integers, sizes (bytes), durations (ns); both 0: unchecked */
-        const char *const *choices; /* NULL-terminated */
+        const char *const *choices; /* NULL-terminated; with TRUST_LESS_NARROWS the strictest first */
         const char *fallback; /* default as text, NULL: none */
         const char *help;     /* one line, lower case, no full stop */
-        bool widens;          /* a workspace file may set it only when trusted */
+        enum option_trust trust;
 };
 
 struct option_table {
@@ -52,19 +63,42 @@ struct option_values {
 };
 void option_values_done(struct option_values *v);
 
+/* Lists and maps may be given again and again; of the others the last one counts. */
+static inline bool option_repeats(const struct option *o) {
+        return o->type == OPTION_LIST || o->type == OPTION_PATHS || o->type == OPTION_MAP;
+}
+/* The name that people know it by: the flag, else the key, else the variable. */
+const char *option_name(const struct option *o);
+
 /* Checks text against the row; -EINVAL says what is wrong and what is accepted. */
 int option_check(const struct option *o, struct str text, struct err *e);
-/* Adds a checked value. */
+/* Text that option_check() accepted, as a number: integer, size in bytes, duration in ns, flag as 0 or 1, place in choices. */
+uint64_t option_number(const struct option *o, struct str text);
+/* Adds a checked value; the error starts with the origin. */
 int option_set(struct option_values *v, const struct option *o, struct str text, const char *origin, struct err *e);
 /* The last value, or the row's fallback (origin "default"), or NULL. */
 const char *option_get(const struct option_values *v, const struct option *o);
 bool option_get_flag(const struct option_values *v, const struct option *o);
-uint64_t option_get_number(const struct option_values *v, const struct option *o); /* integer, size or duration */
+uint64_t option_get_number(const struct option_values *v, const struct option *o);
 bool option_given(const struct option_values *v, const struct option *o);
+/* for (size_t i = 0; (x = option_next(v, o, &i));): every value of a repeated option, in order. */
+const struct option_value *option_next(const struct option_values *v, const struct option *o, size_t *cursor);
 
 /* Reads argv[1..] by the tables until "--" or the first word that is no option; *ret_used counts what was read (with "--").
- * Unknown flags: -EINVAL with "did you mean". "--x=v" and "--x v" both work. */
+ * Unknown flags: -EINVAL with "did you mean". "--x=v", "--x v", "-xv" and "-x v" all work; "--no-x" for flags. */
 int option_parse_args(const struct option_table *const *tables, size_t n_tables, int argc, char **argv,
                       struct option_values *v, int *ret_used, struct err *e);
-/* Reads the BAILEY_* variables that the tables name. Unknown BAILEY_ variables are ignored. */
+/* Reads the BAILEY_* variables that the tables name. Unknown BAILEY_ variables and empty ones are ignored. */
 int option_parse_env(const struct option_table *const *tables, size_t n_tables, struct option_values *v, struct err *e);
+/* The row with this flag, key or variable, or NULL. */
+const struct option *option_find(const struct option_table *const *tables, size_t n_tables, struct str name);
+
+/* "-p, --policy FILE", "--no-workspace-policy": the flag as a person types it (a flag that is on by default is shown as its
+ * "no-" form). Empty for rows without a flag. */
+int option_usage(struct buf *out, const struct option *o);
+/* Help: title and aligned rows, wrapped at `width` columns; rows without a flag are left out. */
+int option_help(struct buf *out, const struct option_table *const *tables, size_t n_tables, unsigned width);
+/* The rows as man page source: a section heading per table, one tagged paragraph per row. */
+int option_man(struct buf *out, const struct option_table *const *tables, size_t n_tables);
+/* One line per flag for completions: flag TAB metavar TAB choices (separated by spaces) TAB help. "--no-x" has its own. */
+int option_completions(struct buf *out, const struct option_table *const *tables, size_t n_tables);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "conf/option.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "conf/suggest.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+/*
+ * Values are text until somebody needs the number: the text is what a person wrote and what is shown back. A row's check
+ * runs once, when the value is set; readers convert text that is known to be good.
+ */
+
+const char *option_name(const struct option *o) {
+        return o->flag ? o->flag : o->key ? o->key : o->env ? o->env : "";
+}
+
+static const struct {
+        const char *text;
+        bool value;
+} booleans[] = { { "true", true }, { "false", false }, { "yes", true }, { "no", false },
+                 { "on", true },   { "off", false },   { "1", true },   { "0", false } };
+
+static bool parse_flag(struct str s, uint64_t *ret) {
+        for (size_t i = 0; i < sizeof booleans / sizeof booleans[0]; i++)
+                if (str_is(s, booleans[i].text)) {
+                        *ret = booleans[i].value;
+                        return true;
+                }
+        return false;
+}
+
+static const struct {
+        const char *suffix;
+        uint64_t bytes;
+} size_units[] = {
+        { "", 1 },         { "B", 1 },          { "K", 1 << 10 },    { "KiB", 1 << 10 },
+        { "KB", 1000 },    { "M", 1 << 20 },    { "MiB", 1 << 20 },  { "MB", 1000000 },
+        { "G", 1 << 30 },  { "GiB", 1 << 30 },  { "GB", 1000000000 }, { "T", 1ULL << 40 },
+        { "TiB", 1ULL << 40 }, { "TB", 1000000000000 },
+};
+
+static bool parse_size(struct str s, uint64_t *ret) {
+        size_t digits = 0;
+        while (digits < s.n && ascii_is_digit(s.p[digits]))
+                digits++;
+        struct str suffix = str_trim(str_skip(s, digits));
+        for (size_t i = 0; i < sizeof size_units / sizeof size_units[0]; i++) {
+                uint64_t number;
+                if (!str_eq_nocase(suffix, str_of(size_units[i].suffix)))
+                        continue;
+                if (!str_to_u64(str_first(s, digits), INT64_MAX / size_units[i].bytes, &number))
+                        return false;
+                *ret = number * size_units[i].bytes;
+                return true;
+        }
+        return false;
+}
+
+static bool parse_choice(const struct option *o, struct str s, uint64_t *ret) {
+        for (uint64_t i = 0; o->choices[i]; i++)
+                if (str_is(s, o->choices[i])) {
+                        *ret = i;
+                        return true;
+                }
+        return false;
+}
+
+static bool parse_number(const struct option *o, struct str text, uint64_t *ret) {
+        switch (o->type) {
+        case OPTION_FLAG:
+                return parse_flag(text, ret);
+        case OPTION_INTEGER:
+                return str_to_u64(text, INT64_MAX, ret);
+        case OPTION_SIZE:
+                return parse_size(text, ret);
+        case OPTION_DURATION:
+                return clock_parse_duration(text, ret) && *ret <= INT64_MAX;
+        case OPTION_CHOICE:
+                return parse_choice(o, text, ret);
+        default:
+                return false;
+        }
+}
+
+/* What is accepted, for the person who wrote something else. */
+static const char *const expected[] = {
+        [OPTION_FLAG] = "true or false",
+        [OPTION_STRING] = "text",
+        [OPTION_INTEGER] = "a whole number",
+        [OPTION_SIZE] = "a size such as 512MiB, 2GiB or a number of bytes",
+        [OPTION_DURATION] = "a duration such as 500ms, 10s, 5m or 2h",
+        [OPTION_CHOICE] = "a choice",
+        [OPTION_PATH] = "a path",
+        [OPTION_LIST] = "text",
+        [OPTION_PATHS] = "a path",
+        [OPTION_MAP] = "NAME=VALUE",
+};
+static_assert(sizeof expected / sizeof expected[0] == OPTION_TYPES, "every type says what it accepts");
+
+static int refuse_choice(const struct option *o, struct str text, struct err *e) {
+        struct suggestion s = suggest_for(text);
+        cleanup(buf_done) struct buf all = BUF(512);
+        for (size_t i = 0; o->choices[i]; i++) {
+                suggest_offer(&s, o->choices[i]);
+                buf_printf(&all, "%s%s", i ? ", " : "", o->choices[i]);
+        }
+        return err_set(e, EINVAL, "%s is not one of %.*s%s", show(text).text, STR_FMT(buf_str(&all)),
+                       suggest_text(&s, "").text);
+}
+
+static void bound_text(const struct option *o, int64_t value, char ret[static 24]) {
+        if (o->type == OPTION_DURATION)
+                clock_duration_text((uint64_t)value, ret);
+        else
+                snprintf(ret, 24, "%" PRId64, value);
+}
+
+static int check_number(const struct option *o, struct str text, struct err *e) {
+        uint64_t number;
+        if (!parse_number(o, text, &number))
+                return err_set(e, EINVAL, "%s is not %s", show(text).text, expected[o->type]);
+        bool bounded = o->min != 0 || o->max != 0;
+        if (!bounded || ((int64_t)number >= o->min && (int64_t)number <= o->max))
+                return 0;
+        char low[24], high[24];
+        bound_text(o, o->min, low);
+        bound_text(o, o->max, high);
+        return err_set(e, ERANGE, "%s is out of range: %s to %s", show(text).text, low, high);
+}
+
+static int check_map_entry(struct str text, struct err *e) {
+        ptrdiff_t at = str_find(text, '=');
+        if (at <= 0)
+                return err_set(e, EINVAL, "%s is not NAME=VALUE", show(text).text);
+        return 0;
+}
+
+int option_check(const struct option *o, struct str text, struct err *e) {
+        uint64_t place;
+        if (str_has_nul(text))
+                return err_set(e, EINVAL, "%s contains a NUL byte", show(text).text);
+        if (text.n == 0 && o->type != OPTION_STRING)
+                return err_set(e, EINVAL, "a value is missing: %s is expected", expected[o->type]);
+        switch (o->type) {
+        case OPTION_CHOICE:
+                return parse_choice(o, text, &place) ? 0 : refuse_choice(o, text, e);
+        case OPTION_FLAG:
+        case OPTION_INTEGER:
+        case OPTION_SIZE:
+        case OPTION_DURATION:
+                return check_number(o, text, e);
+        case OPTION_MAP:
+                return check_map_entry(text, e);
+        default:
+                return 0;
+        }
+}
+
+uint64_t option_number(const struct option *o, struct str text) {
+        uint64_t number;
+        return parse_number(o, text, &number) ? number : 0;
+}
+
+void option_values_done(struct option_values *v) {
+        for (size_t i = 0; i < v->values.n; i++) {
+                free(v->values.p[i].text);
+                free(v->values.p[i].origin);
+        }
+        vec_done(&v->values);
+}
+
+int option_set(struct option_values *v, const struct option *o, struct str text, const char *origin, struct err *e) {
+        int r = option_check(o, text, e);
+        if (r < 0)
+                return err_wrap(e, r, "%s", origin);
+        struct option_value value = { .option = o, .text = str_dup(text), .origin = str_dup(str_of(origin)) };
+        if (!value.text || !value.origin || vec_push(&v->values, value) < 0) {
+                free(value.text);
+                free(value.origin);
+                return err_set(e, ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+const struct option_value *option_next(const struct option_values *v, const struct option *o, size_t *cursor) {
+        while (*cursor < v->values.n) {
+                const struct option_value *value = &v->values.p[(*cursor)++];
+                if (value->option == o)
+                        return value;
+        }
+        return NULL;
+}
+
+const char *option_get(const struct option_values *v, const struct option *o) {
+        for (size_t i = v->values.n; i-- > 0;)
+                if (v->values.p[i].option == o)
+                        return v->values.p[i].text;
+        return o->fallback;
+}
+
+bool option_get_flag(const struct option_values *v, const struct option *o) {
+        return option_get_number(v, o) != 0;
+}
+
+uint64_t option_get_number(const struct option_values *v, const struct option *o) {
+        const char *text = option_get(v, o);
+        return text ? option_number(o, str_of(text)) : 0;
+}
+
+bool option_given(const struct option_values *v, const struct option *o) {
+        size_t i = 0;
+        return option_next(v, o, &i) != NULL;
+}
+
+static bool row_is(const struct option *o, struct str name) {
+        return (o->flag && str_is(name, o->flag)) || (o->key && str_is(name, o->key)) || (o->env && str_is(name, o->env));
+}
+
+const struct option *option_find(const struct option_table *const *tables, size_t n_tables, struct str name) {
+        for (size_t t = 0; t < n_tables; t++)
+                for (size_t i = 0; i < tables[t]->n; i++)
+                        if (row_is(&tables[t]->rows[i], name))
+                                return &tables[t]->rows[i];
+        return NULL;
+}

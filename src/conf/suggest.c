@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "conf/suggest.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+
+#include <stdio.h>
+
+struct shown show(struct str s) {
+        enum { LONGEST = 48 }; /* each byte may become four, and a clipped one says how much is missing */
+        struct shown shown = { "" };
+        char *p = shown.text;
+        cleanup(buf_done) struct buf b = BUF(SHOWN_MAX * 4);
+        if (escape_text(&b, s, LONGEST) == 0)
+                snprintf(p, sizeof shown.text, "'%.*s'", STR_FMT(buf_str(&b)));
+        return shown;
+}
+
+struct suggestion suggest_for(struct str word) {
+        /* A third of the letters may be wrong; more is another word. */
+        unsigned limit = word.n >= 9 ? 3 : word.n >= 4 ? 2 : 1;
+        return (struct suggestion){ .word = word, .distance = limit + 1 };
+}
+
+void suggest_offer(struct suggestion *s, const char *candidate) {
+        if (!candidate || s->word.n == 0)
+                return;
+        unsigned distance = str_distance(s->word, str_of(candidate), s->distance);
+        bool same_start = ascii_lower(candidate[0]) == ascii_lower(s->word.p[0]); /* people get the first letter right */
+        if (distance < s->distance || (s->best && distance == s->distance && same_start)) {
+                s->distance = distance;
+                s->best = candidate;
+        }
+}
+
+struct shown suggest_text(const struct suggestion *s, const char *prefix) {
+        struct shown shown = { "" };
+        if (s->best)
+                snprintf(shown.text, sizeof shown.text, "; did you mean '%s%s'?", prefix, s->best);
+        return shown;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * For error messages: text from outside made safe to show in one, and "did you mean".
+ */
+#include "base/str.h"
+
+#define SHOWN_MAX 176
+
+struct shown {
+        char text[SHOWN_MAX];
+};
+/* In quotes, escaped, clipped: printf("%s", show(s).text). */
+struct shown show(struct str s);
+
+/* The best of several candidates, offered one after the other. */
+struct suggestion {
+        struct str word;
+        const char *best;
+        unsigned distance;
+};
+struct suggestion suggest_for(struct str word);
+void suggest_offer(struct suggestion *s, const char *candidate);
+/* "; did you mean 'x'?" (with `prefix` before x), or "" when nothing is near. */
+struct shown suggest_text(const struct suggestion *s, const char *prefix);
