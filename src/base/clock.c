@@ -28,7 +28,8 @@ void clock_text(uint64_t wall_us, char ret[static CLOCK_TEXT_MAX]) {
 static const struct {
         const char *suffix;
         uint64_t ns;
-} units[] = { /* longest first, so that the text is the shortest */
+} units[] = {
+        /* longest first, so that the text is the shortest */
         { "d", 86400 * NS_PER_SECOND }, { "h", 3600 * NS_PER_SECOND }, { "m", 60 * NS_PER_SECOND },
         { "s", NS_PER_SECOND },         { "ms", NS_PER_MS },
 };

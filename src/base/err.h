@@ -22,7 +22,8 @@ struct err {
 
 #define ERR_PRINTF(a, b) __attribute__((format(printf, a, b)))
 
-/* Each returns the negative code, so that `return err_set(...)` reads well. Text that does not fit is cut with "...". */
+/* Each returns the negative code, so that `return err_set(...)` reads well. Text that does not fit is cut with "...".
+ */
 int err_set(struct err *e, int code, const char *format, ...) ERR_PRINTF(3, 4);
 int err_errno(struct err *e, const char *format, ...) ERR_PRINTF(2, 3);
 int err_wrap(struct err *e, int negative_code, const char *format, ...) ERR_PRINTF(3, 4);

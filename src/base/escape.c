@@ -57,7 +57,8 @@ int escape_text(struct buf *out, struct str s, size_t max) {
 /* Runs of plain characters are copied in one piece: most strings are one run. */
 static size_t plain_json_run(struct str s) {
         size_t n = 0;
-        while (n < s.n && (unsigned char)s.p[n] >= 0x20 && (unsigned char)s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
+        while (n < s.n && (unsigned char)s.p[n] >= 0x20 && (unsigned char)s.p[n] < 0x7f && s.p[n] != '"' &&
+               s.p[n] != '\\')
                 n++;
         return n;
 }

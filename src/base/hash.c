@@ -41,8 +41,8 @@ static inline void sip_round(struct sip *s) {
 
 uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t n) {
         const unsigned char *p = bytes;
-        struct sip s = { key->a ^ 0x736f6d6570736575ULL, key->b ^ 0x646f72616e646f6dULL,
-                         key->a ^ 0x6c7967656e657261ULL, key->b ^ 0x7465646279746573ULL };
+        struct sip s = { key->a ^ 0x736f6d6570736575ULL, key->b ^ 0x646f72616e646f6dULL, key->a ^ 0x6c7967656e657261ULL,
+                         key->b ^ 0x7465646279746573ULL };
         size_t left = n;
         for (; left >= 8; left -= 8, p += 8) {
                 uint64_t word;

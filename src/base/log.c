@@ -2,8 +2,8 @@
 #include "base/log.h"
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/escape.h"
 #include "base/fd.h"
 
@@ -50,8 +50,8 @@ static void put_line(enum log_level level, struct str message) {
         if (current.format == LOG_FORMAT_JSON) {
                 char when[CLOCK_TEXT_MAX];
                 clock_text(clock_wall_us(), when);
-                buf_printf(&line, "{\"ts\":\"%s\",\"level\":\"%s\",\"program\":\"%s\",\"message\":", when, level_names[level],
-                           current.program);
+                buf_printf(&line, "{\"ts\":\"%s\",\"level\":\"%s\",\"program\":\"%s\",\"message\":", when,
+                           level_names[level], current.program);
                 escape_json(&line, message);
                 buf_add(&line, "}\n");
         } else {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Diagnostics for people, to standard error: text or JSON lines, one line per message whatever it contains, clipped, and
- * limited in rate so that nobody can fill a disk by misbehaving. Not the audit log (store/audit.h).
- * Library code logs at LOG_DEBUG only; what a person must see is returned as an error.
+ * Diagnostics for people, to standard error: text or JSON lines, one line per message whatever it contains, clipped,
+ * and limited in rate so that nobody can fill a disk by misbehaving. Not the audit log (store/audit.h). Library code
+ * logs at LOG_DEBUG only; what a person must see is returned as an error.
  */
 #include <stdbool.h>
 
@@ -13,9 +13,9 @@ enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 struct log_settings {
         enum log_level level;
         enum log_format format;
-        int fd;               /* where lines go; 2 at start */
-        const char *program;  /* static text before each line */
-        unsigned per_second;  /* messages let through a second, 0 for no limit; errors always pass */
+        int fd;              /* where lines go; 2 at start */
+        const char *program; /* static text before each line */
+        unsigned per_second; /* messages let through a second, 0 for no limit; errors always pass */
 };
 
 void log_setup(const struct log_settings *settings);

@@ -124,8 +124,8 @@ static int open_by_steps(int directory_fd, const char *path, int flags, mode_t m
         bool beneath = (resolve & PATH_BENEATH) != 0;
         if (path[0] == '/' && beneath)
                 return -EXDEV;
-        cleanup(close_fd) int at =
-            path[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : openat(directory_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        cleanup(close_fd) int at = path[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
+                                                  : openat(directory_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
         struct str rest = str_of(path), part;
         if (at < 0)
                 return -errno;

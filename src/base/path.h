@@ -22,7 +22,8 @@ struct str path_basename(const char *path);
 /* Number of components: 0 for "/", 2 for "/a/b". */
 size_t path_depth(const char *path);
 
-/* The home directory: $HOME when it is absolute, else the account's entry in /etc/passwd. NULL when neither is there. */
+/* The home directory: $HOME when it is absolute, else the account's entry in /etc/passwd. NULL when neither is there.
+ */
 const char *path_home(void);
 
 enum path_resolve {

@@ -21,7 +21,8 @@ void secret_wipe(void *p, size_t n) {
         explicit_bzero(p, n);
 }
 
-/* Data pages over the middle of the reservation: secret memory when the kernel has it, locked ordinary memory otherwise. */
+/* Data pages over the middle of the reservation: secret memory when the kernel has it, locked ordinary memory
+ * otherwise. */
 static int map_data(char *at, size_t n, struct err *e) {
 #ifdef SYS_memfd_secret
         cleanup(close_fd) int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);

@@ -31,9 +31,7 @@ static inline int vec_grow_bytes(void **p, size_t *cap, size_t wanted, size_t si
 }
 
 #define vec_reserve(v, more)                                                                                           \
-        ((v)->n + (more) <= (v)->cap                                                                                   \
-             ? 0                                                                                                       \
-             : vec_grow_bytes((void **)&(v)->p, &(v)->cap, (v)->n + (more), sizeof *(v)->p))
+        ((v)->n + (more) <= (v)->cap ? 0 : vec_grow_bytes((void **)&(v)->p, &(v)->cap, (v)->n + (more), sizeof *(v)->p))
 
 /* 0 or -ENOMEM. */
 #define vec_push(v, value) (vec_reserve(v, 1) < 0 ? -ENOMEM : ((v)->p[(v)->n++] = (value), 0))

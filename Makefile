@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. The build itself is meson's (meson.build); every target here is one or two commands that you could type.
+
+BUILD   ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CC      ?= cc
+FUZZ_SECONDS ?= 60
+MESON   := meson
+# `make` runs one thing at a time; meson and ninja use the cores.
+.NOTPARALLEL:
+.PHONY: all packages packages-test packages-lint packages-bench demo test bench lint format fuzz coverage install release clean help
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+	@echo "built: $(BUILD)/src/cli/bailey"
+
+$(BUILD)/build.ninja: | packages
+	@$(MESON) setup $(BUILD) --prefix $(PREFIX) >/dev/null || { cat $(BUILD)/meson-logs/meson-log.txt; exit 1; }
+
+packages:
+	@scripts/packages build
+packages-test:
+	@scripts/packages build test lint
+packages-lint:
+	@scripts/packages build lint
+packages-bench:
+	@scripts/packages build bench
+
+demo: all
+	@scripts/demo $(BUILD)
+
+test: packages-test
+	@tests/run $(STAGES)
+
+bench: packages-bench all
+	@scripts/bench $(BUILD)
+
+lint: packages-lint
+	@tests/run lint
+
+format: packages-lint
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+fuzz: packages-test
+	@scripts/fuzz --seconds $(FUZZ_SECONDS) $(TARGETS)
+
+coverage: packages-test
+	@scripts/coverage
+
+install: all
+	@DESTDIR="$(DESTDIR)" $(MESON) configure $(BUILD) --prefix $(PREFIX)
+	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --quiet || DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD)
+
+release: packages
+	@scripts/release
+
+clean:
+	@rm -rf $(BUILD) build-*
+
+help:
+	@echo "make            install what is missing (as root) and build into $(BUILD)/"
+	@echo "make demo       see it work"
+	@echo "make test       everything that CI runs; STAGES='gcc lint' for a part"
+	@echo "make bench      micro-benchmarks, and side by side with peers"
+	@echo "make lint       format, layers, sizes, clang-tidy, cppcheck, shellcheck"
+	@echo "make format     rewrite the sources with clang-format"
+	@echo "make fuzz       FUZZ_SECONDS=60 for each target; TARGETS='host dns' for some"
+	@echo "make coverage   line and branch coverage as HTML"
+	@echo "make install    PREFIX=/usr/local DESTDIR="
+	@echo "make release    optimised, stripped, bailey linked statically, as a tar file in build-release/"
+	@echo "make clean      remove every build directory"

@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who may include whom. The table is the architecture: change it on purpose, together with ARCHITECTURE.md."""
+import fnmatch
+import pathlib
+import re
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+
+# folder: what it may include besides itself
+LAYERS = {
+    "base": [],
+    "conf": ["base"],
+    "net": ["base"],
+    "shell": ["base"],
+    "policy": ["base", "conf"],
+    "ipc": ["base", "policy"],
+    "store": ["base", "conf", "policy", "ipc"],
+    "plan": ["base", "policy"],
+    "sandbox": ["base", "policy", "plan"],
+    "vault": ["base", "conf", "policy", "ipc"],
+    "control": ["base", "conf", "policy", "ipc", "store"],
+    "bridge": ["base", "conf", "policy", "ipc", "control"],
+    "gateway": ["base", "conf", "net", "policy", "ipc"],
+    # The manager talks to the gateway and the vault by message: it never includes their inside.
+    "manager": ["base", "conf", "net", "shell", "policy", "ipc", "store", "plan", "sandbox", "control", "bridge", "bailey"],
+    "cli": ["bailey", "base", "conf", "control", "manager"],
+    "ui": ["bailey", "base", "conf", "control"],
+}
+
+# A library's types stay behind one module: header pattern: files that may include it.
+LIBRARIES = {
+    "event2/*": ["src/net/loop*"],
+    "openssl/*": ["src/net/tls*", "src/vault/*"],
+    "ares*.h": ["src/net/resolve*"],
+    "yaml.h": ["src/conf/*"],
+    "jansson.h": ["src/conf/*"],
+    "idn2.h": ["src/conf/*", "src/policy/idn*"],
+    "seccomp.h": ["src/plan/*"],
+    "libmnl/*": ["src/plan/*"],
+    "libnftnl/*": ["src/plan/*"],
+    "sqlite3.h": ["src/store/*"],
+    "nettle/*": ["src/base/digest*"],
+    "nghttp2/*": ["src/gateway/*"],
+}
+
+# The C library and the kernel: open to all.
+SYSTEM = ["sys/*", "linux/*", "asm/*", "net/*", "netinet/*", "arpa/*"]
+SYSTEM_NAMES = set("""assert ctype dirent dlfcn errno elf endian execinfo fcntl fnmatch getopt glob grp inttypes langinfo limits link
+    locale malloc math mntent netdb paths poll pthread pty pwd sched semaphore setjmp signal spawn stdalign stdarg stdatomic
+    stdbool stddef stdint stdio stdlib stdnoreturn string strings syslog termios threads time ucontext uchar unistd utmp wchar
+    wordexp""".split())
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+
+
+def problems_of(path):
+    name = path.relative_to(TOP).as_posix()
+    folder = name.split("/")[1]
+    if folder not in LAYERS:
+        yield f"{name}: the folder src/{folder} is not in the table of tests/layers.py"
+        return
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            problem = problem_of(name, folder, *match.groups())
+            if problem:
+                yield f"{name}:{number}: {problem}"
+
+
+def problem_of(name, folder, quote, header):
+    for pattern, allowed in LIBRARIES.items():
+        if fnmatch.fnmatch(header, pattern):
+            inside = any(fnmatch.fnmatch(name, place) for place in allowed)
+            return None if inside else f"{header} belongs behind {', '.join(allowed)}"
+    if quote == "<":
+        known = header.removesuffix(".h") in SYSTEM_NAMES or any(fnmatch.fnmatch(header, p) for p in SYSTEM)
+        return None if known else f"{header} is a library that tests/layers.py does not know"
+    target = header.split("/")[0] if "/" in header else None
+    if target is None or target == "..":
+        return f'"{header}" must be written from src/, as "{folder}/{header.split("/")[-1]}"'
+    if target != folder and target not in LAYERS[folder]:
+        return f"src/{folder} may not include {target} ({header})"
+    generated = (TOP / "src" / (header + ".in")).exists()
+    if target != "bailey" and not generated and not (TOP / "src" / header).exists():
+        return f'"{header}" is not below src/'
+    return None
+
+
+def main():
+    sources = sorted(p for p in (TOP / "src").rglob("*.[ch]"))
+    problems = [p for source in sources if source.parent != TOP / "src" for p in problems_of(source)]
+    print("\n".join(problems) or f"{len(sources)} files keep to their layers")
+    return 1 if problems or not sources else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""One check of the sources by name: prints what is wrong and where, and fails if anything is."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def tracked(*patterns):
+    """Files of the checkout, also new ones that are not ignored."""
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *patterns], cwd=TOP, check=True, text=True,
+                           stdout=subprocess.PIPE).stdout.splitlines()
+    return sorted({name for name in names if (TOP / name).is_file()})
+
+
+def call(command):
+    return subprocess.run(command, cwd=TOP, check=False).returncode
+
+
+def check_layers():
+    return call(["tests/layers.py"])
+
+
+def check_sizes():
+    return call(["scripts/sizes"])
+
+
+def check_format():
+    return call(["clang-format", "--dry-run", "-Werror", *tracked("*.c", "*.h")])
+
+
+def check_tidy():
+    """.clang-tidy holds the list; what it finds is an error."""
+    done = subprocess.run(["run-clang-tidy", "-quiet", "-p", os.environ["LINT_BUILD"], "-j", str(os.cpu_count() or 2),
+                           f"^{re.escape(str(TOP))}/(src|tests)/.*"], cwd=TOP, check=False, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    findings = [line for line in done.stdout.splitlines()
+                if line and not line.startswith("clang-tidy") and not re.match(r"^\d+ warnings", line)]
+    print("\n".join(findings))
+    if done.returncode and not findings:
+        print(done.stderr)
+    return done.returncode
+
+
+def check_cppcheck():
+    return call(["cppcheck", "--quiet", "--std=c11", "--language=c", "--error-exitcode=1", "--inline-suppr", "--force",
+                 "--enable=warning,performance,portability", "--suppressions-list=tests/lint/cppcheck.txt", "-D_GNU_SOURCE",
+                 "-Isrc", "-Iinclude", "-j", str(os.cpu_count() or 2), *tracked("src/*.c")])
+
+
+def check_shellcheck():
+    scripts = [name for name in tracked() if not name.endswith((".c", ".h", ".py")) and
+               re.match(rb"#!\s*/(usr/)?bin/(env )?(ba|da)?sh\b", (TOP / name).open("rb").readline())]
+    return call(["shellcheck", *scripts]) if scripts else 1
+
+
+def check_places():
+    """No file names the machine it was written on, or where its packages came from."""
+    marks = re.compile("|".join(["/" + "work" + r"/", "/" + "farm" + r"/", r"\b[\w.-]+\." + "pkg" + r"\.dev\b", "artifact" + "ory",
+                                 "(?:pypi|npm|apt|deb|registry|proxy)[-.]?mirror", r"\bproxy\.golang\." + "internal"]))
+    found = 0
+    for name in tracked():
+        for number, line in enumerate((TOP / name).read_bytes().decode("utf-8", "replace").splitlines(), 1):
+            if marks.search(line):
+                print(f"{name}:{number}: names a place of one machine: {line.strip()[:120]}")
+                found = 1
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(globals()["check_" + sys.argv[1]]())
