@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-static_assert(EXIT_PASSING + EXIT_USAGE == 120 && EXIT_PASSING + EXIT_TIMEOUT == 124 && EXIT_PASSING + EXIT_SYSTEM == 125,
+static_assert(EXIT_PASSING + EXIT_USAGE == 120 && EXIT_PASSING + EXIT_TIMEOUT == 124 &&
+                  EXIT_PASSING + EXIT_SYSTEM == 125,
               "the rows below, and timeout(1)'s custom");
 
 const struct exit_row exit_rows[] = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Exit codes, all of them. A caller must be able to tell Bailey's own failure from the command's, so there are two bands:
+ * Exit codes, all of them. A caller must be able to tell Bailey's own failure from the command's, so there are two
+ * bands:
  *
  *   0 to 7      the verbs that answer a question or do a job of their own
  *   120 to 125  the verbs that hand on a command's status (run, exec, learn): the same codes plus EXIT_PASSING,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way from main() to a verb: global options, the verb (and its sub-verb), its options and words by its tables, the call,
- * and the one place where a failure is reported. It trusts the command line (it is the user's), but not the descriptors
- * it was started with: 0, 1 and 2 exist before anything is opened.
+ * The way from main() to a verb: global options, the verb (and its sub-verb), its options and words by its tables, the
+ * call, and the one place where a failure is reported. It trusts the command line (it is the user's), but not the
+ * descriptors it was started with: 0, 1 and 2 exist before anything is opened.
  */
 #include "cli/frame.h"
 
+#include "bailey/version.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "bailey/version.h"
 #include "cli/help.h"
 
 #include <assert.h>
@@ -24,13 +24,27 @@ static const char *const colors[] = { "auto", "always", "never", NULL };
 
 static const struct option global_rows[] = {
         [GLOBAL_HELP] = { .flag = "help", .letter = 'h', .type = OPTION_FLAG, .help = "show help and exit" },
-        [GLOBAL_LOG_LEVEL] = { .flag = "log-level", .env = "BAILEY_LOG_LEVEL", .type = OPTION_CHOICE, .metavar = "LEVEL",
-                               .choices = log_levels, .fallback = "notice", .help = "how much to say on standard error" },
-        [GLOBAL_LOG_FORMAT] = { .flag = "log-format", .env = "BAILEY_LOG_FORMAT", .type = OPTION_CHOICE,
-                                .metavar = "FORMAT", .choices = log_formats, .fallback = "text",
+        [GLOBAL_LOG_LEVEL] = { .flag = "log-level",
+                               .env = "BAILEY_LOG_LEVEL",
+                               .type = OPTION_CHOICE,
+                               .metavar = "LEVEL",
+                               .choices = log_levels,
+                               .fallback = "notice",
+                               .help = "how much to say on standard error" },
+        [GLOBAL_LOG_FORMAT] = { .flag = "log-format",
+                                .env = "BAILEY_LOG_FORMAT",
+                                .type = OPTION_CHOICE,
+                                .metavar = "FORMAT",
+                                .choices = log_formats,
+                                .fallback = "text",
                                 .help = "text for people, or one JSON object a line" },
-        [GLOBAL_COLOR] = { .flag = "color", .env = "BAILEY_COLOR", .type = OPTION_CHOICE, .metavar = "WHEN",
-                           .choices = colors, .fallback = "auto", .help = "colour the output" },
+        [GLOBAL_COLOR] = { .flag = "color",
+                           .env = "BAILEY_COLOR",
+                           .type = OPTION_CHOICE,
+                           .metavar = "WHEN",
+                           .choices = colors,
+                           .fallback = "auto",
+                           .help = "colour the output" },
 };
 static_assert(sizeof global_rows / sizeof global_rows[0] == GLOBALS, "one row each");
 const struct option_table global_options = { "Global options", global_rows, GLOBALS };
@@ -61,7 +75,9 @@ static int open_standard_fds(void) {
 }
 
 static void apply_log_options(const struct option_values *options) {
-        struct log_settings settings = { .level = LOG_NOTICE, .fd = STDERR_FILENO, .program = "bailey", .per_second = 200 };
+        struct log_settings settings = {
+                .level = LOG_NOTICE, .fd = STDERR_FILENO, .program = "bailey", .per_second = 200
+        };
         const char *level = option_get(options, global_option(GLOBAL_LOG_LEVEL));
         const char *format = option_get(options, global_option(GLOBAL_LOG_FORMAT));
         if (level)
@@ -86,12 +102,8 @@ static int report(const struct call *call, int status, const struct err *e) {
 }
 
 static int unknown_verb(const struct verb *parent, const char *name, struct err *e) {
-        const char *near = verb_nearest(parent ? parent->subs : NULL, name);
-        const char *of = parent ? " " : "", *above = parent ? parent->name : "";
-        if (near)
-                err_set(e, EINVAL, "there is no verb \"%s\"; did you mean \"bailey%s%s %s\"?", name, of, above, near);
-        else
-                err_set(e, EINVAL, "there is no verb \"%s\"; \"bailey help%s%s\" lists them", name, of, above);
+        err_set(e, EINVAL, "there is no verb %s%s (\"bailey help%s%s\" lists them)", show(str_of(name)).text,
+                verb_suggest(parent, name).text, parent ? " " : "", parent ? parent->name : "");
         return EXIT_USAGE;
 }
 

@@ -3,30 +3,7 @@
 
 #include "base/cleanup.h"
 
-enum { WIDTH = 80, VERB_COLUMN = 12, OPTION_COLUMN = 26, LINE_MAX_BYTES = 4096 };
-
-int help_option_label(struct buf *ret, const struct option *o) {
-        int r = o->letter ? buf_printf(ret, "-%c, ", o->letter) : 0;
-        if (r >= 0)
-                r = buf_printf(ret, "--%s", o->flag);
-        if (r >= 0 && o->type != OPTION_FLAG)
-                r = buf_printf(ret, " %s", o->metavar ? o->metavar : "VALUE");
-        return r;
-}
-
-int help_option_text(struct buf *ret, const struct option *o) {
-        int r = buf_add(ret, o->help ? o->help : "");
-        if (r >= 0 && o->choices) {
-                r = buf_add(ret, ": ");
-                for (const char *const *c = o->choices; r >= 0 && *c; c++)
-                        r = buf_printf(ret, "%s%s", c == o->choices ? "" : ", ", *c);
-        }
-        if (r >= 0 && o->fallback && *o->fallback && o->type != OPTION_FLAG)
-                r = buf_printf(ret, " (default %s)", o->fallback);
-        if (r >= 0 && o->type == OPTION_LIST)
-                r = buf_add(ret, "; may be given again");
-        return r;
-}
+enum { WIDTH = 80, VERB_COLUMN = 12, LINE_MAX_BYTES = 4096, HELP_MAX_BYTES = 65536 };
 
 /* Words of `text` from `column` on, broken at WIDTH; the first line begins where the caller's label ended. */
 static void put_wrapped(FILE *out, const char *text, int at, int column) {
@@ -77,20 +54,6 @@ static void put_paragraphs(FILE *out, const char *text) {
         }
 }
 
-static void put_table(FILE *out, const struct option_table *table) {
-        fprintf(out, "\n%s\n", table->title);
-        for (size_t i = 0; i < table->n; i++) {
-                const struct option *o = &table->rows[i];
-                if (!o->flag)
-                        continue;
-                cleanup(buf_done) struct buf label = BUF(256), text = BUF(LINE_MAX_BYTES);
-                help_option_label(&label, o);
-                help_option_text(&text, o);
-                int at = fprintf(out, "  %s%s", o->letter ? "" : "    ", buf_text(&label));
-                put_wrapped(out, buf_text(&text), at + 1 > OPTION_COLUMN ? OPTION_COLUMN + 1 : at, OPTION_COLUMN);
-        }
-}
-
 static void put_verbs(FILE *out, const struct verb *const *list, enum verb_group group, const char *title) {
         bool any = false;
         for (; *list; list++) {
@@ -126,8 +89,10 @@ int help_verb(const struct verb *parent, const struct verb *verb, FILE *out) {
         }
         const struct option_table *tables[VERB_TABLES_MAX + 1];
         size_t n = verb_tables(verb, tables);
-        for (size_t i = 0; i < n; i++)
-                put_table(out, tables[i]);
+        cleanup(buf_done) struct buf options = BUF(HELP_MAX_BYTES);
+        if (option_help(&options, tables, n, WIDTH) < 0)
+                return EXIT_SYSTEM;
+        fprintf(out, "\n%.*s", STR_FMT(buf_str(&options)));
         return EXIT_OK;
 }
 
@@ -151,9 +116,8 @@ static int run(const struct call *call, struct err *e) {
         }
         if (verb)
                 return help_verb(parent, verb, stdout);
-        const char *near = parent && !parent->subs ? NULL : verb_nearest(parent ? parent->subs : NULL, call->argv[parent != NULL]);
-        err_set(e, EINVAL, "there is no verb \"%s%s%s\"%s%s%s", parent ? parent->name : "", parent ? " " : "",
-                call->argv[parent != NULL], near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+        err_set(e, EINVAL, "there is no verb %s%s", show(str_of(call->argv[parent != NULL])).text,
+                verb_suggest(parent, call->argv[parent != NULL]).text);
         return EXIT_USAGE;
 }
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A verb is data: what it is called, what it takes, what it says about itself, and one function. Each verb has its own file,
- * which defines one `const struct verb verb_NAME`, and one line in the table in cli/verbs.c. Dispatch, help, completions and
- * the man pages all read these structs; nothing about a verb is written twice.
+ * A verb is data: what it is called, what it takes, what it says about itself, and one function. Each verb has its own
+ * file, which defines one `const struct verb verb_NAME`, and one line in the table in cli/verbs.c. Dispatch, help,
+ * completions and the man pages all read these structs; nothing about a verb is written twice.
  *
  * The frame (cli/frame.c) parses the options by the verb's tables and calls run(). The function returns an exit status
- * (cli/exit.h). When it fails it fills *e and returns the code; the frame prints "bailey: VERB: text" and, for verbs with
- * VERB_PASSES_STATUS, moves Bailey's own codes out of the command's way. Results go to standard output.
+ * (cli/exit.h). When it fails it fills *e and returns the code; the frame prints "bailey: VERB: text" and, for verbs
+ * with VERB_PASSES_STATUS, moves Bailey's own codes out of the command's way. Results go to standard output.
  */
-#include "conf/option.h"
 #include "cli/exit.h"
+#include "conf/option.h"
+#include "conf/suggest.h"
 
 enum verb_group {
         GROUP_RUN,    /* run programs */
@@ -22,8 +23,8 @@ enum verb_group {
 };
 
 enum verb_flags {
-        VERB_HIDDEN = 1,        /* not in help and completions: for scripts and for Bailey itself */
-        VERB_COMMAND = 2,       /* the first word that is no option begins a command: nothing after it is read as ours */
+        VERB_HIDDEN = 1,  /* not in help and completions: for scripts and for Bailey itself */
+        VERB_COMMAND = 2, /* the first word that is no option begins a command: nothing after it is read as ours */
         VERB_PASSES_STATUS = 4, /* the exit status is the command's: see EXIT_PASSING */
 };
 
@@ -34,9 +35,9 @@ struct verb;
 /* One call of a verb. Options that follow the words are found too, unless the verb has VERB_COMMAND. */
 struct call {
         const struct verb *verb, *parent; /* parent: "policy" of "policy check", else NULL */
-        struct option_values options; /* as given on the command line, the global ones included */
-        int argc;                     /* words that are no options, without the verb's name */
-        char **argv;                  /* NULL-terminated */
+        struct option_values options;     /* as given on the command line, the global ones included */
+        int argc;                         /* words that are no options, without the verb's name */
+        char **argv;                      /* NULL-terminated */
 };
 
 struct verb {
@@ -46,7 +47,8 @@ struct verb {
         const char *synopsis; /* what follows the name: "[OPTIONS] -- COMMAND [ARG...]" */
         const char *help;     /* one line, lower case, no full stop */
         const char *about;    /* paragraphs for per-verb help and the man page, or NULL */
-        const struct option_table *tables[VERB_TABLES_MAX]; /* NULL-terminated; the global ones are added by the frame */
+        const struct option_table
+            *tables[VERB_TABLES_MAX];   /* NULL-terminated; the global ones are added by the frame */
         const struct verb *const *subs; /* NULL-terminated verbs of their own: "policy check"; then run may be NULL */
         int min_words, max_words;       /* checked before run(); max_words -1: any number */
         int (*run)(const struct call *call, struct err *e);
@@ -61,7 +63,7 @@ extern const struct option_table global_options;
 
 /* By name in a list (subs) or, with NULL, in the table; NULL when there is none. */
 const struct verb *verb_find(const struct verb *const *list, const char *name);
-/* The nearest name that is not hidden, or NULL when nothing is near. */
-const char *verb_nearest(const struct verb *const *list, const char *name);
+/* "; did you mean 'x'?" from the parent's subs or, with NULL, from the table; "" when nothing is near. */
+struct shown verb_suggest(const struct verb *parent, const char *name);
 /* The verb's tables and the global one; returns how many were written. */
 size_t verb_tables(const struct verb *verb, const struct option_table *ret[static VERB_TABLES_MAX + 1]);

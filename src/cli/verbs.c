@@ -31,19 +31,13 @@ const struct verb *verb_find(const struct verb *const *list, const char *name) {
         return NULL;
 }
 
-const char *verb_nearest(const struct verb *const *list, const char *name) {
-        const char *best = NULL;
-        unsigned best_distance = 3; /* two slips are a typing mistake, three are another word */
-        for (list = list ? list : verbs; *list; list++) {
-                if ((*list)->flags & VERB_HIDDEN)
-                        continue;
-                unsigned d = str_distance(str_of((*list)->name), str_of(name), 2);
-                if (d < best_distance && d < strlen((*list)->name)) {
-                        best = (*list)->name;
-                        best_distance = d;
-                }
-        }
-        return best;
+struct shown verb_suggest(const struct verb *parent, const char *name) {
+        struct suggestion near = suggest_for(str_of(name));
+        const struct verb *const none[] = { NULL };
+        for (const struct verb *const *v = !parent ? verbs : parent->subs ? parent->subs : none; *v; v++)
+                if (!((*v)->flags & VERB_HIDDEN))
+                        suggest_offer(&near, (*v)->name);
+        return suggest_text(&near, "");
 }
 
 size_t verb_tables(const struct verb *verb, const struct option_table *ret[static VERB_TABLES_MAX + 1]) {
