@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What all workers share: the settings from the start block, which never change, counters for the limits, which are
+ * atomic, and the way to the supervisor.
+ */
+#include "ipc/gateway.h"
+#include "policy/snapshot.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct worker;
+struct control;
+struct limits;
+struct synthetic;
+
+/* A policy snapshot with its number; workers hold references, the last one unmaps it. */
+struct policy_ref {
+        atomic_uint references;
+        uint32_t generation;
+        struct snapshot *snapshot;
+};
+struct policy_ref *policy_ref_new(struct snapshot *s, uint32_t generation); /* takes the snapshot; NULL: no memory */
+struct policy_ref *policy_ref_get(struct policy_ref *p);
+void policy_ref_put(struct policy_ref *p);
+
+struct gateway {
+        struct gateway_start start;
+        struct worker **workers;
+        unsigned n_workers;
+        struct control *control;
+        struct limits *limits;
+        struct synthetic *synthetic; /* NULL unless DNS_SYNTHETIC; shared, has its own lock */
+        atomic_uint_fast64_t connections_ever;
+        atomic_bool audit_fails; /* IPC_AUDIT 0, or events cannot be delivered: no new work */
+        int events_fd;
+};

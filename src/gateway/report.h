@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Events of one worker on their way to the supervisor: encoded at once into a batch that is sent at the end of the turn.
+ * When the supervisor does not take them they wait, up to a limit; beyond it report_is_stuck() says so and no new work is
+ * begun, since nothing may happen that is not on record. Events are never dropped silently.
+ */
+#include "base/buf.h"
+#include "ipc/event.h"
+#include "net/loop.h"
+
+#define REPORT_PENDING_MAX (4u << 20)
+
+struct report {
+        struct loop *loop;
+        int fd;
+        struct buf batch;     /* being filled */
+        struct link waiting;  /* full batches */
+        size_t waiting_bytes;
+        struct task flush;
+        struct watch writable;
+        bool blocked, failed;
+};
+
+int report_init(struct report *r, struct loop *l, int fd);
+/* Sends what it can without waiting. */
+void report_done(struct report *r);
+/* Adds one event (wall_us is filled in when 0). */
+void report_event(struct report *r, const struct event *ev);
+bool report_is_stuck(const struct report *r);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A worker: one thread, one loop, and everything that connections pinned to it share without locks: the policy they are
+ * judged by, the resolver, borrowed buffers, the batch of events. What all workers share is struct gateway.
+ */
+#include "gateway/gateway.h"
+#include "gateway/report.h"
+#include "ipc/event.h"
+#include "net/loop.h"
+#include "net/pool.h"
+#include "net/resolve.h"
+#include "net/stream.h"
+#include "policy/snapshot.h"
+
+struct upstream_pool; /* of the HTTP sessions: idle connections to origins */
+
+struct worker {
+        struct gateway *gateway;
+        unsigned index;
+        struct loop *loop;
+        struct pool pool;
+        struct resolver *resolver;
+        struct policy_ref *policy; /* what to judge by now; changes only between callbacks */
+        struct link judged;        /* struct judged: what is open under a verdict, for new policies */
+        struct link asks;          /* struct ask: questions that calls of this worker wait for */
+        struct report report;
+        struct upstream_pool *upstreams;
+        unsigned clients; /* connections pinned here; others read it to choose */
+        struct link open; /* struct client: all of them, for the end */
+};
+
+int worker_new(struct gateway *g, unsigned index, struct worker **ret, struct err *e);
+void worker_free(struct worker *w);
+
+static inline const struct snapshot *worker_snapshot(const struct worker *w) {
+        return w->policy->snapshot;
+}
+
+/*
+ * An accepted connection. It is counted against the limits from accept until client_done(), and travels by value: into
+ * the session that speaks its protocol, then into the tunnel.
+ */
+struct client {
+        struct worker *worker;
+        struct stream *stream;
+        uint64_t number; /* of the connection, joins its events */
+        uint64_t since;  /* loop_now() at accept */
+        uint8_t via;     /* enum event_via */
+};
+
+/* Closes the stream, if it is still there, and gives the place back. */
+void client_done(struct client *c);
+
+/*
+ * Something open under a verdict: a tunnel, or a request on its way. When the policy changes each is judged again, and
+ * revoke() is called for those that the new one refuses (it removes itself from the list and closes).
+ */
+struct judged {
+        struct link link;
+        const struct authority *target;
+        struct addr addr; /* dialled; ADDR_NONE while it is not known */
+        bool asked;       /* a person approved it: a policy that would ask again leaves it open */
+        void (*revoke)(struct judged *j, struct verdict v);
+};
+
+void judged_add(struct worker *w, struct judged *j);
+static inline void judged_remove(struct judged *j) {
+        link_remove(&j->link);
+}
+
+/* The new policy for this worker; takes one reference. Judges all again. On the worker's thread. */
+void worker_set_policy(struct worker *w, struct policy_ref *p);

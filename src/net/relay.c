@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+enum {
+        SPLICE_AFTER = 65536, /* making or fetching a pipe costs more than copying this little */
+        TURN_SHARE = 1 << 20, /* bytes one direction may move before others get their turn */
+};
+
+static void end(struct relay *r, enum relay_end how, int error) {
+        if (r->over)
+                return;
+        relay_stop(r, how != RELAY_CLOSED);
+        r->done(r, how, error);
+}
+
+/* What one step did: moved bytes, cannot go on now, or met an error (a negative errno). */
+enum { BLOCKED = 0, MOVED = 1 };
+
+static int count(struct relay *r, int from, size_t n) {
+        r->flow[from].bytes += n;
+        if (from == RELAY_CLIENT && r->account && !r->account(r, n))
+                return -EDQUOT;
+        return MOVED;
+}
+
+/* Writes what is left of an earlier read. */
+static int drain_chunk(struct relay *r, int from) {
+        struct relay_flow *f = &r->flow[from];
+        struct pool_chunk *c = f->rest;
+        ssize_t put = stream_write(r->side[!from], str_n(c->bytes + c->at, c->n - c->at));
+        if (put < 0)
+                return put == -EAGAIN ? BLOCKED : (int)put;
+        c->at += (size_t)put;
+        if (c->at == c->n) {
+                f->rest = NULL;
+                pool_chunk_put(r->pool, c);
+        }
+        return count(r, from, (size_t)put);
+}
+
+static int copy_step(struct relay *r, int from) {
+        struct relay_flow *f = &r->flow[from];
+        /* What cannot be written must fit a chunk. */
+        ssize_t got = stream_read(r->side[from], r->pool->scratch, POOL_CHUNK_BYTES);
+        if (got < 0)
+                return got == -EAGAIN ? BLOCKED : (int)got;
+        if (got == 0) {
+                f->ended = true;
+                return BLOCKED;
+        }
+        ssize_t put = stream_write(r->side[!from], str_n(r->pool->scratch, (size_t)got));
+        if (put < 0 && put != -EAGAIN)
+                return (int)put;
+        if (put < 0)
+                put = 0;
+        if (put < got) {
+                struct pool_chunk *c = pool_chunk_get(r->pool);
+                if (!c)
+                        return -ENOMEM;
+                c->n = (size_t)(got - put);
+                memcpy(c->bytes, r->pool->scratch + put, c->n);
+                f->rest = c;
+        }
+        return put > 0 ? count(r, from, (size_t)put) : BLOCKED;
+}
+
+static int drain_pipe(struct relay *r, int from) {
+        struct relay_flow *f = &r->flow[from];
+        struct stream *to = r->side[!from];
+        if (!to->writable)
+                return BLOCKED;
+        ssize_t put;
+        do
+                put = splice(f->pipe->out, NULL, to->fd, NULL, f->pipe->n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        while (put < 0 && errno == EINTR);
+        if (put < 0) {
+                if (errno != EAGAIN)
+                        return -errno;
+                to->writable = false;
+                return BLOCKED;
+        }
+        f->pipe->n -= (size_t)put;
+        return count(r, from, (size_t)put);
+}
+
+static int splice_step(struct relay *r, int from) {
+        struct relay_flow *f = &r->flow[from];
+        struct stream *source = r->side[from];
+        if (!source->readable)
+                return BLOCKED;
+        if (!f->pipe && !(f->pipe = pool_pipe_get(r->pool)))
+                return copy_step(r, from);
+        ssize_t got;
+        do
+                got = splice(source->fd, NULL, f->pipe->in, NULL, f->pipe->room, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        while (got < 0 && errno == EINTR);
+        if (got < 0) {
+                if (errno != EAGAIN)
+                        return -errno;
+                source->readable = false; /* the pipe was empty, so it was the socket */
+                return BLOCKED;
+        }
+        if (got == 0) {
+                f->ended = true;
+                return BLOCKED;
+        }
+        f->pipe->n = (size_t)got;
+        return drain_pipe(r, from);
+}
+
+static int step(struct relay *r, int from) {
+        struct relay_flow *f = &r->flow[from];
+        if (f->rest)
+                return drain_chunk(r, from);
+        if (f->pipe && f->pipe->n > 0)
+                return drain_pipe(r, from);
+        if (f->ended)
+                return BLOCKED;
+        bool can_splice = r->side[0]->plain && r->side[1]->plain && !stream_has_pushback(r->side[from]);
+        return can_splice && f->bytes >= SPLICE_AFTER ? splice_step(r, from) : copy_step(r, from);
+}
+
+static bool has_rest(const struct relay_flow *f) {
+        return f->rest || (f->pipe && f->pipe->n > 0);
+}
+
+/* Moves what can be moved one way. Returns whether anything moved, or the error that ended it. */
+static int flow(struct relay *r, int from) {
+        struct relay_flow *f = &r->flow[from];
+        uint64_t before = f->bytes;
+        int s = MOVED;
+        while (s == MOVED && f->bytes - before < TURN_SHARE)
+                s = step(r, from);
+        if (s < 0)
+                return s;
+        if (s == MOVED)
+                loop_soon(r->side[from]->loop, &r->again);
+        if (f->pipe && f->pipe->n == 0) {
+                pool_pipe_put(r->pool, f->pipe);
+                f->pipe = NULL;
+        }
+        if (f->ended && !f->finished && !has_rest(f)) {
+                int finished = stream_finish(r->side[!from]);
+                if (finished < 0 && finished != -EAGAIN)
+                        return finished;
+                f->finished = finished == 0;
+        }
+        return f->bytes != before;
+}
+
+static void pump(struct relay *r) {
+        bool moved = false;
+        for (int from = 0; from < 2; from++) {
+                int got = flow(r, from);
+                if (got < 0) {
+                        end(r, got == -EDQUOT ? RELAY_REFUSED : RELAY_RESET, got);
+                        return;
+                }
+                moved |= got > 0;
+        }
+        if (r->flow[0].finished && r->flow[1].finished)
+                end(r, RELAY_CLOSED, 0);
+        else if (moved && r->idle_ns)
+                timer_start(&r->idle, r->idle_ns);
+}
+
+static void on_ready(struct stream *s, void *owner) {
+        (void)s;
+        pump(owner);
+}
+
+static void on_again(struct task *t) {
+        pump(link_owner(t, struct relay, again));
+}
+
+static void on_idle(struct timer *t) {
+        end(link_owner(t, struct relay, idle), RELAY_IDLE, -ETIMEDOUT);
+}
+
+void relay_start(struct relay *r, struct pool *pool, struct stream *client, struct stream *server, uint64_t idle_ns) {
+        r->pool = pool;
+        r->side[RELAY_CLIENT] = client;
+        r->side[RELAY_SERVER] = server;
+        r->idle_ns = idle_ns;
+        r->over = false;
+        timer_init(&r->idle, client->loop, on_idle);
+        task_init(&r->again, on_again);
+        stream_set_owner(client, on_ready, r);
+        stream_set_owner(server, on_ready, r);
+        if (idle_ns)
+                timer_start(&r->idle, idle_ns);
+        loop_defer(client->loop, &r->again); /* first try in this turn, but not under the caller's feet */
+}
+
+void relay_stop(struct relay *r, bool abort) {
+        if (r->over)
+                return;
+        r->over = true;
+        timer_stop(&r->idle);
+        task_cancel(&r->again);
+        for (int i = 0; i < 2; i++) {
+                pool_chunk_put(r->pool, r->flow[i].rest);
+                pool_pipe_put(r->pool, r->flow[i].pipe);
+                r->flow[i].rest = NULL;
+                r->flow[i].pipe = NULL;
+                abort ? stream_abort(r->side[i]) : stream_close(r->side[i]);
+                r->side[i] = NULL;
+        }
+}
