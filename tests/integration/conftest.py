@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fixtures. Run by tests/run as root and as an ordinary user; by hand: BAILEY_BUILD=build py.test-3 tests/integration
+
+Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
+build that ships and is left out under sanitizers.
+"""
+import os
+import pathlib
+import socket
+
+import pytest
+
+from kit import leaks
+from kit.dns import DnsServer
+from kit.netns import Namespace
+from kit.origin import Origin
+from kit.process import DEFAULT_TIMEOUT, Child
+from kit.tls import Authority
+
+BUILD = pathlib.Path(os.environ.get("BAILEY_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build")).resolve()
+PROGRAMS = {"bailey": "src/cli/bailey", "bailey-gateway": "src/gateway/bailey-gateway", "bailey-vault": "src/vault/bailey-vault"}
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "root: needs root")
+    config.addinivalue_line("markers", "user: needs an ordinary user")
+    config.addinivalue_line("markers", "exact_build: about the build that ships, not about a sanitizer build")
+    leaks.adopt_orphans()
+
+
+def pytest_collection_modifyitems(config, items):
+    other = "user" if os.geteuid() == 0 else "root"
+    left_out = [item for item in items if item.get_closest_marker(other)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker(other)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(tmp_path):
+    """Every test is watched. Temporary files of the programs under test go to `temporary`, which must end up empty."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    watch = leaks.Watch(temporary)
+    yield temporary
+    left = watch.check()
+    assert not left, "left behind:\n" + "\n".join(left)
+
+
+@pytest.fixture
+def temporary(nothing_left_behind):
+    return nothing_left_behind
+
+
+@pytest.fixture
+def home(tmp_path):
+    directory = tmp_path / "home"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def environment(home, temporary):
+    """What programs under test see: nothing of the tester's own settings."""
+    kept = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(home), "TMPDIR": str(temporary),
+            "LANG": "C.UTF-8", "TERM": "dumb", "XDG_RUNTIME_DIR": str(home / ".run"), **kept}
+
+
+def program(name):
+    path = BUILD / PROGRAMS[name]
+    assert path.exists(), f"{path} is not built (BAILEY_BUILD={BUILD})"
+    return path
+
+
+@pytest.fixture
+def start(environment):
+    """start(["bailey", ...]) gives a Child that is ended with the test; the names of our programs are looked up."""
+    children = []
+
+    def start_one(argv, **more):
+        argv = [program(argv[0]) if argv[0] in PROGRAMS else argv[0], *argv[1:]]
+        env = {**environment, **more.pop("env", {})}
+        children.append(Child(argv, env=env, **more))
+        return children[-1]
+
+    yield start_one
+    for child in reversed(children):
+        child.stop()
+
+
+@pytest.fixture
+def run(start):
+    """run(["bailey", ...]) gives its Result: status, out, err."""
+    return lambda argv, timeout=DEFAULT_TIMEOUT, **more: start(argv, **more).wait(timeout)
+
+
+@pytest.fixture
+def bailey(run):
+    """bailey("policy", "check", file) gives its Result."""
+    return lambda *words, **more: run(["bailey", *words], **more)
+
+
+@pytest.fixture
+def free_port():
+    """A port that was free a moment ago on loopback. Prefer port 0 and asking where the program listens."""
+    def find():
+        with socket.create_server(("127.0.0.1", 0)) as sock:
+            return sock.getsockname()[1]
+    return find
+
+
+@pytest.fixture
+def closing():
+    """closing(thing) returns it and closes it at the end of the test, last first."""
+    things = []
+
+    def keep(thing):
+        things.append(thing)
+        return thing
+
+    yield keep
+    for thing in reversed(things):
+        thing.close()
+
+
+@pytest.fixture
+def origin(closing):
+    return closing(Origin())
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def make_origin(closing):
+    return lambda *words, **more: closing(Origin(*words, **more))
+
+
+@pytest.fixture
+def make_dns(closing):
+    return lambda *words, **more: closing(DnsServer(*words, **more))
+
+
+@pytest.fixture
+def make_namespace(closing):
+    return lambda *words, **more: closing(Namespace(*words, **more))

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a test may not leave behind: processes, descriptors, mounts, temporary files."""
+import ctypes
+import os
+import pathlib
+import time
+
+from .process import descendants
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans():
+    """From here on, whatever outlives the program that started it becomes our child, where we can see it."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def open_fds(pid="self"):
+    """Descriptor number: what it points at."""
+    found = {}
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found[int(entry.name)] = os.readlink(entry)
+        except FileNotFoundError:
+            pass  # the descriptor of this very listing
+    return found
+
+
+def mounts():
+    return sorted(line.split(" - ")[0].split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines())
+
+
+def _command(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _living(known):
+    """Processes below us that are new and not zombies; adopted zombies are reaped on the way."""
+    alive = []
+    for pid in descendants(os.getpid()):
+        if pid in known:
+            continue
+        try:
+            state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state == "Z":
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+        else:
+            alive.append(pid)
+    return alive
+
+
+class Watch:
+    """Taken before a test; check() says what the test left behind."""
+
+    def __init__(self, temporary):
+        self.temporary = temporary
+        self.processes = set(descendants(os.getpid()))
+        self.fds, self.mounts = open_fds(), mounts()
+
+    def check(self, grace=2.0):
+        end = time.monotonic() + grace
+        while True:
+            left = self._left()
+            if not left or time.monotonic() > end:
+                return left
+            time.sleep(0.02)
+
+    def _left(self):
+        left = [f"process {pid}: {_command(pid)}" for pid in _living(self.processes)]
+        left += [f"descriptor {fd}: {target}" for fd, target in open_fds().items()
+                 if fd not in self.fds and not target.startswith("/proc/")]
+        left += [f"mount {point}" for point in mounts() if point not in self.mounts]
+        left += [f"temporary file {path}" for path in sorted(self.temporary.iterdir())]
+        return left

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting programs: bounded in time, and ended by their own pid, never by name."""
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+
+DEFAULT_TIMEOUT = 30
+
+
+@dataclass
+class Result:
+    argv: list
+    status: int  # the exit code, or minus the signal
+    out: bytes
+    err: bytes
+    seconds: float
+
+    @property
+    def text(self):
+        return self.out.decode("utf-8", "replace")
+
+    @property
+    def errors(self):
+        return self.err.decode("utf-8", "replace")
+
+    def check(self, status=0):
+        """For a step that must work before the test proper; says everything when it did not."""
+        assert self.status == status, f"{self}\nexpected status {status}"
+        return self
+
+    def __str__(self):
+        return f"{self.argv} ended with {self.status} after {self.seconds:.2f} s\nout: {self.text}\nerr: {self.errors}"
+
+
+class Child:
+    """A program in its own session. Its output goes to files, so that it never blocks on a full pipe."""
+
+    def __init__(self, argv, env=None, cwd=None, stdin=None, pass_fds=(), user=None):
+        self.argv = [str(word) for word in argv]
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        source = subprocess.DEVNULL
+        if stdin is not None:
+            source = tempfile.TemporaryFile()
+            source.write(stdin)
+            source.seek(0)
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(self.argv, env=env, cwd=cwd, stdin=source, stdout=self._out, stderr=self._err,
+                                        pass_fds=pass_fds, start_new_session=True, user=user)
+        if stdin is not None:
+            source.close()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def running(self):
+        return self.process.poll() is None
+
+    def output(self):
+        return _content(self._out)
+
+    def errors(self):
+        return _content(self._err).decode("utf-8", "replace")
+
+    def wait(self, timeout=DEFAULT_TIMEOUT):
+        """The result; a program that does not end in time is killed and the test fails."""
+        try:
+            status = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.argv} did not end within {timeout} s\nout: {self.output()[-2000:]}\n"
+                                 f"err: {self.errors()[-2000:]}") from None
+        return Result(self.argv, status, self.output(), _content(self._err), time.monotonic() - self.started)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def stop(self, timeout=5):
+        """Asks it to end, then insists. For clean-up; a test that is about ending checks wait() itself."""
+        if self.running():
+            self.process.terminate()
+            try:
+                self.process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self._out.close()
+        self._err.close()
+
+    def kill(self):
+        """The whole session that this program started: its pid is the process group's id."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(5)
+
+
+def _content(file):
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
+
+
+def wait_until(condition, timeout=10, what="the condition", every=0.01):
+    """Polls until the condition gives something true, and returns that."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"{what} did not come true within {timeout} s"
+        time.sleep(every)
+
+
+def descendants(pid):
+    """Every process below this one, by /proc."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, ahead = [], [pid]
+    while ahead:
+        children = parents.get(ahead.pop(), [])
+        found += children
+        ahead += children
+    return found
