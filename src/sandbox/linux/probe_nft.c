@@ -25,7 +25,7 @@ enum { BATCH_MAX = 1024, NAT_PRIORITY = -100, REPLIES_MAX = 16 };
 
 /* Messages of a known, small size: `n` stays far below the array, and the assert would tell. */
 struct batch {
-        _Alignas(struct nlmsghdr) char bytes[BATCH_MAX];
+        char bytes[BATCH_MAX];
         size_t n;
         size_t message; /* where the message being written begins */
         uint32_t sequence;
@@ -153,17 +153,21 @@ static void put_all(struct batch *b) {
 static int read_replies(int fd, unsigned wanted) {
         unsigned good = 0;
         for (unsigned turn = 0; turn < REPLIES_MAX && good < wanted; turn++) {
-                _Alignas(struct nlmsghdr) char bytes[8192];
+                char bytes[8192];
                 ssize_t n = recv(fd, bytes, sizeof bytes, 0);
                 if (n < 0)
                         return errno;
-                size_t left = (size_t)n;
-                for (struct nlmsghdr *h = (struct nlmsghdr *)bytes; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
-                        if (h->nlmsg_type != NLMSG_ERROR || h->nlmsg_len < NLMSG_LENGTH(sizeof(struct nlmsgerr)))
+                struct nlmsghdr header;
+                struct nlmsgerr answer;
+                for (size_t at = 0; at + sizeof header <= (size_t)n; at += NLMSG_ALIGN(header.nlmsg_len)) {
+                        memcpy(&header, bytes + at, sizeof header);
+                        if (header.nlmsg_len < sizeof header || header.nlmsg_len > (size_t)n - at)
+                                return EPROTO;
+                        if (header.nlmsg_type != NLMSG_ERROR || header.nlmsg_len < NLMSG_LENGTH(sizeof answer))
                                 continue;
-                        const struct nlmsgerr *answer = NLMSG_DATA(h);
-                        if (answer->error != 0)
-                                return -answer->error;
+                        memcpy(&answer, bytes + at + NLMSG_HDRLEN, sizeof answer);
+                        if (answer.error != 0)
+                                return -answer.error;
                         good++;
                 }
         }
