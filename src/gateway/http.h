@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The HTTP forward proxy: one session per client connection, and the idle connections to origins that sessions of one
+ * worker share. Theory in http_session.c.
+ */
+#include "gateway/synthetic.h"
+#include "gateway/worker.h"
+
+/* Absolute-form requests and CONNECT. Takes the client over, also when it fails (-ENOMEM: it is closed). */
+int http_session_start(const struct client *client);
+/* Plain HTTP that was captured on its way to `target`: origin-form requests whose Host must agree with it. Bytes that
+ * were looked at are given back to the client's stream first. `hold`, when not empty, is released at the end. */
+int http_session_start_bound(const struct client *client, const struct authority *target,
+                             const struct synthetic_hold *hold);
+
+/* For worker_new() and worker_free(). */
+int upstream_pool_new(struct worker *w, struct upstream_pool **ret);
+void upstream_pool_free(struct upstream_pool *p);

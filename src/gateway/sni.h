@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What a client that speaks first wants, read from its first bytes and without answering: the server name of a TLS
+ * ClientHello, or the Host of an HTTP request. Strict: what a server could read in two ways is malformed.
+ */
+#include "base/str.h"
+#include "policy/host.h"
+
+#define SNI_HELLO_MAX 16384 /* a longer ClientHello is malformed */
+
+enum sni_result {
+        SNI_MORE,    /* a ClientHello so far; call again with the same bytes and more */
+        SNI_NAME,    /* a ClientHello with one server name */
+        SNI_NONE,    /* a ClientHello without server name */
+        SNI_NOT_TLS, /* something else */
+        SNI_BAD,     /* begins like TLS and is malformed */
+};
+
+struct sni {
+        uint8_t n;
+        char name[256]; /* as sent, any bytes: to be canonicalised by host_parse() */
+        bool ech; /* offers encrypted ClientHello (or greases it): the name may not be the one the server will use */
+};
+
+enum sni_result sni_parse(struct str bytes, struct sni *ret);
+
+enum sniff_kind {
+        SNIFF_MORE,
+        SNIFF_TLS,   /* with or without a name */
+        SNIFF_HTTP,  /* one HTTP/1 request head */
+        SNIFF_HTTP2, /* the preface of HTTP/2 in the clear: the host cannot be seen */
+        SNIFF_OTHER, /* no protocol that names a host */
+        SNIFF_BAD,   /* TLS or HTTP, but malformed or ambiguous: refuse */
+};
+
+struct sniff {
+        bool has_host;
+        bool ech;
+        struct host host; /* canonical, when has_host */
+};
+
+/* max: bytes that are looked at before the answer must be known. */
+enum sniff_kind sniff(struct str bytes, size_t max, struct sniff *ret);
