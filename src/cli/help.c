@@ -5,8 +5,7 @@
 
 enum { WIDTH = 80, VERB_COLUMN = 12, LINE_MAX_BYTES = 4096, HELP_MAX_BYTES = 65536 };
 
-/* Words of `text` from `column` on, broken at WIDTH; the first line begins where the caller's label ended. */
-static void put_wrapped(FILE *out, const char *text, int at, int column) {
+void help_wrap(FILE *out, const char *text, int at, int column) {
         struct str rest = str_of(text), word;
         bool first = true;
         while (str_split(&rest, ' ', &word)) {
@@ -19,7 +18,7 @@ static void put_wrapped(FILE *out, const char *text, int at, int column) {
                 if (at < column) {
                         fprintf(out, "%*s", column - at, "");
                         at = column;
-                } else if (!first) {
+                } else if (at > column) {
                         fputc(' ', out);
                         at++;
                 }
@@ -38,7 +37,7 @@ static void put_paragraphs(FILE *out, const char *text) {
                 bool more = str_split(&rest, '\n', &line);
                 bool kept = more && line.n > 0 && line.p[0] == ' ';
                 if ((!more || line.n == 0 || kept) && paragraph.n > 0) {
-                        put_wrapped(out, buf_text(&paragraph), 0, 0);
+                        help_wrap(out, buf_text(&paragraph), 0, 0);
                         buf_clear(&paragraph);
                 }
                 if (!more)
@@ -64,7 +63,7 @@ static void put_verbs(FILE *out, const struct verb *const *list, enum verb_group
                         fprintf(out, "\n%s\n", title);
                 any = true;
                 int at = fprintf(out, "  %s", v->name);
-                put_wrapped(out, v->help, at, VERB_COLUMN);
+                help_wrap(out, v->help, at, VERB_COLUMN);
         }
 }
 
@@ -99,7 +98,7 @@ int help_verb(const struct verb *parent, const struct verb *verb, FILE *out) {
 static int help_exit_codes(FILE *out) {
         for (size_t i = 0; i < n_exit_rows; i++) {
                 int at = fprintf(out, "  %s", exit_rows[i].codes);
-                put_wrapped(out, exit_rows[i].meaning, at, VERB_COLUMN + 2);
+                help_wrap(out, exit_rows[i].meaning, at, VERB_COLUMN + 2);
         }
         return EXIT_OK;
 }

@@ -4,11 +4,13 @@
 
 #include <assert.h>
 
+extern const struct verb verb_doctor;
 extern const struct verb verb_help;
 extern const struct verb verb_version;
 
 const struct verb *const verbs[] = {
         /* GROUP_HELP */
+        &verb_doctor,
         &verb_version,
         &verb_help,
         NULL,

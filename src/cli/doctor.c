@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/doctor.h"
+
+#include "bailey/version.h"
+#include "base/cleanup.h"
+#include "cli/frame.h"
+#include "cli/help.h"
+#include "conf/emit.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { COLUMN = 12, TITLE = 20, JSON_MAX_BYTES = 65536 };
+
+enum { DOCTOR_JSON, DOCTOR_OPTIONS };
+static const struct option rows[] = {
+        [DOCTOR_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print one JSON object" },
+};
+static const struct option_table table = { "Options", rows, DOCTOR_OPTIONS };
+
+static int print_json(const struct doctor_report *report, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(JSON_MAX_BYTES);
+        struct emit j = emit_to(&out);
+        emit_open(&j, '{');
+        emit_put_text(&j, "version", bailey_version());
+        emit_put_text(&j, "mode", doctor_mode_name(report->mode));
+        emit_put_text(&j, "kernel", report->kernel);
+        emit_put_text(&j, "machine", report->machine);
+        emit_put_number(&j, "uid", report->uid);
+        emit_put_number(&j, "landlock_abi", report->landlock_abi);
+        emit_key(&j, "items");
+        emit_open(&j, '[');
+        for (size_t i = 0; i < report->n; i++) {
+                const struct doctor_row *row = &report->rows[i];
+                emit_open(&j, '{');
+                emit_put_text(&j, "name", row->name);
+                emit_put_text(&j, "state", row->state);
+                emit_put_bool(&j, "needed", row->needed);
+                emit_put_text(&j, "cause", row->cause);
+                emit_put_text(&j, "detail", row->detail);
+                emit_put_text(&j, "lost", row->lost);
+                emit_put_text(&j, "why", row->why);
+                emit_put_text(&j, "fix", row->fix);
+                emit_close(&j);
+        }
+        emit_close(&j);
+        emit_close(&j);
+        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        fwrite(out.p, 1, out.n, stdout);
+        return 0;
+}
+
+static const char *paint(const struct doctor_row *row) {
+        return row->works ? "\033[32m" : row->needed ? "\033[31m" : "\033[33m";
+}
+
+static void print_problem(const struct doctor_row *row) {
+        if (row->follows) { /* said once, at user namespaces */
+                int at = COLUMN + printf("%-*s  ", TITLE, row->title);
+                help_wrap(stdout, row->lost, at, at);
+                return;
+        }
+        printf("%s%s\n", row->title, row->needed ? " (needed for the full sandbox)" : "");
+        const char *const labels[] = { "lost: ", "why:  ", "fix:  " };
+        const char *const texts[] = { row->lost, row->why, row->fix };
+        for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
+                if (!texts[i])
+                        continue;
+                printf("%*s%s", COLUMN, "", labels[i]);
+                help_wrap(stdout, texts[i], COLUMN + 6, COLUMN + 6);
+        }
+        if (*row->detail)
+                printf("%*s(%s)\n", COLUMN + 6, "", row->detail);
+}
+
+/* First what works, then what does not. */
+static void print_rows(const struct doctor_report *report, bool works, bool color) {
+        size_t n = 0;
+        for (size_t i = 0; i < report->n; i++) {
+                const struct doctor_row *row = &report->rows[i];
+                if (row->works != works)
+                        continue;
+                printf("%s  %s%-8s%s  ", n++ == 0 ? "\n" : "", color ? paint(row) : "", row->state,
+                       color ? "\033[0m" : "");
+                if (!works)
+                        print_problem(row);
+                else if (*row->detail)
+                        printf("%-*s  %s (%s)\n", TITLE, row->title, row->gives, row->detail);
+                else
+                        printf("%-*s  %s\n", TITLE, row->title, row->gives);
+        }
+}
+
+static void print_text(const struct doctor_report *report, bool color) {
+        printf("Linux %s on %s, as %s (uid %u)\n", report->kernel, report->machine,
+               report->uid == 0 ? "root" : "an ordinary user", report->uid);
+        print_rows(report, true, color);
+        print_rows(report, false, color);
+        printf("\nMode: %s. %s.\n", doctor_mode_name(report->mode), doctor_mode_text(report->mode));
+}
+
+static int run(const struct call *call, struct err *e) {
+        struct doctor_report report;
+        doctor_examine(&report);
+        if (!option_get_flag(&call->options, &rows[DOCTOR_JSON]))
+                print_text(&report, frame_color(call, STDOUT_FILENO));
+        else if (print_json(&report, e) < 0)
+                return EXIT_SYSTEM;
+        static const int codes[] = {
+                [DOCTOR_FULL] = EXIT_OK, [DOCTOR_DEGRADED] = EXIT_NO, [DOCTOR_NONE] = EXIT_UNAVAILABLE
+        };
+        return codes[report.mode];
+}
+
+const struct verb verb_doctor = {
+        .name = "doctor",
+        .group = GROUP_HELP,
+        .synopsis = "[--json]",
+        .help = "say what this machine can do, and how to get the rest",
+        .about = "Tries everything that a sandbox is built from, in processes of its own that leave nothing behind, "
+                 "and says what "
+                 "works, what is lost without the rest, why, and how to fix it.\n\n"
+                 "Exit status: 0 when the full sandbox works, 1 when only less than that does (run then needs "
+                 "--allow-degraded), 4 when too little works.",
+        .tables = { &table },
+        .run = run,
+};
