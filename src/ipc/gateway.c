@@ -44,7 +44,7 @@ const char *ipc_kind_name(enum ipc_kind kind) {
 
 /* Canonical means that the one canonicaliser, given the text, makes exactly this host of it. */
 static bool host_valid(const struct host *h) {
-        if (h->name_n == 0 || h->name_n > HOST_NAME_MAX || strnlen(h->name, sizeof h->name) != h->name_n)
+        if (h->name_n == 0 || h->name_n > HOST_TEXT_MAX || strnlen(h->name, sizeof h->name) != h->name_n)
                 return false;
         if (h->kind == HOST_ADDR) {
                 char text[ADDR_TEXT_MAX];

@@ -12,8 +12,8 @@
 enum addr_family { ADDR_NONE, ADDR_V4, ADDR_V6 };
 
 struct addr {
-        uint8_t family; /* enum addr_family */
-        uint8_t bytes[16]; /* network order; the first four for ADDR_V4 */
+        uint8_t family;    /* enum addr_family */
+        uint8_t bytes[16]; /* network order; the first four for ADDR_V4, the rest zero */
 };
 
 struct cidr {
@@ -21,10 +21,15 @@ struct cidr {
         uint8_t bits;
 };
 
+struct endpoint {
+        struct addr addr;
+        uint16_t port;
+};
+
 enum addr_class {
         ADDR_CLASS_PUBLIC,
         ADDR_CLASS_LOOPBACK,
-        ADDR_CLASS_UNSPECIFIED,
+        ADDR_CLASS_UNSPECIFIED, /* 0/8 and ::, which reach loopback listeners on Linux */
         ADDR_CLASS_PRIVATE,
         ADDR_CLASS_SHARED, /* 100.64/10 */
         ADDR_CLASS_LINK_LOCAL,
@@ -36,18 +41,29 @@ enum addr_class {
 };
 
 #define ADDR_TEXT_MAX 46
+#define CIDR_TEXT_MAX (ADDR_TEXT_MAX + 4)
 
 /* Strict dotted quad (no leading zeros, four parts) or plain IPv6 text (RFC 4291; no zone, no brackets). */
 bool addr_parse(struct str s, struct addr *ret);
 bool cidr_parse(struct str s, struct cidr *ret); /* host bits must be zero; a bare address is a full-length network */
 void addr_text(const struct addr *a, char ret[static ADDR_TEXT_MAX]); /* canonical (RFC 5952) */
+void cidr_text(const struct cidr *net, char ret[static CIDR_TEXT_MAX]);
+static inline unsigned addr_bits(const struct addr *a) {
+        return a->family == ADDR_V4 ? 32 : 128;
+}
 bool addr_equal(const struct addr *a, const struct addr *b);
 bool cidr_contains(const struct cidr *net, const struct addr *a);
-/* The worst class among the address itself and any IPv4 address it embeds (mapped, compatible, NAT64, 6to4). */
+/* The class of the IPv4 address inside when the form carries one and it is not public, else of the address itself:
+ * ::ffff:127.0.0.1 is loopback, ::ffff:1.1.1.1 is reserved, 64:ff9b::a9fe:a9fe is metadata. */
 enum addr_class addr_classify(const struct addr *a);
-/* The embedded IPv4 address, if the form carries one. */
-bool addr_embedded_v4(const struct addr *a, struct addr *ret);
+/* The class of the outer form alone. */
+enum addr_class addr_classify_outer(const struct addr *a);
+/* The IPv4 addresses that the form can carry (mapped, compatible, translated, NAT64, 6to4); returns how many. The
+ * local-use NAT64 block does not say where it keeps the address, so each possible place counts. */
+#define ADDR_EMBEDDED_MAX 4
+size_t addr_embedded_v4(const struct addr *a, struct addr ret[static ADDR_EMBEDDED_MAX]);
 const char *addr_class_name(enum addr_class class); /* "loopback", "metadata", ... */
 
+/* False for families other than IPv4 and IPv6. */
 bool addr_from_sockaddr(const struct sockaddr *sa, struct addr *ret, uint16_t *ret_port);
 socklen_t addr_to_sockaddr(const struct addr *a, uint16_t port, struct sockaddr_storage *ret);

@@ -7,16 +7,16 @@
 #include "base/err.h"
 #include "policy/addr.h"
 
-#define HOST_NAME_MAX 253
+#define HOST_TEXT_MAX 253
 /* "[" v6 "]:65535" and a full name with port both fit. */
-#define AUTHORITY_TEXT_MAX (HOST_NAME_MAX + 8)
+#define AUTHORITY_TEXT_MAX (HOST_TEXT_MAX + 8)
 
 enum host_kind { HOST_NAME, HOST_ADDR };
 
 struct host {
         uint8_t kind;
         uint8_t name_n;
-        char name[HOST_NAME_MAX + 1]; /* canonical text, terminated; for HOST_ADDR the address's canonical text */
+        char name[HOST_TEXT_MAX + 1]; /* canonical text, terminated; for HOST_ADDR the address's canonical text */
         struct addr addr;             /* for HOST_ADDR */
 };
 
@@ -25,16 +25,24 @@ struct authority {
         uint16_t port; /* 1..65535 */
 };
 
-/* Bytes from the wire. A bare host: name or address (IPv6 without brackets is accepted only by host_parse_addr_or_name's
- * callers that carry no port, so not here: brackets are required). -EINVAL with the reason in e. */
+/* The name under which the sandbox may reach a service on this host's loopback, if allow_private opens it. */
+#define HOST_INTERNAL "host.bailey.internal"
+
+/* Bytes from the wire: a name, a strict dotted quad, or an IPv6 address in brackets. No allocation. -EINVAL with the
+ * reason in e. */
 int host_parse(struct str s, struct host *ret, struct err *e);
 /* Host with optional port: split at the last ':' outside brackets. default_port 0 means that a port is required. */
 int authority_parse(struct str s, uint16_t default_port, struct authority *ret, struct err *e);
+/* 1 to 5 digits, 1..65535. */
+bool port_parse(struct str s, uint16_t *ret);
 void host_from_addr(const struct addr *a, struct host *ret);
 bool host_equal(const struct host *a, const struct host *b);
 static inline struct str host_str(const struct host *h) {
         return str_n(h->name, h->name_n);
 }
+/* "localhost" and HOST_INTERNAL: they are never resolved. Whoever dials them uses 127.0.0.1 and ::1 of the gateway's side,
+ * each judged by verdict_address() as any other. */
+bool host_is_loopback_name(const struct host *h);
 /* "name:port" or "[v6]:port". */
 void authority_text(const struct authority *a, char ret[static AUTHORITY_TEXT_MAX]);
 

@@ -114,5 +114,7 @@ const char *policy_mode_name(enum policy_mode mode);
 void policy_free(struct policy *p);
 void policy_freep(struct policy **p);
 
-/* The network part, compiled. self: addresses and ports of this host that stay out of reach. */
-int policy_compile_network(const struct policy *p, void **ret, size_t *ret_n, struct err *e);
+/* The network part, compiled (policy/compile.c). self: addresses of this host (port 0) and Bailey's listeners, which stay
+ * out of reach. Heap bytes in *ret. */
+int policy_compile_network(const struct policy *p, const struct endpoint *self, size_t n_self, void **ret, size_t *ret_n,
+                           struct err *e);

@@ -9,7 +9,7 @@
 #include "policy/addr.h"
 #include "policy/verdict.h"
 
-enum network_mode { NETWORK_NONE, NETWORK_FILTERED, NETWORK_OPEN };
+enum network_mode { NETWORK_NONE, NETWORK_FILTERED, NETWORK_OPEN, NETWORK_MODES };
 
 struct snapshot_builder; /* collects rules; each text is kept for explanations */
 
@@ -17,25 +17,38 @@ struct snapshot_builder *snapshot_builder_new(enum network_mode mode, bool ask);
 void snapshot_builder_free(struct snapshot_builder *b);
 void snapshot_builder_freep(struct snapshot_builder **b);
 
-enum rule_list { LIST_ALLOW, LIST_DENY, LIST_ALLOW_PRIVATE };
+enum rule_list {
+        LIST_ALLOW,
+        LIST_DENY,
+        LIST_ALLOW_PRIVATE, /* always with a port; a name (no wildcard), an address or a network */
+        /* Made by the functions below, never written as a pattern by a user: */
+        LIST_REFUSED,  /* deny_cidrs */
+        LIST_OWN,      /* an address of this host: opened only by naming exactly it in allow_private, or by a name there */
+        LIST_LISTENER, /* Bailey's own: never opened */
+        LISTS
+};
 
 /* A pattern (policy/pattern.h syntax, groups already expanded). `origin` says where it was written, for people:
- * "policy.yaml:12", "--allow", "@github in ~/.config/bailey/config.yaml:3". -EINVAL with the reason in e. */
+ * "policy.yaml:12", "--allow", "@github in ~/.config/bailey/config.yaml:3". -EINVAL with the reason in e.
+ * localhost with a port in LIST_ALLOW is a loopback service and is opened as allow_private would. */
 int snapshot_add(struct snapshot_builder *b, enum rule_list list, struct str pattern, struct str origin, struct err *e);
-/* An allow rule with methods and path patterns ("/repos/acme/" followed by "**"); empty lists mean any. */
+/* An allow rule with methods and path patterns ("/repos/acme/" followed by "**"); empty lists mean any. The most specific
+ * host among all allow rules decides (the exact name, then the longest wildcard); where a plain rule and a request rule
+ * stand at the same host, the request rule narrows it. */
 int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods, size_t n_methods,
                               const struct str *paths, size_t n_paths, struct str origin, struct err *e);
-/* Addresses and ports that can never be reached: this host's own, Bailey's listeners. port 0: all ports. */
+/* Addresses that are this host's. port 0: one of its own addresses (LIST_OWN); else a listener of Bailey (LIST_LISTENER). */
 int snapshot_add_self(struct snapshot_builder *b, const struct addr *a, uint16_t port, struct err *e);
-/* Replaces the built-in refused networks; not called: the default stays. Metadata addresses stay refused in any case. */
-int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets, size_t n, struct err *e);
+/* Replaces the built-in refused networks; not called: the default stays. Metadata addresses and the unspecified address
+ * (which reaches loopback) stay refused in any case. */
+int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets, size_t n, struct str origin, struct err *e);
 
 /* Heap bytes in *ret, to be sealed with fd_sealed() or opened in place. */
 int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct err *e);
 
 /* Validates every offset and index: a damaged or hostile block is refused, never trusted. The bytes must outlive it. */
 int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err *e);
-/* Maps the sealed file; checks the seals. */
+/* Maps the sealed file; checks the seals. The descriptor stays the caller's and may be closed afterwards. */
 int snapshot_open_fd(int fd, struct snapshot **ret, struct err *e);
 void snapshot_close(struct snapshot *s);
 void snapshot_closep(struct snapshot **s);

@@ -57,6 +57,10 @@ struct snapshot;
 struct verdict verdict_target(const struct snapshot *s, const struct host *host, uint16_t port);
 /* One address of the answer for a name that verdict_target allowed: DENY when this address may not be dialled. */
 struct verdict verdict_address(const struct snapshot *s, const struct host *host, const struct addr *addr, uint16_t port);
-/* A visible request to an allowed target whose verdict has needs_request set. path without query, as sent. */
+/* For a DNS question, which has no port: whether some port of this name may be allowed (or asked for). */
+struct verdict verdict_name(const struct snapshot *s, const struct host *host);
+/* A visible request: the target's verdict again and, where it has needs_request set, method and path too. `path` is the
+ * request's own bytes without the query. A path that servers may read in two ways (dot segments, backslashes, escaped
+ * dots, slashes, backslashes or percent signs, control bytes) matches no path pattern. */
 struct verdict verdict_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
                                struct str path);

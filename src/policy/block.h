@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The inside of a snapshot: for policy/snapshot_build.c, policy/snapshot.c and policy/verdict.c only.
+ *
+ *   header | slots | entries | rules | keys and nets of IPv4 | of IPv6 | requests | texts | pool
+ *
+ * Names: `slots` is an open-addressing hash table of entries, at most half full. An entry is a name or a wildcard's suffix
+ * and owns a run of rules. The hash is taken label by label from the right, so that one pass over a name gives the hash of
+ * each of its suffixes; depth bitmaps in the header say at which depths a wildcard exists at all, so most are not looked up.
+ *
+ * Addresses: networks sorted by start and length, each with the index of the next wider one around it. The last network
+ * that starts at or before an address is found by binary search; what contains the address is it or stands around it.
+ *
+ * All references are indices or offsets; every one is checked when the block is opened, so lookups need no checks.
+ */
+#include "policy/snapshot.h"
+
+#define BLOCK_MAGIC "BLYPOL01"
+#define BLOCK_NONE UINT32_MAX
+
+enum block_section_kind {
+        SECTION_SLOTS,
+        SECTION_ENTRIES,
+        SECTION_RULES,
+        SECTION_KEYS_V4,
+        SECTION_NETS_V4,
+        SECTION_KEYS_V6,
+        SECTION_NETS_V6,
+        SECTION_REQUESTS,
+        SECTION_TEXTS,
+        SECTION_POOL,
+        SECTIONS
+};
+
+struct block_section {
+        uint64_t at, n; /* offset in bytes from the block's start, multiple of 8; number of elements */
+};
+
+struct block_header {
+        char magic[8];
+        uint64_t size; /* of the whole block */
+        uint64_t seed[2];
+        uint64_t name_depths[2], wildcard_depths[2]; /* bit d: there is an entry of d labels */
+        uint8_t mode, ask, default_classes, unused[5];
+        struct block_section sections[SECTIONS];
+};
+
+struct block_slot {
+        uint32_t tag;   /* the hash's lower half */
+        uint32_t entry; /* BLOCK_NONE: empty */
+};
+
+struct block_entry {
+        uint32_t name_at; /* in the pool */
+        uint32_t first_rule, n_rules;
+        uint8_t name_n, wildcard, unused[2];
+};
+
+struct block_rule {
+        uint32_t text_at; /* in the pool */
+        uint32_t origin;  /* index in texts */
+        uint32_t request; /* index in requests, or BLOCK_NONE */
+        uint16_t text_n, port_first, port_last;
+        uint8_t list, unused;
+};
+
+struct block_key { /* an address, left-aligned: IPv4 in the upper 32 bits of `high` */
+        uint64_t high, low;
+};
+
+struct block_net {
+        uint32_t parent; /* a smaller index, or BLOCK_NONE */
+        uint32_t first_rule, n_rules;
+        uint8_t bits, unused[3];
+};
+
+struct block_request { /* ranges in texts; n 0 means any */
+        uint32_t first_method, n_methods, first_path, n_paths;
+};
+
+struct block_text {
+        uint32_t at, n; /* in the pool */
+};
+
+struct block_nets {
+        const struct block_key *keys;
+        const struct block_net *nets;
+        size_t n;
+};
+
+struct snapshot {
+        const struct block_header *header;
+        const struct block_slot *slots;
+        size_t n_slots;
+        const struct block_entry *entries;
+        size_t n_entries;
+        const struct block_rule *rules;
+        size_t n_rules;
+        struct block_nets v4, v6;
+        const struct block_request *requests;
+        size_t n_requests;
+        const struct block_text *texts;
+        size_t n_texts;
+        const char *pool;
+        size_t pool_n;
+        void *mapped; /* by snapshot_open_fd */
+};
+
+static inline uint64_t block_mix(uint64_t a, uint64_t b) {
+        unsigned __int128 product = (unsigned __int128)a * b;
+        return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t block_tail(const char *p, size_t n) {
+        uint32_t first, last;
+        if (n < 4)
+                return (uint64_t)(uint8_t)p[0] << 16 | (uint64_t)(uint8_t)p[n / 2] << 8 | (uint8_t)p[n - 1];
+        memcpy(&first, p, 4);
+        memcpy(&last, p + n - 4, 4);
+        return (uint64_t)last << 32 | first;
+}
+
+/* Carries the hash of the labels to the right of this one over this label (1 to 63 bytes). */
+static inline uint64_t block_hash_label(const uint64_t seed[static 2], uint64_t hash, const char *p, size_t n) {
+        uint64_t length = (uint64_t)n << 32 | 1;
+        for (; n > 8; p += 8, n -= 8) {
+                uint64_t word;
+                memcpy(&word, p, 8);
+                hash = block_mix(hash ^ word, seed[1]);
+        }
+        return block_mix(hash ^ block_tail(p, n), seed[1] ^ length);
+}
+
+static inline uint64_t block_hash_kind(uint64_t hash, bool wildcard) {
+        return wildcard ? hash ^ 0x9e3779b97f4a7c15ULL : hash;
+}
+
+/* Any number of slots, not only powers of two: memory follows the number of rules closely. */
+static inline size_t block_slot_of(uint64_t hash, size_t n_slots) {
+        return (size_t)(((hash >> 32) * (uint64_t)n_slots) >> 32);
+}
+
+static inline bool block_depth_has(const uint64_t depths[static 2], size_t depth) {
+        return depth < 128 && (depths[depth / 64] >> (depth % 64) & 1);
+}
+
+struct block_key block_key_of(const struct addr *a);
+
+/* What a lookup found: for each list the most specific rule that covers host and port. */
+struct match {
+        uint32_t rule[LISTS];
+        bool private_is_exact;         /* the allow_private rule names one address, not a network */
+        bool needs_request;            /* the deciding allow rules have methods or paths */
+        uint32_t first_rule, n_rules;  /* the run of rules in which rule[LIST_ALLOW] was found */
+};
+
+#define PORT_ANY 0 /* for verdict_name(): any port may grant, only a rule for all ports may refuse */
+
+void snapshot_match_name(const struct snapshot *s, const struct host *host, uint16_t port, struct match *ret);
+void snapshot_match_addr(const struct snapshot *s, const struct addr *addr, uint16_t port, struct match *ret);
+bool block_rule_covers(const struct block_rule *rule, uint16_t port);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is accepted is accepted in one spelling only; everything that two programs could read differently is refused here:
+ * short, octal and hexadecimal addresses, zone ids, userinfo, escapes, bytes outside ASCII, NUL.
+ */
+#include "policy/host.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* Words for the bytes that people mistake for part of a host. */
+static const char *byte_advice(unsigned char c) {
+        switch (c) {
+        case '@':
+                return "; a user name does not belong to a host";
+        case '%':
+                return "; escapes and zone ids are not accepted";
+        case '/':
+        case '?':
+        case '#':
+        case '\\':
+                return "; only the host belongs here, without scheme, path or query";
+        case ':':
+                return "; an IPv6 address is written in brackets";
+        case '*':
+                return "; a wildcard is not a host";
+        default:
+                return c >= 0x80 ? "; international names are written in their xn-- form" : "";
+        }
+}
+
+static int refuse_byte(struct err *e, struct str s, size_t at) {
+        unsigned char c = (unsigned char)s.p[at];
+        if (c > 0x20 && c < 0x7f)
+                return err_set(e, EINVAL, "'%c' at position %zu is not part of a host name%s", c, at + 1, byte_advice(c));
+        return err_set(e, EINVAL, "byte 0x%02x at position %zu is not part of a host name%s", c, at + 1, byte_advice(c));
+}
+
+static bool is_name_byte(char c) {
+        return ascii_is_alnum(c) || c == '-' || c == '_';
+}
+
+/* Resolvers and URL parsers read a name whose last label looks like a number as an address in some spelling. */
+static bool looks_numeric(struct str label) {
+        if (label.n >= 2 && label.p[0] == '0' && label.p[1] == 'x')
+                return true;
+        for (size_t i = 0; i < label.n; i++)
+                if (!ascii_is_digit(label.p[i]))
+                        return false;
+        return true;
+}
+
+static int check_label(struct str label, struct err *e) {
+        if (label.n == 0)
+                return err_set(e, EINVAL, "the host name has an empty label");
+        if (label.n > 63)
+                return err_set(e, EINVAL, "a label of the host name has %zu bytes, more than 63", label.n);
+        if (label.p[0] == '-' || label.p[label.n - 1] == '-')
+                return err_set(e, EINVAL, "a label of the host name begins or ends with a hyphen");
+        return 0;
+}
+
+static int parse_name(struct str s, struct host *ret, struct err *e) {
+        struct host h = { .kind = HOST_NAME };
+        bool trailing_dot = s.n > 1 && s.p[s.n - 1] == '.';
+        size_t n = s.n - trailing_dot, label = 0;
+        for (size_t i = 0; i < n; i++) { /* bad bytes first: they explain more than a length does */
+                if (!is_name_byte(s.p[i]) && s.p[i] != '.')
+                        return refuse_byte(e, s, i);
+                if (i >= HOST_TEXT_MAX)
+                        return err_set(e, EINVAL, "the host name has more than %d bytes", HOST_TEXT_MAX);
+                h.name[i] = ascii_lower(s.p[i]);
+        }
+        for (size_t i = 0; i <= n; i++) {
+                if (i < n && h.name[i] != '.')
+                        continue;
+                int r = check_label(str_n(h.name + label, i - label), e);
+                if (r < 0)
+                        return r;
+                if (i < n)
+                        label = i + 1;
+        }
+        h.name_n = (uint8_t)n;
+        if (looks_numeric(str_n(h.name + label, n - label))) {
+                if (trailing_dot || !addr_parse(host_str(&h), &h.addr))
+                        return err_set(e, EINVAL, "the host ends like an IPv4 address but is not one in plain form (four "
+                                                  "decimal numbers)");
+                h.kind = HOST_ADDR;
+        }
+        *ret = h;
+        return 0;
+}
+
+static int parse_brackets(struct str s, struct host *ret, struct err *e) {
+        struct addr a;
+        if (s.n < 2 || s.p[s.n - 1] != ']')
+                return err_set(e, EINVAL, "'[' without ']' at the end of the host");
+        struct str inner = str_n(s.p + 1, s.n - 2);
+        if (str_find(inner, '%') >= 0)
+                return err_set(e, EINVAL, "zone ids are not accepted in an IPv6 address");
+        if (!addr_parse(inner, &a) || a.family != ADDR_V6)
+                return err_set(e, EINVAL, "what stands in brackets is not an IPv6 address");
+        host_from_addr(&a, ret);
+        return 0;
+}
+
+int host_parse(struct str s, struct host *ret, struct err *e) {
+        if (s.n == 0)
+                return err_set(e, EINVAL, "the host is empty");
+        return s.p[0] == '[' ? parse_brackets(s, ret, e) : parse_name(s, ret, e);
+}
+
+bool port_parse(struct str s, uint16_t *ret) {
+        uint64_t value;
+        if (s.n > 5 || !str_to_u64(s, UINT16_MAX, &value) || value == 0)
+                return false;
+        *ret = (uint16_t)value;
+        return true;
+}
+
+int authority_parse(struct str s, uint16_t default_port, struct authority *ret, struct err *e) {
+        struct str host = s, port = { 0 };
+        uint16_t number = default_port;
+        /* Inside brackets a colon is part of the address. */
+        ptrdiff_t bracket = str_rfind(s, ']'), colon = str_rfind(s, ':');
+        if (colon > bracket) {
+                host = str_first(s, (size_t)colon);
+                port = str_skip(s, (size_t)colon + 1);
+                if (!port_parse(port, &number))
+                        return err_set(e, EINVAL, "the port is not a number from 1 to 65535");
+        } else if (default_port == 0) {
+                return err_set(e, EINVAL, "a port is missing");
+        }
+        struct host parsed;
+        int r = host_parse(host, &parsed, e);
+        if (r < 0)
+                return r;
+        ret->host = parsed;
+        ret->port = number;
+        return 0;
+}
+
+void host_from_addr(const struct addr *a, struct host *ret) {
+        struct host h = { .kind = HOST_ADDR, .addr = *a };
+        addr_text(a, h.name);
+        h.name_n = (uint8_t)strlen(h.name);
+        *ret = h;
+}
+
+bool host_equal(const struct host *a, const struct host *b) {
+        return a->kind == b->kind && str_eq(host_str(a), host_str(b));
+}
+
+bool host_is_loopback_name(const struct host *h) {
+        return h->kind == HOST_NAME &&
+               (str_eq(host_str(h), STR("localhost")) || str_eq(host_str(h), STR(HOST_INTERNAL)));
+}
+
+void authority_text(const struct authority *a, char ret[static AUTHORITY_TEXT_MAX]) {
+        bool brackets = a->host.kind == HOST_ADDR && a->host.addr.family == ADDR_V6;
+        snprintf(ret, AUTHORITY_TEXT_MAX, brackets ? "[%s]:%u" : "%s:%u", a->host.name, a->port);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * International names, as people write them in files and on the command line. On the wire they are refused: there a name
+ * has one spelling. The conversion is IDNA2008, non-transitional.
+ */
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "policy/host.h"
+
+#include <errno.h>
+#include <idn2.h>
+
+enum { USER_TEXT_MAX = 1024 };
+
+static bool is_ascii(struct str s) {
+        for (size_t i = 0; i < s.n; i++)
+                if ((unsigned char)s.p[i] >= 0x80)
+                        return false;
+        return true;
+}
+
+static void free_idn(char **p) {
+        idn2_free(*p);
+}
+
+static bool has_ace_label(struct str name) {
+        struct str label;
+        while (str_split(&name, '.', &label))
+                if (str_starts(label, STR("xn--")))
+                        return true;
+        return false;
+}
+
+int host_parse_user(struct str s, struct host *ret, struct err *e) {
+        if (is_ascii(s))
+                return host_parse(s, ret, e);
+        cleanup(buf_done) struct buf shown = BUF(4 * USER_TEXT_MAX);
+        cleanup(free_ptr) char *text = s.n <= USER_TEXT_MAX ? str_dup(s) : NULL;
+        if (!text || escape_text(&shown, s, USER_TEXT_MAX) < 0 || !buf_text(&shown))
+                return err_set(e, EINVAL, "the host name is too long or holds a NUL byte");
+        cleanup(free_idn) char *ascii = NULL;
+        int r = idn2_to_ascii_8z(text, &ascii, IDN2_NONTRANSITIONAL | IDN2_NFC_INPUT);
+        if (r != IDN2_OK)
+                return err_set(e, EINVAL, "\"%s\" is not a valid international name: %s", buf_text(&shown), idn2_strerror(r));
+        /* Full-width letters and other dots turn into plain ASCII: whoever wrote that wrote something else than they see. */
+        if (!has_ace_label(str_of(ascii)))
+                return err_set(e, EINVAL, "\"%s\" only looks like \"%s\": it is written with other characters; write it plainly",
+                               buf_text(&shown), ascii);
+        r = host_parse(str_of(ascii), ret, e);
+        return r < 0 ? err_wrap(e, r, "\"%s\" (%s)", buf_text(&shown), ascii) : 0;
+}

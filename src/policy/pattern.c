@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/pattern.h"
+
+#include "base/escape.h"
+
+#include <errno.h>
+
+enum { SHOWN_MAX = 300 };
+
+/* The pattern itself, made safe, stands in every message; it is put before the reason here, once. */
+static int wrap_text(struct err *e, int r, struct str text) {
+        struct buf shown = BUF(4 * SHOWN_MAX + 64);
+        if (escape_text(&shown, text, SHOWN_MAX) >= 0 && buf_text(&shown))
+                err_wrap(e, r, "pattern \"%s\"", buf_text(&shown));
+        buf_done(&shown);
+        return r;
+}
+
+static bool looks_like_ports(struct str s) {
+        for (size_t i = 0; i < s.n; i++)
+                if (!ascii_is_digit(s.p[i]) && s.p[i] != '-')
+                        return false;
+        return true;
+}
+
+static int parse_ports(struct str s, struct pattern *p, struct err *e) {
+        ptrdiff_t dash = str_find(s, '-');
+        if (!port_parse(dash < 0 ? s : str_first(s, (size_t)dash), &p->port_first))
+                return err_set(e, EINVAL, "the port must be a number from 1 to 65535, as :443 or :8000-8999");
+        p->port_last = p->port_first;
+        if (dash >= 0 && !port_parse(str_skip(s, (size_t)dash + 1), &p->port_last))
+                return err_set(e, EINVAL, "a port range is written as :8000-8999, each end from 1 to 65535");
+        if (p->port_last < p->port_first)
+                return err_set(e, EINVAL, "the port range ends before it begins; write :%u-%u", p->port_last, p->port_first);
+        p->has_port = true;
+        return 0;
+}
+
+/* Takes ":port" off the end. A bare IPv6 address is all colons and has no port. */
+static int split_ports(struct str *text, struct pattern *p, struct err *e) {
+        struct cidr whole;
+        p->port_first = 1;
+        p->port_last = UINT16_MAX;
+        ptrdiff_t bracket = str_rfind(*text, ']'), colon = str_rfind(*text, ':');
+        if (colon < 0 || colon < bracket || (text->p[0] != '[' && cidr_parse(*text, &whole)))
+                return 0;
+        struct str ports = str_skip(*text, (size_t)colon + 1);
+        if (str_find(*text, ':') != colon && text->p[0] != '[')
+                return err_set(e, EINVAL, "an IPv6 address with a port is written in brackets, as [2001:db8::1]:443");
+        if (!looks_like_ports(ports))
+                return err_set(e, EINVAL, "what follows ':' must be a port, as :443 or :8000-8999");
+        *text = str_first(*text, (size_t)colon);
+        return parse_ports(ports, p, e);
+}
+
+static int check_shape(struct str text, struct err *e) {
+        if (text.n == 0)
+                return err_set(e, EINVAL, "a pattern cannot be empty");
+        for (size_t i = 0; i + 2 < text.n; i++)
+                if (memcmp(text.p + i, "://", 3) == 0)
+                        return err_set(e, EINVAL, "a scheme does not belong here; write the host, with :443 or :80 if the port matters");
+        if (text.p[0] == '@')
+                return err_set(e, EINVAL, "this is the name of a group, and groups stand only in the lists allow and deny");
+        if (str_find(text, '@') >= 0)
+                return err_set(e, EINVAL, "a user name does not belong here; write the host alone");
+        if (str_is(text, "*"))
+                return err_set(e, EINVAL, "a bare wildcard would match every host; the mode full-network opens the network");
+        return 0;
+}
+
+static int parse_net(struct str text, struct pattern *p, struct err *e) {
+        struct str inner = text;
+        if (text.n >= 2 && text.p[0] == '[' && text.p[text.n - 1] == ']')
+                inner = str_n(text.p + 1, text.n - 2);
+        if (!cidr_parse(inner, &p->net)) {
+                ptrdiff_t slash = str_find(inner, '/');
+                struct addr a;
+                if (slash < 0)
+                        return -ENOENT;
+                if (!addr_parse(str_first(inner, (size_t)slash), &a))
+                        return err_set(e, EINVAL, "a path does not belong here; write the host alone, and paths under rules");
+                return err_set(e, EINVAL, "not a network: the length must be 0 to %u and every bit after it zero, as "
+                                          "10.0.0.0/8 or fd00::/8", addr_bits(&a));
+        }
+        if (inner.n != text.n && p->net.addr.family != ADDR_V6)
+                return err_set(e, EINVAL, "brackets are for IPv6 addresses only");
+        p->kind = PATTERN_NET;
+        if (p->net.bits == addr_bits(&p->net.addr))
+                host_from_addr(&p->net.addr, &p->host);
+        return 0;
+}
+
+static int parse_name(struct str text, struct pattern *p, host_parser *parse, struct err *e) {
+        p->kind = str_starts(text, STR("*.")) ? PATTERN_WILDCARD : PATTERN_NAME;
+        if (p->kind == PATTERN_WILDCARD)
+                text = str_skip(text, 2);
+        if (str_find(text, '*') >= 0)
+                return err_set(e, EINVAL, "a wildcard stands only for whole labels at the front, as *.example.com");
+        int r = parse(text, &p->host, e);
+        if (r < 0)
+                return r;
+        if (p->host.kind == HOST_ADDR) /* plain addresses were taken as networks before */
+                return err_set(e, EINVAL, "a wildcard cannot stand before an address; write a network, as 10.0.0.0/8");
+        bool single = str_find(host_str(&p->host), '.') < 0;
+        if (p->kind == PATTERN_WILDCARD && single)
+                return err_set(e, EINVAL, "*.%s would match a whole top-level domain; name at least two labels, as *.example.%s",
+                               p->host.name, p->host.name);
+        if (single && !str_is(host_str(&p->host), "localhost"))
+                return err_set(e, EINVAL, "a single label is not a full name; write it whole, as %s.example.com", p->host.name);
+        return 0;
+}
+
+int pattern_parse_with(struct str text, host_parser *parse, struct pattern *ret, struct err *e) {
+        struct pattern p = { 0 };
+        struct str rest = text;
+        int r = check_shape(text, e);
+        if (r == 0)
+                r = split_ports(&rest, &p, e);
+        if (r == 0 && rest.n == 0)
+                r = err_set(e, EINVAL, "the host before the port is missing");
+        if (r == 0) {
+                r = parse_net(rest, &p, e);
+                if (r == -ENOENT)
+                        r = parse_name(rest, &p, parse, e);
+        }
+        if (r < 0)
+                return wrap_text(e, r, text);
+        *ret = p;
+        return 0;
+}
+
+bool pattern_matches(const struct pattern *p, const struct host *host, uint16_t port) {
+        if (port < p->port_first || port > p->port_last)
+                return false;
+        if (p->kind == PATTERN_NET)
+                return host->kind == HOST_ADDR && cidr_contains(&p->net, &host->addr);
+        struct str name = host_str(host), own = host_str(&p->host);
+        if (host->kind != HOST_NAME)
+                return false;
+        if (p->kind == PATTERN_NAME)
+                return str_eq(name, own);
+        return name.n > own.n + 1 && name.p[name.n - own.n - 1] == '.' && str_ends(name, own);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a block, and looking things up in it. The block may come from anywhere: nothing in it is used before
+ * snapshot_open() has followed every offset and index once. After that, lookups are plain array reads without allocation,
+ * and since nothing ever changes, any number of threads may make them.
+ */
+#include "policy/block.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* --- opening --- */
+
+static const uint32_t section_sizes[] = {
+        [SECTION_SLOTS] = sizeof(struct block_slot),     [SECTION_ENTRIES] = sizeof(struct block_entry),
+        [SECTION_RULES] = sizeof(struct block_rule),     [SECTION_KEYS_V4] = sizeof(struct block_key),
+        [SECTION_NETS_V4] = sizeof(struct block_net),    [SECTION_KEYS_V6] = sizeof(struct block_key),
+        [SECTION_NETS_V6] = sizeof(struct block_net),    [SECTION_REQUESTS] = sizeof(struct block_request),
+        [SECTION_TEXTS] = sizeof(struct block_text),     [SECTION_POOL] = 1,
+};
+_Static_assert(sizeof section_sizes / sizeof section_sizes[0] == SECTIONS, "a size for each section");
+
+static int damaged(struct err *e, const char *what) {
+        return err_set(e, EBADMSG, "the policy snapshot is damaged: %s", what);
+}
+
+static bool section_ok(const struct block_header *h, enum block_section_kind kind) {
+        const struct block_section *section = &h->sections[kind];
+        return section->n < BLOCK_NONE && section->at % 8 == 0 && section->at <= h->size &&
+               section->n <= (h->size - section->at) / section_sizes[kind];
+}
+
+static const void *section_at(const struct block_header *h, enum block_section_kind kind) {
+        return (const char *)h + h->sections[kind].at;
+}
+
+static int open_sections(const void *bytes, size_t n, struct snapshot *s, struct err *e) {
+        const struct block_header *h = bytes;
+        if ((uintptr_t)bytes % 8 != 0 || n < sizeof *h)
+                return damaged(e, "too short");
+        if (memcmp(h->magic, BLOCK_MAGIC, sizeof h->magic) != 0)
+                return damaged(e, "not a snapshot, or one of another version");
+        if (h->size != n || h->mode >= NETWORK_MODES || h->ask > 1 || h->default_classes > 1)
+                return damaged(e, "bad header");
+        for (int i = 0; i < SECTIONS; i++)
+                if (!section_ok(h, i))
+                        return damaged(e, "a section lies outside");
+        *s = (struct snapshot){
+                .header = h,
+                .slots = section_at(h, SECTION_SLOTS),
+                .n_slots = h->sections[SECTION_SLOTS].n,
+                .entries = section_at(h, SECTION_ENTRIES),
+                .n_entries = h->sections[SECTION_ENTRIES].n,
+                .rules = section_at(h, SECTION_RULES),
+                .n_rules = h->sections[SECTION_RULES].n,
+                .v4 = { section_at(h, SECTION_KEYS_V4), section_at(h, SECTION_NETS_V4), h->sections[SECTION_KEYS_V4].n },
+                .v6 = { section_at(h, SECTION_KEYS_V6), section_at(h, SECTION_NETS_V6), h->sections[SECTION_KEYS_V6].n },
+                .requests = section_at(h, SECTION_REQUESTS),
+                .n_requests = h->sections[SECTION_REQUESTS].n,
+                .texts = section_at(h, SECTION_TEXTS),
+                .n_texts = h->sections[SECTION_TEXTS].n,
+                .pool = section_at(h, SECTION_POOL),
+                .pool_n = h->sections[SECTION_POOL].n,
+        };
+        if (h->sections[SECTION_NETS_V4].n != s->v4.n || h->sections[SECTION_NETS_V6].n != s->v6.n)
+                return damaged(e, "keys and networks differ in number");
+        return 0;
+}
+
+static bool range_ok(uint64_t first, uint64_t n, uint64_t total) {
+        return first <= total && n <= total - first;
+}
+
+static bool entries_ok(const struct snapshot *s) {
+        size_t used = 0;
+        for (size_t i = 0; i < s->n_entries; i++) {
+                const struct block_entry *entry = &s->entries[i];
+                if (entry->name_n == 0 || entry->name_n > HOST_TEXT_MAX || entry->wildcard > 1 ||
+                    !range_ok(entry->name_at, entry->name_n, s->pool_n) ||
+                    !range_ok(entry->first_rule, entry->n_rules, s->n_rules))
+                        return false;
+        }
+        for (size_t i = 0; i < s->n_slots; i++) {
+                if (s->slots[i].entry != BLOCK_NONE && s->slots[i].entry >= s->n_entries)
+                        return false;
+                used += s->slots[i].entry != BLOCK_NONE;
+        }
+        /* Empty slots end every search. */
+        return used == s->n_entries && s->n_slots / 2 >= used && s->n_slots > 0;
+}
+
+static bool rules_ok(const struct snapshot *s) {
+        for (size_t i = 0; i < s->n_rules; i++) {
+                const struct block_rule *rule = &s->rules[i];
+                if (rule->list >= LISTS || rule->origin >= s->n_texts || rule->port_first == 0 ||
+                    rule->port_first > rule->port_last || !range_ok(rule->text_at, rule->text_n, s->pool_n) ||
+                    (rule->request != BLOCK_NONE && rule->request >= s->n_requests))
+                        return false;
+        }
+        for (size_t i = 0; i < s->n_requests; i++) {
+                const struct block_request *request = &s->requests[i];
+                if (!range_ok(request->first_method, request->n_methods, s->n_texts) ||
+                    !range_ok(request->first_path, request->n_paths, s->n_texts))
+                        return false;
+        }
+        for (size_t i = 0; i < s->n_texts; i++)
+                if (!range_ok(s->texts[i].at, s->texts[i].n, s->pool_n))
+                        return false;
+        return true;
+}
+
+static int key_compare(const struct block_key *a, const struct block_key *b) {
+        if (a->high != b->high)
+                return a->high < b->high ? -1 : 1;
+        return a->low == b->low ? 0 : a->low < b->low ? -1 : 1;
+}
+
+/* Whether the first `bits` bits of the two are the same. */
+static bool key_shares(const struct block_key *a, const struct block_key *b, unsigned bits) {
+        uint64_t high = a->high ^ b->high, low = a->low ^ b->low;
+        if (bits < 64)
+                return bits == 0 || high >> (64 - bits) == 0;
+        return high == 0 && (bits == 64 || low >> (128 - bits) == 0);
+}
+
+static bool nets_ok(const struct snapshot *s, const struct block_nets *t, unsigned max_bits) {
+        for (size_t i = 0; i < t->n; i++) {
+                const struct block_net *net = &t->nets[i];
+                if (net->bits > max_bits || !range_ok(net->first_rule, net->n_rules, s->n_rules))
+                        return false;
+                if (i > 0) {
+                        int order = key_compare(&t->keys[i - 1], &t->keys[i]);
+                        if (order > 0 || (order == 0 && t->nets[i - 1].bits >= net->bits))
+                                return false;
+                }
+                /* Parents come before their children, so every walk upwards ends. */
+                if (net->parent != BLOCK_NONE &&
+                    (net->parent >= i || t->nets[net->parent].bits >= net->bits ||
+                     !key_shares(&t->keys[net->parent], &t->keys[i], t->nets[net->parent].bits)))
+                        return false;
+        }
+        return true;
+}
+
+int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err *e) {
+        struct snapshot s;
+        int r = open_sections(bytes, n, &s, e);
+        if (r < 0)
+                return r;
+        if (!rules_ok(&s))
+                return damaged(e, "a rule points outside");
+        if (!entries_ok(&s))
+                return damaged(e, "the table of names is not sound");
+        if (!nets_ok(&s, &s.v4, 32) || !nets_ok(&s, &s.v6, 128))
+                return damaged(e, "the networks are not in order");
+        struct snapshot *copy = malloc(sizeof *copy);
+        if (!copy)
+                return err_set(e, ENOMEM, "out of memory");
+        *copy = s;
+        *ret = copy;
+        return 0;
+}
+
+int snapshot_open_fd(int fd, struct snapshot **ret, struct err *e) {
+        const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+        int seals = fcntl(fd, F_GET_SEALS);
+        if (seals < 0)
+                return err_errno(e, "cannot read the seals of the policy snapshot");
+        if ((seals & wanted) != wanted)
+                return err_set(e, EPERM, "the policy snapshot is not sealed: it could change while it is in use");
+        struct stat st;
+        if (fstat(fd, &st) < 0)
+                return err_errno(e, "cannot examine the policy snapshot");
+        if (st.st_size <= 0)
+                return damaged(e, "empty");
+        void *mapped = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (mapped == MAP_FAILED)
+                return err_errno(e, "cannot map the policy snapshot");
+        int r = snapshot_open(mapped, (size_t)st.st_size, ret, e);
+        if (r < 0) {
+                munmap(mapped, (size_t)st.st_size);
+                return r;
+        }
+        (*ret)->mapped = mapped;
+        return 0;
+}
+
+void snapshot_close(struct snapshot *s) {
+        if (!s)
+                return;
+        if (s->mapped)
+                munmap(s->mapped, s->header->size);
+        free(s);
+}
+
+void snapshot_closep(struct snapshot **s) {
+        snapshot_close(*s);
+}
+
+bool snapshot_rule(const struct snapshot *s, uint32_t index, struct snapshot_rule *ret) {
+        if (index >= s->n_rules)
+                return false;
+        const struct block_rule *rule = &s->rules[index];
+        const struct block_text *origin = &s->texts[rule->origin];
+        *ret = (struct snapshot_rule){
+                .text = str_n(s->pool + rule->text_at, rule->text_n),
+                .origin = str_n(s->pool + origin->at, origin->n),
+                .list = rule->list,
+        };
+        return true;
+}
+
+size_t snapshot_rule_count(const struct snapshot *s) {
+        return s->n_rules;
+}
+
+enum network_mode snapshot_mode(const struct snapshot *s) {
+        return s->header->mode;
+}
+
+/* --- looking up --- */
+
+struct block_key block_key_of(const struct addr *a) {
+        uint64_t words[2] = { 0 };
+        memcpy(words, a->bytes, addr_bits(a) / 8);
+        return (struct block_key){ __builtin_bswap64(words[0]), __builtin_bswap64(words[1]) };
+}
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "block_key_of() turns network order round");
+
+bool block_rule_covers(const struct block_rule *rule, uint16_t port) {
+        if (port != PORT_ANY)
+                return port >= rule->port_first && port <= rule->port_last;
+        bool grants = rule->list == LIST_ALLOW || rule->list == LIST_ALLOW_PRIVATE;
+        return grants || (rule->port_first == 1 && rule->port_last == UINT16_MAX);
+}
+
+/* Adds what one name or network says. Called from the most specific to the least: what is there already stays. */
+static void match_run(const struct snapshot *s, uint32_t first, uint32_t n, uint16_t port, bool exact, struct match *m) {
+        bool allow_is_open = m->rule[LIST_ALLOW] == RULE_NONE;
+        for (uint32_t i = first; i < first + n; i++) {
+                const struct block_rule *rule = &s->rules[i];
+                bool narrows = rule->list == LIST_ALLOW && rule->request != BLOCK_NONE && allow_is_open && !m->needs_request;
+                if ((m->rule[rule->list] != RULE_NONE && !narrows) || !block_rule_covers(rule, port))
+                        continue;
+                m->rule[rule->list] = i;
+                if (rule->list == LIST_ALLOW_PRIVATE)
+                        m->private_is_exact = exact;
+                if (rule->list == LIST_ALLOW) {
+                        m->needs_request = rule->request != BLOCK_NONE;
+                        m->first_rule = first;
+                        m->n_rules = n;
+                }
+        }
+}
+
+static void match_init(struct match *m) {
+        *m = (struct match){ 0 };
+        for (int i = 0; i < LISTS; i++)
+                m->rule[i] = RULE_NONE;
+}
+
+static const struct block_entry *find_entry(const struct snapshot *s, uint64_t hash, struct str name, bool wildcard) {
+        for (size_t i = block_slot_of(hash, s->n_slots); s->slots[i].entry != BLOCK_NONE; i = i + 1 == s->n_slots ? 0 : i + 1) {
+                if (s->slots[i].tag != (uint32_t)hash)
+                        continue;
+                const struct block_entry *entry = &s->entries[s->slots[i].entry];
+                if (entry->wildcard == wildcard && entry->name_n == name.n &&
+                    memcmp(s->pool + entry->name_at, name.p, name.n) == 0)
+                        return entry;
+        }
+        return NULL;
+}
+
+enum { LABELS_MAX = (HOST_TEXT_MAX + 1) / 2 };
+
+void snapshot_match_name(const struct snapshot *s, const struct host *host, uint16_t port, struct match *ret) {
+        struct {
+                uint64_t hash;
+                size_t start;
+        } candidates[LABELS_MAX + 1]; /* suffixes worth a search, the shortest first, the whole name last */
+        const struct block_header *h = s->header;
+        size_t n = 0, depth = 0, end = host->name_n;
+        uint64_t hash = h->seed[0];
+        bool has_exact = false;
+        match_init(ret);
+        while (end > 0 && depth < LABELS_MAX) {
+                size_t start = end;
+                while (start > 0 && host->name[start - 1] != '.')
+                        start--;
+                if (start == end)
+                        return; /* not a canonical name: it matches nothing */
+                hash = block_hash_label(h->seed, hash, host->name + start, end - start);
+                depth++;
+                bool whole = start == 0;
+                if (block_depth_has(whole ? h->name_depths : h->wildcard_depths, depth)) {
+                        candidates[n].hash = block_hash_kind(hash, !whole);
+                        candidates[n].start = start;
+                        __builtin_prefetch(&s->slots[block_slot_of(candidates[n].hash, s->n_slots)]);
+                        has_exact = whole;
+                        n++;
+                }
+                end = whole ? 0 : start - 1;
+        }
+        for (size_t i = n; i-- > 0 && ret->rule[LIST_DENY] == RULE_NONE;) {
+                bool wildcard = !(has_exact && i == n - 1);
+                struct str suffix = str_n(host->name + candidates[i].start, host->name_n - candidates[i].start);
+                const struct block_entry *entry = find_entry(s, candidates[i].hash, suffix, wildcard);
+                if (entry)
+                        match_run(s, entry->first_rule, entry->n_rules, port, !wildcard, ret);
+        }
+}
+
+void snapshot_match_addr(const struct snapshot *s, const struct addr *addr, uint16_t port, struct match *ret) {
+        const struct block_nets *t = addr->family == ADDR_V4 ? &s->v4 : &s->v6;
+        struct block_key key = block_key_of(addr);
+        size_t low = 0, n = t->n;
+        match_init(ret);
+        while (n > 0) { /* the number of networks that start at or before the address */
+                size_t half = n / 2;
+                if (key_compare(&t->keys[low + half], &key) <= 0) {
+                        low += half + 1;
+                        n -= half + 1;
+                } else {
+                        n = half;
+                }
+        }
+        for (uint32_t i = low > 0 ? (uint32_t)(low - 1) : BLOCK_NONE; i != BLOCK_NONE; i = t->nets[i].parent)
+                if (key_shares(&t->keys[i], &key, t->nets[i].bits))
+                        match_run(s, t->nets[i].first_rule, t->nets[i].n_rules, port, t->nets[i].bits == addr_bits(addr), ret);
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collecting rules and laying them out as one block (policy/block.h). Names are interned as they come; networks are sorted
+ * at the end. A rule that says exactly what an earlier one of the same name says is dropped, so that lists which repeat
+ * themselves cost nothing.
+ */
+#include "policy/block.h"
+#include "policy/pattern.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "base/vec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { RULES_MAX = 50 * 1000 * 1000, PATTERN_TEXT_MAX = 1024, PATHS_PER_RULE_MAX = 1024 };
+#define POOL_MAX ((size_t)UINT32_MAX - 1)
+
+struct name { /* a future entry */
+        uint64_t hash;
+        struct block_entry entry; /* n_rules counts while collecting */
+};
+
+struct net { /* a rule for a network; the network itself is made when they are sorted */
+        struct block_key key;
+        uint32_t rule;
+        uint8_t family, bits;
+};
+
+struct pending {
+        struct block_rule rule;
+        uint32_t name; /* index in names, or BLOCK_NONE for a network's rule */
+};
+
+struct snapshot_builder {
+        struct block_header header;
+        VEC(struct pending) rules;
+        VEC(struct name) names;
+        VEC(struct net) nets;
+        VEC(struct block_request) requests;
+        VEC(struct block_text) texts;
+        struct buf pool;
+        struct map origins; /* text to 1 + its index in texts */
+        struct block_slot *slots; /* of names while collecting; a power of two */
+        size_t n_slots;
+};
+
+struct snapshot_builder *snapshot_builder_new(enum network_mode mode, bool ask) {
+        struct snapshot_builder *b = calloc(1, sizeof *b);
+        if (!b)
+                return NULL;
+        memcpy(b->header.magic, BLOCK_MAGIC, sizeof b->header.magic);
+        b->header.mode = (uint8_t)mode;
+        b->header.ask = ask;
+        b->header.default_classes = true;
+        b->pool = BUF(POOL_MAX);
+        random_bytes(b->header.seed, sizeof b->header.seed);
+        return b;
+}
+
+void snapshot_builder_free(struct snapshot_builder *b) {
+        if (!b)
+                return;
+        vec_done(&b->rules);
+        vec_done(&b->names);
+        vec_done(&b->nets);
+        vec_done(&b->requests);
+        vec_done(&b->texts);
+        buf_done(&b->pool);
+        map_done(&b->origins, NULL);
+        free(b->slots);
+        free(b);
+}
+
+void snapshot_builder_freep(struct snapshot_builder **b) {
+        snapshot_builder_free(*b);
+}
+
+static int no_memory(struct err *e) {
+        return err_set(e, ENOMEM, "out of memory for the policy's rules");
+}
+
+/* --- texts --- */
+
+static int pool_add(struct snapshot_builder *b, struct str s, uint32_t *ret_at) {
+        size_t at = b->pool.n;
+        int r = buf_append(&b->pool, s);
+        if (r < 0)
+                return r;
+        *ret_at = (uint32_t)at;
+        return 0;
+}
+
+static int text_add(struct snapshot_builder *b, struct str s) {
+        struct block_text text = { .n = (uint32_t)s.n };
+        if (s.n > PATTERN_TEXT_MAX || pool_add(b, s, &text.at) < 0 || vec_push(&b->texts, text) < 0)
+                return -ENOMEM;
+        return 0;
+}
+
+/* Many rules come from one place: its text is kept once. */
+static int origin_add(struct snapshot_builder *b, struct str origin, uint32_t *ret) {
+        origin = str_first(origin, PATTERN_TEXT_MAX);
+        size_t known = (size_t)(uintptr_t)map_get(&b->origins, origin);
+        if (known == 0) {
+                if (text_add(b, origin) < 0)
+                        return -ENOMEM;
+                known = b->texts.n;
+                if (map_add(&b->origins, origin, (void *)(uintptr_t)known) < 0)
+                        return -ENOMEM;
+        }
+        *ret = (uint32_t)(known - 1);
+        return 0;
+}
+
+/* --- names --- */
+
+static uint64_t hash_name(const struct snapshot_builder *b, struct str name, bool wildcard, size_t *ret_depth) {
+        uint64_t hash = b->header.seed[0];
+        size_t depth = 0;
+        while (name.n > 0) {
+                size_t start = (size_t)(str_rfind(name, '.') + 1);
+                hash = block_hash_label(b->header.seed, hash, name.p + start, name.n - start);
+                depth++;
+                name.n = start > 0 ? start - 1 : 0;
+        }
+        *ret_depth = depth;
+        return block_hash_kind(hash, wildcard);
+}
+
+static void slot_put(struct block_slot *slots, size_t n_slots, uint64_t hash, uint32_t entry) {
+        size_t i = block_slot_of(hash, n_slots);
+        while (slots[i].entry != BLOCK_NONE)
+                i = i + 1 == n_slots ? 0 : i + 1;
+        slots[i] = (struct block_slot){ (uint32_t)hash, entry };
+}
+
+static int slots_grow(struct snapshot_builder *b) {
+        size_t n = b->n_slots ? b->n_slots * 2 : 64;
+        struct block_slot *grown = reallocarray(NULL, n, sizeof *grown);
+        if (!grown)
+                return -ENOMEM;
+        memset(grown, 0xff, n * sizeof *grown); /* BLOCK_NONE everywhere */
+        for (size_t i = 0; i < b->names.n; i++)
+                slot_put(grown, n, b->names.p[i].hash, (uint32_t)i);
+        free(b->slots);
+        b->slots = grown;
+        b->n_slots = n;
+        return 0;
+}
+
+static bool name_is(const struct snapshot_builder *b, const struct block_entry *entry, struct str name, bool wildcard) {
+        return entry->wildcard == wildcard && str_eq(str_n(b->pool.p + entry->name_at, entry->name_n), name);
+}
+
+/* The entry for a name; text_at is where the rule's own text lies, which nearly always contains the name already. */
+static int name_intern(struct snapshot_builder *b, struct str name, bool wildcard, struct str text, uint32_t text_at,
+                       uint32_t *ret) {
+        size_t depth;
+        uint64_t hash = hash_name(b, name, wildcard, &depth);
+        if (b->names.n * 2 >= b->n_slots && slots_grow(b) < 0)
+                return -ENOMEM;
+        for (size_t i = block_slot_of(hash, b->n_slots); b->slots[i].entry != BLOCK_NONE;
+             i = i + 1 == b->n_slots ? 0 : i + 1)
+                if (b->slots[i].tag == (uint32_t)hash && name_is(b, &b->names.p[b->slots[i].entry].entry, name, wildcard)) {
+                        *ret = b->slots[i].entry;
+                        return 0;
+                }
+        struct name added = { .hash = hash, .entry = { .name_n = (uint8_t)name.n, .wildcard = wildcard } };
+        size_t front = wildcard ? 2 : 0;
+        if (str_starts(str_skip(text, front), name))
+                added.entry.name_at = text_at + (uint32_t)front;
+        else if (pool_add(b, name, &added.entry.name_at) < 0)
+                return -ENOMEM;
+        if (vec_push(&b->names, added) < 0)
+                return -ENOMEM;
+        *ret = (uint32_t)(b->names.n - 1);
+        slot_put(b->slots, b->n_slots, hash, *ret);
+        uint64_t *depths = wildcard ? b->header.wildcard_depths : b->header.name_depths;
+        depths[depth / 64] |= 1ULL << (depth % 64);
+        return 0;
+}
+
+/* --- rules --- */
+
+static int rule_add(struct snapshot_builder *b, enum rule_list list, const struct pattern *p, struct str text,
+                    struct str origin, uint32_t request, struct err *e) {
+        struct pending added = {
+                .rule = { .list = (uint8_t)list, .request = request, .text_n = (uint16_t)text.n,
+                          .port_first = p->port_first, .port_last = p->port_last },
+                .name = BLOCK_NONE,
+        };
+        if (b->rules.n >= RULES_MAX || text.n > PATTERN_TEXT_MAX)
+                return err_set(e, E2BIG, "the policy has too many rules, or one that is too long");
+        if (pool_add(b, text, &added.rule.text_at) < 0 || origin_add(b, origin, &added.rule.origin) < 0)
+                return no_memory(e);
+        if (p->kind == PATTERN_NET) {
+                struct net net = { block_key_of(&p->net.addr), (uint32_t)b->rules.n, p->net.addr.family, p->net.bits };
+                if (vec_push(&b->nets, net) < 0)
+                        return no_memory(e);
+        } else {
+                bool wildcard = p->kind == PATTERN_WILDCARD;
+                if (name_intern(b, host_str(&p->host), wildcard, text, added.rule.text_at, &added.name) < 0)
+                        return no_memory(e);
+                b->names.p[added.name].entry.n_rules++;
+        }
+        if (vec_push(&b->rules, added) < 0)
+                return no_memory(e);
+        return 0;
+}
+
+/* What a list accepts beyond the pattern's own syntax. */
+static int check_list(enum rule_list list, const struct pattern *p, struct err *e) {
+        bool internal = p->kind != PATTERN_NET && str_is(host_str(&p->host), HOST_INTERNAL);
+        const char *shown = p->host.name_n ? p->host.name : "this network";
+        if (list == LIST_ALLOW && internal)
+                return err_set(e, EINVAL, "%s is this host's loopback and is opened only under allow_private, with a port, as "
+                                          "%s:8080", HOST_INTERNAL, HOST_INTERNAL);
+        if (list != LIST_ALLOW_PRIVATE)
+                return 0;
+        if (p->kind == PATTERN_WILDCARD)
+                return err_set(e, EINVAL, "allow_private takes no wildcard; allow *.%s and open its networks here, as "
+                                          "10.0.0.0/8:443", shown);
+        if (!p->has_port)
+                return err_set(e, EINVAL, "allow_private needs a port for %s, as :5432 or :8000-8999 (:1-65535 for all)", shown);
+        return 0;
+}
+
+static int add_pattern(struct snapshot_builder *b, enum rule_list list, struct str text, struct str origin,
+                       uint32_t request, struct err *e) {
+        struct pattern p;
+        text = str_trim(text);
+        int r = pattern_parse_user(text, &p, e);
+        if (r == 0)
+                r = check_list(list, &p, e);
+        if (r < 0)
+                return origin.n ? err_wrap(e, r, "%.*s", STR_FMT(str_first(origin, PATTERN_TEXT_MAX))) : r;
+        if (list == LIST_ALLOW && p.has_port && p.kind == PATTERN_NAME && str_is(host_str(&p.host), "localhost") &&
+            request == BLOCK_NONE)
+                list = LIST_ALLOW_PRIVATE;
+        return rule_add(b, list, &p, text, origin, request, e);
+}
+
+int snapshot_add(struct snapshot_builder *b, enum rule_list list, struct str pattern, struct str origin, struct err *e) {
+        if (list > LIST_ALLOW_PRIVATE)
+                return err_set(e, EINVAL, "this list takes no patterns");
+        return add_pattern(b, list, pattern, origin, BLOCK_NONE, e);
+}
+
+static bool is_method(struct str s) {
+        for (size_t i = 0; i < s.n; i++)
+                if (!ascii_is_alnum(s.p[i]) && str_find(STR("!#$%&'*+-.^_`|~"), s.p[i]) < 0)
+                        return false;
+        return s.n > 0 && s.n <= 32;
+}
+
+static int check_path_pattern(struct str s, struct err *e) {
+        if (s.n == 0 || s.p[0] != '/' || s.n > PATTERN_TEXT_MAX)
+                return err_set(e, EINVAL, "a path pattern begins with '/', as /repos/acme/**");
+        for (size_t i = 0; i < s.n; i++)
+                if ((unsigned char)s.p[i] <= 0x20 || (unsigned char)s.p[i] >= 0x7f || s.p[i] == '\\' || s.p[i] == '#')
+                        return err_set(e, EINVAL, "a path pattern holds only printable ASCII without space, '\\' and '#'; "
+                                                  "write other bytes as %%XX, as the request does");
+        return 0;
+}
+
+int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods, size_t n_methods,
+                              const struct str *paths, size_t n_paths, struct str origin, struct err *e) {
+        struct block_request request = { (uint32_t)b->texts.n, (uint32_t)n_methods, (uint32_t)(b->texts.n + n_methods),
+                                         (uint32_t)n_paths };
+        if (n_methods > PATHS_PER_RULE_MAX || n_paths > PATHS_PER_RULE_MAX)
+                return err_set(e, E2BIG, "a rule has more than %d methods or paths", PATHS_PER_RULE_MAX);
+        for (size_t i = 0; i < n_methods; i++) {
+                if (!is_method(methods[i]))
+                        return err_set(e, EINVAL, "rule for %.*s: a method is a word such as GET", STR_FMT(pattern));
+                if (text_add(b, methods[i]) < 0)
+                        return no_memory(e);
+        }
+        for (size_t i = 0; i < n_paths; i++) {
+                int r = check_path_pattern(paths[i], e);
+                if (r < 0)
+                        return r;
+                if (text_add(b, paths[i]) < 0)
+                        return no_memory(e);
+        }
+        if (n_methods == 0 && n_paths == 0)
+                return add_pattern(b, LIST_ALLOW, pattern, origin, BLOCK_NONE, e);
+        if (vec_push(&b->requests, request) < 0)
+                return no_memory(e);
+        return add_pattern(b, LIST_ALLOW, pattern, origin, (uint32_t)(b->requests.n - 1), e);
+}
+
+static int add_net(struct snapshot_builder *b, enum rule_list list, const struct cidr *net, uint16_t port, struct str origin,
+                   struct err *e) {
+        char text[CIDR_TEXT_MAX];
+        struct pattern p = { .kind = PATTERN_NET, .net = *net, .port_first = 1, .port_last = UINT16_MAX };
+        if (net->addr.family != ADDR_V4 && net->addr.family != ADDR_V6)
+                return err_set(e, EINVAL, "not an address");
+        if (port)
+                p.port_first = p.port_last = port;
+        cidr_text(net, text);
+        return rule_add(b, list, &p, str_of(text), origin, BLOCK_NONE, e);
+}
+
+int snapshot_add_self(struct snapshot_builder *b, const struct addr *a, uint16_t port, struct err *e) {
+        struct cidr net = { *a, (uint8_t)addr_bits(a) };
+        return port ? add_net(b, LIST_LISTENER, &net, port, STR("a listener of Bailey"), e)
+                    : add_net(b, LIST_OWN, &net, 0, STR("an address of this host"), e);
+}
+
+int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets, size_t n, struct str origin, struct err *e) {
+        b->header.default_classes = false;
+        for (size_t i = 0; i < n; i++) {
+                int r = add_net(b, LIST_REFUSED, &nets[i], 0, origin, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* --- layout --- */
+
+struct layout {
+        char *bytes;
+        struct block_header *header;
+        struct block_rule *rules;
+        uint32_t n_rules; /* written so far */
+};
+
+static int compare_rules(const void *a, const void *b) {
+        const struct block_rule *x = a, *y = b;
+        if (x->list != y->list)
+                return x->list < y->list ? -1 : 1;
+        if (x->port_first != y->port_first)
+                return x->port_first < y->port_first ? -1 : 1;
+        if (x->port_last != y->port_last)
+                return x->port_last < y->port_last ? -1 : 1;
+        if (x->request != y->request)
+                return x->request < y->request ? -1 : 1;
+        return x->text_at < y->text_at ? -1 : x->text_at > y->text_at; /* the order of adding */
+}
+
+/* Sorts a run at the end of the rules written so far and drops repetitions. Returns how many stay. */
+static uint32_t settle_run(struct layout *l, uint32_t first, uint32_t n) {
+        struct block_rule *run = l->rules + first;
+        uint32_t kept = n > 0;
+        if (n > 1)
+                qsort(run, n, sizeof *run, compare_rules);
+        for (uint32_t i = 1; i < n; i++) {
+                const struct block_rule *last = &run[kept - 1];
+                if (last->list == run[i].list && last->port_first == run[i].port_first &&
+                    last->port_last == run[i].port_last && last->request == run[i].request)
+                        continue;
+                run[kept++] = run[i];
+        }
+        l->n_rules = first + kept;
+        return kept;
+}
+
+static size_t align8(size_t n) {
+        return (n + 7) & ~(size_t)7;
+}
+
+static const size_t element_sizes[] = {
+        [SECTION_SLOTS] = sizeof(struct block_slot),    [SECTION_ENTRIES] = sizeof(struct block_entry),
+        [SECTION_RULES] = sizeof(struct block_rule),    [SECTION_KEYS_V4] = sizeof(struct block_key),
+        [SECTION_NETS_V4] = sizeof(struct block_net),   [SECTION_KEYS_V6] = sizeof(struct block_key),
+        [SECTION_NETS_V6] = sizeof(struct block_net),   [SECTION_REQUESTS] = sizeof(struct block_request),
+        [SECTION_TEXTS] = sizeof(struct block_text),    [SECTION_POOL] = 1,
+};
+
+static int layout_new(const struct snapshot_builder *b, const size_t counts[static SECTIONS], struct layout *ret) {
+        struct block_header header = b->header;
+        size_t at = align8(sizeof header);
+        for (int i = 0; i < SECTIONS; i++) {
+                header.sections[i] = (struct block_section){ at, counts[i] };
+                at = align8(at + counts[i] * element_sizes[i]);
+        }
+        header.size = at;
+        char *bytes = calloc(1, at);
+        if (!bytes)
+                return -ENOMEM;
+        memcpy(bytes, &header, sizeof header);
+        *ret = (struct layout){ .bytes = bytes, .header = (struct block_header *)bytes };
+        ret->rules = (struct block_rule *)(bytes + header.sections[SECTION_RULES].at);
+        return 0;
+}
+
+static void *layout_section(const struct layout *l, enum block_section_kind kind) {
+        return l->bytes + l->header->sections[kind].at;
+}
+
+/* Rules of one name end up side by side: a counting sort by name. */
+static void layout_names(const struct snapshot_builder *b, struct layout *l, struct block_rule *sorted, uint32_t *next) {
+        struct block_slot *slots = layout_section(l, SECTION_SLOTS);
+        struct block_entry *entries = layout_section(l, SECTION_ENTRIES);
+        size_t n_slots = l->header->sections[SECTION_SLOTS].n;
+        uint32_t at = 0;
+        for (size_t i = 0; i < b->names.n; i++) {
+                next[i] = at;
+                at += b->names.p[i].entry.n_rules;
+        }
+        for (size_t i = 0; i < b->rules.n; i++)
+                if (b->rules.p[i].name != BLOCK_NONE)
+                        sorted[next[b->rules.p[i].name]++] = b->rules.p[i].rule;
+        memset(slots, 0xff, n_slots * sizeof *slots);
+        for (size_t i = 0; i < b->names.n; i++) {
+                uint32_t n = b->names.p[i].entry.n_rules, first = l->n_rules;
+                memcpy(l->rules + first, sorted + next[i] - n, n * sizeof *sorted);
+                entries[i] = b->names.p[i].entry;
+                entries[i].first_rule = first;
+                entries[i].n_rules = settle_run(l, first, n);
+                slot_put(slots, n_slots, b->names.p[i].hash, (uint32_t)i);
+        }
+}
+
+static int compare_nets(const void *a, const void *b) {
+        const struct net *x = a, *y = b;
+        if (x->family != y->family)
+                return x->family < y->family ? -1 : 1;
+        if (x->key.high != y->key.high)
+                return x->key.high < y->key.high ? -1 : 1;
+        if (x->key.low != y->key.low)
+                return x->key.low < y->key.low ? -1 : 1;
+        if (x->bits != y->bits)
+                return x->bits < y->bits ? -1 : 1;
+        return x->rule < y->rule ? -1 : x->rule > y->rule;
+}
+
+static bool same_net(const struct net *a, const struct net *b) {
+        return a->family == b->family && a->bits == b->bits && a->key.high == b->key.high && a->key.low == b->key.low;
+}
+
+static bool key_within(const struct block_key *outer, unsigned bits, const struct block_key *inner) {
+        uint64_t high = outer->high ^ inner->high, low = outer->low ^ inner->low;
+        if (bits < 64)
+                return bits == 0 || high >> (64 - bits) == 0;
+        return high == 0 && (bits == 64 || low >> (128 - bits) == 0);
+}
+
+/* Networks of one family, from the sorted rules for them. */
+static void layout_nets(const struct snapshot_builder *b, struct layout *l, const struct net *from, size_t n,
+                        struct block_key *keys, struct block_net *nets) {
+        size_t count = 0;
+        for (size_t i = 0; i < n; count++) {
+                uint32_t first = l->n_rules, run = 0;
+                size_t start = i;
+                for (; i < n && same_net(&from[start], &from[i]); i++)
+                        l->rules[first + run++] = b->rules.p[from[i].rule].rule;
+                uint32_t parent = count > 0 ? (uint32_t)(count - 1) : BLOCK_NONE;
+                while (parent != BLOCK_NONE && !key_within(&keys[parent], nets[parent].bits, &from[start].key))
+                        parent = nets[parent].parent;
+                keys[count] = from[start].key;
+                nets[count] = (struct block_net){ .parent = parent, .first_rule = first, .bits = from[start].bits };
+                nets[count].n_rules = settle_run(l, first, run);
+        }
+}
+
+static size_t count_nets(const struct net *nets, size_t n) {
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++)
+                count += i == 0 || !same_net(&nets[i - 1], &nets[i]);
+        return count;
+}
+
+static void layout_rest(const struct snapshot_builder *b, struct layout *l) {
+        if (b->requests.n)
+                memcpy(layout_section(l, SECTION_REQUESTS), b->requests.p, b->requests.n * sizeof *b->requests.p);
+        if (b->texts.n)
+                memcpy(layout_section(l, SECTION_TEXTS), b->texts.p, b->texts.n * sizeof *b->texts.p);
+        if (b->pool.n)
+                memcpy(layout_section(l, SECTION_POOL), b->pool.p, b->pool.n);
+        l->header->sections[SECTION_RULES].n = l->n_rules; /* repetitions are gone */
+}
+
+int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct err *e) {
+        cleanup(free_ptr) struct block_rule *sorted = reallocarray(NULL, b->rules.n + 1, sizeof *sorted);
+        cleanup(free_ptr) uint32_t *next = reallocarray(NULL, b->names.n + 1, sizeof *next);
+        struct layout l;
+        size_t n_v4 = 0;
+        if (!sorted || !next)
+                return no_memory(e);
+        if (b->nets.n)
+                qsort(b->nets.p, b->nets.n, sizeof *b->nets.p, compare_nets);
+        while (n_v4 < b->nets.n && b->nets.p[n_v4].family == ADDR_V4)
+                n_v4++;
+        const struct net *v6 = b->nets.n ? b->nets.p + n_v4 : NULL;
+        size_t count_v4 = count_nets(b->nets.p, n_v4), count_v6 = count_nets(v6, b->nets.n - n_v4);
+        const size_t counts[SECTIONS] = {
+                [SECTION_SLOTS] = b->names.n * 2 + 1,
+                [SECTION_ENTRIES] = b->names.n,
+                [SECTION_RULES] = b->rules.n,
+                [SECTION_KEYS_V4] = count_v4,
+                [SECTION_NETS_V4] = count_v4,
+                [SECTION_KEYS_V6] = count_v6,
+                [SECTION_NETS_V6] = count_v6,
+                [SECTION_REQUESTS] = b->requests.n,
+                [SECTION_TEXTS] = b->texts.n,
+                [SECTION_POOL] = b->pool.n,
+        };
+        if (layout_new(b, counts, &l) < 0)
+                return no_memory(e);
+        layout_names(b, &l, sorted, next);
+        layout_nets(b, &l, b->nets.p, n_v4, layout_section(&l, SECTION_KEYS_V4), layout_section(&l, SECTION_NETS_V4));
+        layout_nets(b, &l, v6, b->nets.n - n_v4, layout_section(&l, SECTION_KEYS_V6), layout_section(&l, SECTION_NETS_V6));
+        layout_rest(b, &l);
+        *ret = l.bytes;
+        *ret_n = l.header->size;
+        return 0;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may be reached. Everything that asks comes here, and the order is always the same: the mode, the address class (with
+ * metadata, own addresses and listeners), the deny list, the allow lists, a person, no.
+ *
+ * An address that can carry an IPv4 address inside is judged as both; each must pass by itself. So opening 64:ff9b::/96 does
+ * not open 10.0.0.0/8 behind it.
+ */
+#include "policy/verdict.h"
+
+#include "policy/block.h"
+#include "policy/glob.h"
+
+#include <assert.h>
+
+static struct verdict refuse(enum reason reason, uint32_t rule) {
+        return (struct verdict){ .decision = DECISION_DENY, .reason = (uint8_t)reason, .rule = rule };
+}
+
+static struct verdict grant(enum reason reason, uint32_t rule) {
+        return (struct verdict){ .decision = DECISION_ALLOW, .reason = (uint8_t)reason, .rule = rule };
+}
+
+static struct verdict refuse_class(enum addr_class class, uint32_t rule) {
+        struct verdict v = refuse(REASON_ADDRESS_CLASS, rule);
+        v.class = (uint8_t)class;
+        return v;
+}
+
+/* One form of an address. name_rule: the allow_private rule for the name it belongs to, if there is one. */
+static struct verdict judge_form(const struct snapshot *s, const struct addr *a, uint16_t port, uint32_t name_rule,
+                                 struct match *m) {
+        enum addr_class class = addr_classify_outer(a);
+        snapshot_match_addr(s, a, port, m);
+        if (class == ADDR_CLASS_METADATA || class == ADDR_CLASS_UNSPECIFIED)
+                return refuse_class(class, RULE_NONE);
+        if (m->rule[LIST_LISTENER] != RULE_NONE)
+                return refuse(REASON_SELF, m->rule[LIST_LISTENER]);
+        bool own = m->rule[LIST_OWN] != RULE_NONE;
+        bool refused = s->header->default_classes ? class != ADDR_CLASS_PUBLIC : m->rule[LIST_REFUSED] != RULE_NONE;
+        /* A network in allow_private means its other machines, not this host by accident. */
+        uint32_t opener = own && !m->private_is_exact ? RULE_NONE : m->rule[LIST_ALLOW_PRIVATE];
+        if (opener == RULE_NONE)
+                opener = name_rule;
+        if (refused && opener == RULE_NONE)
+                return refuse_class(class, m->rule[LIST_REFUSED]);
+        if (own && opener == RULE_NONE)
+                return refuse(REASON_SELF, m->rule[LIST_OWN]);
+        if (m->rule[LIST_DENY] != RULE_NONE)
+                return refuse(REASON_DENY_RULE, m->rule[LIST_DENY]);
+        return opener != RULE_NONE ? grant(REASON_ALLOWED_PRIVATE, opener) : grant(REASON_ALLOWED, RULE_NONE);
+}
+
+static struct verdict judge_address(const struct snapshot *s, const struct addr *a, uint16_t port, uint32_t name_rule,
+                                    struct match *m) {
+        struct addr inner[ADDR_EMBEDDED_MAX];
+        size_t n = addr_embedded_v4(a, inner);
+        for (size_t i = 0; i < n; i++) {
+                struct verdict v = judge_form(s, &inner[i], port, name_rule, m);
+                if (v.decision == DECISION_DENY)
+                        return v;
+        }
+        return judge_form(s, a, port, name_rule, m);
+}
+
+/* Both loopback addresses must be free of refusals, since either may be dialled. */
+static struct verdict judge_loopback_name(const struct snapshot *s, uint16_t port, const struct match *m) {
+        static const struct addr loopback[] = { { ADDR_V4, { 127, 0, 0, 1 } }, { ADDR_V6, { [15] = 1 } } };
+        struct match by_address;
+        if (m->rule[LIST_ALLOW_PRIVATE] == RULE_NONE)
+                return refuse_class(ADDR_CLASS_LOOPBACK, RULE_NONE);
+        for (size_t i = 0; i < sizeof loopback / sizeof loopback[0]; i++) {
+                struct verdict v = judge_address(s, &loopback[i], port, m->rule[LIST_ALLOW_PRIVATE], &by_address);
+                if (v.decision == DECISION_DENY)
+                        return v;
+        }
+        return grant(REASON_ALLOWED_PRIVATE, m->rule[LIST_ALLOW_PRIVATE]);
+}
+
+static struct verdict judge_lists(const struct snapshot *s, const struct match *m) {
+        struct verdict v;
+        if (m->rule[LIST_DENY] != RULE_NONE)
+                return refuse(REASON_DENY_RULE, m->rule[LIST_DENY]);
+        if (m->rule[LIST_ALLOW_PRIVATE] != RULE_NONE)
+                v = grant(REASON_ALLOWED_PRIVATE, m->rule[LIST_ALLOW_PRIVATE]);
+        else if (m->rule[LIST_ALLOW] != RULE_NONE)
+                v = grant(REASON_ALLOWED, m->rule[LIST_ALLOW]);
+        else if (s->header->mode == NETWORK_OPEN)
+                v = grant(REASON_OPEN_NETWORK, RULE_NONE);
+        else if (s->header->ask)
+                return (struct verdict){ .decision = DECISION_ASK, .reason = REASON_ASK, .rule = RULE_NONE };
+        else
+                return refuse(REASON_NOT_ALLOWED, RULE_NONE);
+        v.needs_request = m->needs_request;
+        return v;
+}
+
+static struct verdict judge_target(const struct snapshot *s, const struct host *host, uint16_t port, struct match *m) {
+        struct verdict v;
+        if (!s || s->header->mode == NETWORK_NONE)
+                return refuse(REASON_NO_NETWORK, RULE_NONE);
+        if (host->kind == HOST_ADDR) {
+                v = judge_address(s, &host->addr, port, RULE_NONE, m);
+                if (v.decision == DECISION_DENY)
+                        return v;
+                if (v.reason == REASON_ALLOWED) /* needed no opening: an allow_private rule for it opens nothing more */
+                        return judge_lists(s, m);
+                v.needs_request = m->needs_request;
+                return v;
+        }
+        snapshot_match_name(s, host, port, m);
+        if (host_is_loopback_name(host)) {
+                v = judge_loopback_name(s, port, m);
+                if (v.decision == DECISION_DENY)
+                        return v;
+        }
+        return judge_lists(s, m);
+}
+
+struct verdict verdict_target(const struct snapshot *s, const struct host *host, uint16_t port) {
+        struct match m;
+        if (port == 0)
+                return refuse(REASON_BAD_NAME, RULE_NONE);
+        return judge_target(s, host, port, &m);
+}
+
+struct verdict verdict_name(const struct snapshot *s, const struct host *host) {
+        struct match m;
+        return judge_target(s, host, PORT_ANY, &m);
+}
+
+struct verdict verdict_address(const struct snapshot *s, const struct host *host, const struct addr *addr, uint16_t port) {
+        struct match m;
+        uint32_t name_rule = RULE_NONE;
+        if (!s || s->header->mode == NETWORK_NONE)
+                return refuse(REASON_NO_NETWORK, RULE_NONE);
+        if (host->kind == HOST_NAME) {
+                snapshot_match_name(s, host, port, &m);
+                name_rule = m.rule[LIST_ALLOW_PRIVATE];
+        } else if (!addr_equal(&host->addr, addr)) {
+                return refuse(REASON_BAD_NAME, RULE_NONE); /* another address than the one that was judged */
+        }
+        return judge_address(s, addr, port, name_rule, &m);
+}
+
+/* --- requests --- */
+
+static bool escapes_to_trouble(const char *p) {
+        int high = ascii_hex(p[0]), low = ascii_hex(p[1]);
+        if (high < 0 || low < 0)
+                return true;
+        int byte = high << 4 | low;
+        return byte < 0x20 || byte == '.' || byte == '/' || byte == '\\' || byte == '%' || byte == 0x7f;
+}
+
+/* "." and "..", also where a path parameter follows: some servers drop it before they resolve the segment. */
+static bool is_dot_segment(struct str segment) {
+        ptrdiff_t parameter = str_find(segment, ';');
+        if (parameter >= 0)
+                segment = str_first(segment, (size_t)parameter);
+        return str_is(segment, ".") || str_is(segment, "..");
+}
+
+/* Whether every server reads this path as it is spelled. */
+static bool path_is_plain(struct str path) {
+        if (path.n == 0 || path.p[0] != '/')
+                return false;
+        for (size_t i = 0; i < path.n; i++) {
+                unsigned char c = (unsigned char)path.p[i];
+                if (c <= 0x20 || c >= 0x7f || c == '\\' || c == '#' || c == '?')
+                        return false;
+                if (c == '%' && (path.n - i < 3 || escapes_to_trouble(path.p + i + 1)))
+                        return false;
+        }
+        struct str segment;
+        while (str_split(&path, '/', &segment))
+                if (is_dot_segment(segment))
+                        return false;
+        return true;
+}
+
+static struct str text_at(const struct snapshot *s, uint32_t index) {
+        return str_n(s->pool + s->texts[index].at, s->texts[index].n);
+}
+
+static bool method_matches(const struct snapshot *s, const struct block_request *request, struct str method) {
+        for (uint32_t i = 0; i < request->n_methods; i++)
+                if (str_eq(text_at(s, request->first_method + i), method))
+                        return true;
+        return request->n_methods == 0;
+}
+
+static bool path_matches(const struct snapshot *s, const struct block_request *request, struct str path, bool plain) {
+        for (uint32_t i = 0; plain && i < request->n_paths; i++)
+                if (glob_match(text_at(s, request->first_path + i), path))
+                        return true;
+        return request->n_paths == 0;
+}
+
+struct verdict verdict_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
+                               struct str path) {
+        struct match m;
+        if (port == 0)
+                return refuse(REASON_BAD_NAME, RULE_NONE);
+        struct verdict v = judge_target(s, host, port, &m);
+        if (v.decision != DECISION_ALLOW || !v.needs_request)
+                return v;
+        bool plain = path_is_plain(path);
+        struct verdict refusal = refuse(REASON_METHOD, m.rule[LIST_ALLOW]);
+        for (uint32_t i = m.first_rule; i < m.first_rule + m.n_rules; i++) {
+                const struct block_rule *rule = &s->rules[i];
+                if (rule->list != LIST_ALLOW || rule->request == BLOCK_NONE || !block_rule_covers(rule, port))
+                        continue;
+                const struct block_request *request = &s->requests[rule->request];
+                if (!method_matches(s, request, method))
+                        continue;
+                if (path_matches(s, request, path, plain)) {
+                        v.rule = i;
+                        return v;
+                }
+                refusal = refuse(REASON_PATH, i);
+        }
+        return refusal;
+}
+
+/* --- words --- */
+
+static const struct {
+        const char *code, *text;
+} reasons[] = {
+        [REASON_NONE] = { "none", "No reason was recorded." },
+        [REASON_ALLOWED] = { "allowed", "An allow rule matched." },
+        [REASON_ALLOWED_PRIVATE] = { "allowed-private", "An allow_private rule opened it." },
+        [REASON_OPEN_NETWORK] = { "open-network", "The mode leaves the network open." },
+        [REASON_DENY_RULE] = { "deny-rule", "A deny rule matched." },
+        [REASON_NOT_ALLOWED] = { "not-allowed", "No rule allows it." },
+        [REASON_ADDRESS_CLASS] = { "address-class", "Addresses of this class are refused." },
+        [REASON_SELF] = { "self", "It is an address of this host or a listener of Bailey." },
+        [REASON_NO_NETWORK] = { "no-network", "The policy gives no network." },
+        [REASON_METHOD] = { "method", "The host is allowed, this method is not." },
+        [REASON_PATH] = { "path", "The host is allowed, this path is not." },
+        [REASON_NOT_VISIBLE] = { "not-visible", "The rule needs to see the request, which is inside a tunnel." },
+        [REASON_ASK] = { "ask", "A person must be asked." },
+        [REASON_BAD_NAME] = { "bad-name", "It is not a plain host name or address." },
+        [REASON_FRONTING] = { "fronting", "The name inside the connection is not the one it was opened for." },
+        [REASON_RESOLVE] = { "resolve", "The name did not resolve." },
+        [REASON_LIMIT] = { "limit", "A limit was reached." },
+        [REASON_AUDIT] = { "audit", "The audit log cannot be written." },
+        [REASON_PROTOCOL] = { "protocol", "The bytes are malformed or not supported." },
+        [REASON_UPSTREAM] = { "upstream", "The far end failed." },
+        [REASON_TIMEOUT] = { "timeout", "It took too long." },
+};
+static_assert(sizeof reasons / sizeof reasons[0] == REASONS, "words for each reason");
+
+const char *reason_code(enum reason r) {
+        return (unsigned)r < REASONS ? reasons[r].code : "unknown";
+}
+
+const char *reason_text(enum reason r) {
+        return (unsigned)r < REASONS ? reasons[r].text : "Unknown reason.";
+}
