@@ -102,7 +102,8 @@ int ipc_send(int sock, enum ipc_side from, const struct ipc_message *m, int fd) 
         if (!message_valid(&checked, from, fd >= 0))
                 return -EINVAL;
         message_reduce(&wire, &checked);
-        return fd_send(sock, str_n(&wire, sizeof wire), &fd, fd >= 0 ? 1 : 0);
+        int r = fd_send(sock, str_n(&wire, sizeof wire), &fd, fd >= 0 ? 1 : 0);
+        return r == -ECONNRESET ? -EPIPE : r; /* gone with messages unread, or without: gone */
 }
 
 int ipc_receive(int sock, enum ipc_side from, struct ipc_message *ret, int *ret_fd) {

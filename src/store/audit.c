@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who owns what: the process that holds the lock on FILE is the only one that writes, truncates or renames it and its
+ * rotated forms. `size` is the length of the part that is known to consist of whole lines; everything behind it is ours
+ * to remove. Whoever may write to the directory can of course delete the log: the chain shows changes, it does not
+ * prevent them.
+ */
+#include "store/audit.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct audit {
+        char *path;
+        int fd;
+        struct audit_head head;
+        struct buf pending; /* whole lines that are not in the file yet */
+        uint64_t size, max_bytes;
+        unsigned keep;
+        uint64_t lost;
+        bool failed, torn; /* torn: bytes of a half-written line may stand behind `size` */
+};
+
+static const char line_start[] = "{\"ts\":\"";
+
+char *audit_rotated_name(const char *path, unsigned k) {
+        return k == 0 ? str_format("%s", path) : str_format("%s.%u", path, k);
+}
+
+void audit_free(struct audit *a) {
+        if (!a)
+                return;
+        close_fd(&a->fd);
+        buf_done(&a->pending);
+        free(a->path);
+        free(a);
+}
+
+void audit_freep(struct audit **a) {
+        audit_free(*a);
+}
+
+bool audit_writable(const struct audit *a) {
+        return !a->failed;
+}
+
+const char *audit_path(const struct audit *a) {
+        return a->path;
+}
+
+uint64_t audit_records(const struct audit *a) {
+        return a->head.seq;
+}
+
+/*
+ * Finding the end of the chain.
+ */
+
+static int read_at(int fd, uint64_t offset, struct buf *into, size_t n) {
+        int r = buf_reserve(into, n);
+        while (r == 0 && n > 0) {
+                ssize_t got = pread(fd, into->p + into->n, n, (off_t)offset);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0)
+                        return got < 0 ? -errno : -EPIPE;
+                into->n += (size_t)got;
+                offset += (size_t)got;
+                n -= (size_t)got;
+        }
+        return r;
+}
+
+/* Takes the chain on from this line. */
+static int continue_from(struct audit_head *head, struct str line, struct err *e) {
+        struct audit_record record;
+        unsigned char digest[DIGEST_BYTES];
+        int r = audit_line_parse(line, &record, e);
+        if (r < 0)
+                return r;
+        digest_sha256(line, digest);
+        digest_hex(digest, head->prev);
+        head->seq = record.seq + 1;
+        return 0;
+}
+
+/* Only what this writer may have left is ever cut off: the beginning of a line, or blocks that were never written. */
+static bool is_torn_line(struct str s) {
+        size_t n = s.n < sizeof line_start - 1 ? s.n : sizeof line_start - 1;
+        if (memcmp(s.p, line_start, n) == 0)
+                return true;
+        for (size_t i = 0; i < s.n; i++)
+                if (s.p[i] != '\0')
+                        return false;
+        return true;
+}
+
+/* The last whole line of the file: sets the chain, *ret_good is the length up to its end. */
+static int find_end(struct audit_head *head, int fd, const char *path, uint64_t size, uint64_t *ret_good,
+                    struct err *e) {
+        cleanup(buf_done) struct buf tail = BUF(2 * AUDIT_LINE_MAX);
+        size_t window = size < tail.max ? (size_t)size : tail.max;
+        int r = read_at(fd, size - window, &tail, window);
+        if (r < 0)
+                return err_set(e, -r, "cannot read %s: %s", path, strerror(-r));
+        struct str text = buf_str(&tail);
+        ptrdiff_t end = str_rfind(text, '\n');
+        struct str torn = str_skip(text, (size_t)(end + 1));
+        if ((end < 0 && window < size) || (torn.n && !is_torn_line(torn)))
+                return err_set(e, EBADMSG, "%s does not end like an audit log; it is left as it is, name another file",
+                               path);
+        *ret_good = size - torn.n;
+        if (end < 0)
+                return 0;
+        struct str lines = str_first(text, (size_t)end);
+        ptrdiff_t before = str_rfind(lines, '\n');
+        if (before < 0 && window < size)
+                return err_set(e, EBADMSG, "%s has a line that is too long for an audit log", path);
+        r = continue_from(head, str_skip(lines, (size_t)(before + 1)), e);
+        return r < 0 ? err_wrap(e, r, "%s does not end with an audit record; it is left as it is", path) : 0;
+}
+
+static int open_to_read(const char *path, struct stat *ret_st) {
+        cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        if (fstat(fd, ret_st) < 0)
+                return -errno;
+        return take_fd(&fd);
+}
+
+/* A new or empty file goes on where the newest rotated one ended. */
+static int continue_from_rotated(struct audit *a, struct err *e) {
+        cleanup(free_ptr) char *name = audit_rotated_name(a->path, 1);
+        struct stat st;
+        uint64_t good;
+        if (!name)
+                return err_set(e, ENOMEM, "out of memory");
+        cleanup(close_fd) int fd = open_to_read(name, &st);
+        if (fd == -ENOENT)
+                return 0;
+        if (fd < 0)
+                return err_set(e, -fd, "cannot open %s: %s", name, strerror(-fd));
+        return st.st_size > 0 ? find_end(&a->head, fd, name, (uint64_t)st.st_size, &good, e) : 0;
+}
+
+static int recover(struct audit *a, struct err *e) {
+        struct stat st;
+        cleanup(close_fd) int fd = open_to_read(a->path, &st);
+        if (fd < 0)
+                return err_set(e, -fd, "cannot open %s: %s", a->path, strerror(-fd));
+        uint64_t size = (uint64_t)st.st_size;
+        int r = 0;
+        if (size > 0)
+                r = find_end(&a->head, fd, a->path, size, &a->size, e);
+        if (r == 0 && a->size == 0)
+                r = continue_from_rotated(a, e);
+        if (r < 0 || a->size == size)
+                return r;
+        if (ftruncate(a->fd, (off_t)a->size) < 0)
+                return err_errno(e, "cannot remove the unfinished record at the end of %s", a->path);
+        r = audit_note(a, "an unfinished record of %ju bytes was removed", (uintmax_t)(size - a->size));
+        return r < 0 ? err_set(e, -r, "out of memory") : 0;
+}
+
+/*
+ * Opening.
+ */
+
+/* A rotation that was cut short has given the file its second name already but not made room for the new one. */
+static void finish_rotation(const struct audit *a) {
+        cleanup(free_ptr) char *name = audit_rotated_name(a->path, 1);
+        struct stat ours, other;
+        if (name && fstat(a->fd, &ours) == 0 && lstat(name, &other) == 0 && ours.st_ino == other.st_ino &&
+            ours.st_dev == other.st_dev)
+                unlink(name);
+}
+
+static int open_locked(const char *path, int *ret_fd, struct err *e) {
+        cleanup(close_fd) int fd = -1;
+        int r = path_open_append(path, 0600, &fd, e);
+        if (r < 0)
+                return r;
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+                return errno == EWOULDBLOCK
+                           ? err_set(e, EBUSY, "another bailey is writing to %s; give each its own file", path)
+                           : err_errno(e, "cannot lock %s", path);
+        struct stat ours, named;
+        if (fstat(fd, &ours) < 0 || lstat(path, &named) < 0 || ours.st_ino != named.st_ino ||
+            ours.st_dev != named.st_dev)
+                return err_set(e, EBUSY, "%s was replaced while it was opened", path);
+        if ((ours.st_mode & 07777) != 0600 && fchmod(fd, 0600) < 0)
+                return err_errno(e, "cannot close %s to other users", path);
+        *ret_fd = take_fd(&fd);
+        return 0;
+}
+
+int audit_open(const struct audit_settings *s, struct audit **ret, struct err *e) {
+        if (!audit_id_valid(s->run_id) || !audit_id_valid(s->sandbox))
+                return err_set(e, EINVAL, "a run or sandbox id must be 1 to %d letters, digits, '-' or '_'",
+                               AUDIT_ID_MAX - 1);
+        cleanup(audit_freep) struct audit *a = calloc(1, sizeof *a);
+        if (!a)
+                return err_set(e, ENOMEM, "out of memory");
+        a->fd = -1;
+        a->pending = BUF(AUDIT_PENDING_MAX);
+        a->path = str_format("%s", s->path);
+        if (!a->path)
+                return err_set(e, ENOMEM, "out of memory");
+        a->max_bytes = s->max_bytes ? s->max_bytes : AUDIT_MAX_BYTES;
+        a->keep = s->keep ? s->keep : AUDIT_KEEP;
+        a->head.seq = 1;
+        memset(a->head.prev, '0', sizeof a->head.prev - 1);
+        snprintf(a->head.run_id, sizeof a->head.run_id, "%s", s->run_id);
+        snprintf(a->head.sandbox, sizeof a->head.sandbox, "%s", s->sandbox);
+
+        int r = open_locked(a->path, &a->fd, e);
+        if (r < 0)
+                return r;
+        finish_rotation(a);
+        r = recover(a, e);
+        if (r == 0)
+                r = audit_flush(a, e); /* shows at once whether it can be written, where something is to be written */
+        if (r < 0)
+                return r;
+        *ret = take_ptr(&a);
+        return 0;
+}
+
+int audit_close(struct audit *a, struct err *e) {
+        if (!a)
+                return 0;
+        cleanup(audit_freep) struct audit *closing = a;
+        int r = audit_note(closing, AUDIT_STOPPED_TEXT);
+        r = r < 0 ? err_set(e, -r, "cannot note the end in %s", closing->path) : audit_flush(closing, e);
+        if (r == 0 && fdatasync(closing->fd) < 0)
+                r = err_errno(e, "cannot write %s to the disk", closing->path);
+        return r;
+}
+
+/*
+ * Rotation, in an order that may be cut at any point. A note of what will be dropped is in the log before it is
+ * dropped. The old file gets its second name first, then the new one takes the first name over, so that FILE exists,
+ * locked, at every moment. A new file is empty until the next flush: its chain goes on from FILE.1.
+ */
+
+static int first_record(const char *path, uint64_t *ret_seq) {
+        struct stat st;
+        struct audit_record record;
+        cleanup(close_fd) int fd = open_to_read(path, &st);
+        if (fd < 0)
+                return fd;
+        cleanup(buf_done) struct buf start = BUF(AUDIT_LINE_MAX);
+        size_t n = (uint64_t)st.st_size < start.max ? (size_t)st.st_size : start.max;
+        int r = read_at(fd, 0, &start, n);
+        ptrdiff_t end = r < 0 ? -1 : str_find(buf_str(&start), '\n');
+        if (end < 0)
+                return r < 0 ? r : -EBADMSG;
+        r = audit_line_parse(str_first(buf_str(&start), (size_t)end), &record, NULL);
+        if (r == 0)
+                *ret_seq = record.seq;
+        return r;
+}
+
+/* The first record in the oldest file that stays when the last one goes. */
+static int oldest_left(const struct audit *a, uint64_t *ret_seq) {
+        int r = -EBADMSG;
+        for (unsigned k = a->keep; k-- > 0 && r < 0;) {
+                cleanup(free_ptr) char *name = audit_rotated_name(a->path, k);
+                r = name ? first_record(name, ret_seq) : -ENOMEM;
+        }
+        return r;
+}
+
+/* FILE.1 becomes FILE.2 and so on; the last one goes. */
+static int shift(const struct audit *a, struct err *e) {
+        for (unsigned k = a->keep; k > 0; k--) {
+                cleanup(free_ptr) char *from = audit_rotated_name(a->path, k), *to = audit_rotated_name(a->path, k + 1);
+                if (!from || !to)
+                        return err_set(e, ENOMEM, "out of memory");
+                int r = k == a->keep ? unlink(from) : rename(from, to);
+                if (r < 0 && errno != ENOENT)
+                        return err_errno(e, "cannot move %s out of the way", from);
+        }
+        return 0;
+}
+
+static int replace(struct audit *a, struct err *e) {
+        cleanup(free_ptr) char *fresh = str_format("%s.new", a->path), *old = audit_rotated_name(a->path, 1);
+        cleanup(close_fd) int fd = -1;
+        if (!fresh || !old)
+                return err_set(e, ENOMEM, "out of memory");
+        if (unlink(fresh) < 0 && errno != ENOENT)
+                return err_errno(e, "cannot remove %s", fresh);
+        int r = open_locked(fresh, &fd, e);
+        if (r == 0)
+                r = shift(a, e);
+        if (r < 0)
+                return r;
+        if (link(a->path, old) < 0)
+                return err_errno(e, "cannot rotate %s", a->path);
+        if (rename(fresh, a->path) < 0) {
+                r = err_errno(e, "cannot rotate %s", a->path);
+                unlink(old);
+                return r;
+        }
+        close_fd(&a->fd);
+        a->fd = take_fd(&fd);
+        a->size = 0;
+        return 0;
+}
+
+static int write_pending(struct audit *a, struct err *e);
+
+static int rotate(struct audit *a, struct err *e) {
+        cleanup(free_ptr) char *last = audit_rotated_name(a->path, a->keep);
+        uint64_t left;
+        if (!last)
+                return err_set(e, ENOMEM, "out of memory");
+        if (access(last, F_OK) == 0) {
+                if (oldest_left(a, &left) < 0)
+                        return err_set(e, EBADMSG, "no record can be read from %s; it is not rotated", a->path);
+                int r = audit_note(a, AUDIT_DROPPED_TEXT "%ju", (uintmax_t)left);
+                r = r < 0 ? err_set(e, -r, "out of memory") : write_pending(a, e);
+                if (r < 0)
+                        return r;
+        }
+        if (fdatasync(a->fd) < 0)
+                return err_errno(e, "cannot write %s to the disk", a->path);
+        return replace(a, e);
+}
+
+/*
+ * Writing.
+ */
+
+int audit_add(struct audit *a, const struct event *ev, const struct snapshot_rule *rule) {
+        size_t start = a->pending.n;
+        int r = audit_line_format(&a->pending, &a->head, ev, rule);
+        size_t end = a->pending.n;
+        if (r == 0)
+                r = buf_add_char(&a->pending, '\n');
+        if (r < 0) {
+                a->pending.n = start;
+                a->lost++;
+                return -ENOBUFS;
+        }
+        unsigned char digest[DIGEST_BYTES];
+        digest_sha256(str_n(a->pending.p + start, end - start), digest);
+        digest_hex(digest, a->head.prev);
+        a->head.seq++;
+        return 0;
+}
+
+int audit_note(struct audit *a, const char *format, ...) {
+        char text[512];
+        va_list args;
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        struct event ev = { .kind = EVENT_NOTE, .wall_us = clock_wall_us(), .rule = RULE_NONE, .detail = str_of(text) };
+        return audit_add(a, &ev, NULL);
+}
+
+/* The file is as this writer left it: nobody removed it, cut it or wrote to it. Half a line of our own is removed. */
+static int check_file(struct audit *a, struct err *e) {
+        struct stat st;
+        if (a->torn && ftruncate(a->fd, (off_t)a->size) < 0)
+                return err_errno(e, "cannot remove an unfinished record from %s", a->path);
+        a->torn = false;
+        if (fstat(a->fd, &st) < 0)
+                return err_errno(e, "cannot examine %s", a->path);
+        if (st.st_nlink == 0)
+                return err_set(e, ENOENT, "%s was removed while it was written", a->path);
+        if ((uint64_t)st.st_size != a->size)
+                return err_set(e, EBADMSG, "%s was changed by somebody else: it has %jd bytes and should have %ju",
+                               a->path, (intmax_t)st.st_size, (uintmax_t)a->size);
+        return 0;
+}
+
+/* After a write that stopped half-way: keep the whole lines of it, remove the rest. */
+static void settle(struct audit *a, size_t written) {
+        ptrdiff_t end = str_rfind(str_n(a->pending.p, written), '\n');
+        size_t whole = (size_t)(end + 1);
+        a->size += whole;
+        buf_consume(&a->pending, whole);
+        if (written > whole)
+                a->torn = ftruncate(a->fd, (off_t)a->size) < 0;
+}
+
+static int write_pending(struct audit *a, struct err *e) {
+        size_t written = 0;
+        while (written < a->pending.n) {
+                ssize_t n = write(a->fd, a->pending.p + written, a->pending.n - written);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0) {
+                        int code = n < 0 ? errno : ENOSPC;
+                        settle(a, written);
+                        return err_set(e, code, "cannot write to %s: %s", a->path, strerror(code));
+                }
+                written += (size_t)n;
+        }
+        a->size += written;
+        buf_clear(&a->pending);
+        return 0;
+}
+
+static int flush_once(struct audit *a, struct err *e) {
+        int r = check_file(a, e);
+        if (r == 0)
+                r = write_pending(a, e);
+        return r == 0 && a->size > a->max_bytes ? rotate(a, e) : r;
+}
+
+int audit_flush(struct audit *a, struct err *e) {
+        int r = 0;
+        if (a->pending.n > 0 || a->torn)
+                r = flush_once(a, e);
+        if (r == 0 && a->lost > 0) {
+                uint64_t lost = a->lost;
+                r = audit_note(a, "%ju records were lost while the log could not be written", (uintmax_t)lost);
+                if (r == 0) {
+                        a->lost -= lost;
+                        r = flush_once(a, e);
+                }
+        }
+        a->failed = r < 0;
+        return r;
+}

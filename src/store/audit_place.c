@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/audit_place.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char suffix[] = ".jsonl";
+enum { STAMP = 23 }; /* "20261115-031407-123456-" */
+
+int audit_directory(char **ret, struct err *e) {
+        const char *state = getenv("XDG_STATE_HOME");
+        char *path = NULL;
+        if (state && state[0] == '/')
+                path = str_format("%s/bailey/audit", state);
+        else {
+                const char *home = path_home();
+                if (!home)
+                        return err_set(e, ENOENT,
+                                       "there is no home directory to keep the audit log in; name a file with --audit");
+                path = str_format("%s/.local/state/bailey/audit", home);
+        }
+        if (!path)
+                return err_set(e, ENOMEM, "out of memory");
+        *ret = path;
+        return 0;
+}
+
+int audit_run_path(const char *run_id, char **ret, struct err *e) {
+        cleanup(free_ptr) char *directory = NULL;
+        char ts[CLOCK_TEXT_MAX]; /* 2026-11-15T03:14:07.123456Z */
+        if (!audit_id_valid(run_id))
+                return err_set(e, EINVAL, "a run id must be 1 to %d letters, digits, '-' or '_'", AUDIT_ID_MAX - 1);
+        int r = audit_directory(&directory, e);
+        if (r == 0)
+                r = path_make_private_dir(directory, e);
+        if (r < 0)
+                return r;
+        clock_text(clock_wall_us(), ts);
+        char *path = str_format("%s/%.4s%.2s%.2s-%.2s%.2s%.2s-%.6s-%s%s", directory, ts, ts + 5, ts + 8, ts + 11,
+                                ts + 14, ts + 17, ts + 20, run_id, suffix);
+        if (!path)
+                return err_set(e, ENOMEM, "out of memory");
+        *ret = path;
+        return 0;
+}
+
+static bool is_run_name(struct str name) {
+        static const char form[] = "dddddddd-dddddd-dddddd-";
+        if (name.n <= STAMP + sizeof suffix - 1 || !str_ends(name, str_of(suffix)))
+                return false;
+        for (size_t i = 0; i < STAMP; i++)
+                if (form[i] == 'd' ? !ascii_is_digit(name.p[i]) : name.p[i] != form[i])
+                        return false;
+        return true;
+}
+
+static int by_name(const void *a, const void *b) {
+        return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void close_directory(DIR **d) {
+        if (*d)
+                closedir(*d);
+}
+
+int audit_runs(audit_names *ret, struct err *e) {
+        cleanup(free_ptr) char *directory = NULL;
+        int r = audit_directory(&directory, e);
+        if (r < 0)
+                return r;
+        cleanup(close_directory) DIR *d = opendir(directory);
+        if (!d)
+                return errno == ENOENT ? 0 : err_errno(e, "cannot read the directory %s", directory);
+        struct dirent *entry;
+        while ((entry = readdir(d))) {
+                if (!is_run_name(str_of(entry->d_name)))
+                        continue;
+                char *path = path_join(directory, entry->d_name);
+                if (!path || vec_push(ret, path) < 0) {
+                        free(path);
+                        return err_set(e, ENOMEM, "out of memory");
+                }
+        }
+        if (ret->n)
+                qsort(ret->p, ret->n, sizeof *ret->p, by_name);
+        return 0;
+}
+
+static struct str id_of(const char *path) {
+        struct str name = str_skip(path_basename(path), STAMP);
+        return str_first(name, name.n - (sizeof suffix - 1));
+}
+
+int audit_find_run(const char *run_id, char **ret, struct err *e) {
+        cleanup(audit_names_done) audit_names runs = { 0 };
+        int r = audit_runs(&runs, e);
+        if (r < 0)
+                return r;
+        const char *found = NULL;
+        size_t matches = 0;
+        for (size_t i = 0; i < runs.n; i++) {
+                if (run_id && str_is(id_of(runs.p[i]), run_id)) {
+                        found = runs.p[i];
+                        matches = 1;
+                        break;
+                }
+                if (!run_id || str_starts(id_of(runs.p[i]), str_of(run_id))) {
+                        found = runs.p[i]; /* the last one is the latest */
+                        matches++;
+                }
+        }
+        if (!found)
+                return run_id ? err_set(e, ENOENT, "there is no audit log of a run \"%s\"", run_id)
+                              : err_set(e, ENOENT, "there is no audit log yet: nothing was run");
+        if (run_id && matches > 1)
+                return err_set(e, EINVAL, "%zu runs begin with \"%s\"; give more of the id", matches, run_id);
+        *ret = str_format("%s", found);
+        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+}
+
+/* The writer holds the lock; whoever gets it knows that nobody writes. */
+static void remove_run(const char *path) {
+        cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        cleanup(audit_names_done) audit_names names = { 0 };
+        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || audit_files(path, &names, NULL) < 0)
+                return;
+        for (size_t i = 0; i < names.n; i++)
+                unlink(names.p[i]);
+}
+
+int audit_prune(size_t keep, struct err *e) {
+        cleanup(audit_names_done) audit_names runs = { 0 };
+        int r = audit_runs(&runs, e);
+        for (size_t i = 0; r == 0 && i + keep < runs.n; i++)
+                remove_run(runs.p[i]);
+        return r;
+}
