@@ -123,6 +123,7 @@ static int run(const struct call *call, struct err *e) {
 const struct verb verb_help = {
         .name = "help",
         .group = GROUP_HELP,
+        .flags = VERB_NAMES,
         .synopsis = "[VERB [SUBVERB] | exit-codes]",
         .help = "explain a verb, or list the exit codes",
         .max_words = 2,

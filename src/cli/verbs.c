@@ -4,8 +4,10 @@
 
 #include <assert.h>
 
+extern const struct verb verb_completion;
 extern const struct verb verb_doctor;
 extern const struct verb verb_help;
+extern const struct verb verb_man_page;
 extern const struct verb verb_version;
 
 const struct verb *const verbs[] = {
@@ -13,6 +15,9 @@ const struct verb *const verbs[] = {
         &verb_doctor,
         &verb_version,
         &verb_help,
+        /* hidden (man/meson.build makes a page for each verb above this line) */
+        &verb_completion,
+        &verb_man_page,
         NULL,
 };
 const size_t n_verbs = sizeof verbs / sizeof verbs[0] - 1;

@@ -140,7 +140,7 @@ static int roff(struct buf *out, const char *text) {
 static int man_names(struct buf *out, const struct option *o) {
         const struct {
                 const char *label, *text;
-        } names[] = { { "File key", o->flag ? o->key : NULL }, { "Variable", o->env }, { "Default", o->fallback } };
+        } names[] = { { "File key", o->flag ? o->key : NULL }, { "Variable", o->env } };
         int r = 0;
         for (size_t i = 0; r == 0 && i < sizeof names / sizeof names[0]; i++) {
                 if (!names[i].text || !*names[i].text)
