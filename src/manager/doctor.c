@@ -43,7 +43,7 @@ static const struct {
         [PROBE_REDIRECT] = { "nft redirect", "any TCP connection is captured by name",
                              "only programs that honour proxy variables have a network",
                              "Linux 5.2 with nf_tables, nft_redir and nft_chain_nat", true },
-        [PROBE_LANDLOCK] = { "Landlock", "a second lock on files, under the mounts",
+        [PROBE_LANDLOCK] = { "Landlock", "a second lock on files",
                              "files are guarded by mounts alone; without user namespaces, not at all",
                              "Linux 5.13 with CONFIG_SECURITY_LANDLOCK", true },
         [PROBE_SECCOMP] = { "seccomp filters", "the kernel's attack surface is closed",
@@ -148,15 +148,25 @@ static void fill_row(struct doctor_row *row, enum probe_item item, const struct 
         row->fix = causes[r->cause].fix ? causes[r->cause].fix : items[item].since;
 }
 
-/* Full: everything needed. Degraded: Landlock and seccomp alone still confine files and system calls. */
+static bool all_work(const struct probe *p, const enum probe_item *list, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (p->items[list[i]].state != PROBE_WORKS)
+                        return false;
+        return true;
+}
+
+/* Full: everything needed. Degraded: files and system calls can still be confined, files by Landlock or by mounts. */
 static enum doctor_mode judge(const struct probe *p) {
         bool full = true;
         for (unsigned i = 0; i < PROBE_ITEMS; i++)
                 full = full && (!items[i].needed || p->items[i].state == PROBE_WORKS);
         if (full)
                 return DOCTOR_FULL;
-        bool confines = p->items[PROBE_LANDLOCK].state == PROBE_WORKS && p->items[PROBE_SECCOMP].state == PROBE_WORKS;
-        return confines ? DOCTOR_DEGRADED : DOCTOR_NONE;
+        static const enum probe_item landlock[] = { PROBE_LANDLOCK, PROBE_SECCOMP };
+        static const enum probe_item mounts[] = { PROBE_USER_NS, PROBE_UID_MAP, PROBE_MOUNT_NS,
+                                                  PROBE_PID_NS,  PROBE_PROC,    PROBE_SECCOMP };
+        return all_work(p, landlock, COUNT(landlock)) || all_work(p, mounts, COUNT(mounts)) ? DOCTOR_DEGRADED
+                                                                                            : DOCTOR_NONE;
 }
 
 void doctor_examine(struct doctor_report *ret) {
@@ -164,7 +174,9 @@ void doctor_examine(struct doctor_report *ret) {
         struct utsname name = { 0 };
         probe_all(&probe);
         uname(&name);
-        *ret = (struct doctor_report){ .uid = geteuid(), .landlock_abi = probe_landlock_abi(), .n = PROBE_ITEMS };
+        *ret = (struct doctor_report){ .uid = geteuid(),
+                                       .landlock_abi = (unsigned)probe.items[PROBE_LANDLOCK].value,
+                                       .n = PROBE_ITEMS };
         (void)snprintf(ret->kernel, sizeof ret->kernel, "%s", name.release);
         (void)snprintf(ret->machine, sizeof ret->machine, "%s", name.machine);
         for (unsigned i = 0; i < PROBE_ITEMS; i++)

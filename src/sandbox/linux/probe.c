@@ -113,8 +113,7 @@ bool under_seccomp_filter(void) {
         return prctl(PR_GET_SECCOMP) == 2;
 }
 
-void result_errno(struct probe_result *r, const char *step) {
-        int error = errno;
+void result_error(struct probe_result *r, int error, const char *step) {
         switch (error) {
         case ENOSYS:
                 if (under_seccomp_filter()) /* a container's filter says ENOSYS for what it does not know */

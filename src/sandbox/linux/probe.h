@@ -71,6 +71,7 @@ struct probe_result {
         uint8_t state;   /* enum probe_state */
         uint8_t cause;   /* enum probe_cause */
         int error;       /* errno of the failing step, 0 for none */
+        int value;       /* PROBE_LANDLOCK: the ABI */
         char detail[96]; /* the failing step, or a fact worth knowing ("ABI 7"); ASCII, terminated */
 };
 

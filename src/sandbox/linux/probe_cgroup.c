@@ -105,7 +105,7 @@ void try_cgroup(struct probe_result *r) {
                 return;
         }
         if (rmdir(child) < 0)
-                result_errno(r, "rmdir of the trial cgroup");
+                result_error(r, errno, "rmdir of the trial cgroup");
         else
                 result_works(r, NULL);
 }

@@ -47,22 +47,23 @@ void try_landlock(struct probe_result *r) {
                 if (errno == EOPNOTSUPP)
                         result_fail(r, PROBE_BLOCKED, CAUSE_LSM_ORDER, errno, "landlock_create_ruleset");
                 else
-                        result_errno(r, "landlock_create_ruleset");
+                        result_error(r, errno, "landlock_create_ruleset");
                 return;
         }
         uint64_t handled = LANDLOCK_READ_FILE;
         cleanup(close_fd) int rules = (int)syscall(SYS_LANDLOCK_CREATE, &handled, sizeof handled, 0);
         if (rules < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(SYS_LANDLOCK_RESTRICT, rules, 0) < 0) {
-                result_errno(r, rules < 0 ? "landlock_create_ruleset" : "landlock_restrict_self");
+                result_error(r, errno, rules < 0 ? "landlock_create_ruleset" : "landlock_restrict_self");
                 return;
         }
         cleanup(close_fd) int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
         char detail[32];
         (void)snprintf(detail, sizeof detail, "ABI %ld", abi);
-        if (fd < 0 && errno == EACCES)
+        if (fd < 0 && errno == EACCES) {
                 result_works(r, detail);
-        else
-                result_fail(r, PROBE_BLOCKED, CAUSE_UNEXPECTED, errno, "a forbidden file was opened");
+                r->value = (int)abi;
+        } else
+                result_fail(r, PROBE_BLOCKED, CAUSE_UNEXPECTED, 0, "a forbidden file was opened");
 }
 
 /* A filter over getppid alone; `action` is what happens to it. Returns what seccomp() returned. */
@@ -84,7 +85,7 @@ void try_seccomp(struct probe_result *r) {
                 if (errno == EINVAL)
                         result_fail(r, PROBE_MISSING, CAUSE_NOT_BUILT, errno, "seccomp(SET_MODE_FILTER)");
                 else
-                        result_errno(r, "seccomp(SET_MODE_FILTER)");
+                        result_error(r, errno, "seccomp(SET_MODE_FILTER)");
         } else if (syscall(SYS_getppid) < 0 && errno == ENOTNAM)
                 result_works(r, NULL);
         else
@@ -99,7 +100,7 @@ void try_notify(struct probe_result *r) {
                 else if (errno == EBUSY) /* one listener at a time: somebody above has it */
                         result_fail(r, PROBE_BLOCKED, CAUSE_SECCOMP, errno, "seccomp(NEW_LISTENER)");
                 else
-                        result_errno(r, "seccomp(NEW_LISTENER)");
+                        result_error(r, errno, "seccomp(NEW_LISTENER)");
                 return;
         }
         /* Nobody waits, so a kernel that knows the request says that there is no such notification. */
@@ -116,7 +117,7 @@ void try_openat2(struct probe_result *r) {
         } how = { .flags = O_PATH | O_CLOEXEC, .resolve = OPENAT2_NO_SYMLINKS };
         cleanup(close_fd) int root = (int)syscall(SYS_OPENAT2, AT_FDCWD, "/", &how, sizeof how);
         if (root < 0) {
-                result_errno(r, "openat2");
+                result_error(r, errno, "openat2");
                 return;
         }
         cleanup(close_fd) int link = (int)syscall(SYS_OPENAT2, AT_FDCWD, "/proc/self/exe", &how, sizeof how);
@@ -133,7 +134,7 @@ void try_clone3(struct probe_result *r) {
         if (pid == 0)
                 _exit(0);
         if (pid < 0) {
-                result_errno(r, "clone3");
+                result_error(r, errno, "clone3");
                 return;
         }
         cleanup(close_fd) int fd = pidfd;
@@ -148,21 +149,22 @@ void try_clone3(struct probe_result *r) {
 void try_pidfd(struct probe_result *r) {
         cleanup(close_fd) int fd = (int)syscall(SYS_PIDFD_OPEN, getpid(), 0);
         if (fd < 0)
-                result_errno(r, "pidfd_open");
+                result_error(r, errno, "pidfd_open");
         else if (syscall(SYS_PIDFD_SEND_SIGNAL, fd, 0, NULL, 0) < 0)
-                result_errno(r, "pidfd_send_signal");
+                result_error(r, errno, "pidfd_send_signal");
         else
                 result_works(r, NULL);
 }
 
 void try_memfd_secret(struct probe_result *r) {
         cleanup(close_fd) int fd = (int)syscall(SYS_MEMFD_SECRET, 0);
+        int error = errno;
         if (fd >= 0)
                 result_works(r, NULL);
-        else if (errno == ENOSYS && access("/sys/module/secretmem", F_OK) == 0)
-                result_fail(r, PROBE_BLOCKED, CAUSE_SECRETMEM, errno, "memfd_secret");
+        else if (error == ENOSYS && !under_seccomp_filter() && access("/sys/module/secretmem", F_OK) == 0)
+                result_fail(r, PROBE_BLOCKED, CAUSE_SECRETMEM, error, "memfd_secret");
         else
-                result_errno(r, "memfd_secret");
+                result_error(r, error, "memfd_secret");
 }
 
 void try_yama(struct probe_result *r) {

@@ -182,7 +182,7 @@ void try_redirect(struct probe_result *r) {
                 if (errno == EPROTONOSUPPORT)
                         result_fail(r, PROBE_MISSING, CAUSE_NO_MODULE, errno, "netfilter netlink socket");
                 else
-                        result_errno(r, "netfilter netlink socket");
+                        result_error(r, errno, "netfilter netlink socket");
                 return;
         }
         struct timeval limit = { .tv_sec = 3 };
@@ -200,8 +200,6 @@ void try_redirect(struct probe_result *r) {
         else if (error == EOPNOTSUPP || error == ENOENT || error == EPROTONOSUPPORT || error == EAFNOSUPPORT ||
                  error == EINVAL)
                 result_fail(r, PROBE_MISSING, CAUSE_NO_MODULE, error, "loading a nat table");
-        else {
-                errno = error;
-                result_errno(r, "loading a nat table");
-        }
+        else
+                result_error(r, error, "loading a nat table");
 }

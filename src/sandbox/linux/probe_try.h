@@ -16,8 +16,8 @@ probe_try_fn try_cgroup;
 
 void result_works(struct probe_result *r, const char *detail);
 void result_fail(struct probe_result *r, enum probe_state state, enum probe_cause cause, int error, const char *step);
-/* For a system call that failed with errno: ENOSYS and the like are "missing", EPERM is looked into. */
-void result_errno(struct probe_result *r, const char *step);
+/* For a system call that failed: ENOSYS and the like are "missing", EPERM is looked into. */
+void result_error(struct probe_result *r, int error, const char *step);
 
 /* Makes a user namespace with this user as root in it, and the other namespaces of `flags`. False: *r says why not. */
 bool enter_user_ns(struct probe_result *r, int flags);

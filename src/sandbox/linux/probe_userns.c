@@ -59,7 +59,7 @@ static void explain_user_ns(struct probe_result *r, const char *step) {
         else if (error == EPERM && inside_chroot())
                 result_fail(r, PROBE_BLOCKED, CAUSE_CHROOT, error, step);
         else
-                result_errno(r, step);
+                result_error(r, error, step);
 }
 
 static bool apparmor_restricts(void) {
@@ -79,12 +79,13 @@ bool map_to_root(struct probe_result *r, unsigned uid, unsigned gid) {
                              : !write_text("/proc/self/uid_map", uids)   ? "write to /proc/self/uid_map"
                              : !write_text("/proc/self/gid_map", gids)   ? "write to /proc/self/gid_map"
                                                                          : NULL;
+        int error = errno;
         if (!failed)
                 return true;
-        if ((errno == EPERM || errno == EACCES) && apparmor_restricts())
-                result_fail(r, PROBE_BLOCKED, CAUSE_APPARMOR, errno, failed);
+        if ((error == EPERM || error == EACCES) && apparmor_restricts())
+                result_fail(r, PROBE_BLOCKED, CAUSE_APPARMOR, error, failed);
         else
-                result_errno(r, failed);
+                result_error(r, error, failed);
         return false;
 }
 
@@ -98,7 +99,7 @@ void try_user_ns(struct probe_result *r) {
                 if (apparmor_restricts())
                         result_fail(r, PROBE_BLOCKED, CAUSE_APPARMOR, EPERM, "no capabilities in the new namespace");
                 else
-                        result_errno(r, "no capabilities in the new namespace");
+                        result_error(r, EPERM, "no capabilities in the new namespace");
                 return;
         }
         result_works(r, NULL);
@@ -128,14 +129,15 @@ bool enter_user_ns(struct probe_result *r, int flags) {
                 return false;
         if (flags == 0 || unshare(flags) == 0)
                 return true;
-        if (errno == EINVAL)
-                result_fail(r, PROBE_MISSING, CAUSE_NOT_BUILT, errno, "unshare");
-        else if (errno == ENOSPC)
-                result_fail(r, PROBE_BLOCKED, CAUSE_NS_LIMIT, errno, "unshare");
-        else if (errno == EPERM && apparmor_restricts())
-                result_fail(r, PROBE_BLOCKED, CAUSE_APPARMOR, errno, "unshare");
+        int error = errno;
+        if (error == EINVAL)
+                result_fail(r, PROBE_MISSING, CAUSE_NOT_BUILT, error, "unshare");
+        else if (error == ENOSPC)
+                result_fail(r, PROBE_BLOCKED, CAUSE_NS_LIMIT, error, "unshare");
+        else if (error == EPERM && apparmor_restricts())
+                result_fail(r, PROBE_BLOCKED, CAUSE_APPARMOR, error, "unshare");
         else
-                result_errno(r, "unshare");
+                result_error(r, error, "unshare");
         return false;
 }
 
@@ -145,7 +147,7 @@ static bool private_tmp(struct probe_result *r) {
                 return false;
         if (mount("bailey-probe", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=64k") == 0)
                 return true;
-        result_errno(r, "mount of a tmpfs on /tmp");
+        result_error(r, errno, "mount of a tmpfs on /tmp");
         return false;
 }
 
@@ -158,7 +160,7 @@ void try_mount_ns(struct probe_result *r) {
 static int first_process(void (*act)(struct probe_result *), struct probe_result *r) {
         pid_t pid = fork();
         if (pid < 0) {
-                result_errno(r, "fork into the new pid namespace");
+                result_error(r, errno, "fork into the new pid namespace");
                 return -1;
         }
         if (pid == 0) {
@@ -187,7 +189,7 @@ void try_pid_ns(struct probe_result *r) {
 
 static void mount_proc(struct probe_result *r) {
         if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
-                result_errno(r, "mount of /proc");
+                result_error(r, errno, "mount of /proc");
 }
 
 void try_proc(struct probe_result *r) {
@@ -209,9 +211,9 @@ void try_net_ns(struct probe_result *r) {
         cleanup(close_fd) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP };
         if (fd < 0)
-                result_errno(r, "socket");
+                result_error(r, errno, "socket");
         else if (ioctl(fd, SIOCSIFFLAGS, &loopback) < 0)
-                result_errno(r, "bringing up the loopback interface");
+                result_error(r, errno, "bringing up the loopback interface");
         else
                 result_works(r, NULL);
 }
@@ -227,7 +229,7 @@ void try_uts_ns(struct probe_result *r) {
         if (sethostname("bailey-probe", 12) == 0)
                 result_works(r, NULL);
         else
-                result_errno(r, "sethostname");
+                result_error(r, errno, "sethostname");
 }
 
 void try_cgroup_ns(struct probe_result *r) {
@@ -241,7 +243,7 @@ void try_overlay(struct probe_result *r) {
         static const char *const directories[] = { "/tmp/lower", "/tmp/upper", "/tmp/work", "/tmp/all" };
         for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++)
                 if (mkdir(directories[i], 0700) < 0) {
-                        result_errno(r, "mkdir");
+                        result_error(r, errno, "mkdir");
                         return;
                 }
         if (mount("overlay", "/tmp/all", "overlay", 0,
@@ -251,7 +253,7 @@ void try_overlay(struct probe_result *r) {
                 else if (errno == EINVAL) /* userxattr came with overlays in user namespaces, in 5.11 */
                         result_fail(r, PROBE_MISSING, CAUSE_NOT_BUILT, errno, "mount of an overlay");
                 else
-                        result_errno(r, "mount of an overlay");
+                        result_error(r, errno, "mount of an overlay");
                 return;
         }
         cleanup(close_fd) int fd = open("/tmp/all/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -265,17 +267,17 @@ void try_mount_api(struct probe_result *r) {
         if (!private_tmp(r))
                 return;
         if (mkdir("/tmp/at", 0700) < 0) {
-                result_errno(r, "mkdir");
+                result_error(r, errno, "mkdir");
                 return;
         }
         struct mount_attributes read_only = { .set = ATTRIBUTE_RDONLY };
         cleanup(close_fd) int tree = (int)syscall(SYS_OPEN_TREE, AT_FDCWD, "/tmp", TREE_CLONE | TREE_CLOEXEC);
         if (tree < 0)
-                result_errno(r, "open_tree");
+                result_error(r, errno, "open_tree");
         else if (syscall(SYS_MOUNT_SETATTR, tree, "", AT_EMPTY_PATH, &read_only, sizeof read_only) < 0)
-                result_errno(r, "mount_setattr");
+                result_error(r, errno, "mount_setattr");
         else if (syscall(SYS_MOVE_MOUNT, tree, "", AT_FDCWD, "/tmp/at", MOVE_F_EMPTY_PATH) < 0)
-                result_errno(r, "move_mount");
+                result_error(r, errno, "move_mount");
         else if (open("/tmp/at/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0 || errno != EROFS)
                 result_fail(r, PROBE_BLOCKED, CAUSE_UNEXPECTED, 0, "a read-only mount took a write");
         else
