@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The environment that a sandboxed program sees, computed from the host's and the policy. Pure: nothing is read from
+ * this process. What is taken away is listed with its reason, for `bailey env`, `bailey plan` and the documents.
+ */
+#include "base/err.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+enum env_action {
+        ENV_KEPT,     /* from the host, as it was */
+        ENV_SET,      /* by Bailey or by the policy */
+        ENV_CHANGED,  /* from the host, appended to */
+        ENV_STRIPPED, /* not given to the sandbox */
+        ENV_ACTIONS
+};
+const char *env_action_name(enum env_action a);
+
+struct env_entry {
+        char *name, *value; /* value is NULL for ENV_STRIPPED: it is not shown either */
+        enum env_action action;
+        const char *why; /* static text: "proxy", "credential by name", "loader" ... */
+};
+
+struct env {
+        VEC(struct env_entry) entries; /* one per name, in the order of the names */
+};
+
+struct env_input {
+        char *const *host; /* the host's environment, NULL-terminated "K=V" */
+        const char *sandbox_id;
+        uint16_t http_port, socks_port; /* 0: no proxy variables */
+        const char *proxy_address;      /* NULL: 127.0.0.1 */
+        bool transparent;               /* every connection is captured: ssh needs no ProxyCommand */
+        bool container;                 /* only the loopback part of NO_PROXY */
+        const char *relay;              /* command for ssh's ProxyCommand; NULL: "bailey relay" */
+        const char *tmpdir;             /* NULL: TMPDIR is dropped */
+        const char *home;               /* NULL: the host's HOME stays */
+        const char *ca_bundle;          /* interception: merged roots as the sandbox sees the path; NULL: off */
+        const char *java_trust_store;   /* PKCS#12 beside it; NULL: none */
+        const char *const *pass; /* NULL-terminated names (a trailing * matches the rest) granted by the policy */
+        const char *const *set;  /* NULL-terminated "K=V" from the policy; they win over everything */
+};
+
+int env_build(const struct env_input *in, struct env *ret, struct err *e);
+void env_done(struct env *env);
+/* The result as an envp: heap array and strings, env_block_free() frees it. */
+int env_block(const struct env *env, char ***ret, struct err *e);
+void env_block_free(char **block);
+void env_block_freep(char ***block);
