@@ -8,8 +8,8 @@
  *     resolve -> judge every address, one bad one refuses the name
  *     dial the judged addresses, directly or through the configured proxy
  *
- * Nothing is asked of a resolver before the name was allowed, and nothing is dialled that was not judged. Limits and the
- * state of the audit come first. The caller is told exactly once, unless it cancels, never from inside gate_open().
+ * Nothing is asked of a resolver before the name was allowed, and nothing is dialled that was not judged. Limits and
+ * the state of the audit come first. The caller is told exactly once, unless it cancels, never from inside gate_open().
  */
 #include "gateway/worker.h"
 #include "net/dial.h"
@@ -19,36 +19,43 @@ struct gate_call {
         struct worker *worker;
         struct authority target;
         uint8_t via;          /* enum event_via: shown to the person who is asked */
-        bool request_visible; /* the caller sees the request and judges it (verdict_request); else needs_request refuses */
+        bool request_visible; /* the caller sees the request and judges it (verdict_request); else needs_request refuses
+                               */
         void (*done)(struct gate_call *c);
 
         /* the result */
-        struct verdict verdict;  /* DECISION_ALLOW and upstream set, or DECISION_DENY and why */
-        uint32_t generation;     /* of the policy that judged */
-        int error;               /* negative errno behind REASON_UPSTREAM, REASON_TIMEOUT, REASON_RESOLVE, REASON_LIMIT */
-        bool asked;              /* a person said yes */
+        struct verdict verdict; /* DECISION_ALLOW and upstream set, or DECISION_DENY and why */
+        uint32_t generation;    /* of the policy that judged */
+        int error;  /* negative errno behind REASON_UPSTREAM, REASON_TIMEOUT, REASON_RESOLVE, REASON_LIMIT */
+        bool asked; /* a person said yes */
         struct stream *upstream; /* the caller's from now on */
         struct addr addr;        /* where it leads (the proxy's own address when chained) */
-        bool chained;
+        bool chained;            /* through the configured proxy */
 
         /* the gate's own */
         uint8_t state;
         struct resolve_call resolving;
         struct dial *dial;
         struct chain *chain;
-        struct link asking;
+        struct link asking; /* in a struct ask */
         struct timer ask_limit;
         struct task later;
-        uint8_t n_addrs;
-        struct addr *addrs; /* judged */
 };
 
-/* Only the judgement that needs no waiting: limits, audit, verdict_target. For a request on a connection that is already
- * open (a pooled one: also verdict_address() for where it leads). DECISION_ASK is left to gate_open(). */
+/* Only the judgement that needs no waiting: limits, audit, verdict_target. For a request on a connection that is
+ * already open (a pooled one: also verdict_address() for where it leads). DECISION_ASK is left to gate_open(). */
 struct verdict gate_judge(struct worker *w, const struct authority *target, bool request_visible);
 void gate_open(struct gate_call *c);
 /* Forgets the call: closes what is under way, takes back the question. Harmless when nothing is under way. */
 void gate_cancel(struct gate_call *c);
+
+/* A synthetic address stands for a name: the target becomes that name. False when it is bound to none (now). */
+bool gate_unmask(struct worker *w, struct authority *target);
+/* Whether it was refused (by policy, a limit or the audit), as opposed to allowed and then failed. */
+static inline bool gate_was_refused(const struct verdict *v) {
+        return v->decision != DECISION_ALLOW && v->reason != REASON_UPSTREAM && v->reason != REASON_TIMEOUT &&
+               v->reason != REASON_RESOLVE;
+}
 
 /* May new work begin at all? REASON_NONE, REASON_AUDIT or REASON_LIMIT. */
 enum reason gate_is_closed(struct worker *w);

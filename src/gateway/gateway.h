@@ -12,8 +12,9 @@
 
 struct worker;
 struct control;
-struct limits;
+struct quota;
 struct synthetic;
+struct chain_bypass;
 
 /* A policy snapshot with its number; workers hold references, the last one unmaps it. */
 struct policy_ref {
@@ -30,8 +31,9 @@ struct gateway {
         struct worker **workers;
         unsigned n_workers;
         struct control *control;
-        struct limits *limits;
+        struct quota *quota;
         struct synthetic *synthetic; /* NULL unless DNS_SYNTHETIC; shared, has its own lock */
+        struct chain_bypass *bypass; /* targets that do not go through the upstream proxy */
         atomic_uint_fast64_t connections_ever;
         atomic_bool audit_fails; /* IPC_AUDIT 0, or events cannot be delivered: no new work */
         int events_fd;

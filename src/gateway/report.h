@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Events of one worker on their way to the supervisor: encoded at once into a batch that is sent at the end of the turn.
- * When the supervisor does not take them they wait, up to a limit; beyond it report_is_stuck() says so and no new work is
- * begun, since nothing may happen that is not on record. Events are never dropped silently.
+ * Events of one worker on their way to the supervisor: encoded at once into a batch that is sent at the end of the
+ * turn. When the supervisor does not take them they wait, up to a limit; beyond it report_is_stuck() says so and no new
+ * work is begun, since nothing may happen that is not on record. Events are never dropped silently.
  */
 #include "base/buf.h"
 #include "ipc/event.h"
@@ -14,11 +14,12 @@
 struct report {
         struct loop *loop;
         int fd;
-        struct buf batch;     /* being filled */
-        struct link waiting;  /* full batches */
+        struct buf batch;    /* being filled */
+        struct link waiting; /* full batches */
         size_t waiting_bytes;
         struct task flush;
         struct watch writable;
+        uint64_t untold; /* refusals that could not be recorded one by one */
         bool blocked, failed;
 };
 

@@ -13,6 +13,7 @@
 #include "net/stream.h"
 #include "policy/snapshot.h"
 
+struct acceptor;
 struct upstream_pool; /* of the HTTP sessions: idle connections to origins */
 
 struct worker {
@@ -26,12 +27,17 @@ struct worker {
         struct link asks;          /* struct ask: questions that calls of this worker wait for */
         struct report report;
         struct upstream_pool *upstreams;
-        unsigned clients; /* connections pinned here; others read it to choose */
-        struct link open; /* struct client: all of them, for the end */
+        atomic_uint clients;        /* connections pinned here; acceptors read it to choose */
+        struct acceptor *acceptors; /* the listeners that this worker accepts on */
+        pthread_t thread;
 };
 
-int worker_new(struct gateway *g, unsigned index, struct worker **ret, struct err *e);
+/* Makes the worker and all that needs files; its thread is not started. */
+int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct worker **ret, struct err *e);
+/* Closes and reports everything that is open. On the thread that ran the loop, after it has stopped, or before. */
 void worker_free(struct worker *w);
+/* The thread: runs until loop_stop(). */
+void *worker_main(void *worker);
 
 static inline const struct snapshot *worker_snapshot(const struct worker *w) {
         return w->policy->snapshot;
@@ -44,6 +50,7 @@ static inline const struct snapshot *worker_snapshot(const struct worker *w) {
 struct client {
         struct worker *worker;
         struct stream *stream;
+        const struct gateway_listener *listener;
         uint64_t number; /* of the connection, joins its events */
         uint64_t since;  /* loop_now() at accept */
         uint8_t via;     /* enum event_via */

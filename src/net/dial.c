@@ -41,7 +41,8 @@ static void interleave(struct dial *d, const struct addr *addrs, size_t n) {
 }
 
 static int rank(int error) {
-        static const int telling[] = { -ETIMEDOUT, -ENETUNREACH, -EHOSTUNREACH, -ECONNRESET, -ECONNREFUSED, -EMFILE, -ENFILE };
+        static const int telling[] = { -ETIMEDOUT,    -ENETUNREACH, -EHOSTUNREACH, -ECONNRESET,
+                                       -ECONNREFUSED, -EMFILE,      -ENFILE };
         for (int i = 0; i < (int)(sizeof telling / sizeof telling[0]); i++)
                 if (telling[i] == error)
                         return i + 2;

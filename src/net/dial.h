@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Connects to one of several addresses, all of which the caller has judged: families interleaved, the next attempt begun
- * when the one before failed or after a stagger, the first to connect wins and the others are closed.
+ * Connects to one of several addresses, all of which the caller has judged: families interleaved, the next attempt
+ * begun when the one before failed or after a stagger, the first to connect wins and the others are closed.
  */
 #include "net/stream.h"
 #include "policy/addr.h"
 
-#define DIAL_ADDRS_MAX 16
+#define DIAL_ADDRS_MAX 32
 #define DIAL_STAGGER_NS (250 * 1000000ULL)
 
 struct dial;
 
 /* On success error is 0, the stream is the caller's and *addr is where it leads; else the most telling negative errno
- * (-ECONNREFUSED before -EHOSTUNREACH before -ETIMEDOUT, -EMFILE when out of descriptors). The dial is gone after this. */
+ * (-ECONNREFUSED before -EHOSTUNREACH before -ETIMEDOUT, -EMFILE when out of descriptors). The dial is gone after this.
+ */
 typedef void dial_fn(void *owner, int error, struct stream *s, const struct addr *addr);
 
 /* done is never called from inside. 0 or -ENOMEM, -EINVAL (no or too many addresses). */

@@ -11,7 +11,7 @@ struct link {
         struct link *prev, *next;
 };
 
-#define link_owner(l, type, member) ((type *)(void *)((char *)(l) - offsetof(type, member)))
+#define link_owner(l, type, member) ((type *)(void *)((char *)(l)-offsetof(type, member)))
 
 static inline void link_init(struct link *l) {
         l->prev = l->next = l;

@@ -15,8 +15,8 @@
 /*
  * The base runs without libevent's locks: each loop belongs to one thread, and other threads reach it only through the
  * posted list, which has its own mutex and an eventfd. Timers do not use libevent's heap: durations come from a handful
- * of settings, so a list per duration is sorted by itself, and a restart (on every byte of a tunnel) is two unlinked and
- * four linked pointers. One libevent timer stands for the earliest of all lists.
+ * of settings, so a list per duration is sorted by itself, and a restart (on every byte of a tunnel) is two unlinked
+ * and four linked pointers. One libevent timer stands for the earliest of all lists.
  */
 struct queue {
         uint64_t duration;
@@ -96,7 +96,9 @@ void watch_stop(struct watch *w) {
 /* timers */
 
 static uint64_t rounded(uint64_t ns) {
-        uint64_t step = ns < NS_PER_SECOND ? 5 * NS_PER_MS : ns < 10 * NS_PER_SECOND ? 50 * NS_PER_MS : NS_PER_SECOND / 2;
+        uint64_t step = ns < NS_PER_SECOND        ? 5 * NS_PER_MS
+                        : ns < 10 * NS_PER_SECOND ? 50 * NS_PER_MS
+                                                  : NS_PER_SECOND / 2;
         return (ns / step + (ns % step != 0)) * step;
 }
 

@@ -8,8 +8,8 @@
  *   task   work for the end of this turn (freeing, flushing) or for the next one (when a turn's share is used up)
  *   post   the only function here that other threads may call (with loop_stop)
  *
- * A turn: sleep, run watches, run timers, run posted work, run deferred tasks. Things that callbacks further up the stack
- * may still touch are freed by a deferred task, never at once.
+ * A turn: sleep, run watches, run timers, run posted work, run deferred tasks. Things that callbacks further up the
+ * stack may still touch are freed by a deferred task, never at once.
  */
 #include "base/err.h"
 #include "net/list.h"
@@ -76,7 +76,8 @@ static inline void task_init(struct task *t, task_fn *fn) {
         link_init(&t->link);
         t->fn = fn;
 }
-/* At the end of this turn, once, in order. A task that is queued already stays where it is. The task may free itself. */
+/* At the end of this turn, once, in order. A task that is queued already stays where it is. The task may free itself.
+ */
 void loop_defer(struct loop *l, struct task *t);
 /* In the next turn, after the descriptors were looked at once more, without sleeping. */
 void loop_soon(struct loop *l, struct task *t);

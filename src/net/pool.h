@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What connections of one loop borrow while bytes are on their way and give back when they rest: chunks of memory, pipes
- * for splice(2), and one scratch area that is free between any two callbacks. An idle connection holds none of them.
+ * What connections of one loop borrow while bytes are on their way and give back when they rest: chunks of memory,
+ * pipes for splice(2), and one scratch area that is free between any two callbacks. An idle connection holds none of
+ * them.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,9 +20,9 @@ struct pool_chunk {
 
 struct pool_pipe {
         struct pool_pipe *next;
-        int in, out;  /* write end, read end */
-        size_t n;     /* bytes inside */
-        size_t room;  /* its capacity */
+        int in, out; /* write end, read end */
+        size_t n;    /* bytes inside */
+        size_t room; /* its capacity */
 };
 
 struct pool {

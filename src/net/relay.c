@@ -16,11 +16,18 @@ static void end(struct relay *r, enum relay_end how, int error) {
         r->done(r, how, error);
 }
 
-/* What one step did: moved bytes, cannot go on now, or met an error (a negative errno). */
-enum { BLOCKED = 0, MOVED = 1 };
+/* What one step did: moved bytes, cannot go on now, the relay is no more; or met an error (a negative errno). */
+enum { BLOCKED = 0, MOVED = 1, GONE = 2 };
+
+/* How many bytes may go this way before somebody wants to look. */
+static size_t allowance(const struct relay *r, int from, size_t wanted) {
+        return from == RELAY_CLIENT && r->inspect && r->pass_left < wanted ? (size_t)r->pass_left : wanted;
+}
 
 static int count(struct relay *r, int from, size_t n) {
         r->flow[from].bytes += n;
+        if (from == RELAY_CLIENT && r->inspect)
+                r->pass_left -= n;
         if (from == RELAY_CLIENT && r->account && !r->account(r, n))
                 return -EDQUOT;
         return MOVED;
@@ -30,7 +37,7 @@ static int count(struct relay *r, int from, size_t n) {
 static int drain_chunk(struct relay *r, int from) {
         struct relay_flow *f = &r->flow[from];
         struct pool_chunk *c = f->rest;
-        ssize_t put = stream_write(r->side[!from], str_n(c->bytes + c->at, c->n - c->at));
+        ssize_t put = stream_write(r->side[!from], str_n(c->bytes + c->at, allowance(r, from, c->n - c->at)));
         if (put < 0)
                 return put == -EAGAIN ? BLOCKED : (int)put;
         c->at += (size_t)put;
@@ -44,7 +51,7 @@ static int drain_chunk(struct relay *r, int from) {
 static int copy_step(struct relay *r, int from) {
         struct relay_flow *f = &r->flow[from];
         /* What cannot be written must fit a chunk. */
-        ssize_t got = stream_read(r->side[from], r->pool->scratch, POOL_CHUNK_BYTES);
+        ssize_t got = stream_read(r->side[from], r->pool->scratch, allowance(r, from, POOL_CHUNK_BYTES));
         if (got < 0)
                 return got == -EAGAIN ? BLOCKED : (int)got;
         if (got == 0) {
@@ -65,6 +72,51 @@ static int copy_step(struct relay *r, int from) {
                 f->rest = c;
         }
         return put > 0 ? count(r, from, (size_t)put) : BLOCKED;
+}
+
+static int show(struct relay *r) {
+        struct relay_flow *f = &r->flow[RELAY_CLIENT];
+        switch (r->inspect(r, str_n(f->rest->bytes, f->rest->n), f->ended)) {
+        case RELAY_HOLD:
+                return f->ended ? -EPROTO : MOVED;
+        case RELAY_PASS:
+                if (r->pass_left == RELAY_PASS_ALL)
+                        r->inspect = NULL;
+                return MOVED;
+        case RELAY_TAKE:
+                return GONE;
+        case RELAY_STOP:
+                break;
+        }
+        return -EDQUOT;
+}
+
+/* Collects the client's bytes until the inspector has seen enough. */
+static int hold_step(struct relay *r) {
+        struct relay_flow *f = &r->flow[RELAY_CLIENT];
+        if (!f->rest && !(f->rest = pool_chunk_get(r->pool)))
+                return -ENOMEM;
+        struct pool_chunk *c = f->rest;
+        if (c->at > 0) { /* what came behind the bytes that were let through was not shown yet */
+                c->n -= c->at;
+                memmove(c->bytes, c->bytes + c->at, c->n);
+                c->at = 0;
+                return show(r);
+        }
+        if (c->n == sizeof c->bytes || (f->ended && c->n > 0))
+                return -EPROTO;
+        ssize_t got = stream_read(r->side[RELAY_CLIENT], c->bytes + c->n, sizeof c->bytes - c->n);
+        if (got > 0 || (got == 0 && c->n > 0)) {
+                c->n += (size_t)got;
+                f->ended = got == 0;
+                return show(r);
+        }
+        if (c->n == 0) { /* nothing is held: neither is the chunk */
+                pool_chunk_put(r->pool, c);
+                f->rest = NULL;
+        }
+        f->ended = got == 0;
+        return got == 0 || got == -EAGAIN ? BLOCKED : (int)got;
 }
 
 static int drain_pipe(struct relay *r, int from) {
@@ -95,7 +147,8 @@ static int splice_step(struct relay *r, int from) {
                 return copy_step(r, from);
         ssize_t got;
         do
-                got = splice(source->fd, NULL, f->pipe->in, NULL, f->pipe->room, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+                got = splice(source->fd, NULL, f->pipe->in, NULL, allowance(r, from, f->pipe->room),
+                             SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
         while (got < 0 && errno == EINTR);
         if (got < 0) {
                 if (errno != EAGAIN)
@@ -113,6 +166,9 @@ static int splice_step(struct relay *r, int from) {
 
 static int step(struct relay *r, int from) {
         struct relay_flow *f = &r->flow[from];
+        bool held = f->rest || (f->pipe && f->pipe->n > 0);
+        if (from == RELAY_CLIENT && r->inspect && r->pass_left == 0)
+                return f->ended && !held ? BLOCKED : hold_step(r);
         if (f->rest)
                 return drain_chunk(r, from);
         if (f->pipe && f->pipe->n > 0)
@@ -127,7 +183,7 @@ static bool has_rest(const struct relay_flow *f) {
         return f->rest || (f->pipe && f->pipe->n > 0);
 }
 
-/* Moves what can be moved one way. Returns whether anything moved, or the error that ended it. */
+/* Moves what can be moved one way. MOVED, BLOCKED, GONE, or the error that ended it. */
 static int flow(struct relay *r, int from) {
         struct relay_flow *f = &r->flow[from];
         uint64_t before = f->bytes;
@@ -136,6 +192,8 @@ static int flow(struct relay *r, int from) {
                 s = step(r, from);
         if (s < 0)
                 return s;
+        if (s == GONE)
+                return GONE;
         if (s == MOVED)
                 loop_soon(r->side[from]->loop, &r->again);
         if (f->pipe && f->pipe->n == 0) {
@@ -148,18 +206,20 @@ static int flow(struct relay *r, int from) {
                         return finished;
                 f->finished = finished == 0;
         }
-        return f->bytes != before;
+        return f->bytes != before ? MOVED : BLOCKED;
 }
 
 static void pump(struct relay *r) {
         bool moved = false;
         for (int from = 0; from < 2; from++) {
                 int got = flow(r, from);
+                if (got == GONE)
+                        return;
                 if (got < 0) {
                         end(r, got == -EDQUOT ? RELAY_REFUSED : RELAY_RESET, got);
                         return;
                 }
-                moved |= got > 0;
+                moved |= got == MOVED;
         }
         if (r->flow[0].finished && r->flow[1].finished)
                 end(r, RELAY_CLOSED, 0);
@@ -193,6 +253,23 @@ void relay_start(struct relay *r, struct pool *pool, struct stream *client, stru
         if (idle_ns)
                 timer_start(&r->idle, idle_ns);
         loop_defer(client->loop, &r->again); /* first try in this turn, but not under the caller's feet */
+}
+
+int relay_release(struct relay *r, struct stream **ret_client, struct stream **ret_server) {
+        struct pool_chunk *c = r->flow[RELAY_CLIENT].rest;
+        if (c && stream_unread(r->side[RELAY_CLIENT], str_n(c->bytes + c->at, c->n - c->at)) < 0)
+                return -ENOMEM;
+        *ret_client = r->side[RELAY_CLIENT];
+        *ret_server = r->side[RELAY_SERVER];
+        for (int i = 0; i < 2; i++) {
+                stream_set_owner(r->side[i], NULL, NULL);
+                pool_chunk_put(r->pool, r->flow[i].rest);
+                pool_pipe_put(r->pool, r->flow[i].pipe);
+        }
+        r->over = true;
+        timer_stop(&r->idle);
+        task_cancel(&r->again);
+        return 0;
 }
 
 void relay_stop(struct relay *r, bool abort) {

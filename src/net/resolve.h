@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Names to addresses, with c-ares, which stays inside resolve.c. One resolver per loop: no locks, and a name is asked for
- * at most once per worker and lifetime. Only canonical names (struct host) come in; the system's search list, host file
- * and name service switch play no part.
+ * Names to addresses, with c-ares, which stays inside resolve.c. One resolver per loop: no locks, and a name is asked
+ * for at most once per worker and lifetime. Only canonical names (struct host) come in; the system's search list, host
+ * file and name service switch play no part.
  *
  * Answers are cached, good and bad, between limits of time and number; identical questions in flight are one. A static
  * host file ("address name..." lines) comes before everything.
@@ -11,7 +11,7 @@
 #include "net/loop.h"
 #include "policy/host.h"
 
-#define RESOLVE_ADDRS_MAX 16 /* more addresses than these in one answer are an error: all must be judged */
+#define RESOLVE_ADDRS_MAX 32 /* more addresses than these in one answer are an error: all must be judged */
 
 struct resolver;
 
@@ -25,7 +25,7 @@ struct resolver_settings {
         size_t n_servers;
         const char *hosts_file; /* NULL or "": none */
         uint64_t timeout_ns;    /* for the whole question; 0: 5 s */
-        size_t cache_max;       /* names; 0: 4096 */
+        size_t cache_max;       /* names; 0: 2048 */
         size_t flight_max;      /* questions at once; 0: 1024 */
 };
 
@@ -35,10 +35,11 @@ int resolver_new(struct loop *l, const struct resolver_settings *settings, struc
 void resolver_free(struct resolver *r);
 
 struct resolve_answer {
-        uint16_t n; /* 0 when error is set */
-        int error;  /* 0, -ENOENT (no such name or no address), -ETIMEDOUT, -EBUSY (too many in flight), -E2BIG, -EIO, -ECANCELED */
+        uint16_t n;   /* 0 when error is set */
+        int error;    /* 0, -ENOENT (no such name or no address), -ETIMEDOUT, -EBUSY (too many in flight), -E2BIG, -EIO,
+                         -ECANCELED */
         uint32_t ttl; /* seconds that it may be kept */
-        struct addr addrs[RESOLVE_ADDRS_MAX];
+        struct addr addrs[];
 };
 
 /* Waits for an answer; embedded in its caller. */
@@ -49,6 +50,6 @@ struct resolve_call {
 
 /* A cached or static answer, or NULL. Valid until the loop's next turn. */
 const struct resolve_answer *resolve_cached(struct resolver *r, const struct host *name);
-/* done() comes later, never from inside. */
-void resolve_start(struct resolver *r, const struct host *name, struct resolve_call *c);
+/* done() comes later, never from inside. 0 or -ENOMEM (then it never comes). */
+int resolve_start(struct resolver *r, const struct host *name, struct resolve_call *c);
 void resolve_cancel(struct resolve_call *c);

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 /*
- * The socket stream. Its watch is edge-triggered and registered once for its whole life. A read that returns less than it
- * asked for has drained the socket, so the read that would only say -EAGAIN is saved, unless the peer's end was announced:
- * then the next read must find it, as no further edge will come.
+ * The socket stream. Its watch is edge-triggered and registered once for its whole life. A read that returns less than
+ * it asked for has drained the socket, so the read that would only say -EAGAIN is saved, unless the peer's end was
+ * announced: then the next read must find it, as no further edge will come.
  */
 struct stream_pushback {
         size_t at, n;

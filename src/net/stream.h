@@ -2,13 +2,13 @@
 #pragma once
 /*
  * A byte stream that can be stacked: a socket at the bottom, TLS (net/tls.h) above it. One owner at a time, who is told
- * when reading or writing may get on and then tries until -EAGAIN. Readiness is remembered between edges, so a stream that
- * changes hands (a session gives its client to a relay) loses nothing: the new owner just tries.
+ * when reading or writing may get on and then tries until -EAGAIN. Readiness is remembered between edges, so a stream
+ * that changes hands (a session gives its client to a relay) loses nothing: the new owner just tries.
  *
  * Streams are freed in a deferred pass; stream_close() is final for the caller at once: no callback comes after it.
  */
-#include "net/loop.h"
 #include "base/str.h"
+#include "net/loop.h"
 
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -35,10 +35,10 @@ struct stream {
         struct loop *loop;
         stream_fn *on_ready;
         void *owner;
-        int fd; /* of the socket below, for getsockopt, splice and such */
+        int fd;                  /* of the socket below, for getsockopt, splice and such */
         bool readable, writable; /* until -EAGAIN says otherwise */
         bool closed;             /* the peer's end was seen: a short read does not mean drained */
-        bool plain;              /* bytes on fd are the stream's bytes: splice may be used when nothing is pushed back */
+        bool plain; /* bytes on fd are the stream's bytes: splice may be used when nothing is pushed back */
         struct stream_pushback *pushback;
 };
 

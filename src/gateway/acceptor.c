@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/acceptor.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "gateway/dns_server.h"
+#include "gateway/forward.h"
+#include "gateway/gate.h"
+#include "gateway/http.h"
+#include "gateway/quota.h"
+#include "gateway/socks5.h"
+#include "gateway/transparent.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { SHARE = 64 }; /* connections accepted in one turn */
+#define PAUSE_NS (100 * NS_PER_MS)
+
+/*
+ * Out of descriptors: one in reserve is given up to accept a connection and close it, so that the client is refused at
+ * once instead of waiting in the queue; then accepting pauses for a moment, while what is open goes on.
+ */
+struct acceptor {
+        struct acceptor *next;
+        struct worker *worker;
+        const struct gateway_listener *listener;
+        int fd, reserve;
+        struct watch watch;
+        struct timer resume;
+        struct dns_udp *dns;
+};
+
+typedef int start_fn(const struct client *c);
+static const struct kind {
+        start_fn *start;
+        uint8_t via;
+        struct str over_limit; /* said to whom no place is left */
+} kinds[] = {
+        [LISTENER_HTTP] = { http_session_start, VIA_HTTP,
+                            STR("HTTP/1.1 503 Service Unavailable\r\nx-bailey-reason: limit\r\nContent-Length: 0\r\n"
+                                "Retry-After: 1\r\nConnection: close\r\n\r\n") },
+        [LISTENER_SOCKS5] = { socks5_start, VIA_SOCKS5, STR("\5\xff") },
+        [LISTENER_DNS_UDP] = { NULL, VIA_DNS, { 0 } },
+        [LISTENER_DNS_TCP] = { dns_tcp_start, VIA_DNS, { 0 } },
+        [LISTENER_TRANSPARENT] = { transparent_start, VIA_TRANSPARENT, { 0 } },
+        [LISTENER_FORWARD] = { forward_start, VIA_NONE, { 0 } },
+};
+static_assert(sizeof kinds / sizeof kinds[0] == LISTENER_KINDS, "one row per kind of listener");
+
+static void give_back(struct worker *w) {
+        quota_leave(w->gateway->quota);
+        atomic_fetch_sub_explicit(&w->clients, 1, memory_order_relaxed);
+}
+
+void client_done(struct client *c) {
+        if (!c->worker)
+                return;
+        stream_close(c->stream);
+        give_back(c->worker);
+        c->stream = NULL;
+        c->worker = NULL;
+}
+
+/* On the worker that will keep it, which has counted it already. */
+static void serve(struct worker *w, const struct gateway_listener *listener, int fd) {
+        const struct kind *kind = &kinds[listener->kind];
+        struct client c = { .worker = w, .listener = listener, .since = loop_now(w->loop), .via = kind->via };
+        c.number = atomic_fetch_add_explicit(&w->gateway->connections_ever, 1, memory_order_relaxed) + 1;
+        if (stream_socket_new(w->loop, fd, &c.stream) < 0) {
+                give_back(w);
+                return;
+        }
+        kind->start(&c);
+}
+
+struct handover {
+        struct task task;
+        struct worker *worker;
+        const struct gateway_listener *listener;
+        int fd;
+};
+
+static void on_handover(struct task *t) {
+        struct handover *h = link_owner(t, struct handover, task);
+        serve(h->worker, h->listener, h->fd);
+        free(h);
+}
+
+static struct worker *least_loaded(struct worker *self) {
+        struct gateway *g = self->gateway;
+        struct worker *best = self;
+        unsigned least = atomic_load_explicit(&self->clients, memory_order_relaxed);
+        for (unsigned i = 0; i < g->n_workers; i++) {
+                unsigned n = atomic_load_explicit(&g->workers[i]->clients, memory_order_relaxed);
+                if (n < least) {
+                        least = n;
+                        best = g->workers[i];
+                }
+        }
+        return best;
+}
+
+static void place(struct acceptor *a, int fd) {
+        struct worker *w = least_loaded(a->worker);
+        struct handover *h = w == a->worker ? NULL : malloc(sizeof *h);
+        if (!h)
+                w = a->worker;
+        atomic_fetch_add_explicit(&w->clients, 1, memory_order_relaxed);
+        if (!h) {
+                serve(w, a->listener, fd);
+                return;
+        }
+        *h = (struct handover){ .worker = w, .listener = a->listener, .fd = fd };
+        task_init(&h->task, on_handover);
+        loop_post(w->loop, &h->task);
+}
+
+/* A word and the end. Unread bytes would turn the close into a reset that eats the word, so what is there is read. */
+static void turn_away(struct acceptor *a, int fd, enum reason why) {
+        struct str word = kinds[a->listener->kind].over_limit;
+        if (word.n) {
+                char sink[4096];
+                while (recv(fd, sink, sizeof sink, MSG_DONTWAIT) > 0)
+                        ;
+                send(fd, word.p, word.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+                shutdown(fd, SHUT_WR);
+        }
+        close(fd);
+        report_event(&a->worker->report, &(struct event){ .kind = EVENT_TUNNEL_OPEN,
+                                                          .rule = RULE_NONE,
+                                                          .generation = a->worker->policy->generation,
+                                                          .via = kinds[a->listener->kind].via,
+                                                          .reason = why });
+}
+
+static void pause_accepting(struct acceptor *a) {
+        watch_stop(&a->watch);
+        timer_start(&a->resume, PAUSE_NS);
+}
+
+static void out_of_descriptors(struct acceptor *a) {
+        if (a->reserve >= 0) {
+                close(a->reserve);
+                a->reserve = -1;
+                int fd = accept4(a->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+                if (fd >= 0)
+                        turn_away(a, fd, REASON_LIMIT);
+        }
+        a->reserve = fcntl(a->worker->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
+        pause_accepting(a);
+}
+
+static void on_connection(struct watch *watch, unsigned ready) {
+        (void)ready;
+        struct acceptor *a = link_owner(watch, struct acceptor, watch);
+        struct worker *w = a->worker;
+        for (int i = 0; i < SHARE; i++) {
+                int fd = accept4(a->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+                if (fd < 0) {
+                        if (errno == EMFILE || errno == ENFILE)
+                                out_of_descriptors(a);
+                        else if (errno == ENOMEM || errno == ENOBUFS)
+                                pause_accepting(a);
+                        else if (errno == EINTR || errno == ECONNABORTED)
+                                continue;
+                        return;
+                }
+                enum reason closed = gate_is_closed(w);
+                if (closed == REASON_NONE && !quota_enter(w->gateway->quota, loop_now(w->loop)))
+                        closed = REASON_LIMIT;
+                if (closed == REASON_NONE)
+                        place(a, fd);
+                else
+                        turn_away(a, fd, closed);
+        }
+}
+
+static void on_resume(struct timer *t) {
+        struct acceptor *a = link_owner(t, struct acceptor, resume);
+        if (a->reserve < 0)
+                a->reserve = fcntl(a->worker->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
+        if (watch_start_level(a->worker->loop, &a->watch, a->fd, WATCH_READ, on_connection) < 0)
+                timer_start(&a->resume, PAUSE_NS);
+}
+
+static int start_one(struct worker *w, const struct gateway_listener *listener, int fd, struct err *e) {
+        struct acceptor *a = calloc(1, sizeof *a);
+        if (!a)
+                return err_set(e, ENOMEM, "no memory for a listener");
+        a->worker = w;
+        a->listener = listener;
+        a->fd = fd;
+        a->reserve = -1;
+        timer_init(&a->resume, w->loop, on_resume);
+        a->next = w->acceptors;
+        w->acceptors = a;
+        int r = fd_set_nonblocking(fd, true);
+        if (r < 0)
+                return err_set(e, -r, "listener %d cannot be made non-blocking", fd);
+        if (listener->kind == LISTENER_DNS_UDP)
+                return dns_udp_new(w, fd, &a->dns, e);
+        a->reserve = fcntl(w->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
+        r = watch_start_level(w->loop, &a->watch, fd, WATCH_READ, on_connection);
+        return r < 0 ? err_set(e, -r, "listener %d cannot be watched", fd) : 0;
+}
+
+int acceptor_start(struct worker *w, const int *fds, struct err *e) {
+        const struct gateway_start *start = &w->gateway->start;
+        for (unsigned i = 0; i < start->n_listeners; i++) {
+                if (i % w->gateway->n_workers != w->index)
+                        continue;
+                int r = start_one(w, &start->listeners[i], fds[i], e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+void acceptor_stop(struct worker *w) {
+        while (w->acceptors) {
+                struct acceptor *a = w->acceptors;
+                w->acceptors = a->next;
+                watch_stop(&a->watch);
+                timer_stop(&a->resume);
+                dns_udp_free(a->dns);
+                if (a->reserve >= 0)
+                        close(a->reserve);
+                free(a);
+        }
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/ask.h"
+
+#include "gateway/control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* More open questions than a person can look at, and more held connections than anyone needs, are an attack. */
+enum { QUESTIONS_MAX = 64, CALLS_MAX = 1024 };
+
+struct ask {
+        struct link link;  /* in worker.asks */
+        struct link calls; /* struct gate_call.asking */
+        uint64_t serial;
+        struct authority target;
+};
+
+static uint64_t new_serial(void) {
+        static atomic_uint_fast64_t last;
+        return atomic_fetch_add(&last, 1) + 1;
+}
+
+static struct ask *find(struct worker *w, const struct authority *target, size_t *ret_asks, size_t *ret_calls) {
+        struct ask *found = NULL;
+        *ret_asks = *ret_calls = 0;
+        for (struct link *l = w->asks.next; l != &w->asks; l = l->next) {
+                struct ask *a = link_owner(l, struct ask, link);
+                ++*ret_asks;
+                for (struct link *k = a->calls.next; k != &a->calls; k = k->next)
+                        ++*ret_calls;
+                if (a->target.port == target->port && host_equal(&a->target.host, &target->host))
+                        found = a;
+        }
+        return found;
+}
+
+static void drop(struct ask *a) {
+        link_remove(&a->link);
+        free(a);
+}
+
+static void on_limit(struct timer *t) {
+        struct gate_call *c = link_owner(t, struct gate_call, ask_limit);
+        ask_leave(c);
+        gate_answered(c, DECISION_DENY, -ETIMEDOUT);
+}
+
+int ask_hold(struct gate_call *c) {
+        struct worker *w = c->worker;
+        size_t asks, calls;
+        struct ask *a = find(w, &c->target, &asks, &calls);
+        if (calls >= CALLS_MAX || (!a && asks >= QUESTIONS_MAX))
+                return -ENOSPC;
+        if (!a) {
+                a = calloc(1, sizeof *a);
+                if (!a)
+                        return -ENOMEM;
+                a->target = c->target;
+                a->serial = new_serial();
+                link_init(&a->calls);
+                int r = control_ask(w->gateway->control, w, a->serial, &a->target, c->via);
+                if (r < 0) {
+                        free(a);
+                        return r;
+                }
+                link_append(&w->asks, &a->link);
+        }
+        link_append(&a->calls, &c->asking);
+        timer_init(&c->ask_limit, w->loop, on_limit);
+        timer_start(&c->ask_limit, w->gateway->start.ask_timeout_ns);
+        return 0;
+}
+
+void ask_leave(struct gate_call *c) {
+        struct worker *w = c->worker;
+        timer_stop(&c->ask_limit);
+        link_remove(&c->asking);
+        struct link *l = w->asks.next;
+        while (l != &w->asks) {
+                struct ask *a = link_owner(l, struct ask, link);
+                l = l->next;
+                if (link_is_empty(&a->calls)) {
+                        control_ask_gone(w->gateway->control, w, a->serial);
+                        drop(a);
+                }
+        }
+}
+
+static void settle(struct ask *a, enum decision d) {
+        struct link calls;
+        link_take_all(&a->calls, &calls);
+        drop(a);
+        while (!link_is_empty(&calls)) {
+                struct gate_call *c = link_owner(calls.next, struct gate_call, asking);
+                link_remove(&c->asking);
+                timer_stop(&c->ask_limit);
+                gate_answered(c, d, 0);
+        }
+}
+
+void ask_answer(struct worker *w, uint64_t serial, enum decision d) {
+        for (struct link *l = w->asks.next; l != &w->asks; l = l->next) {
+                struct ask *a = link_owner(l, struct ask, link);
+                if (a->serial == serial) {
+                        settle(a, d);
+                        return;
+                }
+        }
+}
+
+void ask_judge_again(struct worker *w) {
+        struct link *l = w->asks.next;
+        while (l != &w->asks) {
+                struct ask *a = link_owner(l, struct ask, link);
+                l = l->next;
+                struct verdict v = verdict_target(worker_snapshot(w), &a->target.host, a->target.port);
+                if (v.decision == DECISION_ASK)
+                        continue;
+                control_ask_gone(w->gateway->control, w, a->serial);
+                /* DECISION_ASK makes each call judge anew, so that the deciding rule is the one that is reported. */
+                settle(a, DECISION_ASK);
+        }
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Questions to a person. Calls for the same host and port that wait on one worker share a struct ask; the control
+ * thread merges those of all workers into one IPC_ASK. Each call has its own time limit; when the last one leaves, the
+ * question is taken back.
+ */
+#include "gateway/gate.h"
+
+/* Holds the call; ask_answer() goes on with it. -ENOSPC: too many questions or callers wait already. */
+int ask_hold(struct gate_call *c);
+void ask_leave(struct gate_call *c);
+/* On the worker's thread, from the control thread's answer. `serial` tells an old answer from a new question. */
+void ask_answer(struct worker *w, uint64_t serial, enum decision d);
+/* The policy has changed: what it now decides by itself waits no longer. */
+void ask_judge_again(struct worker *w);
+/* gate.c: the person has spoken (or nobody did: -ETIMEDOUT). */
+void gate_answered(struct gate_call *c, enum decision d, int error);

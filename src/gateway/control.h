@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The line to the supervisor, on the main thread's own loop: policies in, questions out, the end. Workers reach it by
+ * posting; it reaches them the same way. Nothing a client sent is looked at here.
+ */
+#include "gateway/gateway.h"
+#include "net/loop.h"
+
+struct control;
+
+int control_new(struct gateway *g, struct loop *l, int fd, struct control **ret, struct err *e);
+void control_free(struct control *c);
+/* Tells the supervisor; on the main thread. */
+void control_ready(struct control *c);
+void control_failed(struct control *c, const char *why);
+
+/* From a worker's thread. control_ask: 0 or -ENOMEM; the answer comes as ask_answer() on that thread. */
+int control_ask(struct control *c, struct worker *w, uint64_t serial, const struct authority *target, uint8_t via);
+void control_ask_gone(struct control *c, struct worker *w, uint64_t serial);

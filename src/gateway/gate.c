@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/gate.h"
+
+#include "base/log.h"
+#include "gateway/ask.h"
+#include "gateway/chain.h"
+#include "gateway/quota.h"
+#include "gateway/synthetic.h"
+
+#include <assert.h>
+#include <errno.h>
+
+enum state { GATE_IDLE, GATE_TELLING, GATE_ASKING, GATE_RESOLVING, GATE_DIALLING, GATE_CHAINING, GATE_STATES };
+static const char *const state_names[] = { "idle", "telling", "asking", "resolving", "dialling", "chaining" };
+static_assert(sizeof state_names / sizeof state_names[0] == GATE_STATES, "one name per state");
+
+static void enter(struct gate_call *c, enum state s) {
+        log_debug("gate: %s:%u: %s to %s", c->target.host.name, c->target.port, state_names[c->state], state_names[s]);
+        c->state = s;
+}
+
+static void tell(struct gate_call *c) {
+        enter(c, GATE_IDLE);
+        c->done(c);
+}
+
+static void on_later(struct task *t) {
+        tell(link_owner(t, struct gate_call, later));
+}
+
+static void tell_later(struct gate_call *c) {
+        enter(c, GATE_TELLING);
+        loop_defer(c->worker->loop, &c->later);
+}
+
+static void refuse(struct gate_call *c, struct verdict v) {
+        c->verdict = v;
+        c->verdict.decision = DECISION_DENY;
+        tell_later(c);
+}
+
+/* Allowed, but it did not work: the rule that allowed it stays in the verdict. */
+static void fail(struct gate_call *c, enum reason r, int error) {
+        c->verdict.decision = DECISION_DENY;
+        c->verdict.reason = (uint8_t)r;
+        c->error = error;
+        tell_later(c);
+}
+
+static bool is_exhaustion(int error) {
+        return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS || error == -EBUSY;
+}
+
+static void fail_to_reach(struct gate_call *c, int error) {
+        fail(c, is_exhaustion(error) ? REASON_LIMIT : error == -ETIMEDOUT ? REASON_TIMEOUT : REASON_UPSTREAM, error);
+}
+
+/* judging */
+
+enum reason gate_is_closed(struct worker *w) {
+        if (atomic_load_explicit(&w->gateway->audit_fails, memory_order_relaxed) || report_is_stuck(&w->report))
+                return REASON_AUDIT;
+        return quota_may_send(w->gateway->quota) ? REASON_NONE : REASON_LIMIT;
+}
+
+static struct verdict denied(enum reason r) {
+        return (struct verdict){ .decision = DECISION_DENY, .reason = (uint8_t)r, .rule = RULE_NONE };
+}
+
+struct verdict gate_judge(struct worker *w, const struct authority *target, bool request_visible) {
+        enum reason closed = gate_is_closed(w);
+        if (closed != REASON_NONE)
+                return denied(closed);
+        struct verdict v = verdict_target(worker_snapshot(w), &target->host, target->port);
+        if (v.decision == DECISION_DENY)
+                return v;
+        if (v.needs_request && !request_visible) {
+                v.decision = DECISION_DENY;
+                v.reason = REASON_NOT_VISIBLE;
+                return v;
+        }
+        bool full;
+        struct host_bytes *h = quota_host(w->gateway->quota, &target->host, &full);
+        return full || !quota_host_may_send(w->gateway->quota, h) ? denied(REASON_LIMIT) : v;
+}
+
+bool gate_unmask(struct worker *w, struct authority *target) {
+        if (target->host.kind != HOST_ADDR || !w->gateway->synthetic || !synthetic_contains(&target->host.addr))
+                return true;
+        struct host name;
+        if (!synthetic_lookup(w->gateway->synthetic, &target->host.addr, &name))
+                return false;
+        target->host = name;
+        return true;
+}
+
+/* Every address must pass; the first that does not decides. */
+static struct verdict judge_addresses(struct worker *w, const struct authority *target, const struct addr *addrs,
+                                      size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                if (w->gateway->synthetic && synthetic_contains(&addrs[i]))
+                        return denied(REASON_SELF);
+                struct verdict v = verdict_address(worker_snapshot(w), &target->host, &addrs[i], target->port);
+                if (v.decision != DECISION_ALLOW)
+                        return v;
+        }
+        return (struct verdict){ .decision = DECISION_ALLOW, .rule = RULE_NONE };
+}
+
+/* reaching */
+
+/* The policy may have changed while we waited: what it refuses now is not handed out. */
+static struct verdict still_allowed(struct gate_call *c) {
+        struct worker *w = c->worker;
+        struct verdict v = c->verdict;
+        if (c->generation == w->policy->generation)
+                return v;
+        c->generation = w->policy->generation;
+        v = gate_judge(w, &c->target, c->request_visible);
+        if (v.decision == DECISION_ASK && c->asked)
+                v.decision = DECISION_ALLOW;
+        if (v.decision != DECISION_ALLOW || c->chained || c->target.host.kind == HOST_ADDR)
+                return v;
+        struct verdict a = judge_addresses(w, &c->target, &c->addr, 1);
+        return a.decision == DECISION_ALLOW ? v : a;
+}
+
+static void reached(struct gate_call *c, int error, struct stream *s, const struct addr *addr) {
+        if (error < 0) {
+                fail_to_reach(c, error);
+                return;
+        }
+        c->addr = *addr;
+        struct verdict v = still_allowed(c);
+        if (v.decision != DECISION_ALLOW) {
+                stream_close(s);
+                refuse(c, v);
+                return;
+        }
+        c->verdict = v;
+        c->upstream = s;
+        tell(c);
+}
+
+static void on_dialled(void *owner, int error, struct stream *s, const struct addr *addr) {
+        struct gate_call *c = owner;
+        c->dial = NULL;
+        reached(c, error, s, addr);
+}
+
+static void on_chained(void *owner, int error, struct stream *s, const struct addr *addr) {
+        struct gate_call *c = owner;
+        c->chain = NULL;
+        reached(c, error, s, addr);
+}
+
+static void reach_chained(struct gate_call *c) {
+        enter(c, GATE_CHAINING);
+        c->chained = true;
+        int r = chain_start(c->worker, &c->target, on_chained, c, &c->chain);
+        if (r < 0)
+                fail_to_reach(c, r);
+}
+
+static void reach(struct gate_call *c, const struct addr *addrs, size_t n) {
+        if (chain_is_used(c->worker->gateway, &c->target)) {
+                reach_chained(c);
+                return;
+        }
+        enter(c, GATE_DIALLING);
+        uint64_t limit = c->worker->gateway->start.connect_ns;
+        int r = dial_start(c->worker->loop, addrs, n, c->target.port, limit, on_dialled, c, &c->dial);
+        if (r < 0)
+                fail_to_reach(c, r);
+}
+
+/* Where a proxy does the resolving for a network without DNS, the name's own verdict has to do: addresses that are
+ * known here are judged here, and a name that is unknown here is left to the proxy. */
+static void use_answer(struct gate_call *c, const struct resolve_answer *a) {
+        if (a->error && chain_is_used(c->worker->gateway, &c->target)) {
+                reach_chained(c);
+        } else if (a->error) {
+                fail(c, a->error == -EBUSY ? REASON_LIMIT : REASON_RESOLVE, a->error);
+        } else {
+                struct verdict v = judge_addresses(c->worker, &c->target, a->addrs, a->n);
+                if (v.decision == DECISION_ALLOW)
+                        reach(c, a->addrs, a->n);
+                else
+                        refuse(c, v);
+        }
+}
+
+static void on_resolved(struct resolve_call *r, const struct resolve_answer *a) {
+        struct gate_call *c = link_owner(r, struct gate_call, resolving);
+        if (a->error == -ECANCELED)
+                fail(c, REASON_RESOLVE, a->error);
+        else
+                use_answer(c, a);
+}
+
+static void go_on(struct gate_call *c) {
+        const struct host *h = &c->target.host;
+        if (h->kind == HOST_ADDR) {
+                reach(c, &h->addr, 1); /* judged with the target */
+                return;
+        }
+        const struct resolve_answer *known = resolve_cached(c->worker->resolver, h);
+        if (known) {
+                use_answer(c, known);
+                return;
+        }
+        enter(c, GATE_RESOLVING);
+        c->resolving.done = on_resolved;
+        if (resolve_start(c->worker->resolver, h, &c->resolving) < 0)
+                fail(c, REASON_LIMIT, -ENOMEM);
+}
+
+/* opening */
+
+static void decide(struct gate_call *c) {
+        switch (c->verdict.decision) {
+        case DECISION_ALLOW:
+                go_on(c);
+                return;
+        case DECISION_ASK:
+                if (c->worker->gateway->start.can_ask) {
+                        enter(c, GATE_ASKING);
+                        int r = ask_hold(c);
+                        if (r == 0)
+                                return;
+                        c->error = r;
+                        refuse(c, denied(REASON_LIMIT));
+                        return;
+                }
+                refuse(c, c->verdict);
+                return;
+        default:
+                refuse(c, c->verdict);
+        }
+}
+
+void gate_answered(struct gate_call *c, enum decision d, int error) {
+        c->generation = c->worker->policy->generation;
+        if (d == DECISION_ASK) {
+                c->verdict = gate_judge(c->worker, &c->target, c->request_visible);
+                decide(c);
+        } else if (d == DECISION_ALLOW) {
+                c->asked = true;
+                c->verdict.decision = DECISION_ALLOW;
+                c->verdict.reason = REASON_ALLOWED;
+                go_on(c);
+        } else {
+                c->error = error;
+                refuse(c, c->verdict);
+        }
+}
+
+void gate_open(struct gate_call *c) {
+        struct worker *w = c->worker;
+        c->state = GATE_IDLE;
+        c->error = 0;
+        c->asked = c->chained = false;
+        c->upstream = NULL;
+        c->addr = (struct addr){ .family = ADDR_NONE };
+        c->dial = NULL;
+        c->chain = NULL;
+        link_init(&c->asking);
+        link_init(&c->resolving.link);
+        timer_init(&c->ask_limit, w->loop, NULL);
+        task_init(&c->later, on_later);
+        c->generation = w->policy->generation;
+        c->verdict = gate_judge(w, &c->target, c->request_visible);
+        decide(c);
+}
+
+void gate_cancel(struct gate_call *c) {
+        switch ((enum state)c->state) {
+        case GATE_IDLE:
+        case GATE_STATES:
+                return;
+        case GATE_TELLING:
+                task_cancel(&c->later);
+                break;
+        case GATE_ASKING:
+                ask_leave(c);
+                break;
+        case GATE_RESOLVING:
+                resolve_cancel(&c->resolving);
+                break;
+        case GATE_DIALLING:
+                dial_cancel(c->dial);
+                break;
+        case GATE_CHAINING:
+                chain_cancel(c->chain);
+                break;
+        }
+        enter(c, GATE_IDLE);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/quota.h"
+
+#include "base/clock.h"
+#include "base/map.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* A wildcard lets a client make up names without end; beyond this many counted hosts new ones are refused. */
+enum { HOSTS_MAX = 65536 };
+
+struct host_bytes {
+        atomic_uint_fast64_t sent;
+};
+
+struct quota {
+        uint32_t connections, per_second;
+        uint64_t bytes_out, bytes_out_per_host;
+        atomic_uint_fast32_t open;
+        atomic_uint_fast64_t second; /* the second in the upper half, connections in it in the lower */
+        atomic_uint_fast64_t sent;
+        pthread_mutex_t lock;
+        struct map hosts; /* under lock */
+};
+
+struct quota *quota_new(const struct gateway_start *start) {
+        struct quota *q = calloc(1, sizeof *q);
+        if (!q)
+                return NULL;
+        q->connections = start->connections;
+        q->per_second = start->connections_per_second;
+        q->bytes_out = start->bytes_out;
+        q->bytes_out_per_host = start->bytes_out_per_host;
+        pthread_mutex_init(&q->lock, NULL);
+        return q;
+}
+
+void quota_free(struct quota *q) {
+        if (!q)
+                return;
+        map_done(&q->hosts, free);
+        pthread_mutex_destroy(&q->lock);
+        free(q);
+}
+
+static bool within_rate(struct quota *q, uint64_t now_ns) {
+        if (q->per_second == 0)
+                return true;
+        uint64_t second = now_ns / NS_PER_SECOND << 32;
+        uint_fast64_t old = atomic_load_explicit(&q->second, memory_order_relaxed), next;
+        do {
+                next = (old >> 32 << 32) == second ? old + 1 : second + 1;
+                if ((next & UINT32_MAX) > q->per_second)
+                        return false;
+        } while (
+            !atomic_compare_exchange_weak_explicit(&q->second, &old, next, memory_order_relaxed, memory_order_relaxed));
+        return true;
+}
+
+bool quota_enter(struct quota *q, uint64_t now_ns) {
+        uint_fast32_t before = atomic_fetch_add_explicit(&q->open, 1, memory_order_relaxed);
+        if ((q->connections == 0 || before < q->connections) && within_rate(q, now_ns))
+                return true;
+        quota_leave(q);
+        return false;
+}
+
+void quota_leave(struct quota *q) {
+        atomic_fetch_sub_explicit(&q->open, 1, memory_order_relaxed);
+}
+
+bool quota_may_send(const struct quota *q) {
+        return q->bytes_out == 0 || atomic_load_explicit(&q->sent, memory_order_relaxed) < q->bytes_out;
+}
+
+struct host_bytes *quota_host(struct quota *q, const struct host *host, bool *ret_full) {
+        *ret_full = false;
+        if (q->bytes_out_per_host == 0)
+                return NULL;
+        pthread_mutex_lock(&q->lock);
+        struct host_bytes *h = map_get(&q->hosts, host_str(host));
+        if (!h && q->hosts.n < HOSTS_MAX) {
+                h = calloc(1, sizeof *h);
+                if (h && map_add(&q->hosts, host_str(host), h) < 0) {
+                        free(h);
+                        h = NULL;
+                }
+        }
+        pthread_mutex_unlock(&q->lock);
+        *ret_full = !h;
+        return h;
+}
+
+bool quota_host_may_send(const struct quota *q, const struct host_bytes *h) {
+        return !h || atomic_load_explicit(&h->sent, memory_order_relaxed) < q->bytes_out_per_host;
+}
+
+bool quota_sent(struct quota *q, struct host_bytes *h, size_t n) {
+        bool within = true;
+        if (q->bytes_out)
+                within = atomic_fetch_add_explicit(&q->sent, n, memory_order_relaxed) + n <= q->bytes_out;
+        if (h)
+                within &= atomic_fetch_add_explicit(&h->sent, n, memory_order_relaxed) + n <= q->bytes_out_per_host;
+        return within;
+}

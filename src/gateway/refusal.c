@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/refusal.h"
+
+#include <errno.h>
+
+/* Written for a program that reads text: what happened, why, whether to try again, and what a person can do. Only
+ * canonical names and the policy's own text appear here, never bytes that a client chose freely. */
+
+static bool may_pass(const struct verdict *v) {
+        return v->reason == REASON_UPSTREAM || v->reason == REASON_TIMEOUT || v->reason == REASON_RESOLVE ||
+               v->reason == REASON_LIMIT || v->reason == REASON_AUDIT;
+}
+
+static const char *what_failed(const struct verdict *v, int error) {
+        switch (v->reason) {
+        case REASON_RESOLVE:
+                return error == -ENOENT ? "the name has no address" : "the name could not be resolved";
+        case REASON_TIMEOUT:
+                return "it did not answer in time";
+        case REASON_UPSTREAM:
+                return error == -ECONNREFUSED                            ? "it refused the connection"
+                       : error == -EHOSTUNREACH || error == -ENETUNREACH ? "it cannot be reached"
+                                                                         : "the connection to it failed";
+        default:
+                return reason_text((enum reason)v->reason);
+        }
+}
+
+static int how_to_allow(struct buf *out, const char *where, const struct verdict *v) {
+        switch (v->reason) {
+        case REASON_NOT_ALLOWED:
+        case REASON_ASK:
+                return buf_printf(out, " A person can allow it with: bailey allow %s", where);
+        case REASON_DENY_RULE:
+                return buf_add(out, " A person would have to remove that rule from the policy.");
+        case REASON_ADDRESS_CLASS:
+                if (v->class == ADDR_CLASS_METADATA)
+                        return buf_add(out, " Nobody can open metadata addresses.");
+                return buf_printf(out, " A person can open it with: --allow-private %s", where);
+        case REASON_METHOD:
+        case REASON_PATH:
+        case REASON_NOT_VISIBLE:
+                return buf_add(out, " A person can widen the rule in the policy.");
+        default:
+                return 0;
+        }
+}
+
+int refusal_text(struct buf *out, const struct snapshot *s, const struct authority *target, const struct verdict *v,
+                 int error) {
+        char where[AUTHORITY_TEXT_MAX] = "the destination";
+        if (target)
+                authority_text(target, where);
+        if (may_pass(v)) {
+                const char *when = v->reason == REASON_LIMIT || v->reason == REASON_AUDIT
+                                       ? "It may work later."
+                                       : "This is not a refusal by policy.";
+                return buf_printf(out, "bailey: cannot reach %s: %s. %s", where, what_failed(v, error), when);
+        }
+        size_t before = out->n;
+        int r = buf_printf(out, "bailey: refused by policy: %s: %s", where, reason_text((enum reason)v->reason));
+        struct snapshot_rule rule;
+        if (r == 0 && v->reason == REASON_ADDRESS_CLASS)
+                r = buf_printf(out, " (%s address)", addr_class_name((enum addr_class)v->class));
+        if (r == 0 && snapshot_rule(s, v->rule, &rule))
+                r = buf_printf(out, " (rule \"%.*s\" from %.*s)", STR_FMT(rule.text), STR_FMT(rule.origin));
+        if (r == 0 && v->reason == REASON_ASK)
+                r = buf_add(out, error == -ETIMEDOUT ? ", and nobody answered in time" : "");
+        if (r == 0)
+                r = buf_add(out, ". Trying again will not help.");
+        if (r == 0)
+                r = how_to_allow(out, where, v);
+        if (r < 0)
+                out->n = before;
+        return r;
+}
+
+unsigned refusal_status(const struct verdict *v, int error) {
+        switch (v->reason) {
+        case REASON_UPSTREAM:
+                return 502;
+        case REASON_TIMEOUT:
+                return 504;
+        case REASON_RESOLVE:
+                return error == -ETIMEDOUT ? 504 : 502;
+        case REASON_LIMIT:
+                return error == -EMFILE || error == -ENFILE || error == -ENOMEM ? 503 : 429;
+        case REASON_AUDIT:
+                return 503;
+        case REASON_BAD_NAME:
+        case REASON_PROTOCOL:
+                return 400;
+        default:
+                return 403;
+        }
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/report.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+struct batch {
+        struct link link;
+        size_t n;
+        char bytes[];
+};
+
+/* 0, -EAGAIN, or an error that will not go away. */
+static int send_bytes(int fd, struct str bytes) {
+        for (;;) {
+                ssize_t put = send(fd, bytes.p, bytes.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+                if (put >= 0)
+                        return 0;
+                if (errno != EINTR)
+                        return errno == ENOBUFS ? -EAGAIN : -errno;
+        }
+}
+
+static void on_writable(struct watch *w, unsigned ready);
+
+static void block(struct report *r) {
+        if (r->blocked)
+                return;
+        r->blocked = true;
+        if (watch_start_level(r->loop, &r->writable, r->fd, WATCH_WRITE, on_writable) < 0)
+                r->failed = true;
+}
+
+static int send_waiting(struct report *r) {
+        while (!link_is_empty(&r->waiting)) {
+                struct batch *b = link_owner(r->waiting.next, struct batch, link);
+                int s = send_bytes(r->fd, str_n(b->bytes, b->n));
+                if (s < 0)
+                        return s;
+                link_remove(&b->link);
+                r->waiting_bytes -= b->n;
+                free(b);
+        }
+        return 0;
+}
+
+static void tell_lost(struct report *r) {
+        if (r->untold == 0)
+                return;
+        char text[96];
+        int n = snprintf(text, sizeof text, "%llu requests were refused while events could not be delivered",
+                         (unsigned long long)r->untold);
+        r->untold = 0;
+        report_event(
+            r, &(struct event){
+                   .kind = EVENT_NOTE, .rule = RULE_NONE, .reason = REASON_AUDIT, .detail = str_n(text, (size_t)n) });
+}
+
+static void flush(struct report *r) {
+        if (r->failed)
+                return;
+        int s = send_waiting(r);
+        if (s == 0 && r->batch.n > 0) {
+                s = send_bytes(r->fd, buf_str(&r->batch));
+                if (s == 0)
+                        buf_clear(&r->batch);
+        }
+        if (s == -EAGAIN)
+                block(r);
+        else if (s < 0)
+                r->failed = true; /* the supervisor is gone: the control socket will say so too */
+}
+
+static void on_writable(struct watch *w, unsigned ready) {
+        (void)ready;
+        struct report *r = link_owner(w, struct report, writable);
+        watch_stop(&r->writable);
+        r->blocked = false;
+        flush(r);
+        if (!r->blocked)
+                tell_lost(r);
+}
+
+static void on_flush(struct task *t) {
+        struct report *r = link_owner(t, struct report, flush);
+        if (!r->blocked)
+                flush(r);
+}
+
+/* The batch is full and cannot be sent now: it joins those that wait. */
+static int set_aside(struct report *r) {
+        struct batch *b = malloc(sizeof *b + r->batch.n);
+        if (!b)
+                return -ENOMEM;
+        b->n = r->batch.n;
+        memcpy(b->bytes, r->batch.p, b->n);
+        link_append(&r->waiting, &b->link);
+        r->waiting_bytes += b->n;
+        buf_clear(&r->batch);
+        return 0;
+}
+
+void report_event(struct report *r, const struct event *ev) {
+        if (r->failed)
+                return;
+        if (ev->reason == REASON_AUDIT && ev->kind != EVENT_NOTE && report_is_stuck(r)) {
+                r->untold++; /* one line for all of them, later: refusals must not fill the memory */
+                return;
+        }
+        struct event stamped = *ev;
+        if (stamped.wall_us == 0)
+                stamped.wall_us = clock_wall_us();
+        int s = event_encode(&r->batch, &stamped);
+        if (s == -EMSGSIZE) {
+                if (!r->blocked)
+                        flush(r);
+                if (r->batch.n > 0 && set_aside(r) < 0)
+                        s = -ENOMEM;
+                else
+                        s = event_encode(&r->batch, &stamped);
+        }
+        if (s < 0)
+                r->failed = true; /* what cannot be recorded must not go on */
+        loop_defer(r->loop, &r->flush);
+}
+
+bool report_is_stuck(const struct report *r) {
+        return r->failed || r->waiting_bytes > REPORT_PENDING_MAX;
+}
+
+int report_init(struct report *r, struct loop *l, int fd) {
+        *r = (struct report){ .loop = l, .fd = fd, .batch = BUF(EVENT_BATCH_MAX) };
+        link_init(&r->waiting);
+        task_init(&r->flush, on_flush);
+        return 0;
+}
+
+void report_done(struct report *r) {
+        if (!r->loop)
+                return;
+        flush(r);
+        watch_stop(&r->writable);
+        task_cancel(&r->flush);
+        while (!link_is_empty(&r->waiting)) {
+                struct batch *b = link_owner(r->waiting.next, struct batch, link);
+                link_remove(&b->link);
+                free(b);
+        }
+        buf_done(&r->batch);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/socks5.h"
+
+#include "base/log.h"
+#include "gateway/socks5_wire.h"
+#include "gateway/tunnel.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+/*
+ * Greeting, request, the gate, reply, tunnel. The session exists only until the tunnel: then it is freed and the
+ * client's stream goes on, with whatever the client sent ahead given back to it. A client that is too slow, sends too
+ * much before it is served, or goes away is closed. Replies are tiny, so a client that does not take them is closed
+ * too.
+ */
+enum state { SOCKS5_GREETING, SOCKS5_REQUEST, SOCKS5_OPENING, SOCKS5_STATES };
+
+enum { AHEAD_MAX = 16384 }; /* of the client's own bytes, before the tunnel stands */
+
+struct session {
+        struct client client;
+        uint8_t state;
+        struct buf in;
+        struct timer limit;
+        struct task destroy;
+        struct gate_call call;
+};
+
+static void destroy(struct task *t) {
+        struct session *s = link_owner(t, struct session, destroy);
+        buf_done(&s->in);
+        free(s);
+}
+
+/* The session is over; the client is closed here unless it was handed on. */
+static void end(struct session *s) {
+        struct loop *l = s->call.worker->loop;
+        timer_stop(&s->limit);
+        gate_cancel(&s->call);
+        client_done(&s->client);
+        loop_defer(l, &s->destroy);
+}
+
+static int put(struct session *s, struct str bytes) {
+        ssize_t n = stream_write(s->client.stream, bytes);
+        return n == (ssize_t)bytes.n ? 0 : -EPIPE;
+}
+
+static int reply(struct session *s, enum socks5_reply code) {
+        char bytes[32];
+        struct buf out = { .p = bytes, .cap = sizeof bytes, .max = sizeof bytes };
+        struct sockaddr_storage local = { 0 };
+        socklen_t size = sizeof local;
+        struct addr a = { 0 };
+        uint16_t port = 0;
+        if (code == SOCKS5_SUCCEEDED && getsockname(s->call.upstream->fd, (struct sockaddr *)&local, &size) == 0)
+                addr_from_sockaddr((struct sockaddr *)&local, &a, &port);
+        int r = socks5_put_reply(&out, code, &a, port);
+        return r < 0 ? r : put(s, buf_str(&out));
+}
+
+static enum socks5_reply reply_for(const struct gate_call *c) {
+        if (gate_was_refused(&c->verdict))
+                return c->verdict.reason == REASON_LIMIT || c->verdict.reason == REASON_AUDIT ? SOCKS5_FAILURE
+                                                                                              : SOCKS5_DENIED;
+        switch (c->error) {
+        case -ENETUNREACH:
+                return SOCKS5_NET_UNREACHABLE;
+        case -EHOSTUNREACH:
+                return SOCKS5_HOST_UNREACHABLE;
+        case -ECONNREFUSED:
+                return SOCKS5_REFUSED;
+        case -ETIMEDOUT:
+                return c->verdict.reason == REASON_TIMEOUT ? SOCKS5_TTL_EXPIRED : SOCKS5_FAILURE;
+        default:
+                return SOCKS5_FAILURE;
+        }
+}
+
+/* What was said is still on its way: the end of the stream follows it, and only then the close. */
+static void refuse(struct session *s, enum socks5_reply code) {
+        if (reply(s, code) == 0)
+                stream_finish(s->client.stream);
+        end(s);
+}
+
+static void on_opened(struct gate_call *c) {
+        struct session *s = link_owner(c, struct session, call);
+        if (!c->upstream) {
+                enum socks5_reply code = reply_for(c);
+                tunnel_report_refused(&s->client, c, (uint16_t)code);
+                refuse(s, code);
+                return;
+        }
+        if (reply(s, SOCKS5_SUCCEEDED) < 0 || stream_unread(s->client.stream, buf_str(&s->in)) < 0) {
+                stream_close(c->upstream);
+                c->upstream = NULL;
+                end(s);
+                return;
+        }
+        tunnel_start(&s->client, c);
+        s->client.worker = NULL; /* it is the tunnel's now */
+        end(s);
+}
+
+/* Refused before the gate saw a target. */
+static void refuse_request(struct session *s, enum socks5_reply code, const struct err *why) {
+        log_debug("socks5: %s", err_text(why));
+        struct event ev = {
+                .kind = EVENT_TUNNEL_OPEN,
+                .connection = s->client.number,
+                .rule = RULE_NONE,
+                .generation = s->client.worker->policy->generation,
+                .via = VIA_SOCKS5,
+                .scheme = SCHEME_TCP,
+                .reason = code == SOCKS5_DENIED ? REASON_BAD_NAME : REASON_PROTOCOL,
+                .status = (uint16_t)code,
+                .detail = str_of(err_text(why)),
+        };
+        report_event(&s->client.worker->report, &ev);
+        refuse(s, code);
+}
+
+static bool greet(struct session *s) {
+        size_t used;
+        bool plain;
+        switch (socks5_greeting(buf_str(&s->in), &used, &plain)) {
+        case SOCKS5_MORE:
+                return false;
+        case SOCKS5_OK:
+                break;
+        default:
+                end(s);
+                return false;
+        }
+        if (!plain) {
+                struct err why;
+                err_set(&why, EACCES, "the client offers no method without authentication");
+                put(s, STR("\5\xff"));
+                stream_finish(s->client.stream);
+                end(s);
+                return false;
+        }
+        buf_consume(&s->in, used);
+        if (put(s, STR("\5\0")) < 0) {
+                end(s);
+                return false;
+        }
+        s->state = SOCKS5_REQUEST;
+        return true;
+}
+
+static bool request(struct session *s) {
+        size_t used;
+        enum socks5_reply code;
+        struct err why = { 0 };
+        switch (socks5_request(buf_str(&s->in), &used, &s->call.target, &code, &why)) {
+        case SOCKS5_MORE:
+                return false;
+        case SOCKS5_OK:
+                break;
+        case SOCKS5_SAY:
+                refuse_request(s, code, &why);
+                return false;
+        default:
+                end(s);
+                return false;
+        }
+        buf_consume(&s->in, used);
+        if (!gate_unmask(s->client.worker, &s->call.target)) {
+                err_set(&why, ENOENT, "the address stands for no name any more");
+                refuse_request(s, SOCKS5_DENIED, &why);
+                return false;
+        }
+        timer_stop(&s->limit);
+        s->state = SOCKS5_OPENING;
+        s->call.via = VIA_SOCKS5;
+        s->call.done = on_opened;
+        gate_open(&s->call);
+        return true;
+}
+
+/* Reads what there is. While the gate works this only tells whether the client is still there. */
+static int read_more(struct session *s) {
+        size_t wanted = s->state == SOCKS5_OPENING ? 4096 : SOCKS5_MESSAGE_MAX;
+        if (buf_reserve(&s->in, wanted) < 0)
+                return s->state == SOCKS5_OPENING ? -EAGAIN
+                                                  : -EMSGSIZE; /* enough ahead: the rest stays in the socket */
+        ssize_t got = stream_read(s->client.stream, s->in.p + s->in.n, wanted);
+        if (got <= 0)
+                return got == 0 ? -EPIPE : (int)got;
+        s->in.n += (size_t)got;
+        return 0;
+}
+
+static void on_ready(struct stream *stream, void *owner) {
+        (void)stream;
+        struct session *s = owner;
+        for (;;) {
+                bool on = s->state == SOCKS5_GREETING ? greet(s) : s->state == SOCKS5_REQUEST && request(s);
+                if (!s->client.worker)
+                        return;
+                if (on)
+                        continue;
+                int r = read_more(s);
+                if (r == -EPIPE && s->state == SOCKS5_OPENING && s->in.n > 0)
+                        return; /* half-closed after sending all: the tunnel will find the end again */
+                if (r < 0) {
+                        if (r != -EAGAIN)
+                                end(s);
+                        return;
+                }
+        }
+}
+
+static void on_limit(struct timer *t) {
+        end(link_owner(t, struct session, limit));
+}
+
+int socks5_start(const struct client *c) {
+        struct session *s = calloc(1, sizeof *s);
+        if (!s) {
+                struct client copy = *c;
+                client_done(&copy);
+                return -ENOMEM;
+        }
+        struct worker *w = c->worker;
+        s->client = *c;
+        s->call.worker = w;
+        s->in = BUF(AHEAD_MAX);
+        timer_init(&s->limit, w->loop, on_limit);
+        task_init(&s->destroy, destroy);
+        timer_start(&s->limit, w->gateway->start.header_ns);
+        stream_set_owner(c->stream, on_ready, s);
+        on_ready(c->stream, s);
+        return 0;
+}

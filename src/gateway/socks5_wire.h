@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * SOCKS5 on the wire (RFC 1928, RFC 1929): pure, no allocation. Parsers take all bytes received so far and say whether
+ * they are enough; the result depends only on the bytes, never on how they arrived.
+ */
+#include "base/buf.h"
+#include "policy/host.h"
+
+enum socks5_reply {
+        SOCKS5_SUCCEEDED,
+        SOCKS5_FAILURE,
+        SOCKS5_DENIED,
+        SOCKS5_NET_UNREACHABLE,
+        SOCKS5_HOST_UNREACHABLE,
+        SOCKS5_REFUSED,
+        SOCKS5_TTL_EXPIRED,
+        SOCKS5_BAD_COMMAND,
+        SOCKS5_BAD_ADDRESS_TYPE,
+        SOCKS5_NO_METHOD = 0xff,
+};
+
+enum socks5_result {
+        SOCKS5_MORE, /* not complete */
+        SOCKS5_OK,
+        SOCKS5_BAD, /* not SOCKS5: close without an answer */
+        SOCKS5_SAY, /* understood and not possible: answer with the reply given, then close */
+};
+
+/* Longest greeting and request: both fit a buffer of this size. */
+#define SOCKS5_MESSAGE_MAX 262
+
+/* The client's methods. *ret_used bytes were taken; *ret_plain: "no authentication" is among them. */
+enum socks5_result socks5_greeting(struct str in, size_t *ret_used, bool *ret_plain);
+/* The client's request. SOCKS5_SAY: *ret_reply says what; `e` (may be NULL) says why. */
+enum socks5_result socks5_request(struct str in, size_t *ret_used, struct authority *ret, enum socks5_reply *ret_reply,
+                                  struct err *e);
+/* The answer to a request, with the address and port of our end of the connection (zeros when a is NULL). */
+int socks5_put_reply(struct buf *out, enum socks5_reply code, const struct addr *a, uint16_t port);
+
+/* For the other side: asking a proxy. */
+int socks5_put_greeting(struct buf *out, bool with_password);
+int socks5_put_password(struct buf *out, struct str user, struct str password);
+int socks5_put_request(struct buf *out, const struct authority *target);
+/* The proxy's choice of method: two bytes. */
+enum socks5_result socks5_choice(struct str in, size_t *ret_used, uint8_t *ret_method);
+enum socks5_result socks5_password_result(struct str in, size_t *ret_used);
+/* The proxy's answer to a request. */
+enum socks5_result socks5_answer(struct str in, size_t *ret_used, enum socks5_reply *ret_reply);

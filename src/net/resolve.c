@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/resolve.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "net/resolve_hosts.h"
+
+#include <ares.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/*
+ * An entry stands for one name: in flight (somebody waits, c-ares knows it), or kept (an answer and the time until
+ * which it holds). Kept entries are on the `kept` list, oldest use first, and the oldest makes room for a new one;
+ * entries in flight are bounded by their own number and never dropped, since c-ares will call back with them.
+ *
+ * What a resolver says is not believed beyond "these are addresses": each is judged by the gate. A resolver that is
+ * slow or dead costs its callers one timeout, then a short time of immediate failure, so that a dead server does not
+ * collect connections. One that answers with too many addresses is refused whole.
+ */
+enum {
+        TTL_MIN = 1,
+        TTL_MAX = 300,
+        TTL_ABSENT = 10, /* no such name */
+        TTL_FAILED = 2,  /* nobody could say */
+};
+
+struct entry {
+        struct resolver *resolver;
+        struct link kept;
+        struct link waiting; /* struct resolve_call */
+        struct timer limit;
+        struct task deliver;
+        struct resolve_answer *answer;
+        uint64_t expires;
+        bool in_flight;
+        struct host name;
+};
+
+struct sock {
+        struct link link;
+        struct resolver *resolver;
+        struct watch watch;
+        int fd;
+};
+
+struct resolver {
+        struct loop *loop;
+        ares_channel channel;
+        struct map entries; /* name to struct entry */
+        struct map fixed;   /* the static host file */
+        struct link kept;
+        struct link socks;
+        struct timer tick; /* c-ares's own timeouts */
+        struct task tidy;
+        size_t n_flight, flight_max, cache_max;
+        uint64_t timeout_ns;
+        bool ending;
+};
+
+/* c-ares: sockets and time */
+
+static void set_tick(struct resolver *r) {
+        struct timeval longest = { .tv_sec = 5 }, next;
+        if (r->n_flight == 0) {
+                timer_stop(&r->tick);
+                return;
+        }
+        struct timeval *tv = ares_timeout(r->channel, &longest, &next);
+        timer_start(&r->tick, tv ? (uint64_t)tv->tv_sec * NS_PER_SECOND + (uint64_t)tv->tv_usec * 1000 : NS_PER_SECOND);
+}
+
+static void on_tick(struct timer *t) {
+        struct resolver *r = link_owner(t, struct resolver, tick);
+        ares_process_fd(r->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+        set_tick(r);
+}
+
+static void on_sock(struct watch *w, unsigned ready) {
+        struct sock *k = link_owner(w, struct sock, watch);
+        struct resolver *r = k->resolver;
+        int fd = k->fd;
+        ares_process_fd(r->channel, ready & WATCH_READ ? fd : ARES_SOCKET_BAD,
+                        ready & WATCH_WRITE ? fd : ARES_SOCKET_BAD);
+        set_tick(r);
+}
+
+static struct sock *find_sock(struct resolver *r, int fd) {
+        for (struct link *l = r->socks.next; l != &r->socks; l = l->next)
+                if (link_owner(l, struct sock, link)->fd == fd)
+                        return link_owner(l, struct sock, link);
+        return NULL;
+}
+
+static void on_sock_state(void *data, ares_socket_t fd, int readable, int writable) {
+        struct resolver *r = data;
+        struct sock *k = find_sock(r, fd);
+        if (!readable && !writable) { /* about to be closed */
+                if (k) {
+                        watch_stop(&k->watch);
+                        link_remove(&k->link);
+                        free(k);
+                }
+                return;
+        }
+        if (!k) {
+                k = calloc(1, sizeof *k);
+                if (!k)
+                        return; /* the question ends with its timeout */
+                k->resolver = r;
+                k->fd = fd;
+                link_append(&r->socks, &k->link);
+        }
+        unsigned interest = (readable ? WATCH_READ : 0u) | (writable ? WATCH_WRITE : 0u);
+        watch_start_level(r->loop, &k->watch, fd, interest, on_sock);
+}
+
+/* entries */
+
+static void drop_entry(struct entry *en) {
+        map_remove(&en->resolver->entries, host_str(&en->name));
+        link_remove(&en->kept);
+        timer_stop(&en->limit);
+        task_cancel(&en->deliver);
+        free(en->answer);
+        free(en);
+}
+
+static void deliver(struct task *t) {
+        struct entry *en = link_owner(t, struct entry, deliver);
+        static const struct resolve_answer canceled = { .error = -ECANCELED };
+        struct link calls;
+        link_take_all(&en->waiting, &calls);
+        while (!link_is_empty(&calls)) {
+                struct resolve_call *c = link_owner(calls.next, struct resolve_call, link);
+                link_remove(&c->link);
+                c->done(c, en->answer ? en->answer : &canceled);
+        }
+}
+
+static struct resolve_answer *failure(int error, uint32_t ttl) {
+        struct resolve_answer *a = calloc(1, sizeof *a);
+        if (a) {
+                a->error = error;
+                a->ttl = ttl;
+        }
+        return a;
+}
+
+/* Keeps the answer (NULL: no memory for one) and tells who waits, at the end of this turn. */
+static void settle(struct entry *en, struct resolve_answer *a) {
+        struct resolver *r = en->resolver;
+        timer_stop(&en->limit);
+        free(en->answer);
+        en->answer = a;
+        en->expires = a ? loop_now(r->loop) + a->ttl * NS_PER_SECOND : 0;
+        link_remove(&en->kept);
+        link_append(&r->kept, &en->kept);
+        loop_defer(r->loop, &en->deliver);
+}
+
+static void tidy(struct task *t) {
+        struct resolver *r = link_owner(t, struct resolver, tidy);
+        struct link *l = r->kept.next;
+        while (r->entries.n > r->cache_max && l != &r->kept) {
+                struct entry *en = link_owner(l, struct entry, kept);
+                l = l->next;
+                if (!en->in_flight && link_is_empty(&en->waiting))
+                        drop_entry(en);
+        }
+}
+
+static struct resolve_answer *answer_of(int status, const struct ares_addrinfo *result) {
+        switch (status) {
+        case ARES_SUCCESS:
+                break;
+        case ARES_ENOTFOUND:
+        case ARES_ENODATA:
+                return failure(-ENOENT, TTL_ABSENT);
+        case ARES_ETIMEOUT:
+                return failure(-ETIMEDOUT, TTL_FAILED);
+        default:
+                return failure(-EIO, TTL_FAILED);
+        }
+        size_t n = 0;
+        uint32_t ttl = TTL_MAX;
+        for (const struct ares_addrinfo_node *node = result->nodes; node; node = node->ai_next) {
+                uint32_t its = node->ai_ttl < TTL_MIN ? TTL_MIN : (uint32_t)node->ai_ttl;
+                ttl = its < ttl ? its : ttl;
+                n++;
+        }
+        if (n == 0)
+                return failure(-ENOENT, TTL_ABSENT);
+        if (n > RESOLVE_ADDRS_MAX)
+                return failure(-E2BIG, TTL_ABSENT);
+        struct resolve_answer *a = calloc(1, sizeof *a + n * sizeof a->addrs[0]);
+        if (!a)
+                return NULL;
+        a->ttl = ttl;
+        for (const struct ares_addrinfo_node *node = result->nodes; node; node = node->ai_next) {
+                uint16_t port;
+                if (!addr_from_sockaddr(node->ai_addr, &a->addrs[a->n], &port)) {
+                        free(a);
+                        return failure(-EIO, TTL_FAILED);
+                }
+                a->n++;
+        }
+        return a;
+}
+
+static void on_answer(void *argument, int status, int timeouts, struct ares_addrinfo *result) {
+        (void)timeouts;
+        struct entry *en = argument;
+        en->in_flight = false;
+        en->resolver->n_flight--;
+        if (!en->resolver->ending)
+                settle(en, answer_of(status, result));
+        if (result)
+                ares_freeaddrinfo(result);
+}
+
+/* The caller's time is over; c-ares may still be trying, and what it finds later is kept for the next. */
+static void on_limit(struct timer *t) {
+        struct entry *en = link_owner(t, struct entry, limit);
+        settle(en, failure(-ETIMEDOUT, TTL_FAILED));
+}
+
+static struct entry *new_entry(struct resolver *r, const struct host *name) {
+        struct entry *en = calloc(1, sizeof *en);
+        if (!en)
+                return NULL;
+        en->resolver = r;
+        en->name = *name;
+        link_init(&en->kept);
+        link_init(&en->waiting);
+        timer_init(&en->limit, r->loop, on_limit);
+        task_init(&en->deliver, deliver);
+        if (map_add(&r->entries, host_str(name), en) < 0) {
+                free(en);
+                return NULL;
+        }
+        if (r->entries.n > r->cache_max)
+                loop_defer(r->loop, &r->tidy);
+        return en;
+}
+
+static void ask(struct entry *en) {
+        struct resolver *r = en->resolver;
+        if (r->n_flight >= r->flight_max) {
+                settle(en, failure(-EBUSY, 0));
+                return;
+        }
+        en->in_flight = true;
+        r->n_flight++;
+        timer_start(&en->limit, r->timeout_ns);
+        const struct ares_addrinfo_hints hints = { .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM };
+        ares_getaddrinfo(r->channel, en->name.name, NULL, &hints, on_answer, en);
+        set_tick(r);
+}
+
+/* calls */
+
+static bool is_fresh(const struct entry *en) {
+        return en->answer && en->expires > loop_now(en->resolver->loop);
+}
+
+const struct resolve_answer *resolve_cached(struct resolver *r, const struct host *name) {
+        const struct resolve_answer *fixed = map_get(&r->fixed, host_str(name));
+        if (fixed)
+                return fixed;
+        struct entry *en = map_get(&r->entries, host_str(name));
+        if (!en || !is_fresh(en))
+                return NULL;
+        link_remove(&en->kept);
+        link_append(&r->kept, &en->kept);
+        return en->answer;
+}
+
+int resolve_start(struct resolver *r, const struct host *name, struct resolve_call *c) {
+        link_init(&c->link);
+        struct entry *en = map_get(&r->entries, host_str(name));
+        if (!en && !(en = new_entry(r, name)))
+                return -ENOMEM;
+        const struct resolve_answer *fixed = map_get(&r->fixed, host_str(name));
+        if (fixed && !en->answer) {
+                size_t size = sizeof *fixed + fixed->n * sizeof fixed->addrs[0];
+                en->answer = malloc(size);
+                if (en->answer)
+                        memcpy(en->answer, fixed, size);
+                en->expires = UINT64_MAX;
+        }
+        link_append(&en->waiting, &c->link);
+        if (is_fresh(en))
+                loop_defer(r->loop, &en->deliver);
+        else if (!en->in_flight)
+                ask(en);
+        else if (!timer_is_running(&en->limit))
+                timer_start(&en->limit, r->timeout_ns); /* joins a question whose first callers have given up */
+        return 0;
+}
+
+void resolve_cancel(struct resolve_call *c) {
+        link_remove(&c->link);
+}
+
+/* setting up */
+
+static int use_servers(struct resolver *r, const struct resolve_server *servers, size_t n, struct err *e) {
+        struct ares_addr_port_node nodes[16] = { 0 };
+        if (n > sizeof nodes / sizeof nodes[0])
+                return err_set(e, E2BIG, "at most %zu name servers can be used", sizeof nodes / sizeof nodes[0]);
+        for (size_t i = 0; i < n; i++) {
+                struct ares_addr_port_node *node = &nodes[i];
+                bool v4 = servers[i].addr.family == ADDR_V4;
+                node->family = v4 ? AF_INET : AF_INET6;
+                memcpy(&node->addr, servers[i].addr.bytes, v4 ? 4 : 16);
+                node->udp_port = node->tcp_port = servers[i].port ? servers[i].port : 53;
+                node->next = i + 1 < n ? &nodes[i + 1] : NULL;
+        }
+        int status = ares_set_servers_ports(r->channel, nodes);
+        return status == ARES_SUCCESS ? 0
+                                      : err_set(e, EINVAL, "cannot use the name servers: %s", ares_strerror(status));
+}
+
+static int open_channel(struct resolver *r, struct err *e) {
+        char lookups[] = "b"; /* servers only: the host file of the system is not part of the policy */
+        struct ares_options options = {
+                .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
+                .timeout = 1500,
+                .tries = 3,
+                .lookups = lookups,
+                .sock_state_cb = on_sock_state,
+                .sock_state_cb_data = r,
+        };
+        int what = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB |
+                   ARES_OPT_NOROTATE;
+        int status = ares_init_options(&r->channel, &options, what);
+        return status == ARES_SUCCESS ? 0 : err_set(e, EIO, "cannot start the resolver: %s", ares_strerror(status));
+}
+
+static void resolver_freep(struct resolver **r) {
+        resolver_free(*r);
+}
+
+int resolver_new(struct loop *l, const struct resolver_settings *settings, struct resolver **ret, struct err *e) {
+        if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
+                return err_set(e, EIO, "cannot initialise the resolver library");
+        cleanup(resolver_freep) struct resolver *r = calloc(1, sizeof *r);
+        if (!r)
+                return err_set(e, ENOMEM, "no memory for a resolver");
+        r->loop = l;
+        link_init(&r->kept);
+        link_init(&r->socks);
+        timer_init(&r->tick, l, on_tick);
+        task_init(&r->tidy, tidy);
+        r->timeout_ns = settings->timeout_ns ? settings->timeout_ns : 5 * NS_PER_SECOND;
+        r->cache_max = settings->cache_max ? settings->cache_max : 2048;
+        r->flight_max = settings->flight_max ? settings->flight_max : 1024;
+        int status = open_channel(r, e);
+        if (status == 0 && settings->n_servers)
+                status = use_servers(r, settings->servers, settings->n_servers, e);
+        if (status == 0 && settings->hosts_file && settings->hosts_file[0])
+                status = resolve_hosts_load(settings->hosts_file, &r->fixed, e);
+        if (status < 0)
+                return status;
+        *ret = take_ptr(&r);
+        return 0;
+}
+
+void resolver_free(struct resolver *r) {
+        if (!r)
+                return;
+        r->ending = true;
+        if (r->channel)
+                ares_destroy(r->channel); /* ends every question with a callback, closes every socket */
+        size_t cursor = 0;
+        void *value;
+        while (map_next(&r->entries, &cursor, NULL, &value)) {
+                struct entry *en = value;
+                free(en->answer);
+                en->answer = NULL;
+                deliver(&en->deliver);
+                timer_stop(&en->limit);
+                task_cancel(&en->deliver);
+                link_remove(&en->kept);
+        }
+        timer_stop(&r->tick);
+        task_cancel(&r->tidy);
+        map_done(&r->entries, free);
+        map_done(&r->fixed, free);
+        free(r);
+}
