@@ -39,7 +39,8 @@ int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, co
                               const struct str *paths, size_t n_paths, struct str origin, struct err *e);
 /* Addresses that are this host's. port 0: one of its own addresses (LIST_OWN); else a listener of Bailey (LIST_LISTENER). */
 int snapshot_add_self(struct snapshot_builder *b, const struct addr *a, uint16_t port, struct err *e);
-/* Replaces the built-in refused networks; not called: the default stays. Metadata addresses and the unspecified address
+/* Replaces the built-in refused networks (the first call) or adds to the replacement; not called: the default stays.
+ * Metadata addresses and the unspecified address
  * (which reaches loopback) stay refused in any case. */
 int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets, size_t n, struct str origin, struct err *e);
 

@@ -42,9 +42,9 @@ static struct verdict judge_form(const struct snapshot *s, const struct addr *a,
         uint32_t opener = own && !m->private_is_exact ? RULE_NONE : m->rule[LIST_ALLOW_PRIVATE];
         if (opener == RULE_NONE)
                 opener = name_rule;
-        if (refused && opener == RULE_NONE)
+        if (opener == RULE_NONE && refused && !(own && class != ADDR_CLASS_LOOPBACK))
                 return refuse_class(class, m->rule[LIST_REFUSED]);
-        if (own && opener == RULE_NONE)
+        if (opener == RULE_NONE && own)
                 return refuse(REASON_SELF, m->rule[LIST_OWN]);
         if (m->rule[LIST_DENY] != RULE_NONE)
                 return refuse(REASON_DENY_RULE, m->rule[LIST_DENY]);

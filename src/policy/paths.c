@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/paths.h"
+
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "base/vec.h"
+#include "policy/glob.h"
+#include "policy/paths_builtin.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct compiled {
+        struct path_rule rule; /* pattern and origin are owned */
+        size_t depth;          /* components of the pattern */
+};
+
+struct path_rules {
+        VEC(struct compiled) rules;
+        bool reads_open;
+};
+
+void path_rules_free(struct path_rules *r) {
+        if (!r)
+                return;
+        for (size_t i = 0; i < r->rules.n; i++) {
+                free((char *)r->rules.p[i].rule.pattern);
+                free((char *)r->rules.p[i].rule.origin);
+        }
+        vec_done(&r->rules);
+        free(r);
+}
+
+void path_rules_freep(struct path_rules **r) {
+        path_rules_free(*r);
+}
+
+/* --- compiling --- */
+
+static int no_memory(struct err *e) {
+        return err_set(e, ENOMEM, "out of memory for the path rules");
+}
+
+static bool has_any_depth(const char *pattern) {
+        struct str rest = str_of(pattern), part;
+        while (str_split(&rest, '/', &part))
+                if (str_is(part, "**"))
+                        return true;
+        return false;
+}
+
+/* A pattern that begins with ** holds from the root down, wherever it was written. */
+static int absolute_pattern(const struct policy *p, const char *text, char **ret) {
+        struct str s = str_of(text);
+        const char *base = str_is(s, "**") || str_starts(s, STR("**/")) ? "/" : p->workspace;
+        if (s.n > 0 && s.p[0] == '~') {
+                cleanup(free_ptr) char *expanded = NULL;
+                int r = path_expand_home(s, p->home, &expanded);
+                return r < 0 ? r : path_normalise(str_of(expanded), NULL, ret);
+        }
+        return path_normalise(s, base, ret);
+}
+
+/* `template` gives the flags; text and origin are copied. */
+static int add(struct path_rules *r, const struct policy *p, struct path_rule template, const char *text, const char *origin,
+               struct err *e) {
+        cleanup(free_ptr) char *pattern = NULL;
+        cleanup(free_ptr) char *from = NULL;
+        int status = absolute_pattern(p, text, &pattern);
+        if (status == -ENOMEM)
+                return no_memory(e);
+        if (status < 0)
+                return err_set(e, EINVAL, "%s: \"%s\" is not a path (write it absolute, from ~/, or relative to the workspace)",
+                               origin ? origin : "?", text);
+        template.is_glob = glob_has_magic(str_of(pattern));
+        template.anywhere = template.is_glob && has_any_depth(pattern);
+        if (template.is_glob && template.grants)
+                return err_set(e, EINVAL, "%s: \"%s\": globs are for denials only; grant the directory, and deny what is too much "
+                                          "below it", origin ? origin : "?", text);
+        from = str_format("%s%s", template.built_in ? "built in: " : "", origin ? origin : "");
+        if (!from || vec_reserve(&r->rules, 1) < 0)
+                return no_memory(e);
+        template.origin = take_ptr(&from);
+        template.pattern = take_ptr(&pattern);
+        r->rules.p[r->rules.n++] = (struct compiled){ template, path_depth(template.pattern) };
+        return 0;
+}
+
+static int add_texts(struct path_rules *r, const struct policy *p, struct path_rule template, const origin_texts *texts,
+                     struct err *e) {
+        for (size_t i = 0; i < texts->n; i++) {
+                int status = add(r, p, template, texts->p[i].text, texts->p[i].origin, e);
+                if (status < 0)
+                        return status;
+        }
+        return 0;
+}
+
+/* Whether something at or around this path, or below it, is granted for writing: elsewhere a protection says nothing. */
+static bool touches_write_grant(const struct path_rules *r, const char *pattern) {
+        for (size_t i = 0; i < r->rules.n; i++) {
+                const struct path_rule *rule = &r->rules.p[i].rule;
+                if (!rule->decides_read && rule->grants &&
+                    (path_is_within(pattern, rule->pattern) || path_is_within(rule->pattern, pattern)))
+                        return true;
+        }
+        return false;
+}
+
+static int add_protected(struct path_rules *r, const struct policy *p, const char *directory, struct err *e) {
+        const struct path_rule template = { .built_in = true, .protected = true };
+        for (size_t i = 0; i < builtin_protected_n; i++) {
+                cleanup(free_ptr) char *path = path_join(directory, builtin_protected[i].path);
+                if (!path)
+                        return no_memory(e);
+                if (!touches_write_grant(r, path))
+                        continue;
+                int status = add(r, p, template, path, builtin_protected[i].reason, e);
+                if (status < 0)
+                        return status;
+        }
+        return 0;
+}
+
+static int add_builtin(struct path_rules *r, const struct policy *p, struct err *e) {
+        const struct path_rule deny = { .built_in = true, .decides_read = true };
+        int status = 0;
+        for (size_t i = 0; status == 0 && i < builtin_deny_read_n; i++)
+                if (p->home || builtin_deny_read[i].path[0] != '~')
+                        status = add(r, p, deny, builtin_deny_read[i].path, builtin_deny_read[i].reason, e);
+        if (status == 0 && p->workspace)
+                status = add_protected(r, p, p->workspace, e);
+        if (status == 0 && p->home && !(p->workspace && strcmp(p->home, p->workspace) == 0))
+                status = add_protected(r, p, p->home, e);
+        return status;
+}
+
+/* Mode read-only is a ceiling: nothing of the host is written, whatever the lists say. */
+static int add_writes(struct path_rules *r, const struct policy *p, struct err *e) {
+        const struct path_rule grant = { .grants = true };
+        struct path_rule workspace = grant;
+        workspace.built_in = true;
+        if (p->mode == MODE_READ_ONLY)
+                return 0;
+        int status = p->workspace ? add(r, p, workspace, p->workspace, "the workspace is writable in this mode", e) : 0;
+        return status < 0 ? status : add_texts(r, p, grant, &p->filesystem.write, e);
+}
+
+/* Least specific first; see paths.h. */
+static int compare(const void *a, const void *b) {
+        const struct compiled *x = a, *y = b;
+        if (x->depth != y->depth)
+                return x->depth < y->depth ? -1 : 1;
+        if (x->rule.is_glob != y->rule.is_glob)
+                return x->rule.is_glob ? -1 : 1;
+        if (x->rule.built_in != y->rule.built_in)
+                return x->rule.built_in ? -1 : 1;
+        if (x->rule.grants != y->rule.grants)
+                return x->rule.grants ? -1 : 1;
+        return strcmp(x->rule.pattern, y->rule.pattern);
+}
+
+int path_rules_compile(const struct policy *p, struct path_rules **ret, struct err *e) {
+        cleanup(path_rules_freep) struct path_rules *r = calloc(1, sizeof *r);
+        if (!r)
+                return no_memory(e);
+        r->reads_open = !p->filesystem.reads_denied;
+        int status = add_texts(r, p, (struct path_rule){ .decides_read = true, .grants = true }, &p->filesystem.read, e);
+        if (status == 0 && p->filesystem.reads_denied && p->workspace)
+                status = add(r, p, (struct path_rule){ .decides_read = true, .grants = true, .built_in = true }, p->workspace,
+                             "the workspace is readable", e);
+        if (status == 0)
+                status = add_writes(r, p, e);
+        if (status == 0)
+                status = add_texts(r, p, (struct path_rule){ .decides_read = true }, &p->filesystem.deny_read, e);
+        if (status == 0)
+                status = add_texts(r, p, (struct path_rule){ 0 }, &p->filesystem.deny_write, e);
+        if (status == 0)
+                status = add_builtin(r, p, e);
+        if (status < 0)
+                return status;
+        if (r->rules.n > 1)
+                qsort(r->rules.p, r->rules.n, sizeof *r->rules.p, compare);
+        *ret = take_ptr(&r);
+        return 0;
+}
+
+size_t path_rules_count(const struct path_rules *r) {
+        return r->rules.n;
+}
+
+const struct path_rule *path_rules_at(const struct path_rules *r, size_t i) {
+        return &r->rules.p[i].rule;
+}
+
+bool path_rules_reads_open(const struct path_rules *r) {
+        return r->reads_open;
+}
+
+/* --- judging --- */
+
+/* Components of the shortest part of the path (from the root) for which the rule holds, or -1. */
+static long held_depth(const struct compiled *c, const char *path) {
+        if (!c->rule.is_glob)
+                return path_is_within(path, c->rule.pattern) ? (long)c->depth : -1;
+        struct str pattern = str_of(c->rule.pattern);
+        long depth = 0;
+        for (size_t i = 1; path[0] == '/' && path[1] != '\0'; i++) {
+                if (path[i] != '/' && path[i] != '\0')
+                        continue;
+                depth++;
+                if (glob_match(pattern, str_n(path, i)))
+                        return depth;
+                if (path[i] == '\0')
+                        break;
+        }
+        return -1;
+}
+
+struct best {
+        const struct path_rule *rule;
+        long depth;
+};
+
+/* The order of paths.h, for this path: how deep a glob holds is known only here. */
+static void consider(struct best *best, const struct path_rule *rule, long depth) {
+        bool stronger = depth > best->depth;
+        if (depth == best->depth && best->rule) {
+                if (best->rule->is_glob != rule->is_glob)
+                        stronger = best->rule->is_glob;
+                else if (best->rule->built_in != rule->built_in)
+                        stronger = best->rule->built_in;
+                else
+                        stronger = best->rule->grants || !rule->grants;
+        }
+        if (stronger)
+                *best = (struct best){ rule, depth };
+}
+
+enum path_access path_rules_access(const struct path_rules *r, const char *path, const struct path_rule **ret_rule) {
+        struct best read = { NULL, -1 }, write = { NULL, -1 };
+        for (size_t i = 0; i < r->rules.n; i++) {
+                const struct path_rule *rule = &r->rules.p[i].rule;
+                long depth = held_depth(&r->rules.p[i], path);
+                if (depth < 0)
+                        continue;
+                if (rule->decides_read || rule->grants)
+                        consider(&read, rule, depth);
+                if (!rule->decides_read || !rule->grants)
+                        consider(&write, rule, depth);
+        }
+        bool may_read = read.rule ? read.rule->grants : r->reads_open;
+        bool may_write = may_read && write.rule && write.rule->grants;
+        enum path_access access = !may_read ? PATH_DENIED : may_write ? PATH_WRITE : PATH_READ;
+        if (ret_rule) /* a path that is only readable was decided by what stands closer: the grant or the refusal to write */
+                *ret_rule = access == PATH_DENIED || (access == PATH_READ && read.depth >= write.depth) ? read.rule : write.rule;
+        return access;
+}
+
+const char *path_access_name(enum path_access access) {
+        static const char *const names[] = { [PATH_DENIED] = "denied", [PATH_READ] = "read", [PATH_WRITE] = "write" };
+        return names[access];
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The paths that Bailey closes without being told, each with its reason. */
+#include <stddef.h>
+
+struct builtin_path {
+        const char *path;   /* "~/..." or absolute; relative ones hold below the workspace and below the home directory */
+        const char *reason; /* completes "built in: " */
+};
+
+/* Not readable, and so not writable. */
+extern const struct builtin_path builtin_deny_read[];
+extern const size_t builtin_deny_read_n;
+
+/* Not writable even where everything around them is: what lies there is run or obeyed outside the sandbox later. */
+extern const struct builtin_path builtin_protected[];
+extern const size_t builtin_protected_n;

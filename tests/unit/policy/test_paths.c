@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path policies and what they say, from tests/cases/paths.txt; the format is explained there. */
+#include "policy/paths.h"
+
+#include "../cmocka_all.h"
+#include "base/cleanup.h"
+#include "cases.h"
+#include "policy/paths_builtin.h"
+
+#include <errno.h>
+
+struct paths_under_test {
+        struct policy policy;
+        struct path_rules *rules;
+};
+
+static void texts_done(origin_texts *texts) {
+        for (size_t i = 0; i < texts->n; i++) {
+                free(texts->p[i].text);
+                free(texts->p[i].origin);
+        }
+        vec_done(texts);
+}
+
+static void forget(struct paths_under_test *t) {
+        path_rules_free(t->rules);
+        free(t->policy.workspace);
+        free(t->policy.home);
+        texts_done(&t->policy.filesystem.read);
+        texts_done(&t->policy.filesystem.write);
+        texts_done(&t->policy.filesystem.deny_read);
+        texts_done(&t->policy.filesystem.deny_write);
+        *t = (struct paths_under_test){ 0 };
+}
+
+static bool start_policy(struct paths_under_test *t, const struct case_line *c) {
+        static const char *const modes[] = { "read-only", "workspace-write", "workspace-write-whitelist", "full-network" };
+        forget(t);
+        t->policy.workspace = str_dup(c->field[2]);
+        t->policy.home = str_dup(c->field[3]);
+        t->policy.filesystem.reads_denied = str_is(c->field[4], "reads-denied");
+        for (size_t i = 0; i < MODES; i++)
+                if (str_is(c->field[1], modes[i])) {
+                        t->policy.mode = (enum policy_mode)i;
+                        return true;
+                }
+        return case_failed(c, "no such mode");
+}
+
+static origin_texts *list_of(struct paths_under_test *t, struct str name) {
+        if (str_is(name, "read"))
+                return &t->policy.filesystem.read;
+        if (str_is(name, "write"))
+                return &t->policy.filesystem.write;
+        if (str_is(name, "deny_read"))
+                return &t->policy.filesystem.deny_read;
+        return str_is(name, "deny_write") ? &t->policy.filesystem.deny_write : NULL;
+}
+
+static bool path_case(const struct case_line *c, void *context) {
+        struct paths_under_test *t = context;
+        struct err e = { 0 };
+        if (str_is(c->field[0], "policy"))
+                return start_policy(t, c);
+        origin_texts *list = list_of(t, c->field[0]);
+        if (list) {
+                assert_null(t->rules);
+                struct origin_text text = { str_dup(c->field[1]), str_dup(c->field[0]) };
+                return vec_push(list, text) == 0;
+        }
+        if (str_is(c->field[0], "refused")) {
+                int r = path_rules_compile(&t->policy, &t->rules, &e);
+                if (r != -EINVAL || t->rules)
+                        return case_failed(c, "returned %d", r);
+                return memmem(e.text, strlen(e.text), c->field[1].p, c->field[1].n) || case_failed(c, "says: %s", e.text);
+        }
+        if (!t->rules && path_rules_compile(&t->policy, &t->rules, &e) < 0)
+                return case_failed(c, "%s", e.text);
+        cleanup(free_ptr) char *path = str_dup(c->field[0]);
+        const struct path_rule *rule = NULL;
+        enum path_access access = path_rules_access(t->rules, path, &rule);
+        const char *pattern = rule ? rule->pattern : "-";
+        return (str_is(c->field[1], path_access_name(access)) && str_is(c->field[2], pattern)) ||
+               case_failed(c, "%s by %s", path_access_name(access), pattern);
+}
+
+static void paths(void **state) {
+        (void)state;
+        struct paths_under_test t = { 0 };
+        cases_run("paths.txt", path_case, &t);
+        forget(&t);
+}
+
+static void least_specific_first(void **state) {
+        (void)state;
+        struct policy p = { .mode = MODE_WORKSPACE_WRITE, .workspace = (char *)"/w", .home = (char *)"/home/u" };
+        cleanup(path_rules_freep) struct path_rules *r = NULL;
+        assert_int_equal(path_rules_compile(&p, &r, NULL), 0);
+        assert_true(path_rules_reads_open(r));
+        size_t n = path_rules_count(r), depth = 0, protected = 0;
+        for (size_t i = 0; i < n; i++) {
+                const struct path_rule *rule = path_rules_at(r, i);
+                size_t slashes = 0;
+                for (const char *c = rule->pattern; *c; c++)
+                        slashes += *c == '/';
+                assert_true(slashes >= depth);
+                depth = slashes;
+                assert_true(strncmp(rule->origin, "built in: ", 10) == 0);
+                protected += rule->protected;
+                assert_false(rule->protected && rule->grants);
+        }
+        /* All of the workspace, none of the home directory, which is not writable anyway. */
+        assert_int_equal(protected, builtin_protected_n);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = { cmocka_unit_test(paths), cmocka_unit_test(least_specific_first) };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
