@@ -16,11 +16,11 @@ void buf_clear(struct buf *b) {
 
 /* One byte beyond the maximum is always allowed in the allocation, for buf_text()'s NUL. */
 static int grow(struct buf *b, size_t wanted) {
-        size_t cap = b->cap ? b->cap : 64;
+        size_t cap = b->cap ? b->cap : 64, limit = b->max < SIZE_MAX ? b->max + 1 : SIZE_MAX;
         while (cap < wanted)
                 cap = cap > SIZE_MAX / 2 ? wanted : cap * 2;
-        if (cap > b->max + 1)
-                cap = b->max + 1;
+        if (cap > limit)
+                cap = limit;
         char *p = realloc(b->p, cap);
         if (!p)
                 return -ENOMEM;
@@ -32,6 +32,8 @@ static int grow(struct buf *b, size_t wanted) {
 int buf_reserve(struct buf *b, size_t n) {
         if (n > b->max - b->n)
                 return -EMSGSIZE;
+        if (b->n + n == SIZE_MAX)
+                return -ENOMEM;
         return b->n + n + 1 > b->cap ? grow(b, b->n + n + 1) : 0;
 }
 
@@ -86,10 +88,10 @@ void buf_consume(struct buf *b, size_t n) {
 }
 
 const char *buf_text(struct buf *b) {
-        if (buf_reserve(b, 0) < 0)
-                return NULL;
         if (!b->p)
                 return "";
+        if (buf_reserve(b, 0) < 0)
+                return NULL;
         b->p[b->n] = '\0';
         return b->p;
 }

@@ -3,6 +3,7 @@
 /*
  * A growable byte buffer with a hard maximum from birth: what would exceed it is refused whole with -EMSGSIZE,
  * never cut. After a failed append the buffer is as before. buf_text() terminates without counting the NUL.
+ * What is appended must not lie inside the buffer itself.
  */
 #include "base/str.h"
 

@@ -16,5 +16,5 @@ void clock_text(uint64_t wall_us, char ret[static CLOCK_TEXT_MAX]);
 
 /* "500ms", "10s", "5m", "2h", "1d", or a bare number of seconds. False when malformed or too large. */
 bool clock_parse_duration(struct str s, uint64_t *ret_ns);
-/* The shortest exact spelling of the same forms, for example "90s" or "2h". */
+/* The shortest exact spelling of the same forms, for example "90s" or "2h"; what is below a millisecond is dropped. */
 void clock_duration_text(uint64_t ns, char ret[static 24]);

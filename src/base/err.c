@@ -11,8 +11,10 @@ static void mark_cut(char *text, int wanted) {
 }
 
 __attribute__((format(printf, 3, 0))) static void set_text(struct err *e, int code, const char *format, va_list args) {
+        char text[ERR_TEXT_MAX]; /* the old text may be among the arguments */
+        mark_cut(text, vsnprintf(text, sizeof text, format, args));
         e->code = code;
-        mark_cut(e->text, vsnprintf(e->text, sizeof e->text, format, args));
+        memcpy(e->text, text, sizeof text);
 }
 
 int err_set(struct err *e, int code, const char *format, ...) {
@@ -40,8 +42,10 @@ int err_errno(struct err *e, const char *format, ...) {
 
 int err_wrap(struct err *e, int negative_code, const char *format, ...) {
         if (e) {
+                /* A callee that only returned a code said what failed by it. */
+                const char *what = e->text[0] ? e->text : strerror(-negative_code);
                 char inner[ERR_TEXT_MAX];
-                memcpy(inner, err_text(e), strlen(err_text(e)) + 1);
+                memcpy(inner, what, strlen(what) + 1);
                 va_list args;
                 va_start(args, format);
                 set_text(e, -negative_code, format, args);

@@ -26,32 +26,55 @@ size_t utf8_decode(struct str s, uint32_t *ret_code_point) {
         return length;
 }
 
-/* Characters that change how the text around them is shown, or that show nothing. */
+/* Characters that change how the text around them is shown, or that show nothing: in order, so that a search ends
+ * early. */
+static const struct {
+        uint32_t first, last;
+} deceiving[] = {
+        { 0x0, 0x1f },         { 0x7f, 0x9f },       /* controls */
+        { 0xad, 0xad },        { 0x34f, 0x34f },     /* soft hyphen, grapheme joiner */
+        { 0x61c, 0x61c },      { 0x115f, 0x1160 },   /* Arabic letter mark, Hangul fillers */
+        { 0x17b4, 0x17b5 },    { 0x180b, 0x180f },   /* Khmer inherent vowels, Mongolian selectors */
+        { 0x200b, 0x200f },    { 0x2028, 0x202e },   /* zero width, line breaks, bidirectional */
+        { 0x2060, 0x206f },    { 0x2800, 0x2800 },   /* invisible operators, isolates, blank Braille */
+        { 0x3164, 0x3164 },    { 0xfe00, 0xfe0f },   /* Hangul filler, variation selectors */
+        { 0xfeff, 0xfeff },    { 0xffa0, 0xffa0 },   /* byte order mark, half-width filler */
+        { 0xfff0, 0xfffb },    { 0xfffe, 0xffff },   /* annotations, noncharacters */
+        { 0x1bca0, 0x1bca3 },  { 0x1d173, 0x1d17a }, /* shorthand and musical format controls */
+        { 0xe0000, 0x10ffff },                       /* tags, more selectors, private planes */
+};
+
 static bool deceives(uint32_t c) {
-        return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
-               (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
-               (c >= 0xfe00 && c <= 0xfe0f) || (c >= 0xfff9 && c <= 0xfffb) || c >= 0xe0000;
+        if (c >= 0x20 && c < 0x7f)
+                return false;
+        for (size_t i = 0; i < sizeof deceiving / sizeof deceiving[0] && c >= deceiving[i].first; i++)
+                if (c <= deceiving[i].last)
+                        return true;
+        return false;
 }
 
 int escape_text(struct buf *out, struct str s, size_t max) {
-        struct str shown = str_first(s, max);
-        while (shown.n > 0) {
+        size_t shown = 0;
+        while (shown < s.n && shown < max) {
+                struct str rest = str_skip(s, shown);
                 uint32_t code = 0;
-                size_t n = utf8_decode(shown, &code);
+                size_t n = utf8_decode(rest, &code);
                 int r;
+                if (n > max - shown)
+                        break; /* a character is shown whole or not at all */
                 if (n == 0)
-                        r = buf_printf(out, "\\x%02x", (unsigned char)shown.p[0]);
+                        r = buf_printf(out, "\\x%02x", (unsigned char)rest.p[0]);
                 else if (code == '\\')
                         r = buf_add(out, "\\\\");
                 else if (deceives(code))
                         r = buf_printf(out, code < 0x80 ? "\\x%02x" : "\\u{%x}", code);
                 else
-                        r = buf_append(out, str_first(shown, n));
+                        r = buf_append(out, str_first(rest, n));
                 if (r < 0)
                         return r;
-                shown = str_skip(shown, n ? n : 1);
+                shown += n ? n : 1;
         }
-        return s.n > max ? buf_printf(out, "...(%zu more)", s.n - max) : 0;
+        return shown < s.n ? buf_printf(out, "...(%zu more)", s.n - shown) : 0;
 }
 
 /* Runs of plain characters are copied in one piece: most strings are one run. */
@@ -61,6 +84,14 @@ static size_t plain_json_run(struct str s) {
                s.p[n] != '\\')
                 n++;
         return n;
+}
+
+/* Beyond the first plane JSON spells a character as two halves. */
+static int json_code(struct buf *out, uint32_t code) {
+        if (code < 0x10000)
+                return buf_printf(out, "\\u%04x", code);
+        code -= 0x10000;
+        return buf_printf(out, "\\u%04x\\u%04x", 0xd800 + (code >> 10), 0xdc00 + (code & 0x3ff));
 }
 
 int escape_json(struct buf *out, struct str s) {
@@ -78,8 +109,8 @@ int escape_json(struct buf *out, struct str s) {
                         r = buf_add(out, "\xef\xbf\xbd");
                 else if (code == '"' || code == '\\')
                         r = buf_printf(out, "\\%c", (char)code);
-                else if (deceives(code) && code < 0x10000)
-                        r = buf_printf(out, "\\u%04x", code);
+                else if (deceives(code))
+                        r = json_code(out, code);
                 else
                         r = buf_append(out, str_first(s, n));
                 s = str_skip(s, n ? n : 1);
@@ -88,7 +119,7 @@ int escape_json(struct buf *out, struct str s) {
 }
 
 int escape_shell(struct buf *out, struct str s) {
-        static const char safe[] = "@%+=:,./-_^";
+        static const char safe[] = "@%+=:,./-_";
         bool plain = s.n > 0;
         for (size_t i = 0; i < s.n && plain; i++)
                 plain = ascii_is_alnum(s.p[i]) || (s.p[i] && strchr(safe, s.p[i]));

@@ -9,9 +9,11 @@
  * sequences, bidirectional and invisible characters, broken UTF-8) becomes \xNN or \u{N}; at most `max` bytes of input
  * are shown, the rest as "...(N more)". */
 int escape_text(struct buf *out, struct str s, size_t max);
-/* A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD; control characters become \u00NN. */
+/* A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD; control, bidirectional and invisible
+ * characters become \uNNNN. */
 int escape_json(struct buf *out, struct str s);
-/* One word for a POSIX shell, quoted only where it must be. */
+/* One word for a POSIX shell, quoted only where it must be. Its bytes are unchanged, so what a person is to see goes
+ * through escape_text() as well. */
 int escape_shell(struct buf *out, struct str s);
 
 /* Decodes one UTF-8 character; returns its length, or 0 when the bytes are not valid (overlong and surrogates are not).

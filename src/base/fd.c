@@ -20,15 +20,44 @@ void close_fd(int *fd) {
         *fd = -1;
 }
 
+struct listed {
+        uint64_t inode;
+        int64_t next;
+        uint16_t length;
+        uint8_t type;
+        char name[];
+};
+
+/* Where close_range is missing: what the kernel lists, since a limit says nothing about descriptors opened before it
+ * was set. Plain system calls only, because this runs between fork and exec. Closing changes the list, hence until
+ * nothing is found. */
+static int close_listed_from(int first) {
+        for (bool closed = true; closed;) {
+                closed = false;
+                cleanup(close_fd) int list = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                _Alignas(struct listed) char entries[4096];
+                if (list < 0)
+                        return -errno;
+                for (long n; (n = syscall(SYS_getdents64, list, entries, sizeof entries)) != 0;) {
+                        if (n < 0)
+                                return -errno;
+                        for (long at = 0; at < n;) {
+                                const struct listed *entry = (const void *)(entries + at);
+                                uint64_t fd;
+                                if (str_to_u64(str_of(entry->name), INT_MAX, &fd) && (int)fd >= first &&
+                                    (int)fd != list)
+                                        closed |= close((int)fd) == 0;
+                                at += entry->length;
+                        }
+                }
+        }
+        return 0;
+}
+
 int fd_close_from(int first) {
-#ifdef SYS_close_range
         if (syscall(SYS_close_range, (unsigned)first, UINT_MAX, 0) == 0)
                 return 0;
-#endif
-        long limit = sysconf(_SC_OPEN_MAX);
-        for (int fd = first; fd < limit; fd++)
-                close(fd);
-        return 0;
+        return close_listed_from(first);
 }
 
 int fd_set_nonblocking(int fd, bool on) {
@@ -49,8 +78,8 @@ int fd_write_all(int fd, const void *p, size_t n) {
                 ssize_t put = write(fd, at, n);
                 if (put < 0 && errno == EINTR)
                         continue;
-                if (put < 0)
-                        return -errno;
+                if (put <= 0)
+                        return put < 0 ? -errno : -EIO;
                 at += put;
                 n -= (size_t)put;
         }
@@ -94,13 +123,20 @@ int fd_read_all(int fd, struct buf *into) {
         }
 }
 
+/* Since Linux 6.3 a memfd says that it is data; where a host insists on it, one that does not say so is refused. */
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U
+#endif
+
 int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *e) {
-        cleanup(close_fd) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        cleanup(close_fd) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+        if (fd < 0 && errno == EINVAL)
+                fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
         if (fd < 0)
                 return err_errno(e, "cannot create the anonymous file %s", name);
         int r = fd_write_all(fd, content.p, content.n);
         if (r < 0)
-                return err_set(e, -r, "cannot fill the anonymous file %s", name);
+                return err_set(e, -r, "cannot fill the anonymous file %s: %s", name, strerror(-r));
         if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
                 return err_errno(e, "cannot seal the anonymous file %s", name);
         if (lseek(fd, 0, SEEK_SET) < 0)
@@ -138,9 +174,9 @@ int fd_send(int sock, struct str payload, const int *fds, size_t n_fds) {
         }
 }
 
-static void close_all(const int *fds, size_t n) {
+static void close_all(int *fds, size_t n) {
         for (size_t i = 0; i < n; i++)
-                close(fds[i]);
+                close_fd(&fds[i]);
 }
 
 /* Every descriptor in the message, kept or closed: none may leak because there was one too many. */

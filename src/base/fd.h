@@ -27,7 +27,8 @@ int fd_read_all(int fd, struct buf *into);
 /* An anonymous file with this content, sealed against every change. */
 int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *e);
 
-/* One message with descriptors over a Unix socket. Received ones are close-on-exec; more than max is an error. */
+/* One message with descriptors over a Unix socket. Received ones are close-on-exec; more than max is an error, and then
+ * none is kept. */
 int fd_send(int sock, struct str payload, const int *fds, size_t n_fds);
 /* Returns the payload's length (0 at the end of the stream) or a negative errno. */
 ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, size_t max_fds, size_t *ret_n_fds);

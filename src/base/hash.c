@@ -3,8 +3,11 @@
 
 #include "base/random.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are read as they lie in memory");
 
 static struct hash_key process_key;
 static pthread_once_t process_key_once = PTHREAD_ONCE_INIT;

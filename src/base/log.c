@@ -8,12 +8,15 @@
 #include "base/fd.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 enum { MESSAGE_MAX = 2048, LINE_MAX_BYTES = 16384 };
 
+static _Atomic enum log_level enabled_up_to = LOG_NOTICE; /* asked without the lock */
 static struct log_settings current = { .level = LOG_NOTICE, .fd = 2, .program = "bailey", .per_second = 200 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t window_start;
@@ -25,11 +28,12 @@ static_assert(sizeof level_names / sizeof level_names[0] == LOG_LEVELS, "one nam
 void log_setup(const struct log_settings *settings) {
         pthread_mutex_lock(&lock);
         current = *settings;
+        enabled_up_to = settings->level;
         pthread_mutex_unlock(&lock);
 }
 
 bool log_enabled(enum log_level level) {
-        return level <= __atomic_load_n(&current.level, __ATOMIC_RELAXED);
+        return level <= atomic_load_explicit(&enabled_up_to, memory_order_relaxed);
 }
 
 const char *log_level_name(enum log_level level) {
@@ -45,7 +49,11 @@ bool log_level_parse(const char *name, enum log_level *ret) {
         return false;
 }
 
-static void put_line(enum log_level level, struct str message) {
+/* left_out: how many bytes of the message did not fit. */
+static void put_line(enum log_level level, struct str message, size_t left_out) {
+        char cut[32] = "";
+        if (left_out)
+                snprintf(cut, sizeof cut, "...(%zu more)", left_out);
         cleanup(buf_done) struct buf line = BUF(LINE_MAX_BYTES);
         if (current.format == LOG_FORMAT_JSON) {
                 char when[CLOCK_TEXT_MAX];
@@ -53,13 +61,17 @@ static void put_line(enum log_level level, struct str message) {
                 buf_printf(&line, "{\"ts\":\"%s\",\"level\":\"%s\",\"program\":\"%s\",\"message\":", when,
                            level_names[level], current.program);
                 escape_json(&line, message);
+                if (left_out) {
+                        line.n--; /* inside the quotes */
+                        buf_printf(&line, "%s\"", cut);
+                }
                 buf_add(&line, "}\n");
         } else {
                 /* A notice is ordinary speech; only what is wrong, or detail, is labelled. */
                 buf_printf(&line, "%s: %s%s", current.program, level == LOG_NOTICE ? "" : level_names[level],
                            level == LOG_NOTICE ? "" : ": ");
                 escape_text(&line, message, MESSAGE_MAX);
-                buf_add(&line, "\n");
+                buf_printf(&line, "%s\n", cut);
         }
         fd_write_all(current.fd, line.p, line.n);
 }
@@ -74,7 +86,7 @@ static bool within_rate(enum log_level level) {
                 if (lost > 0) {
                         char note[64];
                         int n = snprintf(note, sizeof note, "%u messages left out (rate limit)", lost);
-                        put_line(LOG_WARNING, str_n(note, (size_t)n));
+                        put_line(LOG_WARNING, str_n(note, (size_t)n), 0);
                 }
         }
         if (level == LOG_ERROR || current.per_second == 0 || window_count < current.per_second) {
@@ -88,6 +100,7 @@ static bool within_rate(enum log_level level) {
 void log_message(enum log_level level, const char *format, ...) {
         if (!log_enabled(level))
                 return;
+        int saved = errno;
         char message[MESSAGE_MAX + 1];
         va_list args;
         va_start(args, format);
@@ -95,8 +108,10 @@ void log_message(enum log_level level, const char *format, ...) {
         va_end(args);
         if (n < 0)
                 return;
+        size_t length = (size_t)n, kept = length > MESSAGE_MAX ? MESSAGE_MAX : length;
         pthread_mutex_lock(&lock);
         if (within_rate(level))
-                put_line(level, str_n(message, n > MESSAGE_MAX ? MESSAGE_MAX : (size_t)n));
+                put_line(level, str_n(message, kept), length - kept);
         pthread_mutex_unlock(&lock);
+        errno = saved; /* saying something changes nothing */
 }

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <pwd.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -77,8 +78,8 @@ char *path_join(const char *directory, const char *name) {
 
 bool path_is_within(const char *path, const char *directory) {
         size_t n = strlen(directory);
-        if (n == 1 && directory[0] == '/')
-                return path[0] == '/';
+        if (n <= 1)
+                return n == 1 && directory[0] == '/' && path[0] == '/';
         return strncmp(path, directory, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 
@@ -119,79 +120,119 @@ const char *path_home(void) {
         return account;
 }
 
+/* A link is -ELOOP, as openat2 says it, also where a directory was wanted; otherwise the code is as it was. */
+static int open_component(int at, const char *name, int flags, mode_t mode) {
+        int fd = openat(at, name, flags | O_NOFOLLOW | O_CLOEXEC, mode);
+        if (fd >= 0)
+                return fd;
+        int code = errno;
+        struct stat st;
+        bool link = code == ENOTDIR && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+        return link ? -ELOOP : -code;
+}
+
+static int open_last(int at, const char *name, int flags, mode_t mode) {
+        cleanup(close_fd) int fd = open_component(at, name, flags, mode);
+        struct stat st;
+        if (fd < 0)
+                return fd;
+        /* O_PATH alone would give the link itself. */
+        if ((flags & O_PATH) && !(flags & O_NOFOLLOW) && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode))
+                return -ELOOP;
+        return take_fd(&fd);
+}
+
 /* Where openat2 is missing: every component is opened by itself, none may be a link. */
 static int open_by_steps(int directory_fd, const char *path, int flags, mode_t mode, unsigned resolve) {
-        bool beneath = (resolve & PATH_BENEATH) != 0;
-        if (path[0] == '/' && beneath)
-                return -EXDEV;
-        cleanup(close_fd) int at = path[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
-                                                  : openat(directory_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        bool beneath = (resolve & PATH_BENEATH) != 0, absolute = path[0] == '/';
         struct str rest = str_of(path), part;
+        if (rest.n == 0)
+                return -ENOENT;
+        if (absolute && beneath)
+                return -EXDEV;
+        cleanup(close_fd) int at =
+            openat(absolute ? AT_FDCWD : directory_fd, absolute ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (at < 0)
                 return -errno;
+        if (rest.p[rest.n - 1] == '/')
+                flags |= O_DIRECTORY;
         while (str_split(&rest, '/', &part)) {
                 while (rest.n > 0 && rest.p[0] == '/')
                         rest = str_skip(rest, 1);
-                bool last = rest.n == 0;
-                if (part.n == 0 || (str_is(part, ".") && !last))
+                char name[NAME_MAX + 1];
+                if (part.n == 0 || (str_is(part, ".") && rest.n > 0))
                         continue;
                 if (str_is(part, "..") && beneath)
                         return -EXDEV;
-                char name[NAME_MAX + 1];
                 if (part.n > NAME_MAX)
                         return -ENAMETOOLONG;
                 memcpy(name, part.p, part.n);
                 name[part.n] = '\0';
-                int next = last ? openat(at, name, flags | O_CLOEXEC | O_NOFOLLOW, mode)
-                                : openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (rest.n == 0)
+                        return open_last(at, name, flags, mode);
+                int next = open_component(at, name, O_PATH | O_DIRECTORY, 0);
                 if (next < 0)
-                        return errno == ENOTDIR && !last ? -ELOOP : -errno;
-                if (last)
                         return next;
                 close_fd(&at);
                 at = next;
         }
-        return openat(at, ".", flags | O_CLOEXEC, mode);
+        return open_last(at, ".", flags, mode);
 }
 
 int path_open_at(int directory_fd, const char *path, int flags, mode_t mode, unsigned resolve) {
-        static bool missing;
-        struct open_how how = { .flags = (unsigned)(flags | O_CLOEXEC), .mode = flags & O_CREAT ? mode : 0 };
+        static atomic_bool missing;
+        bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+        struct open_how how = { .flags = (unsigned)(flags | O_CLOEXEC), .mode = creates ? mode : 0 };
         how.resolve = RESOLVE_NO_MAGICLINKS | (resolve & PATH_BENEATH ? RESOLVE_BENEATH : 0) |
                       (resolve & PATH_NO_SYMLINKS ? RESOLVE_NO_SYMLINKS : 0);
-        if (!missing) {
+        /* -EAGAIN: something was renamed on the way, so that the kernel could not be sure. */
+        for (int tries = 0; tries < 32 && !missing; tries++) {
                 int fd = (int)syscall(SYS_openat2, directory_fd, path, &how, sizeof how);
                 if (fd >= 0)
                         return fd;
-                if (errno != ENOSYS && errno != EPERM)
-                        return -errno;
                 if (errno == EPERM) /* a filter below us, or a real refusal: the slow way tells */
-                        return open_by_steps(directory_fd, path, flags, mode, resolve);
-                missing = true;
+                        break;
+                if (errno == ENOSYS)
+                        missing = true;
+                else if (errno != EAGAIN || tries == 31)
+                        return -errno;
         }
         return open_by_steps(directory_fd, path, flags, mode, resolve);
+}
+
+static int make_dir(const char *path, struct err *e) {
+        return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : err_errno(e, "cannot create the directory %s", path);
 }
 
 int path_make_private_dir(const char *path, struct err *e) {
         cleanup(free_ptr) char *copy = strdup(path);
         if (!copy)
                 return err_set(e, ENOMEM, "out of memory");
+        if (!copy[0])
+                return err_set(e, EINVAL, "the name of a directory is empty");
+        for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
+                copy[n - 1] = '\0'; /* a link followed by a slash would be followed */
+        int r;
         for (char *slash = copy + 1; (slash = strchr(slash, '/')); slash++) {
                 *slash = '\0';
-                if (mkdir(copy, 0700) < 0 && errno != EEXIST)
-                        return err_errno(e, "cannot create the directory %s", copy);
+                r = make_dir(copy, e);
+                if (r < 0)
+                        return r;
                 *slash = '/';
         }
-        if (mkdir(copy, 0700) < 0 && errno != EEXIST)
-                return err_errno(e, "cannot create the directory %s", copy);
+        r = make_dir(copy, e);
+        if (r < 0)
+                return r;
+        /* From here on by descriptor, so that what is examined is what is changed. */
+        cleanup(close_fd) int fd = open(copy, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct stat st;
-        if (lstat(copy, &st) < 0)
-                return err_errno(e, "cannot examine %s", copy);
-        if (!S_ISDIR(st.st_mode))
+        if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
                 return err_set(e, ENOTDIR, "%s is not a directory (a link is not accepted here)", path);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return err_errno(e, "cannot examine %s", path);
         if (st.st_uid != geteuid())
                 return err_set(e, EPERM, "%s belongs to another user (uid %u)", path, st.st_uid);
-        if ((st.st_mode & 077) && chmod(copy, 0700) < 0)
+        if ((st.st_mode & 077) && fchmod(fd, 0700) < 0)
                 return err_errno(e, "cannot close %s to other users", path);
         return 0;
 }

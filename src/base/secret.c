@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { SECRET_MAX = 1 << 20 };
+
 struct secret {
         size_t n;
         char *bytes;
@@ -27,8 +29,12 @@ static int map_data(char *at, size_t n, struct err *e) {
 #ifdef SYS_memfd_secret
         cleanup(close_fd) int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
         if (fd >= 0 && ftruncate(fd, (off_t)n) == 0 &&
-            mmap(at, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
+            mmap(at, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED) {
+                /* Shared memory: a child that freed its copy would wipe ours. It gets none. */
+                if (madvise(at, n, MADV_DONTFORK) < 0)
+                        return err_errno(e, "cannot keep a secret from child processes");
                 return 0;
+        }
 #endif
         if (mmap(at, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
                 return err_errno(e, "cannot map memory for a secret");
@@ -36,26 +42,26 @@ static int map_data(char *at, size_t n, struct err *e) {
                 return err_errno(e, "cannot lock memory for a secret (see `ulimit -l`)");
         if (madvise(at, n, MADV_DONTDUMP) < 0)
                 return err_errno(e, "cannot keep a secret out of core dumps");
-        madvise(at, n, MADV_WIPEONFORK); /* a child that still sees it only loses it */
+        if (madvise(at, n, MADV_WIPEONFORK) < 0)
+                return err_errno(e, "cannot keep a secret from child processes");
         return 0;
 }
 
 int secret_new_empty(size_t n, struct secret **ret, struct err *e) {
+        if (n > SECRET_MAX)
+                return err_set(e, EMSGSIZE, "a secret of %zu bytes is too large (at most %d)", n, SECRET_MAX);
         size_t page = (size_t)sysconf(_SC_PAGESIZE);
-        size_t data_n = (n + page - 1) / page * page;
-        if (data_n == 0)
-                data_n = page;
-        if (n > 1 << 20)
-                return err_set(e, EMSGSIZE, "a secret of %zu bytes is too large", n);
+        size_t data_n = n ? (n + page - 1) / page * page : page;
         struct secret *s = calloc(1, sizeof *s);
         if (!s)
                 return err_set(e, ENOMEM, "out of memory");
         s->mapping_n = data_n + 2 * page;
         s->mapping = mmap(NULL, s->mapping_n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (s->mapping == MAP_FAILED) {
+                int r = err_errno(e, "cannot reserve memory for a secret");
                 s->mapping = NULL;
                 secret_free(s);
-                return err_errno(e, "cannot reserve memory for a secret");
+                return r;
         }
         int r = map_data((char *)s->mapping + page, data_n, e);
         if (r < 0) {

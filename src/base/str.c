@@ -55,7 +55,8 @@ struct str str_trim(struct str s) {
 }
 
 struct str str_skip(struct str s, size_t n) {
-        return n >= s.n ? (struct str){ s.p + s.n, 0 } : (struct str){ s.p + n, s.n - n };
+        size_t skipped = n < s.n ? n : s.n;
+        return (struct str){ skipped ? s.p + skipped : s.p, s.n - skipped }; /* s.p may be NULL when nothing is there */
 }
 
 struct str str_first(struct str s, size_t n) {

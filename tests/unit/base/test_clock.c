@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+
+#include "../cmocka_all.h"
+
+static const struct {
+        const char *text;
+        uint64_t ns;
+        const char *shortest; /* NULL: not a duration */
+} durations[] = {
+        { "0", 0, "0s" },
+        { "0ms", 0, "0s" },
+        { "500ms", 500 * NS_PER_MS, "500ms" },
+        { "1000ms", NS_PER_SECOND, "1s" },
+        { "1500ms", 1500 * NS_PER_MS, "1500ms" },
+        { "10", 10 * NS_PER_SECOND, "10s" },
+        { "90s", 90 * NS_PER_SECOND, "90s" },
+        { "120s", 120 * NS_PER_SECOND, "2m" },
+        { "5m", 300 * NS_PER_SECOND, "5m" },
+        { "2h", 7200 * NS_PER_SECOND, "2h" },
+        { "24h", 86400 * NS_PER_SECOND, "1d" },
+        { "213503d", 213503 * (86400 * NS_PER_SECOND), "213503d" },
+        { "213504d", 0, NULL }, /* beyond 64 bits of nanoseconds */
+        { "18446744073709551616", 0, NULL },
+        { "", 0, NULL },
+        { "s", 0, NULL },
+        { "-1s", 0, NULL },
+        { "1 s", 0, NULL },
+        { "1.5s", 0, NULL },
+        { "1S", 0, NULL },
+        { "1w", 0, NULL },
+        { "1sm", 0, NULL },
+        { "1m30s", 0, NULL },
+};
+
+static void parses_durations(void **state) {
+        (void)state;
+        for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++) {
+                uint64_t ns = 4711;
+                bool good = clock_parse_duration(str_of(durations[i].text), &ns);
+                assert_int_equal(good, durations[i].shortest != NULL);
+                assert_true(ns == (good ? durations[i].ns : 4711));
+                if (!good)
+                        continue;
+                char text[24];
+                clock_duration_text(ns, text);
+                assert_string_equal(text, durations[i].shortest);
+        }
+}
+
+static void every_value_is_spelled_back(void **state) {
+        (void)state;
+        uint64_t ms = 1;
+        for (int i = 0; i < 2000; i++, ms = (ms * 31 + 7) % 10000000000ULL) {
+                char text[24];
+                uint64_t back = 0;
+                clock_duration_text(ms * NS_PER_MS, text);
+                assert_true(clock_parse_duration(str_of(text), &back));
+                assert_true(back == ms * NS_PER_MS);
+        }
+}
+
+static void spells_times(void **state) {
+        (void)state;
+        static const struct {
+                uint64_t us;
+                const char *text;
+        } rows[] = {
+                { 0, "1970-01-01T00:00:00.000000Z" },
+                { 1, "1970-01-01T00:00:00.000001Z" },
+                { 951782400000000ULL, "2000-02-29T00:00:00.000000Z" },
+                { 1794711152123456ULL, "2026-11-15T02:52:32.123456Z" },
+                { 253402300799999999ULL, "9999-12-31T23:59:59.999999Z" },
+        };
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+                char text[CLOCK_TEXT_MAX];
+                clock_text(rows[i].us, text);
+                assert_string_equal(text, rows[i].text);
+        }
+        char text[CLOCK_TEXT_MAX];
+        clock_text(UINT64_MAX, text); /* no such time; still terminated */
+        assert_true(strlen(text) < CLOCK_TEXT_MAX);
+}
+
+static void goes_forward(void **state) {
+        (void)state;
+        uint64_t before = clock_ns(), wall = clock_wall_us();
+        for (int i = 0; i < 1000; i++) {
+                uint64_t now = clock_ns();
+                assert_true(now >= before);
+                before = now;
+        }
+        assert_true(wall > 1700000000ULL * 1000000);
+        assert_true(clock_wall_us() - wall < 60 * 1000000ULL);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(parses_durations),
+                cmocka_unit_test(every_value_is_spelled_back),
+                cmocka_unit_test(spells_times),
+                cmocka_unit_test(goes_forward),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
