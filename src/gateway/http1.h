@@ -133,9 +133,10 @@ struct str http1_path_only(struct str path);
  * framing from what was parsed, hop-by-hop headers are gone.
  */
 int http1_request_write(struct buf *out, const struct http1_request *r, const struct authority *to);
-/* `chunked_out` false: the body is sent bare and ended by closing (HTTP/1.0 clients). `close`: say so. */
+/* `chunked_out` false: the body is sent bare and ended by closing (HTTP/1.0 clients). `connection`: the value of the
+ * header of that name, NULL for none. */
 int http1_response_write(struct buf *out, const struct http1_response *r, enum http1_body body, bool chunked_out,
-                         bool close);
+                         const char *connection);
 
 /*
  * Chunked bodies. Takes bytes off the front of *in and says which to pass on: the framing with the data, or the data

@@ -117,7 +117,7 @@ enum http1_result http1_request_parse(struct http1_progress *at, struct str in, 
                 return r;
         struct str head = str_first(in, max);
         size_t next = 0;
-        *ret = (struct http1_request){ 0 };
+        memset(ret, 0, offsetof(struct http1_request, head.headers)); /* the table itself is filled as lines come */
         r = parse_request_line(ret, head, &next);
         if (r == HTTP1_MORE)
                 *at = (struct http1_progress){ .line = 0, .seen = (uint32_t)head.n };

@@ -43,7 +43,7 @@ enum http1_result http1_response_parse(struct http1_progress *at, struct str in,
                 return r;
         struct str head = str_first(in, max);
         size_t next = 0;
-        *ret = (struct http1_response){ 0 };
+        memset(ret, 0, offsetof(struct http1_response, head.headers)); /* the table itself is filled as lines come */
         r = parse_status_line(ret, head, &next);
         if (r == HTTP1_MORE)
                 *at = (struct http1_progress){ .line = 0, .seen = (uint32_t)head.n };
@@ -82,7 +82,7 @@ static int write_framing(struct buf *out, const struct http1_response *r, enum h
 }
 
 int http1_response_write(struct buf *out, const struct http1_response *r, enum http1_body body, bool chunked_out,
-                         bool close) {
+                         const char *connection) {
         int e = buf_printf(out, "HTTP/1.1 %u ", r->status);
         if (e == 0)
                 e = buf_append(out, r->reason);
@@ -98,8 +98,8 @@ int http1_response_write(struct buf *out, const struct http1_response *r, enum h
                         e = buf_append(out, r->head.upgrade_to);
                 if (e == 0)
                         e = buf_append(out, STR("\r\n"));
-        } else if (e == 0 && close && r->status >= 200) {
-                e = buf_append(out, STR("Connection: close\r\n"));
+        } else if (e == 0 && connection && r->status >= 200) {
+                e = buf_printf(out, "Connection: %s\r\n", connection);
         }
         return e == 0 ? buf_append(out, STR("\r\n")) : e;
 }

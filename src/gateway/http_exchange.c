@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request on its way out and its response on its way back, both at once. Each direction reads only when the other
+ * side has taken what was read before, so a slow reader slows the writer and nothing piles up here. A response is
+ * checked as strictly as a request: what cannot be framed without doubt is answered with 502, or cut off when it had
+ * begun.
+ */
+#include "gateway/http_session.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { INTERIM_MAX = 32 }; /* 1xx responses before the final one */
+
+static struct pool *pool_of(struct http_session *s) {
+        return &s->client.worker->pool;
+}
+
+/* The exchange failed on the origin's side: told to the client if it was told nothing yet, else its connection is cut.
+ */
+static void fail_upstream(struct http_session *s, enum reason reason, int error) {
+        s->call.verdict.decision = DECISION_DENY;
+        s->call.verdict.reason = (uint8_t)reason;
+        s->call.error = error;
+        stream_abort(take_ptr(&s->upstream));
+        if (s->head_sent) {
+                http_session_record(s, true);
+                http_session_end(s, true);
+                return;
+        }
+        http_refuse(s, NULL);
+}
+
+/* The client went away or broke its own framing in the middle of the exchange. */
+static void fail_client(struct http_session *s, enum reason reason) {
+        s->call.verdict.reason = (uint8_t)reason;
+        stream_abort(take_ptr(&s->upstream));
+        http_session_record(s, true);
+        http_session_end(s, true);
+}
+
+/* A pooled connection that the origin closed just as it was used: the request was not answered, so it is sent once more
+ * on a new connection, if sending twice cannot do harm. */
+static bool try_again(struct http_session *s) {
+        if (!s->reused || s->answered || !s->repeatable)
+                return false;
+        stream_close(take_ptr(&s->upstream));
+        judged_remove(&s->judged);
+        s->reused = false;
+        s->up_broken = false;
+        s->up.head_at = 0;
+        http_session_open(s);
+        return true;
+}
+
+void http_exchange_timeout(struct http_session *s) {
+        if (!s->request.done && !s->head_sent) {
+                stream_abort(take_ptr(&s->upstream));
+                http_refuse_bytes(s, 408, REASON_TIMEOUT, "The request's body did not arrive in time");
+                return;
+        }
+        fail_upstream(s, REASON_TIMEOUT, -ETIMEDOUT);
+}
+
+/* Bytes of the request's body at hand, or read now. Negative: none, why. */
+static int body_bytes(struct http_session *s, struct str *ret) {
+        if (s->in) {
+                *ret = str_n(s->in->bytes + s->in->at, s->in->n);
+                return 0;
+        }
+        char *scratch = pool_of(s)->scratch;
+        ssize_t got = stream_read(s->client.stream, scratch, POOL_CHUNK_BYTES);
+        if (got <= 0)
+                return got < 0 ? (int)got : -EPIPE;
+        *ret = str_n(scratch, (size_t)got);
+        return 0;
+}
+
+/* What came behind the body is the next request: kept until this one is over. */
+static int keep_behind(struct http_session *s, struct str left) {
+        if (s->in) {
+                s->in->at += s->in->n - left.n;
+                s->in->n = left.n;
+                if (left.n == 0)
+                        pool_chunk_put(pool_of(s), take_ptr(&s->in));
+                return 0;
+        }
+        if (left.n == 0)
+                return 0;
+        s->in = pool_chunk_get(pool_of(s));
+        if (!s->in)
+                return -ENOMEM;
+        s->in->at = 0;
+        s->in->n = left.n;
+        memcpy(s->in->bytes, left.p, left.n);
+        return 0;
+}
+
+/* From client to origin. */
+static bool pump_up(struct http_session *s) {
+        if (s->up_broken)
+                return false;
+        int r = http_flow_flush(&s->up, pool_of(s), s->upstream);
+        if (r == 0 && s->request.done)
+                return false;
+        struct str bytes, span;
+        if (r == 0) {
+                r = body_bytes(s, &bytes);
+                if (r == -EAGAIN)
+                        return false;
+                if (r < 0) {
+                        fail_client(s, REASON_PROTOCOL);
+                        return false;
+                }
+                enum http1_result body;
+                while ((body = http_body_next(&s->request, &bytes, &span)) == HTTP1_OK) {
+                        s->bytes_out += span.n;
+                        r = http_flow_push(&s->up, pool_of(s), s->upstream, span);
+                        if (r < 0 && r != -EAGAIN)
+                                break;
+                }
+                if (body != HTTP1_OK && body != HTTP1_MORE) {
+                        if (s->head_sent) {
+                                fail_client(s, REASON_PROTOCOL);
+                        } else {
+                                stream_abort(take_ptr(&s->upstream));
+                                http_refuse_bytes(s, 400, REASON_PROTOCOL, http1_result_text(body));
+                        }
+                        return false;
+                }
+                if (keep_behind(s, bytes) < 0) {
+                        fail_client(s, REASON_LIMIT);
+                        return false;
+                }
+        }
+        if (r < 0 && r != -EAGAIN)
+                s->up_broken = true; /* reading tells whether it answered before it closed */
+        return r == 0;
+}
+
+static void begin_switch(struct http_session *s, const struct http1_response *r, struct str behind) {
+        int e = http1_response_write(&s->down.head, r, BODY_NONE, false, NULL);
+        if (e == 0)
+                e = stream_unread(s->upstream, behind);
+        if (e < 0) {
+                fail_upstream(s, REASON_LIMIT, e);
+                return;
+        }
+        s->status = 101;
+        s->head_sent = true;
+        http_session_enter(s, HTTP_SWITCH);
+}
+
+/* The final head: what the client is told about the body, and whether either connection can be used again. */
+static int begin_response(struct http_session *s, const struct http1_response *r) {
+        enum http1_body body = http1_response_body(r, s->head_method);
+        bool to_old_client = s->client_minor == 0;
+        s->status = r->status;
+        s->response = (struct http_body){ .kind = (uint8_t)body, .left = r->head.length };
+        s->response.chunked.bare = to_old_client;
+        s->response.done = body == BODY_NONE || (body == BODY_LENGTH && r->head.length == 0);
+        s->keep_upstream = !r->head.close && body != BODY_UNTIL_CLOSE;
+        if (body == BODY_UNTIL_CLOSE || (body == BODY_CHUNKED && to_old_client) || !s->request.done)
+                s->keep_client = false;
+        s->head_sent = true;
+        return http1_response_write(&s->down.head, r, body, !to_old_client, http_session_connection(s));
+}
+
+/* All heads in `in`, interim ones passed on. HTTP1_OK: the final one was there and *in stands behind it. */
+static enum http1_result take_heads(struct http_session *s, struct str *in) {
+        static _Thread_local struct http1_response response; /* large, and needed only until this function returns */
+        for (;;) {
+                enum http1_result r = http1_response_parse(&s->back_progress, *in, POOL_CHUNK_BYTES, &response);
+                if (r != HTTP1_OK)
+                        return r;
+                *in = str_skip(*in, response.head.bytes);
+                s->back_progress = (struct http1_progress){ 0 };
+                if (response.status == 101) {
+                        if (!http1_response_switches(&response, str_of(s->upgrade)))
+                                return HTTP1_BAD_UPGRADE;
+                        begin_switch(s, &response, *in);
+                        return HTTP1_OK;
+                }
+                if (response.status >= 200)
+                        return begin_response(s, &response) < 0 ? HTTP1_TOO_LARGE : HTTP1_OK;
+                if (++s->n_interim > INTERIM_MAX)
+                        return HTTP1_TOO_MANY;
+                if (s->client_minor > 0 && http1_response_write(&s->down.head, &response, BODY_NONE, true, NULL) < 0)
+                        return HTTP1_TOO_LARGE;
+        }
+}
+
+/* An unfinished head waits in a chunk of its own. */
+static int keep_head(struct http_session *s, struct str left) {
+        if (left.n == 0) {
+                if (s->back)
+                        pool_chunk_put(pool_of(s), take_ptr(&s->back));
+                return 0;
+        }
+        if (!s->back) {
+                s->back = pool_chunk_get(pool_of(s));
+                if (!s->back)
+                        return -ENOMEM;
+        }
+        memmove(s->back->bytes, left.p, left.n);
+        s->back->at = 0;
+        s->back->n = left.n;
+        return 0;
+}
+
+/* Bytes of the body towards the client; what comes behind it nobody asked for. */
+static int pass_body(struct http_session *s, struct str bytes, enum http1_result *ret) {
+        struct str span;
+        int e = http_flow_is_empty(&s->down) ? 0 : -EAGAIN;
+        bool any = false;
+        while ((*ret = http_body_next(&s->response, &bytes, &span)) == HTTP1_OK) {
+                any = true;
+                s->bytes_in += span.n;
+                e = http_flow_push(&s->down, pool_of(s), s->client.stream, span);
+                if (e < 0 && e != -EAGAIN)
+                        return e;
+        }
+        if (bytes.n > 0)
+                s->keep_upstream = false;
+        return any ? e : http_flow_flush(&s->down, pool_of(s), s->client.stream);
+}
+
+static void take_response(struct http_session *s, struct str bytes) {
+        enum http1_result r = HTTP1_OK;
+        s->answered = true;
+        if (!s->head_sent) {
+                r = take_heads(s, &bytes);
+                if (r == HTTP1_OK && s->state == HTTP_SWITCH)
+                        return;
+                if (keep_head(s, r == HTTP1_MORE ? bytes : str_n(NULL, 0)) < 0)
+                        r = HTTP1_TOO_LARGE;
+        }
+        if (r == HTTP1_OK || r == HTTP1_MORE) {
+                int e = pass_body(s, s->head_sent ? bytes : str_n(NULL, 0), &r);
+                if (e < 0 && e != -EAGAIN) {
+                        fail_client(s, REASON_UPSTREAM); /* the client does not listen any more */
+                        return;
+                }
+        }
+        if (r != HTTP1_OK && r != HTTP1_MORE)
+                fail_upstream(s, REASON_UPSTREAM, -EBADMSG);
+}
+
+static void end_of_upstream(struct http_session *s, int error) {
+        if (!s->head_sent && try_again(s))
+                return;
+        if (s->head_sent && s->response.kind == BODY_UNTIL_CLOSE && error == 0) {
+                s->response.done = true;
+                return;
+        }
+        fail_upstream(s, REASON_UPSTREAM, error ? error : -ECONNRESET);
+}
+
+/* From origin to client. */
+static bool pump_down(struct http_session *s) {
+        int e = http_flow_flush(&s->down, pool_of(s), s->client.stream);
+        if (e == -EAGAIN || s->response.done)
+                return false;
+        if (e < 0) {
+                fail_client(s, REASON_UPSTREAM);
+                return false;
+        }
+        char *to = pool_of(s)->scratch;
+        size_t had = 0, room = POOL_CHUNK_BYTES;
+        if (s->back) { /* never full: a head that fills it was refused */
+                to = s->back->bytes;
+                had = s->back->n;
+                room -= had;
+        }
+        ssize_t got = stream_read(s->upstream, to + had, room);
+        if (got == -EAGAIN)
+                return false;
+        if (got <= 0)
+                end_of_upstream(s, (int)got);
+        else
+                take_response(s, str_n(to, had + (size_t)got));
+        return s->state == HTTP_EXCHANGE;
+}
+
+static void finish(struct http_session *s) {
+        if (!s->request.done || s->up_broken)
+                s->keep_client = s->keep_upstream = false; /* answered before the body was sent: its rest is unknown */
+        if (s->keep_upstream && s->request.done)
+                upstream_pool_put(s->client.worker->upstreams, &s->call.target, &s->call.addr, take_ptr(&s->upstream));
+        else
+                stream_close(take_ptr(&s->upstream));
+        http_session_record(s, true);
+        http_session_next(s);
+}
+
+bool http_exchange_step(struct http_session *s) {
+        bool moved = pump_up(s);
+        if (s->state == HTTP_EXCHANGE)
+                moved |= pump_down(s);
+        if (s->state != HTTP_EXCHANGE)
+                return s->state != HTTP_GONE && s->state != HTTP_OPENING;
+        if (s->response.done && http_flow_is_empty(&s->down)) {
+                finish(s);
+                return s->state != HTTP_GONE;
+        }
+        if (moved)
+                http_session_limit(s, http_settings(s)->tunnel_idle_ns);
+        return moved;
+}
+
+static void on_upstream(struct stream *upstream, void *owner) {
+        (void)upstream;
+        http_session_run(owner);
+}
+
+static void on_revoked(struct judged *j, struct verdict v) {
+        struct http_session *s = link_owner(j, struct http_session, judged);
+        judged_remove(j);
+        s->call.verdict = v;
+        stream_abort(take_ptr(&s->upstream));
+        if (s->switched)
+                relay_stop(&s->switched->relay, true);
+        http_session_record(s, false);
+        http_session_end(s, true);
+}
+
+void http_exchange_begin(struct http_session *s) {
+        stream_set_owner(s->upstream, on_upstream, s);
+        s->judged = (struct judged){
+                .target = &s->call.target, .addr = s->call.addr, .asked = s->call.asked, .revoke = on_revoked
+        };
+        judged_add(s->client.worker, &s->judged);
+        http_session_enter(s, HTTP_EXCHANGE);
+        http_session_limit(s, http_settings(s)->tunnel_idle_ns);
+}
+
+static void on_relay_done(struct relay *r, enum relay_end how, int error) {
+        struct http_session *s = link_owner(r, struct http_switched, relay)->session;
+        (void)how;
+        (void)error;
+        s->bytes_out += r->flow[RELAY_CLIENT].bytes;
+        s->bytes_in += r->flow[RELAY_SERVER].bytes;
+        http_session_record(s, true);
+        http_session_end(s, false);
+}
+
+/* Once the 101 is out: bytes both ways, not looked at, with the limits of a tunnel. */
+bool http_switch_step(struct http_session *s) {
+        int r = http_flow_flush(&s->down, pool_of(s), s->client.stream);
+        if (r == -EAGAIN)
+                return false;
+        if (r == 0 && s->in) {
+                r = stream_unread(s->client.stream, str_n(s->in->bytes + s->in->at, s->in->n));
+                pool_chunk_put(pool_of(s), take_ptr(&s->in));
+        }
+        s->switched = r == 0 ? calloc(1, sizeof *s->switched) : NULL;
+        if (!s->switched) {
+                fail_client(s, REASON_UPSTREAM);
+                return false;
+        }
+        timer_stop(&s->limit);
+        s->switched->relay.done = on_relay_done;
+        s->switched->session = s;
+        http_session_enter(s, HTTP_RELAY);
+        relay_start(&s->switched->relay, pool_of(s), take_ptr(&s->client.stream), take_ptr(&s->upstream),
+                    http_settings(s)->tunnel_idle_ns);
+        return false;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Idle connections to origins, of one worker. Keyed by name, port and the address that was judged; whoever takes one
+ * judges name and address again by the policy of that moment. Bytes or an end that arrive while a connection rests here
+ * make it useless: nobody asked for them. The newest is taken first, so that the others can age.
+ */
+#include "gateway/http_session.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { BUCKETS = 256, IDLE_MAX = 512, IDLE_PER_TARGET_MAX = 64 };
+#define IDLE_NS (30 * NS_PER_SECOND)
+
+struct upstream {
+        struct link bucket;
+        struct upstream_pool *pool;
+        struct stream *stream;
+        struct timer limit;
+        struct task destroy;
+        struct addr addr;
+        uint16_t port;
+        uint8_t name_n;
+        char name[];
+};
+
+struct upstream_pool {
+        struct worker *worker;
+        size_t n;
+        struct link buckets[BUCKETS];
+};
+
+static struct link *bucket_of(struct upstream_pool *p, const struct authority *t) {
+        uint64_t hash = hash_bytes(hash_seed(), t->host.name, t->host.name_n) + t->port;
+        return &p->buckets[hash % BUCKETS];
+}
+
+static bool leads_to(const struct upstream *u, const struct authority *t) {
+        return u->port == t->port && str_eq(str_n(u->name, u->name_n), host_str(&t->host));
+}
+
+static void destroy(struct task *t) {
+        free(link_owner(t, struct upstream, destroy));
+}
+
+/* Takes it out; its stream is handed back. */
+static struct stream *detach(struct upstream *u) {
+        struct stream *s = u->stream;
+        link_remove(&u->bucket);
+        timer_stop(&u->limit);
+        u->pool->n--;
+        stream_set_owner(s, NULL, NULL);
+        loop_defer(u->pool->worker->loop, &u->destroy);
+        return s;
+}
+
+static void on_limit(struct timer *t) {
+        stream_close(detach(link_owner(t, struct upstream, limit)));
+}
+
+static void on_ready(struct stream *s, void *owner) {
+        if (s->readable || s->closed)
+                stream_close(detach(owner));
+}
+
+/* Nothing has arrived on it since its last response, as far as anyone can know. */
+static bool is_silent(struct stream *s) {
+        char byte;
+        return !s->closed && (!s->readable || stream_read(s, &byte, 1) == -EAGAIN);
+}
+
+struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, struct addr *ret_addr) {
+        struct link *bucket = bucket_of(p, target);
+        if (link_is_empty(bucket))
+                return NULL;
+        const struct snapshot *snapshot = worker_snapshot(p->worker);
+        for (struct link *l = bucket->prev, *older; l != bucket; l = older) {
+                struct upstream *u = link_owner(l, struct upstream, bucket);
+                older = l->prev;
+                if (!leads_to(u, target))
+                        continue;
+                if (u->addr.family != ADDR_NONE &&
+                    verdict_address(snapshot, &target->host, &u->addr, target->port).decision == DECISION_DENY) {
+                        stream_close(detach(u)); /* the policy changed while it rested */
+                        continue;
+                }
+                struct addr addr = u->addr;
+                struct stream *s = detach(u);
+                if (is_silent(s)) {
+                        *ret_addr = addr;
+                        return s;
+                }
+                stream_close(s);
+        }
+        return NULL;
+}
+
+void upstream_pool_put(struct upstream_pool *p, const struct authority *target, const struct addr *addr,
+                       struct stream *s) {
+        struct link *bucket = bucket_of(p, target);
+        size_t same = 0;
+        for (struct link *l = bucket->next; l != bucket; l = l->next)
+                same += leads_to(link_owner(l, struct upstream, bucket), target);
+        struct upstream *u = NULL;
+        if (p->n < IDLE_MAX && same < IDLE_PER_TARGET_MAX && !s->closed && !stream_has_pushback(s))
+                u = malloc(sizeof *u + target->host.name_n);
+        if (!u) {
+                stream_close(s);
+                return;
+        }
+        *u = (struct upstream){
+                .pool = p, .stream = s, .addr = *addr, .port = target->port, .name_n = target->host.name_n
+        };
+        memcpy(u->name, target->host.name, target->host.name_n);
+        task_init(&u->destroy, destroy);
+        timer_init(&u->limit, p->worker->loop, on_limit);
+        timer_start(&u->limit, IDLE_NS);
+        link_append(bucket, &u->bucket);
+        p->n++;
+        stream_set_owner(s, on_ready, u);
+}
+
+int upstream_pool_new(struct worker *w, struct upstream_pool **ret) {
+        struct upstream_pool *p = calloc(1, sizeof *p);
+        if (!p)
+                return -ENOMEM;
+        p->worker = w;
+        for (size_t i = 0; i < BUCKETS; i++)
+                link_init(&p->buckets[i]);
+        *ret = p;
+        return 0;
+}
+
+void upstream_pool_free(struct upstream_pool *p) {
+        if (!p)
+                return;
+        for (size_t i = 0; i < BUCKETS; i++)
+                while (!link_is_empty(&p->buckets[i]))
+                        stream_close(detach(link_owner(p->buckets[i].next, struct upstream, bucket)));
+        free(p);
+}

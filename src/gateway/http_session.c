@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An HTTP session: one client connection to the proxy, request after request.
+ *
+ *     HEAD -> OPENING -> EXCHANGE -> HEAD ...            a request that passes (OPENING is left out on a pooled
+ * connection) HEAD -> ANSWER -> HEAD | LINGER                    a refusal, which never touches the network behind HEAD
+ * -> OPENING -> (tunnel)                        CONNECT: the tunnel takes client and upstream over EXCHANGE -> SWITCH
+ * -> RELAY                        after a valid 101
+ *
+ * Trusts nobody: neither the client's bytes nor the origin's. Each request is judged by itself, pipelined ones one
+ * after another, each with the policy of its own moment. The target is parsed once into call.target, and that is what
+ * is judged, dialled, written into Host and recorded. The session owns the client, and the upstream while an exchange
+ * lasts; buffers are borrowed from the worker's pool while bytes are on their way, so a resting session holds none.
+ * Between two callbacks nothing points into the scratch area.
+ */
+#include "gateway/http_session.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "gateway/tunnel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define LINGER_NS (2 * NS_PER_SECOND)
+enum { LINGER_BYTES = 1 << 20, STEPS_PER_TURN = 64 };
+
+static const char *const state_names[] = {
+        [HTTP_HEAD] = "head",     [HTTP_OPENING] = "opening", [HTTP_EXCHANGE] = "exchange", [HTTP_ANSWER] = "answer",
+        [HTTP_SWITCH] = "switch", [HTTP_RELAY] = "relay",     [HTTP_LINGER] = "linger",     [HTTP_GONE] = "gone",
+};
+_Static_assert(sizeof state_names / sizeof *state_names == HTTP_STATES, "a name for each state");
+
+void http_session_enter(struct http_session *s, enum http_state state) {
+        log_debug("http %llu: %s -> %s", (unsigned long long)s->client.number, state_names[s->state],
+                  state_names[state]);
+        s->state = (uint8_t)state;
+}
+
+void http_session_limit(struct http_session *s, uint64_t ns) {
+        if (ns > 0)
+                timer_start(&s->limit, ns);
+        else
+                timer_stop(&s->limit);
+}
+
+static struct pool *pool_of(struct http_session *s) {
+        return &s->client.worker->pool;
+}
+
+static void destroy(struct task *t) {
+        struct http_session *s = link_owner(t, struct http_session, destroy);
+        free(s->switched);
+        free(s);
+}
+
+/* Lets go of everything that belonged to one request. */
+static void forget_request(struct http_session *s) {
+        judged_remove(&s->judged);
+        stream_close(take_ptr(&s->upstream));
+        http_flow_done(&s->up, pool_of(s));
+        http_flow_done(&s->down, pool_of(s));
+        if (s->back)
+                pool_chunk_put(pool_of(s), take_ptr(&s->back));
+}
+
+void http_session_end(struct http_session *s, bool abort) {
+        if (s->state == HTTP_GONE)
+                return;
+        if (s->state == HTTP_OPENING)
+                gate_cancel(&s->call);
+        http_session_enter(s, HTTP_GONE);
+        timer_stop(&s->limit);
+        task_cancel(&s->later);
+        forget_request(s);
+        if (s->in)
+                pool_chunk_put(pool_of(s), take_ptr(&s->in));
+        if (s->client.worker->gateway->synthetic)
+                synthetic_release(s->client.worker->gateway->synthetic, &s->hold, loop_now(s->client.worker->loop));
+        if (abort)
+                stream_abort(take_ptr(&s->client.stream));
+        client_done(&s->client);
+        loop_defer(s->client.worker->loop, &s->destroy);
+}
+
+void http_session_record(struct http_session *s, bool allowed) {
+        struct worker *w = s->client.worker;
+        struct str sent = buf_str(&s->up.head);
+        struct event ev = {
+                .kind = EVENT_REQUEST,
+                .via = s->client.via,
+                .scheme = SCHEME_HTTP,
+                .connection = s->client.number,
+                .bytes_in = s->bytes_in,
+                .bytes_out = s->bytes_out,
+                .duration_us = (clock_ns() - s->since) / 1000,
+                .rule = s->call.verdict.rule,
+                .generation = s->call.generation,
+                .reason = s->call.verdict.reason,
+                .port = s->call.target.port,
+                .status = s->status,
+                .allowed = allowed,
+                .addr = s->call.addr,
+                .domain = host_str(&s->call.target.host),
+                .method = str_first(sent, s->method_n),
+                .path = str_first(str_skip(sent, s->method_n + 1u), s->path_n),
+        };
+        report_event(&w->report, &ev);
+}
+
+static void linger(struct http_session *s) {
+        forget_request(s);
+        if (stream_finish(s->client.stream) < 0) {
+                http_session_end(s, false);
+                return;
+        }
+        s->lingered = 0;
+        http_session_enter(s, HTTP_LINGER);
+        http_session_limit(s, LINGER_NS);
+}
+
+void http_session_next(struct http_session *s) {
+        if (!s->keep_client) {
+                linger(s);
+                return;
+        }
+        forget_request(s);
+        s->progress = (struct http1_progress){ 0 };
+        s->partial = false;
+        http_session_enter(s, HTTP_HEAD);
+        http_session_limit(s, http_settings(s)->idle_ns);
+}
+
+/* Reads and throws away, so that the client gets our last bytes before the kernel would reset the connection. */
+static bool linger_step(struct http_session *s) {
+        ssize_t got = stream_read(s->client.stream, pool_of(s)->scratch, POOL_SCRATCH_BYTES);
+        if (got == -EAGAIN)
+                return false;
+        s->lingered += got > 0 ? (uint64_t)got : 0;
+        if (got > 0 && s->lingered < LINGER_BYTES)
+                return true;
+        http_session_end(s, false);
+        return false;
+}
+
+static bool answer_step(struct http_session *s) {
+        int r = http_flow_flush(&s->down, pool_of(s), s->client.stream);
+        if (r == -EAGAIN)
+                return false;
+        if (r < 0)
+                http_session_end(s, true);
+        else
+                http_session_next(s);
+        return s->state != HTTP_GONE;
+}
+
+/* CONNECT was let through: the client is told, then it and the upstream belong to a tunnel. */
+static void begin_tunnel(struct http_session *s) {
+        static const struct str established = STR("HTTP/1.1 200 Connection established\r\n\r\n");
+        struct stream *client = s->client.stream;
+        ssize_t put = stream_write(client, established);
+        int r = put == (ssize_t)established.n ? 0 : -EPIPE; /* a socket that cannot take 39 bytes is not read from */
+        if (r == 0 && s->in)
+                r = stream_unread(client, str_n(s->in->bytes + s->in->at, s->in->n));
+        if (r < 0) {
+                stream_close(take_ptr(&s->call.upstream));
+                http_session_end(s, true);
+                return;
+        }
+        timer_stop(&s->limit);
+        tunnel_start(&s->client, &s->call);
+        /* What is left of the session holds neither stream nor place. */
+        s->client.stream = NULL;
+        http_session_enter(s, HTTP_GONE);
+        task_cancel(&s->later);
+        forget_request(s);
+        if (s->in)
+                pool_chunk_put(pool_of(s), take_ptr(&s->in));
+        loop_defer(s->client.worker->loop, &s->destroy);
+}
+
+static void on_opened(struct gate_call *c) {
+        struct http_session *s = link_owner(c, struct http_session, call);
+        http_session_enter(s, HTTP_HEAD); /* nothing is under way that would have to be cancelled */
+        if (c->verdict.decision != DECISION_ALLOW || !c->upstream) {
+                http_refuse(s, NULL);
+        } else if (s->connect) {
+                begin_tunnel(s);
+                return;
+        } else {
+                s->upstream = take_ptr(&c->upstream);
+                if (c->chained)
+                        c->addr.family = ADDR_NONE; /* the proxy's own address is not the target's */
+                http_exchange_begin(s);
+        }
+        http_session_run(s);
+}
+
+void http_session_open(struct http_session *s) {
+        s->call.worker = s->client.worker;
+        s->call.via = s->connect ? VIA_CONNECT : s->client.via;
+        s->call.request_visible = !s->connect;
+        s->call.done = on_opened;
+        http_session_enter(s, HTTP_OPENING);
+        timer_stop(&s->limit); /* the gate has limits of its own */
+        gate_open(&s->call);
+}
+
+/* What the request says about where it wants to go, agreed between target, Host and, for captured ones, the address. */
+static unsigned settle_target(struct http_session *s, const struct http1_request *r, const char **ret_what) {
+        struct authority *to = &s->call.target, named;
+        struct err e = { 0 };
+        s->call.verdict.reason = REASON_PROTOCOL;
+        if (r->form == FORM_ABSOLUTE && r->https) {
+                *ret_what = "An https:// URL cannot be sent in the clear; open a CONNECT tunnel to the host instead";
+                return 400;
+        }
+        if (r->form == FORM_ABSOLUTE || r->form == FORM_AUTHORITY) {
+                s->call.verdict.reason = REASON_BAD_NAME;
+                *ret_what = "The host or port of the request target is not valid";
+                if (authority_parse(r->authority, r->form == FORM_ABSOLUTE ? 80 : 0, &named, &e) < 0)
+                        return 400;
+        } else if (!s->bound) {
+                *ret_what = "This is a proxy: it takes absolute-form requests and CONNECT";
+                return 400;
+        }
+        if (s->bound && r->form == FORM_ABSOLUTE && (!host_equal(&named.host, &to->host) || named.port != to->port))
+                goto fronting;
+        if (!s->bound)
+                *to = named;
+        if (!r->host.p || (r->authority.n > 0 && str_eq(r->host, r->authority)))
+                return 0;
+        s->call.verdict.reason = REASON_BAD_NAME;
+        *ret_what = "The Host header is not valid";
+        if (authority_parse(r->host, to->port, &named, &e) < 0)
+                return 400;
+        if (host_equal(&named.host, &to->host) && named.port == to->port)
+                return 0;
+fronting:
+        s->call.verdict.reason = REASON_FRONTING;
+        *ret_what = "The Host header names another host than the request is for";
+        return 421;
+}
+
+static bool is_one_of(struct str method, const struct str *list, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (str_eq(method, list[i]))
+                        return true;
+        return false;
+}
+
+/* Copies out what is needed after the head's bytes are gone. */
+static void begin_request(struct http_session *s, const struct http1_request *r) {
+        static const struct str repeatable[] = { STR("GET"), STR("HEAD"), STR("OPTIONS") };
+        s->since = clock_ns();
+        s->bytes_in = s->bytes_out = 0;
+        s->status = 0;
+        s->n_interim = 0;
+        s->reused = s->answered = s->head_sent = s->up_broken = s->keep_upstream = false;
+        s->back_progress = (struct http1_progress){ 0 };
+        s->response = (struct http_body){ 0 };
+        s->request = (struct http_body){ .kind = r->head.body, .left = r->head.length };
+        s->request.done = r->head.body == BODY_NONE || (r->head.body == BODY_LENGTH && r->head.length == 0);
+        s->client_minor = r->head.minor;
+        s->keep_client = !r->head.close;
+        s->connect = r->form == FORM_AUTHORITY;
+        s->head_method = str_eq(r->method, STR("HEAD"));
+        s->repeatable = s->request.done && is_one_of(r->method, repeatable, sizeof repeatable / sizeof *repeatable);
+        s->upgrade[0] = '\0';
+        if (r->head.upgrade && r->head.upgrade_to.n < sizeof s->upgrade) {
+                memcpy(s->upgrade, r->head.upgrade_to.p, r->head.upgrade_to.n);
+                s->upgrade[r->head.upgrade_to.n] = '\0';
+                s->repeatable = false;
+        }
+        s->call.verdict = (struct verdict){ .rule = RULE_NONE };
+        s->call.generation = s->client.worker->policy->generation;
+        s->call.addr = (struct addr){ 0 };
+        s->call.asked = false;
+        s->call.error = 0;
+        s->up.head = BUF(2 * POOL_CHUNK_BYTES);
+        s->down.head = BUF(2 * POOL_CHUNK_BYTES);
+        s->up.head_at = s->down.head_at = 0;
+        s->method_n = 0;
+        s->path_n = 0;
+        if (!s->bound)
+                s->call.target = (struct authority){ 0 };
+}
+
+/* The bytes that will leave; the record reads method and path from them. */
+static int write_request(struct http_session *s, const struct http1_request *r) {
+        int e = buf_reserve(&s->up.head, r->head.bytes + AUTHORITY_TEXT_MAX);
+        if (e == 0)
+                e = http1_request_write(&s->up.head, r, &s->call.target);
+        s->method_n = (uint8_t)r->method.n;
+        size_t path = http1_path_only(r->path).n;
+        s->path_n = (uint16_t)(path > EVENT_TEXT_MAX ? EVENT_TEXT_MAX : path);
+        return e;
+}
+
+static void judge_connect(struct http_session *s, const struct http1_request *r) {
+        if (!s->request.done || r->head.body != BODY_NONE) {
+                s->request.done = false;
+                http_refuse_bytes(s, 400, REASON_PROTOCOL, "A CONNECT request has no body");
+                return;
+        }
+        http_session_open(s);
+}
+
+/* One request: judged, then sent on a connection that rests in the pool or on a new one. */
+static void judge_request(struct http_session *s, const struct http1_request *r) {
+        struct worker *w = s->client.worker;
+        struct verdict v = gate_judge(w, &s->call.target, true);
+        if (v.decision == DECISION_ALLOW && v.needs_request)
+                v = verdict_request(worker_snapshot(w), &s->call.target.host, s->call.target.port, r->method,
+                                    http1_path_only(r->path));
+        s->call.verdict = v;
+        if (v.decision == DECISION_DENY) {
+                http_refuse(s, r);
+                return;
+        }
+        if (v.decision == DECISION_ALLOW)
+                s->upstream = upstream_pool_take(w->upstreams, &s->call.target, &s->call.addr);
+        if (!s->upstream) {
+                http_session_open(s);
+                return;
+        }
+        s->reused = true;
+        http_exchange_begin(s);
+}
+
+static void take_request(struct http_session *s, const struct http1_request *r) {
+        const char *what = NULL;
+        begin_request(s, r);
+        if (s->bound && s->connect) {
+                http_refuse_bytes(s, 405, REASON_METHOD,
+                                  "CONNECT is for proxies, and this connection goes to an origin");
+                return;
+        }
+        if (str_eq(r->method, STR("TRACE"))) {
+                http_refuse_bytes(s, 405, REASON_METHOD, "TRACE is not supported");
+                return;
+        }
+        unsigned status = settle_target(s, r, &what);
+        if (!s->connect && write_request(s, r) < 0) {
+                http_refuse_bytes(s, 503, REASON_LIMIT, "Out of memory");
+        } else if (status) {
+                s->keep_client = false;
+                http_refuse_bytes(s, status, s->call.verdict.reason, what);
+        } else if (s->connect) {
+                judge_connect(s, r);
+        } else {
+                judge_request(s, r);
+        }
+}
+
+/* Keeps bytes[used..] as what comes next. They lie in the scratch area or in `in` itself. */
+static int keep_rest(struct http_session *s, struct str bytes, size_t used) {
+        size_t left = bytes.n - used;
+        if (s->in) {
+                s->in->at += used;
+                s->in->n = left;
+                if (left == 0)
+                        pool_chunk_put(pool_of(s), take_ptr(&s->in));
+                return 0;
+        }
+        if (left == 0)
+                return 0;
+        s->in = pool_chunk_get(pool_of(s));
+        if (!s->in)
+                return -ENOMEM;
+        s->in->at = 0;
+        s->in->n = left;
+        memcpy(s->in->bytes, bytes.p + used, left);
+        return 0;
+}
+
+static void take_head(struct http_session *s, struct str bytes) {
+        static _Thread_local struct http1_request request; /* large, and needed only until this function returns */
+        size_t max = http_settings(s)->header_bytes;
+        if (max == 0 || max > POOL_CHUNK_BYTES)
+                max = POOL_CHUNK_BYTES;
+        enum http1_result r = http1_request_parse(&s->progress, bytes, max, &request);
+        if (r == HTTP1_MORE) {
+                if (!s->partial)
+                        http_session_limit(s, http_settings(s)->header_ns); /* once: dripping bytes buys no time */
+                if (keep_rest(s, bytes, 0) < 0)
+                        http_session_end(s, true);
+                s->partial = true;
+                return;
+        }
+        if (r != HTTP1_OK) {
+                begin_request(s, &(struct http1_request){ .head.close = true });
+                s->request.done = false;
+                bool large = r == HTTP1_TOO_LARGE || r == HTTP1_TOO_MANY;
+                http_refuse_bytes(s, large ? 431 : 400, REASON_PROTOCOL, http1_result_text(r));
+                return;
+        }
+        timer_stop(&s->limit);
+        take_request(s, &request);
+        if (s->state != HTTP_GONE && keep_rest(s, bytes, request.head.bytes) < 0)
+                http_session_end(s, true);
+}
+
+static bool head_step(struct http_session *s) {
+        struct pool_chunk *in = s->in;
+        if (in && !s->partial) {
+                take_head(s, str_n(in->bytes + in->at, in->n));
+                return s->state != HTTP_GONE;
+        }
+        char *to = pool_of(s)->scratch;
+        size_t had = 0;
+        if (in) {
+                if (in->at > 0)
+                        memmove(in->bytes, in->bytes + in->at, in->n);
+                in->at = 0;
+                had = in->n;
+                to = in->bytes;
+        }
+        ssize_t got = stream_read(s->client.stream, to + had, POOL_CHUNK_BYTES - had);
+        if (got == -EAGAIN)
+                return false;
+        if (got <= 0) {
+                http_session_end(s, false);
+                return false;
+        }
+        if (in)
+                in->n += (size_t)got;
+        take_head(s, str_n(to, had + (size_t)got));
+        return s->state != HTTP_GONE;
+}
+
+static bool step(struct http_session *s) {
+        switch ((enum http_state)s->state) {
+        case HTTP_HEAD:
+                return head_step(s);
+        case HTTP_EXCHANGE:
+                return http_exchange_step(s);
+        case HTTP_ANSWER:
+                return answer_step(s);
+        case HTTP_SWITCH:
+                return http_switch_step(s);
+        case HTTP_LINGER:
+                return linger_step(s);
+        default:
+                return false;
+        }
+}
+
+void http_session_run(struct http_session *s) {
+        for (unsigned i = 0; i < STEPS_PER_TURN; i++)
+                if (!step(s))
+                        return;
+        if (s->state != HTTP_GONE)
+                loop_soon(s->client.worker->loop, &s->later); /* the others' turn */
+}
+
+static void on_later(struct task *t) {
+        http_session_run(link_owner(t, struct http_session, later));
+}
+
+static void on_client(struct stream *stream, void *owner) {
+        (void)stream;
+        http_session_run(owner);
+}
+
+static void on_limit(struct timer *t) {
+        struct http_session *s = link_owner(t, struct http_session, limit);
+        if (s->state == HTTP_HEAD && s->partial) {
+                begin_request(s, &(struct http1_request){ .head.close = true });
+                s->request.done = false;
+                http_refuse_bytes(s, 408, REASON_TIMEOUT, "The request's header did not arrive in time");
+        } else if (s->state == HTTP_EXCHANGE) {
+                http_exchange_timeout(s);
+        } else {
+                http_session_end(s, false);
+                return;
+        }
+        http_session_run(s);
+}
+
+static int start(const struct client *client, const struct authority *bound, const struct synthetic_hold *hold) {
+        struct http_session *s = calloc(1, sizeof *s);
+        if (!s) {
+                struct client copy = *client;
+                client_done(&copy);
+                return -ENOMEM;
+        }
+        s->client = *client;
+        s->bound = bound != NULL;
+        if (bound)
+                s->call.target = *bound;
+        if (hold)
+                s->hold = *hold;
+        link_init(&s->judged.link);
+        task_init(&s->later, on_later);
+        task_init(&s->destroy, destroy);
+        timer_init(&s->limit, client->worker->loop, on_limit);
+        stream_set_owner(s->client.stream, on_client, s);
+        http_session_limit(s, http_settings(s)->header_ns);
+        http_session_run(s);
+        return 0;
+}
+
+int http_session_start(const struct client *client) {
+        return start(client, NULL, NULL);
+}
+
+int http_session_start_bound(const struct client *client, const struct authority *target,
+                             const struct synthetic_hold *hold) {
+        return start(client, target, hold);
+}

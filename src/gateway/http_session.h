@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The inside of an HTTP session, for http_session.c, http_exchange.c, http_refusal.c and http_pool.c only. */
+#include "gateway/gate.h"
+#include "gateway/http.h"
+#include "gateway/http1.h"
+#include "net/relay.h"
+
+enum http_state {
+        HTTP_HEAD,     /* waits for a request head, or for the rest of one */
+        HTTP_OPENING,  /* the gate is asked for a connection */
+        HTTP_EXCHANGE, /* request goes out, response comes back */
+        HTTP_ANSWER,   /* our own answer is on its way to the client */
+        HTTP_SWITCH,   /* a 101 is on its way to the client */
+        HTTP_RELAY,    /* after a 101 */
+        HTTP_LINGER,   /* we said our last byte; the client's are thrown away so that it can read ours */
+        HTTP_GONE,     /* freed at the end of the turn */
+        HTTP_STATES
+};
+
+/* What is on its way to one stream: a head that we wrote, then bytes that passed. */
+struct http_flow {
+        struct buf head;
+        size_t head_at; /* sent so far */
+        struct pool_chunk *rest;
+};
+
+/* A body on its way, in either direction. */
+struct http_body {
+        uint8_t kind; /* enum http1_body */
+        bool done;
+        uint64_t left; /* BODY_LENGTH */
+        struct http1_chunked chunked;
+};
+
+struct http_session;
+/* After a 101: the connection belongs to another protocol. */
+struct http_switched {
+        struct relay relay;
+        struct http_session *session;
+};
+
+struct http_session {
+        struct client client;
+        uint8_t state; /* enum http_state */
+        bool bound;    /* captured: call.target is fixed */
+        bool partial;  /* `in` was looked at and holds no whole head */
+        struct synthetic_hold hold;
+        struct pool_chunk *in; /* from the client, not yet understood */
+        struct http1_progress progress;
+        struct timer limit;
+        struct task later, destroy;
+        uint64_t lingered; /* bytes thrown away */
+
+        /* the request under way */
+        struct gate_call call; /* target, verdict, generation, address */
+        struct judged judged;
+        struct stream *upstream;
+        struct http_switched *switched;
+        struct http_flow up, down;
+        struct pool_chunk *back; /* from the origin: an unfinished head */
+        struct http1_progress back_progress;
+        struct http_body request, response;
+        uint64_t since, bytes_in, bytes_out;
+        uint16_t status;
+        uint8_t method_n, client_minor, n_interim;
+        uint16_t path_n;
+        bool connect;       /* CONNECT */
+        bool head_method;   /* HEAD */
+        bool repeatable;    /* may be sent again if a pooled connection turns out to be dead */
+        bool keep_client;   /* the client may send another request after this one */
+        bool keep_upstream; /* the origin's connection may be used again */
+        bool reused;        /* came from the pool */
+        bool answered;      /* the origin sent something */
+        bool head_sent;     /* the final response head was written towards the client */
+        bool up_broken;     /* the origin takes no more bytes; it may still have answered */
+        char upgrade[32];   /* protocol that was asked for, "" for none */
+};
+
+/* State changes, all through here. */
+void http_session_enter(struct http_session *s, enum http_state state);
+/* Makes what progress it can. */
+void http_session_run(struct http_session *s);
+/* Ends the session now. abort: the client sees a reset, so that a cut response is not taken for a whole one. */
+void http_session_end(struct http_session *s, bool abort);
+/* The request is over: records it and lets go of what belonged to it. The reason is that of the call's verdict. */
+void http_session_record(struct http_session *s, bool allowed);
+void http_session_next(struct http_session *s);
+/* Asks the gate for a new connection to call.target. */
+void http_session_open(struct http_session *s);
+void http_session_limit(struct http_session *s, uint64_t ns);
+static inline const struct gateway_start *http_settings(const struct http_session *s) {
+        return &s->client.worker->gateway->start;
+}
+
+/* What the client is told about its connection: old clients close unless they hear otherwise. NULL: nothing. */
+static inline const char *http_session_connection(const struct http_session *s) {
+        return !s->keep_client ? "close" : s->client_minor == 0 ? "keep-alive" : NULL;
+}
+
+/* http_exchange.c: one step each; true when something moved and the step should be tried again. */
+void http_exchange_begin(struct http_session *s);
+bool http_exchange_step(struct http_session *s);
+bool http_switch_step(struct http_session *s);
+/* The upstream did not answer in time, or its client did not send its body. */
+void http_exchange_timeout(struct http_session *s);
+
+/* http_flow.c: 0 when all is on its way, -EAGAIN when some waits, or the stream's error. */
+int http_flow_push(struct http_flow *f, struct pool *pool, struct stream *to, struct str bytes);
+int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to);
+static inline bool http_flow_is_empty(const struct http_flow *f) {
+        return f->head_at == f->head.n && !f->rest;
+}
+void http_flow_done(struct http_flow *f, struct pool *pool);
+/* What of `bytes` belongs to the body, in spans to pass on; *ret_used counts what was taken. HTTP1_MORE: wants more
+ * bytes, HTTP1_OK: *ret_span is to be passed on, call again; else malformed. body->done is set at the end. */
+enum http1_result http_body_next(struct http_body *b, struct str *bytes, struct str *ret_span);
+
+/* http_refusal.c: answers the client, by verdict or for bytes that are no HTTP. */
+void http_refuse(struct http_session *s, const struct http1_request *r);
+void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reason, const char *what);
+
+/* http_pool.c */
+struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, struct addr *ret_addr);
+/* Takes the stream over; it is closed when there is no place. */
+void upstream_pool_put(struct upstream_pool *p, const struct authority *target, const struct addr *addr,
+                       struct stream *s);

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Supervision of the gateway.
+ *
+ * Trust: the gateway parses hostile bytes and is taken for hostile itself. It can be refused (a malformed message ends
+ * it), it can lie about what it did, and it can die; none of this opens anything, since the supervisor only ever lets
+ * it accept on listeners and judge by a sealed policy. What it reports is written down as its word: it cannot forge
+ * other lines, other runs or the supervisor's own notes.
+ *
+ * Ownership: this module owns duplicates of the listeners, the snapshots of the last few generations (events name rules
+ * by generation), the process, and its three descriptors (control, events, pidfd). The audit is borrowed.
+ *
+ * States: see enum gateway_state; set_state() is the only place that changes it. A gateway that dies is replaced at the
+ * next connection, but not sooner than a delay that doubles with each death in a row. Limits: GENERATIONS kept, BATCHES
+ * read in one step, START_MS to become ready, GATEWAY_STOP_MS to end.
+ */
+#include "manager/gateway_process.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/escape.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "manager/gateway_spawn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+        GENERATIONS = 4,
+        BATCHES = 64,
+        START_MS = 10000,
+        AUDIT_RETRY_MS = 500,
+        DELAY_FIRST_MS = 100,
+        DELAY_MOST_MS = 10000,
+        STEADY_MS = 30000, /* a gateway that lived so long starts the delays anew */
+};
+#define NEVER UINT64_MAX
+#define CLOCK_SKEW_US 60000000ULL
+
+struct generation {
+        uint32_t number; /* 0: empty */
+        void *bytes;
+        size_t n;
+        struct snapshot *snapshot;
+};
+
+struct gateway_process {
+        struct gateway_settings settings;
+        int listeners[GATEWAY_LISTENERS_MAX];
+        char *program;
+        struct generation generations[GENERATIONS]; /* the newest first */
+        char *batch;                                /* EVENT_BATCH_MAX bytes */
+
+        enum gateway_state state;
+        pid_t pid;
+        int control, events, pidfd;
+        uint64_t started_ns, deadline_ns; /* deadline of the state, or NEVER */
+        uint64_t audit_retry_ns;          /* NEVER: the audit can be written */
+        unsigned delay_ms;
+        bool ended_by_us; /* killed for a reason that was reported already */
+};
+
+static const char *const state_names[] = {
+        [GATEWAY_IDLE] = "idle",       [GATEWAY_STARTING] = "starting", [GATEWAY_RUNNING] = "running",
+        [GATEWAY_WAITING] = "waiting", [GATEWAY_STOPPING] = "stopping", [GATEWAY_STOPPED] = "stopped",
+};
+static_assert(sizeof state_names / sizeof *state_names == GATEWAY_STATES, "a name for each state");
+
+const char *gateway_state_name(enum gateway_state s) {
+        return (unsigned)s < GATEWAY_STATES ? state_names[s] : "?";
+}
+
+enum gateway_state gateway_process_state(const struct gateway_process *g) {
+        return g->state;
+}
+
+pid_t gateway_process_pid(const struct gateway_process *g) {
+        return g->pid;
+}
+
+static void set_state(struct gateway_process *g, enum gateway_state s, uint64_t limit_ms) {
+        log_debug("gateway: %s -> %s", gateway_state_name(g->state), gateway_state_name(s));
+        g->state = s;
+        g->deadline_ns = limit_ms ? clock_ns() + limit_ms * NS_PER_MS : NEVER;
+}
+
+static void notice(struct gateway_process *g, enum gateway_notice what, const char *text) {
+        if (g->settings.on_notice)
+                g->settings.on_notice(g->settings.arg, what, text);
+}
+
+/*
+ * Messages to the gateway. One that does not read them is as good as dead.
+ */
+static void end_by_force(struct gateway_process *g, const char *why) {
+        if (!g->pid || g->ended_by_us)
+                return;
+        g->ended_by_us = true;
+        (void)audit_note(g->settings.audit, "the gateway is ended: %s", why);
+        notice(g, NOTICE_DIED, why);
+        gateway_spawn_kill(g->pidfd, g->pid);
+}
+
+static void tell(struct gateway_process *g, const struct ipc_message *m, int fd) {
+        if (!g->pid || g->ended_by_us)
+                return;
+        int r = ipc_send(g->control, IPC_SUPERVISOR, m, fd);
+        if (r < 0 && r != -EPIPE) /* gone: its death is reported where it is seen */
+                end_by_force(g, r == -EAGAIN ? "it does not read its messages" : "it cannot be told anything");
+}
+
+/*
+ * Policies.
+ */
+static void generation_done(struct generation *p) {
+        snapshot_close(p->snapshot);
+        free(p->bytes);
+        *p = (struct generation){ 0 };
+}
+
+static int generation_open(struct generation *ret, const void *bytes, size_t n, uint32_t number, struct err *e) {
+        struct generation p = { .number = number, .n = n, .bytes = malloc(n ? n : 1) };
+        if (!p.bytes)
+                return err_set(e, ENOMEM, "no memory for the policy");
+        memcpy(p.bytes, bytes, n);
+        int r = snapshot_open(p.bytes, n, &p.snapshot, e);
+        if (r < 0) {
+                generation_done(&p);
+                return r;
+        }
+        *ret = p;
+        return 0;
+}
+
+static const struct generation *generation_find(const struct gateway_process *g, uint32_t number) {
+        for (size_t i = 0; i < GENERATIONS; i++)
+                if (number && g->generations[i].number == number)
+                        return &g->generations[i];
+        return NULL;
+}
+
+int gateway_process_reload(struct gateway_process *g, const void *snapshot, size_t n, struct err *e) {
+        struct generation next;
+        uint32_t number = g->generations[0].number + 1;
+        int r = generation_open(&next, snapshot, n, number ? number : 1, e);
+        if (r < 0)
+                return err_wrap(e, r, "the new policy is not used");
+        cleanup(close_fd) int fd = -1;
+        if (g->pid) {
+                r = fd_sealed("bailey-policy", str_n(next.bytes, next.n), &fd, e);
+                if (r < 0) {
+                        generation_done(&next);
+                        return err_wrap(e, r, "the new policy is not used");
+                }
+        }
+        generation_done(&g->generations[GENERATIONS - 1]);
+        memmove(&g->generations[1], &g->generations[0], sizeof g->generations[0] * (GENERATIONS - 1));
+        g->generations[0] = next;
+        (void)audit_note(g->settings.audit, "policy %u: %zu rules", next.number, snapshot_rule_count(next.snapshot));
+        if (g->pid) {
+                const struct ipc_message m = { .kind = IPC_SNAPSHOT, .number = next.number };
+                tell(g, &m, fd);
+        }
+        return 0;
+}
+
+/*
+ * The audit: written once per step. While it fails, the gateway refuses new work.
+ */
+static void flush_audit(struct gateway_process *g) {
+        struct err e = { 0 };
+        bool failed = audit_flush(g->settings.audit, &e) < 0;
+        bool before = g->audit_retry_ns != NEVER;
+        g->audit_retry_ns = failed ? clock_ns() + AUDIT_RETRY_MS * NS_PER_MS : NEVER;
+        if (failed == before)
+                return;
+        const struct ipc_message m = { .kind = IPC_AUDIT, .number = !failed };
+        tell(g, &m, -1);
+        if (failed)
+                notice(g, NOTICE_AUDIT_FAILED, err_text(&e));
+        else {
+                (void)audit_note(g->settings.audit, "the log can be written again");
+                notice(g, NOTICE_AUDIT_RESTORED, audit_path(g->settings.audit));
+        }
+}
+
+/* Its notes are marked as its own, and its clock must be ours. */
+static void record(struct gateway_process *g, struct event *ev) {
+        char text[512];
+        uint64_t now = clock_wall_us();
+        if (ev->wall_us > now + CLOCK_SKEW_US || ev->wall_us + CLOCK_SKEW_US < now)
+                ev->wall_us = now;
+        if (ev->kind == EVENT_NOTE) {
+                int n = snprintf(text, sizeof text, "gateway: %.*s", (int)(ev->detail.n < 400 ? ev->detail.n : 400),
+                                 ev->detail.n ? ev->detail.p : "");
+                ev->detail = str_n(text, n > 0 ? (size_t)n : 0);
+        }
+        struct snapshot_rule rule;
+        const struct generation *judged = generation_find(g, ev->generation);
+        bool known = judged && snapshot_rule(judged->snapshot, ev->rule, &rule);
+        (void)audit_add(g->settings.audit, ev, known ? &rule : NULL);
+        if (g->settings.on_event)
+                g->settings.on_event(g->settings.arg, ev, known ? &rule : NULL);
+}
+
+/* Reads what has been reported, up to a limit, so that one busy gateway cannot hold the loop. */
+static void read_events(struct gateway_process *g, unsigned batches) {
+        while (batches-- > 0 && g->events >= 0) {
+                ssize_t n = recv(g->events, g->batch, EVENT_BATCH_MAX, MSG_DONTWAIT | MSG_TRUNC);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0) {
+                        if (n == 0)
+                                close_fd(&g->events); /* the death itself is seen at the pidfd */
+                        return;
+                }
+                struct str batch = str_n(g->batch, n <= EVENT_BATCH_MAX ? (size_t)n : 0);
+                struct event ev;
+                int r;
+                while ((r = event_decode(&batch, &ev)) > 0)
+                        record(g, &ev);
+                if (r < 0 || n > EVENT_BATCH_MAX)
+                        end_by_force(g, "it sent a malformed event");
+        }
+}
+
+/*
+ * Messages from the gateway.
+ */
+static void handle(struct gateway_process *g, const struct ipc_message *m) {
+        char text[80];
+        switch ((enum ipc_kind)m->kind) {
+        case IPC_READY:
+                if (g->state != GATEWAY_STARTING)
+                        break;
+                set_state(g, GATEWAY_RUNNING, 0);
+                notice(g, NOTICE_READY, "");
+                break;
+        case IPC_SWAPPED:
+                snprintf(text, sizeof text, "policy %ju judges", (uintmax_t)m->number);
+                (void)audit_note(g->settings.audit, "%s", text);
+                notice(g, NOTICE_RELOADED, text);
+                break;
+        case IPC_ASK:
+                if (g->settings.on_ask)
+                        g->settings.on_ask(g->settings.arg, m->id, &m->authority, (enum event_via)m->number);
+                else
+                        gateway_process_answer(g, m->id, DECISION_DENY);
+                break;
+        case IPC_ASK_GONE:
+                if (g->settings.on_ask_gone)
+                        g->settings.on_ask_gone(g->settings.arg, m->id);
+                break;
+        case IPC_FAILED:
+                (void)audit_note(g->settings.audit, "the gateway cannot work: %s", m->text);
+                notice(g, NOTICE_CANNOT_START, m->text);
+                g->ended_by_us = true; /* it said why; its end needs no second report */
+                gateway_spawn_kill(g->pidfd, g->pid);
+                break;
+        default:
+                break;
+        }
+}
+
+static void read_control(struct gateway_process *g, unsigned messages) {
+        while (messages-- > 0 && g->control >= 0) {
+                struct ipc_message m;
+                cleanup(close_fd) int fd = -1;
+                int r = ipc_receive(g->control, IPC_GATEWAY, &m, &fd);
+                if (r <= 0) {
+                        if (r == 0)
+                                close_fd(&g->control);
+                        else if (r != -EAGAIN)
+                                end_by_force(g, "it sent a malformed message");
+                        return;
+                }
+                handle(g, &m);
+        }
+}
+
+void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decision d) {
+        const struct ipc_message m = { .kind = IPC_ANSWER,
+                                       .id = id,
+                                       .number = d == DECISION_ALLOW ? DECISION_ALLOW : DECISION_DENY };
+        tell(g, &m, -1);
+}
+
+/*
+ * Life and death.
+ */
+static int start(struct gateway_process *g, struct err *e) {
+        cleanup(close_fd) int snapshot = -1, block = -1;
+        const struct generation *newest = &g->generations[0];
+        struct gateway_start *s = &g->settings.start;
+        s->generation = newest->number;
+        s->audit = g->audit_retry_ns == NEVER;
+        int r = fd_sealed("bailey-policy", str_n(newest->bytes, newest->n), &snapshot, e);
+        if (r == 0)
+                r = gateway_start_seal(s, &block, e);
+        if (r == 0 && !g->program)
+                r = gateway_program(&g->program, e);
+        if (r < 0)
+                return r;
+        struct gateway_child child;
+        r = gateway_spawn(g->program, block, snapshot, g->listeners, g->settings.n_listeners, &child, e);
+        if (r < 0)
+                return r;
+        g->pid = child.pid;
+        g->pidfd = child.pidfd;
+        g->control = child.control;
+        g->events = child.events;
+        g->ended_by_us = false;
+        g->started_ns = clock_ns();
+        (void)audit_note(g->settings.audit, "gateway started, pid %d", (int)g->pid);
+        set_state(g, GATEWAY_STARTING, START_MS);
+        return 0;
+}
+
+/* Not sooner again than after a delay that grows. */
+static void wait_before_next(struct gateway_process *g) {
+        if (clock_ns() - g->started_ns > STEADY_MS * NS_PER_MS)
+                g->delay_ms = 0;
+        g->delay_ms = g->delay_ms ? g->delay_ms * 2 : DELAY_FIRST_MS;
+        if (g->delay_ms > DELAY_MOST_MS)
+                g->delay_ms = DELAY_MOST_MS;
+        set_state(g, GATEWAY_WAITING, g->delay_ms);
+}
+
+static void try_start(struct gateway_process *g) {
+        struct err e = { 0 };
+        if (start(g, &e) == 0)
+                return;
+        (void)audit_note(g->settings.audit, "the gateway could not be started: %s", err_text(&e));
+        notice(g, NOTICE_CANNOT_START, err_text(&e));
+        g->started_ns = clock_ns();
+        wait_before_next(g);
+}
+
+static void describe_end(const siginfo_t *info, char *ret, size_t size) {
+        if (info->si_code == CLD_EXITED)
+                snprintf(ret, size, "it ended with status %d", info->si_status);
+        else if (info->si_status == SIGSYS)
+                snprintf(ret, size, "it was stopped at a system call that it must not make (SIGSYS)");
+        else
+                snprintf(ret, size, "it was killed by signal %d (%s)", info->si_status, strsignal(info->si_status));
+}
+
+static void reap(struct gateway_process *g) {
+        siginfo_t info = { 0 };
+        char how[160];
+        if (waitid(P_PID, (id_t)g->pid, &info, WEXITED | WNOHANG) < 0 || info.si_pid != g->pid)
+                return;
+        read_events(g, UINT32_MAX); /* what it reported before it died; the socket has an end now */
+        read_control(g, 1024);
+        close_fd(&g->control);
+        close_fd(&g->events);
+        close_fd(&g->pidfd);
+        g->pid = 0;
+        describe_end(&info, how, sizeof how);
+        (void)audit_note(g->settings.audit, "gateway ended: %s", how);
+        if (g->state == GATEWAY_STOPPING) {
+                set_state(g, GATEWAY_STOPPED, 0);
+                notice(g, NOTICE_STOPPED, how);
+                return;
+        }
+        if (!g->ended_by_us)
+                notice(g, g->state == GATEWAY_STARTING ? NOTICE_CANNOT_START : NOTICE_DIED, how);
+        wait_before_next(g);
+}
+
+int gateway_process_start(struct gateway_process *g, struct err *e) {
+        if (g->state != GATEWAY_IDLE && g->state != GATEWAY_WAITING)
+                return 0;
+        return start(g, e);
+}
+
+void gateway_process_stop(struct gateway_process *g) {
+        if (g->state == GATEWAY_STOPPING || g->state == GATEWAY_STOPPED)
+                return;
+        if (!g->pid) {
+                set_state(g, GATEWAY_STOPPED, 0);
+                notice(g, NOTICE_STOPPED, "");
+                return;
+        }
+        set_state(g, GATEWAY_STOPPING, GATEWAY_STOP_MS);
+        const struct ipc_message m = { .kind = IPC_STOP };
+        tell(g, &m, -1);
+}
+
+static void on_deadline(struct gateway_process *g) {
+        switch (g->state) {
+        case GATEWAY_STARTING:
+                g->deadline_ns = NEVER;
+                end_by_force(g, "it did not become ready in time");
+                break;
+        case GATEWAY_WAITING:
+                set_state(g, GATEWAY_IDLE, 0);
+                break;
+        case GATEWAY_STOPPING:
+                g->deadline_ns = NEVER;
+                gateway_spawn_kill(g->pidfd, g->pid);
+                break;
+        default:
+                g->deadline_ns = NEVER;
+        }
+}
+
+/*
+ * The loop's side.
+ */
+size_t gateway_process_poll(const struct gateway_process *g, struct pollfd *ret, size_t max, int *timeout_ms) {
+        const int own[] = { g->pidfd, g->control, g->events };
+        size_t n = 0;
+        for (size_t i = 0; i < 3 && n < max; i++)
+                if (own[i] >= 0)
+                        ret[n++] = (struct pollfd){ .fd = own[i], .events = POLLIN };
+        for (size_t i = 0; g->state == GATEWAY_IDLE && i < g->settings.n_listeners && n < max; i++)
+                ret[n++] = (struct pollfd){ .fd = g->listeners[i], .events = POLLIN };
+        uint64_t next = g->deadline_ns < g->audit_retry_ns ? g->deadline_ns : g->audit_retry_ns;
+        if (next != NEVER) {
+                uint64_t now = clock_ns();
+                int ms = next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
+                if (*timeout_ms < 0 || ms < *timeout_ms)
+                        *timeout_ms = ms;
+        }
+        return n;
+}
+
+void gateway_process_step(struct gateway_process *g, const struct pollfd *fds, size_t n) {
+        bool connection = false, death = false;
+        for (size_t i = 0; i < n; i++) {
+                if (!fds[i].revents)
+                        continue;
+                if (fds[i].fd == g->pidfd)
+                        death = true;
+                else if (fds[i].fd != g->control && fds[i].fd != g->events)
+                        connection = true;
+        }
+        read_control(g, 64);
+        read_events(g, BATCHES);
+        if (death && g->pid)
+                reap(g);
+        if (g->deadline_ns <= clock_ns())
+                on_deadline(g);
+        if (connection && g->state == GATEWAY_IDLE)
+                try_start(g);
+        flush_audit(g);
+}
+
+/*
+ * Birth and end of the object.
+ */
+int gateway_process_new(const struct gateway_settings *s, const void *snapshot, size_t n, struct gateway_process **ret,
+                        struct err *e) {
+        if (s->n_listeners == 0 || s->n_listeners > GATEWAY_LISTENERS_MAX)
+                return err_set(e, EINVAL, "a gateway has 1 to %d listeners, not %zu", GATEWAY_LISTENERS_MAX,
+                               s->n_listeners);
+        cleanup(gateway_process_freep) struct gateway_process *g = calloc(1, sizeof *g);
+        if (!g)
+                return err_set(e, ENOMEM, "out of memory");
+        g->settings = *s;
+        g->settings.start.version = IPC_VERSION;
+        g->settings.start.size = sizeof g->settings.start;
+        g->settings.start.n_listeners = (uint32_t)s->n_listeners;
+        g->control = g->events = g->pidfd = -1;
+        g->deadline_ns = g->audit_retry_ns = NEVER;
+        for (size_t i = 0; i < GATEWAY_LISTENERS_MAX; i++)
+                g->listeners[i] = -1;
+        g->batch = malloc(EVENT_BATCH_MAX);
+        g->program = s->program ? str_format("%s", s->program) : NULL;
+        if (!g->batch || (s->program && !g->program))
+                return err_set(e, ENOMEM, "out of memory");
+        g->settings.program = NULL; /* the copy counts */
+        g->settings.listeners = NULL;
+        for (size_t i = 0; i < s->n_listeners; i++) {
+                g->listeners[i] = fcntl(s->listeners[i], F_DUPFD_CLOEXEC, 3);
+                if (g->listeners[i] < 0)
+                        return err_errno(e, "cannot keep listener %zu", i);
+        }
+        int r = gateway_start_check(&g->settings.start, e);
+        if (r == 0)
+                r = generation_open(&g->generations[0], snapshot, n, 1, e);
+        if (r < 0)
+                return r;
+        *ret = take_ptr(&g);
+        return 0;
+}
+
+void gateway_process_free(struct gateway_process *g) {
+        if (!g)
+                return;
+        if (g->pid) {
+                gateway_spawn_kill(g->pidfd, g->pid);
+                siginfo_t info;
+                while (waitid(P_PID, (id_t)g->pid, &info, WEXITED) < 0 && errno == EINTR)
+                        ;
+                read_events(g, UINT32_MAX);
+                (void)audit_flush(g->settings.audit, NULL);
+        }
+        close_fd(&g->control);
+        close_fd(&g->events);
+        close_fd(&g->pidfd);
+        for (size_t i = 0; i < GATEWAY_LISTENERS_MAX; i++)
+                close_fd(&g->listeners[i]);
+        for (size_t i = 0; i < GENERATIONS; i++)
+                generation_done(&g->generations[i]);
+        free(g->batch);
+        free(g->program);
+        free(g);
+}
+
+void gateway_process_freep(struct gateway_process **g) {
+        gateway_process_free(*g);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/sni.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+#include "../cmocka_all.h"
+
+static void put16(struct buf *b, size_t n) {
+        buf_add_char(b, (char)(n >> 8));
+        buf_add_char(b, (char)n);
+}
+
+static void put_extension(struct buf *b, unsigned type, struct str body) {
+        put16(b, type);
+        put16(b, body.n);
+        buf_append(b, body);
+}
+
+static void put_server_name(struct buf *b, struct str name) {
+        cleanup(buf_done) struct buf body = BUF(1024);
+        put16(&body, name.n + 3);
+        buf_add_char(&body, 0);
+        put16(&body, name.n);
+        buf_append(&body, name);
+        put_extension(b, 0, buf_str(&body));
+}
+
+/* A handshake message around the extensions. */
+static void put_hello(struct buf *b, struct str extensions) {
+        cleanup(buf_done) struct buf m = BUF(1 << 16);
+        buf_append(&m, STR("\x03\x03"
+                           "0123456789abcdef0123456789abcdef"
+                           "\x04"
+                           "sess"));
+        buf_append(&m, STR("\x00\x04\x1a\x1a\x13\x01"
+                           "\x01\x00")); /* with a greased cipher */
+        put16(&m, extensions.n);
+        buf_append(&m, extensions);
+        buf_append(b, STR("\x01\x00"));
+        put16(b, m.n);
+        buf_append(b, buf_str(&m));
+}
+
+/* As TLS records of at most `size` bytes. */
+static void put_records(struct buf *b, struct str message, size_t size) {
+        while (message.n > 0) {
+                struct str part = str_first(message, size);
+                buf_append(b, STR("\x16\x03\x01"));
+                put16(b, part.n);
+                buf_append(b, part);
+                message = str_skip(message, part.n);
+        }
+}
+
+static void names(void **state) {
+        (void)state;
+        cleanup(buf_done) struct buf extensions = BUF(1 << 16), hello = BUF(1 << 16);
+        put_extension(&extensions, 0x2a2a, STR("")); /* grease */
+        put_server_name(&extensions, STR("Api.ok.test"));
+        put_extension(&extensions, 0xfe0d, STR("ech"));
+        put_hello(&hello, buf_str(&extensions));
+        static const size_t sizes[] = { 1, 2, 3, 7, 50, 16384 };
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                cleanup(buf_done) struct buf wire = BUF(1 << 16);
+                put_records(&wire, buf_str(&hello), sizes[i]);
+                struct sni sni;
+                for (size_t n = 0; n < wire.n; n++)
+                        assert_int_equal(sni_parse(str_first(buf_str(&wire), n), &sni), SNI_MORE);
+                assert_int_equal(sni_parse(buf_str(&wire), &sni), SNI_NAME);
+                assert_true(str_eq(str_n(sni.name, sni.n), STR("Api.ok.test")));
+                assert_true(sni.ech);
+                struct sniff found;
+                assert_int_equal(sniff(buf_str(&wire), 65536, &found), SNIFF_TLS);
+                assert_true(found.has_host && str_is(host_str(&found.host), "api.ok.test"));
+        }
+}
+
+static enum sni_result parse_hello(struct str extensions, struct sni *sni) {
+        cleanup(buf_done) struct buf hello = BUF(1 << 16), wire = BUF(1 << 16);
+        put_hello(&hello, extensions);
+        put_records(&wire, buf_str(&hello), 16384);
+        return sni_parse(buf_str(&wire), sni);
+}
+
+static void refusals(void **state) {
+        (void)state;
+        struct sni sni;
+        cleanup(buf_done) struct buf twice = BUF(1024), two_names = BUF(1024), other = BUF(1024);
+        put_server_name(&twice, STR("a.test"));
+        put_server_name(&twice, STR("b.test"));
+        assert_int_equal(parse_hello(buf_str(&twice), &sni), SNI_BAD);
+        put_extension(&two_names, 0,
+                      STR("\x00\x0c\x00\x00\x03"
+                          "a.b"
+                          "\x00\x00\x03"
+                          "c.d"));
+        assert_int_equal(parse_hello(buf_str(&two_names), &sni), SNI_BAD);
+        put_extension(&other, 0,
+                      STR("\x00\x06\x01\x00\x03"
+                          "a.b"));
+        assert_int_equal(parse_hello(buf_str(&other), &sni), SNI_BAD);
+        assert_int_equal(parse_hello(STR("\x00\x00\x00\x00"), &sni), SNI_BAD);
+        assert_int_equal(parse_hello(STR("\x00\x00\x00\x05\x00\x03\x00\x00\x00"), &sni), SNI_BAD);
+        assert_int_equal(parse_hello(STR("\x00\x00\x00\x09"), &sni), SNI_BAD);
+        assert_int_equal(parse_hello(STR("\x00"), &sni), SNI_BAD);
+        assert_int_equal(parse_hello(STR(""), &sni), SNI_NONE);
+        assert_int_equal(parse_hello(STR("\x00\x0a\x00\x00"), &sni), SNI_NONE);
+        assert_int_equal(sni_parse(STR("GET / HTTP/1.1\r\n"), &sni), SNI_NOT_TLS);
+        assert_int_equal(sni_parse(STR("\x80\x2e\x01\x03\x01"), &sni), SNI_NOT_TLS);
+        assert_int_equal(sni_parse(STR("\x16\x02"), &sni), SNI_NOT_TLS);
+        assert_int_equal(sni_parse(STR("\x16\x03\x09\x00\x05"), &sni), SNI_BAD);
+        assert_int_equal(sni_parse(STR("\x16\x03\x01\x00\x00"), &sni), SNI_BAD);
+        assert_int_equal(sni_parse(STR("\x16\x03\x01\x40\x01"), &sni), SNI_BAD);
+        assert_int_equal(sni_parse(STR("\x16\x03\x01\x00\x05\x02"), &sni), SNI_BAD);
+        assert_int_equal(sni_parse(STR("\x16\x03\x01\x00\x05\x01\xff\xff\xff"), &sni), SNI_BAD);
+        /* Another record type in the middle of the hello. */
+        assert_int_equal(sni_parse(STR("\x16\x03\x01\x00\x01\x01\x17\x03\x03\x00\x01x"), &sni), SNI_BAD);
+}
+
+static void nothing_behind_the_hello(void **state) {
+        (void)state;
+        struct sni sni;
+        cleanup(buf_done) struct buf hello = BUF(1024), wire = BUF(1024);
+        put_hello(&hello, STR(""));
+        buf_add_char(&hello, 1);
+        put_records(&wire, buf_str(&hello), 16384);
+        assert_int_equal(sni_parse(buf_str(&wire), &sni), SNI_BAD);
+}
+
+static void first_bytes(void **state) {
+        (void)state;
+        static const struct {
+                struct str bytes;
+                enum sniff_kind kind;
+                const char *host;
+        } cases[] = {
+                { STR(""), SNIFF_MORE, NULL },
+                { STR("GE"), SNIFF_MORE, NULL },
+                { STR("GET / HTTP/1.1\r\nHost: A.Test:80\r\n\r\n"), SNIFF_HTTP, "a.test" },
+                { STR("GET / HTTP/1.0\r\n\r\n"), SNIFF_HTTP, NULL },
+                { STR("GET / HTTP/1.1\nHost: a\n\n"), SNIFF_BAD, NULL },
+                { STR("get / HTTP/1.1\nHost: a\n\n"), SNIFF_BAD, NULL },
+                { STR("FOO / HTTP/1.1\nHost: a\n\n"), SNIFF_BAD, NULL },
+                { STR("\r\nGET / HTTP/1.1\r\n"), SNIFF_BAD, NULL },
+                { STR("GET / HTTP/1.1\r\nHost: a b\r\n\r\n"), SNIFF_BAD, NULL },
+                { STR("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), SNIFF_BAD, NULL },
+                { STR("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), SNIFF_HTTP2, NULL },
+                { STR("PRI * HTTP/2.0\r\n\r\n"), SNIFF_MORE, NULL },
+                { STR("SSH-2.0-OpenSSH_9.2\r\n"), SNIFF_OTHER, NULL },
+                { STR("EHLO me\r\n"), SNIFF_OTHER, NULL },
+                { STR("\x00\x00\x00\x08\x04\xd2\x16\x2f"), SNIFF_OTHER, NULL },
+                { STR("*1\r\n$4\r\nPING\r\n"), SNIFF_OTHER, NULL },
+                { STR("\x16\x03\x01\x00\x00"), SNIFF_BAD, NULL },
+        };
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                struct sniff found;
+                enum sniff_kind kind = sniff(cases[i].bytes, 65536, &found);
+                if (kind != cases[i].kind)
+                        fail_msg("case %zu: %d", i, kind);
+                assert_int_equal(found.has_host, cases[i].host != NULL);
+                if (cases[i].host)
+                        assert_true(str_is(host_str(&found.host), cases[i].host));
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(names),
+                cmocka_unit_test(refusals),
+                cmocka_unit_test(nothing_behind_the_hello),
+                cmocka_unit_test(first_bytes),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
