@@ -68,6 +68,7 @@ static void forget_request(struct http_session *s) {
 void http_session_end(struct http_session *s, bool abort) {
         if (s->state == HTTP_GONE)
                 return;
+        struct worker *w = s->client.worker;
         if (s->state == HTTP_OPENING)
                 gate_cancel(&s->call);
         http_session_enter(s, HTTP_GONE);
@@ -76,12 +77,12 @@ void http_session_end(struct http_session *s, bool abort) {
         forget_request(s);
         if (s->in)
                 pool_chunk_put(pool_of(s), take_ptr(&s->in));
-        if (s->client.worker->gateway->synthetic)
-                synthetic_release(s->client.worker->gateway->synthetic, &s->hold, loop_now(s->client.worker->loop));
+        if (w->gateway->synthetic)
+                synthetic_release(w->gateway->synthetic, &s->hold, loop_now(w->loop));
         if (abort)
                 stream_abort(take_ptr(&s->client.stream));
         client_done(&s->client);
-        loop_defer(s->client.worker->loop, &s->destroy);
+        loop_defer(w->loop, &s->destroy);
 }
 
 void http_session_record(struct http_session *s, bool allowed) {
