@@ -46,7 +46,8 @@ static enum dns_next answer_permitted(struct worker *w, struct dns_job *job) {
         if (type == DNS_AXFR || type == DNS_AXFR - 1)
                 return say(job, DNS_REFUSED, REASON_PROTOCOL);
         if (type != DNS_A && type != DNS_AAAA)
-                return DNS_READY; /* NODATA: also for HTTPS and SVCB, which would offer other ways than the ones judged */
+                return DNS_READY; /* NODATA: also for HTTPS and SVCB, which would offer other ways than the ones judged
+                                   */
         if (w->gateway->synthetic)
                 return answer_synthetic(w, job);
         const struct resolve_answer *known = resolve_cached(w->resolver, &job->host);

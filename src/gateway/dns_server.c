@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DNS as the sandbox sees it. For a sandbox (DNS_SYNTHETIC) nothing is ever forwarded: a permitted name is answered with a
- * synthetic address that stands for it, everything else is refused, so no question can carry data out. For containers and
- * guests (DNS_REAL) permitted names are resolved by the gateway's own resolver and addresses that may not be dialled are left
- * out of the answer.
+ * DNS as the sandbox sees it. For a sandbox (DNS_SYNTHETIC) nothing is ever forwarded: a permitted name is answered
+ * with a synthetic address that stands for it, everything else is refused, so no question can carry data out. For
+ * containers and guests (DNS_REAL) permitted names are resolved by the gateway's own resolver and addresses that may
+ * not be dialled are left out of the answer.
  *
- * UDP: questions are taken and answered in batches, one system call each way for up to 32 of them. TCP: one question after
- * another, in order, with limits of time and size. What must wait for the resolver waits in a struct dns_wait; there are never
- * more than WAITS_MAX of them.
+ * UDP: questions are taken and answered in batches, one system call each way for up to 32 of them. TCP: one question
+ * after another, in order, with limits of time and size. What must wait for the resolver waits in a struct dns_wait;
+ * there are never more than WAITS_MAX of them.
  */
 #include "gateway/dns_server.h"
 
