@@ -8,6 +8,7 @@
 #include "gateway/http_session.h"
 
 #include "base/cleanup.h"
+#include "gateway/quota.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static void fail_upstream(struct http_session *s, enum reason reason, int error)
                 http_session_end(s, true);
                 return;
         }
-        http_refuse(s, NULL);
+        http_refuse(s);
 }
 
 /* The client went away or broke its own framing in the middle of the exchange. */
@@ -98,6 +99,15 @@ static int keep_behind(struct http_session *s, struct str left) {
         return 0;
 }
 
+/* False when a limit on what may be sent out is passed. */
+static bool count_out(struct http_session *s, size_t n) {
+        const struct gateway_start *limits = http_settings(s);
+        s->bytes_out += n;
+        if (limits->bytes_out == 0 && limits->bytes_out_per_host == 0)
+                return true;
+        return quota_sent(s->client.worker->gateway->quota, s->host_bytes, n);
+}
+
 /* From client to origin. */
 static bool pump_up(struct http_session *s) {
         if (s->up_broken)
@@ -116,7 +126,10 @@ static bool pump_up(struct http_session *s) {
                 }
                 enum http1_result body;
                 while ((body = http_body_next(&s->request, &bytes, &span)) == HTTP1_OK) {
-                        s->bytes_out += span.n;
+                        if (!count_out(s, span.n)) {
+                                fail_client(s, REASON_LIMIT);
+                                return false;
+                        }
                         r = http_flow_push(&s->up, pool_of(s), s->upstream, span);
                         if (r < 0 && r != -EAGAIN)
                                 break;
@@ -315,14 +328,23 @@ static void on_upstream(struct stream *upstream, void *owner) {
         http_session_run(owner);
 }
 
+static void stop_relay(struct http_session *s, bool abort) {
+        struct relay *r = &s->switched->relay;
+        s->bytes_out += r->flow[RELAY_CLIENT].bytes;
+        s->bytes_in += r->flow[RELAY_SERVER].bytes;
+        relay_stop(r, abort);
+}
+
 static void on_revoked(struct judged *j, struct verdict v) {
         struct http_session *s = link_owner(j, struct http_session, judged);
         judged_remove(j);
-        s->call.verdict = v;
+        bool refused = v.decision != DECISION_ALLOW; /* else the gateway ends */
+        if (refused)
+                s->call.verdict = v;
         stream_abort(take_ptr(&s->upstream));
         if (s->switched)
-                relay_stop(&s->switched->relay, true);
-        http_session_record(s, false);
+                stop_relay(s, refused);
+        http_session_record(s, !refused);
         http_session_end(s, true);
 }
 
@@ -332,6 +354,12 @@ void http_exchange_begin(struct http_session *s) {
                 .target = &s->call.target, .addr = s->call.addr, .asked = s->call.asked, .revoke = on_revoked
         };
         judged_add(s->client.worker, &s->judged);
+        bool full = false;
+        s->host_bytes = quota_host(s->client.worker->gateway->quota, &s->call.target.host, &full);
+        if (full || !count_out(s, s->up.head.n)) {
+                fail_upstream(s, REASON_LIMIT, 0);
+                return;
+        }
         http_session_enter(s, HTTP_EXCHANGE);
         http_session_limit(s, http_settings(s)->tunnel_idle_ns);
 }
@@ -344,6 +372,11 @@ static void on_relay_done(struct relay *r, enum relay_end how, int error) {
         s->bytes_in += r->flow[RELAY_SERVER].bytes;
         http_session_record(s, true);
         http_session_end(s, false);
+}
+
+static bool on_relay_sent(struct relay *r, size_t n) {
+        struct http_session *s = link_owner(r, struct http_switched, relay)->session;
+        return quota_sent(s->client.worker->gateway->quota, s->host_bytes, n);
 }
 
 /* Once the 101 is out: bytes both ways, not looked at, with the limits of a tunnel. */
@@ -362,6 +395,7 @@ bool http_switch_step(struct http_session *s) {
         }
         timer_stop(&s->limit);
         s->switched->relay.done = on_relay_done;
+        s->switched->relay.account = on_relay_sent;
         s->switched->session = s;
         http_session_enter(s, HTTP_RELAY);
         relay_start(&s->switched->relay, pool_of(s), take_ptr(&s->client.stream), take_ptr(&s->upstream),

@@ -30,6 +30,7 @@ struct upstream {
 struct upstream_pool {
         struct worker *worker;
         size_t n;
+        struct link sessions; /* all HTTP sessions of the worker */
         struct link buckets[BUCKETS];
 };
 
@@ -128,15 +129,22 @@ int upstream_pool_new(struct worker *w, struct upstream_pool **ret) {
         if (!p)
                 return -ENOMEM;
         p->worker = w;
+        link_init(&p->sessions);
         for (size_t i = 0; i < BUCKETS; i++)
                 link_init(&p->buckets[i]);
         *ret = p;
         return 0;
 }
 
+void upstream_pool_watch(struct upstream_pool *p, struct link *session) {
+        link_append(&p->sessions, session);
+}
+
 void upstream_pool_free(struct upstream_pool *p) {
         if (!p)
                 return;
+        while (!link_is_empty(&p->sessions))
+                http_session_end(link_owner(p->sessions.next, struct http_session, of_worker), false);
         for (size_t i = 0; i < BUCKETS; i++)
                 while (!link_is_empty(&p->buckets[i]))
                         stream_close(detach(link_owner(p->buckets[i].next, struct upstream, bucket)));

@@ -69,11 +69,10 @@ static void record(struct http_session *s) {
         if (s->connect)
                 tunnel_report_refused(&s->client, &s->call, s->status);
         else
-                http_session_record(s, false);
+                http_session_record(s, !gate_was_refused(&s->call.verdict));
 }
 
-void http_refuse(struct http_session *s, const struct http1_request *r) {
-        (void)r;
+void http_refuse(struct http_session *s) {
         const struct verdict *v = &s->call.verdict;
         cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
         if (refusal_text(&text, worker_snapshot(s->client.worker), &s->call.target, v, s->call.error) < 0)

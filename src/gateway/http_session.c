@@ -72,6 +72,7 @@ void http_session_end(struct http_session *s, bool abort) {
         if (s->state == HTTP_OPENING)
                 gate_cancel(&s->call);
         http_session_enter(s, HTTP_GONE);
+        link_remove(&s->of_worker);
         timer_stop(&s->limit);
         task_cancel(&s->later);
         forget_request(s);
@@ -83,6 +84,11 @@ void http_session_end(struct http_session *s, bool abort) {
                 stream_abort(take_ptr(&s->client.stream));
         client_done(&s->client);
         loop_defer(w->loop, &s->destroy);
+}
+
+/* Of the request that was written: "METHOD SP path ...". */
+static struct str sent_path(const struct http_session *s) {
+        return str_first(str_skip(buf_str(&s->up.head), s->method_n + 1u), s->path_n);
 }
 
 void http_session_record(struct http_session *s, bool allowed) {
@@ -105,7 +111,7 @@ void http_session_record(struct http_session *s, bool allowed) {
                 .addr = s->call.addr,
                 .domain = host_str(&s->call.target.host),
                 .method = str_first(sent, s->method_n),
-                .path = str_first(str_skip(sent, s->method_n + 1u), s->path_n),
+                .path = str_first(sent_path(s), EVENT_TEXT_MAX),
         };
         report_event(&w->report, &ev);
 }
@@ -173,6 +179,7 @@ static void begin_tunnel(struct http_session *s) {
         tunnel_start(&s->client, &s->call);
         /* What is left of the session holds neither stream nor place. */
         s->client.stream = NULL;
+        link_remove(&s->of_worker);
         http_session_enter(s, HTTP_GONE);
         task_cancel(&s->later);
         forget_request(s);
@@ -181,11 +188,23 @@ static void begin_tunnel(struct http_session *s) {
         loop_defer(s->client.worker->loop, &s->destroy);
 }
 
+/* The policy may have changed while the gate was asked. */
+static void judge_again(struct http_session *s) {
+        struct gate_call *c = &s->call;
+        if (s->connect || c->verdict.decision != DECISION_ALLOW || !c->verdict.needs_request)
+                return;
+        c->verdict = verdict_request(worker_snapshot(s->client.worker), &c->target.host, c->target.port,
+                                     str_first(buf_str(&s->up.head), s->method_n), sent_path(s));
+        if (c->verdict.decision != DECISION_ALLOW)
+                stream_close(take_ptr(&c->upstream));
+}
+
 static void on_opened(struct gate_call *c) {
         struct http_session *s = link_owner(c, struct http_session, call);
         http_session_enter(s, HTTP_HEAD); /* nothing is under way that would have to be cancelled */
+        judge_again(s);
         if (c->verdict.decision != DECISION_ALLOW || !c->upstream) {
-                http_refuse(s, NULL);
+                http_refuse(s);
         } else if (s->connect) {
                 begin_tunnel(s);
                 return;
@@ -210,7 +229,7 @@ void http_session_open(struct http_session *s) {
 
 /* What the request says about where it wants to go, agreed between target, Host and, for captured ones, the address. */
 static unsigned settle_target(struct http_session *s, const struct http1_request *r, const char **ret_what) {
-        struct authority *to = &s->call.target, named;
+        struct authority *to = &s->call.target, named = { 0 };
         struct err e = { 0 };
         s->call.verdict.reason = REASON_PROTOCOL;
         if (r->form == FORM_ABSOLUTE && r->https) {
@@ -294,9 +313,14 @@ static int write_request(struct http_session *s, const struct http1_request *r) 
         if (e == 0)
                 e = http1_request_write(&s->up.head, r, &s->call.target);
         s->method_n = (uint8_t)r->method.n;
-        size_t path = http1_path_only(r->path).n;
-        s->path_n = (uint16_t)(path > EVENT_TEXT_MAX ? EVENT_TEXT_MAX : path);
+        s->path_n = (uint32_t)http1_path_only(r->path).n;
         return e;
+}
+
+/* A synthetic address that stands for no name. */
+static void refuse_unbound(struct http_session *s) {
+        s->call.verdict = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_SELF, .rule = RULE_NONE };
+        http_refuse(s);
 }
 
 static void judge_connect(struct http_session *s, const struct http1_request *r) {
@@ -317,7 +341,7 @@ static void judge_request(struct http_session *s, const struct http1_request *r)
                                     http1_path_only(r->path));
         s->call.verdict = v;
         if (v.decision == DECISION_DENY) {
-                http_refuse(s, r);
+                http_refuse(s);
                 return;
         }
         if (v.decision == DECISION_ALLOW)
@@ -343,11 +367,14 @@ static void take_request(struct http_session *s, const struct http1_request *r) 
                 return;
         }
         unsigned status = settle_target(s, r, &what);
+        bool known = status || gate_unmask(s->client.worker, &s->call.target);
         if (!s->connect && write_request(s, r) < 0) {
                 http_refuse_bytes(s, 503, REASON_LIMIT, "Out of memory");
         } else if (status) {
                 s->keep_client = false;
                 http_refuse_bytes(s, status, s->call.verdict.reason, what);
+        } else if (!known) {
+                refuse_unbound(s);
         } else if (s->connect) {
                 judge_connect(s, r);
         } else {
@@ -498,6 +525,7 @@ static int start(const struct client *client, const struct authority *bound, con
         task_init(&s->destroy, destroy);
         timer_init(&s->limit, client->worker->loop, on_limit);
         stream_set_owner(s->client.stream, on_client, s);
+        upstream_pool_watch(client->worker->upstreams, &s->of_worker);
         http_session_limit(s, http_settings(s)->header_ns);
         http_session_run(s);
         return 0;

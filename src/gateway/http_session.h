@@ -50,12 +50,14 @@ struct http_session {
         struct http1_progress progress;
         struct timer limit;
         struct task later, destroy;
-        uint64_t lingered; /* bytes thrown away */
+        struct link of_worker; /* all sessions of a worker, for the end */
+        uint64_t lingered;     /* bytes thrown away */
 
         /* the request under way */
         struct gate_call call; /* target, verdict, generation, address */
         struct judged judged;
         struct stream *upstream;
+        struct host_bytes *host_bytes; /* the counter, where bytes out are limited */
         struct http_switched *switched;
         struct http_flow up, down;
         struct pool_chunk *back; /* from the origin: an unfinished head */
@@ -64,7 +66,7 @@ struct http_session {
         uint64_t since, bytes_in, bytes_out;
         uint16_t status;
         uint8_t method_n, client_minor, n_interim;
-        uint16_t path_n;
+        uint32_t path_n;
         bool connect;       /* CONNECT */
         bool head_method;   /* HEAD */
         bool repeatable;    /* may be sent again if a pooled connection turns out to be dead */
@@ -117,10 +119,11 @@ void http_flow_done(struct http_flow *f, struct pool *pool);
 enum http1_result http_body_next(struct http_body *b, struct str *bytes, struct str *ret_span);
 
 /* http_refusal.c: answers the client, by verdict or for bytes that are no HTTP. */
-void http_refuse(struct http_session *s, const struct http1_request *r);
+void http_refuse(struct http_session *s);
 void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reason, const char *what);
 
 /* http_pool.c */
+void upstream_pool_watch(struct upstream_pool *p, struct link *session);
 struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, struct addr *ret_addr);
 /* Takes the stream over; it is closed when there is no place. */
 void upstream_pool_put(struct upstream_pool *p, const struct authority *target, const struct addr *addr,
