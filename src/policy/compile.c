@@ -3,6 +3,7 @@
 #include "policy/policy.h"
 
 #include "base/cleanup.h"
+#include "policy/expand.h"
 
 #include <errno.h>
 
@@ -17,9 +18,50 @@ static enum network_mode network_mode_of(enum policy_mode mode) {
         }
 }
 
-static int add_list(struct snapshot_builder *b, enum rule_list list, const origin_texts *texts, struct err *e) {
+struct target {
+        struct snapshot_builder *builder;
+        enum rule_list list;
+};
+
+static int add_pattern(void *context, struct str pattern, struct str origin, struct err *e) {
+        struct target *t = context;
+        return snapshot_add(t->builder, t->list, pattern, origin, e);
+}
+
+static int add_list(const struct policy *p, struct snapshot_builder *b, enum rule_list list, const origin_texts *texts,
+                    struct err *e) {
+        struct target t = { .builder = b, .list = list };
         for (size_t i = 0; i < texts->n; i++) {
-                int r = snapshot_add(b, list, str_of(texts->p[i].text), str_of(texts->p[i].origin), e);
+                int r = expand_entry(p, &texts->p[i], list == LIST_ALLOW, add_pattern, &t, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int add_files(struct snapshot_builder *b, enum rule_list list, const struct pattern_file *files, size_t n,
+                     struct err *e) {
+        struct target t = { .builder = b, .list = list };
+        for (size_t i = 0; i < n; i++) {
+                int r = expand_file(&files[i], add_pattern, &t, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* A mirror often stands in the local network. The user's own settings name it, host and port, so it is open; the loopback is
+ * not, since inside it is the sandbox's own. */
+static int add_private_mirrors(const struct policy *p, struct snapshot_builder *b, struct err *e) {
+        for (size_t i = 0; i < p->network.mirrors.n; i++) {
+                const struct mirror *m = &p->network.mirrors.p[i];
+                struct authority a;
+                int r = authority_parse(str_of(m->pattern), 0, &a, e);
+                bool loopback = r == 0 && (str_is(host_str(&a.host), "localhost") ||
+                                           (a.host.kind == HOST_ADDR && addr_classify(&a.host.addr) != ADDR_CLASS_PUBLIC &&
+                                            addr_classify(&a.host.addr) != ADDR_CLASS_PRIVATE));
+                if (r == 0 && !loopback)
+                        r = snapshot_add(b, LIST_ALLOW_PRIVATE, str_of(m->pattern), str_of(m->origin), e);
                 if (r < 0)
                         return r;
         }
@@ -60,11 +102,17 @@ int policy_compile_network(const struct policy *p, const struct endpoint *self, 
             snapshot_builder_new(network_mode_of(p->mode), p->network.ask != ASK_NEVER);
         if (!b)
                 return err_set(e, ENOMEM, "out of memory for the policy's rules");
-        int r = add_list(b, LIST_ALLOW, &p->network.allow, e);
+        int r = add_list(p, b, LIST_ALLOW, &p->network.allow, e);
         if (r == 0)
-                r = add_list(b, LIST_DENY, &p->network.deny, e);
+                r = add_list(p, b, LIST_DENY, &p->network.deny, e);
         if (r == 0)
-                r = add_list(b, LIST_ALLOW_PRIVATE, &p->network.allow_private, e);
+                r = add_list(p, b, LIST_ALLOW_PRIVATE, &p->network.allow_private, e);
+        if (r == 0)
+                r = add_files(b, LIST_ALLOW, p->network.allow_files.p, p->network.allow_files.n, e);
+        if (r == 0)
+                r = add_files(b, LIST_DENY, p->network.deny_files.p, p->network.deny_files.n, e);
+        if (r == 0)
+                r = add_private_mirrors(p, b, e);
         for (size_t i = 0; r == 0 && i < p->network.rules.n; i++)
                 r = add_request_rule(b, &p->network.rules.p[i], e);
         if (r == 0 && p->network.deny_cidrs_set)

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "policy/options.h"
 #include "policy/snapshot.h"
 
 enum policy_mode {
@@ -18,7 +19,7 @@ enum policy_mode {
         MODES
 };
 
-enum ask_how { ASK_NEVER, ASK_TTY, ASK_CONTROL };
+enum ask_how { ASK_NEVER, ASK_CONTROL, ASK_TTY };
 
 /* Text with where it was written: "policy.yaml:12:5", "--allow", "BAILEY_ALLOW", "default". Both owned. */
 struct origin_text {
@@ -63,6 +64,21 @@ struct monitor_rule {
         char *action, *origin; /* warn, pause, kill */
 };
 
+/* A long list of patterns, one a line, kept as the file had it; compiled line by line with "file:line" as origin. */
+struct pattern_file {
+        char *path;    /* absolute */
+        char *content;
+        size_t n;
+        char *origin;
+};
+
+/* What the user's own package manager settings name instead of the public registry; belongs to a group ("npm"). */
+struct mirror {
+        const char *group;
+        char *pattern; /* "host:port" */
+        char *origin;  /* "~/.npmrc:3" */
+};
+
 struct port_map { /* publish and host_port */
         char *addr; /* NULL: loopback */
         uint16_t outside, inside;
@@ -73,10 +89,16 @@ struct policy {
         enum policy_mode mode;
         char *workspace; /* absolute, real path; NULL only while loading */
         char *home;
+        char *preset;
+        origin_texts profiles;
+        /* Where each setting that is one value came from, by its row in policy/options.h; NULL: the built-in default. */
+        char *origins[POLICY_ROWS];
 
         struct {
-                origin_texts allow, deny, allow_private, deny_cidrs;
+                origin_texts allow, deny, allow_private, deny_cidrs; /* allow: "@group" as written, see policy/groups.h */
                 bool deny_cidrs_set;
+                VEC(struct pattern_file) allow_files, deny_files;
+                VEC(struct mirror) mirrors; /* of the groups in allow */
                 VEC(struct request_rule) rules;
                 enum ask_how ask;
                 uint64_t ask_timeout_ns;
@@ -114,7 +136,11 @@ const char *policy_mode_name(enum policy_mode mode);
 void policy_free(struct policy *p);
 void policy_freep(struct policy **p);
 
-/* The network part, compiled (policy/compile.c). self: addresses of this host (port 0) and Bailey's listeners, which stay
- * out of reach. Heap bytes in *ret. */
+/* The network part, compiled (policy/compile.c): groups and mirrors expanded, list files read through. self: addresses of
+ * this host (port 0) and Bailey's listeners, which stay out of reach. Heap bytes in *ret. */
 int policy_compile_network(const struct policy *p, const struct endpoint *self, size_t n_self, void **ret, size_t *ret_n,
                            struct err *e);
+
+/* For loaders and tests: an entry at the end of a list; both texts are copied. */
+int origin_texts_add(origin_texts *list, struct str text, const char *origin);
+void origin_texts_done(origin_texts *list);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "conf/trust.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "conf/dirs.h"
+#include "conf/suggest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RECORD_MAX = 4 << 20 };
+
+void trust_list_done(struct trust_list *list) {
+        for (size_t i = 0; i < list->entries.n; i++)
+                free(list->entries.p[i].path);
+        vec_done(&list->entries);
+}
+
+static char *record_path(void) {
+        cleanup(free_ptr) char *state = dirs_state();
+        return state ? path_join(state, "trust") : NULL;
+}
+
+static bool is_digest(struct str s) {
+        if (s.n != DIGEST_HEX_MAX - 1)
+                return false;
+        for (size_t i = 0; i < s.n; i++)
+                if (ascii_hex(s.p[i]) < 0)
+                        return false;
+        return true;
+}
+
+static int push(struct trust_list *list, struct str digest, struct str path) {
+        struct trust_entry entry = { .path = str_dup(path) };
+        if (!entry.path)
+                return -ENOMEM;
+        memcpy(entry.digest, digest.p, DIGEST_HEX_MAX - 1);
+        if (vec_push(&list->entries, entry) < 0) {
+                free(entry.path);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+/* "<digest>  <absolute path>", as sha256sum writes it. */
+static int parse(struct str text, const char *name, struct trust_list *list, struct err *e) {
+        struct str line;
+        for (unsigned number = 1; str_split(&text, '\n', &line); number++) {
+                if (line.n == 0)
+                        continue;
+                struct str digest = str_first(line, DIGEST_HEX_MAX - 1), path = str_skip(line, DIGEST_HEX_MAX + 1);
+                if (!is_digest(digest) || path.n == 0 || path.p[0] != '/')
+                        return err_set(e, EINVAL, "%s:%u: damaged; remove the file and trust again what you trust", name, number);
+                int r = push(list, digest, path);
+                if (r < 0)
+                        return err_set(e, -r, "out of memory");
+        }
+        return 0;
+}
+
+/* Ours, regular and closed to others: whoever can write it decides what is trusted. */
+static int check_owner(int fd, const char *path, struct err *e) {
+        struct stat st;
+        if (fstat(fd, &st) < 0)
+                return err_errno(e, "cannot examine %s", path);
+        if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
+                return err_set(e, EPERM, "%s must be a regular file of yours that nobody else can write", path);
+        return 0;
+}
+
+int trust_load(struct trust_list *ret, struct err *e) {
+        cleanup(free_ptr) char *path = record_path();
+        if (!path)
+                return err_set(e, ENOENT, "there is no home directory to keep the record of trusted files in");
+        cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0)
+                return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(e, "cannot open %s", path);
+        int r = check_owner(fd, path, e);
+        if (r < 0)
+                return r;
+        cleanup(buf_done) struct buf content = BUF(RECORD_MAX);
+        r = fd_read_all(fd, &content);
+        if (r < 0)
+                return err_set(e, -r, "cannot read %s", path);
+        cleanup(trust_list_done) struct trust_list list = { 0 };
+        r = parse(buf_str(&content), path, &list, e);
+        if (r < 0)
+                return r;
+        *ret = list;
+        list = (struct trust_list){ 0 };
+        return 0;
+}
+
+bool trust_has(const struct trust_list *list, const char *path, const char *digest_hex) {
+        for (size_t i = 0; i < list->entries.n; i++)
+                if (strcmp(list->entries.p[i].path, path) == 0 && strcmp(list->entries.p[i].digest, digest_hex) == 0)
+                        return true;
+        return false;
+}
+
+/* Held while the record is read, changed and replaced. */
+static int lock_state(int *ret_fd, struct err *e) {
+        cleanup(free_ptr) char *state = dirs_state();
+        if (!state)
+                return err_set(e, ENOENT, "there is no home directory to keep the record of trusted files in");
+        int r = path_make_private_dir(state, e);
+        if (r < 0)
+                return r;
+        cleanup(close_fd) int fd = open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || flock(fd, LOCK_EX) < 0)
+                return err_errno(e, "cannot lock %s", state);
+        *ret_fd = take_fd(&fd);
+        return 0;
+}
+
+static int save(const struct trust_list *list, struct err *e) {
+        cleanup(free_ptr) char *path = record_path();
+        cleanup(buf_done) struct buf text = BUF(RECORD_MAX);
+        for (size_t i = 0; i < list->entries.n; i++) {
+                int r = buf_printf(&text, "%s  %s\n", list->entries.p[i].digest, list->entries.p[i].path);
+                if (r < 0)
+                        return err_set(e, -r, "too many trusted files; remove some with bailey trust --remove");
+        }
+        return path ? path_replace_file(path, buf_str(&text), 0600, e) : err_set(e, ENOMEM, "out of memory");
+}
+
+/* Drops what is recorded for the path; true when there was something. */
+static bool drop(struct trust_list *list, const char *path) {
+        size_t kept = 0;
+        for (size_t i = 0; i < list->entries.n; i++) {
+                if (strcmp(list->entries.p[i].path, path) == 0)
+                        free(list->entries.p[i].path);
+                else
+                        list->entries.p[kept++] = list->entries.p[i];
+        }
+        bool found = kept < list->entries.n;
+        list->entries.n = kept;
+        return found;
+}
+
+int trust_add(const char *path, const char *digest_hex, struct err *e) {
+        cleanup(close_fd) int lock = -1;
+        cleanup(trust_list_done) struct trust_list list = { 0 };
+        if (path[0] != '/' || strchr(path, '\n'))
+                return err_set(e, EINVAL, "%s cannot be recorded", show(str_of(path)).text);
+        int r = lock_state(&lock, e);
+        r = r < 0 ? r : trust_load(&list, e);
+        if (r < 0)
+                return r;
+        drop(&list, path);
+        if (push(&list, str_of(digest_hex), str_of(path)) < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        return save(&list, e);
+}
+
+int trust_remove(const char *path, struct err *e) {
+        cleanup(close_fd) int lock = -1;
+        cleanup(trust_list_done) struct trust_list list = { 0 };
+        int r = lock_state(&lock, e);
+        r = r < 0 ? r : trust_load(&list, e);
+        if (r < 0)
+                return r;
+        if (!drop(&list, path))
+                return err_set(e, ENOENT, "%s is not among the trusted files", show(str_of(path)).text);
+        return save(&list, e);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/apply.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/path.h"
+#include "policy/check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+
+enum slot_kind {
+        SLOT_NONE,   /* tells the loader something; not part of the policy */
+        SLOT_CHOICE, /* the enum's value is the place among the choices */
+        SLOT_FIRST,  /* true for the first choice */
+        SLOT_BOOL,
+        SLOT_U64,
+        SLOT_U32,
+        SLOT_SECONDS, /* a duration, kept in whole seconds */
+        SLOT_TEXT,
+        SLOT_TEXTS,
+        SLOT_PORTS,
+        SLOT_FILES,
+};
+
+struct slot {
+        enum slot_kind kind;
+        size_t offset;
+        bool replaces;
+        int (*check)(struct str text, struct err *e);
+};
+
+#define AT(field) .offset = offsetof(struct policy, field)
+
+static const struct slot slots[POLICY_ROWS] = {
+        [ROW_PRESET] = { SLOT_TEXT, AT(preset) },
+        [ROW_PROFILE] = { SLOT_TEXTS, AT(profiles), .check = check_profile },
+        [ROW_MODE] = { SLOT_CHOICE, AT(mode) },
+        [ROW_AGENT] = { SLOT_TEXT, AT(agent), .check = check_name },
+        [ROW_ALLOW] = { SLOT_TEXTS, AT(network.allow), .check = check_host_pattern },
+        [ROW_DENY] = { SLOT_TEXTS, AT(network.deny), .check = check_host_pattern },
+        [ROW_ALLOW_PRIVATE] = { SLOT_TEXTS, AT(network.allow_private), .check = check_plain_pattern },
+        [ROW_ALLOW_FILE] = { SLOT_FILES, AT(network.allow_files) },
+        [ROW_DENY_FILE] = { SLOT_FILES, AT(network.deny_files) },
+        [ROW_DENY_CIDRS] = { SLOT_TEXTS, AT(network.deny_cidrs), .replaces = true, .check = check_network },
+        [ROW_ASK] = { SLOT_CHOICE, AT(network.ask) },
+        [ROW_ASK_TIMEOUT] = { SLOT_U64, AT(network.ask_timeout_ns) },
+        [ROW_PUBLISH] = { SLOT_PORTS, AT(network.publish), .check = check_publish },
+        [ROW_HOST_PORT] = { SLOT_PORTS, AT(network.host_ports), .check = check_port },
+        [ROW_UPSTREAM_PROXY] = { SLOT_TEXT, AT(network.upstream_proxy), .check = check_proxy_url },
+        [ROW_UPSTREAM_BYPASS] = { SLOT_TEXTS, AT(network.upstream_bypass), .check = check_plain_pattern },
+        [ROW_DNS_SERVERS] = { SLOT_TEXTS, AT(network.dns_servers), .check = check_dns_server },
+        [ROW_READS] = { SLOT_FIRST, AT(filesystem.reads_denied) },
+        [ROW_READ] = { SLOT_TEXTS, AT(filesystem.read), .check = check_plain_path },
+        [ROW_WRITE] = { SLOT_TEXTS, AT(filesystem.write), .check = check_plain_path },
+        [ROW_DENY_READ] = { SLOT_TEXTS, AT(filesystem.deny_read) },
+        [ROW_DENY_WRITE] = { SLOT_TEXTS, AT(filesystem.deny_write) },
+        [ROW_OVERLAY] = { SLOT_BOOL, AT(filesystem.overlay) },
+        [ROW_ENV] = { SLOT_TEXTS, AT(process.env_set), .check = check_variable },
+        [ROW_ENV_PASS] = { SLOT_TEXTS, AT(process.env_pass), .check = check_variable_name },
+        [ROW_TIMEOUT] = { SLOT_U64, AT(process.timeout_ns) },
+        [ROW_ALLOW_DEGRADED] = { SLOT_BOOL, AT(process.allow_degraded) },
+        [ROW_TRACE_DENIALS] = { SLOT_BOOL, AT(process.trace_denials) },
+        [ROW_AUDIT] = { SLOT_TEXT, AT(audit_path) },
+        [ROW_PROCESSES] = { SLOT_U64, AT(process.limits.processes) },
+        [ROW_MEMORY] = { SLOT_U64, AT(process.limits.memory) },
+        [ROW_FILES] = { SLOT_U64, AT(process.limits.files) },
+        [ROW_CPU] = { SLOT_SECONDS, AT(process.limits.cpu_seconds) },
+        [ROW_LIMIT_CONNECT] = { SLOT_U64, AT(network.limits.connect_ns) },
+        [ROW_LIMIT_HEADER] = { SLOT_U64, AT(network.limits.header_ns) },
+        [ROW_LIMIT_IDLE] = { SLOT_U64, AT(network.limits.idle_ns) },
+        [ROW_LIMIT_TUNNEL_IDLE] = { SLOT_U64, AT(network.limits.tunnel_idle_ns) },
+        [ROW_LIMIT_HEADER_BYTES] = { SLOT_U32, AT(network.limits.header_bytes) },
+        [ROW_LIMIT_CONNECTIONS] = { SLOT_U32, AT(network.limits.connections) },
+        [ROW_LIMIT_CONNECTION_RATE] = { SLOT_U32, AT(network.limits.connections_per_second) },
+        [ROW_LIMIT_BYTES_OUT_PER_HOST] = { SLOT_U64, AT(network.limits.bytes_out_per_host) },
+        [ROW_LIMIT_BYTES_OUT] = { SLOT_U64, AT(network.limits.bytes_out) },
+};
+
+typedef VEC(struct port_map) port_maps;
+typedef VEC(struct pattern_file) pattern_files;
+
+static void *field(const struct policy *p, enum policy_row row) {
+        return (char *)p + slots[row].offset;
+}
+
+static int no_memory(struct err *e) {
+        return err_set(e, ENOMEM, "out of memory");
+}
+
+/* A path of a list: absolute and normalised; what starts with a double star holds anywhere and stays as it is. */
+static int absolute_path(const struct policy *p, struct str text, const char *base, char **ret, struct err *e) {
+        cleanup(free_ptr) char *expanded = NULL;
+        if (str_starts(text, STR("**/"))) {
+                *ret = str_dup(text);
+                return *ret ? 0 : no_memory(e);
+        }
+        int r = path_expand_home(text, p->home, &expanded);
+        if (r == -ENOENT)
+                return err_set(e, ENOENT, "'~' stands for the home directory, and there is none");
+        if (r == -EINVAL)
+                return err_set(e, EINVAL, "'~name' is not known here; write the path out");
+        r = r < 0 ? r : path_normalise(str_of(expanded), base, ret);
+        return r < 0 ? err_set(e, -r, "the path cannot be made absolute") : 0;
+}
+
+static int set_text(char **place, struct str text, struct err *e) {
+        char *copy = str_dup(text);
+        if (!copy)
+                return no_memory(e);
+        free(*place);
+        *place = copy;
+        return 0;
+}
+
+static int add_ports(port_maps *list, struct str text, const char *origin, struct err *e) {
+        struct port_map map = { 0 };
+        int r = check_parse_ports(text, &map, e);
+        if (r < 0)
+                return r;
+        map.origin = str_dup(str_of(origin));
+        if (!map.origin || vec_push(list, map) < 0) {
+                free(map.addr);
+                free(map.origin);
+                return no_memory(e);
+        }
+        return 0;
+}
+
+static int add_file(pattern_files *list, const char *path, const char *origin, struct err *e) {
+        enum { PATTERN_FILE_MAX = 64 << 20 };
+        cleanup(buf_done) struct buf content = BUF(PATTERN_FILE_MAX);
+        int r = path_read_file(path, PATTERN_FILE_MAX, &content, e);
+        if (r < 0)
+                return r;
+        struct pattern_file file = { .path = str_dup(str_of(path)), .origin = str_dup(str_of(origin)) };
+        if (!file.path || !file.origin || vec_push(list, file) < 0) {
+                free(file.path);
+                free(file.origin);
+                return no_memory(e);
+        }
+        struct pattern_file *kept = &list->p[list->n - 1];
+        kept->content = content.p;
+        kept->n = content.n;
+        content = BUF(0);
+        return 0;
+}
+
+static int add_to_list(struct policy *p, enum policy_row row, struct str text, const char *origin, struct err *e) {
+        const char *shown = origin ? origin : "default";
+        if (slots[row].kind == SLOT_PORTS)
+                return add_ports(field(p, row), text, shown, e);
+        if (slots[row].replaces)
+                p->network.deny_cidrs_set = true;
+        return origin_texts_add(field(p, row), text, shown) < 0 ? no_memory(e) : 0;
+}
+
+/* True when the row's value is a number of some kind and was stored. */
+static bool set_number(struct policy *p, enum policy_row row, uint64_t number) {
+        void *place = field(p, row);
+        switch (slots[row].kind) {
+        case SLOT_CHOICE:
+                *(int *)place = (int)number;
+                return true;
+        case SLOT_FIRST:
+                *(bool *)place = number == 0;
+                return true;
+        case SLOT_BOOL:
+                *(bool *)place = number != 0;
+                return true;
+        case SLOT_U64:
+                *(uint64_t *)place = number;
+                return true;
+        case SLOT_U32:
+                *(uint32_t *)place = (uint32_t)number;
+                return true;
+        case SLOT_SECONDS: /* never less than was asked for: a part of a second must not become "unlimited" */
+                *(uint64_t *)place = number / NS_PER_SECOND + (number % NS_PER_SECOND != 0);
+                return true;
+        default:
+                return false;
+        }
+}
+
+static int apply_path(struct policy *p, enum policy_row row, struct str text, const char *origin, const char *base,
+                      struct err *e) {
+        cleanup(free_ptr) char *path = NULL;
+        int r = absolute_path(p, text, base, &path, e);
+        if (r < 0)
+                return r;
+        if (slots[row].kind == SLOT_FILES)
+                return add_file(field(p, row), path, origin ? origin : "default", e);
+        if (slots[row].kind == SLOT_TEXTS)
+                return add_to_list(p, row, str_of(path), origin, e);
+        return set_text(field(p, row), str_of(path), e);
+}
+
+int policy_apply(struct policy *p, enum policy_row row, struct str text, const char *origin, const char *base,
+                 struct err *e) {
+        const struct option *o = &policy_rows[row];
+        int r = slots[row].check ? slots[row].check(text, e) : 0;
+        if (r < 0 || slots[row].kind == SLOT_NONE)
+                return r;
+        if (o->type == OPTION_PATH || o->type == OPTION_PATHS)
+                r = apply_path(p, row, text, origin, base, e);
+        else if (option_repeats(o))
+                r = add_to_list(p, row, text, origin, e);
+        else if (!set_number(p, row, option_number(o, text)))
+                r = set_text(field(p, row), text, e);
+        if (r < 0 || option_repeats(o) || !origin)
+                return r;
+        return set_text(&p->origins[row], str_of(origin), e);
+}
+
+bool policy_row_replaces(enum policy_row row) {
+        return slots[row].replaces;
+}
+
+void policy_apply_start(struct policy *p, enum policy_row row) {
+        if (slots[row].replaces) {
+                origin_texts_done(field(p, row));
+                p->network.deny_cidrs_set = true;
+        }
+}
+
+void policy_apply_null(struct policy *p, enum policy_row row) {
+        policy_apply_start(p, row);
+        p->network.deny_cidrs_set = false;
+}
+
+static uint64_t current_number(const struct policy *p, enum policy_row row) {
+        const void *place = field(p, row);
+        switch (slots[row].kind) {
+        case SLOT_CHOICE:
+                return (uint64_t) * (const int *)place;
+        case SLOT_FIRST:
+                return *(const bool *)place ? 0 : 1;
+        case SLOT_BOOL:
+                return *(const bool *)place;
+        case SLOT_U64:
+                return *(const uint64_t *)place;
+        case SLOT_U32:
+                return *(const uint32_t *)place;
+        case SLOT_SECONDS:
+                return *(const uint64_t *)place * NS_PER_SECOND;
+        default:
+                return *(char *const *)place ? option_number(&policy_rows[row], str_of(*(char *const *)place)) : 0;
+        }
+}
+
+bool policy_widens(const struct policy *p, enum policy_row row, struct str text) {
+        const struct option *o = &policy_rows[row];
+        uint64_t now, then;
+        switch (o->trust) {
+        case TRUST_NARROWS:
+                return false;
+        case TRUST_LESS_NARROWS:
+        case TRUST_MORE_NARROWS:
+                now = current_number(p, row);
+                then = option_number(o, text);
+                break;
+        default:
+                return true;
+        }
+        bool limit = o->type == OPTION_INTEGER || o->type == OPTION_SIZE || o->type == OPTION_DURATION;
+        if (limit) { /* no limit is the highest one */
+                now = now ? now : UINT64_MAX;
+                then = then ? then : UINT64_MAX;
+        }
+        return o->trust == TRUST_LESS_NARROWS ? then > now : then < now;
+}
+
+static char *size_text(uint64_t n) {
+        static const char *const units[] = { "", "KiB", "MiB", "GiB", "TiB" };
+        size_t unit = 0;
+        while (n && n % 1024 == 0 && unit < 4) {
+                n /= 1024;
+                unit++;
+        }
+        return str_format("%" PRIu64 "%s", n, units[unit]);
+}
+
+int policy_row_text(const struct policy *p, enum policy_row row, char **ret) {
+        const struct option *o = &policy_rows[row];
+        char duration[24];
+        char *text = NULL;
+        if (slots[row].kind == SLOT_NONE || option_repeats(o)) {
+                *ret = NULL;
+                return 0;
+        }
+        if (slots[row].kind == SLOT_TEXT) {
+                const char *value = *(char **)field(p, row);
+                *ret = value ? str_dup(str_of(value)) : NULL;
+                return value && !*ret ? -ENOMEM : 0;
+        }
+        uint64_t number = current_number(p, row);
+        if (o->type == OPTION_CHOICE)
+                text = str_dup(str_of(o->choices[number]));
+        else if (o->type == OPTION_FLAG)
+                text = str_dup(number ? STR("true") : STR("false"));
+        else if (o->type == OPTION_DURATION) {
+                clock_duration_text(number, duration);
+                text = str_dup(str_of(duration));
+        } else
+                text = o->type == OPTION_SIZE ? size_text(number) : str_format("%" PRIu64, number);
+        *ret = text;
+        return text ? 0 : -ENOMEM;
+}
+
+const origin_texts *policy_row_list(const struct policy *p, enum policy_row row) {
+        return slots[row].kind == SLOT_TEXTS ? field(p, row) : NULL;
+}
+
+static void ports_done(port_maps *list) {
+        for (size_t i = 0; i < list->n; i++) {
+                free(list->p[i].addr);
+                free(list->p[i].origin);
+        }
+        vec_done(list);
+}
+
+static void files_done(pattern_files *list) {
+        for (size_t i = 0; i < list->n; i++) {
+                free(list->p[i].path);
+                free(list->p[i].content);
+                free(list->p[i].origin);
+        }
+        vec_done(list);
+}
+
+void policy_rows_done(struct policy *p) {
+        for (unsigned row = 0; row < POLICY_ROWS; row++) {
+                free(p->origins[row]);
+                void *place = field(p, row);
+                switch (slots[row].kind) {
+                case SLOT_TEXT:
+                        free(*(char **)place);
+                        break;
+                case SLOT_TEXTS:
+                        origin_texts_done(place);
+                        break;
+                case SLOT_PORTS:
+                        ports_done(place);
+                        break;
+                case SLOT_FILES:
+                        files_done(place);
+                        break;
+                default:
+                        break;
+                }
+        }
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/check.h"
+
+#include "base/cleanup.h"
+#include "conf/suggest.h"
+#include "policy/groups.h"
+#include "policy/pattern.h"
+#include "policy/profiles.h"
+
+#include <errno.h>
+
+int check_profile(struct str text, struct err *e) {
+        return profile_find(text, e) ? 0 : -ENOENT;
+}
+
+/* True when every byte is a letter, a digit or one of `more`. */
+static bool consists_of(struct str text, const char *more) {
+        for (size_t i = 0; i < text.n; i++)
+                if (!ascii_is_alnum(text.p[i]) && !(text.p[i] && strchr(more, text.p[i])))
+                        return false;
+        return text.n > 0;
+}
+
+int check_name(struct str text, struct err *e) {
+        if (text.n <= 64 && consists_of(text, "-_."))
+                return 0;
+        return err_set(e, EINVAL, "%s is not a name: 1 to 64 letters, digits, '-', '_' or '.'", show(text).text);
+}
+
+int check_plain_pattern(struct str text, struct err *e) {
+        struct pattern pattern;
+        return pattern_parse_user(text, &pattern, e);
+}
+
+int check_host_pattern(struct str text, struct err *e) {
+        if (group_is_reference(text))
+                return group_find(text, e) ? 0 : -ENOENT;
+        return check_plain_pattern(text, e);
+}
+
+int check_network(struct str text, struct err *e) {
+        struct cidr net;
+        if (cidr_parse(text, &net))
+                return 0;
+        return err_set(e, EINVAL, "%s is not an address or a network such as 10.0.0.0/8 (host bits zero)", show(text).text);
+}
+
+static bool parse_port(struct str text, uint16_t *ret) {
+        uint64_t port;
+        if (text.n > 5 || !str_to_u64(text, UINT16_MAX, &port) || port == 0)
+                return false;
+        *ret = (uint16_t)port;
+        return true;
+}
+
+/* The part before the ports: "127.0.0.1:" or "[::1]:". */
+static int parse_publish_address(struct str text, struct port_map *map, struct err *e) {
+        struct addr addr;
+        bool bracketed = text.n > 2 && text.p[0] == '[' && text.p[text.n - 1] == ']';
+        struct str plain = bracketed ? str_n(text.p + 1, text.n - 2) : text;
+        if (!addr_parse(plain, &addr) || bracketed != (addr.family == ADDR_V6))
+                return err_set(e, EINVAL, "%s is not an address to publish on, such as 127.0.0.1 or [::1]", show(text).text);
+        if (addr_classify(&addr) == ADDR_CLASS_UNSPECIFIED)
+                return err_set(e, EINVAL, "%s is every address of this host; name the one to publish on", show(text).text);
+        map->addr = str_dup(plain);
+        return map->addr ? 0 : err_set(e, ENOMEM, "out of memory");
+}
+
+int check_parse_ports(struct str text, struct port_map *ret, struct err *e) {
+        struct port_map map = { 0 };
+        ptrdiff_t last = str_rfind(text, ':');
+        struct str inside = str_skip(text, (size_t)(last + 1)), outside = str_first(text, last < 0 ? 0 : (size_t)last);
+        ptrdiff_t before = str_rfind(outside, ':');
+        struct str address = str_first(outside, before < 0 ? 0 : (size_t)before);
+        if (last >= 0)
+                outside = str_skip(outside, (size_t)(before + 1));
+        if (!parse_port(inside, &map.inside) || (last >= 0 && !parse_port(outside, &map.outside)))
+                return err_set(e, EINVAL, "%s: ports are whole numbers from 1 to 65535, as in 8080:80", show(text).text);
+        if (last < 0)
+                map.outside = map.inside;
+        int r = before >= 0 ? parse_publish_address(address, &map, e) : 0;
+        if (r < 0)
+                return r;
+        *ret = map;
+        return 0;
+}
+
+int check_publish(struct str text, struct err *e) {
+        struct port_map map = { 0 };
+        if (str_find(text, ':') < 0)
+                return err_set(e, EINVAL, "%s needs two ports: outside and inside, as in 8080:80", show(text).text);
+        int r = check_parse_ports(text, &map, e);
+        if (r == 0)
+                free(map.addr);
+        return r;
+}
+
+int check_port(struct str text, struct err *e) {
+        uint16_t port;
+        return parse_port(text, &port) ? 0 : err_set(e, EINVAL, "%s is not a port from 1 to 65535", show(text).text);
+}
+
+int check_proxy_url(struct str text, struct err *e) {
+        static const char *const schemes[] = { "http://", "socks5://" };
+        struct str rest = { 0 };
+        for (size_t i = 0; i < 2; i++)
+                if (str_starts(text, str_of(schemes[i])))
+                        rest = str_skip(text, strlen(schemes[i]));
+        if (rest.n == 0)
+                return err_set(e, EINVAL, "a proxy is written http://HOST:PORT or socks5://HOST:PORT");
+        if (rest.p[rest.n - 1] == '/')
+                rest.n--;
+        ptrdiff_t at = str_rfind(rest, '@');
+        struct str target = str_skip(rest, (size_t)(at + 1));
+        struct authority authority;
+        /* The text may hold a password: the message names only what follows it. */
+        int r = authority_parse(target, 0, &authority, e);
+        return r < 0 ? err_wrap(e, r, "the proxy's host and port %s", show(target).text) : 0;
+}
+
+int check_dns_server(struct str text, struct err *e) {
+        struct addr addr;
+        struct authority authority;
+        if (addr_parse(text, &addr))
+                return 0;
+        if (authority_parse(text, 53, &authority, NULL) == 0 && authority.host.kind == HOST_ADDR)
+                return 0;
+        return err_set(e, EINVAL, "%s is not an address, or an address with a port, of a resolver", show(text).text);
+}
+
+int check_plain_path(struct str text, struct err *e) {
+        for (size_t i = 0; i < text.n; i++)
+                if (strchr("*?[", text.p[i]))
+                        return err_set(e, EINVAL, "%s: '%c' makes it a glob; globs can take away, but a grant names its path",
+                                       show(text).text, text.p[i]);
+        return 0;
+}
+
+int check_variable_name(struct str text, struct err *e) {
+        if (consists_of(text, "_") && !ascii_is_digit(text.p[0]))
+                return 0;
+        return err_set(e, EINVAL, "%s is not the name of a variable: letters, digits and '_'", show(text).text);
+}
+
+int check_variable(struct str text, struct err *e) {
+        ptrdiff_t at = str_find(text, '=');
+        return check_variable_name(str_first(text, at < 0 ? text.n : (size_t)at), e);
+}
+
+int check_method(struct str text, struct err *e) {
+        for (size_t i = 0; i < text.n; i++)
+                if (ascii_lower(text.p[i]) == text.p[i] && text.p[i] != '-')
+                        return err_set(e, EINVAL, "%s is not a method: GET, HEAD, POST, in capitals", show(text).text);
+        return consists_of(text, "-") ? 0 : err_set(e, EINVAL, "%s is not a method", show(text).text);
+}
+
+int check_request_path(struct str text, struct err *e) {
+        if (text.n == 0 || text.p[0] != '/')
+                return err_set(e, EINVAL, "%s: a path pattern starts with '/', as in /repos/acme/**", show(text).text);
+        if (str_find(text, '?') >= 0 || str_find(text, '#') >= 0)
+                return err_set(e, EINVAL, "%s: only the path is matched, without '?' or '#'", show(text).text);
+        return 0;
+}
+
+/* "word:rest" by a table of words; a word that ends in ':' needs the rest. */
+static int check_prefixed(const char *what, const char *const *forms, struct str text, struct err *e) {
+        cleanup(buf_done) struct buf all = BUF(512);
+        for (size_t i = 0; forms[i]; i++) {
+                struct str form = str_of(forms[i]);
+                bool needs_rest = form.p[form.n - 1] == ':';
+                if (needs_rest ? str_starts(text, form) && text.n > form.n : str_eq(text, form))
+                        return 0;
+                buf_printf(&all, "%s%s%s", i ? ", " : "", forms[i], needs_rest ? "..." : "");
+        }
+        return err_set(e, EINVAL, "%s is not a %s; accepted are %.*s", show(text).text, what, STR_FMT(buf_str(&all)));
+}
+
+int check_source(struct str text, struct err *e) {
+        static const char *const forms[] = { "env:", "file:", "exec:", "bws:", "systemd:", "keyring:", NULL };
+        return check_prefixed("source of a secret", forms, text, e);
+}
+
+int check_slot(struct str text, struct err *e) {
+        static const char *const forms[] = { "bearer", "header:", "basic", "basic:user", "basic:password",
+                                             "query:", "path", "sigv4", NULL };
+        return check_prefixed("place for a secret", forms, text, e);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Checks of values that a type alone does not describe. Each says what is wrong and what to write instead.
+ */
+#include "policy/policy.h"
+
+int check_profile(struct str text, struct err *e);
+int check_name(struct str text, struct err *e);          /* letters, digits, '-', '_', '.' */
+int check_host_pattern(struct str text, struct err *e);  /* a pattern or "@group" */
+int check_plain_pattern(struct str text, struct err *e); /* a pattern */
+int check_network(struct str text, struct err *e);       /* address or CIDR */
+int check_port(struct str text, struct err *e);
+int check_publish(struct str text, struct err *e); /* [ADDR:]PORT:PORT */
+int check_proxy_url(struct str text, struct err *e);
+int check_dns_server(struct str text, struct err *e);
+int check_plain_path(struct str text, struct err *e);    /* a grant names places: no glob */
+int check_variable_name(struct str text, struct err *e);
+int check_variable(struct str text, struct err *e); /* NAME=VALUE */
+int check_method(struct str text, struct err *e);
+int check_request_path(struct str text, struct err *e);
+int check_source(struct str text, struct err *e); /* of a credential: "env:NAME", "file:PATH", ... */
+int check_slot(struct str text, struct err *e);   /* of a credential: "bearer", "header:NAME", ... */
+
+/* PORT or [ADDR:]PORT:PORT. ret->addr is allocated; origin is left alone. */
+int check_parse_ports(struct str text, struct port_map *ret, struct err *e);

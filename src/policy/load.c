@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/load.h"
+
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "base/path.h"
+#include "conf/dirs.h"
+#include "conf/suggest.h"
+#include "conf/trust.h"
+#include "conf/yaml.h"
+#include "policy/apply.h"
+#include "policy/file.h"
+#include "policy/mirrors.h"
+#include "policy/profiles.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/*
+ * One struct policy is filled layer by layer. What a value means is in policy/apply.c, how a file is read in policy/file.c;
+ * here is only the order, and what each layer is trusted with.
+ */
+
+static const char workspace_file_name[] = ".bailey.yaml";
+
+struct loader {
+        const struct policy_request *request;
+        struct policy *policy;
+        struct option_values variables;
+        char *current; /* the current directory */
+        struct policy_file user, workspace;
+        bool mode_by_hand; /* a variable, the command line or the call named the mode */
+};
+
+static void loader_done(struct loader *l) {
+        policy_free(l->policy);
+        option_values_done(&l->variables);
+        free(l->current);
+        policy_file_done(&l->user);
+        policy_file_done(&l->workspace);
+}
+
+static int no_memory(struct err *e) {
+        return err_set(e, ENOMEM, "out of memory");
+}
+
+/* The text that the later layers (call, command line, variables) give for a row, or NULL. */
+static const char *given(const struct loader *l, enum policy_row row) {
+        const struct option_values *layers[] = { l->request->call, l->request->command_line, &l->variables };
+        for (size_t i = 0; i < 3; i++)
+                if (layers[i] && option_given(layers[i], &policy_rows[row]))
+                        return option_get(layers[i], &policy_rows[row]);
+        return NULL;
+}
+
+static int find_workspace(struct loader *l, struct err *e) {
+        const char *named = l->request->workspace ? l->request->workspace : given(l, ROW_WORKSPACE);
+        const char *home = path_home();
+        cleanup(free_ptr) char *expanded = NULL;
+        l->current = realpath(".", NULL);
+        if (!l->current)
+                return err_errno(e, "the current directory cannot be used");
+        if (home && !(l->policy->home = str_dup(str_of(home))))
+                return no_memory(e);
+        if (named && path_expand_home(str_of(named), home, &expanded) < 0)
+                return err_set(e, EINVAL, "the workspace %s cannot be used", show(str_of(named)).text);
+        l->policy->workspace = realpath(expanded ? expanded : ".", NULL);
+        if (!l->policy->workspace)
+                return err_errno(e, "the workspace %s cannot be used", show(str_of(named ? named : ".")).text);
+        struct stat st;
+        if (stat(l->policy->workspace, &st) < 0 || !S_ISDIR(st.st_mode))
+                return err_set(e, ENOTDIR, "the workspace %s is not a directory", show(str_of(l->policy->workspace)).text);
+        return 0;
+}
+
+/* The user's file, or the one named instead; only the latter must exist. */
+static int open_user_file(struct loader *l, struct err *e) {
+        const char *named = l->request->only_file ? l->request->only_file : given(l, ROW_POLICY);
+        if (named) {
+                cleanup(free_ptr) char *expanded = NULL, *path = NULL;
+                if (path_expand_home(str_of(named), l->policy->home, &expanded) < 0 ||
+                    path_normalise(str_of(expanded), l->current, &path) < 0)
+                        return err_set(e, EINVAL, "the policy file %s cannot be used", show(str_of(named)).text);
+                return policy_file_open(&l->user, path, named, POLICY_FILE_REQUIRED, e);
+        }
+        cleanup(free_ptr) char *directory = dirs_config(), *path = directory ? path_join(directory, "config.yaml") : NULL;
+        if (!path)
+                return 0;
+        const char *home = l->policy->home;
+        bool below = home && strlen(home) > 1 && path_is_within(path, home);
+        cleanup(free_ptr) char *shown = str_format("%s%s", below ? "~" : "", below ? path + strlen(home) : path);
+        int r = shown ? policy_file_open(&l->user, path, shown, 0, e) : no_memory(e);
+        if (r < 0 || !l->user.document)
+                return r;
+        /* It holds for every workspace: what is relative in it means the workspace at hand, never Bailey's own directory. */
+        free(l->user.base);
+        l->user.base = str_dup(str_of(l->policy->workspace));
+        return l->user.base ? 0 : no_memory(e);
+}
+
+static int open_workspace_file(struct loader *l, struct err *e) {
+        const char *wanted = given(l, ROW_WORKSPACE_POLICY);
+        if (l->request->only_file || (wanted && !option_number(&policy_rows[ROW_WORKSPACE_POLICY], str_of(wanted))))
+                return 0;
+        cleanup(free_ptr) char *path = path_join(l->policy->workspace, workspace_file_name);
+        l->workspace.untrusted = true;
+        return path ? policy_file_open(&l->workspace, path, workspace_file_name, POLICY_FILE_NO_LINK, e) : no_memory(e);
+}
+
+static int apply_values(struct loader *l, const struct option_values *values, struct err *e) {
+        for (size_t i = 0; values && i < values->values.n; i++) {
+                const struct option_value *v = &values->values.p[i];
+                if (v->option < policy_rows || v->option >= policy_rows + POLICY_ROWS)
+                        continue;
+                enum policy_row row = (enum policy_row)(v->option - policy_rows);
+                l->mode_by_hand = l->mode_by_hand || row == ROW_MODE;
+                int r = policy_apply(l->policy, row, str_of(v->text), v->origin, l->current, e);
+                if (r < 0)
+                        return err_wrap(e, r, "%s", v->origin);
+        }
+        return 0;
+}
+
+static int apply_profile(struct loader *l, const struct profile *profile, const char *origin, struct err *e) {
+        for (size_t i = 0; i < profile->n; i++) {
+                const struct preset_value *v = &profile->values[i];
+                int r = policy_apply(l->policy, v->row, str_of(v->text), origin, "/", e);
+                if (r < 0)
+                        return err_wrap(e, r, "%s", origin);
+        }
+        return 0;
+}
+
+static int apply_defaults(struct loader *l, struct err *e) {
+        for (unsigned row = 0; row < POLICY_ROWS; row++) {
+                const char *text = policy_rows[row].fallback;
+                int r = text ? policy_apply(l->policy, (enum policy_row)row, str_of(text), NULL, "/", e) : 0;
+                if (r < 0)
+                        return err_wrap(e, r, "default of %s", option_name(&policy_rows[row]));
+        }
+        return 0;
+}
+
+/* The preset lies under everything, whichever layer names it. */
+static int apply_preset(struct loader *l, struct err *e) {
+        const char *name = given(l, ROW_PRESET);
+        struct str text = name ? str_of(name) : policy_file_preset(&l->workspace);
+        if (text.n == 0)
+                text = policy_file_preset(&l->user);
+        if (text.n == 0)
+                text = str_of(policy_rows[ROW_PRESET].fallback);
+        const struct profile *preset = preset_find(text, NULL);
+        if (!preset)
+                return 0; /* the layer that names it is refused with its place when its turn comes */
+        char origin[64];
+        snprintf(origin, sizeof origin, "preset %s", preset->name);
+        return apply_profile(l, preset, origin, e);
+}
+
+/* What the agents' profiles add; each knows who asked for it. */
+static int apply_profiles(struct loader *l, struct err *e) {
+        for (size_t i = 0; i < l->policy->profiles.n; i++) {
+                const struct origin_text *named = &l->policy->profiles.p[i];
+                const struct profile *profile = profile_find(str_of(named->text), e);
+                cleanup(free_ptr) char *origin = str_format("profile %s in %s", named->text, named->origin);
+                if (!profile)
+                        return -ENOENT;
+                int r = origin ? apply_profile(l, profile, origin, e) : no_memory(e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int refuse_widening(const struct policy_file *f, struct err *e) {
+        enum { SHOWN = 4 };
+        cleanup(buf_done) struct buf list = BUF(2048);
+        for (size_t i = 0; i < f->widenings.n && i < SHOWN; i++) {
+                const struct widening *w = &f->widenings.p[i];
+                buf_printf(&list, "%s %s: %s %s", i ? ";" : "", w->place, w->key, show(str_of(w->text)).text);
+        }
+        if (f->widenings.n > SHOWN)
+                buf_printf(&list, "; and %zu more", f->widenings.n - SHOWN);
+        return err_set(e, EPERM, "the workspace's %s asks for more than you granted:%.*s. If you want that, run 'bailey trust'; "
+                       "--no-workspace-policy leaves the file out", workspace_file_name, STR_FMT(buf_str(&list)));
+}
+
+/* Content and list files together: a list that changes is a file that changes. */
+static int digest_of(const struct loader *l, char ret[static DIGEST_HEX_MAX]) {
+        unsigned char digest[DIGEST_BYTES];
+        digest_sha256(buf_str(&l->workspace.content), digest);
+        for (size_t i = l->workspace.allow_files_before; i < l->workspace.allow_files_after; i++) {
+                const struct pattern_file *f = &l->policy->network.allow_files.p[i];
+                digest_sha256_pair(str_n(digest, sizeof digest), str_n(f->content, f->n), digest);
+        }
+        digest_hex(digest, ret);
+        return 0;
+}
+
+static int is_trusted(const struct loader *l, bool *ret, struct err *e) {
+        cleanup(trust_list_done) struct trust_list list = { 0 };
+        char digest[DIGEST_HEX_MAX];
+        int r = trust_load(&list, e);
+        r = r < 0 ? r : digest_of(l, digest);
+        if (r == 0)
+                *ret = trust_has(&list, l->workspace.path, digest);
+        return r;
+}
+
+static int require_trust(const struct loader *l, struct err *e) {
+        bool trusted = false;
+        if (l->workspace.widenings.n == 0)
+                return 0;
+        int r = is_trusted(l, &trusted, e);
+        return r < 0 ? r : trusted ? 0 : refuse_widening(&l->workspace, e);
+}
+
+/* Layers up to and with the workspace file. */
+static int load_files(struct loader *l, struct err *e) {
+        l->policy = calloc(1, sizeof *l->policy);
+        if (!l->policy)
+                return no_memory(e);
+        int r = l->request->only_file ? 0 : option_parse_env(policy_tables, POLICY_TABLES, &l->variables, e);
+        r = r < 0 ? r : find_workspace(l, e);
+        r = r < 0 ? r : open_user_file(l, e);
+        r = r < 0 ? r : open_workspace_file(l, e);
+        r = r < 0 ? r : apply_defaults(l, e);
+        r = r < 0 ? r : apply_preset(l, e);
+        r = r < 0 ? r : policy_file_apply(&l->user, l->policy, e);
+        return r < 0 ? r : policy_file_apply(&l->workspace, l->policy, e);
+}
+
+static const struct agent_role *find_role(const struct policy *p, struct err *e) {
+        struct suggestion s = suggest_for(str_of(p->agent));
+        for (size_t i = p->agents.n; i-- > 0;) { /* the last layer that describes it counts */
+                if (strcmp(p->agents.p[i].name, p->agent) == 0)
+                        return &p->agents.p[i];
+                suggest_offer(&s, p->agents.p[i].name);
+        }
+        err_set(e, ENOENT, "%s: there is no role %s under agents%s", p->origins[ROW_AGENT] ? p->origins[ROW_AGENT] : "agent",
+                show(str_of(p->agent)).text, suggest_text(&s, "").text);
+        return NULL;
+}
+
+/* The role's network access is a mode, unless somebody said the mode by hand. */
+static int apply_role(struct loader *l, struct err *e) {
+        static const struct {
+                const char *access;
+                enum policy_mode mode;
+        } modes[] = { { "sandboxed", MODE_WORKSPACE_WRITE },
+                      { "whitelist", MODE_WORKSPACE_WRITE_WHITELIST },
+                      { "full", MODE_FULL_NETWORK } };
+        const struct agent_role *role = l->policy->agent ? find_role(l->policy, e) : NULL;
+        if (!role || l->mode_by_hand)
+                return role || !l->policy->agent ? 0 : -ENOENT;
+        cleanup(free_ptr) char *origin = str_format("agents.%s in %s", role->name, role->origin);
+        if (!origin)
+                return no_memory(e);
+        for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+                if (strcmp(role->network_access, modes[i].access) == 0)
+                        return policy_apply(l->policy, ROW_MODE, str_of(policy_mode_name(modes[i].mode)), origin, "/", e);
+        return err_set(e, EINVAL, "%s: unknown network access", role->origin);
+}
+
+static int finish(struct loader *l, struct err *e) {
+        int r = apply_profiles(l, e);
+        r = r < 0 ? r : apply_role(l, e);
+        if (r < 0)
+                return r;
+        bool writes = l->policy->mode != MODE_READ_ONLY;
+        if (writes && !l->request->network_only && !l->request->only_file && strcmp(l->policy->workspace, "/") == 0)
+                return err_set(e, EINVAL, "the workspace is the root directory, so that everything could be written; "
+                               "go to a directory or name one with --workspace");
+        return mirrors_find(l->policy, "", e);
+}
+
+int policy_load(const struct policy_request *request, struct policy **ret, struct err *e) {
+        cleanup(loader_done) struct loader l = { .request = request };
+        int r = load_files(&l, e);
+        r = r < 0 ? r : require_trust(&l, e);
+        r = r < 0 || request->only_file ? r : apply_values(&l, &l.variables, e);
+        r = r < 0 ? r : apply_values(&l, request->command_line, e);
+        r = r < 0 ? r : apply_values(&l, request->call, e);
+        r = r < 0 ? r : finish(&l, e);
+        if (r < 0)
+                return r;
+        *ret = take_ptr(&l.policy);
+        return 0;
+}
+
+void workspace_file_done(struct workspace_file *w) {
+        free(w->path);
+        for (size_t i = 0; i < w->widenings.n; i++)
+                widening_done(&w->widenings.p[i]);
+        vec_done(&w->widenings);
+}
+
+int policy_examine_workspace(const struct policy_request *request, struct workspace_file *ret, struct err *e) {
+        cleanup(loader_done) struct loader l = { .request = request };
+        cleanup(workspace_file_done) struct workspace_file w = { 0 };
+        int r = load_files(&l, e);
+        if (r < 0)
+                return r;
+        if (l.workspace.document) {
+                r = digest_of(&l, w.digest);
+                r = r < 0 ? r : is_trusted(&l, &w.trusted, e);
+                if (r < 0)
+                        return r;
+                w.path = take_ptr(&l.workspace.path);
+                w.widenings.p = take_ptr(&l.workspace.widenings.p);
+                w.widenings.n = l.workspace.widenings.n;
+                l.workspace.widenings.n = 0;
+        }
+        *ret = w;
+        w = (struct workspace_file){ 0 };
+        return 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Makes the merged policy. Layers, each laid over the ones before; single values are replaced, lists add up:
+ *
+ *   defaults, preset, user file (~/.config/bailey/config.yaml, or --policy FILE in its place), workspace file
+ *   (.bailey.yaml), BAILEY_* variables, command line, options of the call
+ *
+ * The workspace file comes with the code that is to be confined, so it is not trusted: it may take away. If it asks for
+ * more, nothing is loaded and the error names what it asks for, until a person has trusted that very content.
+ */
+#include "policy/policy.h"
+
+struct policy_request {
+        const char *workspace;                    /* directory; NULL: by --workspace, else the current one */
+        const struct option_values *command_line; /* NULL: none; rows of other tables are ignored */
+        const struct option_values *call;         /* NULL: none */
+        const char *only_file; /* nothing but the defaults and this file, trusted: for checking it */
+        bool network_only;     /* the files part will not be used: the workspace may be anything */
+};
+
+/* -EPERM: the workspace file asks for more than was granted and is not trusted. -EINVAL and others: a layer is wrong. */
+int policy_load(const struct policy_request *request, struct policy **ret, struct err *e);
+
+/* What a workspace file asks for that needs trust. */
+struct widening {
+        char *place; /* ".bailey.yaml:3:9" */
+        char *key, *text;
+};
+struct workspace_file {
+        char *path; /* absolute; NULL: there is no such file */
+        char digest[65]; /* of its content and of the list files that it allows */
+        bool trusted;
+        VEC(struct widening) widenings;
+};
+void workspace_file_done(struct workspace_file *w);
+/* Reads and checks the workspace's file without refusing it: for `bailey trust`. */
+int policy_examine_workspace(const struct policy_request *request, struct workspace_file *ret, struct err *e);

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/mirrors.h"
+
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "policy/host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/*
+ * Five file formats, each read for the one thing that matters: the URLs behind a few keys. All are lines of "key = value" or
+ * "Key: value" with small differences, so one scanner serves them, driven by a row per tool. Everything that looks like a
+ * URL in such a value counts; a user name and password in it are never kept.
+ */
+
+enum { SETTINGS_MAX = 1 << 20, FILES_MAX = 256, PATH_SHOWN_MAX = 4352 };
+
+struct search {
+        struct policy *policy;
+        const char *group;
+        const char *root;
+        int status; /* only ever -ENOMEM */
+};
+
+static bool already_there(const struct search *s, const char *pattern) {
+        for (size_t i = 0; i < s->policy->network.mirrors.n; i++) {
+                const struct mirror *m = &s->policy->network.mirrors.p[i];
+                if (strcmp(m->group, s->group) == 0 && strcmp(m->pattern, pattern) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* Where a value stands: a file's line, or a variable (line 0). */
+struct place {
+        const char *name;
+        unsigned line;
+};
+
+static void add_mirror(struct search *s, const struct authority *a, const struct place *at) {
+        char text[AUTHORITY_TEXT_MAX];
+        authority_text(a, text);
+        if (already_there(s, text))
+                return;
+        struct mirror m = { .group = s->group, .pattern = str_dup(str_of(text)),
+                            .origin = at->line ? str_format("%s:%u", at->name, at->line) : str_dup(str_of(at->name)) };
+        if (!m.pattern || !m.origin || vec_push(&s->policy->network.mirrors, m) < 0) {
+                free(m.pattern);
+                free(m.origin);
+                s->status = -ENOMEM;
+        }
+}
+
+/* "https://user:password@host:port/path": the host and port. */
+static void add_url(struct search *s, struct str url, const struct place *at) {
+        bool tls = str_starts(url, STR("https://"));
+        struct str rest = str_skip(url, tls ? 8 : 7);
+        size_t n = 0;
+        while (n < rest.n && !strchr("/?#", rest.p[n]))
+                n++;
+        struct str authority_part = str_first(rest, n);
+        authority_part = str_skip(authority_part, (size_t)(str_rfind(authority_part, '@') + 1));
+        struct authority a;
+        if (authority_parse(authority_part, tls ? 443 : 80, &a, NULL) == 0)
+                add_mirror(s, &a, at);
+}
+
+static bool ends_url(char c) {
+        return c == ' ' || c == '\t' || c == '"' || c == '\'' || c == ',' || c == '|' || c == ']' || c == '\r';
+}
+
+static void add_urls(struct search *s, struct str value, const struct place *at) {
+        while (value.n > 0) {
+                if (!str_starts(value, STR("http://")) && !str_starts(value, STR("https://"))) {
+                        value = str_skip(value, 1);
+                        continue;
+                }
+                size_t n = 0;
+                while (n < value.n && !ends_url(value.p[n]))
+                        n++;
+                add_url(s, str_first(value, n), at);
+                value = str_skip(value, n);
+        }
+}
+
+/* Does the key count? Keys are compared as written: "registry", "@scope:registry", "URIs". */
+typedef bool key_test(struct str key);
+
+static bool is_npm_key(struct str key) {
+        return str_is(key, "registry") || str_ends(key, STR(":registry"));
+}
+static bool is_pip_key(struct str key) {
+        return str_is(key, "index-url") || str_is(key, "extra-index-url") || str_is(key, "index_url") ||
+               str_is(key, "extra_index_url");
+}
+static bool is_cargo_key(struct str key) {
+        return str_is(key, "registry") || str_is(key, "index");
+}
+static bool is_go_key(struct str key) {
+        return str_is(key, "GOPROXY");
+}
+static bool is_deb822_key(struct str key) {
+        return str_is(key, "URIs");
+}
+
+/* The scanner. A line that starts with a space continues the value before it (pip, deb822). */
+static void scan_keys(struct search *s, struct str text, const char *name, char separator, key_test *counts) {
+        struct str line;
+        bool in_value = false;
+        for (struct place at = { name, 1 }; str_split(&text, '\n', &line); at.line++) {
+                struct str content = str_trim(line);
+                if (content.n == 0 || strchr("#;[", content.p[0])) {
+                        in_value = in_value && content.n > 0 && content.p[0] == '#';
+                        continue;
+                }
+                if (in_value && (line.p[0] == ' ' || line.p[0] == '\t')) {
+                        add_urls(s, content, &at);
+                        continue;
+                }
+                ptrdiff_t end = str_find(content, separator);
+                in_value = end > 0 && counts(str_trim(str_first(content, (size_t)end)));
+                if (in_value)
+                        add_urls(s, str_skip(content, (size_t)end + 1), &at);
+        }
+}
+
+/* "deb [options] URL suite component...": the old one-line form. */
+static void scan_sources_list(struct search *s, struct str text, const char *name) {
+        struct str line;
+        for (struct place at = { name, 1 }; str_split(&text, '\n', &line); at.line++) {
+                struct str content = str_trim(line);
+                if (str_starts(content, STR("deb ")) || str_starts(content, STR("deb-src ")))
+                        add_urls(s, content, &at);
+        }
+}
+
+static bool read_settings(const char *path, struct buf *content) {
+        return path_read_file(path, SETTINGS_MAX, content, NULL) == 0;
+}
+
+/* ~ for the home directory in what is shown. */
+static void shown_name(const struct search *s, const char *path, char ret[static PATH_SHOWN_MAX]) {
+        const char *home = s->policy->home;
+        if (home && path_is_within(path, home) && strlen(home) > 1)
+                snprintf(ret, PATH_SHOWN_MAX, "~%s", path + strlen(home));
+        else
+                snprintf(ret, PATH_SHOWN_MAX, "%s", path);
+}
+
+static void scan_file(struct search *s, const char *path, char separator, key_test *counts) {
+        cleanup(buf_done) struct buf content = BUF(SETTINGS_MAX);
+        char name[PATH_SHOWN_MAX];
+        if (!path || !read_settings(path, &content))
+                return;
+        shown_name(s, path, name);
+        if (counts)
+                scan_keys(s, buf_str(&content), name, separator, counts);
+        else
+                scan_sources_list(s, buf_str(&content), name);
+}
+
+static void scan_home_file(struct search *s, const char *below, char separator, key_test *counts) {
+        cleanup(free_ptr) char *path = s->policy->home ? path_join(s->policy->home, below) : NULL;
+        scan_file(s, path, separator, counts);
+}
+
+static void scan_system_file(struct search *s, const char *absolute, char separator, key_test *counts) {
+        cleanup(free_ptr) char *path = str_format("%s%s", s->root, absolute);
+        scan_file(s, path, separator, counts);
+}
+
+static void scan_variable(struct search *s, const char *name) {
+        const char *value = getenv(name);
+        if (value)
+                add_urls(s, str_of(value), &(struct place){ .name = name });
+}
+
+static void find_npm(struct search *s) {
+        scan_variable(s, "npm_config_registry");
+        scan_variable(s, "NPM_CONFIG_REGISTRY");
+        scan_home_file(s, ".npmrc", '=', is_npm_key);
+        scan_system_file(s, "/etc/npmrc", '=', is_npm_key);
+        scan_system_file(s, "/usr/etc/npmrc", '=', is_npm_key);
+        scan_system_file(s, "/usr/local/etc/npmrc", '=', is_npm_key);
+}
+
+static void find_pip(struct search *s) {
+        const char *config = getenv("XDG_CONFIG_HOME"), *named = getenv("PIP_CONFIG_FILE");
+        scan_variable(s, "PIP_INDEX_URL");
+        scan_variable(s, "PIP_EXTRA_INDEX_URL");
+        scan_variable(s, "UV_INDEX_URL");
+        scan_variable(s, "UV_DEFAULT_INDEX");
+        if (named && named[0] == '/')
+                scan_file(s, named, '=', is_pip_key);
+        cleanup(free_ptr) char *xdg = config && config[0] == '/' ? path_join(config, "pip/pip.conf") : NULL;
+        if (xdg)
+                scan_file(s, xdg, '=', is_pip_key);
+        else
+                scan_home_file(s, ".config/pip/pip.conf", '=', is_pip_key);
+        scan_home_file(s, ".pip/pip.conf", '=', is_pip_key);
+        scan_system_file(s, "/etc/pip.conf", '=', is_pip_key);
+}
+
+static void find_cargo(struct search *s) {
+        const char *given = getenv("CARGO_HOME");
+        cleanup(free_ptr) char *named = given && given[0] == '/' ? path_join(given, "config.toml") : NULL;
+        scan_file(s, named, '=', is_cargo_key);
+        scan_home_file(s, ".cargo/config.toml", '=', is_cargo_key);
+        scan_home_file(s, ".cargo/config", '=', is_cargo_key);
+}
+
+static void find_go(struct search *s) {
+        scan_variable(s, "GOPROXY");
+        scan_home_file(s, ".config/go/env", '=', is_go_key);
+}
+
+static void find_apt(struct search *s) {
+        scan_system_file(s, "/etc/apt/sources.list", 0, NULL);
+        cleanup(free_ptr) char *directory = str_format("%s/etc/apt/sources.list.d", s->root);
+        DIR *d = directory ? opendir(directory) : NULL;
+        struct dirent *entry;
+        for (unsigned n = 0; d && n < FILES_MAX && (entry = readdir(d)); n++) {
+                struct str name = str_of(entry->d_name);
+                cleanup(free_ptr) char *path = path_join(directory, entry->d_name);
+                if (str_ends(name, STR(".list")))
+                        scan_file(s, path, 0, NULL);
+                else if (str_ends(name, STR(".sources")))
+                        scan_file(s, path, ':', is_deb822_key);
+        }
+        if (d)
+                closedir(d);
+}
+
+static void (*const finders[MIRROR_KINDS])(struct search *s) = {
+        [MIRROR_NPM] = find_npm, [MIRROR_PIP] = find_pip, [MIRROR_CARGO] = find_cargo,
+        [MIRROR_APT] = find_apt, [MIRROR_GO] = find_go,
+};
+
+int mirrors_find(struct policy *p, const char *root, struct err *e) {
+        for (size_t i = 0; i < p->network.allow.n; i++) {
+                struct str text = str_of(p->network.allow.p[i].text);
+                const struct group *group = group_is_reference(text) ? group_find(text, NULL) : NULL;
+                if (!group || !finders[group->mirror])
+                        continue;
+                struct search s = { .policy = p, .group = group->name, .root = root };
+                finders[group->mirror](&s);
+                if (s.status < 0)
+                        return err_set(e, -s.status, "out of memory");
+        }
+        return 0;
+}

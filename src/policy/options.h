@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Every setting of a policy that has a name of its own: one row each, for the command line, the file, the variables, the
+ * help and the man page. What has structure (rules, credentials, commands, agents, monitor) is in policy/records.h.
+ */
+#include "conf/option.h"
+
+enum policy_row {
+        /* Policy */
+        ROW_POLICY,
+        ROW_WORKSPACE,
+        ROW_WORKSPACE_POLICY,
+        ROW_PRESET,
+        ROW_PROFILE,
+        ROW_MODE,
+        ROW_AGENT,
+        /* Network */
+        ROW_ALLOW,
+        ROW_DENY,
+        ROW_ALLOW_PRIVATE,
+        ROW_ALLOW_FILE,
+        ROW_DENY_FILE,
+        ROW_DENY_CIDRS,
+        ROW_ASK,
+        ROW_ASK_TIMEOUT,
+        ROW_PUBLISH,
+        ROW_HOST_PORT,
+        ROW_UPSTREAM_PROXY,
+        ROW_UPSTREAM_BYPASS,
+        ROW_DNS_SERVERS,
+        /* Files */
+        ROW_READS,
+        ROW_READ,
+        ROW_WRITE,
+        ROW_DENY_READ,
+        ROW_DENY_WRITE,
+        ROW_OVERLAY,
+        /* Process */
+        ROW_ENV,
+        ROW_ENV_PASS,
+        ROW_TIMEOUT,
+        ROW_ALLOW_DEGRADED,
+        ROW_TRACE_DENIALS,
+        ROW_AUDIT,
+        /* Limits */
+        ROW_PROCESSES,
+        ROW_MEMORY,
+        ROW_FILES,
+        ROW_CPU,
+        ROW_LIMIT_CONNECT,
+        ROW_LIMIT_HEADER,
+        ROW_LIMIT_IDLE,
+        ROW_LIMIT_TUNNEL_IDLE,
+        ROW_LIMIT_HEADER_BYTES,
+        ROW_LIMIT_CONNECTIONS,
+        ROW_LIMIT_CONNECTION_RATE,
+        ROW_LIMIT_BYTES_OUT_PER_HOST,
+        ROW_LIMIT_BYTES_OUT,
+        POLICY_ROWS
+};
+
+extern const struct option policy_rows[POLICY_ROWS];
+
+/* The same rows under headings. */
+enum { POLICY_TABLES = 5 };
+extern const struct option_table *const policy_tables[POLICY_TABLES];

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/show.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/escape.h"
+#include "conf/emit.h"
+#include "policy/apply.h"
+#include "policy/expand.h"
+#include "policy/keys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+enum { ORIGIN_COLUMN = 56 };
+
+struct shower {
+        struct buf *out;
+        const struct policy *policy;
+        unsigned flags;
+        int status; /* the first failure */
+};
+
+static void put(struct shower *s, const char *text) {
+        if (s->status == 0)
+                s->status = buf_add(s->out, text);
+}
+
+/* --- values that are the same for both forms --- */
+
+static bool named_like_a_secret(struct str name) {
+        static const char *const ends[] = { "TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIALS" };
+        for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+                if (name.n >= strlen(ends[i]) && str_eq_nocase(str_skip(name, name.n - strlen(ends[i])), str_of(ends[i])))
+                        return true;
+        return false;
+}
+
+/* Hides what must not be on a screen. Heap text, NULL when out of memory. */
+static char *shown_value(enum policy_row row, const char *text) {
+        struct str s = str_of(text);
+        ptrdiff_t at = str_rfind(s, '@'), slashes = str_find(s, '/'), equals = str_find(s, '=');
+        if (row == ROW_UPSTREAM_PROXY && at >= 0 && slashes >= 0 && slashes + 2 <= at)
+                return str_format("%.*s***%s", (int)slashes + 2, text, text + at);
+        if (row == ROW_ENV && equals >= 0 && named_like_a_secret(str_first(s, (size_t)equals)))
+                return str_format("%.*s=***", (int)equals, text);
+        return str_dup(s);
+}
+
+static const char *origin_of(const struct policy *p, enum policy_row row) {
+        return p->origins[row] ? p->origins[row] : "default";
+}
+
+/* Calls back for each entry of a list row, ports and files among them. */
+typedef void entry_function(struct shower *s, const char *text, const char *origin);
+
+static void each_port(struct shower *s, enum policy_row row, entry_function *f) {
+        bool publish = row == ROW_PUBLISH;
+        size_t n = publish ? s->policy->network.publish.n : s->policy->network.host_ports.n;
+        for (size_t i = 0; i < n; i++) {
+                const struct port_map *m = publish ? &s->policy->network.publish.p[i] : &s->policy->network.host_ports.p[i];
+                bool v6 = m->addr && strchr(m->addr, ':');
+                cleanup(free_ptr) char *text =
+                    !publish  ? str_format("%u", m->inside)
+                    : m->addr ? str_format("%s%s%s:%u:%u", v6 ? "[" : "", m->addr, v6 ? "]" : "", m->outside, m->inside)
+                              : str_format("%u:%u", m->outside, m->inside);
+                if (text)
+                        f(s, text, m->origin);
+                else
+                        s->status = -ENOMEM;
+        }
+}
+
+static void each_file(struct shower *s, enum policy_row row, entry_function *f) {
+        bool allow = row == ROW_ALLOW_FILE;
+        size_t n = allow ? s->policy->network.allow_files.n : s->policy->network.deny_files.n;
+        for (size_t i = 0; i < n; i++) {
+                const struct pattern_file *file =
+                    allow ? &s->policy->network.allow_files.p[i] : &s->policy->network.deny_files.p[i];
+                f(s, file->path, file->origin);
+        }
+}
+
+struct expanded {
+        struct shower *shower;
+        entry_function *f;
+};
+
+static int on_expanded(void *context, struct str pattern, struct str origin, struct err *e) {
+        struct expanded *x = context;
+        (void)e;
+        cleanup(free_ptr) char *text = str_dup(pattern), *from = str_dup(origin);
+        if (!text || !from)
+                return -ENOMEM;
+        x->f(x->shower, text, from);
+        return 0;
+}
+
+static void each_entry(struct shower *s, enum policy_row row, entry_function *f) {
+        const origin_texts *list = policy_row_list(s->policy, row);
+        if (row == ROW_PUBLISH || row == ROW_HOST_PORT)
+                each_port(s, row, f);
+        else if (row == ROW_ALLOW_FILE || row == ROW_DENY_FILE)
+                each_file(s, row, f);
+        for (size_t i = 0; list && s->status == 0 && i < list->n; i++) {
+                struct expanded x = { .shower = s, .f = f };
+                cleanup(free_ptr) char *text = shown_value(row, list->p[i].text);
+                if (!text)
+                        s->status = -ENOMEM;
+                else if ((s->flags & POLICY_SHOW_EXPAND) && (row == ROW_ALLOW || row == ROW_DENY))
+                        s->status = expand_entry(s->policy, &list->p[i], row == ROW_ALLOW, on_expanded, &x, NULL);
+                else
+                        f(s, text, list->p[i].origin);
+        }
+}
+
+/* --- text --- */
+
+static void put_indent(struct shower *s, unsigned depth) {
+        while (depth-- > 0)
+                put(s, "  ");
+}
+
+/* Plain where YAML takes it for text, else in double quotes, whose escapes are those of JSON. */
+static void put_scalar(struct shower *s, const char *text) {
+        bool plain = *text && (ascii_is_alnum(*text) || *text == '/');
+        for (const char *c = text; *c && plain; c++)
+                plain = ascii_is_alnum(*c) || strchr("-_./", *c);
+        if (plain)
+                put(s, text);
+        else if (s->status == 0)
+                s->status = escape_json(s->out, str_of(text));
+}
+
+/* The comment at the end of a line that began at `start`. */
+static void put_origin(struct shower *s, size_t start, const char *origin) {
+        put(s, " ");
+        while (s->status == 0 && s->out->n - start < ORIGIN_COLUMN)
+                put(s, " ");
+        put(s, "# ");
+        if (s->status == 0)
+                s->status = escape_text(s->out, str_of(origin), 256);
+        put(s, "\n");
+}
+
+static void put_list_entry(struct shower *s, const char *text, const char *origin) {
+        size_t start = s->out->n;
+        put(s, "      - ");
+        put_scalar(s, text);
+        put_origin(s, start, origin);
+}
+
+static void put_map_entry(struct shower *s, const char *text, const char *origin) {
+        size_t start = s->out->n;
+        const char *equals = strchr(text, '=');
+        put(s, "      ");
+        if (s->status == 0)
+                s->status = buf_printf(s->out, "%.*s: ", (int)(equals ? equals - text : 0), text);
+        put_scalar(s, equals ? equals + 1 : "");
+        put_origin(s, start, origin);
+}
+
+static bool has_entries(const struct shower *s, enum policy_row row);
+
+static void put_row(struct shower *s, enum policy_row row, struct str name, unsigned depth) {
+        const struct option *o = &policy_rows[row];
+        size_t start = s->out->n;
+        put_indent(s, depth);
+        if (s->status == 0)
+                s->status = buf_printf(s->out, "%.*s:", STR_FMT(name));
+        if (option_repeats(o)) {
+                put(s, has_entries(s, row) ? "\n" : o->type == OPTION_MAP ? " {}\n" : " []\n");
+                each_entry(s, row, o->type == OPTION_MAP ? put_map_entry : put_list_entry);
+                return;
+        }
+        cleanup(free_ptr) char *text = NULL;
+        int r = policy_row_text(s->policy, row, &text);
+        if (r < 0 || !text) {
+                s->status = r < 0 ? r : s->status;
+                return;
+        }
+        cleanup(free_ptr) char *shown = shown_value(row, text);
+        put(s, " ");
+        put_scalar(s, shown ? shown : "");
+        put_origin(s, start, origin_of(s->policy, row));
+}
+
+static void put_field(struct shower *s, const struct record_field *f, const void *record) {
+        const void *place = (const char *)record + f->offset;
+        const origin_texts *list = place;
+        char duration[24];
+        switch (f->kind) {
+        case FIELD_TEXT:
+                put_scalar(s, *(char *const *)place);
+                return;
+        case FIELD_BOOL:
+                put(s, *(const bool *)place ? "true" : "false");
+                return;
+        case FIELD_U64:
+                clock_duration_text(*(const uint64_t *)place, duration);
+                put(s, duration);
+                return;
+        case FIELD_U32:
+                if (s->status == 0)
+                        s->status = buf_printf(s->out, "%" PRIu32, *(const uint32_t *)place);
+                return;
+        case FIELD_TEXTS:
+                put(s, "[");
+                for (size_t i = 0; i < list->n; i++) {
+                        put(s, i ? ", " : "");
+                        put_scalar(s, list->p[i].text);
+                }
+                put(s, "]");
+        }
+}
+
+static bool field_is_set(const struct record_field *f, const void *record) {
+        const void *place = (const char *)record + f->offset;
+        return f->kind == FIELD_TEXT    ? *(char *const *)place != NULL
+               : f->kind == FIELD_TEXTS ? ((const origin_texts *)place)->n > 0
+                                        : true;
+}
+
+static void put_record(struct shower *s, const struct record *record, const void *r, unsigned depth) {
+        size_t start = s->out->n;
+        put_indent(s, depth);
+        put(s, record->named ? *(char *const *)((const char *)r + record->name_offset) : "-");
+        put(s, record->named ? ": {" : " {");
+        bool first = true;
+        for (size_t i = 0; i < record->n_fields; i++) {
+                if (!field_is_set(&record->fields[i], r))
+                        continue;
+                put(s, first ? " " : ", ");
+                put(s, record->fields[i].option.key);
+                put(s, ": ");
+                put_field(s, &record->fields[i], r);
+                first = false;
+        }
+        put(s, " }");
+        put_origin(s, start, *(char *const *)((const char *)r + record->origin_offset));
+}
+
+static void count_entry(struct shower *s, const char *text, const char *origin) {
+        (void)text;
+        (void)origin;
+        s->flags = 1;
+}
+
+static bool has_entries(const struct shower *s, enum policy_row row) {
+        struct shower counter = { .policy = s->policy };
+        each_entry(&counter, row, count_entry);
+        return counter.flags != 0;
+}
+
+/* Is there something to say about this key? */
+static bool key_has_value(const struct shower *s, size_t key) {
+        bool all = s->flags & POLICY_SHOW_DEFAULTS;
+        if (!key_at(key))
+                return false;
+        if (key >= POLICY_ROWS)
+                return record_count(s->policy, &policy_records[key - POLICY_ROWS]) > 0;
+        enum policy_row row = (enum policy_row)key;
+        if (row == ROW_DENY_CIDRS && s->policy->network.deny_cidrs_set)
+                return true;
+        if (option_repeats(&policy_rows[row]))
+                return has_entries(s, row);
+        cleanup(free_ptr) char *text = NULL;
+        return policy_row_text(s->policy, row, &text) == 0 && text && (all || s->policy->origins[row] || row == ROW_MODE);
+}
+
+static bool section_has_value(const struct shower *s, struct str prefix) {
+        for (size_t i = 0; i < POLICY_KEYS; i++)
+                if (key_component(key_at(i), prefix).n > 0 && key_has_value(s, i))
+                        return true;
+        return false;
+}
+
+/* The first key with this component at this level: the others of a section come with it. */
+static bool is_first(size_t key, struct str prefix, struct str part) {
+        for (size_t i = 0; i < key; i++)
+                if (str_eq(key_component(key_at(i), prefix), part))
+                        return false;
+        return true;
+}
+
+static void put_section(struct shower *s, struct str prefix, unsigned depth) {
+        for (size_t i = 0; i < POLICY_KEYS && s->status == 0; i++) {
+                struct str part = key_component(key_at(i), prefix);
+                if (part.n == 0 || !is_first(i, prefix, part))
+                        continue;
+                bool leaf = prefix.n + part.n == strlen(key_at(i));
+                if (!leaf) {
+                        struct str below = str_n(key_at(i), prefix.n + part.n + 1);
+                        if (!section_has_value(s, below))
+                                continue;
+                        put_indent(s, depth);
+                        s->status = s->status ? s->status : buf_printf(s->out, "%.*s:\n", STR_FMT(part));
+                        put_section(s, below, depth + 1);
+                } else if (key_has_value(s, i) && i < POLICY_ROWS) {
+                        put_row(s, (enum policy_row)i, part, depth);
+                } else if (key_has_value(s, i)) {
+                        const struct record *record = &policy_records[i - POLICY_ROWS];
+                        put_indent(s, depth);
+                        s->status = s->status ? s->status : buf_printf(s->out, "%.*s:\n", STR_FMT(part));
+                        for (size_t k = 0; k < record_count(s->policy, record); k++)
+                                put_record(s, record, record_at(s->policy, record, k), depth + 1);
+                }
+        }
+}
+
+int policy_show_text(struct buf *out, const struct policy *p, unsigned flags) {
+        struct shower s = { .out = out, .policy = p, .flags = flags };
+        put(&s, "# workspace: ");
+        if (s.status == 0)
+                s.status = escape_text(out, str_of(p->workspace), 4096);
+        put(&s, "\n");
+        put_section(&s, STR(""), 0);
+        return s.status;
+}
+
+/* --- JSON --- */
+
+struct json_shower {
+        struct shower shower; /* first: entry functions get a pointer to it */
+        struct emit json;
+};
+
+static void emit_entry(struct shower *s, const char *text, const char *origin) {
+        struct emit *j = &((struct json_shower *)s)->json;
+        emit_open(j, '{');
+        emit_put_text(j, "value", text);
+        emit_put_text(j, "origin", origin);
+        emit_close(j);
+}
+
+static void emit_row(struct json_shower *x, enum policy_row row) {
+        const struct option *o = &policy_rows[row];
+        struct emit *j = &x->json;
+        emit_key(j, o->key);
+        if (option_repeats(o)) {
+                emit_open(j, '[');
+                each_entry(&x->shower, row, emit_entry);
+                emit_close(j);
+                return;
+        }
+        cleanup(free_ptr) char *text = NULL;
+        int r = policy_row_text(x->shower.policy, row, &text);
+        cleanup(free_ptr) char *shown = text ? shown_value(row, text) : NULL;
+        if (r < 0 || (text && !shown))
+                x->shower.status = -ENOMEM;
+        emit_entry(&x->shower, shown, text ? origin_of(x->shower.policy, row) : NULL);
+}
+
+static void emit_field(struct emit *j, const struct record_field *f, const void *record) {
+        const void *place = (const char *)record + f->offset;
+        const origin_texts *list = place;
+        emit_key(j, f->option.key);
+        switch (f->kind) {
+        case FIELD_TEXT:
+                emit_text(j, *(char *const *)place);
+                return;
+        case FIELD_BOOL:
+                emit_bool(j, *(const bool *)place);
+                return;
+        case FIELD_U32:
+                emit_number(j, *(const uint32_t *)place);
+                return;
+        case FIELD_U64: /* durations: in milliseconds, since JSON numbers are not exact beyond 2^53 */
+                emit_number(j, *(const uint64_t *)place / NS_PER_MS);
+                return;
+        case FIELD_TEXTS:
+                emit_open(j, '[');
+                for (size_t i = 0; i < list->n; i++)
+                        emit_text(j, list->p[i].text);
+                emit_close(j);
+        }
+}
+
+static void emit_records(struct json_shower *x, const struct record *record) {
+        struct emit *j = &x->json;
+        emit_key(j, record->key);
+        emit_open(j, '[');
+        for (size_t k = 0; k < record_count(x->shower.policy, record); k++) {
+                const char *r = record_at(x->shower.policy, record, k);
+                emit_open(j, '{');
+                if (record->named)
+                        emit_put_text(j, "name", *(char *const *)(r + record->name_offset));
+                for (size_t i = 0; i < record->n_fields; i++)
+                        emit_field(j, &record->fields[i], r);
+                emit_put_text(j, "origin", *(char *const *)(r + record->origin_offset));
+                emit_close(j);
+        }
+        emit_close(j);
+}
+
+int policy_show_json(struct buf *out, const struct policy *p, unsigned flags) {
+        struct json_shower x = { .shower = { .out = out, .policy = p, .flags = flags }, .json = emit_to(out) };
+        emit_open(&x.json, '{');
+        emit_put_text(&x.json, "workspace", p->workspace);
+        for (unsigned row = 0; row < POLICY_ROWS; row++)
+                if (policy_rows[row].key)
+                        emit_row(&x, (enum policy_row)row);
+        for (size_t i = 0; i < POLICY_RECORDS; i++)
+                emit_records(&x, &policy_records[i]);
+        emit_close(&x.json);
+        return x.shower.status < 0 ? x.shower.status : emit_status(&x.json);
+}
