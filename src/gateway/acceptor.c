@@ -136,7 +136,7 @@ static void turn_away(struct acceptor *a, int fd, enum reason why) {
                                                           .rule = RULE_NONE,
                                                           .generation = a->worker->policy->generation,
                                                           .via = kinds[a->listener->kind].via,
-                                                          .reason = why });
+                                                          .reason = (uint16_t)why });
 }
 
 static void pause_accepting(struct acceptor *a) {

@@ -16,7 +16,7 @@ static_assert(sizeof state_names / sizeof state_names[0] == GATE_STATES, "one na
 
 static void enter(struct gate_call *c, enum state s) {
         log_debug("gate: %s:%u: %s to %s", c->target.host.name, c->target.port, state_names[c->state], state_names[s]);
-        c->state = s;
+        c->state = (uint8_t)s;
 }
 
 static void tell(struct gate_call *c) {

@@ -181,6 +181,7 @@ static void death_is_reported_and_replaced(void **state) {
         assert_non_null(strstr(w->last_notice, "signal 9"));
         assert_int_equal(gateway_process_state(w->g), GATEWAY_WAITING);
         cleanup(close_fd) int client = connect_client(w); /* waits in the listener's queue */
+        assert_true(client >= 0);
         uint64_t before = clock_ns();
         step_until(w, &w->notices[NOTICE_READY], 2, 5000);
         assert_true(clock_ns() - before > 50 * NS_PER_MS); /* not at once */
@@ -192,6 +193,7 @@ static void dying_again_and_again_slows_down(void **state) {
         struct world *w = *state;
         make_process(w, "exit");
         cleanup(close_fd) int client = connect_client(w);
+        assert_true(client >= 0);
         step_for(w, 1000);
         /* 0, 100, 300, 700 ms; without a delay there would be hundreds. */
         assert_true(w->notices[NOTICE_CANNOT_START] >= 2 && w->notices[NOTICE_CANNOT_START] <= 4);

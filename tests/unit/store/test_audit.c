@@ -134,8 +134,8 @@ static void every_cut_is_survived(void **state) {
 static void other_files_are_left_alone(void **state) {
         struct place *p = *state;
         static const char *const contents[] = { "my notes\n", "my notes", "{\"json\":true}\n",
-                                                "\x7f"
-                                                "ELF" };
+                                                ("\x7f"
+                                                 "ELF") };
         for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
                 struct audit *a = NULL;
                 struct err e = { 0 };
