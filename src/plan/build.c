@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of a plan: clone what will be shown (while the host's tree is whole), make everything read-only at once,
+ * put up one small tmpfs that holds all private directories, then attach, parents before children (plan/tree.c). Then
+ * Landlock says the same again for files, the filter closes the kernel's back rooms, and limits and identity follow.
+ */
+#include "plan/build.h"
+
+#include "base/cleanup.h"
+#include "plan/embedded.h"
+#include "plan/landlock.h"
+#include "plan/tree.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+const char *const plan_devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", NULL };
+const char *const plan_system_dirs[] = { "/sys/devices/system", "/sys/kernel/mm", NULL };
+const char *const plan_private_dirs[] = { "/tmp", "/run", "/dev", "/sys", NULL };
+
+enum network_mode plan_network(const struct policy *p) {
+        switch (p->mode) {
+        case MODE_WORKSPACE_WRITE_WHITELIST:
+                return NETWORK_FILTERED;
+        case MODE_FULL_NETWORK:
+                return NETWORK_OPEN;
+        default:
+                return NETWORK_NONE;
+        }
+}
+
+static int add_listener(struct plan *p, enum plan_listener_kind kind, bool v6, uint16_t port, uint16_t forward) {
+        return vec_push(&p->listeners, ((struct plan_listener){ (uint8_t)kind, v6, port, forward }));
+}
+
+static int add_listeners(struct plan *p, const struct plan_request *q) {
+        static const struct plan_listener standard[] = {
+                { PLAN_LISTENER_TRANSPARENT, 0, PLAN_PORT_TRANSPARENT, 0 }, { PLAN_LISTENER_TRANSPARENT, 1, PLAN_PORT_TRANSPARENT, 0 },
+                { PLAN_LISTENER_DNS_UDP, 0, PLAN_PORT_DNS, 0 },             { PLAN_LISTENER_DNS_UDP, 1, PLAN_PORT_DNS, 0 },
+                { PLAN_LISTENER_DNS_TCP, 0, PLAN_PORT_DNS, 0 },             { PLAN_LISTENER_DNS_TCP, 1, PLAN_PORT_DNS, 0 },
+                { PLAN_LISTENER_HTTP, 0, PLAN_PORT_HTTP, 0 },               { PLAN_LISTENER_SOCKS5, 0, PLAN_PORT_SOCKS5, 0 },
+        };
+        for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
+                if ((q->host->ipv6 || !standard[i].v6) && vec_push(&p->listeners, standard[i]) < 0)
+                        return -ENOMEM;
+        for (size_t i = 0; i < q->policy->network.host_ports.n; i++) {
+                const struct port_map *m = &q->policy->network.host_ports.p[i];
+                if (add_listener(p, PLAN_LISTENER_HOST_PORT, false, m->inside, m->outside) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+/* Every sandbox has its own network namespace. Without network it holds a loopback and nothing else. */
+static int plan_net(struct plan *p, const struct plan_request *q) {
+        if (plan_network(q->policy) == NETWORK_NONE) {
+                p->routes_v4 = embedded_link;
+                return 0;
+        }
+        p->routes_v4 = embedded_routes_v4;
+        if (q->host->ipv6)
+                p->routes_v6 = embedded_routes_v6;
+        p->nft = embedded_nft;
+        return add_listeners(p, q);
+}
+
+static int add_limit(struct plan *p, uint32_t resource, uint64_t value) {
+        return vec_push(&p->limits, ((struct plan_limit){ resource, value }));
+}
+
+static int plan_limits(struct plan *p, const struct policy_limits *l) {
+        /* Data, not address space: what a program can fill, not what it reserves. */
+        if ((l->processes && add_limit(p, RLIMIT_NPROC, l->processes) < 0) ||
+            (l->memory && add_limit(p, RLIMIT_DATA, l->memory) < 0) || (l->files && add_limit(p, RLIMIT_NOFILE, l->files) < 0) ||
+            (l->cpu_seconds && add_limit(p, RLIMIT_CPU, l->cpu_seconds) < 0))
+                return -ENOMEM;
+        return add_limit(p, RLIMIT_CORE, 0); /* a core dump would be handled outside */
+}
+
+static int add_words(struct plan *p, const struct plan_request *q) {
+        for (const char *const *w = q->argv; *w; w++) {
+                char *copy = plan_copy(p, str_of(*w));
+                if (!copy || vec_push(&p->argv, copy) < 0)
+                        return -ENOMEM;
+        }
+        for (const char *const *w = q->env; w && *w; w++) {
+                char *copy = plan_copy(p, str_of(*w));
+                if (!copy || vec_push(&p->env, copy) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
+        cleanup(plan_freep) struct plan *p = plan_new();
+        if (!p)
+                return err_set(e, ENOMEM, "out of memory");
+        p->uid = q->host->uid;
+        p->gid = q->host->gid;
+        p->flags = q->host->has_terminal ? PLAN_HAS_TERMINAL : 0;
+        int r = 0;
+        if (q->host->namespaces) {
+                p->namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+                p->hostname = plan_copy(p, STR("bailey"));
+                p->seccomp = embedded_seccomp;
+                r = plan_net(p, q);
+        } else {
+                p->flags |= PLAN_DEGRADED;
+                p->seccomp = embedded_seccomp_degraded;
+        }
+        if (r == 0)
+                r = plan_tree(p, q, e);
+        if (r == 0)
+                r = plan_limits(p, &q->policy->process.limits);
+        if (r == 0)
+                r = add_words(p, q);
+        if (r == -ENOMEM)
+                return err_set(e, ENOMEM, "out of memory");
+        if (r < 0)
+                return r;
+        *ret = take_ptr(&p);
+        return 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * From what is wanted and what the host is like, to the launch plan. Pure: every fact about the host is in struct
+ * plan_host, filled by sandbox/linux/survey.c or by a test.
+ */
+#include "plan/plan.h"
+#include "policy/paths.h"
+#include "policy/policy.h"
+
+enum plan_path_type { PLAN_PATH_MISSING, PLAN_PATH_DIR, PLAN_PATH_FILE /* anything that is no directory */ };
+
+/* One path that a rule speaks of, as the host has it. */
+struct plan_path {
+        const char *path; /* links resolved; for a missing one: its nearest existing parent resolved, then the rest */
+        enum plan_path_type type;
+        enum path_access access; /* what the most specific rule gives it */
+        bool grants;             /* the rule gives this access (else it takes the rest away) */
+        bool protected;          /* built-in protection inside a writable tree */
+        const char *origin;      /* where the rule was written */
+};
+
+/* A symbolic link in the root directory: /bin -> usr/bin. */
+struct plan_link {
+        const char *path, *target;
+};
+
+struct plan_host {
+        uint32_t uid, gid;
+        const char *cwd;         /* where the command starts, if the sandbox can see it */
+        const char *resolv_conf; /* what /etc/resolv.conf leads to, NULL when there is none */
+        const char *terminal;    /* device of the terminal on standard input, output or error, NULL for none */
+        bool has_terminal;       /* there is a controlling terminal, on whichever descriptor */
+        unsigned landlock_abi;   /* 0: none */
+        bool namespaces;         /* user namespaces can be made */
+        bool ipv6;
+        VEC(struct plan_path) paths;     /* in any order */
+        VEC(const char *) sockets;       /* Unix sockets of the host that have a path */
+        VEC(const char *) devices;       /* which of plan_devices exist */
+        VEC(const char *) system_dirs;   /* which of plan_system_dirs exist */
+        VEC(struct plan_link) root_links; /* needed only where reads are denied */
+};
+
+/* Device nodes and parts of /sys that a sandbox gets, where the host has them. NULL-terminated. */
+extern const char *const plan_devices[];
+extern const char *const plan_system_dirs[];
+/* Directories that a sandbox has for itself, empty. NULL-terminated. */
+extern const char *const plan_private_dirs[];
+
+struct plan_request {
+        const struct policy *policy;
+        const struct plan_host *host;
+        const char *id; /* of the sandbox */
+        const char *const *argv, *const *env; /* NULL-terminated */
+};
+
+enum network_mode plan_network(const struct policy *p);
+int plan_build(const struct plan_request *request, struct plan **ret, struct err *e);

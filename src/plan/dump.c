@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/dump.h"
+
+#include "base/escape.h"
+#include "plan/landlock.h"
+
+#include <linux/filter.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+struct name {
+        uint64_t value;
+        const char *name;
+};
+static const struct name namespaces[] = {
+        { CLONE_NEWUSER, "user" }, { CLONE_NEWNS, "mount" }, { CLONE_NEWPID, "pid" },       { CLONE_NEWNET, "net" },
+        { CLONE_NEWIPC, "ipc" },   { CLONE_NEWUTS, "uts" },  { CLONE_NEWCGROUP, "cgroup" }, { 0, NULL },
+};
+static const struct name attributes[] = {
+        { MOUNT_ATTR_RDONLY, "ro" }, { MOUNT_ATTR_NOSUID, "nosuid" }, { MOUNT_ATTR_NODEV, "nodev" }, { MOUNT_ATTR_NOEXEC, "noexec" }, { 0, NULL },
+};
+static const struct name limits[] = {
+        { RLIMIT_NPROC, "processes" }, { RLIMIT_DATA, "memory" }, { RLIMIT_NOFILE, "files" },
+        { RLIMIT_CPU, "cpu-seconds" }, { RLIMIT_CORE, "core" },   { 0, NULL },
+};
+
+/* One writer for both forms: text lines are built from the same words that JSON strings hold. */
+struct dump {
+        struct buf *out;
+        bool json;
+        bool first; /* in the current JSON list or object */
+        int error;
+};
+
+static void put(struct dump *d, const char *text) {
+        if (!d->error)
+                d->error = buf_add(d->out, text);
+}
+
+static void put_value(struct dump *d, const char *text) {
+        if (d->error)
+                return;
+        d->error = d->json ? escape_json(d->out, str_of(text)) : escape_text(d->out, str_of(text), 4096);
+}
+
+static void put_number(struct dump *d, uint64_t n) {
+        if (!d->error)
+                d->error = buf_printf(d->out, "%llu", (unsigned long long)n);
+}
+
+static void comma(struct dump *d) {
+        if (!d->first)
+                put(d, d->json ? ", " : " ");
+        d->first = false;
+}
+
+static void put_names(struct dump *d, const struct name *names, uint64_t mask) {
+        bool first = true;
+        for (; names->name; names++)
+                if (mask & names->value) {
+                        put(d, first ? "" : d->json ? ", " : ",");
+                        if (d->json)
+                                put_value(d, names->name);
+                        else
+                                put(d, names->name);
+                        first = false;
+                }
+}
+
+static void put_landlock(struct dump *d, uint64_t mask) {
+        const char *name;
+        for (bool first = true; (name = landlock_fs_name(&mask)); first = false) {
+                put(d, first ? "" : d->json ? ", " : ",");
+                if (d->json)
+                        put_value(d, name);
+                else
+                        put(d, name);
+        }
+}
+
+static const char *limit_name(uint32_t resource) {
+        for (const struct name *l = limits; l->name; l++)
+                if (l->value == resource)
+                        return l->name;
+        return "?";
+}
+
+/* Text. */
+
+static void text_place(struct dump *d, uint16_t at, const char *path) {
+        if (at != PLAN_ROOT) {
+                put(d, "#");
+                put_number(d, at);
+                put(d, ":");
+        }
+        put_value(d, path ? path : "");
+}
+
+static void text_op(struct dump *d, const struct plan_op *op) {
+        put(d, "  ");
+        put(d, plan_op_name(op->kind));
+        put(d, " ");
+        switch (op->kind) {
+        case PLAN_OP_CLONE:
+                text_place(d, op->at, op->source);
+                put(d, op->mode ? " (tree) -> #" : " -> #");
+                put_number(d, op->slot);
+                break;
+        case PLAN_OP_NEW_FS:
+                put_value(d, op->source);
+                put(d, " ");
+                put_names(d, attributes, op->attr_set);
+                if (op->data) {
+                        put(d, " ");
+                        put_value(d, op->data);
+                }
+                put(d, " -> #");
+                put_number(d, op->slot);
+                break;
+        case PLAN_OP_SETATTR:
+                if (op->slot == PLAN_ROOT) {
+                        text_place(d, op->at, op->target);
+                } else {
+                        put(d, "#");
+                        put_number(d, op->slot);
+                }
+                put(d, op->mode ? " (tree) " : " ");
+                put_names(d, attributes, op->attr_set);
+                break;
+        case PLAN_OP_ATTACH:
+                put(d, "#");
+                put_number(d, op->slot);
+                put(d, " at ");
+                text_place(d, op->at, op->target);
+                break;
+        case PLAN_OP_SYMLINK:
+                text_place(d, op->at, op->target);
+                put(d, " -> ");
+                put_value(d, op->source);
+                break;
+        default:
+                text_place(d, op->at, op->target);
+                if (op->kind != PLAN_OP_PIVOT && !d->error)
+                        d->error = buf_printf(d->out, " %04o", op->mode);
+        }
+        put(d, "\n");
+}
+
+static void text_words(struct dump *d, const char *const *words, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                put(d, i ? " " : "");
+                if (!d->error)
+                        d->error = escape_shell(d->out, str_of(words[i]));
+        }
+        put(d, "\n");
+}
+
+static void text_landlock(struct dump *d, const struct plan *p) {
+        if (!p->landlock.abi) {
+                put(d, "landlock: none\n");
+                return;
+        }
+        put(d, "landlock: ABI ");
+        put_number(d, p->landlock.abi);
+        put(d, p->landlock.scoped ? ", signals and abstract sockets stay inside\n" : "\n");
+        for (size_t i = 0; i < p->landlock.rules.n; i++) {
+                put(d, "  ");
+                put_value(d, p->landlock.rules.p[i].path);
+                put(d, " ");
+                put_landlock(d, p->landlock.rules.p[i].access);
+                put(d, "\n");
+        }
+        for (size_t i = 0; i < p->landlock.ports.n; i++) {
+                put(d, "  TCP port ");
+                put_number(d, p->landlock.ports.p[i].port);
+                put(d, p->landlock.ports.p[i].access & LANDLOCK_NET_BIND_TCP ? " bind,connect\n" : " connect\n");
+        }
+}
+
+static void text_network(struct dump *d, const struct plan *p) {
+        put(d, "network: ");
+        put(d, p->nft.n ? "captured: every TCP connection and DNS query; the rest is refused\n"
+                        : p->namespaces & CLONE_NEWNET ? "none\n" : "shared with the host, TCP limited to the ports above\n");
+        for (size_t i = 0; i < p->listeners.n; i++) {
+                const struct plan_listener *l = &p->listeners.p[i];
+                if (!d->error)
+                        d->error = buf_printf(d->out, "  listen %s %s:%u", plan_listener_name(l->kind), l->v6 ? "[::1]" : "127.0.0.1", l->port);
+                if (l->forward_port && !d->error)
+                        d->error = buf_printf(d->out, " for the host's port %u", l->forward_port);
+                put(d, "\n");
+        }
+}
+
+int plan_dump_text(const struct plan *p, struct buf *out) {
+        struct dump d = { .out = out };
+        put(&d, "command: ");
+        text_words(&d, p->argv.p, p->argv.n);
+        put(&d, "directory: ");
+        put_value(&d, p->cwd);
+        put(&d, "\nnamespaces: ");
+        put_names(&d, namespaces, p->namespaces);
+        put(&d, p->namespaces ? "" : "none");
+        d.error = d.error ? d.error : buf_printf(out, "\nidentity: uid %u, gid %u, no capabilities, no new privileges\nfiles:\n", p->uid, p->gid);
+        for (size_t i = 0; i < p->ops.n; i++)
+                text_op(&d, &p->ops.p[i]);
+        for (size_t i = 0; i < p->guards.n; i++) {
+                put(&d, "  removed if it appears: ");
+                put_value(&d, p->guards.p[i].path);
+                put(&d, "\n");
+        }
+        text_landlock(&d, p);
+        text_network(&d, p);
+        if (!d.error)
+                d.error = buf_printf(out, "system calls: filter of %zu instructions\nlimits:\n", p->seccomp.n / sizeof(struct sock_filter));
+        for (size_t i = 0; i < p->limits.n; i++) {
+                put(&d, "  ");
+                put(&d, limit_name(p->limits.p[i].resource));
+                put(&d, " ");
+                put_number(&d, p->limits.p[i].value);
+                put(&d, "\n");
+        }
+        put(&d, "environment:\n");
+        for (size_t i = 0; i < p->env.n; i++) {
+                put(&d, "  ");
+                put_value(&d, p->env.p[i]);
+                put(&d, "\n");
+        }
+        for (size_t i = 0; i < p->notes.n; i++) {
+                put(&d, "note: ");
+                put_value(&d, p->notes.p[i]);
+                put(&d, "\n");
+        }
+        return d.error;
+}
+
+/* JSON. */
+
+static void key(struct dump *d, const char *name) {
+        comma(d);
+        put_value(d, name);
+        put(d, ": ");
+}
+
+static void json_text(struct dump *d, const char *name, const char *value) {
+        if (!value)
+                return;
+        key(d, name);
+        put_value(d, value);
+}
+
+static void json_number(struct dump *d, const char *name, uint64_t value) {
+        key(d, name);
+        put_number(d, value);
+}
+
+static void open_with(struct dump *d, const char *name, const char *bracket) {
+        if (name)
+                key(d, name);
+        else
+                comma(d);
+        put(d, bracket);
+        d->first = true;
+}
+
+static void close_with(struct dump *d, const char *bracket) {
+        put(d, bracket);
+        d->first = false;
+}
+
+static void json_words(struct dump *d, const char *name, const char *const *words, size_t n) {
+        open_with(d, name, "[");
+        for (size_t i = 0; i < n; i++) {
+                comma(d);
+                put_value(d, words[i]);
+        }
+        close_with(d, "]");
+}
+
+static void json_op(struct dump *d, const struct plan_op *op) {
+        open_with(d, NULL, "{");
+        json_text(d, "op", plan_op_name(op->kind));
+        if (op->slot != PLAN_ROOT)
+                json_number(d, "slot", op->slot);
+        if (op->at != PLAN_ROOT)
+                json_number(d, "at", op->at);
+        json_text(d, "source", op->source);
+        json_text(d, "target", op->target);
+        json_text(d, "data", op->data);
+        json_number(d, "mode", op->mode);
+        if (op->attr_set) {
+                open_with(d, "attributes", "[");
+                put_names(d, attributes, op->attr_set);
+                close_with(d, "]");
+        }
+        close_with(d, "}");
+}
+
+static void json_landlock(struct dump *d, const struct plan *p) {
+        open_with(d, "landlock", "{");
+        json_number(d, "abi", p->landlock.abi);
+        json_number(d, "scoped", p->landlock.scoped);
+        open_with(d, "rules", "[");
+        for (size_t i = 0; i < p->landlock.rules.n; i++) {
+                open_with(d, NULL, "{");
+                json_text(d, "path", p->landlock.rules.p[i].path);
+                open_with(d, "access", "[");
+                put_landlock(d, p->landlock.rules.p[i].access);
+                close_with(d, "]");
+                close_with(d, "}");
+        }
+        close_with(d, "]");
+        open_with(d, "ports", "[");
+        for (size_t i = 0; i < p->landlock.ports.n; i++) {
+                comma(d);
+                put_number(d, p->landlock.ports.p[i].port);
+        }
+        close_with(d, "]");
+        close_with(d, "}");
+}
+
+static void json_network(struct dump *d, const struct plan *p) {
+        open_with(d, "network", "{");
+        json_text(d, "capture", p->nft.n ? "all" : "none");
+        open_with(d, "listeners", "[");
+        for (size_t i = 0; i < p->listeners.n; i++) {
+                const struct plan_listener *l = &p->listeners.p[i];
+                open_with(d, NULL, "{");
+                json_text(d, "kind", plan_listener_name(l->kind));
+                json_text(d, "address", l->v6 ? "::1" : "127.0.0.1");
+                json_number(d, "port", l->port);
+                if (l->forward_port)
+                        json_number(d, "host_port", l->forward_port);
+                close_with(d, "}");
+        }
+        close_with(d, "]");
+        close_with(d, "}");
+}
+
+int plan_dump_json(const struct plan *p, struct buf *out) {
+        struct dump d = { .out = out, .json = true, .first = true };
+        put(&d, "{");
+        json_words(&d, "command", p->argv.p, p->argv.n);
+        json_text(&d, "directory", p->cwd);
+        open_with(&d, "namespaces", "[");
+        put_names(&d, namespaces, p->namespaces);
+        close_with(&d, "]");
+        json_number(&d, "uid", p->uid);
+        json_number(&d, "gid", p->gid);
+        open_with(&d, "files", "[");
+        for (size_t i = 0; i < p->ops.n; i++)
+                json_op(&d, &p->ops.p[i]);
+        close_with(&d, "]");
+        open_with(&d, "guards", "[");
+        for (size_t i = 0; i < p->guards.n; i++) {
+                comma(&d);
+                put_value(&d, p->guards.p[i].path);
+        }
+        close_with(&d, "]");
+        json_landlock(&d, p);
+        json_network(&d, p);
+        json_number(&d, "filter_instructions", p->seccomp.n / sizeof(struct sock_filter));
+        open_with(&d, "limits", "{");
+        for (size_t i = 0; i < p->limits.n; i++)
+                json_number(&d, limit_name(p->limits.p[i].resource), p->limits.p[i].value);
+        close_with(&d, "}");
+        json_words(&d, "environment", p->env.p, p->env.n);
+        json_words(&d, "notes", p->notes.p, p->notes.n);
+        put(&d, "}\n");
+        return d.error;
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* A plan for people (`bailey plan`) and for programs (`--json`). Bytes of filters and batches are shown by their size. */
+#include "base/buf.h"
+#include "plan/plan.h"
+
+int plan_dump_text(const struct plan *p, struct buf *out);
+int plan_dump_json(const struct plan *p, struct buf *out);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Bytes computed while Bailey is built (plan/gen), so that a launch needs none of the libraries that make them:
+ * system call filters and netlink batches. Every value in them is fixed: they concern only the sandbox's own namespaces.
+ */
+#include "base/str.h"
+
+extern const struct str embedded_seccomp;          /* in full isolation */
+extern const struct str embedded_seccomp_degraded; /* without namespaces: stricter about sockets and other processes */
+extern const struct str embedded_routes_v4, embedded_routes_v6; /* loopback up; every address leads to it */
+extern const struct str embedded_link;                          /* loopback up, nothing else */
+extern const struct str embedded_nft;                           /* capture TCP and DNS, refuse the rest */

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the netlink batches that turn the sandbox's own network namespace into a place where every connection ends at
+ * Bailey's listeners:
+ *
+ *   links and routes  loopback up with an address of its own; every address in the world is local to it
+ *   nft table         in `nat output`: DNS to the DNS listener, every other TCP connection to the transparent listener,
+ *                     but connections to the loopback addresses stay as they are (the sandbox's own servers)
+ *                     in `filter output`: what is left (UDP, anything unusual) is refused at once with an error
+ *
+ * The namespace has no other interface: without these rules nothing would leave either. They decide what happens
+ * instead of silence.
+ */
+#include "emit.h"
+#include "plan/plan.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <libnftnl/chain.h>
+#include <libnftnl/common.h>
+#include <libnftnl/expr.h>
+#include <libnftnl/rule.h>
+#include <libnftnl/table.h>
+#include <linux/if.h>
+#include <linux/if_addr.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/rtnetlink.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH_MAX = 16384, LOOPBACK = 1 /* always the first link of a new namespace */ };
+
+struct batch {
+        _Alignas(8) char bytes[BATCH_MAX];
+        size_t n;
+        uint32_t seq;
+        struct nlmsghdr *last;
+};
+
+static void *must(void *p) {
+        if (!p) {
+                fprintf(stderr, "netlink generator: out of memory\n");
+                exit(1);
+        }
+        return p;
+}
+
+/* Errors are always answered; only the last message asks for an answer to success, so one reply means all is done. */
+static struct nlmsghdr *begin(struct batch *b, uint16_t type, uint16_t flags) {
+        struct nlmsghdr *h = mnl_nlmsg_put_header(b->bytes + b->n);
+        h->nlmsg_type = type;
+        h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
+        h->nlmsg_seq = ++b->seq;
+        b->last = h;
+        return h;
+}
+
+static void end(struct batch *b) {
+        b->n += b->last->nlmsg_len;
+        if (b->n > BATCH_MAX - 2048) {
+                fprintf(stderr, "netlink generator: batch too large\n");
+                exit(1);
+        }
+}
+
+static void add_link_up(struct batch *b) {
+        struct nlmsghdr *h = begin(b, RTM_NEWLINK, 0);
+        struct ifinfomsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
+        m->ifi_index = LOOPBACK;
+        m->ifi_flags = IFF_UP;
+        m->ifi_change = IFF_UP;
+        end(b);
+}
+
+static void add_address(struct batch *b, int family, const void *address, size_t n) {
+        struct nlmsghdr *h = begin(b, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
+        struct ifaddrmsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
+        m->ifa_family = (uint8_t)family;
+        m->ifa_prefixlen = (uint8_t)(n * 8);
+        m->ifa_index = LOOPBACK;
+        m->ifa_flags = family == AF_INET6 ? IFA_F_NODAD : 0;
+        mnl_attr_put(h, IFA_LOCAL, n, address);
+        mnl_attr_put(h, IFA_ADDRESS, n, address);
+        end(b);
+}
+
+/* A source of its own: else a client's source address would be its destination. */
+static void add_route(struct batch *b, int family, uint8_t type, uint8_t table, const void *source, size_t n) {
+        struct nlmsghdr *h = begin(b, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
+        struct rtmsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
+        m->rtm_family = (uint8_t)family;
+        m->rtm_table = table;
+        m->rtm_protocol = RTPROT_STATIC;
+        m->rtm_scope = type == RTN_LOCAL ? RT_SCOPE_HOST : RT_SCOPE_LINK;
+        m->rtm_type = type;
+        mnl_attr_put_u32(h, RTA_OIF, LOOPBACK);
+        mnl_attr_put(h, RTA_PREFSRC, n, source);
+        end(b);
+}
+
+static void emit_batch(const char *name, struct batch *b) {
+        b->last->nlmsg_flags |= NLM_F_ACK;
+        emit(name, b->bytes, b->n);
+}
+
+static void make_routes(const char *name, int family, const char *own) {
+        static struct batch b;
+        b = (struct batch){ 0 };
+        unsigned char address[16];
+        size_t n = family == AF_INET ? 4 : 16;
+        if (inet_pton(family, own, address) != 1)
+                must(NULL);
+        if (family == AF_INET)
+                add_link_up(&b);
+        add_address(&b, family, address, n);
+        add_route(&b, family, RTN_LOCAL, RT_TABLE_LOCAL, address, n);
+        add_route(&b, family, RTN_UNICAST, RT_TABLE_MAIN, address, n);
+        emit_batch(name, &b);
+}
+
+static void make_link(void) {
+        static struct batch b;
+        add_link_up(&b);
+        emit_batch("embedded_link", &b);
+}
+
+/* nft: one table, two chains. The expressions below are what `nft --debug=netlink` shows for the rule in the comment. */
+static const char table_name[] = "bailey";
+
+static struct nftnl_rule *rule(const char *chain) {
+        struct nftnl_rule *r = must(nftnl_rule_alloc());
+        nftnl_rule_set_str(r, NFTNL_RULE_TABLE, table_name);
+        nftnl_rule_set_str(r, NFTNL_RULE_CHAIN, chain);
+        nftnl_rule_set_u32(r, NFTNL_RULE_FAMILY, NFPROTO_INET);
+        return r;
+}
+
+static void add_meta(struct nftnl_rule *r, uint32_t key) {
+        struct nftnl_expr *x = must(nftnl_expr_alloc("meta"));
+        nftnl_expr_set_u32(x, NFTNL_EXPR_META_KEY, key);
+        nftnl_expr_set_u32(x, NFTNL_EXPR_META_DREG, NFT_REG_1);
+        nftnl_rule_add_expr(r, x);
+}
+
+static void add_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, uint32_t n) {
+        struct nftnl_expr *x = must(nftnl_expr_alloc("payload"));
+        nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_DREG, NFT_REG_1);
+        nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_BASE, base);
+        nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
+        nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_LEN, n);
+        nftnl_rule_add_expr(r, x);
+}
+
+static void add_cmp(struct nftnl_rule *r, const void *data, uint32_t n) {
+        struct nftnl_expr *x = must(nftnl_expr_alloc("cmp"));
+        nftnl_expr_set_u32(x, NFTNL_EXPR_CMP_SREG, NFT_REG_1);
+        nftnl_expr_set_u32(x, NFTNL_EXPR_CMP_OP, NFT_CMP_EQ);
+        nftnl_expr_set(x, NFTNL_EXPR_CMP_DATA, data, n);
+        nftnl_rule_add_expr(r, x);
+}
+
+static void match_meta_byte(struct nftnl_rule *r, uint32_t key, uint8_t value) {
+        add_meta(r, key);
+        add_cmp(r, &value, 1);
+}
+
+static void match_port(struct nftnl_rule *r, uint32_t offset, uint16_t port) {
+        uint16_t network_order = htons(port);
+        add_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, offset, 2);
+        add_cmp(r, &network_order, 2);
+}
+
+static void add_redirect(struct nftnl_rule *r, uint16_t port) {
+        uint16_t network_order = htons(port);
+        struct nftnl_expr *x = must(nftnl_expr_alloc("immediate"));
+        nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_DREG, NFT_REG_1);
+        nftnl_expr_set(x, NFTNL_EXPR_IMM_DATA, &network_order, 2);
+        nftnl_rule_add_expr(r, x);
+        x = must(nftnl_expr_alloc("redir"));
+        nftnl_expr_set_u32(x, NFTNL_EXPR_REDIR_REG_PROTO_MIN, NFT_REG_1);
+        nftnl_rule_add_expr(r, x);
+}
+
+static void add_accept(struct nftnl_rule *r) {
+        struct nftnl_expr *x = must(nftnl_expr_alloc("immediate"));
+        nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
+        nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_VERDICT, NF_ACCEPT);
+        nftnl_rule_add_expr(r, x);
+}
+
+static void add_reject(struct nftnl_rule *r) {
+        struct nftnl_expr *x = must(nftnl_expr_alloc("reject"));
+        nftnl_expr_set_u32(x, NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMPX_UNREACH);
+        nftnl_expr_set_u8(x, NFTNL_EXPR_REJECT_CODE, NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
+        nftnl_rule_add_expr(r, x);
+}
+
+static void put_rule(struct batch *b, struct nftnl_rule *r) {
+        struct nlmsghdr *h = nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWRULE, NFPROTO_INET, NLM_F_CREATE | NLM_F_APPEND, ++b->seq);
+        b->last = h;
+        nftnl_rule_nlmsg_build_payload(h, r);
+        nftnl_rule_free(r);
+        end(b);
+}
+
+static void put_table(struct batch *b) {
+        struct nftnl_table *t = must(nftnl_table_alloc());
+        nftnl_table_set_str(t, NFTNL_TABLE_NAME, table_name);
+        struct nlmsghdr *h = nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWTABLE, NFPROTO_INET, NLM_F_CREATE, ++b->seq);
+        b->last = h;
+        nftnl_table_nlmsg_build_payload(h, t);
+        nftnl_table_free(t);
+        end(b);
+}
+
+static void put_chain(struct batch *b, const char *name, const char *type, int32_t priority) {
+        struct nftnl_chain *c = must(nftnl_chain_alloc());
+        nftnl_chain_set_str(c, NFTNL_CHAIN_TABLE, table_name);
+        nftnl_chain_set_str(c, NFTNL_CHAIN_NAME, name);
+        nftnl_chain_set_str(c, NFTNL_CHAIN_TYPE, type);
+        nftnl_chain_set_u32(c, NFTNL_CHAIN_HOOKNUM, NF_INET_LOCAL_OUT);
+        nftnl_chain_set_s32(c, NFTNL_CHAIN_PRIO, priority);
+        nftnl_chain_set_u32(c, NFTNL_CHAIN_POLICY, NF_ACCEPT);
+        struct nlmsghdr *h = nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWCHAIN, NFPROTO_INET, NLM_F_CREATE, ++b->seq);
+        b->last = h;
+        nftnl_chain_nlmsg_build_payload(h, c);
+        nftnl_chain_free(c);
+        end(b);
+}
+
+/* ip daddr 127.0.0.0/8 accept; ip6 daddr ::1 accept */
+static void put_loopback_accept(struct batch *b, const char *chain) {
+        static const uint8_t loopback6[16] = { [15] = 1 };
+        struct nftnl_rule *r = rule(chain);
+        match_meta_byte(r, NFT_META_NFPROTO, NFPROTO_IPV4);
+        add_payload(r, NFT_PAYLOAD_NETWORK_HEADER, 16, 1); /* the first byte of the destination */
+        add_cmp(r, "\x7f", 1);
+        add_accept(r);
+        put_rule(b, r);
+        r = rule(chain);
+        match_meta_byte(r, NFT_META_NFPROTO, NFPROTO_IPV6);
+        add_payload(r, NFT_PAYLOAD_NETWORK_HEADER, 24, 16);
+        add_cmp(r, loopback6, 16);
+        add_accept(r);
+        put_rule(b, r);
+}
+
+static void put_capture(struct batch *b) {
+        static const uint8_t protocols[] = { IPPROTO_UDP, IPPROTO_TCP };
+        put_chain(b, "capture", "nat", -100);
+        for (size_t i = 0; i < 2; i++) { /* meta l4proto udp|tcp th dport 53 redirect to :53, whoever was asked */
+                struct nftnl_rule *r = rule("capture");
+                match_meta_byte(r, NFT_META_L4PROTO, protocols[i]);
+                match_port(r, 2, PLAN_PORT_DNS);
+                add_redirect(r, PLAN_PORT_DNS);
+                put_rule(b, r);
+        }
+        put_loopback_accept(b, "capture");
+        struct nftnl_rule *r = rule("capture"); /* meta l4proto tcp redirect to :transparent */
+        match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_TCP);
+        add_redirect(r, PLAN_PORT_TRANSPARENT);
+        put_rule(b, r);
+}
+
+static void put_guard(struct batch *b) {
+        static const uint8_t passed[] = { IPPROTO_TCP, IPPROTO_ICMP, IPPROTO_ICMPV6 };
+        put_chain(b, "guard", "filter", 0);
+        put_loopback_accept(b, "guard");
+        /* Captured TCP, and the errors that the reject below sends back. Sending ICMP oneself takes a privilege that
+         * nothing in the sandbox has. */
+        for (size_t i = 0; i < sizeof passed; i++) {
+                struct nftnl_rule *r = rule("guard");
+                match_meta_byte(r, NFT_META_L4PROTO, passed[i]);
+                add_accept(r);
+                put_rule(b, r);
+        }
+        struct nftnl_rule *r = rule("guard"); /* udp sport 53 accept: the listener's answers */
+        match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_UDP);
+        match_port(r, 0, PLAN_PORT_DNS);
+        add_accept(r);
+        put_rule(b, r);
+        r = rule("guard");
+        add_reject(r);
+        put_rule(b, r);
+}
+
+static void make_nft(void) {
+        static struct batch b;
+        nftnl_batch_begin(b.bytes, ++b.seq);
+        b.n = ((struct nlmsghdr *)b.bytes)->nlmsg_len;
+        put_table(&b);
+        put_capture(&b);
+        put_guard(&b);
+        b.last->nlmsg_flags |= NLM_F_ACK;
+        struct nlmsghdr *h = nftnl_batch_end(b.bytes + b.n, ++b.seq);
+        b.n += h->nlmsg_len;
+        emit("embedded_nft", b.bytes, b.n);
+}
+
+int main(void) {
+        printf("/* Made by src/plan/gen/netlink.c. */\n#include \"plan/embedded.h\"\n");
+        make_link();
+        make_routes("embedded_routes_v4", AF_INET, PLAN_OWN_V4);
+        make_routes("embedded_routes_v6", AF_INET6, PLAN_OWN_V6);
+        make_nft();
+        return 0;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the system call filters. A program runs with everything that programs normally use; what is refused is the part
+ * of the kernel that only attackers, administrators and other sandboxes need. A refused call gives EPERM, so that
+ * software which tries and falls back does fall back. clone3 gives ENOSYS: its flags are behind a pointer that a filter
+ * cannot follow, and callers then use clone, whose flags it can see.
+ *
+ * Arguments that the kernel takes as 32 bits are compared as 32 bits: upper bits that the kernel would ignore change
+ * nothing. The architecture is checked before anything else, and x32 numbers are foreign.
+ */
+#include "emit.h"
+
+#include <errno.h>
+#include <seccomp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EPERM_ACTION SCMP_ACT_ERRNO(EPERM)
+#define LOW32 0xffffffffu
+
+static void must(int r, const char *what) {
+        if (r < 0) {
+                fprintf(stderr, "seccomp generator: %s: error %d\n", what, -r);
+                exit(1);
+        }
+}
+
+/* By number as well as by name: the library may be older than the call. */
+static const char *const refused[] = {
+        /* kernel code and its replacement */
+        "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "bpf", "perf_event_open",
+        "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "iopl", "ioperm", "modify_ldt",
+        /* namespaces and mounts */
+        "mount", "umount", "umount2", "pivot_root", "chroot", "setns", "open_tree", "move_mount", "fsopen", "fsconfig",
+        "fsmount", "fspick", "mount_setattr",
+        /* keys, handles, other processes' descriptors */
+        "keyctl", "add_key", "request_key", "open_by_handle_at", "pidfd_getfd", "kcmp", "fanotify_init",
+        /* the machine */
+        "acct", "swapon", "swapoff", "reboot", "syslog", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
+        "quotactl", "quotactl_fd", "nfsservctl", "lookup_dcookie", "vhangup", "sethostname", "setdomainname",
+        "uselib", "vserver", "_sysctl", "sysfs", "ustat",
+};
+/* Newer than the library: the same number on every architecture (the unified table from 424 on). */
+static const int refused_numbers[] = { 467 /* open_tree_attr */ };
+
+static void refuse_calls(scmp_filter_ctx ctx) {
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+                int nr = seccomp_syscall_resolve_name(refused[i]);
+                if (nr == __NR_SCMP_ERROR) {
+                        fprintf(stderr, "seccomp generator: unknown call %s\n", refused[i]);
+                        exit(1);
+                }
+                if (nr >= 0) /* negative: not on this architecture */
+                        must(seccomp_rule_add(ctx, EPERM_ACTION, nr, 0), refused[i]);
+        }
+        for (size_t i = 0; i < sizeof refused_numbers / sizeof *refused_numbers; i++)
+                must(seccomp_rule_add(ctx, EPERM_ACTION, refused_numbers[i], 0), "number");
+        must(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0), "clone3");
+}
+
+static void refuse_namespaces(scmp_filter_ctx ctx) {
+        static const uint32_t flags[] = {
+                0x10000000 /* user */, 0x00020000 /* mount */, 0x20000000 /* pid */,    0x40000000 /* net */,
+                0x08000000 /* ipc */,  0x04000000 /* uts */,   0x02000000 /* cgroup */, 0x00000080 /* time */,
+        };
+        for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+                if (flags[i] != 0x80) /* in clone those bits are the exit signal */
+                        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(clone), 1,
+                                              SCMP_A0(SCMP_CMP_MASKED_EQ, flags[i], flags[i])),
+                             "clone");
+                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(unshare), 1,
+                                      SCMP_A0(SCMP_CMP_MASKED_EQ, flags[i], flags[i])),
+                     "unshare");
+        }
+}
+
+/* UNIX 1, INET 2, INET6 10, NETLINK 16 with protocol 0 (route). All others, by ranges: a value with upper bits set is
+ * above the last range's start, so it is refused too. */
+static void refuse_families(scmp_filter_ctx ctx) {
+        static const uint32_t between[] = { 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15 };
+        const int calls[] = { SCMP_SYS(socket), SCMP_SYS(socketpair) };
+        for (size_t c = 0; c < 2; c++) {
+                must(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_EQ, 0)), "family 0");
+                for (size_t i = 0; i < sizeof between / sizeof *between; i++)
+                        must(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_EQ, between[i])), "family");
+                must(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_GE, 17)), "families above");
+        }
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, 16), SCMP_A2(SCMP_CMP_NE, 0)),
+             "netlink");
+}
+
+/* Bytes pushed into the terminal's input would be read by the shell outside; line disciplines are kernel surface. */
+static void refuse_terminal_tricks(scmp_filter_ctx ctx) {
+        static const uint32_t requests[] = { 0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */, 0x5423 /* TIOCSETD */ };
+        for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
+                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ioctl), 1,
+                                      SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, requests[i])),
+                     "ioctl");
+}
+
+/* Without a network namespace nothing stops datagrams and raw sockets but this; without a pid namespace other processes
+ * of the user are visible. Landlock covers TCP. */
+static void refuse_degraded(scmp_filter_ctx ctx) {
+        static const uint32_t families[] = { 2, 10 };
+        for (size_t f = 0; f < 2; f++)
+                for (uint32_t type = 0; type < 16; type++)
+                        if (type != 1)
+                                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2,
+                                                      SCMP_A0(SCMP_CMP_EQ, families[f]),
+                                                      SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, type)),
+                                     "socket type");
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ptrace), 0), "ptrace");
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_readv), 0), "process_vm_readv");
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_writev), 0), "process_vm_writev");
+}
+
+static void make(const char *name, bool degraded) {
+        scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
+        if (!ctx)
+                must(-ENOMEM, "init");
+        must(seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), "architecture");
+        must(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), "binary tree");
+        refuse_calls(ctx);
+        refuse_namespaces(ctx);
+        refuse_families(ctx);
+        refuse_terminal_tricks(ctx);
+        if (degraded)
+                refuse_degraded(ctx);
+        int fd = memfd_create(name, 0);
+        struct stat st;
+        if (fd < 0)
+                must(-errno, "memfd");
+        must(seccomp_export_bpf(ctx, fd), "export");
+        if (fstat(fd, &st) < 0)
+                must(-errno, "size");
+        void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes == MAP_FAILED)
+                must(-errno, "map");
+        emit(name, bytes, (size_t)st.st_size);
+        munmap(bytes, (size_t)st.st_size);
+        close(fd);
+        seccomp_release(ctx);
+}
+
+int main(void) {
+        printf("/* Made by src/plan/gen/seccomp.c. */\n#include \"plan/embedded.h\"\n");
+        make("embedded_seccomp", false);
+        make("embedded_seccomp_degraded", true);
+        return 0;
+}

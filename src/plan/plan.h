@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The launch plan: everything that happens between clone and exec, as data. It is computed before (plan/build.h, pure),
+ * printable (plan/dump.h), carried as one block of bytes (plan/codec.h) that init validates again, and applied by
+ * sandbox/linux step by step. Nothing is decided after the plan: a step works or the launch fails and says which.
+ *
+ * Mounts are operations on slots. A slot is a detached mount (the descriptor that open_tree or fsmount gave) or, once
+ * attached, a place that other operations name paths relative to. Sources are cloned first, while the host's tree is
+ * still whole; what covers it comes after. So an allowed path inside a masked one needs no special order.
+ */
+#include "base/err.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+enum plan_op_kind {
+        PLAN_OP_CLONE,   /* open_tree(source) -> slot; mode 1: with everything mounted below */
+        PLAN_OP_NEW_FS,  /* a new file system of type `source` -> slot; `data`: options, comma-separated */
+        PLAN_OP_SETATTR, /* mount_setattr on the slot, or on target when slot is PLAN_ROOT; mode 1: recursive */
+        PLAN_OP_ATTACH,  /* move_mount(slot) onto target */
+        PLAN_OP_MKDIR,   /* mkdir(target, mode) */
+        PLAN_OP_FILE,    /* a new file with the mode and `data` as content */
+        PLAN_OP_SYMLINK, /* target -> source */
+        PLAN_OP_PIVOT,   /* target becomes the root, the old one goes away */
+        PLAN_OPS
+};
+
+/* Paths of an operation are relative to the slot `at`, or absolute when it is PLAN_ROOT. */
+#define PLAN_ROOT UINT16_MAX
+#define PLAN_SLOTS_MAX 1024
+
+struct plan_op {
+        uint8_t kind;
+        uint16_t slot;
+        uint16_t at;
+        uint32_t mode;
+        uint64_t attr_set, attr_clear; /* MOUNT_ATTR_* */
+        const char *source, *target, *data;
+};
+
+struct plan_landlock_rule {
+        const char *path;
+        uint64_t access;
+};
+struct plan_landlock_port {
+        uint16_t port;
+        uint64_t access;
+};
+
+enum plan_listener_kind {
+        PLAN_LISTENER_HTTP,
+        PLAN_LISTENER_SOCKS5,
+        PLAN_LISTENER_DNS_UDP,
+        PLAN_LISTENER_DNS_TCP,
+        PLAN_LISTENER_TRANSPARENT,
+        PLAN_LISTENER_HOST_PORT, /* forward_port: of the host's loopback */
+        PLAN_LISTENER_KINDS
+};
+struct plan_listener {
+        uint8_t kind;
+        uint8_t v6;
+        uint16_t port;
+        uint16_t forward_port;
+};
+#define PLAN_LISTENERS_MAX 32
+
+struct plan_limit {
+        uint32_t resource; /* RLIMIT_* */
+        uint64_t value;
+};
+
+/* A path that does not exist at launch and must not be there afterwards. */
+struct plan_guard {
+        const char *path;
+        const char *origin;
+};
+
+/* Ports inside the sandbox's own network namespace; nobody else is there, so they are constants (plan/gen too). */
+enum {
+        PLAN_PORT_DNS = 53,
+        PLAN_PORT_SOCKS5 = 1080,
+        PLAN_PORT_HTTP = 3128,
+        PLAN_PORT_TRANSPARENT = 15001,
+};
+#define PLAN_OWN_V4 "198.18.0.1"
+#define PLAN_OWN_V6 "fd00:ba11::1"
+
+enum {
+        PLAN_HAS_TERMINAL = 1, /* the command gets its own foreground process group */
+        PLAN_DEGRADED = 2,     /* no namespaces: Landlock, seccomp and proxy variables only */
+};
+
+struct plan_pool;
+
+struct plan {
+        struct plan_pool *pool; /* owns every string below */
+        uint32_t flags;
+        uint32_t namespaces; /* CLONE_NEW* */
+        uint32_t uid, gid;
+        const char *hostname;
+        VEC(struct plan_op) ops;
+        struct {
+                uint32_t abi; /* 0: not used */
+                uint64_t handled_fs, handled_net, scoped;
+                VEC(struct plan_landlock_rule) rules;
+                VEC(struct plan_landlock_port) ports;
+        } landlock;
+        struct str seccomp;                   /* struct sock_filter[] */
+        struct str routes_v4, routes_v6, nft; /* netlink batches, empty where not used */
+        VEC(struct plan_listener) listeners;
+        VEC(struct plan_limit) limits;
+        VEC(struct plan_guard) guards;
+        VEC(const char *) notes; /* for people: what could not be set up as asked, and why */
+        const char *cwd;
+        VEC(const char *) argv, env;
+};
+
+struct plan *plan_new(void);
+void plan_free(struct plan *p);
+void plan_freep(struct plan **p);
+
+/* Text that lives as long as the plan. NULL when out of memory. */
+char *plan_copy(struct plan *p, struct str s);
+char *plan_format(struct plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+const char *plan_op_name(enum plan_op_kind k);
+const char *plan_listener_name(enum plan_listener_kind k);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From init to the command. The child shares init's memory until exec (as vfork does, on a stack of its own), so that
+ * starting it costs no page tables and an error needs no pipe: it is written where init reads it.
+ */
+#include "base/fd.h"
+#include "sandbox/linux/init.h"
+#include "sandbox/linux/step.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_landlock_restrict_self
+#define SYS_landlock_restrict_self 446
+#endif
+extern char **environ;
+
+enum { STACK_BYTES = 64 << 10 };
+
+static void fail(struct command *c, const char *what) {
+        c->error = errno ? errno : EINVAL;
+        snprintf(c->text, sizeof c->text, "%s: %s", what, strerror(c->error));
+}
+
+static const char *env_value(const struct plan *p, const char *name) {
+        size_t n = strlen(name);
+        for (size_t i = 0; i < p->env.n; i++)
+                if (strncmp(p->env.p[i], name, n) == 0 && p->env.p[i][n] == '=')
+                        return p->env.p[i] + n + 1;
+        return NULL;
+}
+
+/* A script without an interpreter line is the shell's, as execvp has it. */
+static void exec_one(const char *path, char **argv, char **env) {
+        execve(path, argv, env);
+        if (errno != ENOEXEC)
+                return;
+        char *shell_argv[64] = { (char *)"sh", (char *)path };
+        size_t n = 0;
+        while (argv[n])
+                n++;
+        if (n > 60) {
+                errno = E2BIG;
+                return;
+        }
+        for (size_t i = 1; i <= n; i++)
+                shell_argv[i + 1] = argv[i];
+        execve("/bin/sh", shell_argv, env);
+}
+
+/* By the PATH that the command will have. EACCES somewhere is told only if no other directory has it. */
+static void exec_search(const struct plan *p, char **argv, char **env) {
+        const char *name = argv[0];
+        if (strchr(name, '/')) {
+                exec_one(name, argv, env);
+                return;
+        }
+        const char *search = env_value(p, "PATH");
+        struct str rest = str_of(search ? search : "/usr/local/bin:/usr/bin:/bin"), part;
+        int seen = ENOENT;
+        while (str_split(&rest, ':', &part)) {
+                char path[PATH_MAX];
+                int n = snprintf(path, sizeof path, "%.*s/%s", STR_FMT(part.n ? part : STR(".")), name);
+                if (n < 0 || (size_t)n >= sizeof path)
+                        continue;
+                exec_one(path, argv, env);
+                if (errno == EACCES)
+                        seen = EACCES;
+                else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+                        return;
+        }
+        errno = seen;
+}
+
+/* Its own process group: the terminal's signals go to it alone, and init and the supervisor stay out of the way. */
+static int join_terminal(struct command *c) {
+        if (setpgid(0, 0) < 0)
+                return -1;
+        if (c->terminal >= 0 && tcsetpgrp(c->terminal, getpid()) < 0 && errno != ENOTTY)
+                return -1;
+        return 0;
+}
+
+static void reset_signals(const sigset_t *mask) {
+        for (int s = 1; s < NSIG; s++)
+                if (s != SIGKILL && s != SIGSTOP)
+                        signal(s, SIG_DFL);
+        sigprocmask(SIG_SETMASK, mask, NULL);
+}
+
+static int command_main(void *argument) {
+        struct command *c = argument;
+        struct err e = { 0 };
+        if (chdir(c->plan->cwd) < 0)
+                fail(c, "working directory");
+        else if (join_terminal(c) < 0)
+                fail(c, "process group");
+        else if (confine_limits(c->plan, &e) < 0) {
+                c->error = e.code;
+                snprintf(c->text, sizeof c->text, "%s", e.text);
+        } else if (c->landlock >= 0 && syscall(SYS_landlock_restrict_self, c->landlock, 0) < 0)
+                fail(c, "landlock: restrict");
+        else if (fd_close_from(3) < 0)
+                fail(c, "close descriptors");
+        else {
+                reset_signals(c->mask);
+                exec_search(c->plan, (char **)c->plan->argv.p, (char **)c->plan->env.p);
+                c->not_run = true;
+                fail(c, c->plan->argv.p[0]);
+        }
+        _exit(127);
+}
+
+pid_t command_start(struct command *c) {
+        static _Alignas(16) char stack[STACK_BYTES];
+        pid_t pid = clone(command_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
+        return pid < 0 ? -errno : pid;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process gives up before the command runs: identity outside, capabilities, system calls, files, resources. */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "plan/landlock.h"
+#include "sandbox/linux/step.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int write_file(const char *path, const char *content, struct err *e) {
+        cleanup(close_fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
+        if (fd < 0)
+                return err_errno(e, "identity: open %s", path);
+        int r = fd_write_all(fd, content, strlen(content));
+        return r < 0 ? err_set(e, -r, "identity: write %s: %s", path, strerror(-r)) : 0;
+}
+
+/* The same numbers inside as outside, and only those: a file looks the same from both sides. */
+int apply_identity(const struct plan *p, struct err *e) {
+        char map[64];
+        int r = write_file("/proc/self/setgroups", "deny", e);
+        snprintf(map, sizeof map, "%u %u 1", p->uid, p->uid);
+        if (r == 0)
+                r = write_file("/proc/self/uid_map", map, e);
+        snprintf(map, sizeof map, "%u %u 1", p->gid, p->gid);
+        if (r == 0)
+                r = write_file("/proc/self/gid_map", map, e);
+        return r;
+}
+
+int apply_hostname(const struct plan *p, struct err *e) {
+        if (p->hostname && sethostname(p->hostname, strlen(p->hostname)) < 0)
+                return err_errno(e, "hostname");
+        return 0;
+}
+
+static int drop_capabilities(struct err *e) {
+        /* From the top down; the first number that the kernel does not know ends the list. */
+        for (unsigned long cap = 0; cap < 64; cap++)
+                if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+                        if (errno == EINVAL && cap > 0)
+                                break;
+                        if (errno == EPERM) /* without capabilities already: nothing to drop, nothing to gain */
+                                break;
+                        return err_errno(e, "privileges: bounding set");
+                }
+        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
+                return err_errno(e, "privileges: ambient set");
+        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        struct __user_cap_data_struct none[2] = { 0 };
+        if (syscall(SYS_capset, &header, none) < 0)
+                return err_errno(e, "privileges: capabilities");
+        return 0;
+}
+
+int confine_privileges(const struct plan *p, struct err *e) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return err_errno(e, "privileges: no_new_privs");
+        int r = drop_capabilities(e);
+        if (r < 0)
+                return r;
+        struct sock_fprog program = { (unsigned short)(p->seccomp.n / sizeof(struct sock_filter)), (struct sock_filter *)p->seccomp.p };
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+                return err_errno(e, "system call filter");
+        return 0;
+}
+
+struct ruleset_attr { /* the kernel's struct landlock_ruleset_attr, as of ABI 6 */
+        uint64_t handled_access_fs, handled_access_net, scoped;
+};
+struct path_attr {
+        uint64_t allowed_access;
+        int32_t parent_fd;
+} __attribute__((packed));
+struct port_attr {
+        uint64_t allowed_access, port;
+};
+enum { RULE_PATH_BENEATH = 1, RULE_NET_PORT = 2 };
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444
+#define SYS_landlock_add_rule 445
+#endif
+
+static int add_path(int ruleset, const struct plan_landlock_rule *rule, struct err *e) {
+        cleanup(close_fd) int fd = open(rule->path, O_PATH | O_CLOEXEC);
+        if (fd < 0)
+                return err_errno(e, "landlock: open %s", rule->path);
+        struct path_attr attr = { rule->access, fd };
+        if (syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0) < 0)
+                return err_errno(e, "landlock: rule for %s", rule->path);
+        return 0;
+}
+
+int confine_landlock(const struct plan *p, int *ret_fd, struct err *e) {
+        *ret_fd = -1;
+        if (!p->landlock.abi)
+                return 0;
+        struct ruleset_attr attr = { p->landlock.handled_fs, p->landlock.handled_net, p->landlock.scoped };
+        /* An older kernel knows a shorter struct; what it does not know is zero in the plan. */
+        size_t size = p->landlock.abi >= 6 ? sizeof attr : p->landlock.abi >= 4 ? 16 : 8;
+        cleanup(close_fd) int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+        if (fd < 0)
+                return err_errno(e, "landlock: ruleset");
+        int r = 0;
+        for (size_t i = 0; i < p->landlock.rules.n && r == 0; i++)
+                r = add_path(fd, &p->landlock.rules.p[i], e);
+        for (size_t i = 0; i < p->landlock.ports.n && r == 0; i++) {
+                struct port_attr port = { p->landlock.ports.p[i].access, p->landlock.ports.p[i].port };
+                if (syscall(SYS_landlock_add_rule, fd, RULE_NET_PORT, &port, 0) < 0)
+                        r = err_errno(e, "landlock: rule for port %u", p->landlock.ports.p[i].port);
+        }
+        if (r == 0)
+                *ret_fd = take_fd(&fd);
+        return r;
+}
+
+int confine_limits(const struct plan *p, struct err *e) {
+        for (size_t i = 0; i < p->limits.n; i++) {
+                struct rlimit now, limit = { p->limits.p[i].value, p->limits.p[i].value };
+                if (getrlimit(p->limits.p[i].resource, &now) < 0)
+                        return err_errno(e, "limits: read %u", p->limits.p[i].resource);
+                /* A hard limit that is lower already stays: raising it is a privilege. */
+                if (now.rlim_max != RLIM_INFINITY && now.rlim_max < limit.rlim_max)
+                        limit.rlim_cur = limit.rlim_max = now.rlim_max;
+                if (setrlimit(p->limits.p[i].resource, &limit) < 0)
+                        return err_errno(e, "limits: set %u", p->limits.p[i].resource);
+        }
+        return 0;
+}

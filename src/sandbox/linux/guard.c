@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guarded paths: protected places that did not exist at launch. A mount cannot stand where there is nothing, and a
+ * placeholder would be seen on the host, so these are swept when the last process of the sandbox is dead: by the
+ * supervisor, or by init when the supervisor was killed. At that moment nothing of the sandbox can race with it.
+ *
+ * The walk goes component by component and never through a link. A link or a file where a directory belongs was put
+ * there by the sandbox (at launch the path did not exist, and existing parents are mount points that cannot be
+ * replaced), and the protected name would be found through it: it is removed itself.
+ */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "sandbox/sandbox.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DEPTH_MAX = 128 };
+
+static int remove_tree(int parent, const char *name, int depth);
+
+static int empty_dir(int fd, int depth) {
+        DIR *d = fdopendir(fd);
+        if (!d) {
+                int r = -errno;
+                close(fd);
+                return r;
+        }
+        int r = 0;
+        for (struct dirent *entry; r == 0 && (entry = readdir(d));)
+                if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+                        r = remove_tree(dirfd(d), entry->d_name, depth + 1);
+        closedir(d);
+        return r;
+}
+
+static int remove_tree(int parent, const char *name, int depth) {
+        if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
+                return 0;
+        if (errno != EISDIR && errno != EPERM)
+                return -errno;
+        if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+                return 0;
+        if (depth >= DEPTH_MAX)
+                return -ELOOP;
+        (void)fchmodat(parent, name, 0700, 0); /* a closed directory of ours; if not ours, opening says so */
+        int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        int r = empty_dir(fd, depth);
+        if (r < 0)
+                return r;
+        return unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* 1 removed, 0 nothing there. */
+static int sweep_one(const char *path) {
+        cleanup(close_fd) int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct str rest = str_skip(str_of(path), 1), part;
+        if (at < 0)
+                return -errno;
+        while (str_split(&rest, '/', &part)) {
+                char name[NAME_MAX + 1];
+                if (part.n == 0 || part.n > NAME_MAX)
+                        return -ENAMETOOLONG;
+                memcpy(name, part.p, part.n);
+                name[part.n] = '\0';
+                int next = rest.n ? openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+                if (next >= 0) {
+                        close_fd(&at);
+                        at = next;
+                        continue;
+                }
+                struct stat st;
+                if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                        return errno == ENOENT ? 0 : -errno;
+                int r = remove_tree(at, name, 0);
+                return r < 0 ? r : 1;
+        }
+        return 0;
+}
+
+int guard_sweep(const struct plan *p, void (*report)(const char *path, void *context), void *context, struct err *e) {
+        int removed = 0, failed = 0;
+        for (size_t i = 0; i < p->guards.n; i++) {
+                int r = sweep_one(p->guards.p[i].path);
+                if (r > 0 && report)
+                        report(p->guards.p[i].path, context);
+                if (r < 0 && !failed)
+                        failed = err_set(e, -r, "cannot remove %s, which the sandbox left: %s", p->guards.p[i].path, strerror(-r));
+                removed += r > 0;
+        }
+        return failed < 0 ? failed : removed;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of init. It is the cloned child of the supervisor, already in all new namespaces, and process 1 of its own. It
+ * validates the plan once more, applies it in a fixed order, gives up every privilege, starts the command, and from then
+ * on does three things: it reaps, it hands signals on, and it watches the control socket. Whichever side ends first,
+ * everything ends: the kernel kills the whole namespace when process 1 exits, and init exits when the supervisor's end
+ * of the socket closes. It trusts the supervisor's messages (fixed size, checked) and nothing from the command.
+ *
+ * Order matters. Files before network (the resolver's file is part of the tree), listeners while the privilege to bind
+ * port 53 is there, privileges last. Landlock is prepared by init and applied by the command: init must still be able to
+ * remove guarded paths when the supervisor was killed.
+ */
+#include "sandbox/linux/init.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "plan/codec.h"
+#include "sandbox/linux/step.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct init {
+        const struct init_args *args;
+        struct plan *plan;
+        pid_t command;
+        int signals; /* signalfd for SIGCHLD */
+        bool stopped;
+};
+
+static void report(int control, enum sandbox_event_kind kind, int value, const char *text) {
+        struct sandbox_event m = { .kind = kind, .value = value };
+        if (text)
+                snprintf(m.text, sizeof m.text, "%s", text);
+        /* The supervisor may be gone; then the loop finds out. Without text the message is short. */
+        size_t n = text ? sizeof m : offsetof(struct sandbox_event, text) + 1;
+        (void)fd_send(control, str_n(&m, n), NULL, 0);
+}
+
+_Noreturn static void give_up(const struct init_args *args, const struct err *e) {
+        report(args->control, SANDBOX_FAILED, e->code, err_text(e));
+        _exit(125);
+}
+
+static int send_listeners(const struct init *in, struct err *e) {
+        int fds[PLAN_LISTENERS_MAX];
+        size_t n = 0;
+        int r = apply_listeners(in->plan, fds, &n, e);
+        if (r < 0 || n == 0)
+                return r;
+        struct sandbox_event m = { .kind = SANDBOX_LISTENERS, .value = (int32_t)n };
+        r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text) + 1), fds, n);
+        for (size_t i = 0; i < n; i++)
+                close(fds[i]);
+        return r < 0 ? err_set(e, -r, "network: hand over listeners: %s", strerror(-r)) : 0;
+}
+
+static int set_up(struct init *in, struct err *e) {
+        struct plan *p = in->plan;
+        int r = 0;
+        if (!(p->flags & PLAN_DEGRADED)) {
+                r = apply_identity(p, e);
+                if (r == 0)
+                        r = apply_mounts(p, e);
+                if (r == 0)
+                        r = apply_network(p, e);
+                if (r == 0)
+                        r = send_listeners(in, e);
+                if (r == 0)
+                        r = apply_hostname(p, e);
+        }
+        /* Nobody looks into init: not through /proc, not with ptrace. */
+        if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+                r = err_errno(e, "privileges: not dumpable");
+        if (r == 0)
+                r = confine_privileges(p, e);
+        return r;
+}
+
+static int start_command(struct init *in, struct err *e) {
+        struct command c = {
+                .plan = in->plan, .control = in->args->control, .terminal = in->args->terminal, .mask = in->args->mask, .landlock = -1
+        };
+        int r = confine_landlock(in->plan, &c.landlock, e);
+        if (r < 0)
+                return r;
+        in->command = command_start(&c);
+        close_fd(&c.landlock);
+        if (in->command < 0)
+                return err_set(e, -in->command, "start the command: %s", strerror(-in->command));
+        if (c.error == 0)
+                return 0;
+        if (c.not_run) {
+                report(in->args->control, SANDBOX_NOT_RUN, c.error, c.text);
+                _exit(c.error == ENOENT || c.error == ENOTDIR ? 127 : 126);
+        }
+        return err_set(e, c.error, "%s", c.text);
+}
+
+/* Everything that has died. True when the command was among it. */
+static bool reap(struct init *in, int *ret_status) {
+        for (;;) {
+                int status;
+                pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
+                if (pid <= 0)
+                        return false;
+                if (pid != in->command)
+                        continue;
+                if (WIFSTOPPED(status)) {
+                        report(in->args->control, SANDBOX_STOPPED, WSTOPSIG(status), NULL);
+                        continue;
+                }
+                *ret_status = status;
+                return true;
+        }
+}
+
+/* The end of it all, in order: nothing of the sandbox runs when the guarded paths are looked at. */
+static void kill_everything(void) {
+        kill(-1, SIGKILL);
+        while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+                ;
+}
+
+_Noreturn static void orphaned(struct init *in) {
+        kill_everything();
+        guard_sweep(in->plan, NULL, NULL, NULL);
+        _exit(125);
+}
+
+static void from_supervisor(struct init *in) {
+        struct sandbox_event m;
+        size_t n_fds = 0;
+        ssize_t got = fd_receive(in->args->control, &m, sizeof m, NULL, 0, &n_fds);
+        if (got == -EAGAIN)
+                return;
+        if (got < (ssize_t)offsetof(struct sandbox_event, text) || m.kind != SANDBOX_SIGNAL || m.value <= 0 || m.value >= NSIG)
+                orphaned(in);
+        kill(-in->command, m.value);
+}
+
+_Noreturn static void loop(struct init *in) {
+        struct pollfd polls[] = { { .fd = in->args->control, .events = POLLIN }, { .fd = in->signals, .events = POLLIN } };
+        for (;;) {
+                int status;
+                if (reap(in, &status)) {
+                        report(in->args->control, SANDBOX_EXITED, status, NULL);
+                        _exit(0); /* the kernel ends the rest */
+                }
+                if (poll(polls, 2, -1) < 0 && errno != EINTR)
+                        orphaned(in);
+                if (polls[0].revents)
+                        from_supervisor(in);
+                if (polls[1].revents) {
+                        struct signalfd_siginfo info;
+                        if (read(in->signals, &info, sizeof info) < 0 && errno != EAGAIN && errno != EINTR)
+                                orphaned(in);
+                }
+        }
+}
+
+_Noreturn void init_main(const struct init_args *args) {
+        struct init in = { .args = args, .signals = -1 };
+        struct err e = { 0 };
+        sigset_t all, child;
+        sigfillset(&all);
+        sigprocmask(SIG_SETMASK, &all, NULL);
+        prctl(PR_SET_NAME, "bailey-init", 0, 0, 0);
+        int r = plan_decode(args->plan, &in.plan, &e);
+        if (r == 0)
+                r = set_up(&in, &e);
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        if (r == 0) {
+                in.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+                if (in.signals < 0)
+                        r = err_errno(&e, "signals");
+        }
+        if (r == 0)
+                r = start_command(&in, &e);
+        if (r < 0)
+                give_up(args, &e);
+        report(args->control, SANDBOX_STARTED, 0, NULL);
+        loop(&in);
+}

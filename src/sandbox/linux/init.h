@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Process 1 of a sandbox: applies the plan, starts the command, reaps, reports. Runs in the cloned child. */
+#include "base/str.h"
+#include "sandbox/sandbox.h"
+
+struct init_args {
+        struct str plan; /* encoded; init validates it again */
+        int control;
+        int terminal;
+        const sigset_t *mask;
+};
+
+_Noreturn void init_main(const struct init_args *args);
+
+/* The command, in its own process with init's memory until exec: everything it needs was prepared. */
+struct command {
+        const struct plan *plan;
+        int control;
+        int terminal;
+        int landlock; /* ruleset, -1 for none */
+        const sigset_t *mask;
+        /* results, read by init after exec or exit */
+        bool not_run; /* the command itself could not be executed */
+        int error;
+        char text[SANDBOX_TEXT_MAX];
+};
+/* Returns the process number or a negative errno; c->error is set when the command could not be started. */
+pid_t command_start(struct command *c);

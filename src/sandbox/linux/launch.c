@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor's side of a launch: one clone with all namespaces, one socket to init. Init runs from the supervisor's
+ * own image, without another exec: the plan is already computed and the pages are already there.
+ */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "plan/codec.h"
+#include "sandbox/linux/init.h"
+#include "sandbox/sandbox.h"
+
+#include <errno.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* All namespaces at once. Without clone3 (before 5.3) the flags fit into clone too. */
+static pid_t clone_init(uint32_t namespaces, int *ret_pidfd) {
+        int pidfd = -1;
+        struct clone_args args = {
+                .flags = (uint64_t)namespaces | CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD
+        };
+        pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+        if (pid < 0 && errno == ENOSYS)
+                pid = (pid_t)syscall(SYS_clone, namespaces | SIGCHLD, NULL, NULL, NULL, NULL);
+        if (pid > 0)
+                *ret_pidfd = pidfd;
+        return pid < 0 ? -errno : pid;
+}
+
+int sandbox_launch(const struct plan *p, const struct sandbox_options *o, struct sandbox *ret, struct err *e) {
+        cleanup(buf_done) struct buf bytes = BUF(PLAN_BYTES_MAX);
+        int r = plan_encode(p, &bytes, e);
+        if (r < 0)
+                return r;
+        int ends[2];
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+                return err_errno(e, "cannot make the control socket");
+        cleanup(close_fd) int ours = ends[0];
+        cleanup(close_fd) int theirs = ends[1];
+        int pidfd = -1;
+        pid_t pid = clone_init(p->namespaces, &pidfd);
+        if (pid == 0) {
+                close_fd(&ours);
+                init_main(&(struct init_args){ .plan = buf_str(&bytes), .control = theirs, .terminal = o->terminal, .mask = o->mask });
+        }
+        if (pid < 0)
+                return err_set(e, -pid, "cannot make the sandbox's namespaces: %s", strerror(-pid));
+        *ret = (struct sandbox){ .pid = pid, .pidfd = pidfd, .control = take_fd(&ours) };
+        return 0;
+}
+
+/* An event that init cannot have sent ends the sandbox like any other failure of init. */
+static int check_event(const struct sandbox_event *m, ssize_t got, size_t n_fds, struct err *e) {
+        if ((size_t)got <= offsetof(struct sandbox_event, text) || m->kind > SANDBOX_GUARDED)
+                return err_set(e, EBADMSG, "the sandbox's init sent something unknown");
+        if (n_fds != (m->kind == SANDBOX_LISTENERS ? (size_t)m->value : 0))
+                return err_set(e, EBADMSG, "the sandbox's init sent the wrong number of listeners");
+        return 0;
+}
+
+int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e) {
+        struct sandbox_event m = { 0 };
+        int fds[PLAN_LISTENERS_MAX];
+        size_t n_fds = 0;
+        ssize_t got = fd_receive(s->control, &m, sizeof m, fds, PLAN_LISTENERS_MAX, &n_fds);
+        if (got == 0 || got == -ECONNRESET) {
+                *ret = (struct sandbox_event){ .kind = SANDBOX_ENDED };
+                return 0;
+        }
+        if (got < 0)
+                return err_set(e, (int)-got, "cannot read from the sandbox's init: %s", strerror((int)-got));
+        int r = check_event(&m, got, n_fds, e);
+        if (r < 0 || s->n_listeners + n_fds > PLAN_LISTENERS_MAX) {
+                for (size_t i = 0; i < n_fds; i++)
+                        close(fds[i]);
+                return r < 0 ? r : err_set(e, EBADMSG, "the sandbox's init sent too many listeners");
+        }
+        for (size_t i = 0; i < n_fds; i++)
+                s->listeners[s->n_listeners++] = fds[i];
+        m.text[sizeof m.text - 1] = '\0';
+        *ret = m;
+        return 0;
+}
+
+int sandbox_signal(struct sandbox *s, int signal_number) {
+        struct sandbox_event m = { .kind = SANDBOX_SIGNAL, .value = signal_number };
+        return fd_send(s->control, str_n(&m, offsetof(struct sandbox_event, text) + 1), NULL, 0);
+}
+
+void sandbox_finish(struct sandbox *s) {
+        for (size_t i = 0; i < s->n_listeners; i++)
+                close_fd(&s->listeners[i]);
+        s->n_listeners = 0;
+        if (s->pid > 0) {
+                kill(s->pid, SIGKILL); /* our child, not waited for yet: the number is still its own */
+                while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
+                        ;
+        }
+        s->pid = 0;
+        if (s->control > 0)
+                close_fd(&s->control);
+        if (s->pidfd > 0)
+                close_fd(&s->pidfd);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mount operations, with the descriptor-based calls. Where the kernel lacks mount_setattr (before 5.12) the attributes
+ * of a single mount are set by a remount of the attached place, and those of a tree by remounting each mount that
+ * /proc/self/mountinfo lists below it.
+ */
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "sandbox/linux/step.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct slots {
+        int fd[PLAN_SLOTS_MAX];
+        size_t n; /* slots from n on were never used */
+};
+
+static void slots_done(struct slots *s) {
+        for (size_t i = 0; i < s->n; i++)
+                close_fd(&s->fd[i]);
+}
+
+static int slot_fd(const struct slots *s, uint16_t slot) {
+        return slot == PLAN_ROOT ? AT_FDCWD : slot < s->n ? s->fd[slot] : -1;
+}
+
+static void slot_set(struct slots *s, uint16_t slot, int fd) {
+        while (s->n <= slot)
+                s->fd[s->n++] = -1;
+        s->fd[slot] = fd;
+}
+
+static int do_clone(struct slots *s, const struct plan_op *op) {
+        int fd = open_tree(slot_fd(s, op->at), op->source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode ? AT_RECURSIVE : 0));
+        if (fd < 0)
+                return -errno;
+        slot_set(s, op->slot, fd);
+        return 0;
+}
+
+static int configure(int fs, const char *options) {
+        struct str rest = str_of(options), word;
+        while (str_split(&rest, ',', &word)) {
+                char key[64];
+                if (word.n >= sizeof key)
+                        return -EINVAL;
+                memcpy(key, word.p, word.n);
+                key[word.n] = '\0';
+                char *value = strchr(key, '=');
+                if (value)
+                        *value++ = '\0';
+                if (fsconfig(fs, value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, key, value, 0) < 0)
+                        return -errno;
+        }
+        return fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ? -errno : 0;
+}
+
+static int do_new_fs(struct slots *s, const struct plan_op *op) {
+        cleanup(close_fd) int fs = fsopen(op->source, FSOPEN_CLOEXEC);
+        if (fs < 0)
+                return -errno;
+        int r = configure(fs, op->data);
+        if (r < 0)
+                return r;
+        int fd = fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)op->attr_set);
+        if (fd < 0)
+                return -errno;
+        slot_set(s, op->slot, fd);
+        return 0;
+}
+
+/* Nothing that the host mounts later may appear inside: always private, in the same call. */
+static int do_setattr(struct slots *s, const struct plan_op *op) {
+        struct mount_attr attr = { .attr_set = op->attr_set, .attr_clr = op->attr_clear, .propagation = MS_PRIVATE };
+        bool on_slot = op->slot != PLAN_ROOT;
+        unsigned flags = (op->mode ? AT_RECURSIVE : 0) | (on_slot ? AT_EMPTY_PATH : 0);
+        if (mount_setattr(on_slot ? slot_fd(s, op->slot) : slot_fd(s, op->at), on_slot ? "" : op->target, flags, &attr, sizeof attr) < 0)
+                return -errno;
+        return 0;
+}
+
+static int do_attach(struct slots *s, const struct plan_op *op) {
+        if (move_mount(slot_fd(s, op->slot), "", slot_fd(s, op->at), op->target, MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) < 0)
+                return -errno;
+        return 0;
+}
+
+static int do_mkdir(struct slots *s, const struct plan_op *op) {
+        if (mkdirat(slot_fd(s, op->at), op->target, op->mode) < 0)
+                return -errno;
+        return 0;
+}
+
+static int do_file(struct slots *s, const struct plan_op *op) {
+        cleanup(close_fd) int fd =
+            openat(slot_fd(s, op->at), op->target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, op->mode);
+        if (fd < 0)
+                return -errno;
+        return op->data[0] ? fd_write_all(fd, op->data, strlen(op->data)) : 0;
+}
+
+static int do_symlink(struct slots *s, const struct plan_op *op) {
+        return symlinkat(op->source, slot_fd(s, op->at), op->target) < 0 ? -errno : 0;
+}
+
+static int do_pivot(struct slots *s, const struct plan_op *op) {
+        cleanup(close_fd) int root = openat(slot_fd(s, op->at), op->target, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0 || fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+                return -errno;
+        return 0;
+}
+
+typedef int op_fn(struct slots *s, const struct plan_op *op);
+static op_fn *const op_functions[PLAN_OPS] = {
+        [PLAN_OP_CLONE] = do_clone,   [PLAN_OP_NEW_FS] = do_new_fs, [PLAN_OP_SETATTR] = do_setattr, [PLAN_OP_ATTACH] = do_attach,
+        [PLAN_OP_MKDIR] = do_mkdir,   [PLAN_OP_FILE] = do_file,     [PLAN_OP_SYMLINK] = do_symlink, [PLAN_OP_PIVOT] = do_pivot,
+};
+
+int apply_mounts(const struct plan *p, struct err *e) {
+        cleanup(slots_done) struct slots s = { .n = 0 };
+        mode_t before = umask(0);
+        int r = 0;
+        for (size_t i = 0; i < p->ops.n && r == 0; i++) {
+                const struct plan_op *op = &p->ops.p[i];
+                r = op_functions[op->kind](&s, op);
+                if (r < 0)
+                        err_set(e, -r, "files: %s %s%s%s: %s", plan_op_name(op->kind), op->source ? op->source : "",
+                                op->source && op->target ? " at " : "", op->target ? op->target : "", strerror(-r));
+        }
+        umask(before);
+        return r;
+}

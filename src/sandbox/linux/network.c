@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sandbox's own network namespace: batches made at build time are sent as they are, and sockets are opened. */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "sandbox/linux/step.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The kernel handles the whole batch inside send(); answers are then waiting. An error in any message is the batch's. */
+static int send_batch(int family, struct str batch, const char *what, struct err *e) {
+        cleanup(close_fd) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, family);
+        if (fd < 0)
+                return err_errno(e, "network: %s: netlink socket", what);
+        struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+        if (sendto(fd, batch.p, batch.n, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
+                return err_errno(e, "network: %s: send", what);
+        _Alignas(struct nlmsghdr) char answer[4096];
+        for (;;) {
+                ssize_t got = recv(fd, answer, sizeof answer, MSG_DONTWAIT);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got < 0)
+                        return err_errno(e, "network: %s: no answer from the kernel", what);
+                int left = (int)got;
+                for (struct nlmsghdr *h = (struct nlmsghdr *)answer; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
+                        if (h->nlmsg_type != NLMSG_ERROR || h->nlmsg_len < NLMSG_LENGTH(sizeof(struct nlmsgerr)))
+                                continue;
+                        const struct nlmsgerr *m = NLMSG_DATA(h);
+                        if (m->error == 0)
+                                return 0; /* only the last message asked for this */
+                        return err_set(e, -m->error, "network: %s, message %u: %s", what, h->nlmsg_seq, strerror(-m->error));
+                }
+        }
+}
+
+int apply_network(const struct plan *p, struct err *e) {
+        int r = 0;
+        if (p->routes_v4.n)
+                r = send_batch(NETLINK_ROUTE, p->routes_v4, "links and routes", e);
+        if (r == 0 && p->routes_v6.n)
+                r = send_batch(NETLINK_ROUTE, p->routes_v6, "IPv6 routes", e);
+        if (r == 0 && p->nft.n)
+                r = send_batch(NETLINK_NETFILTER, p->nft, "capture rules", e);
+        return r;
+}
+
+/* On the loopback address: that is where a redirected connection arrives. */
+static int open_listener(const struct plan_listener *l, int *ret, struct err *e) {
+        bool udp = l->kind == PLAN_LISTENER_DNS_UDP;
+        int type = (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK;
+        cleanup(close_fd) int fd = socket(l->v6 ? AF_INET6 : AF_INET, type, 0);
+        struct sockaddr_in v4 = { AF_INET, htons(l->port), { htonl(INADDR_LOOPBACK) }, { 0 } };
+        struct sockaddr_in6 v6 = { AF_INET6, htons(l->port), 0, IN6ADDR_LOOPBACK_INIT, 0 };
+        const int on = 1;
+        if (fd < 0)
+                return err_errno(e, "network: %s listener", plan_listener_name(l->kind));
+        if (l->v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0)
+                return err_errno(e, "network: %s listener, IPV6_V6ONLY", plan_listener_name(l->kind));
+        const struct sockaddr *address = l->v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4;
+        if (bind(fd, address, l->v6 ? sizeof v6 : sizeof v4) < 0)
+                return err_errno(e, "network: bind %s listener to port %u", plan_listener_name(l->kind), l->port);
+        if (!udp && listen(fd, 1024) < 0)
+                return err_errno(e, "network: listen for %s", plan_listener_name(l->kind));
+        *ret = take_fd(&fd);
+        return 0;
+}
+
+int apply_listeners(const struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e) {
+        size_t n = 0;
+        int r = 0;
+        for (; n < p->listeners.n && r == 0; n++)
+                r = open_listener(&p->listeners.p[n], &ret_fds[n], e);
+        if (r < 0) {
+                for (size_t i = 0; i + 1 < n; i++)
+                        close(ret_fds[i]);
+                return r;
+        }
+        *ret_n = n;
+        return 0;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Steps that init takes, one file per kind of thing. Each returns 0 or a negative errno with the step's name in e. */
+#include "plan/plan.h"
+
+int apply_identity(const struct plan *p, struct err *e);
+int apply_mounts(const struct plan *p, struct err *e);
+/* Loopback, routes, capture rules. */
+int apply_network(const struct plan *p, struct err *e);
+/* The listening sockets, in the plan's order. */
+int apply_listeners(const struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e);
+int apply_hostname(const struct plan *p, struct err *e);
+/* For good: no capability, none to be had by exec, and the system call filter. */
+int confine_privileges(const struct plan *p, struct err *e);
+/* Opens the ruleset's paths and returns the ruleset; -1 in *ret_fd when the plan has none. */
+int confine_landlock(const struct plan *p, int *ret_fd, struct err *e);
+int confine_limits(const struct plan *p, struct err *e);

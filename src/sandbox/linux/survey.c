@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about the host, as the plan needs them: which of the paths that rules speak of exist and where they really are,
+ * the terminal, the kernel. Reads only. Cheap on purpose: it runs on every launch, so a path costs one system call when
+ * it is not there, and nothing is walked.
+ */
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "policy/glob.h"
+#include "sandbox/linux/probe.h"
+#include "sandbox/sandbox.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EXPANDED_MAX = 4096 /* paths that one glob may stand for */ };
+
+struct survey {
+        const struct path_rules *rules;
+        struct plan_host *host;
+        struct err *e;
+};
+
+static int no_memory(struct err *e) {
+        return err_set(e, ENOMEM, "out of memory");
+}
+
+/* The path with links resolved; for one that does not exist, its nearest existing parent resolved and the rest added. */
+static char *resolve(const char *path) {
+        char *real = realpath(path, NULL);
+        if (real)
+                return real;
+        cleanup(free_ptr) char *parent = strdup(path);
+        if (!parent)
+                return NULL;
+        for (char *slash; (slash = strrchr(parent, '/')) && slash != parent;) {
+                *slash = '\0';
+                cleanup(free_ptr) char *found = realpath(parent, NULL);
+                if (found)
+                        return path_join(found, path + (slash - parent) + 1);
+        }
+        return strdup(path);
+}
+
+static int add_path(struct survey *s, const char *path, const struct path_rule *spoken) {
+        struct stat st;
+        bool there = lstat(path, &st) == 0;
+        /* What takes away from something that is not there matters only where the sandbox could make it. */
+        if (!there && !spoken->grants && !spoken->protected)
+                return 0;
+        const struct path_rule *decided = NULL;
+        enum path_access access = path_rules_access(s->rules, path, &decided);
+        const struct path_rule *rule = decided ? decided : spoken;
+        cleanup(free_ptr) char *real = there && !S_ISLNK(st.st_mode) && 0 ? NULL : resolve(path);
+        if (!real)
+                return no_memory(s->e);
+        if (there && S_ISLNK(st.st_mode))
+                there = stat(path, &st) == 0;
+        cleanup(free_ptr) char *origin = strdup(rule->origin ? rule->origin : "");
+        struct plan_path found = { .path = real,
+                                   .type = !there ? PLAN_PATH_MISSING : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE,
+                                   .access = access,
+                                   .grants = rule->grants,
+                                   .protected = spoken->protected && access != PATH_WRITE,
+                                   .origin = origin };
+        if (!origin || vec_push(&s->host->paths, found) < 0)
+                return no_memory(s->e);
+        take_ptr(&real);
+        take_ptr(&origin);
+        return 0;
+}
+
+/* A glob without `**`: each component with magic is matched against one directory. */
+static int expand(struct survey *s, const char *done, struct str rest, const struct path_rule *rule, size_t *budget) {
+        struct str part;
+        cleanup(free_ptr) char *at = strdup(done);
+        while (at && str_split(&rest, '/', &part)) {
+                if (part.n == 0)
+                        continue;
+                if (!glob_has_magic(part)) {
+                        char *next = str_format("%s/%.*s", at, STR_FMT(part));
+                        free(at);
+                        at = next;
+                        continue;
+                }
+                DIR *d = opendir(at[0] ? at : "/");
+                if (!d)
+                        return 0; /* nothing there to match */
+                int r = 0;
+                for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
+                        if (entry->d_name[0] == '.' && (entry->d_name[1] == '\0' || strcmp(entry->d_name, "..") == 0))
+                                continue;
+                        if (!glob_match(part, str_of(entry->d_name)))
+                                continue;
+                        cleanup(free_ptr) char *path = str_format("%s/%s", at, entry->d_name);
+                        if (!path)
+                                r = no_memory(s->e);
+                        else if (++*budget > EXPANDED_MAX)
+                                r = err_set(s->e, E2BIG, "%s: the pattern %s stands for more than %u paths", rule->origin, rule->pattern, EXPANDED_MAX);
+                        else
+                                r = expand(s, path, rest, rule, budget);
+                }
+                closedir(d);
+                return r;
+        }
+        return at ? add_path(s, at, rule) : no_memory(s->e);
+}
+
+static int survey_paths(struct survey *s) {
+        for (size_t i = 0; i < path_rules_count(s->rules); i++) {
+                const struct path_rule *rule = path_rules_at(s->rules, i);
+                size_t budget = 0;
+                int r = 0;
+                if (rule->anywhere)
+                        return err_set(s->e, EOPNOTSUPP, "%s: %s: patterns with ** are not enforced by this version; name the paths",
+                                       rule->origin, rule->pattern);
+                if (rule->is_glob)
+                        r = expand(s, "", str_of(rule->pattern), rule, &budget);
+                else
+                        r = add_path(s, rule->pattern, rule);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* Unix sockets with a path, as the kernel lists them: a read-only mount would not stop connect(). The seventh field of
+ * a line is the inode, what follows is the path. Relative names cannot be judged from here and cannot be reached by
+ * name from another directory either, unless the server's directory is visible; they are skipped. */
+static int survey_sockets(struct survey *s) {
+        cleanup(buf_done) struct buf list = BUF(16 << 20);
+        cleanup(close_fd) int fd = open("/proc/net/unix", O_RDONLY | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT)
+                return 0;
+        int r = fd < 0 ? -errno : fd_read_all(fd, &list);
+        if (r < 0)
+                return err_set(s->e, -r, "cannot list the host's sockets: %s", strerror(-r));
+        struct str rest = buf_str(&list), line;
+        while (str_split(&rest, '\n', &line)) {
+                ptrdiff_t slash = str_find(line, '/');
+                if (slash < 0 || line.p[slash - 1] != ' ')
+                        continue;
+                cleanup(free_ptr) char *path = str_dup(str_skip(line, (size_t)slash));
+                struct stat st;
+                if (!path || stat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+                        continue;
+                char *real = realpath(path, NULL);
+                if (real && vec_push(&s->host->sockets, real) < 0) {
+                        free(real);
+                        return no_memory(s->e);
+                }
+        }
+        return 0;
+}
+
+static void survey_terminal(struct plan_host *h) {
+        char path[64];
+        for (int fd = 0; fd <= 2; fd++) {
+                char link[32];
+                if (!isatty(fd))
+                        continue;
+                snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+                ssize_t n = readlink(link, path, sizeof path - 1);
+                if (n <= 0)
+                        continue;
+                path[n] = '\0';
+                if (strncmp(path, "/dev/", 5) == 0 && access(path, F_OK) == 0)
+                        h->terminal = strdup(path);
+                return;
+        }
+}
+
+static int survey_fixed(struct plan_host *h, struct err *e) {
+        for (const char *const *d = plan_devices; *d; d++)
+                if (access(*d, F_OK) == 0 && vec_push(&h->devices, *d) < 0)
+                        return no_memory(e);
+        for (const char *const *d = plan_system_dirs; *d; d++)
+                if (access(*d, F_OK) == 0 && vec_push(&h->system_dirs, *d) < 0)
+                        return no_memory(e);
+        h->uid = geteuid();
+        h->gid = getegid();
+        h->landlock_abi = probe_landlock_abi();
+        h->namespaces = true;
+        h->cwd = getcwd(NULL, 0);
+        h->resolv_conf = realpath("/etc/resolv.conf", NULL);
+        int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        h->ipv6 = fd >= 0;
+        close_fd(&fd);
+        return 0;
+}
+
+static int survey_root_links(struct plan_host *h, struct err *e) {
+        DIR *d = opendir("/");
+        if (!d)
+                return err_errno(e, "cannot list /");
+        int r = 0;
+        for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
+                char target[PATH_MAX];
+                ssize_t n = entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN
+                                ? readlinkat(dirfd(d), entry->d_name, target, sizeof target - 1) : -1;
+                if (n <= 0)
+                        continue;
+                target[n] = '\0';
+                struct plan_link link = { str_format("/%s", entry->d_name), strdup(target) };
+                if (!link.path || !link.target || vec_push(&h->root_links, link) < 0)
+                        r = no_memory(e);
+        }
+        closedir(d);
+        return r;
+}
+
+int survey_host(const struct policy *policy, const struct path_rules *rules, struct plan_host *ret, struct err *e) {
+        struct survey s = { rules, ret, e };
+        *ret = (struct plan_host){ 0 };
+        survey_terminal(ret);
+        int r = survey_fixed(ret, e);
+        if (r == 0)
+                r = survey_paths(&s);
+        if (r == 0)
+                r = survey_sockets(&s);
+        if (r == 0 && policy->filesystem.reads_denied)
+                r = survey_root_links(ret, e);
+        if (r < 0)
+                survey_done(ret);
+        return r;
+}
+
+void survey_done(struct plan_host *h) {
+        for (size_t i = 0; i < h->paths.n; i++) {
+                free((char *)h->paths.p[i].path);
+                free((char *)h->paths.p[i].origin);
+        }
+        for (size_t i = 0; i < h->sockets.n; i++)
+                free((char *)h->sockets.p[i]);
+        for (size_t i = 0; i < h->root_links.n; i++) {
+                free((char *)h->root_links.p[i].path);
+                free((char *)h->root_links.p[i].target);
+        }
+        vec_done(&h->paths);
+        vec_done(&h->sockets);
+        vec_done(&h->devices);
+        vec_done(&h->system_dirs);
+        vec_done(&h->root_links);
+        free((char *)h->cwd);
+        free((char *)h->resolv_conf);
+        free((char *)h->terminal);
+        *h = (struct plan_host){ 0 };
+}
