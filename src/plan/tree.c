@@ -313,14 +313,19 @@ static void clone_sources(struct tree *t) {
 static void make_base(struct tree *t) {
         t->base = op_new_fs(t, "tmpfs", "mode=0755", plain);
         op_attach(t, t->base, PLAN_ROOT, base_place);
+        if (t->q->policy->filesystem.reads_denied)
+                make_dir(t, "root", 0755);
+}
+
+/* Where reads are denied: a root of our own, closed once every mount point is in it. */
+static void make_root(struct tree *t) {
         if (!t->q->policy->filesystem.reads_denied)
                 return;
-        make_dir(t, "root", 0755);
         for (size_t i = 0; i < t->q->host->root_links.n; i++) {
                 const struct plan_link *l = &t->q->host->root_links.p[i];
                 make_link(t, text(t, plan_format(t->p, "root%s", l->path)), text(t, plan_copy(t->p, str_of(l->target))));
         }
-        t->root = op_clone(t, t->base, "root", false, plain);
+        t->root = op_clone(t, t->base, "root", false, read_only);
         op_attach(t, t->root, t->base, "root");
 }
 
@@ -404,6 +409,7 @@ static void emit(struct tree *t) {
                 push(t, (struct plan_op){ .kind = PLAN_OP_SETATTR, .slot = PLAN_ROOT, .at = PLAN_ROOT, .mode = 1, .attr_set = read_only, .target = "/" });
         make_base(t);
         place_all(t);
+        make_root(t);
         for (size_t i = 1; i < t->nodes.n; i++)
                 if (!t->nodes.p[i].gone)
                         attach_node(t, i);

@@ -30,7 +30,7 @@ enum sandbox_event_kind {
         SANDBOX_EVENT_KINDS
 };
 
-#define SANDBOX_TEXT_MAX 512
+#define SANDBOX_TEXT_MAX ERR_TEXT_MAX
 
 struct sandbox_event {
         uint32_t kind;

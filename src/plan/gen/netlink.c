@@ -11,7 +11,7 @@
  * The namespace has no other interface: without these rules nothing would leave either. They decide what happens
  * instead of silence.
  */
-#include "emit.h"
+#include "plan/gen/emit.h"
 #include "plan/plan.h"
 
 #include <arpa/inet.h>

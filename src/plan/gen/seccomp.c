@@ -8,7 +8,7 @@
  * Arguments that the kernel takes as 32 bits are compared as 32 bits: upper bits that the kernel would ignore change
  * nothing. The architecture is checked before anything else, and x32 numbers are foreign.
  */
-#include "emit.h"
+#include "plan/gen/emit.h"
 
 #include <errno.h>
 #include <seccomp.h>

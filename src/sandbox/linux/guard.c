@@ -48,8 +48,10 @@ static int remove_tree(int parent, const char *name, int depth) {
                 return 0;
         if (depth >= DEPTH_MAX)
                 return -ELOOP;
-        (void)fchmodat(parent, name, 0700, 0); /* a closed directory of ours; if not ours, opening says so */
         int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        /* A directory that its owner closed: opened again after its mode is repaired (never through a link). */
+        if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
+                fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
         int r = empty_dir(fd, depth);

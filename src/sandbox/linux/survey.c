@@ -59,7 +59,7 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
         const struct path_rule *decided = NULL;
         enum path_access access = path_rules_access(s->rules, path, &decided);
         const struct path_rule *rule = decided ? decided : spoken;
-        cleanup(free_ptr) char *real = there && !S_ISLNK(st.st_mode) && 0 ? NULL : resolve(path);
+        cleanup(free_ptr) char *real = resolve(path);
         if (!real)
                 return no_memory(s->e);
         if (there && S_ISLNK(st.st_mode))
