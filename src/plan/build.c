@@ -100,7 +100,7 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         p->flags = q->host->has_terminal ? PLAN_HAS_TERMINAL : 0;
         int r = 0;
         if (q->host->namespaces) {
-                p->namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+                p->namespaces = PLAN_NAMESPACES;
                 p->hostname = plan_copy(p, STR("bailey"));
                 p->seccomp = embedded_seccomp;
                 r = plan_net(p, q);

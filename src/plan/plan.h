@@ -13,6 +13,8 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include <sched.h>
+
 enum plan_op_kind {
         PLAN_OP_CLONE,   /* open_tree(source) -> slot; mode 1: with everything mounted below */
         PLAN_OP_NEW_FS,  /* a new file system of type `source` -> slot; `data`: options, comma-separated */
@@ -89,6 +91,10 @@ enum {
         PLAN_HAS_TERMINAL = 1, /* the command gets its own foreground process group */
         PLAN_DEGRADED = 2,     /* no namespaces: Landlock, seccomp and proxy variables only */
 };
+
+/* All of them: a sandbox has these or (degraded) none. */
+#define PLAN_NAMESPACES                                                                                                \
+        (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
 struct plan_pool;
 

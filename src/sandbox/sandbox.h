@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A sandbox, from plan to end. The one interface that the manager uses; linux/ implements it.
+ * A sandbox, from first to last. The one interface that the manager uses; linux/ implements it.
  *
- *     survey_host(policy, rules, command, &host, e)     facts, once per launch
+ *     sandbox_prepare(&options, &s, e)             clones init into new namespaces; it waits for its plan
+ *     survey_host(policy, rules, &host, e)         facts, once per launch
  *     plan_build(&request, &plan, e)
- *     sandbox_launch(plan, &options, &sandbox, e)       clones init, which applies the plan and starts the command
- *     poll(sandbox.control), sandbox_receive(...)       listeners, then what happens to the command
- *     sandbox_finish(&sandbox)                          everything in it is dead when this returns
+ *     sandbox_plan(&s, plan, e)                    init applies it and says SANDBOX_READY
+ *     sandbox_go(&s, e)                            the command starts
+ *     poll(s.control), sandbox_receive(&s, ...)    what happens to it
+ *     sandbox_finish(&s)                           everything in it is dead when this returns
  *
- * Init is process 1 of the sandbox. It dies with the supervisor (its control socket ends) and the sandbox dies with it.
+ * Preparing comes first because the kernel needs its time for namespaces: the policy is read meanwhile. Until it has a
+ * plan, init does nothing but wait. Init is process 1 of the sandbox; it dies with the supervisor (its control socket
+ * ends) and the sandbox dies with it.
  */
 #include "plan/build.h"
 #include "plan/plan.h"
@@ -18,15 +22,19 @@
 #include <sys/types.h>
 
 enum sandbox_event_kind {
+        /* from init */
         SANDBOX_LISTENERS, /* value: how many; they are in sandbox.listeners, in the plan's order */
+        SANDBOX_READY,     /* the plan is applied; the command waits for sandbox_go() */
         SANDBOX_STARTED,   /* the command runs */
         SANDBOX_STOPPED,   /* the command stopped; value: the signal */
         SANDBOX_EXITED,    /* value: wait status */
         SANDBOX_FAILED,    /* a step of the launch failed; value: errno, text: which step on what */
         SANDBOX_NOT_RUN,   /* the command itself could not be executed; value: errno */
-        SANDBOX_GUARDED,   /* init removed something that must not stay; text: the path */
-        SANDBOX_SIGNAL,    /* to init: send this signal to the command's process group */
-        SANDBOX_ENDED,     /* init is gone without a word */
+        SANDBOX_ENDED,     /* init is gone, there will be no more */
+        /* to init */
+        SANDBOX_PLAN,   /* one descriptor: the sealed plan */
+        SANDBOX_GO,
+        SANDBOX_SIGNAL, /* value: for the command's process group */
         SANDBOX_EVENT_KINDS
 };
 
@@ -41,17 +49,21 @@ struct sandbox_event {
 struct sandbox_options {
         int terminal;         /* the controlling terminal, given to the command's process group; -1 for none */
         const sigset_t *mask; /* signal mask of the command */
+        bool degraded;        /* no namespaces */
 };
 
 struct sandbox {
-        pid_t pid; /* of init, as the host counts */
+        pid_t pid; /* of init, as the host counts; 0: there is none */
         int pidfd; /* -1 where the kernel has none */
         int control;
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
 };
 
-int sandbox_launch(const struct plan *p, const struct sandbox_options *o, struct sandbox *ret, struct err *e);
+/* -EPERM, -ENOSPC, -EINVAL ...: the kernel or its settings do not let this user make namespaces. */
+int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct err *e);
+int sandbox_plan(struct sandbox *s, const struct plan *p, struct err *e);
+int sandbox_go(struct sandbox *s, struct err *e);
 /* Takes one message; SANDBOX_ENDED when there will be no more. Blocks unless `control` is readable. */
 int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e);
 int sandbox_signal(struct sandbox *s, int signal_number);

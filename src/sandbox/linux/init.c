@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of init. It is the cloned child of the supervisor, already in all new namespaces, and process 1 of its own. It
- * validates the plan once more, applies it in a fixed order, gives up every privilege, starts the command, and from then
- * on does three things: it reaps, it hands signals on, and it watches the control socket. Whichever side ends first,
+ * Theory of init. It is the cloned child of the supervisor, already in its new namespaces, and process 1 of its own. It
+ * makes the network namespace, waits for the plan, validates it once more, applies it in a fixed order, gives up every
+ * privilege, waits for the word to go, starts the command, and from then on does three things: it reaps, it hands signals on, and it watches the control socket. Whichever side ends first,
  * everything ends: the kernel kills the whole namespace when process 1 exits, and init exits when the supervisor's end
  * of the socket closes. It trusts the supervisor's messages (fixed size, checked) and nothing from the command.
  *
@@ -18,9 +18,12 @@
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -39,8 +42,7 @@ static void report(int control, enum sandbox_event_kind kind, int value, const c
         if (text)
                 snprintf(m.text, sizeof m.text, "%s", text);
         /* The supervisor may be gone; then the loop finds out. Without text the message is short. */
-        size_t n = text ? sizeof m : offsetof(struct sandbox_event, text) + 1;
-        (void)fd_send(control, str_n(&m, n), NULL, 0);
+        (void)fd_send(control, str_n(&m, text ? sizeof m : offsetof(struct sandbox_event, text)), NULL, 0);
 }
 
 _Noreturn static void give_up(const struct init_args *args, const struct err *e) {
@@ -55,19 +57,60 @@ static int send_listeners(const struct init *in, struct err *e) {
         if (r < 0 || n == 0)
                 return r;
         struct sandbox_event m = { .kind = SANDBOX_LISTENERS, .value = (int32_t)n };
-        r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text) + 1), fds, n);
+        r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), fds, n);
         for (size_t i = 0; i < n; i++)
                 close(fds[i]);
         return r < 0 ? err_set(e, -r, "network: hand over listeners: %s", strerror(-r)) : 0;
 }
 
+/* The next message must be this one. Without a supervisor there is nothing to do, and nobody to tell. */
+static int await(const struct init *in, enum sandbox_event_kind kind, int *ret_value, int *ret_fd, struct err *e) {
+        struct sandbox_event m;
+        size_t n_fds = 0;
+        ssize_t got = fd_receive(in->args->control, &m, sizeof m, ret_fd, ret_fd ? 1 : 0, &n_fds);
+        if (got <= 0)
+                _exit(125);
+        if ((size_t)got < offsetof(struct sandbox_event, text) || m.kind != kind || n_fds != (ret_fd ? 1 : 0))
+                return err_set(e, EBADMSG, "unexpected message from the supervisor");
+        if (ret_value)
+                *ret_value = m.value;
+        return 0;
+}
+
+static int receive_plan(struct init *in, struct err *e) {
+        cleanup(close_fd) int fd = -1;
+        int size = 0;
+        int r = await(in, SANDBOX_PLAN, &size, &fd, e);
+        if (r < 0)
+                return r;
+        int seals = fcntl(fd, F_GET_SEALS);
+        if (size <= 0 || (unsigned)size > PLAN_BYTES_MAX || seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK))
+                return err_set(e, EBADMSG, "launch plan: not a sealed file");
+        void *bytes = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes == MAP_FAILED)
+                return err_errno(e, "launch plan: map");
+        r = plan_decode(str_n(bytes, (size_t)size), &in->plan, e);
+        munmap(bytes, (size_t)size);
+        if (r == 0 && in->plan->namespaces != (in->args->degraded ? 0 : PLAN_NAMESPACES))
+                r = err_set(e, EINVAL, "launch plan: made for other namespaces");
+        return r;
+}
+
+/* Before the plan: what every sandbox has. */
+static int separate(const struct init *in, struct err *e) {
+        if (in->args->degraded)
+                return 0;
+        int r = apply_identity(geteuid(), getegid(), e);
+        if (r == 0 && unshare(CLONE_NEWNET) < 0)
+                r = err_errno(e, "network: namespace");
+        return r;
+}
+
 static int set_up(struct init *in, struct err *e) {
         struct plan *p = in->plan;
         int r = 0;
-        if (!(p->flags & PLAN_DEGRADED)) {
-                r = apply_identity(p, e);
-                if (r == 0)
-                        r = apply_mounts(p, e);
+        if (!in->args->degraded) {
+                r = apply_mounts(p, e);
                 if (r == 0)
                         r = apply_network(p, e);
                 if (r == 0)
@@ -88,6 +131,10 @@ static int start_command(struct init *in, struct err *e) {
                 .plan = in->plan, .control = in->args->control, .terminal = in->args->terminal, .mask = in->args->mask, .landlock = -1
         };
         int r = confine_landlock(in->plan, &c.landlock, e);
+        if (r < 0)
+                return r;
+        report(in->args->control, SANDBOX_READY, 0, NULL);
+        r = await(in, SANDBOX_GO, NULL, NULL, e);
         if (r < 0)
                 return r;
         in->command = command_start(&c);
@@ -172,7 +219,9 @@ _Noreturn void init_main(const struct init_args *args) {
         sigfillset(&all);
         sigprocmask(SIG_SETMASK, &all, NULL);
         prctl(PR_SET_NAME, "bailey-init", 0, 0, 0);
-        int r = plan_decode(args->plan, &in.plan, &e);
+        int r = separate(&in, &e);
+        if (r == 0)
+                r = receive_plan(&in, &e);
         if (r == 0)
                 r = set_up(&in, &e);
         sigemptyset(&child);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Process 1 of a sandbox: applies the plan, starts the command, reaps, reports. Runs in the cloned child. */
-#include "base/str.h"
 #include "sandbox/sandbox.h"
 
 struct init_args {
-        struct str plan; /* encoded; init validates it again */
         int control;
         int terminal;
         const sigset_t *mask;
+        bool degraded; /* no namespaces were made */
 };
 
 _Noreturn void init_main(const struct init_args *args);

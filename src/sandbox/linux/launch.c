@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor's side of a launch: one clone with all namespaces, one socket to init. Init runs from the supervisor's
- * own image, without another exec: the plan is already computed and the pages are already there.
+ * The supervisor's side: one clone with the namespaces, one socket to init, the plan in a sealed anonymous file. Init
+ * runs from the supervisor's own image, without another exec. The network namespace is the slow one; init makes it for
+ * itself, while the supervisor reads the policy.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -32,21 +33,17 @@ static pid_t clone_init(uint32_t namespaces, int *ret_pidfd) {
         return pid < 0 ? -errno : pid;
 }
 
-int sandbox_launch(const struct plan *p, const struct sandbox_options *o, struct sandbox *ret, struct err *e) {
-        cleanup(buf_done) struct buf bytes = BUF(PLAN_BYTES_MAX);
-        int r = plan_encode(p, &bytes, e);
-        if (r < 0)
-                return r;
+int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct err *e) {
         int ends[2];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
                 return err_errno(e, "cannot make the control socket");
         cleanup(close_fd) int ours = ends[0];
         cleanup(close_fd) int theirs = ends[1];
         int pidfd = -1;
-        pid_t pid = clone_init(p->namespaces, &pidfd);
+        pid_t pid = clone_init(o->degraded ? 0 : PLAN_NAMESPACES & ~(unsigned)CLONE_NEWNET, &pidfd);
         if (pid == 0) {
                 close_fd(&ours);
-                init_main(&(struct init_args){ .plan = buf_str(&bytes), .control = theirs, .terminal = o->terminal, .mask = o->mask });
+                init_main(&(struct init_args){ .control = theirs, .terminal = o->terminal, .mask = o->mask, .degraded = o->degraded });
         }
         if (pid < 0)
                 return err_set(e, -pid, "cannot make the sandbox's namespaces: %s", strerror(-pid));
@@ -54,9 +51,32 @@ int sandbox_launch(const struct plan *p, const struct sandbox_options *o, struct
         return 0;
 }
 
+static int tell(struct sandbox *s, enum sandbox_event_kind kind, int value, int fd) {
+        struct sandbox_event m = { .kind = kind, .value = value };
+        return fd_send(s->control, str_n(&m, offsetof(struct sandbox_event, text)), &fd, fd >= 0 ? 1 : 0);
+}
+
+int sandbox_plan(struct sandbox *s, const struct plan *p, struct err *e) {
+        cleanup(buf_done) struct buf bytes = BUF(PLAN_BYTES_MAX);
+        cleanup(close_fd) int fd = -1;
+        int r = plan_encode(p, &bytes, e);
+        if (r == 0)
+                r = fd_sealed("bailey-plan", buf_str(&bytes), &fd, e);
+        if (r < 0)
+                return r;
+        r = tell(s, SANDBOX_PLAN, (int)bytes.n, fd);
+        /* When init is gone already, what it said before tells why: that is read next. */
+        return r < 0 && r != -EPIPE ? err_set(e, -r, "cannot hand the plan to the sandbox's init: %s", strerror(-r)) : 0;
+}
+
+int sandbox_go(struct sandbox *s, struct err *e) {
+        int r = tell(s, SANDBOX_GO, 0, -1);
+        return r < 0 && r != -EPIPE ? err_set(e, -r, "cannot start the command: %s", strerror(-r)) : 0;
+}
+
 /* An event that init cannot have sent ends the sandbox like any other failure of init. */
 static int check_event(const struct sandbox_event *m, ssize_t got, size_t n_fds, struct err *e) {
-        if ((size_t)got <= offsetof(struct sandbox_event, text) || m->kind > SANDBOX_GUARDED)
+        if ((size_t)got < offsetof(struct sandbox_event, text) || m->kind >= SANDBOX_ENDED)
                 return err_set(e, EBADMSG, "the sandbox's init sent something unknown");
         if (n_fds != (m->kind == SANDBOX_LISTENERS ? (size_t)m->value : 0))
                 return err_set(e, EBADMSG, "the sandbox's init sent the wrong number of listeners");
@@ -88,8 +108,7 @@ int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e)
 }
 
 int sandbox_signal(struct sandbox *s, int signal_number) {
-        struct sandbox_event m = { .kind = SANDBOX_SIGNAL, .value = signal_number };
-        return fd_send(s->control, str_n(&m, offsetof(struct sandbox_event, text) + 1), NULL, 0);
+        return tell(s, SANDBOX_SIGNAL, signal_number, -1);
 }
 
 void sandbox_finish(struct sandbox *s) {

@@ -3,7 +3,7 @@
 /* Steps that init takes, one file per kind of thing. Each returns 0 or a negative errno with the step's name in e. */
 #include "plan/plan.h"
 
-int apply_identity(const struct plan *p, struct err *e);
+int apply_identity(unsigned uid, unsigned gid, struct err *e);
 int apply_mounts(const struct plan *p, struct err *e);
 /* Loopback, routes, capture rules. */
 int apply_network(const struct plan *p, struct err *e);
