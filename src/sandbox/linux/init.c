@@ -100,7 +100,7 @@ static int receive_plan(struct init *in, struct err *e) {
 static int separate(const struct init *in, struct err *e) {
         if (in->args->degraded)
                 return 0;
-        int r = apply_identity(geteuid(), getegid(), e);
+        int r = apply_identity(in->args->uid, in->args->gid, e);
         if (r == 0 && unshare(CLONE_NEWNET) < 0)
                 r = err_errno(e, "network: namespace");
         return r;

@@ -7,7 +7,8 @@ struct init_args {
         int control;
         int terminal;
         const sigset_t *mask;
-        bool degraded; /* no namespaces were made */
+        bool degraded;      /* no namespaces were made */
+        unsigned uid, gid; /* outside: inside they cannot be asked for before they are mapped */
 };
 
 _Noreturn void init_main(const struct init_args *args);

@@ -40,10 +40,11 @@ int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct
         cleanup(close_fd) int ours = ends[0];
         cleanup(close_fd) int theirs = ends[1];
         int pidfd = -1;
+        struct init_args args = { theirs, o->terminal, o->mask, o->degraded, geteuid(), getegid() };
         pid_t pid = clone_init(o->degraded ? 0 : PLAN_NAMESPACES & ~(unsigned)CLONE_NEWNET, &pidfd);
         if (pid == 0) {
                 close_fd(&ours);
-                init_main(&(struct init_args){ .control = theirs, .terminal = o->terminal, .mask = o->mask, .degraded = o->degraded });
+                init_main(&args);
         }
         if (pid < 0)
                 return err_set(e, -pid, "cannot make the sandbox's namespaces: %s", strerror(-pid));
