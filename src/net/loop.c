@@ -229,7 +229,8 @@ static void on_wake(struct watch *w, unsigned ready) {
 void loop_turn(struct loop *l, bool wait) {
         struct link soon;
         link_take_all(&l->soon, &soon);
-        bool sleep = wait && link_is_empty(&soon) && !__atomic_load_n(&l->stopped, __ATOMIC_ACQUIRE);
+        bool sleep = wait && link_is_empty(&soon) && link_is_empty(&l->deferred) &&
+                     !__atomic_load_n(&l->stopped, __ATOMIC_ACQUIRE);
         set_alarm(l);
         l->now = 0;
         event_base_loop(l->base, sleep ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
