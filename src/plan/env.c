@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The environment of a sandbox, in four steps: what the host has; what of it is taken away (a table, unless the policy
+ * grants the name); what Bailey sets so that ordinary clients find the gateway and trust its certificates; what the
+ * policy sets, which wins. The gateway captures connections with or without these variables: they are a courtesy to
+ * clients, not a boundary. Taking away credentials is a boundary: what is not there cannot be read.
+ */
+#include "plan/env.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/map.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static const char *const action_names[] = {
+        [ENV_KEPT] = "kept",
+        [ENV_SET] = "set",
+        [ENV_CHANGED] = "changed",
+        [ENV_STRIPPED] = "stripped",
+};
+static_assert(sizeof action_names / sizeof *action_names == ENV_ACTIONS, "a name for each action");
+
+const char *env_action_name(enum env_action a) {
+        return (unsigned)a < ENV_ACTIONS ? action_names[a] : "?";
+}
+
+/*
+ * What is taken away. The first row that matches gives the reason; letters are compared without case.
+ */
+enum match { NAME, PREFIX, SUFFIX };
+
+static const struct strip_row {
+        enum match match;
+        const char *text, *why;
+} strip_rows[] = {
+        { NAME, "LD_PRELOAD", "loader" },
+        { NAME, "LD_LIBRARY_PATH", "loader" },
+        { NAME, "LD_AUDIT", "loader" },
+        { PREFIX, "DYLD_", "loader" },
+        { NAME, "BASH_ENV", "code that every shell runs" },
+        { NAME, "ENV", "code that every shell runs" },
+        { NAME, "PROMPT_COMMAND", "code that every shell runs" },
+        { PREFIX, "BASH_FUNC_", "code that every shell runs" },
+        { PREFIX, "BAILEY_", "settings of Bailey itself" },
+        /* Ways to other processes of the user. */
+        { NAME, "SSH_AUTH_SOCK", "agent socket" },
+        { NAME, "SSH_AGENT_PID", "agent socket" },
+        { NAME, "SSH_ASKPASS", "agent socket" },
+        { NAME, "GIT_ASKPASS", "agent socket" },
+        { NAME, "SUDO_ASKPASS", "agent socket" },
+        { NAME, "GPG_AGENT_INFO", "agent socket" },
+        { PREFIX, "GNOME_KEYRING_", "agent socket" },
+        { PREFIX, "DBUS_", "session bus" },
+        { NAME, "XDG_RUNTIME_DIR", "session sockets" },
+        { NAME, "DISPLAY", "session display" },
+        { NAME, "XAUTHORITY", "session display" },
+        { PREFIX, "WAYLAND_", "session display" },
+        { NAME, "TMUX", "terminal multiplexer" },
+        { NAME, "TMUX_PANE", "terminal multiplexer" },
+        { NAME, "STY", "terminal multiplexer" },
+        { PREFIX, "VSCODE_", "editor's control socket" },
+        { NAME, "NOTIFY_SOCKET", "service manager" },
+        { PREFIX, "LISTEN_", "service manager" },
+        { NAME, "JOURNAL_STREAM", "service manager" },
+        { NAME, "DOCKER_HOST", "container engine" },
+        { NAME, "CONTAINER_HOST", "container engine" },
+        { NAME, "PODMAN_SOCK", "container engine" },
+        /* Secrets. */
+        { PREFIX, "AWS_", "credential by name" },
+        { PREFIX, "AZURE_", "credential by name" },
+        { PREFIX, "TWINE_", "credential by name" },
+        { NAME, "GITHUB_TOKEN", "credential by name" },
+        { NAME, "GH_TOKEN", "credential by name" },
+        { NAME, "NPM_TOKEN", "credential by name" },
+        { NAME, "DOCKER_AUTH_CONFIG", "credential by name" },
+        { NAME, "GOOGLE_APPLICATION_CREDENTIALS", "credential by name" },
+        { NAME, "KUBECONFIG", "credential by name" },
+        { NAME, "PGPASSWORD", "credential by name" },
+        { NAME, "PGPASSFILE", "credential by name" },
+        { NAME, "MYSQL_PWD", "credential by name" },
+        { NAME, "REDISCLI_AUTH", "credential by name" },
+        { NAME, "SSHPASS", "credential by name" },
+        { NAME, "DATABASE_URL", "credential by name" },
+        { NAME, "TOKEN", "credential by name" },
+        { NAME, "PASSWORD", "credential by name" },
+        { NAME, "SECRET", "credential by name" },
+        { NAME, "API_KEY", "credential by name" },
+        { SUFFIX, "_TOKEN", "credential by suffix" },
+        { SUFFIX, "_SECRET", "credential by suffix" },
+        { SUFFIX, "_SECRETS", "credential by suffix" },
+        { SUFFIX, "_PASSWORD", "credential by suffix" },
+        { SUFFIX, "_PASSWD", "credential by suffix" },
+        { SUFFIX, "_PASSPHRASE", "credential by suffix" },
+        { SUFFIX, "_API_KEY", "credential by suffix" },
+        { SUFFIX, "_APIKEY", "credential by suffix" },
+        { SUFFIX, "_ACCESS_KEY", "credential by suffix" },
+        { SUFFIX, "_SECRET_KEY", "credential by suffix" },
+        { SUFFIX, "_PRIVATE_KEY", "credential by suffix" },
+        { SUFFIX, "_CREDENTIALS", "credential by suffix" },
+        /* The host's proxy cannot be reached from inside; the gateway's is set below. */
+        { NAME, "HTTP_PROXY", "proxy of the host" },
+        { NAME, "HTTPS_PROXY", "proxy of the host" },
+        { NAME, "FTP_PROXY", "proxy of the host" },
+        { NAME, "ALL_PROXY", "proxy of the host" },
+        { NAME, "NO_PROXY", "proxy of the host" },
+        { NAME, "TMPDIR", "directory of the host" },
+};
+
+static bool row_matches(const struct strip_row *row, struct str name) {
+        struct str text = str_of(row->text);
+        if (name.n < text.n)
+                return false;
+        struct str part = row->match == SUFFIX ? str_skip(name, name.n - text.n) : str_first(name, text.n);
+        return (row->match != NAME || name.n == text.n) && str_eq_nocase(part, text);
+}
+
+static const char *why_stripped(struct str name) {
+        for (size_t i = 0; i < sizeof strip_rows / sizeof *strip_rows; i++)
+                if (row_matches(&strip_rows[i], name))
+                        return strip_rows[i].why;
+        return NULL;
+}
+
+static bool granted(const char *const *pass, struct str name) {
+        for (; pass && *pass; pass++) {
+                struct str p = str_of(*pass);
+                if (str_eq(p, name))
+                        return true;
+                if (p.n > 1 && p.p[p.n - 1] == '*' && str_starts(name, str_first(p, p.n - 1)))
+                        return true;
+        }
+        return false;
+}
+
+/*
+ * Building.
+ */
+struct work {
+        struct env env;
+        struct map places; /* name: index + 1 */
+        struct err *e;
+};
+
+static void work_done(struct work *w) {
+        map_done(&w->places, NULL);
+        env_done(&w->env);
+}
+
+static struct env_entry *find(const struct work *w, struct str name) {
+        uintptr_t place = (uintptr_t)map_get(&w->places, name);
+        return place ? &w->env.entries.p[place - 1] : NULL;
+}
+
+/* Takes the value over, also when it fails; NULL stands for "out of memory". */
+static int put(struct work *w, struct str name, char *value, enum env_action action, const char *why) {
+        cleanup(free_ptr) char *owned = value;
+        if (!value && action != ENV_STRIPPED)
+                return err_set(w->e, ENOMEM, "out of memory");
+        struct env_entry *old = find(w, name);
+        if (old) {
+                free(old->value);
+                old->value = take_ptr(&owned);
+                old->action = action;
+                old->why = why;
+                return 0;
+        }
+        cleanup(free_ptr) char *copy = str_dup(name);
+        if (!copy || vec_reserve(&w->env.entries, 1) < 0 ||
+            map_add(&w->places, name, (void *)(uintptr_t)(w->env.entries.n + 1)) < 0)
+                return err_set(w->e, ENOMEM, "out of memory");
+        w->env.entries.p[w->env.entries.n++] = (struct env_entry){ take_ptr(&copy), take_ptr(&owned), action, why };
+        return 0;
+}
+
+static int set(struct work *w, const char *name, char *value, const char *why) {
+        return put(w, str_of(name), value, ENV_SET, why);
+}
+
+static bool name_valid(struct str name) {
+        for (size_t i = 0; i < name.n; i++)
+                if (!ascii_is_alnum(name.p[i]) && name.p[i] != '_')
+                        return false;
+        return name.n > 0 && !ascii_is_digit(name.p[0]);
+}
+
+static int take_host(struct work *w, const struct env_input *in) {
+        int r = 0;
+        for (char *const *at = in->host; at && *at && r == 0; at++) {
+                struct str line = str_of(*at);
+                ptrdiff_t equals = str_find(line, '=');
+                struct str name = str_first(line, equals < 0 ? 0 : (size_t)equals);
+                if (name.n == 0 || find(w, name))
+                        continue; /* the first of two is the one that getenv() shows */
+                const char *why = why_stripped(name);
+                if (!why && !name_valid(name))
+                        why = "not a variable's name";
+                if (why && !granted(in->pass, name))
+                        r = put(w, name, NULL, ENV_STRIPPED, why);
+                else
+                        r = put(w, name, str_dup(str_skip(line, name.n + 1)), ENV_KEPT, why ? "granted" : "host");
+        }
+        return r;
+}
+
+static int set_proxy(struct work *w, const struct env_input *in) {
+        static const char *const http_names[] = { "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY",
+                                                  "http_proxy", "https_proxy", "ftp_proxy" };
+        static const char *const all_names[] = { "ALL_PROXY", "all_proxy" }, *const none_names[] = { "NO_PROXY",
+                                                                                                     "no_proxy" };
+        const char *address = in->proxy_address ? in->proxy_address : "127.0.0.1";
+        const char *direct = in->container ? "localhost,127.0.0.1,::1"
+                                           : "localhost,127.0.0.1,::1,*.local,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16";
+        int r = 0;
+        for (size_t i = 0; in->http_port && r == 0 && i < 6; i++)
+                r = set(w, http_names[i], str_format("http://%s:%u", address, in->http_port), "proxy");
+        for (size_t i = 0; in->socks_port && r == 0 && i < 2; i++)
+                r = set(w, all_names[i], str_format("socks5h://%s:%u", address, in->socks_port), "proxy");
+        for (size_t i = 0; r == 0 && i < 2; i++)
+                r = set(w, none_names[i], str_format("%s", direct), "proxy");
+        if (r == 0 && in->http_port)
+                r = set(w, "NODE_USE_ENV_PROXY", str_format("1"), "proxy");
+        if (r == 0 && in->socks_port && !in->transparent)
+                r = set(w, "GIT_SSH_COMMAND",
+                        str_format("ssh -o ProxyCommand='%s %%h %%p'", in->relay ? in->relay : "bailey relay"),
+                        "proxy");
+        return r;
+}
+
+/* Adds an option to a variable that holds a list of them; the host's own stay. */
+static int append_option(struct work *w, const char *name, const char *option) {
+        const struct env_entry *old = find(w, str_of(name));
+        if (!old || !old->value || !old->value[0])
+                return set(w, name, str_format("%s", option), "interception");
+        if (strstr(old->value, option))
+                return 0;
+        return put(w, str_of(name), str_format("%s %s", old->value, option), ENV_CHANGED, "interception");
+}
+
+static int set_certificates(struct work *w, const struct env_input *in) {
+        static const char *const bundles[] = {
+                "SSL_CERT_FILE",       "CURL_CA_BUNDLE",
+                "REQUESTS_CA_BUNDLE",  "PIP_CERT",
+                "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
+                "AWS_CA_BUNDLE",       "CARGO_HTTP_CAINFO",
+                "DENO_CERT",           "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+                "npm_config_cafile",
+        };
+        int r = 0;
+        for (size_t i = 0; r == 0 && i < sizeof bundles / sizeof *bundles; i++)
+                r = set(w, bundles[i], str_format("%s", in->ca_bundle), "interception");
+        if (r == 0)
+                r = append_option(w, "NODE_OPTIONS", "--use-openssl-ca");
+        if (r == 0 && in->java_trust_store) {
+                cleanup(free_ptr) char *option = str_format(
+                    "-Djavax.net.ssl.trustStore=%s -Djavax.net.ssl.trustStoreType=PKCS12", in->java_trust_store);
+                r = option ? append_option(w, "JAVA_TOOL_OPTIONS", option) : err_set(w->e, ENOMEM, "out of memory");
+        }
+        return r;
+}
+
+static int set_own(struct work *w, const struct env_input *in) {
+        int r = set(w, "SANDBOX_RUNTIME", str_format("1"), "sandbox");
+        if (r == 0)
+                r = set(w, "BAILEY_SANDBOX", str_format("%s", in->sandbox_id ? in->sandbox_id : ""), "sandbox");
+        if (r == 0 && in->tmpdir)
+                r = set(w, "TMPDIR", str_format("%s", in->tmpdir), "sandbox");
+        if (r == 0 && in->home)
+                r = set(w, "HOME", str_format("%s", in->home), "sandbox");
+        if (r == 0)
+                r = set_proxy(w, in);
+        if (r == 0 && in->ca_bundle)
+                r = set_certificates(w, in);
+        return r;
+}
+
+static int set_policy(struct work *w, const struct env_input *in) {
+        int r = 0;
+        for (const char *const *at = in->set; at && *at && r == 0; at++) {
+                struct str line = str_of(*at);
+                ptrdiff_t equals = str_find(line, '=');
+                struct str name = str_first(line, equals < 0 ? 0 : (size_t)equals);
+                if (!name_valid(name)) {
+                        cleanup(buf_done) struct buf shown = BUF(400);
+                        (void)escape_text(&shown, line, 40);
+                        const char *text = buf_text(&shown);
+                        return err_set(w->e, EINVAL, "\"%s\" is not NAME=VALUE (a name has letters, digits and '_')",
+                                       text ? text : "");
+                }
+                r = put(w, name, str_dup(str_skip(line, name.n + 1)), ENV_SET, "policy");
+        }
+        return r;
+}
+
+static int by_name(const void *a, const void *b) {
+        return strcmp(((const struct env_entry *)a)->name, ((const struct env_entry *)b)->name);
+}
+
+int env_build(const struct env_input *in, struct env *ret, struct err *e) {
+        cleanup(work_done) struct work w = { .e = e };
+        int r = take_host(&w, in);
+        if (r == 0)
+                r = set_own(&w, in);
+        if (r == 0)
+                r = set_policy(&w, in);
+        if (r < 0)
+                return r;
+        if (w.env.entries.n)
+                qsort(w.env.entries.p, w.env.entries.n, sizeof *w.env.entries.p, by_name);
+        *ret = w.env;
+        w.env = (struct env){ 0 };
+        return 0;
+}
+
+void env_done(struct env *env) {
+        for (size_t i = 0; i < env->entries.n; i++) {
+                free(env->entries.p[i].name);
+                free(env->entries.p[i].value);
+        }
+        vec_done(&env->entries);
+}
+
+int env_block(const struct env *env, char ***ret, struct err *e) {
+        cleanup(env_block_freep) char **block = calloc(env->entries.n + 1, sizeof *block);
+        size_t n = 0;
+        if (!block)
+                return err_set(e, ENOMEM, "out of memory");
+        for (size_t i = 0; i < env->entries.n; i++) {
+                const struct env_entry *entry = &env->entries.p[i];
+                if (entry->action == ENV_STRIPPED)
+                        continue;
+                block[n] = str_format("%s=%s", entry->name, entry->value);
+                if (!block[n++])
+                        return err_set(e, ENOMEM, "out of memory");
+        }
+        *ret = take_ptr(&block);
+        return 0;
+}
+
+void env_block_free(char **block) {
+        for (size_t i = 0; block && block[i]; i++)
+                free(block[i]);
+        free(block);
+}
+
+void env_block_freep(char ***block) {
+        env_block_free(*block);
+}
