@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "gateway/acceptor.h"
 #include "gateway/chain.h"
+#include "gateway/confine.h"
 #include "gateway/control.h"
 #include "gateway/quota.h"
 #include "gateway/synthetic.h"
@@ -146,6 +147,7 @@ int main(void) {
         int r = set_up(&g, &e);
         r = r < 0 ? r : loop_new(&l, &e);
         r = r < 0 ? r : control_new(&g, l, GATEWAY_FD_CONTROL, &g.control, &e);
+        r = r < 0 ? r : confine_gateway(&e);
         r = r < 0 ? r : start_accepting(&g, &e);
         r = r < 0 ? r : run(&g, l, &e);
         if (r < 0) {

@@ -11,16 +11,17 @@ static bool may_pass(const struct verdict *v) {
                v->reason == REASON_LIMIT || v->reason == REASON_AUDIT;
 }
 
+/* A sentence. */
 static const char *what_failed(const struct verdict *v, int error) {
         switch (v->reason) {
         case REASON_RESOLVE:
-                return error == -ENOENT ? "the name has no address" : "the name could not be resolved";
+                return error == -ENOENT ? "The name has no address." : "The name could not be resolved.";
         case REASON_TIMEOUT:
-                return "it did not answer in time";
+                return "It did not answer in time.";
         case REASON_UPSTREAM:
-                return error == -ECONNREFUSED                            ? "it refused the connection"
-                       : error == -EHOSTUNREACH || error == -ENETUNREACH ? "it cannot be reached"
-                                                                         : "the connection to it failed";
+                return error == -ECONNREFUSED                            ? "It refused the connection."
+                       : error == -EHOSTUNREACH || error == -ENETUNREACH ? "It cannot be reached."
+                                                                         : "The connection to it failed.";
         default:
                 return reason_text((enum reason)v->reason);
         }
@@ -52,22 +53,21 @@ int refusal_text(struct buf *out, const struct snapshot *s, const struct authori
         if (target)
                 authority_text(target, where);
         if (may_pass(v)) {
-                const char *when = v->reason == REASON_LIMIT || v->reason == REASON_AUDIT
-                                       ? "It may work later."
-                                       : "This is not a refusal by policy.";
-                return buf_printf(out, "bailey: cannot reach %s: %s. %s", where, what_failed(v, error), when);
+                bool ours = v->reason == REASON_LIMIT || v->reason == REASON_AUDIT;
+                return buf_printf(out, "bailey: cannot connect to %s. %s %s", where, what_failed(v, error),
+                                  ours ? "It may work later." : "Policy allows it; this is not a refusal.");
         }
         size_t before = out->n;
-        int r = buf_printf(out, "bailey: refused by policy: %s: %s", where, reason_text((enum reason)v->reason));
         struct snapshot_rule rule;
+        int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason_text((enum reason)v->reason));
         if (r == 0 && v->reason == REASON_ADDRESS_CLASS)
-                r = buf_printf(out, " (%s address)", addr_class_name((enum addr_class)v->class));
+                r = buf_printf(out, " It is a %s address.", addr_class_name((enum addr_class)v->class));
         if (r == 0 && snapshot_rule(s, v->rule, &rule))
-                r = buf_printf(out, " (rule \"%.*s\" from %.*s)", STR_FMT(rule.text), STR_FMT(rule.origin));
-        if (r == 0 && v->reason == REASON_ASK)
-                r = buf_add(out, error == -ETIMEDOUT ? ", and nobody answered in time" : "");
+                r = buf_printf(out, " The rule is \"%.*s\" from %.*s.", STR_FMT(rule.text), STR_FMT(rule.origin));
+        if (r == 0 && v->reason == REASON_ASK && error == -ETIMEDOUT)
+                r = buf_add(out, " Nobody answered in time.");
         if (r == 0)
-                r = buf_add(out, ". Trying again will not help.");
+                r = buf_add(out, " Trying again will not help.");
         if (r == 0)
                 r = how_to_allow(out, where, v);
         if (r < 0)

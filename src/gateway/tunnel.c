@@ -74,6 +74,7 @@ static void report_close(struct tunnel *t) {
 void tunnel_report_refused(const struct client *client, const struct gate_call *call, uint16_t status) {
         struct event ev = event_for(client, &call->target, call->verdict.rule, call->generation);
         ev.kind = EVENT_TUNNEL_OPEN;
+        ev.via = call->via;
         ev.reason = call->verdict.reason;
         ev.allowed = !gate_was_refused(&call->verdict);
         ev.status = status;
@@ -260,6 +261,7 @@ static int start(const struct client *client, struct gate_call *call, const stru
                 return -ENOMEM;
         }
         t->client = *client;
+        t->client.via = call->via;
         t->target = call->target;
         t->captured = hold != NULL;
         if (hold)
