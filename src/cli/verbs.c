@@ -8,9 +8,16 @@ extern const struct verb verb_completion;
 extern const struct verb verb_doctor;
 extern const struct verb verb_help;
 extern const struct verb verb_man_page;
+extern const struct verb verb_policy;
+extern const struct verb verb_trust;
 extern const struct verb verb_version;
+extern const struct verb verb_why;
 
 const struct verb *const verbs[] = {
+        /* GROUP_POLICY */
+        &verb_policy,
+        &verb_why,
+        &verb_trust,
         /* GROUP_HELP */
         &verb_doctor,
         &verb_version,

@@ -280,11 +280,16 @@ static int finish(struct loader *l, struct err *e) {
 
 int policy_load(const struct policy_request *request, struct policy **ret, struct err *e) {
         cleanup(loader_done) struct loader l = { .request = request };
+        const struct option_values *const later[] = { [LAYER_VARIABLES] = &l.variables,
+                                                      [LAYER_COMMAND_LINE] = request->command_line,
+                                                      [LAYER_CALL] = request->call };
+        enum policy_layer layer = LAYER_FILES;
         int r = load_files(&l, e);
         r = r < 0 ? r : require_trust(&l, e);
-        r = r < 0 || request->only_file ? r : apply_values(&l, &l.variables, e);
-        r = r < 0 ? r : apply_values(&l, request->command_line, e);
-        r = r < 0 ? r : apply_values(&l, request->call, e);
+        while (r == 0 && layer < LAYER_CALL)
+                r = apply_values(&l, later[++layer], e);
+        if (request->ret_layer)
+                *request->ret_layer = r < 0 ? layer : LAYER_FILES;
         r = r < 0 ? r : finish(&l, e);
         if (r < 0)
                 return r;

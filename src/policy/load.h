@@ -11,11 +11,15 @@
  */
 #include "policy/policy.h"
 
+/* Which layer was wrong, for whoever must tell a bad file from a bad command line. */
+enum policy_layer { LAYER_FILES, LAYER_VARIABLES, LAYER_COMMAND_LINE, LAYER_CALL };
+
 struct policy_request {
         const char *workspace;                    /* directory; NULL: by --workspace, else the current one */
         const struct option_values *command_line; /* NULL: none; rows of other tables are ignored */
         const struct option_values *call;         /* NULL: none */
         const char *only_file; /* nothing but the defaults and this file, trusted: for checking it */
+        enum policy_layer *ret_layer; /* optional: the layer that a failure is about */
         bool network_only;     /* the files part will not be used: the workspace may be anything */
 };
 

@@ -134,10 +134,12 @@ const struct option policy_rows[POLICY_ROWS] = {
 };
 
 #define TABLE(title_text, first, last) { .title = title_text, .rows = &policy_rows[first], .n = (last) - (first) + 1 }
-static const struct option_table general = TABLE("Policy", ROW_POLICY, ROW_AGENT);
-static const struct option_table network = TABLE("Network", ROW_ALLOW, ROW_DNS_SERVERS);
-static const struct option_table files = TABLE("Files", ROW_READS, ROW_OVERLAY);
-static const struct option_table process = TABLE("Process", ROW_ENV, ROW_AUDIT);
-static const struct option_table limits = TABLE("Limits", ROW_PROCESSES, ROW_LIMIT_BYTES_OUT);
+const struct option_table policy_table_general = TABLE("Policy", ROW_POLICY, ROW_AGENT);
+const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_DNS_SERVERS);
+const struct option_table policy_table_files = TABLE("Files", ROW_READS, ROW_OVERLAY);
+const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_AUDIT);
+const struct option_table policy_table_limits = TABLE("Limits", ROW_PROCESSES, ROW_LIMIT_BYTES_OUT);
 
-const struct option_table *const policy_tables[POLICY_TABLES] = { &general, &network, &files, &process, &limits };
+const struct option_table *const policy_tables[POLICY_TABLES] = {
+        &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process, &policy_table_limits
+};

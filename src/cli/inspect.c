@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/inspect.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/fd.h"
+#include "conf/emit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int inspect_exit(enum inspect_fault fault) {
+        switch (fault) {
+        case INSPECT_COMMAND_LINE:
+                return EXIT_USAGE;
+        case INSPECT_UNTRUSTED:
+                return EXIT_REFUSED;
+        case INSPECT_SYSTEM:
+                return EXIT_SYSTEM;
+        default:
+                return EXIT_CONFIG;
+        }
+}
+
+int inspect_open(const struct call *call, const char *file, struct inspector **ret, struct err *e) {
+        enum inspect_fault fault;
+        return inspector_new(&call->options, file, ret, &fault, e) < 0 ? inspect_exit(fault) : EXIT_OK;
+}
+
+/* "  label   text", escaped: names and origins may come from anywhere. */
+static void line(const char *label, const char *text) {
+        cleanup(buf_done) struct buf out = BUF(16384);
+        if (text && *text && escape_text(&out, str_of(text), 2048) == 0)
+                printf("  %-8s %.*s\n", label, STR_FMT(buf_str(&out)));
+}
+
+static void headline(const char *asked, const struct inspect_verdict *v, bool color) {
+        cleanup(buf_done) struct buf name = BUF(65536);
+        const char *shown = v->target ? v->target : asked;
+        const char *paint = !color ? "" : v->allowed ? "\033[32m" : "\033[31m";
+        if (escape_text(&name, str_of(shown), 4096) < 0)
+                return;
+        printf("%.*s: %s%s%s%s%s\n", STR_FMT(buf_str(&name)), paint, v->decision, color ? "\033[0m" : "",
+               v->is_path ? "" : ", ", v->is_path ? "" : v->reason);
+}
+
+void inspect_print(const char *asked, const struct inspect_verdict *v, bool color) {
+        headline(asked, v, color);
+        line("why", v->text);
+        line("detail", v->detail);
+        line("rule", v->rule);
+        line("in", v->list);
+        line("from", v->origin);
+        if (v->needs_request)
+                line("note", "the rule names methods or paths: requests that cannot be seen are refused");
+        line("change", v->change);
+}
+
+void inspect_emit(struct emit *j, const char *asked, const struct inspect_verdict *v) {
+        emit_open(j, '{');
+        emit_put_text(j, "asked", asked);
+        emit_put_text(j, v->is_path ? "path" : "target", v->target);
+        emit_put_bool(j, "allowed", v->allowed);
+        emit_put_text(j, "decision", v->decision);
+        emit_put_text(j, "reason", v->reason);
+        emit_put_text(j, "text", v->text);
+        emit_put_text(j, "detail", v->detail);
+        emit_put_text(j, "rule", v->rule);
+        emit_put_text(j, "list", v->list);
+        emit_put_text(j, "origin", v->origin);
+        emit_put_bool(j, "needs_request", v->needs_request);
+        emit_put_text(j, "change", v->change);
+        emit_close(j);
+}
+
+int inspect_write(const struct buf *out, struct err *e) {
+        fflush(stdout);
+        int r = fd_write_all(STDOUT_FILENO, out->p, out->n);
+        if (r < 0)
+                err_set(e, -r, "cannot write to standard output");
+        return r < 0 ? EXIT_SYSTEM : EXIT_OK;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What the verbs that inspect a policy share: exit codes and the printing of verdicts. */
+#include "cli/verb.h"
+#include "manager/inspect.h"
+
+int inspect_exit(enum inspect_fault fault);
+/* The policy that the call's options give. Returns EXIT_OK or the exit code, with e set. */
+int inspect_open(const struct call *call, const char *file, struct inspector **ret, struct err *e);
+
+/* `asked` is the text that the person gave. */
+void inspect_print(const char *asked, const struct inspect_verdict *v, bool color);
+struct emit;
+void inspect_emit(struct emit *j, const char *asked, const struct inspect_verdict *v);
+/* Writes the buffer to standard output. Returns EXIT_OK, or EXIT_SYSTEM with e set. */
+int inspect_write(const struct buf *out, struct err *e);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bailey why: which rule decides about a host or a path, and what to do about it. */
+#include "base/cleanup.h"
+#include "cli/frame.h"
+#include "cli/inspect.h"
+#include "conf/emit.h"
+#include "manager/options.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static const struct option rows[] = {
+        { .flag = "json", .type = OPTION_FLAG, .help = "print a JSON object" },
+};
+static const struct option_table table = { "Output", rows, 1 };
+
+static int print(const struct call *call, const struct inspect_verdict *v, struct err *e) {
+        if (!option_get_flag(&call->options, &rows[0])) {
+                inspect_print(call->argv[0], v, frame_color(call, STDOUT_FILENO));
+                return EXIT_OK;
+        }
+        cleanup(buf_done) struct buf out = BUF(65536);
+        struct emit j = emit_to(&out);
+        inspect_emit(&j, call->argv[0], v);
+        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
+                err_set(e, ENOMEM, "out of memory");
+                return EXIT_SYSTEM;
+        }
+        return inspect_write(&out, e);
+}
+
+static int run(const struct call *call, struct err *e) {
+        cleanup(inspector_freep) struct inspector *i = NULL;
+        cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
+        const char *asked = call->argv[0];
+        int status = inspect_open(call, NULL, &i, e);
+        if (status != EXIT_OK)
+                return status;
+        struct inspect_question q = { .target = asked };
+        int r = inspect_is_path(asked) ? inspect_path(i, asked, &v, e) : inspect_host(i, &q, &v, e);
+        if (r < 0)
+                return r == -ENOMEM ? EXIT_SYSTEM : EXIT_USAGE;
+        status = print(call, &v, e);
+        return status != EXIT_OK ? status : v.allowed ? EXIT_OK : EXIT_NO;
+}
+
+const struct verb verb_why = {
+        .name = "why",
+        .group = GROUP_POLICY,
+        .synopsis = "[OPTIONS] HOST[:PORT] | PATH",
+        .help = "say which rule decides about a host or a path, and why",
+        .about = "Explains a verdict without running anything: the rule that decides, where it stands, and what would change it. "
+                 "A word with a slash in it, or that begins with ~, is a path (./Makefile); everything else is a host. Links in a path are resolved, "
+                 "since rules hold for what is reached.\n\nExit code 0: allowed (a path: readable); 1: not.",
+        .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_files },
+        .min_words = 1,
+        .max_words = 1,
+        .run = run,
+};
