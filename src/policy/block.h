@@ -3,11 +3,11 @@
 /*
  * The inside of a snapshot: for policy/snapshot_build.c, policy/snapshot.c and policy/verdict.c only.
  *
- *   header | slots | entries | rules | keys and nets of IPv4 | of IPv6 | requests | texts | pool
+ *   header | entries | rules | keys and nets of IPv4 | of IPv6 | requests | texts | pool
  *
- * Names: `slots` is an open-addressing hash table of entries, at most half full. An entry is a name or a wildcard's suffix
- * and owns a run of rules. The hash is taken label by label from the right, so that one pass over a name gives the hash of
- * each of its suffixes; depth bitmaps in the header say at which depths a wildcard exists at all, so most are not looked up.
+ * Names: `entries` is an open-addressing hash table, at most half full. An entry is a name or a wildcard's suffix and owns a
+ * run of rules. The hash is taken label by label from the right, so that one pass over a name gives the hash of each of its
+ * suffixes; depth bitmaps in the header say at which depths a wildcard exists at all, so most are not looked up.
  *
  * Addresses: networks sorted by start and length, each with the index of the next wider one around it. The last network
  * that starts at or before an address is found by binary search; what contains the address is it or stands around it.
@@ -20,7 +20,6 @@
 #define BLOCK_NONE UINT32_MAX
 
 enum block_section_kind {
-        SECTION_SLOTS,
         SECTION_ENTRIES,
         SECTION_RULES,
         SECTION_KEYS_V4,
@@ -37,6 +36,8 @@ struct block_section {
         uint64_t at, n; /* offset in bytes from the block's start, multiple of 8; number of elements */
 };
 
+extern const uint32_t block_section_sizes[SECTIONS]; /* of one element, in bytes */
+
 struct block_header {
         char magic[8];
         uint64_t size; /* of the whole block */
@@ -46,15 +47,13 @@ struct block_header {
         struct block_section sections[SECTIONS];
 };
 
-struct block_slot {
-        uint32_t tag;   /* the hash's lower half */
-        uint32_t entry; /* BLOCK_NONE: empty */
-};
-
 struct block_entry {
+        uint32_t tag;     /* the hash's lower half */
         uint32_t name_at; /* in the pool */
-        uint32_t first_rule, n_rules;
-        uint8_t name_n, wildcard, unused[2];
+        uint32_t first_rule;
+        uint16_t n_rules;
+        uint8_t name_n; /* 0: an empty place in the table */
+        uint8_t wildcard;
 };
 
 struct block_rule {
@@ -91,10 +90,8 @@ struct block_nets {
 
 struct snapshot {
         const struct block_header *header;
-        const struct block_slot *slots;
-        size_t n_slots;
         const struct block_entry *entries;
-        size_t n_entries;
+        size_t n_entries; /* with the empty ones */
         const struct block_rule *rules;
         size_t n_rules;
         struct block_nets v4, v6;
@@ -136,13 +133,21 @@ static inline uint64_t block_hash_kind(uint64_t hash, bool wildcard) {
         return wildcard ? hash ^ 0x9e3779b97f4a7c15ULL : hash;
 }
 
-/* Any number of slots, not only powers of two: memory follows the number of rules closely. */
-static inline size_t block_slot_of(uint64_t hash, size_t n_slots) {
-        return (size_t)(((hash >> 32) * (uint64_t)n_slots) >> 32);
+/* Where in a table of n places the search begins. Any n, not only powers of two: memory follows the rules closely. */
+static inline size_t block_home(uint64_t hash, size_t n) {
+        return (size_t)(((hash >> 32) * (uint64_t)n) >> 32);
 }
 
 static inline bool block_depth_has(const uint64_t depths[static 2], size_t depth) {
         return depth < 128 && (depths[depth / 64] >> (depth % 64) & 1);
+}
+
+/* Whether the first `bits` bits of the two are the same. */
+static inline bool block_key_shares(const struct block_key *a, const struct block_key *b, unsigned bits) {
+        uint64_t high = a->high ^ b->high, low = a->low ^ b->low;
+        if (bits < 64)
+                return bits == 0 || high >> (64 - bits) == 0;
+        return high == 0 && (bits == 64 || low >> (128 - bits) == 0);
 }
 
 struct block_key block_key_of(const struct addr *a);

@@ -36,9 +36,16 @@ static int refuse_byte(struct err *e, struct str s, size_t at) {
         return err_set(e, EINVAL, "byte 0x%02x at position %zu is not part of a host name%s", c, at + 1, byte_advice(c));
 }
 
-static bool is_name_byte(char c) {
-        return ascii_is_alnum(c) || c == '-' || c == '_';
-}
+/* The canonical form of a byte of a name, 0 for what is not part of one. */
+#define LETTER(lower, upper) [lower] = lower, [upper] = lower
+static const char canonical[256] = {
+        LETTER('a', 'A'), LETTER('b', 'B'), LETTER('c', 'C'), LETTER('d', 'D'), LETTER('e', 'E'), LETTER('f', 'F'),
+        LETTER('g', 'G'), LETTER('h', 'H'), LETTER('i', 'I'), LETTER('j', 'J'), LETTER('k', 'K'), LETTER('l', 'L'),
+        LETTER('m', 'M'), LETTER('n', 'N'), LETTER('o', 'O'), LETTER('p', 'P'), LETTER('q', 'Q'), LETTER('r', 'R'),
+        LETTER('s', 'S'), LETTER('t', 'T'), LETTER('u', 'U'), LETTER('v', 'V'), LETTER('w', 'W'), LETTER('x', 'X'),
+        LETTER('y', 'Y'), LETTER('z', 'Z'), ['0'] = '0', ['1'] = '1', ['2'] = '2', ['3'] = '3', ['4'] = '4', ['5'] = '5',
+        ['6'] = '6', ['7'] = '7', ['8'] = '8', ['9'] = '9', ['-'] = '-', ['_'] = '_', ['.'] = '.',
+};
 
 /* Resolvers and URL parsers read a name whose last label looks like a number as an address in some spelling. */
 static bool looks_numeric(struct str label) {
@@ -64,22 +71,22 @@ static int parse_name(struct str s, struct host *ret, struct err *e) {
         struct host h = { .kind = HOST_NAME };
         bool trailing_dot = s.n > 1 && s.p[s.n - 1] == '.';
         size_t n = s.n - trailing_dot, label = 0;
-        for (size_t i = 0; i < n; i++) { /* bad bytes first: they explain more than a length does */
-                if (!is_name_byte(s.p[i]) && s.p[i] != '.')
+        int bad_label = 0; /* told only when there is no bad byte: that explains more */
+        for (size_t i = 0; i < n; i++) {
+                char c = canonical[(unsigned char)s.p[i]];
+                if (c == 0)
                         return refuse_byte(e, s, i);
                 if (i >= HOST_TEXT_MAX)
                         return err_set(e, EINVAL, "the host name has more than %d bytes", HOST_TEXT_MAX);
-                h.name[i] = ascii_lower(s.p[i]);
-        }
-        for (size_t i = 0; i <= n; i++) {
-                if (i < n && h.name[i] != '.')
-                        continue;
-                int r = check_label(str_n(h.name + label, i - label), e);
-                if (r < 0)
-                        return r;
-                if (i < n)
+                h.name[i] = c;
+                if (c == '.') {
+                        bad_label = bad_label ? bad_label : check_label(str_n(h.name + label, i - label), e);
                         label = i + 1;
+                }
         }
+        bad_label = bad_label ? bad_label : check_label(str_n(h.name + label, n - label), e);
+        if (bad_label)
+                return bad_label;
         h.name_n = (uint8_t)n;
         if (looks_numeric(str_n(h.name + label, n - label))) {
                 if (trailing_dot || !addr_parse(host_str(&h), &h.addr))

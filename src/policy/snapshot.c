@@ -16,14 +16,13 @@
 
 /* --- opening --- */
 
-static const uint32_t section_sizes[] = {
-        [SECTION_SLOTS] = sizeof(struct block_slot),     [SECTION_ENTRIES] = sizeof(struct block_entry),
-        [SECTION_RULES] = sizeof(struct block_rule),     [SECTION_KEYS_V4] = sizeof(struct block_key),
-        [SECTION_NETS_V4] = sizeof(struct block_net),    [SECTION_KEYS_V6] = sizeof(struct block_key),
-        [SECTION_NETS_V6] = sizeof(struct block_net),    [SECTION_REQUESTS] = sizeof(struct block_request),
-        [SECTION_TEXTS] = sizeof(struct block_text),     [SECTION_POOL] = 1,
+const uint32_t block_section_sizes[SECTIONS] = {
+        [SECTION_ENTRIES] = sizeof(struct block_entry),    [SECTION_RULES] = sizeof(struct block_rule),
+        [SECTION_KEYS_V4] = sizeof(struct block_key),      [SECTION_NETS_V4] = sizeof(struct block_net),
+        [SECTION_KEYS_V6] = sizeof(struct block_key),      [SECTION_NETS_V6] = sizeof(struct block_net),
+        [SECTION_REQUESTS] = sizeof(struct block_request), [SECTION_TEXTS] = sizeof(struct block_text),
+        [SECTION_POOL] = 1,
 };
-_Static_assert(sizeof section_sizes / sizeof section_sizes[0] == SECTIONS, "a size for each section");
 
 static int damaged(struct err *e, const char *what) {
         return err_set(e, EBADMSG, "the policy snapshot is damaged: %s", what);
@@ -32,7 +31,7 @@ static int damaged(struct err *e, const char *what) {
 static bool section_ok(const struct block_header *h, enum block_section_kind kind) {
         const struct block_section *section = &h->sections[kind];
         return section->n < BLOCK_NONE && section->at % 8 == 0 && section->at <= h->size &&
-               section->n <= (h->size - section->at) / section_sizes[kind];
+               section->n <= (h->size - section->at) / block_section_sizes[kind];
 }
 
 static const void *section_at(const struct block_header *h, enum block_section_kind kind) {
@@ -52,8 +51,6 @@ static int open_sections(const void *bytes, size_t n, struct snapshot *s, struct
                         return damaged(e, "a section lies outside");
         *s = (struct snapshot){
                 .header = h,
-                .slots = section_at(h, SECTION_SLOTS),
-                .n_slots = h->sections[SECTION_SLOTS].n,
                 .entries = section_at(h, SECTION_ENTRIES),
                 .n_entries = h->sections[SECTION_ENTRIES].n,
                 .rules = section_at(h, SECTION_RULES),
@@ -80,18 +77,14 @@ static bool entries_ok(const struct snapshot *s) {
         size_t used = 0;
         for (size_t i = 0; i < s->n_entries; i++) {
                 const struct block_entry *entry = &s->entries[i];
-                if (entry->name_n == 0 || entry->name_n > HOST_TEXT_MAX || entry->wildcard > 1 ||
-                    !range_ok(entry->name_at, entry->name_n, s->pool_n) ||
+                if (entry->name_n == 0)
+                        continue;
+                used++;
+                if (entry->name_n > HOST_TEXT_MAX || entry->wildcard > 1 || !range_ok(entry->name_at, entry->name_n, s->pool_n) ||
                     !range_ok(entry->first_rule, entry->n_rules, s->n_rules))
                         return false;
         }
-        for (size_t i = 0; i < s->n_slots; i++) {
-                if (s->slots[i].entry != BLOCK_NONE && s->slots[i].entry >= s->n_entries)
-                        return false;
-                used += s->slots[i].entry != BLOCK_NONE;
-        }
-        /* Empty slots end every search. */
-        return used == s->n_entries && s->n_slots / 2 >= used && s->n_slots > 0;
+        return s->n_entries > 0 && used <= s->n_entries / 2; /* empty places end every search */
 }
 
 static bool rules_ok(const struct snapshot *s) {
@@ -120,14 +113,6 @@ static int key_compare(const struct block_key *a, const struct block_key *b) {
         return a->low == b->low ? 0 : a->low < b->low ? -1 : 1;
 }
 
-/* Whether the first `bits` bits of the two are the same. */
-static bool key_shares(const struct block_key *a, const struct block_key *b, unsigned bits) {
-        uint64_t high = a->high ^ b->high, low = a->low ^ b->low;
-        if (bits < 64)
-                return bits == 0 || high >> (64 - bits) == 0;
-        return high == 0 && (bits == 64 || low >> (128 - bits) == 0);
-}
-
 static bool nets_ok(const struct snapshot *s, const struct block_nets *t, unsigned max_bits) {
         for (size_t i = 0; i < t->n; i++) {
                 const struct block_net *net = &t->nets[i];
@@ -141,7 +126,7 @@ static bool nets_ok(const struct snapshot *s, const struct block_nets *t, unsign
                 /* Parents come before their children, so every walk upwards ends. */
                 if (net->parent != BLOCK_NONE &&
                     (net->parent >= i || t->nets[net->parent].bits >= net->bits ||
-                     !key_shares(&t->keys[net->parent], &t->keys[i], t->nets[net->parent].bits)))
+                     !block_key_shares(&t->keys[net->parent], &t->keys[i], t->nets[net->parent].bits)))
                         return false;
         }
         return true;
@@ -265,12 +250,12 @@ static void match_init(struct match *m) {
 }
 
 static const struct block_entry *find_entry(const struct snapshot *s, uint64_t hash, struct str name, bool wildcard) {
-        for (size_t i = block_slot_of(hash, s->n_slots); s->slots[i].entry != BLOCK_NONE; i = i + 1 == s->n_slots ? 0 : i + 1) {
-                if (s->slots[i].tag != (uint32_t)hash)
+        const struct block_entry *entry = &s->entries[block_home(hash, s->n_entries)], *end = s->entries + s->n_entries;
+        for (; entry->name_n != 0; entry = entry + 1 == end ? s->entries : entry + 1) {
+                if (entry->tag != (uint32_t)hash || entry->name_n != name.n || entry->wildcard != wildcard)
                         continue;
-                const struct block_entry *entry = &s->entries[s->slots[i].entry];
-                if (entry->wildcard == wildcard && entry->name_n == name.n &&
-                    memcmp(s->pool + entry->name_at, name.p, name.n) == 0)
+                __builtin_prefetch(&s->rules[entry->first_rule]); /* comes from memory together with the name */
+                if (memcmp(s->pool + entry->name_at, name.p, name.n) == 0)
                         return entry;
         }
         return NULL;
@@ -278,58 +263,69 @@ static const struct block_entry *find_entry(const struct snapshot *s, uint64_t h
 
 enum { LABELS_MAX = (HOST_TEXT_MAX + 1) / 2 };
 
-void snapshot_match_name(const struct snapshot *s, const struct host *host, uint16_t port, struct match *ret) {
-        struct {
-                uint64_t hash;
-                size_t start;
-        } candidates[LABELS_MAX + 1]; /* suffixes worth a search, the shortest first, the whole name last */
+struct candidate { /* a suffix worth a search */
+        uint64_t hash;
+        size_t start;
+        bool wildcard;
+};
+
+/* The shortest suffix first, the whole name last. Returns how many. */
+static size_t find_candidates(const struct snapshot *s, const struct host *host, struct candidate ret[static LABELS_MAX]) {
         const struct block_header *h = s->header;
-        size_t n = 0, depth = 0, end = host->name_n;
+        size_t n = 0, depth = 0;
         uint64_t hash = h->seed[0];
-        bool has_exact = false;
-        match_init(ret);
-        while (end > 0 && depth < LABELS_MAX) {
+        for (size_t end = host->name_n; end > 0 && depth < LABELS_MAX;) {
                 size_t start = end;
                 while (start > 0 && host->name[start - 1] != '.')
                         start--;
                 if (start == end)
-                        return; /* not a canonical name: it matches nothing */
+                        return 0; /* not a canonical name: it matches nothing */
                 hash = block_hash_label(h->seed, hash, host->name + start, end - start);
-                depth++;
-                bool whole = start == 0;
-                if (block_depth_has(whole ? h->name_depths : h->wildcard_depths, depth)) {
-                        candidates[n].hash = block_hash_kind(hash, !whole);
-                        candidates[n].start = start;
-                        __builtin_prefetch(&s->slots[block_slot_of(candidates[n].hash, s->n_slots)]);
-                        has_exact = whole;
-                        n++;
+                bool wildcard = start > 0;
+                if (block_depth_has(wildcard ? h->wildcard_depths : h->name_depths, ++depth)) {
+                        ret[n] = (struct candidate){ block_hash_kind(hash, wildcard), start, wildcard };
+                        __builtin_prefetch(&s->entries[block_home(ret[n++].hash, s->n_entries)]);
                 }
-                end = whole ? 0 : start - 1;
+                end = start > 0 ? start - 1 : 0;
         }
-        for (size_t i = n; i-- > 0 && ret->rule[LIST_DENY] == RULE_NONE;) {
-                bool wildcard = !(has_exact && i == n - 1);
-                struct str suffix = str_n(host->name + candidates[i].start, host->name_n - candidates[i].start);
-                const struct block_entry *entry = find_entry(s, candidates[i].hash, suffix, wildcard);
+        return n;
+}
+
+void snapshot_match_name(const struct snapshot *s, const struct host *host, uint16_t port, struct match *ret) {
+        __attribute__((uninitialized)) struct candidate candidates[LABELS_MAX]; /* 3 KiB that nobody needs to clear */
+        match_init(ret);
+        for (size_t i = find_candidates(s, host, candidates); i-- > 0 && ret->rule[LIST_DENY] == RULE_NONE;) {
+                const struct candidate *c = &candidates[i];
+                struct str suffix = str_n(host->name + c->start, host->name_n - c->start);
+                const struct block_entry *entry = find_entry(s, c->hash, suffix, c->wildcard);
                 if (entry)
-                        match_run(s, entry->first_rule, entry->n_rules, port, !wildcard, ret);
+                        match_run(s, entry->first_rule, entry->n_rules, port, !c->wildcard, ret);
         }
+}
+
+/* The index of the last network that starts at or before the key, or BLOCK_NONE. Without branches on the keys, which nobody
+ * can predict; both places that may be looked at next are fetched ahead. */
+static uint32_t last_at_or_before(const struct block_nets *t, const struct block_key *key) {
+        const struct block_key *base = t->keys;
+        size_t n = t->n;
+        if (n == 0)
+                return BLOCK_NONE;
+        while (n > 1) {
+                size_t half = n / 2;
+                __builtin_prefetch(&base[half / 2]);
+                __builtin_prefetch(&base[half + half / 2]);
+                bool after = (base[half].high < key->high) | ((base[half].high == key->high) & (base[half].low <= key->low));
+                base += after ? half : 0;
+                n -= half;
+        }
+        return key_compare(base, key) <= 0 ? (uint32_t)(base - t->keys) : BLOCK_NONE;
 }
 
 void snapshot_match_addr(const struct snapshot *s, const struct addr *addr, uint16_t port, struct match *ret) {
         const struct block_nets *t = addr->family == ADDR_V4 ? &s->v4 : &s->v6;
         struct block_key key = block_key_of(addr);
-        size_t low = 0, n = t->n;
         match_init(ret);
-        while (n > 0) { /* the number of networks that start at or before the address */
-                size_t half = n / 2;
-                if (key_compare(&t->keys[low + half], &key) <= 0) {
-                        low += half + 1;
-                        n -= half + 1;
-                } else {
-                        n = half;
-                }
-        }
-        for (uint32_t i = low > 0 ? (uint32_t)(low - 1) : BLOCK_NONE; i != BLOCK_NONE; i = t->nets[i].parent)
-                if (key_shares(&t->keys[i], &key, t->nets[i].bits))
+        for (uint32_t i = last_at_or_before(t, &key); i != BLOCK_NONE; i = t->nets[i].parent)
+                if (block_key_shares(&t->keys[i], &key, t->nets[i].bits))
                         match_run(s, t->nets[i].first_rule, t->nets[i].n_rules, port, t->nets[i].bits == addr_bits(addr), ret);
 }

@@ -19,9 +19,13 @@
 enum { RULES_MAX = 50 * 1000 * 1000, PATTERN_TEXT_MAX = 1024, PATHS_PER_RULE_MAX = 1024 };
 #define POOL_MAX ((size_t)UINT32_MAX - 1)
 
-struct name { /* a future entry */
+struct name { /* a future entry; n_rules counts while collecting */
         uint64_t hash;
-        struct block_entry entry; /* n_rules counts while collecting */
+        struct block_entry entry;
+};
+
+struct slot { /* of the table that finds names while collecting */
+        uint32_t tag, name; /* name BLOCK_NONE: empty */
 };
 
 struct net { /* a rule for a network; the network itself is made when they are sorted */
@@ -44,7 +48,7 @@ struct snapshot_builder {
         VEC(struct block_text) texts;
         struct buf pool;
         struct map origins; /* text to 1 + its index in texts */
-        struct block_slot *slots; /* of names while collecting; a power of two */
+        struct slot *slots;
         size_t n_slots;
 };
 
@@ -131,16 +135,16 @@ static uint64_t hash_name(const struct snapshot_builder *b, struct str name, boo
         return block_hash_kind(hash, wildcard);
 }
 
-static void slot_put(struct block_slot *slots, size_t n_slots, uint64_t hash, uint32_t entry) {
-        size_t i = block_slot_of(hash, n_slots);
-        while (slots[i].entry != BLOCK_NONE)
+static void slot_put(struct slot *slots, size_t n_slots, uint64_t hash, uint32_t name) {
+        size_t i = block_home(hash, n_slots);
+        while (slots[i].name != BLOCK_NONE)
                 i = i + 1 == n_slots ? 0 : i + 1;
-        slots[i] = (struct block_slot){ (uint32_t)hash, entry };
+        slots[i] = (struct slot){ (uint32_t)hash, name };
 }
 
 static int slots_grow(struct snapshot_builder *b) {
         size_t n = b->n_slots ? b->n_slots * 2 : 64;
-        struct block_slot *grown = reallocarray(NULL, n, sizeof *grown);
+        struct slot *grown = reallocarray(NULL, n, sizeof *grown);
         if (!grown)
                 return -ENOMEM;
         memset(grown, 0xff, n * sizeof *grown); /* BLOCK_NONE everywhere */
@@ -163,13 +167,12 @@ static int name_intern(struct snapshot_builder *b, struct str name, bool wildcar
         uint64_t hash = hash_name(b, name, wildcard, &depth);
         if (b->names.n * 2 >= b->n_slots && slots_grow(b) < 0)
                 return -ENOMEM;
-        for (size_t i = block_slot_of(hash, b->n_slots); b->slots[i].entry != BLOCK_NONE;
-             i = i + 1 == b->n_slots ? 0 : i + 1)
-                if (b->slots[i].tag == (uint32_t)hash && name_is(b, &b->names.p[b->slots[i].entry].entry, name, wildcard)) {
-                        *ret = b->slots[i].entry;
+        for (size_t i = block_home(hash, b->n_slots); b->slots[i].name != BLOCK_NONE; i = i + 1 == b->n_slots ? 0 : i + 1)
+                if (b->slots[i].tag == (uint32_t)hash && name_is(b, &b->names.p[b->slots[i].name].entry, name, wildcard)) {
+                        *ret = b->slots[i].name;
                         return 0;
                 }
-        struct name added = { .hash = hash, .entry = { .name_n = (uint8_t)name.n, .wildcard = wildcard } };
+        struct name added = { hash, { .tag = (uint32_t)hash, .name_n = (uint8_t)name.n, .wildcard = wildcard } };
         size_t front = wildcard ? 2 : 0;
         if (str_starts(str_skip(text, front), name))
                 added.entry.name_at = text_at + (uint32_t)front;
@@ -205,6 +208,8 @@ static int rule_add(struct snapshot_builder *b, enum rule_list list, const struc
                 bool wildcard = p->kind == PATTERN_WILDCARD;
                 if (name_intern(b, host_str(&p->host), wildcard, text, added.rule.text_at, &added.name) < 0)
                         return no_memory(e);
+                if (b->names.p[added.name].entry.n_rules == UINT16_MAX)
+                        return err_set(e, E2BIG, "the policy has more than %d rules for %s", UINT16_MAX, p->host.name);
                 b->names.p[added.name].entry.n_rules++;
         }
         if (vec_push(&b->rules, added) < 0)
@@ -324,8 +329,7 @@ int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets,
 /* --- layout --- */
 
 struct layout {
-        char *bytes;
-        struct block_header *header;
+        struct block_header *header; /* the block's start */
         struct block_rule *rules;
         uint32_t n_rules; /* written so far */
 };
@@ -343,61 +347,53 @@ static int compare_rules(const void *a, const void *b) {
         return x->text_at < y->text_at ? -1 : x->text_at > y->text_at; /* the order of adding */
 }
 
-/* Sorts a run at the end of the rules written so far and drops repetitions. Returns how many stay. */
-static uint32_t settle_run(struct layout *l, uint32_t first, uint32_t n) {
-        struct block_rule *run = l->rules + first;
-        uint32_t kept = n > 0;
+/* Takes a run of rules that lies at or behind the end of those settled so far, sorts it, drops repetitions and puts it at
+ * that end. Returns how many stay. */
+static uint32_t settle_run(struct layout *l, struct block_rule *run, uint32_t n) {
+        struct block_rule *kept = l->rules + l->n_rules;
+        uint32_t count = 0;
         if (n > 1)
                 qsort(run, n, sizeof *run, compare_rules);
-        for (uint32_t i = 1; i < n; i++) {
-                const struct block_rule *last = &run[kept - 1];
-                if (last->list == run[i].list && last->port_first == run[i].port_first &&
+        for (uint32_t i = 0; i < n; i++) {
+                const struct block_rule *last = count ? &kept[count - 1] : NULL;
+                if (last && last->list == run[i].list && last->port_first == run[i].port_first &&
                     last->port_last == run[i].port_last && last->request == run[i].request)
                         continue;
-                run[kept++] = run[i];
+                kept[count++] = run[i];
         }
-        l->n_rules = first + kept;
-        return kept;
+        l->n_rules += count;
+        return count;
 }
 
 static size_t align8(size_t n) {
         return (n + 7) & ~(size_t)7;
 }
 
-static const size_t element_sizes[] = {
-        [SECTION_SLOTS] = sizeof(struct block_slot),    [SECTION_ENTRIES] = sizeof(struct block_entry),
-        [SECTION_RULES] = sizeof(struct block_rule),    [SECTION_KEYS_V4] = sizeof(struct block_key),
-        [SECTION_NETS_V4] = sizeof(struct block_net),   [SECTION_KEYS_V6] = sizeof(struct block_key),
-        [SECTION_NETS_V6] = sizeof(struct block_net),   [SECTION_REQUESTS] = sizeof(struct block_request),
-        [SECTION_TEXTS] = sizeof(struct block_text),    [SECTION_POOL] = 1,
-};
+static void *layout_section(const struct layout *l, enum block_section_kind kind) {
+        return (char *)l->header + l->header->sections[kind].at;
+}
 
 static int layout_new(const struct snapshot_builder *b, const size_t counts[static SECTIONS], struct layout *ret) {
         struct block_header header = b->header;
         size_t at = align8(sizeof header);
         for (int i = 0; i < SECTIONS; i++) {
                 header.sections[i] = (struct block_section){ at, counts[i] };
-                at = align8(at + counts[i] * element_sizes[i]);
+                at = align8(at + counts[i] * block_section_sizes[i]);
         }
         header.size = at;
-        char *bytes = calloc(1, at);
-        if (!bytes)
+        struct layout l = { .header = calloc(1, at) };
+        if (!l.header)
                 return -ENOMEM;
-        memcpy(bytes, &header, sizeof header);
-        *ret = (struct layout){ .bytes = bytes, .header = (struct block_header *)bytes };
-        ret->rules = (struct block_rule *)(bytes + header.sections[SECTION_RULES].at);
+        *l.header = header;
+        l.rules = layout_section(&l, SECTION_RULES);
+        *ret = l;
         return 0;
 }
 
-static void *layout_section(const struct layout *l, enum block_section_kind kind) {
-        return l->bytes + l->header->sections[kind].at;
-}
-
-/* Rules of one name end up side by side: a counting sort by name. */
-static void layout_names(const struct snapshot_builder *b, struct layout *l, struct block_rule *sorted, uint32_t *next) {
-        struct block_slot *slots = layout_section(l, SECTION_SLOTS);
+/* Rules of one name end up side by side: a counting sort by name, in place. next has room for every name. */
+static void layout_names(const struct snapshot_builder *b, struct layout *l, uint32_t *next) {
         struct block_entry *entries = layout_section(l, SECTION_ENTRIES);
-        size_t n_slots = l->header->sections[SECTION_SLOTS].n;
+        size_t n_entries = l->header->sections[SECTION_ENTRIES].n;
         uint32_t at = 0;
         for (size_t i = 0; i < b->names.n; i++) {
                 next[i] = at;
@@ -405,15 +401,16 @@ static void layout_names(const struct snapshot_builder *b, struct layout *l, str
         }
         for (size_t i = 0; i < b->rules.n; i++)
                 if (b->rules.p[i].name != BLOCK_NONE)
-                        sorted[next[b->rules.p[i].name]++] = b->rules.p[i].rule;
-        memset(slots, 0xff, n_slots * sizeof *slots);
+                        l->rules[next[b->rules.p[i].name]++] = b->rules.p[i].rule;
         for (size_t i = 0; i < b->names.n; i++) {
-                uint32_t n = b->names.p[i].entry.n_rules, first = l->n_rules;
-                memcpy(l->rules + first, sorted + next[i] - n, n * sizeof *sorted);
-                entries[i] = b->names.p[i].entry;
-                entries[i].first_rule = first;
-                entries[i].n_rules = settle_run(l, first, n);
-                slot_put(slots, n_slots, b->names.p[i].hash, (uint32_t)i);
+                struct block_entry entry = b->names.p[i].entry;
+                struct block_rule *run = l->rules + next[i] - entry.n_rules;
+                entry.first_rule = l->n_rules;
+                entry.n_rules = (uint16_t)settle_run(l, run, entry.n_rules);
+                size_t place = block_home(b->names.p[i].hash, n_entries);
+                while (entries[place].name_n != 0)
+                        place = place + 1 == n_entries ? 0 : place + 1;
+                entries[place] = entry;
         }
 }
 
@@ -434,13 +431,6 @@ static bool same_net(const struct net *a, const struct net *b) {
         return a->family == b->family && a->bits == b->bits && a->key.high == b->key.high && a->key.low == b->key.low;
 }
 
-static bool key_within(const struct block_key *outer, unsigned bits, const struct block_key *inner) {
-        uint64_t high = outer->high ^ inner->high, low = outer->low ^ inner->low;
-        if (bits < 64)
-                return bits == 0 || high >> (64 - bits) == 0;
-        return high == 0 && (bits == 64 || low >> (128 - bits) == 0);
-}
-
 /* Networks of one family, from the sorted rules for them. */
 static void layout_nets(const struct snapshot_builder *b, struct layout *l, const struct net *from, size_t n,
                         struct block_key *keys, struct block_net *nets) {
@@ -451,11 +441,11 @@ static void layout_nets(const struct snapshot_builder *b, struct layout *l, cons
                 for (; i < n && same_net(&from[start], &from[i]); i++)
                         l->rules[first + run++] = b->rules.p[from[i].rule].rule;
                 uint32_t parent = count > 0 ? (uint32_t)(count - 1) : BLOCK_NONE;
-                while (parent != BLOCK_NONE && !key_within(&keys[parent], nets[parent].bits, &from[start].key))
+                while (parent != BLOCK_NONE && !block_key_shares(&keys[parent], &from[start].key, nets[parent].bits))
                         parent = nets[parent].parent;
                 keys[count] = from[start].key;
                 nets[count] = (struct block_net){ .parent = parent, .first_rule = first, .bits = from[start].bits };
-                nets[count].n_rules = settle_run(l, first, run);
+                nets[count].n_rules = settle_run(l, l->rules + first, run);
         }
 }
 
@@ -477,11 +467,10 @@ static void layout_rest(const struct snapshot_builder *b, struct layout *l) {
 }
 
 int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct err *e) {
-        cleanup(free_ptr) struct block_rule *sorted = reallocarray(NULL, b->rules.n + 1, sizeof *sorted);
         cleanup(free_ptr) uint32_t *next = reallocarray(NULL, b->names.n + 1, sizeof *next);
         struct layout l;
         size_t n_v4 = 0;
-        if (!sorted || !next)
+        if (!next)
                 return no_memory(e);
         if (b->nets.n)
                 qsort(b->nets.p, b->nets.n, sizeof *b->nets.p, compare_nets);
@@ -490,8 +479,7 @@ int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct
         const struct net *v6 = b->nets.n ? b->nets.p + n_v4 : NULL;
         size_t count_v4 = count_nets(b->nets.p, n_v4), count_v6 = count_nets(v6, b->nets.n - n_v4);
         const size_t counts[SECTIONS] = {
-                [SECTION_SLOTS] = b->names.n * 2 + 1,
-                [SECTION_ENTRIES] = b->names.n,
+                [SECTION_ENTRIES] = b->names.n * 2 + 1,
                 [SECTION_RULES] = b->rules.n,
                 [SECTION_KEYS_V4] = count_v4,
                 [SECTION_NETS_V4] = count_v4,
@@ -503,11 +491,11 @@ int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct
         };
         if (layout_new(b, counts, &l) < 0)
                 return no_memory(e);
-        layout_names(b, &l, sorted, next);
+        layout_names(b, &l, next);
         layout_nets(b, &l, b->nets.p, n_v4, layout_section(&l, SECTION_KEYS_V4), layout_section(&l, SECTION_NETS_V4));
         layout_nets(b, &l, v6, b->nets.n - n_v4, layout_section(&l, SECTION_KEYS_V6), layout_section(&l, SECTION_NETS_V6));
         layout_rest(b, &l);
-        *ret = l.bytes;
+        *ret = l.header;
         *ret_n = l.header->size;
         return 0;
 }
