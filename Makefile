@@ -49,8 +49,9 @@ coverage: packages-test
 	@scripts/coverage
 
 install: all
-	@DESTDIR="$(DESTDIR)" $(MESON) configure $(BUILD) --prefix $(PREFIX)
-	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --quiet || DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD)
+	@$(MESON) configure $(BUILD) --prefix $(PREFIX)
+	@ninja -C $(BUILD) --quiet >/dev/null # takes the new prefix in
+	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --quiet
 
 release: packages
 	@scripts/release
