@@ -49,15 +49,16 @@ static void each_flag(const struct verb *verb, const char *spelling, flag_fn *ea
 /* Calls `each` for every verb and sub-verb that is shown. */
 typedef void verb_fn(const struct verb *parent, const struct verb *verb, const char *spelling);
 static void each_verb(verb_fn *each) {
-        for (const struct verb *const *v = verbs; *v; v++) {
-                if ((*v)->flags & VERB_HIDDEN)
+        for (size_t i = 0; i < n_verbs; i++) {
+                const struct verb *verb = verbs[i];
+                if (verb->flags & VERB_HIDDEN)
                         continue;
-                each(NULL, *v, (*v)->name);
-                for (const struct verb *const *s = (*v)->subs; s && *s; s++) {
+                each(NULL, verb, verb->name);
+                for (const struct verb *const *s = verb->subs; s && *s; s++) {
                         char spelling[96];
-                        (void)snprintf(spelling, sizeof spelling, "%s %s", (*v)->name, (*s)->name);
+                        (void)snprintf(spelling, sizeof spelling, "%s %s", verb->name, (*s)->name);
                         if (!((*s)->flags & VERB_HIDDEN))
-                                each(*v, *s, spelling);
+                                each(verb, *s, spelling);
                 }
         }
 }

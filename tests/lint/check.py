@@ -60,7 +60,7 @@ def check_shellcheck():
 
 def check_places():
     """No file names the machine it was written on, or where its packages came from."""
-    marks = re.compile("|".join(["/" + "work" + r"/", "/" + "farm" + r"/", r"\b[\w.-]+\." + "pkg" + r"\.dev\b", "artifact" + "ory",
+    marks = re.compile("|".join([r"(?<!\w)/" + "work" + r"/", r"(?<!\w)/" + "farm" + r"/", r"\b[\w.-]+\." + "pkg" + r"\.dev\b", "artifact" + "ory",
                                  "(?:pypi|npm|apt|deb|registry|proxy)[-.]?mirror", r"\bproxy\.golang\." + "internal"]))
     found = 0
     for name in tracked():
