@@ -34,7 +34,8 @@ enum sandbox_event_kind {
         /* to init */
         SANDBOX_PLAN,   /* one descriptor: the sealed plan */
         SANDBOX_GO,
-        SANDBOX_SIGNAL, /* value: for the command's process group */
+        SANDBOX_SIGNAL,     /* value: for the command's process group */
+        SANDBOX_FOREGROUND, /* lend the terminal to the command's process group */
         SANDBOX_EVENT_KINDS
 };
 
@@ -47,7 +48,8 @@ struct sandbox_event {
 };
 
 struct sandbox_options {
-        int terminal;         /* the controlling terminal, given to the command's process group; -1 for none */
+        int terminal;         /* the controlling terminal, -1 for none */
+        bool foreground;      /* it is lent to the command's process group at once */
         const sigset_t *mask; /* signal mask of the command */
         bool degraded;        /* no namespaces */
 };
@@ -67,6 +69,7 @@ int sandbox_go(struct sandbox *s, struct err *e);
 /* Takes one message; SANDBOX_ENDED when there will be no more. Blocks unless `control` is readable. */
 int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e);
 int sandbox_signal(struct sandbox *s, int signal_number);
+int sandbox_foreground(struct sandbox *s);
 /* Ends whatever is left of it and waits until it is gone. Safe on a half-built one and twice. */
 void sandbox_finish(struct sandbox *s);
 

@@ -34,7 +34,6 @@ struct init {
         struct plan *plan;
         pid_t command;
         int signals; /* signalfd for SIGCHLD */
-        bool stopped;
 };
 
 static void report(int control, enum sandbox_event_kind kind, int value, const char *text) {
@@ -128,7 +127,7 @@ static int set_up(struct init *in, struct err *e) {
 
 static int start_command(struct init *in, struct err *e) {
         struct command c = {
-                .plan = in->plan, .control = in->args->control, .terminal = in->args->terminal, .mask = in->args->mask, .landlock = -1
+                .plan = in->plan, .terminal = in->args->foreground ? in->args->terminal : -1, .mask = in->args->mask, .landlock = -1
         };
         int r = confine_landlock(in->plan, &c.landlock, e);
         if (r < 0)
@@ -187,9 +186,14 @@ static void from_supervisor(struct init *in) {
         ssize_t got = fd_receive(in->args->control, &m, sizeof m, NULL, 0, &n_fds);
         if (got == -EAGAIN)
                 return;
-        if (got < (ssize_t)offsetof(struct sandbox_event, text) || m.kind != SANDBOX_SIGNAL || m.value <= 0 || m.value >= NSIG)
+        if (got < (ssize_t)offsetof(struct sandbox_event, text))
                 orphaned(in);
-        kill(-in->command, m.value);
+        if (m.kind == SANDBOX_SIGNAL && m.value > 0 && m.value < NSIG)
+                kill(-in->command, m.value);
+        else if (m.kind == SANDBOX_FOREGROUND && in->args->terminal >= 0)
+                (void)tcsetpgrp(in->args->terminal, in->command); /* gone terminals are found out by the command */
+        else
+                orphaned(in);
 }
 
 _Noreturn static void loop(struct init *in) {

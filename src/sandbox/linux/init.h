@@ -6,6 +6,7 @@
 struct init_args {
         int control;
         int terminal;
+        bool foreground;
         const sigset_t *mask;
         bool degraded;      /* no namespaces were made */
         unsigned uid, gid; /* outside: inside they cannot be asked for before they are mapped */
@@ -16,8 +17,7 @@ _Noreturn void init_main(const struct init_args *args);
 /* The command, in its own process with init's memory until exec: everything it needs was prepared. */
 struct command {
         const struct plan *plan;
-        int control;
-        int terminal;
+        int terminal; /* lent to the command, -1 for none */
         int landlock; /* ruleset, -1 for none */
         const sigset_t *mask;
         /* results, read by init after exec or exit */

@@ -40,7 +40,7 @@ int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct
         cleanup(close_fd) int ours = ends[0];
         cleanup(close_fd) int theirs = ends[1];
         int pidfd = -1;
-        struct init_args args = { theirs, o->terminal, o->mask, o->degraded, geteuid(), getegid() };
+        struct init_args args = { theirs, o->terminal, o->foreground, o->mask, o->degraded, geteuid(), getegid() };
         pid_t pid = clone_init(o->degraded ? 0 : PLAN_NAMESPACES & ~(unsigned)CLONE_NEWNET, &pidfd);
         if (pid == 0) {
                 close_fd(&ours);
@@ -110,6 +110,10 @@ int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e)
 
 int sandbox_signal(struct sandbox *s, int signal_number) {
         return tell(s, SANDBOX_SIGNAL, signal_number, -1);
+}
+
+int sandbox_foreground(struct sandbox *s) {
+        return tell(s, SANDBOX_FOREGROUND, 0, -1);
 }
 
 void sandbox_finish(struct sandbox *s) {

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/run.h"
+
+#include "base/cleanup.h"
+#include "cli/verb.h"
+#include "manager/policy_options.h"
+
+#include <stdio.h>
+
+enum { RUN_HOSTS, RUN_QUIET, RUN_OPTIONS };
+static const struct option rows[] = {
+        [RUN_HOSTS] = { .flag = "hosts",
+                        .type = OPTION_PATH,
+                        .metavar = "FILE",
+                        .help = "names that the gateway knows without asking, as in /etc/hosts" },
+        [RUN_QUIET] = { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "no summary of refusals at the end" },
+};
+static const struct option_table table = { "This run", rows, RUN_OPTIONS };
+
+static int exit_of(enum run_end end, int status) {
+        switch (end) {
+        case RUN_ENDED:
+                return status;
+        case RUN_BAD_POLICY:
+                return EXIT_CONFIG;
+        case RUN_REFUSED:
+                return EXIT_REFUSED;
+        case RUN_UNAVAILABLE:
+                return EXIT_UNAVAILABLE;
+        case RUN_TIMED_OUT:
+                return EXIT_TIMEOUT;
+        default:
+                return EXIT_SYSTEM;
+        }
+}
+
+static int run(const struct call *call, struct err *e) {
+        struct run_request request = {
+                .options = &call->options,
+                .argv = call->argv,
+                .hosts_file = option_get(&call->options, &rows[RUN_HOSTS]),
+                .quiet = option_get_flag(&call->options, &rows[RUN_QUIET]),
+        };
+        int status = 0;
+        enum run_end end = run_command(&request, &status, e);
+        return exit_of(end, status);
+}
+
+const struct verb verb_run = {
+        .name = "run",
+        .group = GROUP_RUN,
+        .flags = VERB_COMMAND | VERB_PASSES_STATUS,
+        .synopsis = "[OPTIONS] [--] COMMAND [ARG...]",
+        .help = "run a program in the sandbox",
+        .about = "The program sees the file system read-only, without the places where secrets live, and writes only to "
+                 "the workspace, to a private /tmp and to what --write names. Its network is its own: every connection "
+                 "and every DNS query ends at the gateway, which lets pass what the policy allows and records all of it.\n"
+                 "The exit status is the program's.",
+        .tables = { &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
+                    &policy_table_limits, &table },
+        .min_words = 1,
+        .max_words = -1,
+        .run = run,
+};

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor of one run. It decides and watches; it parses nothing that the sandbox sends. What it holds: the policy,
+ * the plan, the sandbox's init (a socket), the listeners, the gateway (started at the first connection), the audit.
+ *
+ * Order: the clone comes first, because the kernel takes its time with namespaces; the policy is read meanwhile, and the
+ * audit is opened while init applies the plan. Nothing runs before the audit can be written: init waits for the word.
+ *
+ * States: PREPARING (init has no plan), SETTING_UP (it applies it), RUNNING, ENDING. An error in any of them ends the
+ * sandbox first and is told after. Everything that was made is undone in run_done(), in the reverse order; then, when
+ * nothing of the sandbox lives, the guarded paths are swept.
+ *
+ * Signals that a person or a parent sends to us are for the command: they are handed on. With a terminal the command has
+ * its own foreground process group and gets them from the terminal itself.
+ */
+#include "manager/run.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "manager/doctor.h"
+#include "manager/gateway_process.h"
+#include "manager/run_gateway.h"
+#include "manager/run_report.h"
+#include "manager/run_terminal.h"
+#include "plan/dump.h"
+#include "plan/env.h"
+#include "policy/load.h"
+#include "sandbox/sandbox.h"
+#include "store/audit.h"
+#include "store/audit_place.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { ID_LENGTH = 12, CANNOT_EXECUTE = 126, NOT_FOUND = 127, SIGNALLED = 128, RUNS_KEPT_EVERY = 16 };
+
+struct run {
+        const struct run_request *q;
+        char id[ID_LENGTH + 1];
+        struct policy *policy;
+        struct path_rules *rules;
+        struct plan_host host;
+        char **env;
+        struct plan *plan;
+        struct sandbox sandbox;
+        struct run_terminal terminal;
+        struct audit *audit;
+        struct gateway_process *gateway;
+        struct run_report report;
+        void *snapshot;
+        size_t snapshot_n;
+        sigset_t mask_before;
+        int signals;
+        uint64_t deadline_ns; /* 0: none */
+        enum run_end end;
+        int status;
+        bool ended;
+};
+
+static const int handed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM };
+
+static int catch_signals(struct run *r, struct err *e) {
+        sigset_t set;
+        sigemptyset(&set);
+        for (size_t i = 0; i < sizeof handed_on / sizeof *handed_on; i++)
+                sigaddset(&set, handed_on[i]);
+        if (sigprocmask(SIG_BLOCK, &set, &r->mask_before) < 0)
+                return err_errno(e, "cannot block signals");
+        r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        return r->signals < 0 ? err_errno(e, "cannot watch signals") : 0;
+}
+
+/* A pointer array over texts that the policy owns; NULL-terminated. */
+static const char **text_list(const origin_texts *texts) {
+        const char **list = calloc(texts->n + 1, sizeof *list);
+        for (size_t i = 0; list && i < texts->n; i++)
+                list[i] = texts->p[i].text;
+        return list;
+}
+
+static int make_env(struct run *r, bool degraded, struct err *e) {
+        cleanup(free_ptr) const char **pass = text_list(&r->policy->process.env_pass);
+        cleanup(free_ptr) const char **set = text_list(&r->policy->process.env_set);
+        bool network = plan_network(r->policy) != NETWORK_NONE;
+        struct env env = { 0 };
+        if (!pass || !set)
+                return err_set(e, ENOMEM, "out of memory");
+        struct env_input in = {
+                .host = environ,
+                .sandbox_id = r->id,
+                .http_port = network ? PLAN_PORT_HTTP : 0,
+                .socks_port = network ? PLAN_PORT_SOCKS5 : 0,
+                .transparent = !degraded,
+                .tmpdir = "/tmp",
+                .pass = pass,
+                .set = set,
+        };
+        int s = env_build(&in, &env, e);
+        if (s == 0)
+                s = env_block(&env, &r->env, e);
+        env_done(&env);
+        return s;
+}
+
+/* From options to the plan. *ret_end says whose fault a failure is. */
+static int make_plan(struct run *r, bool degraded, struct err *e) {
+        struct policy_request request = { .command_line = r->q->options };
+        int s = policy_load(&request, &r->policy, e);
+        r->end = s == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
+        if (s == 0)
+                s = path_rules_compile(r->policy, &r->rules, e);
+        if (s == 0) {
+                r->end = RUN_FAILED;
+                s = survey_host(r->policy, r->rules, &r->host, e);
+        }
+        if (s < 0)
+                return s;
+        r->host.namespaces = !degraded;
+        r->host.has_terminal = r->terminal.fd >= 0;
+        s = make_env(r, degraded, e);
+        struct plan_request plan_request = { r->policy, &r->host, r->id, (const char *const *)r->q->argv, (const char *const *)r->env };
+        return s < 0 ? s : plan_build(&plan_request, &r->plan, e);
+}
+
+static int open_audit(struct run *r, struct err *e) {
+        cleanup(free_ptr) char *path = NULL;
+        if (!r->policy->audit_path) {
+                int s = audit_run_path(r->id, &path, e);
+                if (s < 0)
+                        return s;
+        }
+        struct audit_settings settings = { .path = path ? path : r->policy->audit_path, .run_id = r->id, .sandbox = r->id };
+        int s = audit_open(&settings, &r->audit, e);
+        if (s < 0)
+                return err_wrap(e, s, "the audit cannot be written");
+        (void)audit_note(r->audit, "start: mode %s, workspace %s", policy_mode_name(r->policy->mode), r->policy->workspace);
+        s = audit_flush(r->audit, e);
+        return s < 0 ? err_wrap(e, s, "the audit cannot be written") : 0;
+}
+
+static void on_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
+        struct run *r = arg;
+        run_report_event(&r->report, ev, rule);
+}
+
+static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
+        (void)arg;
+        if (notice == NOTICE_CANNOT_START || notice == NOTICE_DIED || notice == NOTICE_AUDIT_FAILED)
+                log_error("gateway: %s", text ? text : "failed");
+}
+
+static int make_gateway(struct run *r, struct err *e) {
+        if (r->sandbox.n_listeners == 0)
+                return 0;
+        struct gateway_settings settings = {
+                .listeners = r->sandbox.listeners,
+                .n_listeners = r->sandbox.n_listeners,
+                .audit = r->audit,
+                .on_event = on_event,
+                .on_notice = on_notice,
+                .arg = r,
+        };
+        int s = run_gateway_start(r->policy, r->plan, r->id, r->q->hosts_file, &settings.start, e);
+        return s < 0 ? s : gateway_process_new(&settings, r->snapshot, r->snapshot_n, &r->gateway, e);
+}
+
+static void finish(struct run *r, enum run_end end, int status) {
+        if (r->ended)
+                return;
+        r->ended = true;
+        r->end = end;
+        r->status = status;
+}
+
+/* The command stopped: so do we, with our whole group, as it would have been without us. */
+static void follow_stop(struct run *r, int signal_number) {
+        if (signal_number == SIGSTOP)
+                return; /* somebody inside did this on purpose */
+        run_terminal_take(&r->terminal);
+        kill(0, SIGTSTP);
+        /* Continued. */
+        if (run_terminal_ours(&r->terminal)) {
+                r->terminal.lent = true;
+                (void)sandbox_foreground(&r->sandbox);
+        }
+        (void)sandbox_signal(&r->sandbox, SIGCONT);
+}
+
+static int handle_event(struct run *r, const struct sandbox_event *ev, struct err *e) {
+        switch (ev->kind) {
+        case SANDBOX_READY: {
+                int s = make_gateway(r, e);
+                return s < 0 ? s : sandbox_go(&r->sandbox, e);
+        }
+        case SANDBOX_STOPPED:
+                follow_stop(r, ev->value);
+                return 0;
+        case SANDBOX_EXITED:
+                finish(r, RUN_ENDED, WIFSIGNALED(ev->value) ? SIGNALLED + WTERMSIG(ev->value) : WEXITSTATUS(ev->value));
+                return 0;
+        case SANDBOX_NOT_RUN:
+                log_error("%s", ev->text);
+                finish(r, RUN_ENDED, ev->value == ENOENT || ev->value == ENOTDIR ? NOT_FOUND : CANNOT_EXECUTE);
+                return 0;
+        case SANDBOX_FAILED:
+                return err_set(e, ev->value > 0 ? ev->value : EIO, "cannot set up the sandbox: %s", ev->text);
+        case SANDBOX_ENDED:
+                if (!r->ended)
+                        return err_set(e, ECHILD, "the sandbox ended unexpectedly");
+                return 0;
+        default:
+                return 0;
+        }
+}
+
+static void hand_on_signals(struct run *r) {
+        struct signalfd_siginfo info;
+        while (read(r->signals, &info, sizeof info) == sizeof info)
+                (void)sandbox_signal(&r->sandbox, (int)info.ssi_signo);
+}
+
+static int time_left_ms(const struct run *r, int timeout) {
+        if (!r->deadline_ns)
+                return timeout;
+        uint64_t now = clock_ns();
+        uint64_t left = r->deadline_ns > now ? (r->deadline_ns - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+        return timeout < 0 || left < (uint64_t)timeout ? (int)(left > 1000000 ? 1000000 : left) : timeout;
+}
+
+static int supervise(struct run *r, struct err *e) {
+        while (!r->ended) {
+                struct pollfd fds[2 + GATEWAY_POLL_MAX] = { { .fd = r->sandbox.control, .events = POLLIN },
+                                                            { .fd = r->signals, .events = POLLIN } };
+                int timeout = -1;
+                size_t n = r->gateway ? gateway_process_poll(r->gateway, fds + 2, GATEWAY_POLL_MAX, &timeout) : 0;
+                if (poll(fds, 2 + n, time_left_ms(r, timeout)) < 0 && errno != EINTR)
+                        return err_errno(e, "cannot wait");
+                if (r->deadline_ns && clock_ns() >= r->deadline_ns) {
+                        finish(r, RUN_TIMED_OUT, 0);
+                        return err_set(e, ETIMEDOUT, "the command ran longer than its time limit and was ended");
+                }
+                if (fds[1].revents)
+                        hand_on_signals(r);
+                if (r->gateway)
+                        gateway_process_step(r->gateway, fds + 2, n);
+                if (fds[0].revents) {
+                        struct sandbox_event ev;
+                        int s = sandbox_receive(&r->sandbox, &ev, e);
+                        if (s == 0)
+                                s = handle_event(r, &ev, e);
+                        if (s < 0)
+                                return s;
+                }
+        }
+        return 0;
+}
+
+static void on_guard(const char *path, void *arg) {
+        struct run *r = arg;
+        run_report_guard(&r->report, path);
+        if (r->audit)
+                (void)audit_note(r->audit, "removed %s: protected, and not there before", path);
+}
+
+/* In this order: the sandbox dies, then what it left is looked at, then the gateway's last word is recorded. */
+static void tear_down(struct run *r) {
+        struct err e = { 0 };
+        sandbox_finish(&r->sandbox);
+        run_terminal_close(&r->terminal);
+        if (r->plan && guard_sweep(r->plan, on_guard, r, &e) < 0)
+                log_error("%s", err_text(&e));
+        gateway_process_free(r->gateway);
+        r->gateway = NULL;
+        if (r->audit) {
+                (void)audit_note(r->audit, "end: status %d", r->status);
+                if (audit_close(r->audit, &e) < 0)
+                        log_error("the audit is not whole: %s", err_text(&e));
+        }
+        r->audit = NULL;
+}
+
+static void run_done(struct run *r) {
+        tear_down(r);
+        close_fd(&r->signals);
+        sigprocmask(SIG_SETMASK, &r->mask_before, NULL);
+        run_report_done(&r->report);
+        free(r->snapshot);
+        plan_free(r->plan);
+        env_block_free(r->env);
+        survey_done(&r->host);
+        path_rules_free(r->rules);
+        policy_free(r->policy);
+}
+
+static void print_report(struct run *r) {
+        cleanup(buf_done) struct buf out = BUF(65536);
+        if (!r->q->quiet && run_report_text(&r->report, &out) == 0 && out.n)
+                (void)fd_write_all(STDERR_FILENO, out.p, out.n);
+}
+
+static void print_notes(const struct run *r) {
+        for (size_t i = 0; i < r->plan->notes.n; i++)
+                log_notice("%s", r->plan->notes.p[i]);
+}
+
+/* Everything up to the point where the command runs. */
+static int launch(struct run *r, struct err *e) {
+        struct err no_namespaces = { 0 };
+        struct sandbox_options options = { .terminal = r->terminal.fd, .foreground = r->terminal.lent, .mask = &r->mask_before };
+        bool degraded = sandbox_prepare(&options, &r->sandbox, &no_namespaces) < 0;
+        int s = make_plan(r, degraded, e);
+        if (s < 0)
+                return s;
+        if (degraded) {
+                r->end = RUN_UNAVAILABLE;
+                if (!r->policy->process.allow_degraded)
+                        return err_set(e, no_namespaces.code, "%s. `bailey doctor` says why and what helps; with --allow-degraded the "
+                                       "command runs with less protection", err_text(&no_namespaces));
+                options.degraded = true;
+                s = sandbox_prepare(&options, &r->sandbox, e);
+        }
+        r->end = RUN_FAILED;
+        if (s == 0)
+                s = sandbox_plan(&r->sandbox, r->plan, e);
+        if (s == 0)
+                s = open_audit(r, e);
+        if (s == 0 && r->plan->listeners.n)
+                s = policy_compile_network(r->policy, &r->snapshot, &r->snapshot_n, e);
+        if (s == 0 && r->policy->process.timeout_ns)
+                r->deadline_ns = clock_ns() + r->policy->process.timeout_ns;
+        if (s == 0)
+                print_notes(r);
+        return s;
+}
+
+enum run_end run_command(const struct run_request *q, int *ret_status, struct err *e) {
+        struct run r = { .q = q, .signals = -1, .terminal.fd = -1, .sandbox = { .pidfd = -1, .control = -1 }, .end = RUN_FAILED };
+        random_id(r.id, sizeof r.id);
+        int s = catch_signals(&r, e);
+        if (s == 0) {
+                run_terminal_open(&r.terminal);
+                s = launch(&r, e);
+        }
+        if (s == 0)
+                s = supervise(&r, e);
+        enum run_end end = s < 0 && !r.ended ? r.end : r.end;
+        tear_down(&r);
+        print_report(&r);
+        *ret_status = r.status;
+        run_done(&r);
+        return end;
+}
+
+enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *out, struct err *e) {
+        struct run r = { .q = q, .signals = -1, .terminal.fd = -1, .sandbox = { .pidfd = -1, .control = -1 }, .end = RUN_FAILED };
+        memcpy(r.id, "preview", 8);
+        sigprocmask(SIG_BLOCK, NULL, &r.mask_before);
+        run_terminal_open(&r.terminal);
+        r.terminal.lent = false;
+        int s = make_plan(&r, false, e);
+        if (s == 0)
+                s = json ? plan_dump_json(r.plan, out) : plan_dump_text(r.plan, out);
+        enum run_end end = s == 0 ? RUN_ENDED : r.end;
+        plan_free(r.plan);
+        r.plan = NULL; /* nothing ran: nothing to sweep */
+        run_done(&r);
+        return end;
+}

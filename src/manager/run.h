@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * `bailey run`: one command in one sandbox, from options to exit status. The supervisor's life: see run.c.
+ */
+#include "base/buf.h"
+#include "base/err.h"
+#include "conf/option.h"
+
+#include <stdbool.h>
+
+struct run_request {
+        const struct option_values *options; /* rows of the policy's tables; others are ignored */
+        char *const *argv;                   /* NULL-terminated */
+        const char *hosts_file;              /* static names for the gateway, NULL for none */
+        bool quiet;                          /* no summary at the end */
+};
+
+enum run_end {
+        RUN_ENDED,       /* status: the command's, 126 and 127 as a shell has them, 128 and the signal's number */
+        RUN_BAD_POLICY,  /* a layer of the policy is wrong */
+        RUN_REFUSED,     /* the workspace's file asks for more than was granted */
+        RUN_UNAVAILABLE, /* this machine cannot make the sandbox */
+        RUN_TIMED_OUT,
+        RUN_FAILED,      /* a part of Bailey or of the system failed */
+};
+
+/* Fills *e for every end but RUN_ENDED. */
+enum run_end run_command(const struct run_request *q, int *ret_status, struct err *e);
+
+/* What run_command() would set up, without setting it up: text or one JSON object. */
+enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *out, struct err *e);

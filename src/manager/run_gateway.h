@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What the policy and the plan say about the gateway, in the form that the gateway starts from. */
+#include "ipc/gateway.h"
+#include "plan/plan.h"
+#include "policy/policy.h"
+
+int run_gateway_start(const struct policy *p, const struct plan *plan, const char *sandbox_id, const char *hosts_file,
+                      struct gateway_start *ret, struct err *e);

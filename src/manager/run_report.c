@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/run_report.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+
+/* Takes both texts. Without memory the summary is shorter; the audit has every line in any case. */
+static void add(struct run_report *r, char *target, char *advice, uint16_t reason) {
+        for (size_t i = 0; target && i < r->refusals.n; i++)
+                if (strcmp(r->refusals.p[i].target, target) == 0 && r->refusals.p[i].reason == reason) {
+                        r->refusals.p[i].count++;
+                        free(target);
+                        free(advice);
+                        return;
+                }
+        struct refusal refusal = { target, advice, reason, 1 };
+        if (!target || r->refusals.n >= RUN_REPORT_MAX || vec_push(&r->refusals, refusal) < 0) {
+                r->more++;
+                free(target);
+                free(advice);
+        }
+}
+
+static char *escaped(struct str s) {
+        cleanup(buf_done) struct buf b = BUF(8192);
+        return escape_text(&b, s, 512) == 0 ? str_dup(buf_str(&b)) : NULL;
+}
+
+static char *advice_for(const struct event *ev, const char *target, const struct snapshot_rule *rule) {
+        switch ((enum reason)ev->reason) {
+        case REASON_NOT_ALLOWED:
+        case REASON_ASK:
+                return str_format("--allow %s", target);
+        case REASON_ADDRESS_CLASS:
+                return str_format("--allow-private %s", target);
+        case REASON_NO_NETWORK:
+                return str_format("--mode workspace-write-whitelist --allow %s", target);
+        case REASON_DENY_RULE:
+                return rule ? str_format("remove the rule %.*s (%.*s)", STR_FMT(rule->text), STR_FMT(rule->origin)) : NULL;
+        default:
+                return NULL;
+        }
+}
+
+void run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule) {
+        if (ev->allowed || ev->kind == EVENT_NOTE || ev->kind == EVENT_TUNNEL_CLOSE)
+                return;
+        /* A question for a name says no port: the connection that would have followed is what a person allows. */
+        cleanup(free_ptr) char *domain = escaped(ev->domain);
+        if (!domain)
+                return;
+        bool has_port = ev->port && ev->kind != EVENT_DNS;
+        char *target = has_port ? str_format("%s:%u", domain, ev->port) : str_format("%s", domain);
+        add(r, target, target ? advice_for(ev, target, rule) : NULL, ev->reason);
+}
+
+void run_report_guard(struct run_report *r, const char *path) {
+        char *advice = str_format("--write %s", path);
+        add(r, escaped(str_of(path)), advice, REASONS);
+}
+
+int run_report_text(const struct run_report *r, struct buf *out) {
+        int e = 0;
+        for (size_t i = 0; i < r->refusals.n && e == 0; i++) {
+                const struct refusal *x = &r->refusals.p[i];
+                bool guard = x->reason == REASONS;
+                e = buf_printf(out, "bailey: %s %s", guard ? "removed" : "refused", x->target);
+                if (e == 0 && x->count > 1)
+                        e = buf_printf(out, " (%u times)", x->count);
+                if (e == 0)
+                        e = buf_printf(out, ": %s", guard ? "a protected path that the command made" : reason_text(x->reason));
+                if (e == 0 && x->advice)
+                        e = buf_printf(out, "; to allow it: %s", x->advice);
+                if (e == 0)
+                        e = buf_add_char(out, '\n');
+        }
+        if (r->more && e == 0)
+                e = buf_printf(out, "bailey: and %u more: see `bailey log`\n", r->more);
+        return e;
+}
+
+void run_report_done(struct run_report *r) {
+        for (size_t i = 0; i < r->refusals.n; i++) {
+                free(r->refusals.p[i].target);
+                free(r->refusals.p[i].advice);
+        }
+        vec_done(&r->refusals);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What was refused during a run, each target once, and what would allow it: the summary at the end. */
+#include "base/buf.h"
+#include "base/vec.h"
+#include "ipc/event.h"
+#include "policy/snapshot.h"
+
+struct refusal {
+        char *target; /* "name:port" or a path, escaped */
+        char *advice; /* NULL: nothing that a person should allow */
+        uint16_t reason;
+        unsigned count;
+};
+struct run_report {
+        VEC(struct refusal) refusals;
+        unsigned more; /* targets beyond the limit */
+};
+#define RUN_REPORT_MAX 32
+
+void run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule);
+/* A protected path that the sandbox made and that was removed. */
+void run_report_guard(struct run_report *r, const char *path);
+int run_report_text(const struct run_report *r, struct buf *out);
+void run_report_done(struct run_report *r);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/run_terminal.h"
+
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+void run_terminal_open(struct run_terminal *t) {
+        *t = (struct run_terminal){ .fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY), .group = getpgrp() };
+        t->lent = t->fd >= 0 && tcgetpgrp(t->fd) == t->group;
+}
+
+/* Whoever is in the background and moves the terminal is stopped for it, unless the signal is blocked. */
+static void set_foreground(int fd, pid_t group) {
+        sigset_t stop, before;
+        sigemptyset(&stop);
+        sigaddset(&stop, SIGTTOU);
+        sigprocmask(SIG_BLOCK, &stop, &before);
+        (void)tcsetpgrp(fd, group); /* fails only when the terminal is gone, and then there is nothing to take back */
+        sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+void run_terminal_take(struct run_terminal *t) {
+        if (t->fd >= 0 && t->lent)
+                set_foreground(t->fd, t->group);
+        t->lent = false;
+}
+
+bool run_terminal_ours(const struct run_terminal *t) {
+        return t->fd >= 0 && tcgetpgrp(t->fd) == t->group;
+}
+
+void run_terminal_close(struct run_terminal *t) {
+        run_terminal_take(t);
+        close_fd(&t->fd);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The terminal is lent to the command's process group, as a shell does for a job, and taken back when the command stops
+ * or ends. So Ctrl-C and Ctrl-Z reach the command and not us, and the shell that started us sees one job.
+ */
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct run_terminal {
+        int fd;       /* -1: there is none */
+        bool lent;    /* the command's group is in the foreground */
+        pid_t group;  /* ours */
+};
+
+/* Finds the controlling terminal. `lent` says whether it is ours to lend: we were started in the foreground. */
+void run_terminal_open(struct run_terminal *t);
+/* Takes it back if it is lent. */
+void run_terminal_take(struct run_terminal *t);
+/* After we were continued: true when the shell put us into the foreground, so that it can be lent again. */
+bool run_terminal_ours(const struct run_terminal *t);
+void run_terminal_close(struct run_terminal *t);
