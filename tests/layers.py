@@ -47,7 +47,7 @@ LIBRARIES = {
 
 # The C library and the kernel: open to all.
 SYSTEM = ["sys/*", "linux/*", "asm/*", "net/*", "netinet/*", "arpa/*"]
-SYSTEM_NAMES = set("""assert ctype dirent dlfcn errno elf endian execinfo fcntl fnmatch getopt glob grp inttypes langinfo limits link
+SYSTEM_NAMES = set("""assert ctype dirent dlfcn errno elf endian execinfo fcntl fnmatch getopt glob grp ifaddrs inttypes langinfo limits link
     locale malloc math mntent netdb paths poll pthread pty pwd sched semaphore setjmp signal spawn stdalign stdarg stdatomic
     stdbool stddef stdint stdio stdlib stdnoreturn string strings syslog termios threads time ucontext uchar unistd utmp wchar
     wordexp""".split())

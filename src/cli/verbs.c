@@ -10,10 +10,15 @@ extern const struct verb verb_help;
 extern const struct verb verb_man_page;
 extern const struct verb verb_policy;
 extern const struct verb verb_trust;
+extern const struct verb verb_plan;
+extern const struct verb verb_run;
 extern const struct verb verb_version;
 extern const struct verb verb_why;
 
 const struct verb *const verbs[] = {
+        /* GROUP_RUN */
+        &verb_run,
+        &verb_plan,
         /* GROUP_POLICY */
         &verb_policy,
         &verb_why,

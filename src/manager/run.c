@@ -20,8 +20,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "manager/doctor.h"
 #include "manager/gateway_process.h"
+#include "manager/host_addresses.h"
 #include "manager/run_gateway.h"
 #include "manager/run_report.h"
 #include "manager/run_terminal.h"
@@ -56,8 +56,6 @@ struct run {
         struct audit *audit;
         struct gateway_process *gateway;
         struct run_report report;
-        void *snapshot;
-        size_t snapshot_n;
         sigset_t mask_before;
         int signals;
         uint64_t deadline_ns; /* 0: none */
@@ -158,9 +156,17 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
                 log_error("gateway: %s", text ? text : "failed");
 }
 
+/* At the first connection: most commands make none, and then none of this is paid for. */
 static int make_gateway(struct run *r, struct err *e) {
-        if (r->sandbox.n_listeners == 0)
-                return 0;
+        endpoints self = { 0 };
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0;
+        int s = host_addresses(&self, e);
+        if (s == 0)
+                s = policy_compile_network(r->policy, self.p, self.n, &snapshot, &n, e);
+        vec_done(&self);
+        if (s < 0)
+                return s;
         struct gateway_settings settings = {
                 .listeners = r->sandbox.listeners,
                 .n_listeners = r->sandbox.n_listeners,
@@ -169,8 +175,8 @@ static int make_gateway(struct run *r, struct err *e) {
                 .on_notice = on_notice,
                 .arg = r,
         };
-        int s = run_gateway_start(r->policy, r->plan, r->id, r->q->hosts_file, &settings.start, e);
-        return s < 0 ? s : gateway_process_new(&settings, r->snapshot, r->snapshot_n, &r->gateway, e);
+        s = run_gateway_start(r->policy, r->plan, r->id, r->q->hosts_file, &settings.start, e);
+        return s < 0 ? s : gateway_process_new(&settings, snapshot, n, &r->gateway, e);
 }
 
 static void finish(struct run *r, enum run_end end, int status) {
@@ -197,10 +203,8 @@ static void follow_stop(struct run *r, int signal_number) {
 
 static int handle_event(struct run *r, const struct sandbox_event *ev, struct err *e) {
         switch (ev->kind) {
-        case SANDBOX_READY: {
-                int s = make_gateway(r, e);
-                return s < 0 ? s : sandbox_go(&r->sandbox, e);
-        }
+        case SANDBOX_READY:
+                return sandbox_go(&r->sandbox, e);
         case SANDBOX_STOPPED:
                 follow_stop(r, ev->value);
                 return 0;
@@ -236,12 +240,32 @@ static int time_left_ms(const struct run *r, int timeout) {
         return timeout < 0 || left < (uint64_t)timeout ? (int)(left > 1000000 ? 1000000 : left) : timeout;
 }
 
+/* The listeners, while there is no gateway; then what it wants. */
+static size_t watch_network(const struct run *r, struct pollfd fds[static GATEWAY_POLL_MAX], int *timeout) {
+        if (r->gateway)
+                return gateway_process_poll(r->gateway, fds, GATEWAY_POLL_MAX, timeout);
+        for (size_t i = 0; i < r->sandbox.n_listeners; i++)
+                fds[i] = (struct pollfd){ .fd = r->sandbox.listeners[i], .events = POLLIN };
+        return r->sandbox.n_listeners;
+}
+
+static int step_network(struct run *r, const struct pollfd *fds, size_t n, struct err *e) {
+        if (r->gateway) {
+                gateway_process_step(r->gateway, fds, n);
+                return 0;
+        }
+        for (size_t i = 0; i < n; i++)
+                if (fds[i].revents)
+                        return make_gateway(r, e);
+        return 0;
+}
+
 static int supervise(struct run *r, struct err *e) {
         while (!r->ended) {
                 struct pollfd fds[2 + GATEWAY_POLL_MAX] = { { .fd = r->sandbox.control, .events = POLLIN },
                                                             { .fd = r->signals, .events = POLLIN } };
                 int timeout = -1;
-                size_t n = r->gateway ? gateway_process_poll(r->gateway, fds + 2, GATEWAY_POLL_MAX, &timeout) : 0;
+                size_t n = watch_network(r, fds + 2, &timeout);
                 if (poll(fds, 2 + n, time_left_ms(r, timeout)) < 0 && errno != EINTR)
                         return err_errno(e, "cannot wait");
                 if (r->deadline_ns && clock_ns() >= r->deadline_ns) {
@@ -250,16 +274,15 @@ static int supervise(struct run *r, struct err *e) {
                 }
                 if (fds[1].revents)
                         hand_on_signals(r);
-                if (r->gateway)
-                        gateway_process_step(r->gateway, fds + 2, n);
-                if (fds[0].revents) {
-                        struct sandbox_event ev;
-                        int s = sandbox_receive(&r->sandbox, &ev, e);
+                int s = step_network(r, fds + 2, n, e);
+                struct sandbox_event ev;
+                if (s == 0 && fds[0].revents) {
+                        s = sandbox_receive(&r->sandbox, &ev, e);
                         if (s == 0)
                                 s = handle_event(r, &ev, e);
-                        if (s < 0)
-                                return s;
                 }
+                if (s < 0)
+                        return s;
         }
         return 0;
 }
@@ -293,7 +316,6 @@ static void run_done(struct run *r) {
         close_fd(&r->signals);
         sigprocmask(SIG_SETMASK, &r->mask_before, NULL);
         run_report_done(&r->report);
-        free(r->snapshot);
         plan_free(r->plan);
         env_block_free(r->env);
         survey_done(&r->host);
@@ -333,8 +355,6 @@ static int launch(struct run *r, struct err *e) {
                 s = sandbox_plan(&r->sandbox, r->plan, e);
         if (s == 0)
                 s = open_audit(r, e);
-        if (s == 0 && r->plan->listeners.n)
-                s = policy_compile_network(r->policy, &r->snapshot, &r->snapshot_n, e);
         if (s == 0 && r->policy->process.timeout_ns)
                 r->deadline_ns = clock_ns() + r->policy->process.timeout_ns;
         if (s == 0)
@@ -352,7 +372,7 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
         }
         if (s == 0)
                 s = supervise(&r, e);
-        enum run_end end = s < 0 && !r.ended ? r.end : r.end;
+        enum run_end end = r.end;
         tear_down(&r);
         print_report(&r);
         *ret_status = r.status;

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* This host's own addresses: what a sandbox must not reach by going around through the gateway. */
+#include "base/err.h"
+#include "base/vec.h"
+#include "policy/policy.h"
+
+typedef VEC(struct endpoint) endpoints;
+int host_addresses(endpoints *ret, struct err *e);
