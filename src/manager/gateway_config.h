@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* From the merged policy to what a gateway is started with. */
+#include "ipc/gateway.h"
+#include "policy/policy.h"
+
+/* Limits, name servers and the upstream proxy; listeners and modes stay as they are. */
+int gateway_config_apply(struct gateway_start *start, const struct policy *p, struct err *e);

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/gateway_service.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/random.h"
+#include "manager/gateway_config.h"
+#include "manager/gateway_process.h"
+#include "manager/listen.h"
+#include "policy/load.h"
+#include "store/audit_place.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { SELF_MAX = 256, RUN_ID = 9 };
+
+struct service {
+        const struct service_settings *settings;
+        struct gateway_start start;
+        int listeners[GATEWAY_LISTENERS_MAX];
+        struct endpoint endpoints[GATEWAY_LISTENERS_MAX];
+        struct service_listener shown[GATEWAY_LISTENERS_MAX];
+        size_t n_listeners, n_shown;
+        char run_id[RUN_ID];
+        struct audit *audit;
+        struct gateway_process *gateway;
+        int signals;
+        sigset_t old_mask;
+        bool masked, was_ready, ended;
+        struct err failure; /* why it could not start */
+};
+
+static void say(const struct service *s, bool bad, const char *text) {
+        s->settings->on_message(s->settings->arg, bad, text);
+}
+
+/*
+ * Listeners.
+ */
+static int add_listener(struct service *s, enum listener_kind kind, int fd, const struct endpoint *at, struct err *e) {
+        if (s->n_listeners == GATEWAY_LISTENERS_MAX) {
+                close(fd);
+                return err_set(e, EINVAL, "more than %d listeners", GATEWAY_LISTENERS_MAX);
+        }
+        s->start.listeners[s->n_listeners].kind = (uint16_t)kind;
+        s->endpoints[s->n_listeners] = *at;
+        s->listeners[s->n_listeners++] = fd;
+        return 0;
+}
+
+static void show_listener(struct service *s, const char *kind, const struct endpoint *at) {
+        struct service_listener *l = &s->shown[s->n_shown++];
+        char text[LISTEN_TEXT_MAX];
+        listen_text(at, text);
+        l->kind = kind;
+        snprintf(l->address, sizeof l->address, "%s", text);
+}
+
+static int open_one(struct service *s, const char *kind, const char *text, struct err *e) {
+        struct endpoint at;
+        int fd, tcp = -1, r = listen_parse(str_of(text), &at, e);
+        if (r < 0)
+                return err_wrap(e, r, "--%s", kind);
+        bool dns = strcmp(kind, "dns") == 0;
+        r = dns ? listen_dns(&at, &fd, &tcp, e) : listen_tcp(&at, &fd, e);
+        if (r < 0)
+                return r;
+        enum listener_kind first = dns ? LISTENER_DNS_UDP : strcmp(kind, "http") == 0 ? LISTENER_HTTP : LISTENER_SOCKS5;
+        r = add_listener(s, first, fd, &at, e);
+        if (dns && r < 0)
+                close(tcp);
+        else if (dns)
+                r = add_listener(s, LISTENER_DNS_TCP, tcp, &at, e);
+        if (r == 0)
+                show_listener(s, kind, &at);
+        return r;
+}
+
+static int open_listeners(struct service *s, struct err *e) {
+        const struct {
+                const char *kind;
+                const char *const *texts;
+        } all[] = { { "http", s->settings->http }, { "socks", s->settings->socks }, { "dns", s->settings->dns } };
+        int r = 0;
+        for (size_t k = 0; k < 3; k++)
+                for (const char *const *t = all[k].texts; t && *t && r == 0; t++)
+                        r = open_one(s, all[k].kind, *t, e);
+        if (r == 0 && s->n_listeners == 0)
+                return err_set(e, EINVAL, "nothing to listen on: give --http, --socks or --dns with ADDRESS:PORT");
+        return r;
+}
+
+/*
+ * The policy. This host's own addresses and the listeners themselves stay out of reach.
+ */
+static int load_policy(const struct service *s, struct policy **ret_policy, void **ret_snapshot, size_t *ret_n, struct err *e) {
+        const struct policy_request request = { .command_line = s->settings->options, .network_only = true };
+        cleanup(policy_freep) struct policy *p = NULL;
+        struct endpoint self[SELF_MAX];
+        int r = policy_load(&request, &p, e);
+        if (r < 0)
+                return r;
+        size_t n = listen_own_addresses(self, SELF_MAX - GATEWAY_LISTENERS_MAX);
+        for (size_t i = 0; i < s->n_listeners; i++)
+                self[n++] = s->endpoints[i];
+        r = policy_compile_network(p, self, n, ret_snapshot, ret_n, e);
+        if (r == 0 && ret_policy)
+                *ret_policy = take_ptr(&p);
+        return r;
+}
+
+static void reload(struct service *s) {
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0;
+        struct err e = { 0 };
+        int r = load_policy(s, NULL, &snapshot, &n, &e);
+        if (r == 0)
+                r = gateway_process_reload(s->gateway, snapshot, n, &e);
+        if (r == 0)
+                return; /* NOTICE_RELOADED follows */
+        char text[ERR_TEXT_MAX + 64];
+        snprintf(text, sizeof text, "not reloaded, the old rules stay: %s", err_text(&e));
+        (void)audit_note(s->audit, "%s", text);
+        say(s, true, text);
+}
+
+/*
+ * The gateway.
+ */
+static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
+        struct service *s = arg;
+        char line[ERR_TEXT_MAX + 128];
+        const struct service_info info = { .listeners = s->shown,
+                                           .n_listeners = s->n_shown,
+                                           .audit = audit_path(s->audit),
+                                           .run_id = s->run_id,
+                                           .gateway_pid = gateway_process_pid(s->gateway) };
+        switch (notice) {
+        case NOTICE_READY:
+                s->was_ready = true;
+                s->settings->on_ready(s->settings->arg, &info);
+                return;
+        case NOTICE_CANNOT_START:
+                if (!s->was_ready) { /* nothing worked yet: this is a failure to start, not a fault on the way */
+                        err_set(&s->failure, EPROTO, "the gateway could not start: %s", text);
+                        gateway_process_stop(s->gateway);
+                        return;
+                }
+                snprintf(line, sizeof line, "the gateway could not be started again: %s", text);
+                break;
+        case NOTICE_DIED:
+                snprintf(line, sizeof line, "the gateway died, open connections are closed: %s", text);
+                break;
+        case NOTICE_AUDIT_FAILED:
+                snprintf(line, sizeof line, "new connections are refused, since the audit log fails: %s", text);
+                break;
+        case NOTICE_AUDIT_RESTORED:
+                say(s, false, "the audit log can be written again");
+                return;
+        case NOTICE_RELOADED:
+                snprintf(line, sizeof line, "reloaded: %s", text);
+                say(s, false, line);
+                return;
+        case NOTICE_STOPPED:
+                s->ended = true;
+                return;
+        }
+        say(s, true, line);
+}
+
+static int make_gateway(struct service *s, const void *snapshot, size_t n, struct err *e) {
+        const struct gateway_settings g = { .start = s->start,
+                                            .listeners = s->listeners,
+                                            .n_listeners = s->n_listeners,
+                                            .audit = s->audit,
+                                            .on_notice = on_notice,
+                                            .arg = s };
+        int r = gateway_process_new(&g, snapshot, n, &s->gateway, e);
+        return r < 0 ? r : gateway_process_start(s->gateway, e);
+}
+
+static int open_audit(struct service *s, const struct policy *p, struct err *e) {
+        cleanup(free_ptr) char *path = NULL;
+        random_id(s->run_id, sizeof s->run_id);
+        int r = p->audit_path ? 0 : audit_run_path(s->run_id, &path, e);
+        if (r < 0)
+                return r;
+        const struct audit_settings a = { .path = path ? path : p->audit_path, .run_id = s->run_id, .sandbox = "gateway" };
+        r = audit_open(&a, &s->audit, e);
+        if (r == 0)
+                r = audit_note(s->audit, "gateway of its own, run %s", s->run_id);
+        if (r == 0)
+                r = audit_flush(s->audit, e);
+        if (r == 0 && path)
+                (void)audit_prune(AUDIT_RUNS_KEPT, NULL); /* the oldest runs; nothing depends on it */
+        return r;
+}
+
+static int configure(struct service *s, const struct policy *p, struct err *e) {
+        const struct service_settings *o = s->settings;
+        int r = gateway_config_apply(&s->start, p, e);
+        s->start.dns_mode = DNS_REAL;
+        s->start.workers = o->workers;
+        s->start.log_level = o->log_level;
+        int a = snprintf(s->start.hosts_file, sizeof s->start.hosts_file, "%s", o->hosts_file ? o->hosts_file : "");
+        int b = snprintf(s->start.ca_bundle, sizeof s->start.ca_bundle, "%s", o->ca_bundle ? o->ca_bundle : "");
+        if (r == 0 && (a >= (int)sizeof s->start.hosts_file || b >= (int)sizeof s->start.ca_bundle))
+                return err_set(e, ENAMETOOLONG, "the path of the hosts file or of the CA bundle is too long");
+        return r;
+}
+
+/*
+ * The loop.
+ */
+static int catch_signals(struct service *s, struct err *e) {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGHUP);
+        sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGTERM);
+        if (sigprocmask(SIG_BLOCK, &set, &s->old_mask) < 0)
+                return err_errno(e, "cannot hold signals back");
+        s->masked = true;
+        s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        return s->signals < 0 ? err_errno(e, "cannot watch for signals") : 0;
+}
+
+static void on_signals(struct service *s) {
+        struct signalfd_siginfo info;
+        while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+                if (info.ssi_signo == SIGHUP)
+                        reload(s);
+                else if (gateway_process_state(s->gateway) == GATEWAY_STOPPING)
+                        s->ended = true; /* asked twice: at once */
+                else {
+                        (void)audit_note(s->audit, "asked to end by signal %u", info.ssi_signo);
+                        gateway_process_stop(s->gateway);
+                }
+        }
+}
+
+static void loop(struct service *s) {
+        while (!s->ended) {
+                struct pollfd fds[1 + GATEWAY_POLL_MAX] = { { .fd = s->signals, .events = POLLIN } };
+                int timeout = -1;
+                size_t n = gateway_process_poll(s->gateway, fds + 1, GATEWAY_POLL_MAX, &timeout);
+                if (poll(fds, n + 1, timeout) < 0 && errno != EINTR)
+                        return;
+                if (fds[0].revents)
+                        on_signals(s);
+                gateway_process_step(s->gateway, fds + 1, n);
+        }
+}
+
+static void service_done(struct service *s) {
+        gateway_process_free(s->gateway);
+        audit_free(s->audit);
+        for (size_t i = 0; i < s->n_listeners; i++)
+                close(s->listeners[i]);
+        close_fd(&s->signals);
+        if (s->masked)
+                sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+}
+
+static int prepare(struct service *s, enum service_fault *ret_fault, struct err *e) {
+        cleanup(policy_freep) struct policy *p = NULL;
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0;
+        *ret_fault = SERVICE_USAGE;
+        int r = open_listeners(s, e);
+        if (r < 0)
+                return r;
+        *ret_fault = SERVICE_CONFIG;
+        r = load_policy(s, &p, &snapshot, &n, e);
+        if (r == 0)
+                r = configure(s, p, e);
+        if (r < 0)
+                return r;
+        *ret_fault = SERVICE_SYSTEM;
+        r = open_audit(s, p, e);
+        if (r == 0)
+                r = catch_signals(s, e);
+        return r < 0 ? r : make_gateway(s, snapshot, n, e);
+}
+
+int gateway_service_run(const struct service_settings *settings, enum service_fault *ret_fault, struct err *e) {
+        cleanup(service_done) struct service s = { .settings = settings, .signals = -1 };
+        gateway_start_init(&s.start);
+        int r = prepare(&s, ret_fault, e);
+        if (r < 0)
+                return r;
+        loop(&s);
+        gateway_process_free(s.gateway);
+        s.gateway = NULL;
+        r = audit_close(s.audit, e);
+        s.audit = NULL;
+        if (s.failure.code)
+                return err_set(e, s.failure.code, "%s", err_text(&s.failure));
+        return r;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The gateway by itself, in the foreground: binds the listeners, loads the policy, supervises the process, until SIGTERM or
+ * SIGINT. SIGHUP reads the policy again: the rules are swapped whole, listeners and limits stay.
+ */
+#include "base/err.h"
+#include "conf/option.h"
+
+enum service_fault { SERVICE_USAGE, SERVICE_CONFIG, SERVICE_SYSTEM };
+
+struct service_listener {
+        const char *kind; /* "http", "socks", "dns" */
+        char address[64]; /* "127.0.0.1:3128" */
+};
+
+struct service_info {
+        const struct service_listener *listeners;
+        size_t n_listeners;
+        const char *audit, *run_id;
+        int gateway_pid;
+};
+
+struct service_settings {
+        const struct option_values *options; /* of the policy */
+        /* Each NULL-terminated; "ADDRESS:PORT". */
+        const char *const *http, *const *socks, *const *dns;
+        const char *hosts_file, *ca_bundle; /* NULL: none, the system's */
+        unsigned workers;                   /* 0: number of processors */
+        unsigned log_level;
+        /* It accepts connections; again after the gateway was replaced. */
+        void (*on_ready)(void *arg, const struct service_info *info);
+        /* Something a person should know. */
+        void (*on_message)(void *arg, bool bad, const char *text);
+        void *arg;
+};
+
+/* Returns 0 after an orderly end. On error *ret_fault says whose mistake it is. */
+int gateway_service_run(const struct service_settings *s, enum service_fault *ret_fault, struct err *e);

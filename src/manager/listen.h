@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Listening sockets of a gateway that runs by itself: on loopback, or on a container bridge's address, never where
+ * other machines can reach them.
+ */
+#include "base/err.h"
+#include "policy/addr.h"
+
+/* "127.0.0.1:3128", "[::1]:0"; port 0 takes a free one. Says why an address is not accepted. */
+int listen_parse(struct str text, struct endpoint *ret, struct err *e);
+/* Bound, listening, non-blocking. at->port is filled in when it was 0. */
+int listen_tcp(struct endpoint *at, int *ret_fd, struct err *e);
+/* UDP and TCP on the same port. */
+int listen_dns(struct endpoint *at, int *ret_udp, int *ret_tcp, struct err *e);
+/* "127.0.0.1:3128", "[::1]:3128" */
+#define LISTEN_TEXT_MAX (ADDR_TEXT_MAX + 8)
+void listen_text(const struct endpoint *at, char ret[static LISTEN_TEXT_MAX]);
+/* The addresses of this host's interfaces, loopback left out; at most `max`. */
+size_t listen_own_addresses(struct endpoint *ret, size_t max);
