@@ -6,6 +6,7 @@
 
 extern const struct verb verb_completion;
 extern const struct verb verb_doctor;
+extern const struct verb verb_gateway;
 extern const struct verb verb_help;
 extern const struct verb verb_man_page;
 extern const struct verb verb_policy;
@@ -23,6 +24,8 @@ const struct verb *const verbs[] = {
         &verb_policy,
         &verb_why,
         &verb_trust,
+        /* GROUP_EGRESS */
+        &verb_gateway,
         /* GROUP_HELP */
         &verb_doctor,
         &verb_version,

@@ -33,8 +33,8 @@ static int apply_servers(struct gateway_start *start, const origin_texts *server
                 if (addr_parse(text, &s->addr))
                         continue;
                 if (authority_parse(text, DNS_PORT, &a, NULL) < 0 || a.host.kind != HOST_ADDR)
-                        return err_set(e, EINVAL, "%s: \"%s\" is not the address of a name server", servers->p[i].origin,
-                                       servers->p[i].text);
+                        return err_set(e, EINVAL, "%s: \"%s\" is not the address of a name server",
+                                       servers->p[i].origin, servers->p[i].text);
                 s->addr = a.host.addr;
                 s->port = a.port;
         }
@@ -92,7 +92,8 @@ static int apply_proxy(struct gateway_start *start, const char *url, struct err 
                 if (!str_split(&password, ':', &user) ||
                     percent_decode(user, start->upstream_user, sizeof start->upstream_user) < 0 ||
                     percent_decode(password, start->upstream_password, sizeof start->upstream_password) < 0)
-                        return err_set(e, EINVAL, "the user or password of the upstream proxy is malformed or too long");
+                        return err_set(e, EINVAL,
+                                       "the user or password of the upstream proxy is malformed or too long");
         }
         int r = authority_parse(rest, schemes[i].port, &start->upstream, e);
         if (r < 0)

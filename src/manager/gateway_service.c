@@ -98,7 +98,8 @@ static int open_listeners(struct service *s, struct err *e) {
 /*
  * The policy. This host's own addresses and the listeners themselves stay out of reach.
  */
-static int load_policy(const struct service *s, struct policy **ret_policy, void **ret_snapshot, size_t *ret_n, struct err *e) {
+static int load_policy(const struct service *s, struct policy **ret_policy, void **ret_snapshot, size_t *ret_n,
+                       struct err *e) {
         const struct policy_request request = { .command_line = s->settings->options, .network_only = true };
         cleanup(policy_freep) struct policy *p = NULL;
         struct endpoint self[SELF_MAX];
@@ -190,7 +191,9 @@ static int open_audit(struct service *s, const struct policy *p, struct err *e) 
         int r = p->audit_path ? 0 : audit_run_path(s->run_id, &path, e);
         if (r < 0)
                 return r;
-        const struct audit_settings a = { .path = path ? path : p->audit_path, .run_id = s->run_id, .sandbox = "gateway" };
+        const struct audit_settings a = { .path = path ? path : p->audit_path,
+                                          .run_id = s->run_id,
+                                          .sandbox = "gateway" };
         r = audit_open(&a, &s->audit, e);
         if (r == 0)
                 r = audit_note(s->audit, "gateway of its own, run %s", s->run_id);

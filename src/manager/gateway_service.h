@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The gateway by itself, in the foreground: binds the listeners, loads the policy, supervises the process, until SIGTERM or
- * SIGINT. SIGHUP reads the policy again: the rules are swapped whole, listeners and limits stay.
+ * The gateway by itself, in the foreground: binds the listeners, loads the policy, supervises the process, until
+ * SIGTERM or SIGINT. SIGHUP reads the policy again: the rules are swapped whole, listeners and limits stay.
  */
 #include "base/err.h"
 #include "conf/option.h"

@@ -53,11 +53,13 @@ static int check_address(const struct addr *a, struct err *e) {
         case ADDR_CLASS_LOOPBACK:
                 return 0;
         case ADDR_CLASS_UNSPECIFIED:
-                return err_set(e, EINVAL, "%s would listen on every interface; name one address, such as 127.0.0.1", shown);
+                return err_set(e, EINVAL, "%s would listen on every interface; name one address, such as 127.0.0.1",
+                               shown);
         case ADDR_CLASS_PRIVATE:
                 return check_private(a, shown, e);
         default:
-                return err_set(e, EINVAL, "%s is neither loopback nor the private address of a container bridge", shown);
+                return err_set(e, EINVAL, "%s is neither loopback nor the private address of a container bridge",
+                               shown);
         }
 }
 
@@ -109,7 +111,8 @@ static int bind_to(const struct endpoint *at, int type, int *ret_fd, uint16_t *r
                 return -errno;
         struct addr bound;
         n = sizeof sa;
-        if (getsockname(fd, (struct sockaddr *)&sa, &n) < 0 || !addr_from_sockaddr((struct sockaddr *)&sa, &bound, ret_port))
+        if (getsockname(fd, (struct sockaddr *)&sa, &n) < 0 ||
+            !addr_from_sockaddr((struct sockaddr *)&sa, &bound, ret_port))
                 return -EINVAL;
         *ret_fd = take_fd(&fd);
         return 0;

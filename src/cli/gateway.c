@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/gateway_service.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cli/frame.h"
+#include "conf/emit.h"
+#include "manager/options.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { ROW_HTTP, ROW_SOCKS, ROW_DNS, ROW_HOSTS, ROW_CA_BUNDLE, ROW_WORKERS, ROW_JSON, GATEWAY_ROWS };
+static const struct option rows[] = {
+        [ROW_HTTP] = { .flag = "http",
+                       .type = OPTION_LIST,
+                       .metavar = "ADDR:PORT",
+                       .help = "listen for HTTP and CONNECT; port 0 takes a free one" },
+        [ROW_SOCKS] = { .flag = "socks", .type = OPTION_LIST, .metavar = "ADDR:PORT", .help = "listen for SOCKS5" },
+        [ROW_DNS] = { .flag = "dns",
+                      .type = OPTION_LIST,
+                      .metavar = "ADDR:PORT",
+                      .help = "listen for DNS over UDP and TCP" },
+        [ROW_HOSTS] = { .flag = "hosts",
+                        .type = OPTION_PATH,
+                        .metavar = "FILE",
+                        .help = "take these names' addresses from a file in the form of /etc/hosts" },
+        [ROW_CA_BUNDLE] = { .flag = "ca-bundle",
+                            .type = OPTION_PATH,
+                            .metavar = "FILE",
+                            .help = "trust these roots instead of the system's" },
+        [ROW_WORKERS] = { .flag = "workers",
+                          .type = OPTION_INTEGER,
+                          .metavar = "N",
+                          .min = 1,
+                          .max = 64,
+                          .help = "threads; default: one for each processor" },
+        [ROW_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print one JSON object when ready" },
+};
+static_assert(sizeof rows / sizeof *rows == GATEWAY_ROWS, "one row each");
+static const struct option_table table = { "Gateway", rows, GATEWAY_ROWS };
+
+enum { LIST_MAX = 32 };
+
+static int collect(const struct option_values *v, unsigned row, const char *ret[LIST_MAX + 1], struct err *e) {
+        size_t n = 0;
+        for (size_t i = 0; i < v->values.n; i++) {
+                if (v->values.p[i].option != &rows[row])
+                        continue;
+                if (n == LIST_MAX)
+                        return err_set(e, EINVAL, "more than %d times --%s", LIST_MAX, rows[row].flag);
+                ret[n++] = v->values.p[i].text;
+        }
+        ret[n] = NULL;
+        return 0;
+}
+
+static void print_json(const struct service_info *info) {
+        static const char *const kinds[] = { "http", "socks", "dns" };
+        cleanup(buf_done) struct buf out = BUF(65536);
+        struct emit j = emit_to(&out);
+        emit_open(&j, '{');
+        emit_put_text(&j, "event", "ready");
+        emit_put_number(&j, "pid", (uint64_t)getpid());
+        emit_put_number(&j, "gateway_pid", (uint64_t)info->gateway_pid);
+        emit_put_text(&j, "run_id", info->run_id);
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+                emit_key(&j, kinds[k]);
+                emit_open(&j, '[');
+                for (size_t i = 0; i < info->n_listeners; i++)
+                        if (strcmp(info->listeners[i].kind, kinds[k]) == 0)
+                                emit_text(&j, info->listeners[i].address);
+                emit_close(&j);
+        }
+        emit_put_text(&j, "audit", info->audit);
+        emit_close(&j);
+        if (emit_status(&j) == 0)
+                printf("%.*s\n", STR_FMT(buf_str(&out)));
+}
+
+static void on_ready(void *arg, const struct service_info *info) {
+        const struct call *call = arg;
+        if (option_get_flag(&call->options, &rows[ROW_JSON]))
+                print_json(info);
+        else {
+                for (size_t i = 0; i < info->n_listeners; i++)
+                        printf("%-6s %s\n", info->listeners[i].kind, info->listeners[i].address);
+                printf("%-6s %s\n", "audit", info->audit);
+                printf("ready\n");
+        }
+        fflush(stdout);
+}
+
+static void on_message(void *arg, bool bad, const char *text) {
+        (void)arg;
+        if (bad)
+                log_warning("gateway: %s", text);
+        else
+                log_notice("gateway: %s", text);
+}
+
+static int run(const struct call *call, struct err *e) {
+        static const int codes[] = {
+                [SERVICE_USAGE] = EXIT_USAGE, [SERVICE_CONFIG] = EXIT_CONFIG, [SERVICE_SYSTEM] = EXIT_SYSTEM
+        };
+        const char *http[LIST_MAX + 1], *socks[LIST_MAX + 1], *dns[LIST_MAX + 1];
+        const struct option_values *v = &call->options;
+        if (collect(v, ROW_HTTP, http, e) < 0 || collect(v, ROW_SOCKS, socks, e) < 0 || collect(v, ROW_DNS, dns, e) < 0)
+                return EXIT_USAGE;
+        enum log_level level = LOG_NOTICE;
+        const char *name = option_get(v, global_option(GLOBAL_LOG_LEVEL));
+        if (name)
+                (void)log_level_parse(name, &level);
+        const struct service_settings s = {
+                .options = v,
+                .http = http,
+                .socks = socks,
+                .dns = dns,
+                .hosts_file = option_get(v, &rows[ROW_HOSTS]),
+                .ca_bundle = option_get(v, &rows[ROW_CA_BUNDLE]),
+                .workers = option_given(v, &rows[ROW_WORKERS]) ? (unsigned)option_get_number(v, &rows[ROW_WORKERS]) : 0,
+                .log_level = level,
+                .on_ready = on_ready,
+                .on_message = on_message,
+                .arg = (void *)call,
+        };
+        enum service_fault fault;
+        return gateway_service_run(&s, &fault, e) < 0 ? codes[fault] : EXIT_OK;
+}
+
+const struct verb verb_gateway = {
+        .name = "gateway",
+        .group = GROUP_EGRESS,
+        .synopsis = "[OPTIONS] --http ADDR:PORT",
+        .help = "run the gateway alone, in the foreground",
+        .about =
+            "Judges and relays what programs send to it by HTTP, CONNECT, SOCKS5 and DNS, by the network part of the "
+            "policy. "
+            "Point programs at it with \"bailey env\".\n"
+            "It listens on loopback addresses, or on the address of a container bridge. SIGHUP reads the policy again: "
+            "a policy with a mistake leaves the old rules in place, and tunnels that new rules refuse are closed. "
+            "SIGTERM and SIGINT end it.",
+        .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_process, &policy_table_limits },
+        .max_words = 0,
+        .run = run,
+};
