@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Memory for one syntax tree: taken in small pieces, given back all at once, and never more than the limit. */
+#include "base/str.h"
+
+struct arena_block;
+struct arena {
+        struct arena_block *blocks;
+        size_t used; /* in the newest block */
+        size_t total, max;
+};
+
+void arena_done(struct arena *a);
+/* Zeroed; NULL when out of memory or above the limit. */
+void *arena_get(struct arena *a, size_t n);
+/* A copy, terminated. p is NULL when out of memory. */
+struct str arena_copy(struct arena *a, struct str s);
