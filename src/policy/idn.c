@@ -32,14 +32,15 @@ static bool has_ace_label(struct str name) {
 }
 
 int host_parse_user(struct str s, struct host *ret, struct err *e) {
-        if (is_ascii(s))
-                return host_parse(s, ret, e);
+        int r = host_parse(s, ret, e);
+        if (r == 0 || is_ascii(s))
+                return r;
         cleanup(buf_done) struct buf shown = BUF(4 * USER_TEXT_MAX);
         cleanup(free_ptr) char *text = s.n <= USER_TEXT_MAX ? str_dup(s) : NULL;
         if (!text || escape_text(&shown, s, USER_TEXT_MAX) < 0 || !buf_text(&shown))
                 return err_set(e, EINVAL, "the host name is too long or holds a NUL byte");
         cleanup(free_idn) char *ascii = NULL;
-        int r = idn2_to_ascii_8z(text, &ascii, IDN2_NONTRANSITIONAL | IDN2_NFC_INPUT);
+        r = idn2_to_ascii_8z(text, &ascii, IDN2_NONTRANSITIONAL | IDN2_NFC_INPUT);
         if (r != IDN2_OK)
                 return err_set(e, EINVAL, "\"%s\" is not a valid international name: %s", buf_text(&shown), idn2_strerror(r));
         /* Full-width letters and other dots turn into plain ASCII: whoever wrote that wrote something else than they see. */

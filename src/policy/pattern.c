@@ -39,8 +39,6 @@ static int parse_ports(struct str s, struct pattern *p, struct err *e) {
 /* Takes ":port" off the end. A bare IPv6 address is all colons and has no port. */
 static int split_ports(struct str *text, struct pattern *p, struct err *e) {
         struct cidr whole;
-        p->port_first = 1;
-        p->port_last = UINT16_MAX;
         ptrdiff_t bracket = str_rfind(*text, ']'), colon = str_rfind(*text, ':');
         if (colon < 0 || colon < bracket || (text->p[0] != '[' && cidr_parse(*text, &whole)))
                 return 0;
@@ -53,15 +51,26 @@ static int split_ports(struct str *text, struct pattern *p, struct err *e) {
         return parse_ports(ports, p, e);
 }
 
-static int check_shape(struct str text, struct err *e) {
+/* Which special bytes occur at all: most patterns are plain names, and lists may have a million of them. */
+enum { HAS_COLON = 1, HAS_SLASH = 2, HAS_AT = 4, HAS_BRACKET = 8 };
+
+static unsigned shape_of(struct str text) {
+        static const uint8_t special[256] = { [':'] = HAS_COLON, ['/'] = HAS_SLASH, ['@'] = HAS_AT, ['['] = HAS_BRACKET,
+                                              [']'] = HAS_BRACKET };
+        unsigned shape = 0;
+        for (size_t i = 0; i < text.n; i++)
+                shape |= special[(unsigned char)text.p[i]];
+        return shape;
+}
+
+static int check_shape(struct str text, unsigned shape, struct err *e) {
         if (text.n == 0)
                 return err_set(e, EINVAL, "a pattern cannot be empty");
-        for (size_t i = 0; i + 2 < text.n; i++)
-                if (memcmp(text.p + i, "://", 3) == 0)
-                        return err_set(e, EINVAL, "a scheme does not belong here; write the host, with :443 or :80 if the port matters");
+        if ((shape & HAS_COLON) && (shape & HAS_SLASH) && memmem(text.p, text.n, "://", 3))
+                return err_set(e, EINVAL, "a scheme does not belong here; write the host, with :443 or :80 if the port matters");
         if (text.p[0] == '@')
                 return err_set(e, EINVAL, "this is the name of a group, and groups stand only in the lists allow and deny");
-        if (str_find(text, '@') >= 0)
+        if (shape & HAS_AT)
                 return err_set(e, EINVAL, "a user name does not belong here; write the host alone");
         if (str_is(text, "*"))
                 return err_set(e, EINVAL, "a bare wildcard would match every host; the mode full-network opens the network");
@@ -111,15 +120,17 @@ static int parse_name(struct str text, struct pattern *p, host_parser *parse, st
 }
 
 int pattern_parse_with(struct str text, host_parser *parse, struct pattern *ret, struct err *e) {
-        struct pattern p = { 0 };
+        struct pattern p = { .port_first = 1, .port_last = UINT16_MAX };
         struct str rest = text;
-        int r = check_shape(text, e);
-        if (r == 0)
+        unsigned shape = shape_of(text);
+        int r = check_shape(text, shape, e);
+        if (r == 0 && (shape & HAS_COLON))
                 r = split_ports(&rest, &p, e);
         if (r == 0 && rest.n == 0)
                 r = err_set(e, EINVAL, "the host before the port is missing");
         if (r == 0) {
-                r = parse_net(rest, &p, e);
+                bool may_be_net = shape != 0 || ascii_is_digit(rest.p[rest.n - 1]);
+                r = may_be_net ? parse_net(rest, &p, e) : -ENOENT;
                 if (r == -ENOENT)
                         r = parse_name(rest, &p, parse, e);
         }

@@ -48,6 +48,7 @@ struct snapshot_builder {
         VEC(struct block_text) texts;
         struct buf pool;
         struct map origins; /* text to 1 + its index in texts */
+        uint32_t last_origin; /* BLOCK_NONE at start: rules come in runs from one place */
         struct slot *slots;
         size_t n_slots;
 };
@@ -61,6 +62,7 @@ struct snapshot_builder *snapshot_builder_new(enum network_mode mode, bool ask) 
         b->header.ask = ask;
         b->header.default_classes = true;
         b->pool = BUF(POOL_MAX);
+        b->last_origin = BLOCK_NONE;
         random_bytes(b->header.seed, sizeof b->header.seed);
         return b;
 }
@@ -108,6 +110,13 @@ static int text_add(struct snapshot_builder *b, struct str s) {
 /* Many rules come from one place: its text is kept once. */
 static int origin_add(struct snapshot_builder *b, struct str origin, uint32_t *ret) {
         origin = str_first(origin, PATTERN_TEXT_MAX);
+        if (b->last_origin != BLOCK_NONE) {
+                const struct block_text *last = &b->texts.p[b->last_origin];
+                if (str_eq(str_n(b->pool.p + last->at, last->n), origin)) {
+                        *ret = b->last_origin;
+                        return 0;
+                }
+        }
         size_t known = (size_t)(uintptr_t)map_get(&b->origins, origin);
         if (known == 0) {
                 if (text_add(b, origin) < 0)
@@ -116,7 +125,7 @@ static int origin_add(struct snapshot_builder *b, struct str origin, uint32_t *r
                 if (map_add(&b->origins, origin, (void *)(uintptr_t)known) < 0)
                         return -ENOMEM;
         }
-        *ret = (uint32_t)(known - 1);
+        *ret = b->last_origin = (uint32_t)(known - 1);
         return 0;
 }
 

@@ -7,6 +7,11 @@
 static const char *const hosts[] = { "api.example.com", "deep.sub.example.com", "localhost", "10.1.2.3", "[fd00::1]",
                                      "host.bailey.internal", "[64:ff9b::a01:203]", "1.1.1.1", "a" };
 
+static void read_whole(struct str text) {
+        for (size_t i = 0; i < text.n; i++)
+                FUZZ_CHECK((unsigned char)text.p[i] <= *(const volatile unsigned char *)&text.p[i]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         cleanup(snapshot_closep) struct snapshot *s = NULL;
         cleanup(free_ptr) void *copy = malloc(size + 1); /* aligned, and its end is watched */
@@ -28,8 +33,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 };
                 for (size_t j = 0; j < sizeof verdicts / sizeof verdicts[0]; j++) {
                         FUZZ_CHECK(verdicts[j].decision <= DECISION_ASK && verdicts[j].reason < REASONS);
-                        if (snapshot_rule(s, verdicts[j].rule, &rule))
-                                FUZZ_CHECK(rule.list < LISTS && (rule.text.n == 0 || rule.text.p[rule.text.n - 1] >= -128));
+                        if (snapshot_rule(s, verdicts[j].rule, &rule)) {
+                                FUZZ_CHECK(rule.list < LISTS);
+                                read_whole(rule.text);
+                                read_whole(rule.origin);
+                        }
                 }
         }
         return 0;
