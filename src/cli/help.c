@@ -30,8 +30,8 @@ void help_wrap(FILE *out, const char *text, int at, int column) {
 }
 
 /* Paragraphs are separated by empty lines; lines that begin with a space are kept as they are. */
-static void put_paragraphs(FILE *out, const char *text) {
-        struct str rest = str_of(text), line;
+static void put_paragraphs(FILE *out, struct str text) {
+        struct str rest = text, line;
         cleanup(buf_done) struct buf paragraph = BUF(LINE_MAX_BYTES);
         for (;;) {
                 bool more = str_split(&rest, '\n', &line);
@@ -81,7 +81,10 @@ int help_overview(FILE *out) {
 int help_verb(const struct verb *parent, const struct verb *verb, FILE *out) {
         fprintf(out, "Usage: bailey %s%s%s %s\n\n", parent ? parent->name : "", parent ? " " : "", verb->name,
                 verb->synopsis ? verb->synopsis : "");
-        put_paragraphs(out, verb->about ? verb->about : verb->help);
+        cleanup(buf_done) struct buf about = BUF(HELP_MAX_BYTES);
+        if (verb_about(verb, &about) < 0)
+                return EXIT_SYSTEM;
+        put_paragraphs(out, buf_str(&about));
         if (verb->subs) {
                 fputc('\n', out);
                 put_verbs(out, verb->subs, verb->group, NULL);

@@ -36,11 +36,13 @@ static int put_c_text(struct buf *out, const char *text) {
         return put_text(out, str_of(text));
 }
 
-/* Paragraphs as in help: an empty line separates them, lines that begin with a space are kept. */
-static int put_paragraphs(struct buf *out, const char *text) {
-        struct str rest = str_of(text), line;
+/* What the verb says about itself, in paragraphs as in help: an empty line separates them, lines that begin with a
+ * space are kept. */
+static int put_about(struct buf *out, const struct verb *verb) {
+        cleanup(buf_done) struct buf about = BUF(PAGE_MAX);
+        int r = verb_about(verb, &about);
+        struct str rest = buf_str(&about), line;
         bool kept = false;
-        int r = 0;
         while (r == 0 && str_split(&rest, '\n', &line)) {
                 bool keep = line.n > 0 && line.p[0] == ' ';
                 if (keep != kept)
@@ -80,7 +82,7 @@ static int put_subs(struct buf *out, const struct verb *verb) {
                 r = r < 0 ? r : buf_add_char(out, '\n');
                 r = r < 0 ? r : put_synopsis(out, verb, *s);
                 r = r < 0 ? r : buf_add(out, ".PP\n");
-                r = r < 0 ? r : put_paragraphs(out, (*s)->about ? (*s)->about : (*s)->help);
+                r = r < 0 ? r : put_about(out, *s);
                 r = r < 0 ? r : put_own_options(out, *s);
         }
         return r;
@@ -126,7 +128,7 @@ static int do_synopsis(struct buf *out, const char *page, const struct verb *ver
 static int do_description(struct buf *out, const char *page, const struct verb *verb, struct str argument) {
         (void)page, (void)argument;
         int r = buf_add(out, ".SH DESCRIPTION\n");
-        return r < 0 ? r : put_paragraphs(out, verb->about ? verb->about : verb->help);
+        return r < 0 ? r : put_about(out, verb);
 }
 
 static int do_options(struct buf *out, const char *page, const struct verb *verb, struct str argument) {

@@ -67,11 +67,15 @@ static const struct verb verb_check = {
         .name = "check",
         .synopsis = "[OPTIONS] [FILE]",
         .help = "say whether a policy is valid",
-        .about = "Reads FILE alone and says whether it is a valid policy. The first mistake is shown as file:line:column with what "
-                 "is wrong and what may have been meant. Without FILE the policy that \"bailey run\" would use here is checked: "
-                 "all files, variables and options together.\n\nExit code 0: valid; 3: not valid; 5: the workspace's file asks "
+        .about = "Reads FILE alone and says whether it is a valid policy. The first mistake is shown as "
+                 "file:line:column with what "
+                 "is wrong and what may have been meant. Without FILE the policy that \"bailey run\" would use here is "
+                 "checked: "
+                 "all files, variables and options together.\n\nExit code 0: valid; 3: not valid; 5: the workspace's "
+                 "file asks "
                  "for more than was granted and is not trusted.",
-        .tables = { &json_table, &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process },
+        .tables = { &json_table, &policy_table_general, &policy_table_network, &policy_table_files,
+                    &policy_table_process },
         .max_words = 1,
         .run = run_check,
 };
@@ -81,7 +85,9 @@ static const struct verb verb_check = {
 enum { SHOW_JSON, SHOW_EXPAND, SHOW_ALL, SHOW_OPTIONS };
 static const struct option show_rows[] = {
         [SHOW_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print JSON" },
-        [SHOW_EXPAND] = { .flag = "expand", .type = OPTION_FLAG, .help = "show what the groups stand for, mirrors included" },
+        [SHOW_EXPAND] = { .flag = "expand",
+                          .type = OPTION_FLAG,
+                          .help = "show what the groups stand for, mirrors included" },
         [SHOW_ALL] = { .flag = "all", .type = OPTION_FLAG, .help = "show defaults too" },
 };
 static const struct option_table show_table = { "Output", show_rows, SHOW_OPTIONS };
@@ -107,10 +113,13 @@ static const struct verb verb_show = {
         .name = "show",
         .synopsis = "[OPTIONS]",
         .help = "print the merged policy with the origin of every value",
-        .about = "Prints the policy that \"bailey run\" would use here with the same options. The output is a policy file again; "
-                 "behind each value stands where it came from: a file with line and column, a variable, an option, a preset or "
+        .about = "Prints the policy that \"bailey run\" would use here with the same options. The output is a policy "
+                 "file again; "
+                 "behind each value stands where it came from: a file with line and column, a variable, an option, a "
+                 "preset or "
                  "profile, or the built-in default. Passwords and variables that are named like secrets are not shown.",
-        .tables = { &show_table, &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process },
+        .tables = { &show_table, &policy_table_general, &policy_table_network, &policy_table_files,
+                    &policy_table_process },
         .run = run_show,
 };
 
@@ -119,10 +128,17 @@ static const struct verb verb_show = {
 enum { TEST_JSON, TEST_METHOD, TEST_PATH, TEST_ADDRESS, TEST_OPTIONS };
 static const struct option test_rows[] = {
         [TEST_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print one JSON object a line" },
-        [TEST_METHOD] = { .flag = "method", .type = OPTION_STRING, .metavar = "METHOD",
+        [TEST_METHOD] = { .flag = "method",
+                          .type = OPTION_STRING,
+                          .metavar = "METHOD",
                           .help = "judge a visible request with this method" },
-        [TEST_PATH] = { .flag = "path", .type = OPTION_STRING, .metavar = "PATH", .help = "judge a visible request for this path" },
-        [TEST_ADDRESS] = { .flag = "address", .type = OPTION_STRING, .metavar = "ADDR",
+        [TEST_PATH] = { .flag = "path",
+                        .type = OPTION_STRING,
+                        .metavar = "PATH",
+                        .help = "judge a visible request for this path" },
+        [TEST_ADDRESS] = { .flag = "address",
+                           .type = OPTION_STRING,
+                           .metavar = "ADDR",
                            .help = "judge this address too, as one that the name resolves to" },
 };
 static const struct option_table test_table = { "Test", test_rows, TEST_OPTIONS };
@@ -164,8 +180,10 @@ static const struct verb verb_test = {
         .name = "test",
         .synopsis = "[OPTIONS] HOST[:PORT]...",
         .help = "ask for a verdict, with its reason and rule",
-        .about = "Says what the policy decides about each host, why, which rule decided and where that rule stands. Nothing is "
-                 "resolved or connected to. Without a port, 443 is meant.\n\nExit code 0: all are allowed; 1: at least one is not.",
+        .about = "Says what the policy decides about each host, why, which rule decided and where that rule stands. "
+                 "Nothing is "
+                 "resolved or connected to. Without a port, 443 is meant.\n\nExit code 0: all are allowed; 1: at least "
+                 "one is not.",
         .tables = { &test_table, &policy_table_general, &policy_table_network },
         .min_words = 1,
         .max_words = -1,

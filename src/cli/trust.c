@@ -78,10 +78,13 @@ const struct verb verb_trust = {
         .group = GROUP_POLICY,
         .synopsis = "[OPTIONS] [DIR]",
         .help = "accept what a workspace's .bailey.yaml asks for",
-        .about = "A policy file that comes with a workspace may take away, but what it grants counts only after you have trusted "
-                 "it. This shows what the file in DIR (or here) asks for and records its path and SHA-256, with the list files "
-                 "that it names. Any change to them takes the trust away.\n\n"
-                 "Exit code 0: done; 1: --show, and the file needs trust; 3: the file is not valid; 4: there is no file.",
+        .about =
+            "A policy file that comes with a workspace may take away, but what it grants counts only after you have "
+            "trusted "
+            "it. This shows what the file in DIR (or here) asks for and records its path and SHA-256, with the list "
+            "files "
+            "that it names. Any change to them takes the trust away.\n\n"
+            "Exit code 0: done; 1: --show, and the file needs trust; 3: the file is not valid; 4: there is no file.",
         .tables = { &table },
         .max_words = 1,
         .run = run,

@@ -68,3 +68,5 @@ const struct verb *verb_find(const struct verb *const *list, const char *name);
 struct shown verb_suggest(const struct verb *parent, const char *name);
 /* The verb's tables and the global one; returns how many were written. */
 size_t verb_tables(const struct verb *verb, const struct option_table *ret[static VERB_TABLES_MAX + 1]);
+/* What it says about itself at length: `about`, or the help line as a sentence. */
+int verb_about(const struct verb *verb, struct buf *ret);

@@ -49,8 +49,10 @@ const struct verb verb_why = {
         .group = GROUP_POLICY,
         .synopsis = "[OPTIONS] HOST[:PORT] | PATH",
         .help = "say which rule decides about a host or a path, and why",
-        .about = "Explains a verdict without running anything: the rule that decides, where it stands, and what would change it. "
-                 "A word with a slash in it, or that begins with ~, is a path (./Makefile); everything else is a host. Links in a path are resolved, "
+        .about = "Explains a verdict without running anything: the rule that decides, where it stands, and what would "
+                 "change it. "
+                 "A word with a slash in it, or that begins with ~, is a path (./Makefile); everything else is a host. "
+                 "Links in a path are resolved, "
                  "since rules hold for what is reached.\n\nExit code 0: allowed (a path: readable); 1: not.",
         .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_files },
         .min_words = 1,

@@ -218,6 +218,21 @@ def test_man_pages_render_without_a_warning(bailey, run, tmp_path):
         assert page.upper().encode() in groff.out.replace("‐".encode(), b"-").replace("−".encode(), b"-")
 
 
+def test_the_example_in_the_manual_is_a_policy(bailey, tmp_path):
+    source = (TOP / "man/bailey-policy.5.in").read_text()
+    block = re.search(r"^\.SH EXAMPLE\n\.nf\n(.*?)^\.fi$", source, re.M | re.S).group(1)
+    file = tmp_path / "policy.yaml"
+    file.write_text(block.replace("\\-", "-"))
+    bailey("policy", "check", file).check()
+
+
+def test_the_examples_are_valid(bailey):
+    examples = sorted((TOP / "examples").glob("*.yaml"))
+    assert examples
+    for file in examples:
+        bailey("policy", "check", file).check()
+
+
 def test_a_broken_man_source_is_an_error(bailey, tmp_path):
     source = tmp_path / "x.1.in"
     source.write_text('.\\" @nonsense@\n')
