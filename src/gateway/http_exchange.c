@@ -26,7 +26,8 @@ static void fail_upstream(struct http_session *s, enum reason reason, int error)
         s->call.verdict.reason = (uint8_t)reason;
         s->call.error = error;
         stream_abort(take_ptr(&s->upstream));
-        if (s->head_sent) {
+        bool nothing_left = s->down.head_at == 0 && !s->down.rest; /* what was written for the client is still here */
+        if (s->head_sent && !nothing_left) {
                 http_session_record(s, true);
                 http_session_end(s, true);
                 return;
@@ -235,6 +236,8 @@ static int pass_body(struct http_session *s, struct str bytes, enum http1_result
                 if (e < 0 && e != -EAGAIN)
                         return e;
         }
+        if (*ret != HTTP1_MORE)
+                return 0;
         if (bytes.n > 0)
                 s->keep_upstream = false;
         return any ? e : http_flow_flush(&s->down, pool_of(s), s->client.stream);

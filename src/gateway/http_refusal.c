@@ -66,8 +66,10 @@ static void answer(struct http_session *s, unsigned status, enum reason reason, 
 
 static void record(struct http_session *s) {
         judged_remove(&s->judged);
+        struct client as_connect = s->client;
+        as_connect.via = VIA_CONNECT;
         if (s->connect)
-                tunnel_report_refused(&s->client, &s->call, s->status);
+                tunnel_report_refused(&as_connect, &s->call, s->status);
         else
                 http_session_record(s, !gate_was_refused(&s->call.verdict));
 }

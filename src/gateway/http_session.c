@@ -176,6 +176,7 @@ static void begin_tunnel(struct http_session *s) {
                 return;
         }
         timer_stop(&s->limit);
+        s->client.via = VIA_CONNECT;
         tunnel_start(&s->client, &s->call);
         /* What is left of the session holds neither stream nor place. */
         s->client.stream = NULL;
