@@ -3,8 +3,10 @@
 
 #include "base/cleanup.h"
 #include "base/secret.h"
+#include "base/vec.h"
 #include "gateway/http1.h"
 #include "gateway/socks5_wire.h"
+#include "policy/pattern.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -38,38 +40,30 @@ struct chain {
 /* bypass */
 
 struct chain_bypass {
-        void *bytes;
-        struct snapshot *patterns;
+        VEC(struct pattern) patterns;
 };
 
 void chain_bypass_free(struct chain_bypass *b) {
         if (!b)
                 return;
-        snapshot_close(b->patterns);
-        free(b->bytes);
+        vec_done(&b->patterns);
         free(b);
 }
 
-/* The policy's own matcher: a list of patterns is a policy that allows just them. */
 static int compile(struct chain_bypass *b, const char *text, struct err *e) {
-        cleanup(snapshot_builder_freep) struct snapshot_builder *builder =
-            snapshot_builder_new(NETWORK_FILTERED, false);
-        if (!builder)
-                return err_set(e, ENOMEM, "no memory for the bypass list");
         struct str rest = str_of(text), part;
         while (str_split(&rest, ',', &part)) {
+                struct pattern pattern;
                 part = str_trim(part);
                 if (part.n == 0)
                         continue;
-                int r = snapshot_add(builder, LIST_ALLOW, part, STR("upstream_bypass"), e);
-                if (r == 0)
-                        r = snapshot_add(builder, LIST_ALLOW_PRIVATE, part, STR("upstream_bypass"), e);
+                int r = pattern_parse(part, &pattern, e);
+                if (r == 0 && vec_push(&b->patterns, pattern) < 0)
+                        r = err_set(e, ENOMEM, "no memory");
                 if (r < 0)
                         return err_wrap(e, r, "in the bypass list of the upstream proxy");
         }
-        size_t n;
-        int r = snapshot_build(builder, &b->bytes, &n, e);
-        return r < 0 ? r : snapshot_open(b->bytes, n, &b->patterns, e);
+        return 0;
 }
 
 int chain_bypass_new(const char *patterns, struct chain_bypass **ret, struct err *e) {
@@ -85,11 +79,15 @@ int chain_bypass_new(const char *patterns, struct chain_bypass **ret, struct err
         return 0;
 }
 
+static bool is_bypassed(const struct chain_bypass *b, const struct authority *target) {
+        for (size_t i = 0; b && i < b->patterns.n; i++)
+                if (pattern_matches(&b->patterns.p[i], &target->host, target->port))
+                        return true;
+        return false;
+}
+
 bool chain_is_used(const struct gateway *g, const struct authority *target) {
-        if (g->start.upstream_kind == UPSTREAM_NONE)
-                return false;
-        return !g->bypass ||
-               verdict_target(g->bypass->patterns, &target->host, target->port).decision != DECISION_ALLOW;
+        return g->start.upstream_kind != UPSTREAM_NONE && !is_bypassed(g->bypass, target);
 }
 
 /* the end */

@@ -87,7 +87,6 @@ enum dns_next dns_job_begin(struct worker *w, struct str packet, struct dns_job 
 }
 
 void dns_job_resolved(struct worker *w, struct dns_job *job, const struct resolve_answer *a) {
-        enum { PORT_ANY = 0 };
         if (a->error < 0) {
                 say(job, a->error == -ENOENT ? DNS_NXDOMAIN : DNS_SERVFAIL, REASON_RESOLVE);
                 return;

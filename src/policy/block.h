@@ -160,8 +160,6 @@ struct match {
         uint32_t first_rule, n_rules;  /* the run of rules in which rule[LIST_ALLOW] was found */
 };
 
-#define PORT_ANY 0 /* for verdict_name(): any port may grant, only a rule for all ports may refuse */
-
 void snapshot_match_name(const struct snapshot *s, const struct host *host, uint16_t port, struct match *ret);
 void snapshot_match_addr(const struct snapshot *s, const struct addr *addr, uint16_t port, struct match *ret);
 bool block_rule_covers(const struct block_rule *rule, uint16_t port);
