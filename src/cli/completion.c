@@ -204,7 +204,7 @@ static void put_bash(void) {
 static void zsh_flag(const char *verb, const struct flag *f) {
         (void)verb;
         const char *star = option_repeats(f->option) ? "*" : "";
-        printf(" \\\n                '%s%s[", star, f->text);
+        printf(" \\\n                '%s%s%s[", star, f->text, f->value ? "=" : ""); /* with a space or with = */
         put_quoted(f->option->help, "[]:", "'\\''");
         putchar(']');
         if (f->value) {

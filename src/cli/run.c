@@ -13,7 +13,10 @@ static const struct option rows[] = {
                         .type = OPTION_PATH,
                         .metavar = "FILE",
                         .help = "names that the gateway knows without asking, as in /etc/hosts" },
-        [RUN_QUIET] = { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "no summary of refusals at the end" },
+        [RUN_QUIET] = { .flag = "quiet",
+                        .letter = 'q',
+                        .type = OPTION_FLAG,
+                        .help = "no summary of refusals at the end" },
 };
 static const struct option_table table = { "This run", rows, RUN_OPTIONS };
 
@@ -52,10 +55,11 @@ const struct verb verb_run = {
         .flags = VERB_COMMAND | VERB_PASSES_STATUS,
         .synopsis = "[OPTIONS] [--] COMMAND [ARG...]",
         .help = "run a program in the sandbox",
-        .about = "The program sees the file system read-only, without the places where secrets live, and writes only to "
-                 "the workspace, to a private /tmp and to what --write names. Its network is its own: every connection "
-                 "and every DNS query ends at the gateway, which lets pass what the policy allows and records all of it.\n"
-                 "The exit status is the program's.",
+        .about =
+            "The program sees the file system read-only, without the places where secrets live, and writes only to "
+            "the workspace, to a private /tmp and to what --write names. Its network is its own: every connection "
+            "and every DNS query ends at the gateway, which lets pass what the policy allows and records all of it.\n"
+            "The exit status is the program's.",
         .tables = { &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
                     &policy_table_limits, &table },
         .min_words = 1,

@@ -71,5 +71,22 @@ def check_places():
     return found
 
 
+def check_documents():
+    """Files that the documents name are there: links, and paths in code spans, also those below src/ without it."""
+    found = 0
+    for name in tracked("*.md"):
+        text = (TOP / name).read_text()
+        prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+        here = (TOP / name).parent
+        wrong = {link for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", text) if not (here / link).exists()}
+        spans = re.findall(r"`([\w.-]+/[\w./-]*[\w-]\.(?:c|h|py|in|txt|yaml))`", prose)
+        wrong |= {span for span in spans if not (TOP / span).exists() and not (TOP / "src" / span).exists()
+                  and not re.search(r"NAME|VERB", span)}
+        for path in sorted(wrong):
+            print(f"{name}: {path} is not there")
+            found = 1
+    return found
+
+
 if __name__ == "__main__":
     sys.exit(globals()["check_" + sys.argv[1]]())
