@@ -18,7 +18,7 @@ LAYERS = {
     "ipc": ["base", "policy"],
     "store": ["base", "conf", "policy", "ipc"],
     "plan": ["base", "policy"],
-    "sandbox": ["base", "policy", "plan"],
+    "sandbox": ["base", "policy", "ipc", "plan"],
     "vault": ["base", "conf", "policy", "ipc"],
     "control": ["base", "conf", "policy", "ipc", "store"],
     "bridge": ["base", "conf", "policy", "ipc", "control"],

@@ -62,21 +62,24 @@ static int absolute_pattern(const struct policy *p, const char *text, char **ret
 }
 
 /* `template` gives the flags; text and origin are copied. */
-static int add(struct path_rules *r, const struct policy *p, struct path_rule template, const char *text, const char *origin,
-               struct err *e) {
+static int add(struct path_rules *r, const struct policy *p, struct path_rule template, const char *text,
+               const char *origin, struct err *e) {
         cleanup(free_ptr) char *pattern = NULL;
         cleanup(free_ptr) char *from = NULL;
         int status = absolute_pattern(p, text, &pattern);
         if (status == -ENOMEM)
                 return no_memory(e);
         if (status < 0)
-                return err_set(e, EINVAL, "%s: \"%s\" is not a path (write it absolute, from ~/, or relative to the workspace)",
+                return err_set(e, EINVAL,
+                               "%s: \"%s\" is not a path (write it absolute, from ~/, or relative to the workspace)",
                                origin ? origin : "?", text);
         template.is_glob = glob_has_magic(str_of(pattern));
-        template.anywhere = template.is_glob && has_any_depth(pattern);
+        template.anywhere = template.is_glob &&has_any_depth(pattern);
         if (template.is_glob && template.grants)
-                return err_set(e, EINVAL, "%s: \"%s\": globs are for denials only; grant the directory, and deny what is too much "
-                                          "below it", origin ? origin : "?", text);
+                return err_set(e, EINVAL,
+                               "%s: \"%s\": globs are for denials only; grant the directory, and deny what is too much "
+                               "below it",
+                               origin ? origin : "?", text);
         from = str_format("%s%s", template.built_in ? "built in: " : "", origin ? origin : "");
         if (!from || vec_reserve(&r->rules, 1) < 0)
                 return no_memory(e);
@@ -96,7 +99,8 @@ static int add_texts(struct path_rules *r, const struct policy *p, struct path_r
         return 0;
 }
 
-/* Whether something at or around this path, or below it, is granted for writing: elsewhere a protection says nothing. */
+/* Whether something at or around this path, or below it, is granted for writing: elsewhere a protection says nothing.
+ */
 static bool touches_write_grant(const struct path_rules *r, const char *pattern) {
         for (size_t i = 0; i < r->rules.n; i++) {
                 const struct path_rule *rule = &r->rules.p[i].rule;
@@ -165,10 +169,11 @@ int path_rules_compile(const struct policy *p, struct path_rules **ret, struct e
         if (!r)
                 return no_memory(e);
         r->reads_open = !p->filesystem.reads_denied;
-        int status = add_texts(r, p, (struct path_rule){ .decides_read = true, .grants = true }, &p->filesystem.read, e);
+        int status =
+            add_texts(r, p, (struct path_rule){ .decides_read = true, .grants = true }, &p->filesystem.read, e);
         if (status == 0 && p->filesystem.reads_denied && p->workspace)
-                status = add(r, p, (struct path_rule){ .decides_read = true, .grants = true, .built_in = true }, p->workspace,
-                             "the workspace is readable", e);
+                status = add(r, p, (struct path_rule){ .decides_read = true, .grants = true, .built_in = true },
+                             p->workspace, "the workspace is readable", e);
         if (status == 0)
                 status = add_writes(r, p, e);
         if (status == 0)
@@ -179,6 +184,31 @@ int path_rules_compile(const struct policy *p, struct path_rules **ret, struct e
                 status = add_builtin(r, p, e);
         if (status < 0)
                 return status;
+        if (r->rules.n > 1)
+                qsort(r->rules.p, r->rules.n, sizeof *r->rules.p, compare);
+        *ret = take_ptr(&r);
+        return 0;
+}
+
+int path_rules_restore(const struct path_rule *list, size_t n, bool reads_open, struct path_rules **ret,
+                       struct err *e) {
+        cleanup(path_rules_freep) struct path_rules *r = calloc(1, sizeof *r);
+        if (!r || vec_reserve(&r->rules, n) < 0)
+                return no_memory(e);
+        r->reads_open = reads_open;
+        for (size_t i = 0; i < n; i++) {
+                cleanup(free_ptr) char *normal = NULL;
+                struct path_rule rule = list[i];
+                if (path_normalise(str_of(rule.pattern), NULL, &normal) < 0 || strcmp(normal, rule.pattern) != 0)
+                        return err_set(e, EINVAL, "path rule %zu is not a normalised path", i);
+                rule.is_glob = glob_has_magic(str_of(normal));
+                rule.anywhere = rule.is_glob && has_any_depth(normal);
+                rule.origin = strdup(rule.origin ? rule.origin : "");
+                rule.pattern = take_ptr(&normal);
+                r->rules.p[r->rules.n++] = (struct compiled){ rule, path_depth(rule.pattern) };
+                if (!rule.origin)
+                        return no_memory(e);
+        }
         if (r->rules.n > 1)
                 qsort(r->rules.p, r->rules.n, sizeof *r->rules.p, compare);
         *ret = take_ptr(&r);
@@ -237,23 +267,38 @@ static void consider(struct best *best, const struct path_rule *rule, long depth
                 *best = (struct best){ rule, depth };
 }
 
-enum path_access path_rules_access(const struct path_rules *r, const char *path, const struct path_rule **ret_rule) {
-        struct best read = { NULL, -1 }, write = { NULL, -1 };
+static void find_best(const struct path_rules *r, const char *path, struct best *read, struct best *write) {
+        *read = *write = (struct best){ NULL, -1 };
         for (size_t i = 0; i < r->rules.n; i++) {
                 const struct path_rule *rule = &r->rules.p[i].rule;
                 long depth = held_depth(&r->rules.p[i], path);
                 if (depth < 0)
                         continue;
                 if (rule->decides_read || rule->grants)
-                        consider(&read, rule, depth);
+                        consider(read, rule, depth);
                 if (!rule->decides_read || !rule->grants)
-                        consider(&write, rule, depth);
+                        consider(write, rule, depth);
         }
+}
+
+const struct path_rule *path_rules_refusing_glob(const struct path_rules *r, const char *path, bool write) {
+        struct best to_read, to_write;
+        find_best(r, path, &to_read, &to_write);
+        if (to_read.rule && !to_read.rule->grants)
+                return to_read.rule->is_glob ? to_read.rule : NULL;
+        return write && to_write.rule && !to_write.rule->grants && to_write.rule->is_glob ? to_write.rule : NULL;
+}
+
+enum path_access path_rules_access(const struct path_rules *r, const char *path, const struct path_rule **ret_rule) {
+        struct best read, write;
+        find_best(r, path, &read, &write);
         bool may_read = read.rule ? read.rule->grants : r->reads_open;
         bool may_write = may_read && write.rule && write.rule->grants;
         enum path_access access = !may_read ? PATH_DENIED : may_write ? PATH_WRITE : PATH_READ;
-        if (ret_rule) /* a path that is only readable was decided by what stands closer: the grant or the refusal to write */
-                *ret_rule = access == PATH_DENIED || (access == PATH_READ && read.depth >= write.depth) ? read.rule : write.rule;
+        if (ret_rule) /* a path that is only readable was decided by what stands closer: the grant or the refusal to
+                         write */
+                *ret_rule = access == PATH_DENIED || (access == PATH_READ && read.depth >= write.depth) ? read.rule
+                                                                                                        : write.rule;
         return access;
 }
 

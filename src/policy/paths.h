@@ -4,9 +4,9 @@
  * Path rules: which access a path has, by the most specific rule, whatever the order they were written in.
  * Compiled once from a policy; pure (no file system access: the caller resolves links first).
  *
- * A rule holds for the path it names and for everything below. Of two rules that hold for a path the one whose own path is
- * longer decides; at the same length a plain path before a glob, a user's rule before a built-in one, a refusal before a
- * grant. A grant to write is a grant to read as well; a refusal to read refuses writing too.
+ * A rule holds for the path it names and for everything below. Of two rules that hold for a path the one whose own path
+ * is longer decides; at the same length a plain path before a glob, a user's rule before a built-in one, a refusal
+ * before a grant. A grant to write is a grant to read as well; a refusal to read refuses writing too.
  *
  * The sandbox's private places (/tmp, /dev, /proc, /run) are the launch plan's business and stand in no rule.
  */
@@ -29,6 +29,8 @@ struct path_rules;
 
 /* -EINVAL for a grant that is a glob, or a path that cannot be one. */
 int path_rules_compile(const struct policy *p, struct path_rules **ret, struct err *e);
+/* The same rules again from their list (path_rules_at), as carried to another process; patterns are checked. */
+int path_rules_restore(const struct path_rule *list, size_t n, bool reads_open, struct path_rules **ret, struct err *e);
 void path_rules_free(struct path_rules *r);
 void path_rules_freep(struct path_rules **r);
 size_t path_rules_count(const struct path_rules *r);
@@ -38,4 +40,7 @@ bool path_rules_reads_open(const struct path_rules *r);
 
 /* For a normalised absolute path. *ret_rule (optional) is the rule that decided, NULL for the default. */
 enum path_access path_rules_access(const struct path_rules *r, const char *path, const struct path_rule **ret_rule);
+/* The glob that refuses reading (or, with `write`, reading or writing) this path, or NULL when no glob is what refuses
+ * it. */
+const struct path_rule *path_rules_refusing_glob(const struct path_rules *r, const char *path, bool write);
 const char *path_access_name(enum path_access access); /* "denied", "read", "write" */

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The broker: file system calls judged at access time, and denials made visible.
+ *
+ * Mounts and Landlock cannot say "no file called .env, wherever it appears". For policies with such globs, and for
+ * --trace-denials and learn, a seccomp filter hands the calls that reach files by name to this process. It does not let
+ * them continue: a path in the caller's memory can change between a look and the call. It finds the object itself,
+ * judges the object it holds, performs the call on that object, and passes the result (for open, the descriptor) back.
+ *
+ * What it trusts: the kernel. What it does not trust: anything the caller says, before and after.
+ * What it may do: no more than the caller. It lives inside the sandbox, under the same mounts, Landlock domain and
+ * user, so that acting on somebody's behalf grants nothing; the one capability it has (tracee.h) serves only to look at
+ * the caller. One call is served at a time, so no rename can pass between the judging and the doing of another; only
+ * the opening of a FIFO, which may wait for its other end, goes on in a thread of its own, on an object already judged.
+ *
+ * States: it is started by init before the command, gets the notify descriptor from it, and serves until every process
+ * under the filter is gone. If it dies the waiting calls fail with ENOSYS: closed, never open.
+ */
+#include "base/err.h"
+#include "policy/paths.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct broker {
+        const struct path_rules *rules; /* only its globs are enforced here: the rest holds by mounts and Landlock */
+        int notify_fd;
+        int events_fd;   /* SOCK_SEQPACKET to the supervisor, ipc/event.h records; -1: no reports */
+        bool report_all; /* learn: what was granted too, not only what failed */
+};
+
+/* Serves until the notify descriptor hangs up (0) or fails. */
+int broker_serve(const struct broker *b);
+
+/* The calls that the broker serves, as a seccomp filter for SECCOMP_FILTER_FLAG_NEW_LISTENER. Static memory. */
+struct sock_fprog;
+const struct sock_fprog *broker_filter(void);
+/* For the command's side, just before exec: loads the filter, returns the notify descriptor. */
+int broker_filter_load(struct err *e);
+
+/* The glob that refuses this use of the path, or NULL. Paths without a name in the tree (pipes, sockets) are nobody's.
+ */
+const char *broker_denies(const struct path_rules *rules, const char *path, bool write);
+/* For a rename: as broker_denies for writing on the old path, and also when moving this directory would take what lies
+ * below it out of a glob's reach. The new path is judged by broker_denies itself. */
+const char *broker_denies_move(const struct path_rules *rules, const char *from, const char *to);

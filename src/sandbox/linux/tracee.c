@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/linux/tracee.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Capabilities are per thread; effective only between raise and lower. */
+static int set_ptrace_capability(bool effective) {
+        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        struct __user_cap_data_struct data[2] = { 0 };
+        data[0].permitted = 1U << CAP_SYS_PTRACE;
+        data[0].effective = effective ? 1U << CAP_SYS_PTRACE : 0;
+        return syscall(SYS_capset, &header, data) == 0 ? 0 : -errno;
+}
+
+int tracee_setup(void) {
+        if (set_ptrace_capability(false) == 0)
+                return 0;
+        /* Started without it: dumpable callers only, and no capability at all. */
+        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        struct __user_cap_data_struct none[2] = { 0 };
+        return syscall(SYS_capset, &header, none) == 0 ? 0 : -errno;
+}
+
+static int open_with_capability(int directory_fd, const char *path, int flags) {
+        set_ptrace_capability(true); /* without it, dumpable processes still work */
+        int fd = openat(directory_fd, path, flags | O_CLOEXEC);
+        int saved = errno;
+        set_ptrace_capability(false);
+        return fd >= 0 ? fd : -saved;
+}
+
+static int open_proc(pid_t tid, const char *what, int flags) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d/%s", tid, what);
+        return open_with_capability(AT_FDCWD, path, flags);
+}
+
+/* "Name:\tvalue" lines of /proc/TID/status. */
+static bool status_field(struct str status, struct str name, struct str *ret) {
+        struct str line;
+        while (str_split(&status, '\n', &line))
+                if (str_starts(line, name) && line.n > name.n && line.p[name.n] == ':') {
+                        *ret = str_trim(str_skip(line, name.n + 1));
+                        return true;
+                }
+        return false;
+}
+
+static int read_status(struct tracee *t) {
+        cleanup(close_fd) int fd = open_proc(t->tid, "status", O_RDONLY);
+        char text[2048];
+        if (fd < 0)
+                return fd;
+        ssize_t n = read(fd, text, sizeof text);
+        if (n <= 0)
+                return -ESRCH;
+        struct str status = str_n(text, (size_t)n), field;
+        uint64_t tgid;
+        if (!status_field(status, STR("Tgid"), &field) || !str_to_u64(field, INT_MAX, &tgid))
+                return -ESRCH;
+        t->tgid = (pid_t)tgid;
+        t->umask = 022;
+        if (status_field(status, STR("Umask"), &field)) {
+                mode_t mask = 0;
+                for (size_t i = 0; i < field.n && field.p[i] >= '0' && field.p[i] <= '7'; i++)
+                        mask = mask << 3 | (mode_t)(field.p[i] - '0');
+                t->umask = mask & 0777;
+        }
+        if (status_field(status, STR("Name"), &field)) {
+                size_t length = field.n < sizeof t->name - 1 ? field.n : sizeof t->name - 1;
+                memcpy(t->name, field.p, length);
+                t->name[length] = '\0';
+        }
+        return 0;
+}
+
+/* Paths are judged and opened in the broker's own root: a process with another one is not served. */
+static int check_same_root(pid_t tid) {
+        cleanup(close_fd) int root = open_proc(tid, "root", O_PATH | O_DIRECTORY);
+        struct stat theirs, ours;
+        if (root < 0)
+                return root;
+        if (fstat(root, &theirs) < 0 || stat("/", &ours) < 0)
+                return -errno;
+        return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino ? 0 : -EACCES;
+}
+
+int tracee_open(struct tracee *t, int notify_fd, const struct seccomp_notif *call) {
+        *t = (struct tracee){ .notify_fd = notify_fd, .id = call->id, .tid = (pid_t)call->pid, .mem = -1 };
+        int r = read_status(t);
+        if (r == 0)
+                r = check_same_root(t->tid);
+        if (r < 0)
+                return r;
+        t->mem = open_proc(t->tid, "mem", O_RDONLY);
+        if (t->mem < 0)
+                return t->mem;
+        if (!tracee_waits(t)) {
+                tracee_close(t);
+                return -ESRCH;
+        }
+        return 0;
+}
+
+void tracee_close(struct tracee *t) {
+        close_fd(&t->mem);
+}
+
+bool tracee_waits(const struct tracee *t) {
+        uint64_t id = t->id;
+        return ioctl(t->notify_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t size) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 0;
+        while (n < size) {
+                /* Up to the end of the page: the next one may not be mapped, and need not be. */
+                size_t step = page - (size_t)((address + n) & (page - 1));
+                if (step > size - n)
+                        step = size - n;
+                ssize_t got = pread(t->mem, ret + n, step, (off_t)(address + n));
+                if (got <= 0)
+                        return -EFAULT;
+                if (memchr(ret + n, '\0', (size_t)got))
+                        return 0;
+                n += (size_t)got;
+        }
+        return -ENAMETOOLONG;
+}
+
+int tracee_open_base(const struct tracee *t, int dirfd) {
+        char what[32] = "cwd";
+        if (dirfd != AT_FDCWD) {
+                if (dirfd < 0)
+                        return -EBADF;
+                snprintf(what, sizeof what, "fd/%d", dirfd);
+        }
+        int fd = open_proc(t->tid, what, O_PATH);
+        return fd == -ENOENT && dirfd != AT_FDCWD ? -EBADF : fd;
+}
+
+int tracee_follow_magic(const struct tracee *t, int directory_fd, const char *name) {
+        int fd = open_with_capability(directory_fd, name, O_PATH);
+        if (fd >= 0 && !tracee_waits(t)) {
+                close(fd);
+                return -ESRCH;
+        }
+        return fd;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The process whose system call the broker holds: its memory, directories and umask, read while the call waits.
+ * Only here does the broker use its one capability (CAP_SYS_PTRACE in the sandbox's own user namespace), so that a
+ * program which made itself non-dumpable can still open its files. Everything else the broker does with no more rights
+ * than the program has itself.
+ */
+#include "base/str.h"
+
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct tracee {
+        int notify_fd;
+        uint64_t id; /* of the held call */
+        pid_t tid;   /* the calling thread */
+        pid_t tgid;  /* its process */
+        int mem;     /* /proc/TID/mem */
+        mode_t umask;
+        char name[16]; /* comm, for reports */
+};
+
+/* -ESRCH when the call no longer waits; -EACCES when the process does not share the broker's root directory. */
+int tracee_open(struct tracee *t, int notify_fd, const struct seccomp_notif *call);
+void tracee_close(struct tracee *t);
+/* Whether the call still waits: what was read belongs to it and to no successor of its thread id. */
+bool tracee_waits(const struct tracee *t);
+/* A path argument, copied once. -EFAULT, -ENAMETOOLONG. */
+int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t size);
+/* The directory that a relative path starts from, as an O_PATH descriptor: AT_FDCWD or one of its descriptors. */
+int tracee_open_base(const struct tracee *t, int dirfd);
+/* One of its own magic links (/proc/PID/fd/3, cwd, root, exe), followed. */
+int tracee_follow_magic(const struct tracee *t, int directory_fd, const char *name);
+
+/* Once, at start: keeps CAP_SYS_PTRACE permitted but not effective, drops all else. */
+int tracee_setup(void);

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two ways to the same answer. Nearly every path is resolved by one openat2 call in the broker: both processes share
+ * the root and the mounts, so it finds what the tracee would find. The exception is /proc, where `self` means whoever
+ * looks: a path that ends there, or passes through one of its magic links, is walked again component by component with
+ * the tracee's own numbers. Magic links are followed only for the tracee's own process, and nothing below the broker's
+ * own entries in /proc is ever handed out.
+ */
+#include "sandbox/linux/walk.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum { LINKS_MAX = 40 };
+
+void place_done(struct place *p) {
+        close_fd(&p->object);
+        close_fd(&p->dir);
+}
+
+static int fd_path(int fd, char *ret, size_t size) {
+        char link[40];
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, ret, size);
+        if (n < 0)
+                return -errno;
+        if ((size_t)n >= size)
+                return -ENAMETOOLONG;
+        ret[n] = '\0';
+        return 0;
+}
+
+static bool on_proc(int fd) {
+        struct statfs fs;
+        return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC;
+}
+
+static int open_plain(int base, const char *path, int flags) {
+        struct open_how how = { .flags = (unsigned)(O_PATH | O_CLOEXEC | flags), .resolve = RESOLVE_NO_MAGICLINKS };
+        int fd = (int)syscall(SYS_openat2, base, path, &how, sizeof how);
+        return fd >= 0 ? fd : -errno;
+}
+
+/* /proc/N/...: N is the broker itself or one of its threads. */
+static bool is_own_proc(const char *path) {
+        char digits[16], task[48];
+        struct str rest = str_skip(str_of(path), strlen("/proc/")), first;
+        if (!str_starts(str_of(path), STR("/proc/")) || !str_split(&rest, '/', &first) || first.n == 0 ||
+            first.n >= sizeof digits || !ascii_is_digit(first.p[0]))
+                return false;
+        snprintf(task, sizeof task, "/proc/self/task/%.*s", STR_FMT(first));
+        return access(task, F_OK) == 0;
+}
+
+/* Fills in the canonical path of what was found; refuses the broker's own entries. */
+static int settle(struct place *p) {
+        int r = fd_path(p->object >= 0 ? p->object : p->dir, p->path, sizeof p->path);
+        if (r < 0)
+                return r;
+        if (p->object < 0) {
+                size_t n = strlen(p->path), name_n = strlen(p->name);
+                bool root = n == 1;
+                if (n + 1 + name_n + 1 > sizeof p->path)
+                        return -ENAMETOOLONG;
+                snprintf(p->path + n, sizeof p->path - n, "%s%s", root ? "" : "/", p->name);
+        }
+        return is_own_proc(p->path) ? -EACCES : 0;
+}
+
+/* What is left of a path while links are spliced in at its front. */
+struct rest {
+        char text[2 * PATH_MAX];
+        size_t at;
+};
+
+static int rest_prepend(struct rest *rest, const char *front, size_t front_n) {
+        const char *tail = rest->text + rest->at;
+        size_t tail_n = strlen(tail);
+        char joined[2 * PATH_MAX];
+        if (front_n + 1 + tail_n + 1 > sizeof joined)
+                return -ENAMETOOLONG;
+        memcpy(joined, front, front_n);
+        joined[front_n] = '/';
+        memcpy(joined + front_n + 1, tail, tail_n + 1);
+        memcpy(rest->text, joined, front_n + tail_n + 2);
+        rest->at = 0;
+        return 0;
+}
+
+/* The next component; false at the end. *ret_last: nothing but slashes follows. */
+static int rest_next(struct rest *rest, char name[static NAME_MAX + 1], bool *ret_last) {
+        while (rest->text[rest->at] == '/')
+                rest->at++;
+        size_t n = strcspn(rest->text + rest->at, "/");
+        if (n == 0)
+                return 0;
+        if (n > NAME_MAX)
+                return -ENAMETOOLONG;
+        memcpy(name, rest->text + rest->at, n);
+        name[n] = '\0';
+        rest->at += n;
+        *ret_last = rest->text[rest->at + strspn(rest->text + rest->at, "/")] == '\0';
+        return 1;
+}
+
+/* A link on /proc. Returns 1 when the rest was extended by its text, 0 when *ret_fd is where it leads, or an error. */
+static int step_proc_link(const struct tracee *t, int at, const char *name, struct rest *rest, int *ret_fd) {
+        char where[PATH_MAX], own[32], text[PATH_MAX];
+        size_t own_n;
+        int r = fd_path(at, where, sizeof where);
+        if (r < 0)
+                return r;
+        if (strcmp(where, "/proc") == 0) {
+                int n;
+                if (strcmp(name, "self") == 0)
+                        n = snprintf(text, sizeof text, "%d", t->tgid);
+                else if (strcmp(name, "thread-self") == 0)
+                        n = snprintf(text, sizeof text, "%d/task/%d", t->tgid, t->tid);
+                else
+                        n = (int)readlinkat(at, name, text, sizeof text - 1);
+                r = n < 0 ? -errno : rest_prepend(rest, text, (size_t)n);
+                return r < 0 ? r : 1;
+        }
+        own_n = (size_t)snprintf(own, sizeof own, "/proc/%d", t->tgid);
+        if (strncmp(where, own, own_n) != 0 || (where[own_n] != '\0' && where[own_n] != '/'))
+                return -EACCES; /* through another process's links nobody is led */
+        *ret_fd = tracee_follow_magic(t, at, name);
+        return *ret_fd < 0 ? *ret_fd : 0;
+}
+
+static int step_link(const struct tracee *t, int *at, int link, const char *name, struct rest *rest, int *ret_fd) {
+        if (on_proc(link))
+                return step_proc_link(t, *at, name, rest, ret_fd);
+        char text[PATH_MAX];
+        ssize_t n = readlinkat(link, "", text, sizeof text);
+        if (n < 0)
+                return -errno;
+        if ((size_t)n == sizeof text)
+                return -ENAMETOOLONG;
+        if (text[0] == '/') {
+                int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+                if (root < 0)
+                        return -errno;
+                close_fd(at);
+                *at = root;
+        }
+        int r = rest_prepend(rest, text, (size_t)n);
+        return r < 0 ? r : 1;
+}
+
+static int walk_slowly(const struct tracee *t, int base, const char *path, enum walk_mode mode, struct place *p) {
+        struct rest rest = { .at = 0 };
+        char name[NAME_MAX + 1];
+        bool last = false;
+        unsigned links = 0;
+        size_t length = strlen(path);
+        if (length + 1 > sizeof rest.text)
+                return -ENAMETOOLONG;
+        memcpy(rest.text, path, length + 1);
+        cleanup(close_fd) int at = openat(base, path[0] == '/' ? "/" : ".", O_PATH | O_CLOEXEC);
+        if (at < 0)
+                return -errno;
+        for (int r; (r = rest_next(&rest, name, &last)) != 0;) {
+                if (r < 0)
+                        return r;
+                cleanup(close_fd) int next = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                struct stat st;
+                if (next < 0 && (errno != ENOENT || !last))
+                        return -errno;
+                if (next >= 0 && fstat(next, &st) < 0)
+                        return -errno;
+                if (next >= 0 && S_ISLNK(st.st_mode) && (!last || mode == WALK_FOLLOW || p->wants_directory)) {
+                        int target = -1;
+                        if (++links > LINKS_MAX)
+                                return -ELOOP;
+                        r = step_link(t, &at, next, name, &rest, &target);
+                        if (r < 0)
+                                return r;
+                        if (r == 1)
+                                continue; /* the link's text goes first now */
+                        close_fd(&next);
+                        next = target;
+                        name[0] = '\0'; /* reached by a descriptor, not by this name */
+                }
+                if (last) {
+                        bool named = name[0] && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+                        p->object = take_fd(&next);
+                        if (named) {
+                                p->dir = take_fd(&at);
+                                memcpy(p->name, name, strlen(name) + 1);
+                        }
+                        return 0;
+                }
+                close_fd(&at);
+                at = take_fd(&next);
+        }
+        p->object = take_fd(&at); /* "/" or nothing but slashes */
+        return 0;
+}
+
+/* One call when the path stays clear of /proc's peculiarities; -ELOOP asks for the slow way. */
+static int walk_quickly(int base, const char *path, enum walk_mode mode, struct place *p) {
+        int object = open_plain(base, path, mode == WALK_FOLLOW ? 0 : O_NOFOLLOW);
+        if (object < 0)
+                return object;
+        p->object = object;
+        return on_proc(object) ? -ELOOP : 0;
+}
+
+/* The directory and the last name, for what does not exist yet or is about to lose its name. */
+static int split_off_name(int base, const char *path, struct place *p) {
+        size_t n = strlen(path);
+        while (n > 1 && path[n - 1] == '/')
+                n--;
+        size_t start = n;
+        while (start > 0 && path[start - 1] != '/')
+                start--;
+        struct str name = str_n(path + start, n - start);
+        if (name.n == 0 || str_is(name, ".") || str_is(name, ".."))
+                return 0; /* no name to hold; what the call does with that is its own error */
+        if (name.n > NAME_MAX)
+                return -ENAMETOOLONG;
+        char parent[PATH_MAX];
+        memcpy(parent, path, start);
+        parent[start] = '\0';
+        int dir = open_plain(base, start ? parent : ".", O_DIRECTORY);
+        if (dir < 0)
+                return dir;
+        p->dir = dir;
+        memcpy(p->name, name.p, name.n);
+        p->name[name.n] = '\0';
+        return on_proc(dir) ? -ELOOP : 0;
+}
+
+/* With the name apart: the object is looked up by it in the directory that is held. */
+static int walk_named(int base, const char *path, struct place *p) {
+        int r = split_off_name(base, path, p);
+        if (r < 0 || p->dir < 0)
+                return r;
+        p->object = openat(p->dir, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        return p->object >= 0 || errno == ENOENT ? 0 : -errno;
+}
+
+static int walk_from(const struct tracee *t, int from, const char *path, enum walk_mode mode, struct place *p) {
+        int r = mode == WALK_FOLLOW ? walk_quickly(from, path, mode, p) : walk_named(from, path, p);
+        if (mode == WALK_NOFOLLOW && r == 0 && p->dir < 0)
+                r = walk_quickly(from, path, mode, p);
+        if (mode == WALK_FOLLOW && r == -ENOENT) {
+                r = walk_named(from, path, p);
+                if (r == 0 && p->object >= 0)
+                        r = -ELOOP; /* something is there after all: a dangling link, followed below */
+        }
+        if (r != -ELOOP)
+                return r;
+        place_done(p);
+        p->name[0] = '\0';
+        return walk_slowly(t, from, path, mode, p);
+}
+
+int walk(const struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret) {
+        struct place p = { .object = -1, .dir = -1 };
+        if (path[0] == '\0')
+                return -ENOENT;
+        p.wants_directory = path[strlen(path) - 1] == '/';
+        cleanup(close_fd) int base = path[0] == '/' ? -1 : tracee_open_base(t, dirfd);
+        if (path[0] != '/' && base < 0)
+                return base;
+        int r = walk_from(t, base >= 0 ? base : AT_FDCWD, path, mode, &p);
+        if (r == 0 && p.object < 0 && p.dir < 0)
+                r = -ENOENT;
+        if (r == 0)
+                r = settle(&p);
+        if (r < 0) {
+                place_done(&p);
+                return r;
+        }
+        *ret = p;
+        return 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Finds what a path of the tracee names, as the tracee would reach it, and holds on to it: the object (or the directory
+ * it would be created in) is an open descriptor before anything is judged, so what was judged is what is used.
+ */
+#include "sandbox/linux/tracee.h"
+
+#include <limits.h>
+
+struct place {
+        int object; /* O_PATH, or -1 when nothing is there */
+        int dir;    /* its directory, O_PATH, or -1 when reached without a name ("/", "..", an open descriptor) */
+        char name[NAME_MAX + 1];
+        char path[PATH_MAX];  /* canonical; does not begin with '/' for pipes, sockets and other nameless objects */
+        bool wants_directory; /* the path ended in a slash */
+};
+
+enum walk_mode {
+        WALK_FOLLOW,  /* a link in the last place is followed; a dangling one leads to where it points */
+        WALK_NOFOLLOW /* the last name itself */
+};
+
+int walk(const struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret);
+void place_done(struct place *p);

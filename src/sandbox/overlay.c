@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/overlay.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/random.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+enum { DEPTH_MAX = 512, CHANGES_MAX = 1000000 };
+
+static const char *const kind_names[] = { "added", "modified", "deleted" };
+static_assert(sizeof kind_names / sizeof kind_names[0] == CHANGE_KINDS, "one name per kind");
+
+const char *change_kind_name(enum change_kind k) {
+        return k < CHANGE_KINDS ? kind_names[k] : "?";
+}
+
+void changes_done(struct changes *c) {
+        for (size_t i = 0; i < c->list.n; i++) {
+                free(c->list.p[i].path);
+                free(c->list.p[i].link_target);
+        }
+        vec_done(&c->list);
+}
+
+struct scan {
+        const struct overlay_dirs *dirs;
+        overlay_protected is_protected;
+        void *context;
+        struct changes found;
+        struct err *e;
+};
+
+/* The kernel's marks, as written without privileges: a device 0:0 says "deleted", the attribute "nothing shows
+ * through". */
+static bool is_whiteout(const struct stat *st) {
+        return S_ISCHR(st->st_mode) && st->st_rdev == 0;
+}
+
+static bool is_opaque(int directory_fd) {
+        char value[2];
+        return fgetxattr(directory_fd, "user.overlay.opaque", value, sizeof value) == 1 && value[0] == 'y';
+}
+
+static bool link_leaves(const struct scan *s, const char *path, const char *target) {
+        cleanup(free_ptr) char *absolute = path_join(s->dirs->workspace, path);
+        cleanup(free_ptr) char *reached = NULL;
+        if (!absolute)
+                return true;
+        *(char *)path_basename(absolute).p = '\0';
+        return path_normalise(str_of(target), absolute, &reached) < 0 || !path_is_within(reached, s->dirs->workspace);
+}
+
+static unsigned flags_of(const struct scan *s, const struct change *c, const struct stat *lower) {
+        unsigned flags = 0;
+        cleanup(free_ptr) char *absolute = path_join(s->dirs->workspace, c->path);
+        if (!absolute || (s->is_protected && s->is_protected(absolute, s->context)))
+                flags |= CHANGE_PROTECTED;
+        if (lower && !S_ISDIR(lower->st_mode) &&
+            (uint64_t)lower->st_ctim.tv_sec * 1000000 + (uint64_t)lower->st_ctim.tv_nsec / 1000 > s->dirs->began_us)
+                flags |= CHANGE_CONFLICT;
+        if (c->kind == CHANGE_DELETED)
+                return flags;
+        if (!S_ISREG(c->mode) && !S_ISDIR(c->mode) && !S_ISLNK(c->mode))
+                flags |= CHANGE_SPECIAL;
+        if (!S_ISLNK(c->mode) && (c->mode & (S_ISUID | S_ISGID)))
+                flags |= CHANGE_SETID;
+        if (c->link_target && link_leaves(s, c->path, c->link_target))
+                flags |= CHANGE_LINK_LEAVES;
+        return flags;
+}
+
+static int record(struct scan *s, const char *path, enum change_kind kind, int upper_dir, const char *name,
+                  const struct stat *state, const struct stat *lower) {
+        struct change c = { .kind = kind, .mode = state->st_mode, .path = strdup(path) };
+        if (!c.path)
+                return err_set(s->e, ENOMEM, "out of memory");
+        if (kind != CHANGE_DELETED && S_ISREG(state->st_mode))
+                c.size = (uint64_t)state->st_size;
+        if (kind != CHANGE_DELETED && S_ISLNK(state->st_mode)) {
+                char target[PATH_MAX];
+                ssize_t n = readlinkat(upper_dir, name, target, sizeof target);
+                c.link_target = n >= 0 && (size_t)n < sizeof target ? str_dup(str_n(target, (size_t)n)) : NULL;
+        }
+        c.flags = flags_of(s, &c, lower);
+        if (s->found.list.n >= CHANGES_MAX || vec_push(&s->found.list, c) < 0) {
+                free(c.path);
+                free(c.link_target);
+                return err_set(s->e, E2BIG, "more than %d changes in one overlay", CHANGES_MAX);
+        }
+        return 0;
+}
+
+typedef VEC(char *) names;
+
+static void names_done(names *n) {
+        for (size_t i = 0; i < n->n; i++)
+                free(n->p[i]);
+        vec_done(n);
+}
+
+static int by_name(const void *a, const void *b) {
+        return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int list_names(int directory_fd, names *ret) {
+        int copy = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+        if (!dir) {
+                int saved = errno;
+                close_fd(&copy);
+                return -saved;
+        }
+        int r = 0;
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+                        continue;
+                char *name = strdup(entry->d_name);
+                if (!name || vec_push(ret, name) < 0) {
+                        free(name);
+                        r = -ENOMEM;
+                }
+        }
+        closedir(dir);
+        if (r == 0 && ret->n > 1)
+                qsort(ret->p, ret->n, sizeof *ret->p, by_name);
+        return r;
+}
+
+/* The lower directory of the same path, or -1 when there is none (or it is not a directory). */
+static int open_lower(int lower_parent, const char *name) {
+        return lower_parent < 0 ? -1 : openat(lower_parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int scan_dir(struct scan *s, int upper, int lower, const char *prefix, unsigned depth);
+
+static int scan_entry(struct scan *s, int upper, int lower, const char *path, const char *name, unsigned depth) {
+        struct stat st, below;
+        if (fstatat(upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return err_errno(s->e, "cannot examine %s in the overlay", path);
+        bool existed = lower >= 0 && fstatat(lower, name, &below, AT_SYMLINK_NOFOLLOW) == 0;
+        if (is_whiteout(&st))
+                return existed ? record(s, path, CHANGE_DELETED, upper, name, &below, &below) : 0;
+        bool both_directories = existed && S_ISDIR(st.st_mode) && S_ISDIR(below.st_mode);
+        if (!both_directories || (st.st_mode & 07777) != (below.st_mode & 07777)) {
+                int r = record(s, path, existed ? CHANGE_MODIFIED : CHANGE_ADDED, upper, name, &st,
+                               existed ? &below : NULL);
+                if (r < 0)
+                        return r;
+        }
+        if (!S_ISDIR(st.st_mode))
+                return 0;
+        cleanup(close_fd) int upper_child = openat(upper, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (upper_child < 0)
+                return err_errno(s->e, "cannot open %s in the overlay", path);
+        cleanup(close_fd) int lower_child = both_directories ? open_lower(lower, name) : -1;
+        return scan_dir(s, upper_child, lower_child, path, depth + 1);
+}
+
+/* Below an opaque directory everything of the old one that was not written again is gone. */
+static int scan_hidden(struct scan *s, int upper, int lower, const char *prefix) {
+        names gone = { 0 };
+        int r = list_names(lower, &gone);
+        for (size_t i = 0; r == 0 && i < gone.n; i++) {
+                struct stat st;
+                if (fstatat(upper, gone.p[i], &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+                    fstatat(lower, gone.p[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+                        continue;
+                cleanup(free_ptr) char *path = *prefix ? path_join(prefix, gone.p[i]) : strdup(gone.p[i]);
+                r = path ? record(s, path, CHANGE_DELETED, upper, gone.p[i], &st, &st) : -ENOMEM;
+        }
+        names_done(&gone);
+        return r;
+}
+
+static int scan_dir(struct scan *s, int upper, int lower, const char *prefix, unsigned depth) {
+        if (depth > DEPTH_MAX)
+                return err_set(s->e, ELOOP, "the overlay is nested deeper than %d directories", DEPTH_MAX);
+        names found = { 0 };
+        int r = list_names(upper, &found);
+        if (r == 0 && lower >= 0 && is_opaque(upper))
+                r = scan_hidden(s, upper, lower, prefix);
+        for (size_t i = 0; r == 0 && i < found.n; i++) {
+                cleanup(free_ptr) char *path = *prefix ? path_join(prefix, found.p[i]) : strdup(found.p[i]);
+                r = path ? scan_entry(s, upper, lower, path, found.p[i], depth) : -ENOMEM;
+        }
+        names_done(&found);
+        return r;
+}
+
+int overlay_scan(const struct overlay_dirs *dirs, overlay_protected is_protected, void *context, struct changes *ret,
+                 struct err *e) {
+        struct scan s = { .dirs = dirs, .is_protected = is_protected, .context = context, .e = e };
+        cleanup(close_fd) int upper = open(dirs->upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (upper < 0)
+                return err_errno(e, "cannot open the overlay %s", dirs->upper);
+        cleanup(close_fd) int lower = open(dirs->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (lower < 0)
+                return err_errno(e, "cannot open the workspace %s", dirs->workspace);
+        int r = scan_dir(&s, upper, lower, "", 0);
+        if (r < 0) {
+                changes_done(&s.found);
+                return r;
+        }
+        *ret = s.found;
+        return 0;
+}
+
+int overlay_remove_tree(int parent_fd, const char *name) {
+        if (unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT)
+                return 0;
+        if (errno != EISDIR && errno != EPERM)
+                return -errno;
+        cleanup(close_fd) int dir = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (dir < 0)
+                return -errno;
+        names inside = { 0 };
+        int r = list_names(dir, &inside);
+        for (size_t i = 0; r == 0 && i < inside.n; i++)
+                r = overlay_remove_tree(dir, inside.p[i]);
+        names_done(&inside);
+        if (r < 0)
+                return r;
+        return unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
+}
+
+/* A place in a tree: its directory held open, its last name apart, so that no later step walks a path again. */
+struct place {
+        int dir;
+        char name[NAME_MAX + 1];
+};
+
+static int open_place(const char *root, const char *path, struct place *ret) {
+        cleanup(close_fd) int top = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (top < 0)
+                return -errno;
+        struct str name = path_basename(path);
+        if (name.n == 0 || name.n > NAME_MAX)
+                return -EINVAL;
+        cleanup(free_ptr) char *parent =
+            name.n == strlen(path) ? strdup(".") : str_dup(str_first(str_of(path), strlen(path) - name.n - 1));
+        if (!parent)
+                return -ENOMEM;
+        int dir = path_open_at(top, parent, O_RDONLY | O_DIRECTORY, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
+        if (dir < 0)
+                return dir;
+        ret->dir = dir;
+        memcpy(ret->name, name.p, name.n);
+        ret->name[name.n] = '\0';
+        return 0;
+}
+
+static void place_done(struct place *p) {
+        close_fd(&p->dir);
+}
+
+static int copy_content(int from, int to) {
+        for (;;) {
+                ssize_t n = copy_file_range(from, NULL, to, NULL, 1 << 30, 0);
+                if (n == 0)
+                        return 0;
+                if (n < 0)
+                        break;
+        }
+        /* Not across these file systems: by hand, from where it stopped. */
+        char block[65536];
+        for (;;) {
+                ssize_t n = read(from, block, sizeof block);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return n < 0 ? -errno : 0;
+                int r = fd_write_all(to, block, (size_t)n);
+                if (r < 0)
+                        return r;
+        }
+}
+
+static int stage_file(const struct place *from, const struct place *to, const char *staged, mode_t mode) {
+        cleanup(close_fd) int source = openat(from->dir, from->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        struct stat st;
+        if (source < 0 || fstat(source, &st) < 0)
+                return -errno;
+        if (!S_ISREG(st.st_mode))
+                return -EINVAL;
+        cleanup(close_fd) int target =
+            openat(to->dir, staged, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (target < 0)
+                return -errno;
+        int r = copy_content(source, target);
+        return r == 0 && fchmod(target, mode & 0777) < 0 ? -errno : r;
+}
+
+/* Puts the staged entry in place; a directory that stands there is removed first, since rename cannot replace it. */
+static int swap_in(const struct place *to, const char *staged) {
+        if (renameat(to->dir, staged, to->dir, to->name) == 0)
+                return 0;
+        if (errno != EISDIR && errno != EEXIST && errno != ENOTEMPTY)
+                return -errno;
+        int r = overlay_remove_tree(to->dir, to->name);
+        return r < 0 ? r : renameat(to->dir, staged, to->dir, to->name) == 0 ? 0 : -errno;
+}
+
+static int put_directory(const struct place *to, mode_t mode) {
+        struct stat st;
+        if (fstatat(to->dir, to->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
+            unlinkat(to->dir, to->name, 0) < 0)
+                return -errno;
+        if (mkdirat(to->dir, to->name, mode & 0777) < 0 && errno != EEXIST)
+                return -errno;
+        cleanup(close_fd) int made = openat(to->dir, to->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return made >= 0 && fchmod(made, mode & 0777) == 0 ? 0 : -errno;
+}
+
+static int put(const struct overlay_dirs *dirs, const struct change *c, const struct place *to) {
+        if (S_ISDIR(c->mode))
+                return put_directory(to, c->mode);
+        char staged[32] = ".bailey-";
+        random_id(staged + 8, 17);
+        cleanup(place_done) struct place from = { .dir = -1 };
+        int r = open_place(dirs->upper, c->path, &from);
+        if (r < 0)
+                return r;
+        if (S_ISLNK(c->mode))
+                r = symlinkat(c->link_target ? c->link_target : "", to->dir, staged) == 0 ? 0 : -errno;
+        else
+                r = stage_file(&from, to, staged, c->mode);
+        if (r == 0)
+                r = swap_in(to, staged);
+        if (r < 0)
+                unlinkat(to->dir, staged, 0);
+        return r;
+}
+
+int overlay_apply(const struct overlay_dirs *dirs, const struct change *change, struct err *e) {
+        if (change->flags & CHANGE_SPECIAL)
+                return err_set(e, EINVAL, "%s is a socket, fifo or device and is not carried over", change->path);
+        cleanup(place_done) struct place to = { .dir = -1 };
+        int r = open_place(dirs->workspace, change->path, &to);
+        if (r == 0)
+                r = change->kind == CHANGE_DELETED ? overlay_remove_tree(to.dir, to.name) : put(dirs, change, &to);
+        if (r < 0)
+                return err_set(e, -r, "cannot apply %s: %s", change->path, strerror(-r));
+        return 0;
+}

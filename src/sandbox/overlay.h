@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What a run with --overlay left behind, and how it reaches the workspace.
+ *
+ * The sandbox wrote to the upper directory of an overlay; the workspace was the lower one and is untouched. The scan
+ * turns the upper directory into a list of changes; apply carries chosen changes over. Everything in the upper
+ * directory is hostile: links are never followed on either side, nothing outside the workspace is opened, special files
+ * are not carried over, and what a person should look at twice is marked (links that leave the workspace, protected
+ * paths, set-id bits, files that changed in the workspace meanwhile).
+ */
+#include "base/err.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum change_kind { CHANGE_ADDED, CHANGE_MODIFIED, CHANGE_DELETED, CHANGE_KINDS };
+
+enum change_flag {
+        CHANGE_LINK_LEAVES = 1, /* a symbolic link to a place outside of the workspace */
+        CHANGE_SPECIAL = 2,     /* socket, fifo or device: never applied */
+        CHANGE_CONFLICT = 4,    /* the workspace's own file changed after the run began */
+        CHANGE_PROTECTED = 8,   /* a path that the sandbox could not have written without the overlay */
+        CHANGE_SETID = 16,      /* set-user-id or set-group-id: applied without those bits */
+};
+
+struct change {
+        char *path; /* relative to the workspace, without leading slash */
+        enum change_kind kind;
+        unsigned flags;
+        mode_t mode;       /* of the new state; of the old one for deletions */
+        uint64_t size;     /* new size of a regular file */
+        char *link_target; /* symbolic links: as written */
+};
+struct changes {
+        VEC(struct change) list; /* parents before children, by name */
+};
+void changes_done(struct changes *c);
+const char *change_kind_name(enum change_kind k);
+
+struct overlay_dirs {
+        const char *workspace, *upper;
+        uint64_t began_us; /* wall clock at the start of the run */
+};
+/* NULL: nothing is protected. The path is absolute. */
+typedef bool (*overlay_protected)(const char *path, void *context);
+
+int overlay_scan(const struct overlay_dirs *dirs, overlay_protected is_protected, void *context, struct changes *ret,
+                 struct err *e);
+/* One change, or nothing: a file is written beside its place and renamed. Flags are the caller's to judge, but special
+ * files are refused here. */
+int overlay_apply(const struct overlay_dirs *dirs, const struct change *change, struct err *e);
+
+/* Removes a directory tree below `parent_fd` without following links or crossing into mounts. Missing: 0. */
+int overlay_remove_tree(int parent_fd, const char *name);
