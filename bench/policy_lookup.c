@@ -41,7 +41,7 @@ static void net_text(char *ret, size_t n, uint64_t i) {
         snprintf(ret, n, "%u.%u.%u.%u/%u", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255, 26 + (unsigned)(scatter(i) % 7));
 }
 
-static void die(const char *what, const struct err *e) {
+static _Noreturn void die(const char *what, const struct err *e) {
         fprintf(stderr, "policy_lookup: %s: %s\n", what, err_text(e));
         exit(1);
 }

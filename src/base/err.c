@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef err_set
+#undef err_errno
+
 static void mark_cut(char *text, int wanted) {
         if (wanted >= ERR_TEXT_MAX)
                 memcpy(text + ERR_TEXT_MAX - 4, "...", 4);

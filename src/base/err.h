@@ -28,6 +28,17 @@ int err_set(struct err *e, int code, const char *format, ...) ERR_PRINTF(3, 4);
 int err_errno(struct err *e, const char *format, ...) ERR_PRINTF(2, 3);
 int err_wrap(struct err *e, int negative_code, const char *format, ...) ERR_PRINTF(3, 4);
 
+/* Static analysis sees one file at a time; without this it follows ways on which a failure was no failure. */
+#ifdef __clang_analyzer__
+static inline int err_assumed_negative(int r) {
+        if (r >= 0)
+                __builtin_unreachable();
+        return r;
+}
+#define err_set(...) err_assumed_negative(err_set(__VA_ARGS__))
+#define err_errno(...) err_assumed_negative(err_errno(__VA_ARGS__))
+#endif
+
 void err_clear(struct err *e);
 /* The text, or a description of the code when no text was set. Never NULL. */
 const char *err_text(const struct err *e);

@@ -152,7 +152,7 @@ static int read_key(struct reader *r, const yaml_event_t *event, struct str text
 static int on_scalar(struct reader *r, const yaml_event_t *event, struct err *e) {
         bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
         struct str text = str_n(event->data.scalar.value, event->data.scalar.length);
-        struct node *n, *parent = top(r);
+        struct node *n = NULL, *parent = top(r);
         if (str_has_nul(text))
                 return refuse(r, &event->start_mark, e, "a NUL character ('\\0') in the text");
         if (parent && parent->kind == NODE_MAP && !r->have_key)
@@ -165,7 +165,7 @@ static int on_scalar(struct reader *r, const yaml_event_t *event, struct err *e)
 }
 
 static int on_open(struct reader *r, enum node_kind kind, const yaml_mark_t *at, struct err *e) {
-        struct node *n;
+        struct node *n = NULL;
         if (r->depth == NODE_DEPTH_MAX)
                 return refuse(r, at, e, "nested deeper than %d levels", NODE_DEPTH_MAX);
         int status = add(r, kind, at, &n, e);

@@ -208,6 +208,7 @@ static void record(struct gateway_process *g, struct event *ev) {
         (void)audit_add(g->settings.audit, ev, known ? &rule : NULL);
         if (g->settings.on_event)
                 g->settings.on_event(g->settings.arg, ev, known ? &rule : NULL);
+        ev->detail = (struct str){ 0 }; /* it may point into this function */
 }
 
 /* Reads what has been reported, up to a limit, so that one busy gateway cannot hold the loop. */

@@ -140,7 +140,7 @@ static void add(struct tree *t, struct node n) {
 
 /* Two rules for one place (through a link, say): the stricter one holds. A grant replaces a private directory. */
 static void add_rule_node(struct tree *t, struct node n) {
-        static const int strictness[] = { [NODE_WRITE] = 1, [NODE_READ] = 2, [NODE_MASK] = 3 };
+        static const int strictness[NODE_FILE + 1] = { [NODE_WRITE] = 1, [NODE_READ] = 2, [NODE_MASK] = 3 };
         struct node *same = find(t, n.path);
         if (!same)
                 add(t, n);

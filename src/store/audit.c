@@ -141,7 +141,7 @@ static int open_to_read(const char *path, struct stat *ret_st) {
 /* A new or empty file goes on where the newest rotated one ended. */
 static int continue_from_rotated(struct audit *a, struct err *e) {
         cleanup(free_ptr) char *name = audit_rotated_name(a->path, 1);
-        struct stat st;
+        struct stat st = { 0 };
         uint64_t good;
         if (!name)
                 return err_set(e, ENOMEM, "out of memory");
@@ -154,7 +154,7 @@ static int continue_from_rotated(struct audit *a, struct err *e) {
 }
 
 static int recover(struct audit *a, struct err *e) {
-        struct stat st;
+        struct stat st = { 0 };
         cleanup(close_fd) int fd = open_to_read(a->path, &st);
         if (fd < 0)
                 return err_set(e, -fd, "cannot open %s: %s", a->path, strerror(-fd));
@@ -254,7 +254,7 @@ int audit_close(struct audit *a, struct err *e) {
  */
 
 static int first_record(const char *path, uint64_t *ret_seq) {
-        struct stat st;
+        struct stat st = { 0 };
         struct audit_record record;
         cleanup(close_fd) int fd = open_to_read(path, &st);
         if (fd < 0)

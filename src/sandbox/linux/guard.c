@@ -33,7 +33,7 @@ static int empty_dir(int fd, int depth) {
         }
         int r = 0;
         for (struct dirent *entry; r == 0 && (entry = readdir(d));)
-                if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+                if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
                         r = remove_tree(dirfd(d), entry->d_name, depth + 1);
         closedir(d);
         return r;

@@ -26,7 +26,7 @@ static int send_batch(int family, struct str batch, const char *what, struct err
                         continue;
                 if (got < 0)
                         return err_errno(e, "network: %s: no answer from the kernel", what);
-                int left = (int)got;
+                ssize_t left = got;
                 for (struct nlmsghdr *h = (struct nlmsghdr *)answer; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
                         if (h->nlmsg_type != NLMSG_ERROR || h->nlmsg_len < NLMSG_LENGTH(sizeof(struct nlmsgerr)))
                                 continue;

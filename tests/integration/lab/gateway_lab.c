@@ -38,7 +38,7 @@ static struct gateway_start start;
 static int listeners[GATEWAY_LISTENERS_MAX], control, events;
 static uint64_t generation = 1;
 
-static void die(const char *what) {
+static _Noreturn void die(const char *what) {
         fprintf(stderr, "gateway-lab: %s\n", what);
         exit(2);
 }
