@@ -137,6 +137,15 @@ def test_bash_completes(bailey, run, tmp_path):
     assert complete("bailey", "version", "--color", "=", "ne") == ["never"]
     assert complete("bailey", "--log-level", "debug", "versi") == ["version"]
     assert complete("bailey", "version", "") == []
+    assert complete("bailey", "policy", "ch") == ["check"]
+    assert complete("bailey", "policy", "test", "--expa") == []
+    assert complete("bailey", "policy", "show", "--expa") == ["--expand"]
+    assert complete("bailey", "run", "--mode", "read") == ["read-only"]
+    assert complete("bailey", "run", "--policy", "fi") == ["file.yaml"]
+    assert complete("bailey", "run", "--mode", "read-only", "mkfi")[:1] == ["mkfifo"]  # a command
+    assert complete("bailey", "run", "--", "mkfi")[:1] == ["mkfifo"]
+    assert complete("bailey", "run", "cat", "fi") == ["file.yaml"]  # its words
+    assert complete("bailey", "run", "cat", "--mo") == []  # no longer ours
     assert "completion" not in complete("bailey", "")
     run(["shellcheck", "--shell=bash", script]).check()
 
@@ -159,6 +168,9 @@ def test_fish_completes(bailey, run, tmp_path):
     assert complete("bailey doctor --js") == ["--json"]
     assert complete("bailey doctor --color a") == ["always", "auto"]
     assert complete("bailey help ver") == ["version"]
+    assert complete("bailey policy sh") == ["show"]
+    assert complete("bailey policy show --expa") == ["--expand"]
+    assert complete("bailey run --mode read") == ["read-only"]
 
 
 def read_until(fd, wanted, seconds=20):
