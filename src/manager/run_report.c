@@ -67,8 +67,11 @@ int run_report_text(const struct run_report *r, struct buf *out) {
                 e = buf_printf(out, "bailey: %s %s", guard ? "removed" : "refused", x->target);
                 if (e == 0 && x->count > 1)
                         e = buf_printf(out, " (%u times)", x->count);
+                struct str why = str_of(guard ? "a protected path that the command made" : reason_text(x->reason));
+                if (str_ends(why, STR(".")))
+                        why.n--; /* more follows */
                 if (e == 0)
-                        e = buf_printf(out, ": %s", guard ? "a protected path that the command made" : reason_text(x->reason));
+                        e = buf_printf(out, ": %.*s", STR_FMT(why));
                 if (e == 0 && x->advice)
                         e = buf_printf(out, "; to allow it: %s", x->advice);
                 if (e == 0)

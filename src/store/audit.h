@@ -6,9 +6,9 @@
  * (FILE.1 is the newest of them) and across runs that share a file.
  *
  * Lines are formatted by audit_add() and written by audit_flush(), one write for a batch. What was flushed survives the
- * death of every process at once. It survives a power failure once the kernel has written it, at the latest when the
- * file is rotated or closed (fdatasync); a line that was cut by one is removed at the next start, with a note in the
- * log.
+ * death of every process at once. It survives a power failure once the kernel has written it: when the file is rotated
+ * (fdatasync), and soon after it is closed (the disk is told to begin, nobody waits). A line that was cut by one is
+ * removed at the next start, with a note in the log.
  *
  * When the file cannot be written, audit_flush() says so and audit_writable() turns false: the caller refuses new work.
  * Lines wait in memory, up to a limit, and the next audit_flush() that succeeds makes it writable again; lines that did

@@ -60,8 +60,30 @@ static int remove_tree(int parent, const char *name, int depth) {
         return unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-/* 1 removed, 0 nothing there. */
-static int sweep_one(const char *path) {
+/* A parent that is no directory is a find as well. Guards share parents: the last answer is kept. */
+struct parent {
+        char path[PATH_MAX];
+        bool swapped;
+};
+
+static bool swapped_parent(struct parent *p, const char *path) {
+        size_t n = (size_t)(strrchr(path, '/') - path);
+        struct stat st;
+        if (n == 0 || n >= sizeof p->path)
+                return n > 0;
+        if (strncmp(p->path, path, n) == 0 && p->path[n] == '\0')
+                return p->swapped;
+        memcpy(p->path, path, n);
+        p->path[n] = '\0';
+        p->swapped = lstat(p->path, &st) == 0 && !S_ISDIR(st.st_mode);
+        return p->swapped;
+}
+
+/* 1 removed, 0 nothing there: almost always, and then one call says so. */
+static int sweep_one(const char *path, struct parent *parent) {
+        struct stat any;
+        if (lstat(path, &any) < 0 && (errno == ENOENT || errno == ENOTDIR) && !swapped_parent(parent, path))
+                return 0;
         cleanup(close_fd) int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
         struct str rest = str_skip(str_of(path), 1), part;
         if (at < 0)
@@ -89,8 +111,9 @@ static int sweep_one(const char *path) {
 
 int guard_sweep(const struct plan *p, void (*report)(const char *path, void *context), void *context, struct err *e) {
         int removed = 0, failed = 0;
+        struct parent parent = { 0 };
         for (size_t i = 0; i < p->guards.n; i++) {
-                int r = sweep_one(p->guards.p[i].path);
+                int r = sweep_one(p->guards.p[i].path, &parent);
                 if (r > 0 && report)
                         report(p->guards.p[i].path, context);
                 if (r < 0 && !failed)

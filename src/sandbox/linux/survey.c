@@ -27,27 +27,46 @@ struct survey {
         const struct path_rules *rules;
         struct plan_host *host;
         struct err *e;
+        char *dir, *dir_real; /* see resolve_dir() */
 };
 
 static int no_memory(struct err *e) {
         return err_set(e, ENOMEM, "out of memory");
 }
 
-/* The path with links resolved; for one that does not exist, its nearest existing parent resolved and the rest added. */
-static char *resolve(const char *path) {
-        char *real = realpath(path, NULL);
-        if (real)
-                return real;
-        cleanup(free_ptr) char *parent = strdup(path);
-        if (!parent)
-                return NULL;
-        for (char *slash; (slash = strrchr(parent, '/')) && slash != parent;) {
-                *slash = '\0';
-                cleanup(free_ptr) char *found = realpath(parent, NULL);
-                if (found)
-                        return path_join(found, path + (slash - parent) + 1);
+/* The directory with links resolved. Rules speak of few directories and many names in them: the last one is kept. */
+static const char *resolve_dir(struct survey *s, const char *dir) {
+        if (s->dir && strcmp(s->dir, dir) == 0)
+                return s->dir_real;
+        char *real = realpath(dir, NULL);
+        if (!real) { /* not there: its nearest existing parent, and the rest as it is spelled */
+                const char *slash = strrchr(dir, '/');
+                cleanup(free_ptr) char *parent = slash > dir ? str_dup(str_n(dir, (size_t)(slash - dir))) : strdup("/");
+                const char *parent_real = parent && slash ? resolve_dir(s, parent) : NULL;
+                real = parent_real ? path_join(parent_real, slash + 1) : NULL;
         }
-        return strdup(path);
+        char *copy = strdup(dir);
+        if (!real || !copy) {
+                free(real);
+                free(copy);
+                return NULL;
+        }
+        free(s->dir);
+        free(s->dir_real);
+        s->dir = copy;
+        s->dir_real = real;
+        return real;
+}
+
+/* The path with links resolved: a link itself, or its directory and its name. NULL when out of memory. */
+static char *resolve(struct survey *s, const char *path, bool is_link) {
+        char *real = is_link ? realpath(path, NULL) : NULL;
+        const char *slash = strrchr(path, '/');
+        if (real || !slash || slash[1] == '\0')
+                return real ? real : strdup(path);
+        cleanup(free_ptr) char *dir = slash > path ? str_dup(str_n(path, (size_t)(slash - path))) : strdup("/");
+        const char *dir_real = dir ? resolve_dir(s, dir) : NULL;
+        return dir_real ? path_join(dir_real, slash + 1) : NULL;
 }
 
 static int add_path(struct survey *s, const char *path, const struct path_rule *spoken) {
@@ -59,7 +78,7 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
         const struct path_rule *decided = NULL;
         enum path_access access = path_rules_access(s->rules, path, &decided);
         const struct path_rule *rule = decided ? decided : spoken;
-        cleanup(free_ptr) char *real = resolve(path);
+        cleanup(free_ptr) char *real = resolve(s, path, there && S_ISLNK(st.st_mode));
         if (!real)
                 return no_memory(s->e);
         if (there && S_ISLNK(st.st_mode))
@@ -218,7 +237,7 @@ static int survey_root_links(struct plan_host *h, struct err *e) {
 }
 
 int survey_host(const struct policy *policy, const struct path_rules *rules, struct plan_host *ret, struct err *e) {
-        struct survey s = { rules, ret, e };
+        struct survey s = { .rules = rules, .host = ret, .e = e };
         *ret = (struct plan_host){ 0 };
         survey_terminal(ret);
         int r = survey_fixed(ret, e);
@@ -228,6 +247,8 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, str
                 r = survey_sockets(&s);
         if (r == 0 && policy->filesystem.reads_denied)
                 r = survey_root_links(ret, e);
+        free(s.dir);
+        free(s.dir_real);
         if (r < 0)
                 survey_done(ret);
         return r;
