@@ -449,8 +449,10 @@ static void landlock_rules(struct tree *t) {
         add_landlock(t, "/proc", LANDLOCK_READ | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE);
         add_landlock(t, "/tmp", LANDLOCK_WRITE);
         add_landlock(t, "/run", LANDLOCK_WRITE);
-        if (t->root != PLAN_ROOT)
+        if (t->root != PLAN_ROOT) {
+                add_landlock(t, "/", LANDLOCK_FS_READ_DIR); /* a listing of what was granted */
                 add_landlock(t, "/sys", LANDLOCK_READ);
+        }
 }
 
 static bool visible(struct tree *t, const char *path) {

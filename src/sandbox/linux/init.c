@@ -90,7 +90,14 @@ static int receive_plan(struct init *in, struct err *e) {
                 return err_errno(e, "launch plan: map");
         r = plan_decode(str_n(bytes, (size_t)size), &in->plan, e);
         munmap(bytes, (size_t)size);
-        if (r == 0 && in->plan->namespaces != (in->args->degraded ? 0 : PLAN_NAMESPACES))
+        /* As exec wants them: with a NULL after the last. */
+        if (r == 0 && (vec_push(&in->plan->argv, NULL) < 0 || vec_push(&in->plan->env, NULL) < 0))
+                r = err_set(e, ENOMEM, "out of memory");
+        if (r < 0)
+                return r;
+        in->plan->argv.n--;
+        in->plan->env.n--;
+        if (in->plan->namespaces != (in->args->degraded ? 0 : PLAN_NAMESPACES))
                 r = err_set(e, EINVAL, "launch plan: made for other namespaces");
         return r;
 }

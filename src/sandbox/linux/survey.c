@@ -10,7 +10,7 @@
 #include "base/path.h"
 #include "policy/glob.h"
 #include "sandbox/linux/probe.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/linux/survey.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -69,9 +69,38 @@ static char *resolve(struct survey *s, const char *path, bool is_link) {
         return dir_real ? path_join(dir_real, slash + 1) : NULL;
 }
 
+int survey_add(struct plan_host *h, struct plan_path path, struct err *e) {
+        cleanup(free_ptr) char *copy = strdup(path.path), *origin = strdup(path.origin ? path.origin : "");
+        path.path = copy;
+        path.origin = origin;
+        if (!copy || !origin || vec_push(&h->paths, path) < 0)
+                return no_memory(e);
+        take_ptr(&copy);
+        take_ptr(&origin);
+        return 0;
+}
+
+/* A protected name below something that is no directory (`.git` is a file in a worktree): what stands there is what must
+ * stay, or a directory with the name in it could take its place. */
+static int add_instead(struct survey *s, const char *path, const struct path_rule *rule) {
+        cleanup(free_ptr) char *parent = strdup(path);
+        struct stat st;
+        if (!parent)
+                return no_memory(s->e);
+        do
+                *strrchr(parent, '/') = '\0';
+        while (parent[0] && lstat(parent, &st) < 0);
+        cleanup(free_ptr) char *real = parent[0] ? realpath(parent, NULL) : NULL;
+        if (!real)
+                return 0;
+        return survey_add(s->host, (struct plan_path){ .path = real, .type = PLAN_PATH_FILE, .access = PATH_READ, .protected = true, .origin = rule->origin }, s->e);
+}
+
 static int add_path(struct survey *s, const char *path, const struct path_rule *spoken) {
         struct stat st;
         bool there = lstat(path, &st) == 0;
+        if (!there && errno == ENOTDIR && spoken->protected)
+                return add_instead(s, path, spoken);
         /* What takes away from something that is not there matters only where the sandbox could make it. */
         if (!there && !spoken->grants && !spoken->protected)
                 return 0;
@@ -83,18 +112,12 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
                 return no_memory(s->e);
         if (there && S_ISLNK(st.st_mode))
                 there = stat(path, &st) == 0;
-        cleanup(free_ptr) char *origin = strdup(rule->origin ? rule->origin : "");
-        struct plan_path found = { .path = real,
-                                   .type = !there ? PLAN_PATH_MISSING : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE,
-                                   .access = access,
-                                   .grants = rule->grants,
-                                   .protected = spoken->protected && access != PATH_WRITE,
-                                   .origin = origin };
-        if (!origin || vec_push(&s->host->paths, found) < 0)
-                return no_memory(s->e);
-        take_ptr(&real);
-        take_ptr(&origin);
-        return 0;
+        return survey_add(s->host, (struct plan_path){ .path = real,
+                                                       .type = !there ? PLAN_PATH_MISSING : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE,
+                                                       .access = access,
+                                                       .grants = rule->grants,
+                                                       .protected = spoken->protected && access != PATH_WRITE,
+                                                       .origin = rule->origin }, s->e);
 }
 
 /* A glob without `**`: each component with magic is matched against one directory. */
@@ -243,6 +266,8 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, str
         int r = survey_fixed(ret, e);
         if (r == 0)
                 r = survey_paths(&s);
+        if (r == 0)
+                r = survey_git(policy, ret, e);
         if (r == 0)
                 r = survey_sockets(&s);
         if (r == 0 && policy->filesystem.reads_denied)

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Between the files of the survey. */
+#include "sandbox/sandbox.h"
+
+/* One more path for the plan; the texts are copied. */
+int survey_add(struct plan_host *h, struct plan_path path, struct err *e);
+/* The parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */
+int survey_git(const struct policy *policy, struct plan_host *h, struct err *e);

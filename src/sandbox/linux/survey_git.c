@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A workspace may be a worktree or a submodule: then `.git` is a file that names a directory elsewhere, and a commit
+ * writes there. Those directories are granted, so that git works, but only if they agree: a worktree's directory names
+ * the workspace in its `gitdir` file, a submodule's in its configuration. A `.git` file alone grants nothing, since
+ * whoever wrote the workspace could have made it.
+ *
+ * What git would run or obey there (hooks, configuration, where the rest of the repository is) stays closed.
+ */
+#include "sandbox/linux/survey.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+enum { SMALL_FILE = 65536 };
+
+/* One trimmed line of a small file; NULL when there is none. */
+static char *read_line(const char *directory, const char *name) {
+        cleanup(free_ptr) char *path = path_join(directory, name);
+        cleanup(buf_done) struct buf content = { 0 };
+        struct str rest, line;
+        if (!path || path_read_file(path, SMALL_FILE, &content, NULL) < 0)
+                return NULL;
+        rest = buf_str(&content);
+        return str_split(&rest, '\n', &line) && line.n ? str_dup(str_trim(line)) : NULL;
+}
+
+/* Where a path written in a file of `base` leads, or NULL. */
+static char *lead(const char *base, const char *path) {
+        cleanup(free_ptr) char *whole = path[0] == '/' ? strdup(path) : path_join(base, path);
+        return whole ? realpath(whole, NULL) : NULL;
+}
+
+static bool same(const char *a, const char *b) {
+        return a && b && strcmp(a, b) == 0;
+}
+
+static int grant(struct plan_host *h, const char *directory, const char *name, const char *origin, struct err *e) {
+        cleanup(free_ptr) char *path = name ? path_join(directory, name) : strdup(directory);
+        struct stat st;
+        if (!path)
+                return err_set(e, ENOMEM, "out of memory");
+        if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+                return 0;
+        return survey_add(h, (struct plan_path){ .path = path, .type = PLAN_PATH_DIR, .access = PATH_WRITE, .grants = true, .origin = origin }, e);
+}
+
+static int protect(struct plan_host *h, const char *directory, const char *const *names, struct err *e) {
+        int r = 0;
+        for (; *names && r == 0; names++) {
+                cleanup(free_ptr) char *path = path_join(directory, *names);
+                struct stat st;
+                if (!path)
+                        return err_set(e, ENOMEM, "out of memory");
+                bool there = lstat(path, &st) == 0;
+                r = survey_add(h, (struct plan_path){ .path = path,
+                                                      .type = !there ? PLAN_PATH_MISSING : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE,
+                                                      .access = PATH_READ,
+                                                      .protected = true,
+                                                      .origin = "built in: git runs what it says, outside too" }, e);
+        }
+        return r;
+}
+
+static int add_worktree(struct plan_host *h, const char *gitdir, const char *common, struct err *e) {
+        static const char *const closed[] = { "gitdir", "commondir", "config.worktree", "hooks", "config", NULL };
+        static const char *const shared[] = { "objects", "refs", "logs", NULL };
+        int r = grant(h, gitdir, NULL, "the workspace's git worktree", e);
+        for (const char *const *name = shared; *name && r == 0; name++)
+                r = grant(h, common, *name, "the workspace's git worktree", e);
+        return r < 0 ? r : protect(h, gitdir, closed, e);
+}
+
+static int add_submodule(struct plan_host *h, const char *gitdir, struct err *e) {
+        static const char *const closed[] = { "hooks", "config", "config.worktree", "commondir", NULL };
+        int r = grant(h, gitdir, NULL, "the workspace's git submodule", e);
+        return r < 0 ? r : protect(h, gitdir, closed, e);
+}
+
+/* The value of core.worktree, as git itself writes it. */
+static char *core_worktree(const char *gitdir) {
+        cleanup(free_ptr) char *path = path_join(gitdir, "config");
+        cleanup(buf_done) struct buf content = { 0 };
+        struct str rest, line;
+        if (!path || path_read_file(path, SMALL_FILE, &content, NULL) < 0)
+                return NULL;
+        bool core = false;
+        for (rest = buf_str(&content); str_split(&rest, '\n', &line);) {
+                line = str_trim(line);
+                if (line.n && line.p[0] == '[')
+                        core = str_eq(line, STR("[core]"));
+                else if (core && str_starts(line, STR("worktree = ")))
+                        return str_dup(str_skip(line, 11));
+        }
+        return NULL;
+}
+
+int survey_git(const struct policy *policy, struct plan_host *h, struct err *e) {
+        if (policy->mode == MODE_READ_ONLY || !policy->workspace)
+                return 0;
+        cleanup(free_ptr) char *file = path_join(policy->workspace, ".git");
+        struct stat st;
+        if (!file || lstat(file, &st) < 0 || !S_ISREG(st.st_mode))
+                return 0; /* a plain clone, or no repository */
+        cleanup(free_ptr) char *line = read_line(policy->workspace, ".git");
+        if (!line || strncmp(line, "gitdir: ", 8) != 0)
+                return 0;
+        cleanup(free_ptr) char *gitdir = lead(policy->workspace, line + 8);
+        if (!gitdir)
+                return 0;
+        cleanup(free_ptr) char *back = read_line(gitdir, "gitdir");
+        cleanup(free_ptr) char *back_real = back ? lead(gitdir, back) : NULL;
+        cleanup(free_ptr) char *common = read_line(gitdir, "commondir");
+        cleanup(free_ptr) char *common_real = common ? lead(gitdir, common) : NULL;
+        cleanup(free_ptr) char *trees = common_real ? path_join(common_real, "worktrees") : NULL;
+        if (trees && path_is_within(gitdir, trees))
+                return same(back_real, file) ? add_worktree(h, gitdir, common_real, e) : 0;
+        cleanup(free_ptr) char *tree = common ? NULL : core_worktree(gitdir);
+        cleanup(free_ptr) char *tree_real = tree ? lead(gitdir, tree) : NULL;
+        return same(tree_real, policy->workspace) ? add_submodule(h, gitdir, e) : 0;
+}
