@@ -43,7 +43,8 @@ static int unknown_flag(const struct args *a, struct str name, struct err *e) {
         for (size_t t = 0; t < a->n_tables; t++)
                 for (size_t i = 0; i < a->tables[t]->n; i++)
                         suggest_offer(&s, a->tables[t]->rows[i].flag);
-        return err_set(e, EINVAL, "unknown option %s%s", show(str_n(name.p - 2, name.n + 2)).text, suggest_text(&s, "--").text);
+        return err_set(e, EINVAL, "unknown option %s%s", show(str_n(name.p - 2, name.n + 2)).text,
+                       suggest_text(&s, "--").text);
 }
 
 static int missing_value(const struct option *o, const char *origin, struct err *e) {
@@ -133,7 +134,8 @@ static int set_from_variable(struct option_values *v, const struct option *o, st
         return 0;
 }
 
-int option_parse_env(const struct option_table *const *tables, size_t n_tables, struct option_values *v, struct err *e) {
+int option_parse_env(const struct option_table *const *tables, size_t n_tables, struct option_values *v,
+                     struct err *e) {
         for (size_t t = 0; t < n_tables; t++)
                 for (size_t i = 0; i < tables[t]->n; i++) {
                         const struct option *o = &tables[t]->rows[i];

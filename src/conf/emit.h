@@ -17,7 +17,7 @@ struct emit {
         struct buf *out;
         int status;
         unsigned depth;
-        bool comma;                  /* something precedes in the open collection */
+        bool comma; /* something precedes in the open collection */
         char closers[EMIT_DEPTH_MAX];
 };
 

@@ -17,7 +17,8 @@ static int refuse_syntax(const struct document *d, const json_error_t *error, st
         cleanup(buf_done) struct buf text = BUF(JSON_ERROR_TEXT_LENGTH * 8);
         escape_text(&text, str_of(error->text), JSON_ERROR_TEXT_LENGTH);
         int line = error->line < 1 ? 1 : error->line, column = error->column < 1 ? 1 : error->column;
-        return err_set(e, EINVAL, "%s:%d:%d: not valid JSON: %.*s", document_name(d), line, column, STR_FMT(buf_str(&text)));
+        return err_set(e, EINVAL, "%s:%d:%d: not valid JSON: %.*s", document_name(d), line, column,
+                       STR_FMT(buf_str(&text)));
 }
 
 static int scalar_text(struct document *d, const json_t *value, struct str *ret, struct err *e) {
@@ -49,7 +50,8 @@ static enum node_kind kind_of(const json_t *value) {
         }
 }
 
-static int convert(struct document *d, struct node *parent, struct str key, json_t *value, unsigned depth, struct err *e) {
+static int convert(struct document *d, struct node *parent, struct str key, json_t *value, unsigned depth,
+                   struct err *e) {
         if (depth > NODE_DEPTH_MAX)
                 return err_set(e, EINVAL, "%s: nested deeper than %d levels", document_name(d), NODE_DEPTH_MAX);
         struct node *n = document_add(d, parent, kind_of(value), e);
@@ -72,13 +74,14 @@ static int convert(struct document *d, struct node *parent, struct str key, json
 
 int json_read(struct str text, struct str name, struct document **ret, struct err *e) {
         cleanup(document_freep) struct document *d = NULL;
-        struct err local;
+        struct err local = { 0 };
         e = e ? e : &local;
         int r = document_new(name, &d, e);
         if (r < 0)
                 return r;
         if (text.n > DOCUMENT_BYTES_MAX)
-                return err_set(e, EFBIG, "%s:1:1: %zu bytes, more than %d", document_name(d), text.n, DOCUMENT_BYTES_MAX);
+                return err_set(e, EFBIG, "%s:1:1: %zu bytes, more than %d", document_name(d), text.n,
+                               DOCUMENT_BYTES_MAX);
         json_error_t error;
         cleanup(drop) json_t *root = json_loadb(text.n ? text.p : "", text.n, JSON_REJECT_DUPLICATES, &error);
         if (!root)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Reading JSON into the same tree as YAML, without places (the format is for programs); a key twice in one object is refused.
- * Writing is conf/emit.h.
+ * Reading JSON into the same tree as YAML, without places (the format is for programs); a key twice in one object is
+ * refused. Writing is conf/emit.h.
  */
 #include "conf/node.h"
 

@@ -79,9 +79,10 @@ const struct node *document_root(const struct document *d) {
 }
 
 const char *node_kind_name(enum node_kind kind) {
-        static const char *const names[] = {
-                [NODE_NULL] = "nothing", [NODE_SCALAR] = "a single value", [NODE_LIST] = "a list", [NODE_MAP] = "a mapping"
-        };
+        static const char *const names[] = { [NODE_NULL] = "nothing",
+                                             [NODE_SCALAR] = "a single value",
+                                             [NODE_LIST] = "a list",
+                                             [NODE_MAP] = "a mapping" };
         static_assert(sizeof names / sizeof names[0] == NODE_KINDS, "every kind has a name");
         return names[kind];
 }
@@ -131,8 +132,10 @@ int node_key_error(const struct document *d, const struct node *n, struct err *e
 
 struct node *document_add(struct document *d, struct node *parent, enum node_kind kind, struct err *e) {
         if (d->nodes >= NODE_COUNT_MAX) {
-                err_set(e, EINVAL, "%s: more than %d values; put long lists of hosts into a file of their own "
-                        "(network.allow_file, network.deny_file)", d->name, NODE_COUNT_MAX);
+                err_set(e, EINVAL,
+                        "%s: more than %d values; put long lists of hosts into a file of their own "
+                        "(network.allow_file, network.deny_file)",
+                        d->name, NODE_COUNT_MAX);
                 return NULL;
         }
         struct node *n = allocate(d, sizeof *n);

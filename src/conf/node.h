@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A configuration file as a tree, with the place of every value, so that an error points at what a person wrote. YAML and
- * JSON are read into it (conf/yaml.h, conf/json.h); nothing of those libraries is visible beyond.
+ * A configuration file as a tree, with the place of every value, so that an error points at what a person wrote. YAML
+ * and JSON are read into it (conf/yaml.h, conf/json.h); nothing of those libraries is visible beyond.
  *
  * A document owns its nodes and their text in one arena; nodes live as long as it does.
  */
@@ -11,7 +11,8 @@
 
 enum node_kind { NODE_NULL, NODE_SCALAR, NODE_LIST, NODE_MAP, NODE_KINDS };
 
-/* Limits for every file: more is not a configuration but an attack or a mistake. Long lists belong in a plain list file. */
+/* Limits for every file: more is not a configuration but an attack or a mistake. Long lists belong in a plain list
+ * file. */
 enum { NODE_DEPTH_MAX = 32, NODE_COUNT_MAX = 262144, DOCUMENT_BYTES_MAX = 4 << 20 };
 
 struct node {
@@ -19,8 +20,8 @@ struct node {
         bool quoted;           /* a scalar in quotes: text, whatever it looks like */
         uint32_t line, column; /* from 1; 0 where the format does not say (JSON) */
         uint32_t key_line, key_column;
-        struct str key;  /* of a member of a map */
-        struct str text; /* of a scalar; terminated, but may hold any character */
+        struct str key;                   /* of a member of a map */
+        struct str text;                  /* of a scalar; terminated, but may hold any character */
         struct node *first, *last, *next; /* children; next sibling */
         size_t n;                         /* children */
 };

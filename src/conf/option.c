@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 /*
- * Values are text until somebody needs the number: the text is what a person wrote and what is shown back. A row's check
- * runs once, when the value is set; readers convert text that is known to be good.
+ * Values are text until somebody needs the number: the text is what a person wrote and what is shown back. A row's
+ * check runs once, when the value is set; readers convert text that is known to be good.
  */
 
 const char *option_name(const struct option *o) {
@@ -38,10 +38,20 @@ static const struct {
         const char *suffix;
         uint64_t bytes;
 } size_units[] = {
-        { "", 1 },         { "B", 1 },          { "K", 1 << 10 },    { "KiB", 1 << 10 },
-        { "KB", 1000 },    { "M", 1 << 20 },    { "MiB", 1 << 20 },  { "MB", 1000000 },
-        { "G", 1 << 30 },  { "GiB", 1 << 30 },  { "GB", 1000000000 }, { "T", 1ULL << 40 },
-        { "TiB", 1ULL << 40 }, { "TB", 1000000000000 },
+        { "", 1 },
+        { "B", 1 },
+        { "K", 1 << 10 },
+        { "KiB", 1 << 10 },
+        { "KB", 1000 },
+        { "M", 1 << 20 },
+        { "MiB", 1 << 20 },
+        { "MB", 1000000 },
+        { "G", 1 << 30 },
+        { "GiB", 1 << 30 },
+        { "GB", 1000000000 },
+        { "T", 1ULL << 40 },
+        { "TiB", 1ULL << 40 },
+        { "TB", 1000000000000 },
 };
 
 static bool parse_size(struct str s, uint64_t *ret) {
@@ -218,7 +228,8 @@ bool option_given(const struct option_values *v, const struct option *o) {
 }
 
 static bool row_is(const struct option *o, struct str name) {
-        return (o->flag && str_is(name, o->flag)) || (o->key && str_is(name, o->key)) || (o->env && str_is(name, o->env));
+        return (o->flag && str_is(name, o->flag)) || (o->key && str_is(name, o->key)) ||
+               (o->env && str_is(name, o->env));
 }
 
 const struct option *option_find(const struct option_table *const *tables, size_t n_tables, struct str name) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The option registry: one row says everything about a setting, so that the flag, the file key, the environment variable,
- * the help text, the completion and the row in the man page cannot disagree. Modules export tables; the command line, the
- * file loader and the documents read them.
+ * The option registry: one row says everything about a setting, so that the flag, the file key, the environment
+ * variable, the help text, the completion and the row in the man page cannot disagree. Modules export tables; the
+ * command line, the file loader and the documents read them.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -11,16 +11,16 @@
 #include "base/vec.h"
 
 enum option_type {
-        OPTION_FLAG,     /* --x, --no-x, true/false in files */
+        OPTION_FLAG, /* --x, --no-x, true/false in files */
         OPTION_STRING,
         OPTION_INTEGER,
         OPTION_SIZE,     /* 2GiB, 512M, bytes */
         OPTION_DURATION, /* 10s, 5m */
         OPTION_CHOICE,   /* one of `choices` */
         OPTION_PATH,
-        OPTION_LIST,     /* repeatable strings; a sequence in files, separated by commas in variables */
-        OPTION_PATHS,    /* the same, each a path */
-        OPTION_MAP,      /* repeatable NAME=VALUE; a mapping in files */
+        OPTION_LIST,  /* repeatable strings; a sequence in files, separated by commas in variables */
+        OPTION_PATHS, /* the same, each a path */
+        OPTION_MAP,   /* repeatable NAME=VALUE; a mapping in files */
         OPTION_TYPES
 };
 
@@ -33,16 +33,16 @@ enum option_trust {
 };
 
 struct option {
-        const char *flag;    /* without dashes: "allow"; NULL: not on the command line */
-        char letter;         /* short form, 0 for none */
-        const char *key;     /* in files: "network.allow"; NULL: not in files */
-        const char *env;     /* "BAILEY_ALLOW"; NULL: no variable */
+        const char *flag; /* without dashes: "allow"; NULL: not on the command line */
+        char letter;      /* short form, 0 for none */
+        const char *key;  /* in files: "network.allow"; NULL: not in files */
+        const char *env;  /* "BAILEY_ALLOW"; NULL: no variable */
         enum option_type type;
-        const char *metavar; /* "PATTERN" */
-        int64_t min, max;    /* integers, sizes (bytes), durations (ns); both 0: unchecked */
+        const char *metavar;        /* "PATTERN" */
+        int64_t min, max;           /* integers, sizes (bytes), durations (ns); both 0: unchecked */
         const char *const *choices; /* NULL-terminated; with TRUST_LESS_NARROWS the strictest first */
-        const char *fallback; /* default as text, NULL: none */
-        const char *help;     /* one line, lower case, no full stop */
+        const char *fallback;       /* default as text, NULL: none */
+        const char *help;           /* one line, lower case, no full stop */
         enum option_trust trust;
 };
 
@@ -72,7 +72,8 @@ const char *option_name(const struct option *o);
 
 /* Checks text against the row; -EINVAL says what is wrong and what is accepted. */
 int option_check(const struct option *o, struct str text, struct err *e);
-/* Text that option_check() accepted, as a number: integer, size in bytes, duration in ns, flag as 0 or 1, place in choices. */
+/* Text that option_check() accepted, as a number: integer, size in bytes, duration in ns, flag as 0 or 1, place in
+ * choices. */
 uint64_t option_number(const struct option *o, struct str text);
 /* Adds a checked value; the error starts with the origin. */
 int option_set(struct option_values *v, const struct option *o, struct str text, const char *origin, struct err *e);
@@ -84,8 +85,9 @@ bool option_given(const struct option_values *v, const struct option *o);
 /* for (size_t i = 0; (x = option_next(v, o, &i));): every value of a repeated option, in order. */
 const struct option_value *option_next(const struct option_values *v, const struct option *o, size_t *cursor);
 
-/* Reads argv[1..] by the tables until "--" or the first word that is no option; *ret_used counts what was read (with "--").
- * Unknown flags: -EINVAL with "did you mean". "--x=v", "--x v", "-xv" and "-x v" all work; "--no-x" for flags. */
+/* Reads argv[1..] by the tables until "--" or the first word that is no option; *ret_used counts what was read (with
+ * "--"). Unknown flags: -EINVAL with "did you mean". "--x=v", "--x v", "-xv" and "-x v" all work; "--no-x" for flags.
+ */
 int option_parse_args(const struct option_table *const *tables, size_t n_tables, int argc, char **argv,
                       struct option_values *v, int *ret_used, struct err *e);
 /* Reads the BAILEY_* variables that the tables name. Unknown BAILEY_ variables and empty ones are ignored. */
@@ -93,12 +95,13 @@ int option_parse_env(const struct option_table *const *tables, size_t n_tables, 
 /* The row with this flag, key or variable, or NULL. */
 const struct option *option_find(const struct option_table *const *tables, size_t n_tables, struct str name);
 
-/* "-p, --policy FILE", "--no-workspace-policy": the flag as a person types it (a flag that is on by default is shown as its
- * "no-" form). Empty for rows without a flag. */
+/* "-p, --policy FILE", "--no-workspace-policy": the flag as a person types it (a flag that is on by default is shown as
+ * its "no-" form). Empty for rows without a flag. */
 int option_usage(struct buf *out, const struct option *o);
 /* Help: title and aligned rows, wrapped at `width` columns; rows without a flag are left out. */
 int option_help(struct buf *out, const struct option_table *const *tables, size_t n_tables, unsigned width);
 /* The rows as man page source: a section heading per table, one tagged paragraph per row. */
 int option_man(struct buf *out, const struct option_table *const *tables, size_t n_tables);
-/* One line per flag for completions: flag TAB metavar TAB choices (separated by spaces) TAB help. "--no-x" has its own. */
+/* One line per flag for completions: flag TAB metavar TAB choices (separated by spaces) TAB help. "--no-x" has its own.
+ */
 int option_completions(struct buf *out, const struct option_table *const *tables, size_t n_tables);

@@ -26,7 +26,8 @@ void suggest_offer(struct suggestion *s, const char *candidate) {
         if (!candidate || s->word.n == 0)
                 return;
         unsigned distance = str_distance(s->word, str_of(candidate), s->distance);
-        bool same_start = ascii_lower(candidate[0]) == ascii_lower(s->word.p[0]); /* people get the first letter right */
+        bool same_start =
+            ascii_lower(candidate[0]) == ascii_lower(s->word.p[0]); /* people get the first letter right */
         if (distance < s->distance || (s->best && distance == s->distance && same_start)) {
                 s->distance = distance;
                 s->best = candidate;

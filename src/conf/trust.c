@@ -55,7 +55,8 @@ static int parse(struct str text, const char *name, struct trust_list *list, str
                         continue;
                 struct str digest = str_first(line, DIGEST_HEX_MAX - 1), path = str_skip(line, DIGEST_HEX_MAX + 1);
                 if (!is_digest(digest) || path.n == 0 || path.p[0] != '/')
-                        return err_set(e, EINVAL, "%s:%u: damaged; remove the file and trust again what you trust", name, number);
+                        return err_set(e, EINVAL, "%s:%u: damaged; remove the file and trust again what you trust",
+                                       name, number);
                 int r = push(list, digest, path);
                 if (r < 0)
                         return err_set(e, -r, "out of memory");

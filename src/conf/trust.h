@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Which workspace files a person has looked at and trusted: path and SHA-256 of what was read, one per line, in the state
- * directory (0700, never within reach of a sandbox). A file that changed is a file that nobody has looked at.
+ * Which workspace files a person has looked at and trusted: path and SHA-256 of what was read, one per line, in the
+ * state directory (0700, never within reach of a sandbox). A file that changed is a file that nobody has looked at.
  */
 #include "base/digest.h"
 #include "base/err.h"

@@ -41,7 +41,8 @@ __attribute__((format(printf, 4, 5))) static int refuse(const struct reader *r, 
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
-        return err_set(e, EINVAL, "%s:%u:%u: %s", document_name(r->doc), number_of(at->line), number_of(at->column), text);
+        return err_set(e, EINVAL, "%s:%u:%u: %s", document_name(r->doc), number_of(at->line), number_of(at->column),
+                       text);
 }
 
 /* Control characters other than tab and line ends make a text that a person cannot read in an editor. */
@@ -52,7 +53,8 @@ static bool is_text(uint32_t c) {
 static int check_bytes(const struct reader *r, struct str text, struct err *e) {
         yaml_mark_t at = { 0 };
         if (text.n > DOCUMENT_BYTES_MAX)
-                return err_set(e, EFBIG, "%s:1:1: the file has %zu bytes, more than %d; put long lists of hosts into a file of "
+                return err_set(e, EFBIG,
+                               "%s:1:1: the file has %zu bytes, more than %d; put long lists of hosts into a file of "
                                "their own (network.allow_file, network.deny_file)",
                                document_name(r->doc), text.n, DOCUMENT_BYTES_MAX);
         while (text.n > 0) {
@@ -189,7 +191,8 @@ static int on_event(struct reader *r, const yaml_event_t *event, struct err *e) 
         switch (event->type) {
         case YAML_DOCUMENT_START_EVENT:
                 if (r->ended)
-                        return refuse(r, &event->start_mark, e, "a second document in the file; one is all that is read");
+                        return refuse(r, &event->start_mark, e,
+                                      "a second document in the file; one is all that is read");
                 if (event->data.document_start.tag_directives.start != event->data.document_start.tag_directives.end)
                         return refuse(r, &event->start_mark, e, "tag directives ('%%TAG') are not read");
                 return 0;
@@ -197,13 +200,15 @@ static int on_event(struct reader *r, const yaml_event_t *event, struct err *e) 
                 r->ended = true;
                 return 0;
         case YAML_ALIAS_EVENT:
-                return refuse(r, &event->start_mark, e, "aliases ('*') are not read; if a pattern is meant, put it in quotes: "
+                return refuse(r, &event->start_mark, e,
+                              "aliases ('*') are not read; if a pattern is meant, put it in quotes: "
                               "\"*.example.com\"");
         case YAML_SCALAR_EVENT:
                 status = refuse_decorated(r, event, event->data.scalar.anchor, event->data.scalar.tag, e);
                 return status < 0 ? status : on_scalar(r, event, e);
         case YAML_SEQUENCE_START_EVENT:
-                status = refuse_decorated(r, event, event->data.sequence_start.anchor, event->data.sequence_start.tag, e);
+                status =
+                    refuse_decorated(r, event, event->data.sequence_start.anchor, event->data.sequence_start.tag, e);
                 return status < 0 ? status : on_open(r, NODE_LIST, &event->start_mark, e);
         case YAML_MAPPING_START_EVENT:
                 status = refuse_decorated(r, event, event->data.mapping_start.anchor, event->data.mapping_start.tag, e);
@@ -235,7 +240,7 @@ static int read_events(struct reader *r, struct err *e) {
 
 int yaml_read(struct str text, struct str name, struct document **ret, struct err *e) {
         cleanup(reader_done) struct reader r = { .text = text };
-        struct err local;
+        struct err local = { 0 };
         e = e ? e : &local; /* limits are told through it */
         if (!yaml_parser_initialize(&r.parser))
                 return err_set(e, ENOMEM, "out of memory");

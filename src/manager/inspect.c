@@ -50,8 +50,9 @@ int inspector_new(const struct option_values *options, const char *file, struct 
                   enum inspect_fault *ret_fault, struct err *e) {
         cleanup(inspector_freep) struct inspector *i = calloc(1, sizeof *i);
         enum policy_layer layer = LAYER_FILES;
-        struct policy_request request = { .command_line = options, .only_file = file, .ret_layer = &layer,
-                                          .network_only = true };
+        struct policy_request request = {
+                .command_line = options, .only_file = file, .ret_layer = &layer, .network_only = true
+        };
         *ret_fault = INSPECT_SYSTEM;
         if (!i)
                 return err_set(e, ENOMEM, "out of memory");
@@ -65,7 +66,8 @@ int inspector_new(const struct option_values *options, const char *file, struct 
 }
 
 int inspect_show(const struct inspector *i, unsigned flags, struct buf *out) {
-        unsigned f = (flags & INSPECT_EXPAND ? POLICY_SHOW_EXPAND : 0) | (flags & INSPECT_DEFAULTS ? POLICY_SHOW_DEFAULTS : 0);
+        unsigned f =
+            (flags & INSPECT_EXPAND ? POLICY_SHOW_EXPAND : 0) | (flags & INSPECT_DEFAULTS ? POLICY_SHOW_DEFAULTS : 0);
         return flags & INSPECT_JSON ? policy_show_json(out, i->policy, f) : policy_show_text(out, i->policy, f);
 }
 
@@ -130,7 +132,8 @@ static int describe(const struct inspector *i, const struct verdict *v, const st
         ret->reason = reason_code((enum reason)v->reason);
         ret->text = reason_text((enum reason)v->reason);
         ret->needs_request = v->needs_request;
-        if (v->reason == REASON_ADDRESS_CLASS && !(ret->detail = str_dup(str_of(addr_class_name((enum addr_class)v->class)))))
+        if (v->reason == REASON_ADDRESS_CLASS &&
+            !(ret->detail = str_dup(str_of(addr_class_name((enum addr_class)v->class)))))
                 return -ENOMEM;
         if (snapshot_rule(i->snapshot, v->rule, &rule)) {
                 ret->rule = str_dup(rule.text);
@@ -143,7 +146,8 @@ static int describe(const struct inspector *i, const struct verdict *v, const st
         return 0;
 }
 
-static int refuse_name(struct inspect_verdict *ret, const struct inspect_question *q, const struct err *why, struct err *e) {
+static int refuse_name(struct inspect_verdict *ret, const struct inspect_question *q, const struct err *why,
+                       struct err *e) {
         ret->decision = "deny";
         ret->reason = reason_code(REASON_BAD_NAME);
         ret->text = reason_text(REASON_BAD_NAME);
@@ -172,7 +176,8 @@ static int judge(const struct inspector *i, const struct authority *a, const str
         return 0;
 }
 
-int inspect_host(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret, struct err *e) {
+int inspect_host(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret,
+                 struct err *e) {
         cleanup(inspect_verdict_done) struct inspect_verdict answer = { 0 };
         struct authority a;
         struct verdict v;
@@ -211,7 +216,8 @@ static int resolve(const struct policy *p, const char *text, char **ret, struct 
         while (end > 1) {
                 cleanup(free_ptr) char *head = str_dup(str_n(path, end)), *real = head ? realpath(head, NULL) : NULL;
                 if (real) {
-                        *ret = strcmp(real, "/") == 0 && path[end] ? str_dup(str_of(path + end)) : str_format("%s%s", real, path + end);
+                        *ret = strcmp(real, "/") == 0 && path[end] ? str_dup(str_of(path + end))
+                                                                   : str_format("%s%s", real, path + end);
                         return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
                 }
                 while (end > 1 && path[--end] != '/')

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Questions about a policy, without running anything: is it valid, what does it say, what would it decide and why. Answers
- * are plain text and numbers; the command line prints them.
+ * Questions about a policy, without running anything: is it valid, what does it say, what would it decide and why.
+ * Answers are plain text and numbers; the command line prints them.
  */
 #include "base/buf.h"
 #include "conf/option.h"
@@ -50,11 +50,12 @@ struct inspect_verdict {
 void inspect_verdict_done(struct inspect_verdict *v);
 
 struct inspect_question {
-        const char *target;          /* HOST[:PORT]; 443 without a port */
-        const char *method, *path;   /* optional: a request that is seen */
-        const char *address;         /* optional: what the name resolves to */
+        const char *target;        /* HOST[:PORT]; 443 without a port */
+        const char *method, *path; /* optional: a request that is seen */
+        const char *address;       /* optional: what the name resolves to */
 };
-int inspect_host(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret, struct err *e);
+int inspect_host(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret,
+                 struct err *e);
 /* Links are resolved as far as the path exists. */
 int inspect_path(const struct inspector *i, const char *path, struct inspect_verdict *ret, struct err *e);
 /* Does the text mean a path? No host has a slash: x/y, ~, . and .. are paths. */

@@ -9,13 +9,15 @@ static char *advice_for_class(enum addr_class class, const char *target) {
         case ADDR_CLASS_METADATA:
                 return str_dup(STR("nothing opens it: it hands out the machine's credentials"));
         case ADDR_CLASS_LOOPBACK:
-                return str_dup(STR("inside, this is the sandbox's own loopback; for a service of this host use --host-port PORT, or "
-                                   "allow_private with host.bailey.internal:PORT"));
+                return str_dup(STR(
+                    "inside, this is the sandbox's own loopback; for a service of this host use --host-port PORT, or "
+                    "allow_private with host.bailey.internal:PORT"));
         case ADDR_CLASS_UNSPECIFIED:
         case ADDR_CLASS_MULTICAST:
                 return NULL;
         default:
-                return str_format("to open exactly this: --allow-private %s, or under network.allow_private in the policy", target);
+                return str_format(
+                    "to open exactly this: --allow-private %s, or under network.allow_private in the policy", target);
         }
 }
 
@@ -38,7 +40,8 @@ char *inspect_advice_host(const struct verdict *v, const struct authority *a, co
         case REASON_METHOD:
         case REASON_PATH:
         case REASON_NOT_VISIBLE:
-                return str_format("the rule names methods or paths; change it where it stands: %s", origin ? origin : "in the policy");
+                return str_format("the rule names methods or paths; change it where it stands: %s",
+                                  origin ? origin : "in the policy");
         case REASON_ADDRESS_CLASS:
                 return advice_for_class((enum addr_class)v->class, target);
         default:
@@ -53,14 +56,17 @@ char *inspect_advice_path(enum path_access access, const char *path, bool read_o
         struct str shown = buf_str(&quoted);
         switch (access) {
         case PATH_DENIED:
-                return str_format("to let it be read: --read %.*s, or under filesystem.read in the policy", STR_FMT(shown));
+                return str_format("to let it be read: --read %.*s, or under filesystem.read in the policy",
+                                  STR_FMT(shown));
         case PATH_READ:
                 if (read_only)
-                        return str_dup(STR("the mode is read-only: nothing can be written; --mode workspace-write opens the workspace"));
-                return str_format("to let it be written: --write %.*s; to hide it: --deny-read %.*s", STR_FMT(shown), STR_FMT(shown));
-        default:
-                return str_format("to keep it as it is: --deny-write %.*s; to hide it: --deny-read %.*s", STR_FMT(shown),
+                        return str_dup(STR("the mode is read-only: nothing can be written; --mode workspace-write "
+                                           "opens the workspace"));
+                return str_format("to let it be written: --write %.*s; to hide it: --deny-read %.*s", STR_FMT(shown),
                                   STR_FMT(shown));
+        default:
+                return str_format("to keep it as it is: --deny-write %.*s; to hide it: --deny-read %.*s",
+                                  STR_FMT(shown), STR_FMT(shown));
         }
 }
 

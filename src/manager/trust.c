@@ -25,7 +25,9 @@ static char *directory_of(const char *given) {
         const char *slash = strrchr(given, '/');
         if (lstat(given, &st) < 0 || S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode))
                 return str_dup(str_of(given));
-        return !slash ? str_dup(STR(".")) : slash == given ? str_dup(STR("/")) : str_dup(str_n(given, (size_t)(slash - given)));
+        return !slash           ? str_dup(STR("."))
+               : slash == given ? str_dup(STR("/"))
+                                : str_dup(str_n(given, (size_t)(slash - given)));
 }
 
 static int take_wishes(struct workspace_file *from, struct trust_report *to, struct err *e) {

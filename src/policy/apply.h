@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * From a row of policy/options.h and a text to a field of struct policy: which field, how it is checked beyond its type, and
- * whether the value would grant more than the policy grants so far.
+ * From a row of policy/options.h and a text to a field of struct policy: which field, how it is checked beyond its
+ * type, and whether the value would grant more than the policy grants so far.
  */
 #include "policy/policy.h"
 

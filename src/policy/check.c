@@ -42,7 +42,8 @@ int check_network(struct str text, struct err *e) {
         struct cidr net;
         if (cidr_parse(text, &net))
                 return 0;
-        return err_set(e, EINVAL, "%s is not an address or a network such as 10.0.0.0/8 (host bits zero)", show(text).text);
+        return err_set(e, EINVAL, "%s is not an address or a network such as 10.0.0.0/8 (host bits zero)",
+                       show(text).text);
 }
 
 static bool parse_port(struct str text, uint16_t *ret) {
@@ -59,9 +60,11 @@ static int parse_publish_address(struct str text, struct port_map *map, struct e
         bool bracketed = text.n > 2 && text.p[0] == '[' && text.p[text.n - 1] == ']';
         struct str plain = bracketed ? str_n(text.p + 1, text.n - 2) : text;
         if (!addr_parse(plain, &addr) || bracketed != (addr.family == ADDR_V6))
-                return err_set(e, EINVAL, "%s is not an address to publish on, such as 127.0.0.1 or [::1]", show(text).text);
+                return err_set(e, EINVAL, "%s is not an address to publish on, such as 127.0.0.1 or [::1]",
+                               show(text).text);
         if (addr_classify(&addr) == ADDR_CLASS_UNSPECIFIED)
-                return err_set(e, EINVAL, "%s is every address of this host; name the one to publish on", show(text).text);
+                return err_set(e, EINVAL, "%s is every address of this host; name the one to publish on",
+                               show(text).text);
         map->addr = str_dup(plain);
         return map->addr ? 0 : err_set(e, ENOMEM, "out of memory");
 }
@@ -75,7 +78,8 @@ int check_parse_ports(struct str text, struct port_map *ret, struct err *e) {
         if (last >= 0)
                 outside = str_skip(outside, (size_t)(before + 1));
         if (!parse_port(inside, &map.inside) || (last >= 0 && !parse_port(outside, &map.outside)))
-                return err_set(e, EINVAL, "%s: ports are whole numbers from 1 to 65535, as in 8080:80", show(text).text);
+                return err_set(e, EINVAL, "%s: ports are whole numbers from 1 to 65535, as in 8080:80",
+                               show(text).text);
         if (last < 0)
                 map.outside = map.inside;
         int r = before >= 0 ? parse_publish_address(address, &map, e) : 0;
@@ -131,7 +135,8 @@ int check_dns_server(struct str text, struct err *e) {
 int check_plain_path(struct str text, struct err *e) {
         for (size_t i = 0; i < text.n; i++)
                 if (strchr("*?[", text.p[i]))
-                        return err_set(e, EINVAL, "%s: '%c' makes it a glob; globs can take away, but a grant names its path",
+                        return err_set(e, EINVAL,
+                                       "%s: '%c' makes it a glob; globs can take away, but a grant names its path",
                                        show(text).text, text.p[i]);
         return 0;
 }
@@ -182,6 +187,6 @@ int check_source(struct str text, struct err *e) {
 
 int check_slot(struct str text, struct err *e) {
         static const char *const forms[] = { "bearer", "header:", "basic", "basic:user", "basic:password",
-                                             "query:", "path", "sigv4", NULL };
+                                             "query:", "path",    "sigv4", NULL };
         return check_prefixed("place for a secret", forms, text, e);
 }

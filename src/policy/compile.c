@@ -14,7 +14,8 @@ static enum network_mode network_mode_of(enum policy_mode mode) {
         case MODE_FULL_NETWORK:
                 return NETWORK_OPEN;
         default:
-                return NETWORK_NONE; /* read-only and workspace-write have no network, and what is unknown has none either */
+                return NETWORK_NONE; /* read-only and workspace-write have no network, and what is unknown has none
+                                        either */
         }
 }
 
@@ -50,16 +51,17 @@ static int add_files(struct snapshot_builder *b, enum rule_list list, const stru
         return 0;
 }
 
-/* A mirror often stands in the local network. The user's own settings name it, host and port, so it is open; the loopback is
- * not, since inside it is the sandbox's own. */
+/* A mirror often stands in the local network. The user's own settings name it, host and port, so it is open; the
+ * loopback is not, since inside it is the sandbox's own. */
 static int add_private_mirrors(const struct policy *p, struct snapshot_builder *b, struct err *e) {
         for (size_t i = 0; i < p->network.mirrors.n; i++) {
                 const struct mirror *m = &p->network.mirrors.p[i];
                 struct authority a;
                 int r = authority_parse(str_of(m->pattern), 0, &a, e);
-                bool loopback = r == 0 && (str_is(host_str(&a.host), "localhost") ||
-                                           (a.host.kind == HOST_ADDR && addr_classify(&a.host.addr) != ADDR_CLASS_PUBLIC &&
-                                            addr_classify(&a.host.addr) != ADDR_CLASS_PRIVATE));
+                bool loopback =
+                    r == 0 && (str_is(host_str(&a.host), "localhost") ||
+                               (a.host.kind == HOST_ADDR && addr_classify(&a.host.addr) != ADDR_CLASS_PUBLIC &&
+                                addr_classify(&a.host.addr) != ADDR_CLASS_PRIVATE));
                 if (r == 0 && !loopback)
                         r = snapshot_add(b, LIST_ALLOW_PRIVATE, str_of(m->pattern), str_of(m->origin), e);
                 if (r < 0)
@@ -89,15 +91,17 @@ static int add_deny_cidrs(struct snapshot_builder *b, const origin_texts *texts,
         for (size_t i = 0; r == 0 && i < texts->n; i++) {
                 struct cidr net;
                 if (!cidr_parse(str_trim(str_of(texts->p[i].text)), &net))
-                        return err_set(e, EINVAL, "%s: \"%s\" in deny_cidrs is not a network; write it as 10.0.0.0/8 or fd00::/8, "
-                                                  "with every bit after the length zero", texts->p[i].origin, texts->p[i].text);
+                        return err_set(e, EINVAL,
+                                       "%s: \"%s\" in deny_cidrs is not a network; write it as 10.0.0.0/8 or fd00::/8, "
+                                       "with every bit after the length zero",
+                                       texts->p[i].origin, texts->p[i].text);
                 r = snapshot_set_deny_cidrs(b, &net, 1, str_of(texts->p[i].origin), e);
         }
         return r;
 }
 
-int policy_compile_network(const struct policy *p, const struct endpoint *self, size_t n_self, void **ret, size_t *ret_n,
-                           struct err *e) {
+int policy_compile_network(const struct policy *p, const struct endpoint *self, size_t n_self, void **ret,
+                           size_t *ret_n, struct err *e) {
         cleanup(snapshot_builder_freep) struct snapshot_builder *b =
             snapshot_builder_new(network_mode_of(p->mode), p->network.ask != ASK_NEVER);
         if (!b)

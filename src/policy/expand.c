@@ -14,15 +14,16 @@ static int expand_mirrors(const struct policy *p, const struct group *group, con
                 if (strcmp(m->group, group->name) != 0)
                         continue;
                 cleanup(free_ptr) char *origin = str_format("%s of %s in %s", m->origin, entry->text, entry->origin);
-                int r = origin ? f(context, str_of(m->pattern), str_of(origin), e) : err_set(e, ENOMEM, "out of memory");
+                int r =
+                    origin ? f(context, str_of(m->pattern), str_of(origin), e) : err_set(e, ENOMEM, "out of memory");
                 if (r < 0)
                         return r;
         }
         return 0;
 }
 
-int expand_entry(const struct policy *p, const struct origin_text *entry, bool mirrors, expand_function *f, void *context,
-                 struct err *e) {
+int expand_entry(const struct policy *p, const struct origin_text *entry, bool mirrors, expand_function *f,
+                 void *context, struct err *e) {
         struct str text = str_of(entry->text);
         if (!group_is_reference(text))
                 return f(context, text, str_of(entry->origin), e);

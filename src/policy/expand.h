@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * From what a person wrote in an allow or deny list to plain patterns: a group becomes its hosts and, in allow lists, the
- * mirrors of the user's own settings; a list file becomes its lines. Each keeps the way it came in its origin.
+ * From what a person wrote in an allow or deny list to plain patterns: a group becomes its hosts and, in allow lists,
+ * the mirrors of the user's own settings; a list file becomes its lines. Each keeps the way it came in its origin.
  */
 #include "policy/policy.h"
 
 typedef int expand_function(void *context, struct str pattern, struct str origin, struct err *e);
 
 /* Calls back for every pattern that the entry stands for; stops at the first failure. */
-int expand_entry(const struct policy *p, const struct origin_text *entry, bool mirrors, expand_function *f, void *context,
-                 struct err *e);
+int expand_entry(const struct policy *p, const struct origin_text *entry, bool mirrors, expand_function *f,
+                 void *context, struct err *e);
 /* Every line of a list file that is neither empty nor a comment, with "file:line" as origin. */
 int expand_file(const struct pattern_file *file, expand_function *f, void *context, struct err *e);

@@ -53,7 +53,8 @@ static int read_content(struct policy_file *f, const char *shown, unsigned flags
         if (fd < 0 && errno == ENOENT && !(flags & POLICY_FILE_REQUIRED))
                 return 0;
         if (fd < 0 && errno == ELOOP && no_link)
-                return err_set(e, ELOOP, "%s is a symbolic link; a workspace's policy must be a file of its own", shown);
+                return err_set(e, ELOOP, "%s is a symbolic link; a workspace's policy must be a file of its own",
+                               shown);
         if (fd < 0)
                 return err_errno(e, "cannot open %s", shown);
         int r = check_kind(fd, shown, e);
@@ -62,8 +63,10 @@ static int read_content(struct policy_file *f, const char *shown, unsigned flags
         f->content = BUF(DOCUMENT_BYTES_MAX);
         r = fd_read_all(fd, &f->content);
         if (r == -EMSGSIZE)
-                return err_set(e, EFBIG, "%s:1:1: the file has more than %d bytes; put long lists of hosts into a file of their "
-                               "own (network.allow_file, network.deny_file)", shown, DOCUMENT_BYTES_MAX);
+                return err_set(e, EFBIG,
+                               "%s:1:1: the file has more than %d bytes; put long lists of hosts into a file of their "
+                               "own (network.allow_file, network.deny_file)",
+                               shown, DOCUMENT_BYTES_MAX);
         return r < 0 ? err_set(e, -r, "cannot read %s: %s", shown, strerror(-r)) : 1;
 }
 
@@ -91,7 +94,8 @@ struct walk {
 };
 
 static int note_widening(struct walk *w, const struct node *n, const char *key, struct str text, struct err *e) {
-        struct widening widening = { .place = node_origin(w->file->document, n), .key = str_dup(str_of(key)),
+        struct widening widening = { .place = node_origin(w->file->document, n),
+                                     .key = str_dup(str_of(key)),
                                      .text = str_dup(text) };
         if (!widening.place || !widening.key || !widening.text || vec_push(&w->file->widenings, widening) < 0) {
                 widening_done(&widening);
@@ -146,12 +150,12 @@ static int apply_list(struct walk *w, enum policy_row row, const struct node *no
 /* "NAME: value" in the file is "NAME=value" elsewhere. */
 static int apply_map(struct walk *w, enum policy_row row, const struct node *node, struct err *e) {
         if (node->kind != NODE_MAP)
-                return node_error(w->file->document, node, e, "%s needs a mapping (NAME: value), not %s", policy_rows[row].key,
-                                  node_kind_name(node->kind));
+                return node_error(w->file->document, node, e, "%s needs a mapping (NAME: value), not %s",
+                                  policy_rows[row].key, node_kind_name(node->kind));
         for (const struct node *n = node->first; n; n = n->next) {
                 if (n->kind != NODE_SCALAR)
-                        return node_error(w->file->document, n, e, "%s: %s needs a single value, not %s", policy_rows[row].key,
-                                          show(n->key).text, node_kind_name(n->kind));
+                        return node_error(w->file->document, n, e, "%s: %s needs a single value, not %s",
+                                          policy_rows[row].key, show(n->key).text, node_kind_name(n->kind));
                 cleanup(free_ptr) char *text = str_format("%.*s=%.*s", STR_FMT(n->key), STR_FMT(n->text));
                 int r = text ? apply_text(w, row, n, str_of(text), e) : no_memory(e);
                 if (r < 0)
@@ -233,6 +237,10 @@ static int unknown_key(const struct walk *w, struct str prefix, const struct nod
         for (size_t i = 0; i < POLICY_KEYS; i++)
                 offer_component(&s, key_at(i), prefix, space, sizeof space);
         const char *elsewhere = s.best ? NULL : same_key_elsewhere(n->key);
+        if (str_find(n->key, '.') >= 0)
+                return node_key_error(w->file->document, n, e,
+                                      "unknown key %s; keys are nested, not dotted: network: { allow: [] }",
+                                      show(n->key).text);
         struct str section = prefix.n ? str_first(prefix, prefix.n - 1) : STR("");
         return node_key_error(w->file->document, n, e, "unknown key %s%s%.*s%s%s%s%s", show(n->key).text,
                               section.n ? " in " : "", STR_FMT(section), suggest_text(&s, "").text,
@@ -280,7 +288,8 @@ int policy_file_apply(struct policy_file *f, struct policy *p, struct err *e) {
         if (!root || root->kind == NODE_NULL)
                 return 0;
         if (root->kind != NODE_MAP)
-                return node_error(f->document, root, e, "a policy is a mapping (key: value), not %s", node_kind_name(root->kind));
+                return node_error(f->document, root, e, "a policy is a mapping (key: value), not %s",
+                                  node_kind_name(root->kind));
         struct walk w = { .file = f, .policy = p };
         int r = apply_section(&w, "", root, e);
         f->allow_files_after = p->network.allow_files.n;

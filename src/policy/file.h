@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * One policy file: opened and read as a tree, then laid over a policy by the rows of policy/options.h and the records of
- * policy/records.h. Unknown keys are errors with a suggestion.
+ * One policy file: opened and read as a tree, then laid over a policy by the rows of policy/options.h and the records
+ * of policy/records.h. Unknown keys are errors with a suggestion.
  */
 #include "base/buf.h"
 #include "conf/node.h"
@@ -14,7 +14,7 @@ enum policy_file_flags {
 };
 
 struct policy_file {
-        char *path, *base;         /* base: what relative paths in it are relative to */
+        char *path, *base; /* base: what relative paths in it are relative to */
         struct buf content;
         struct document *document; /* NULL: there is no such file */
         bool untrusted;            /* what widens is collected */

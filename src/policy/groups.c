@@ -6,8 +6,9 @@
 #include <errno.h>
 
 /*
- * A row names only hosts that the service itself documents. "*.x" does not take in "x": where both are needed, both stand
- * there. Whoever can write to a service can send data out through it; the widest rows (@github, @google) say so in help.
+ * A row names only hosts that the service itself documents. "*.x" does not take in "x": where both are needed, both
+ * stand there. Whoever can write to a service can send data out through it; the widest rows (@github, @google) say so
+ * in help.
  */
 
 #define HOSTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
@@ -23,9 +24,10 @@ const struct group policy_groups[] = {
         { "docker", "Docker Hub images", MIRROR_NONE, HOSTS("*.docker.io", "*.docker.com") },
         { "docs", "documentation sites, to read", MIRROR_NONE,
           HOSTS("developer.mozilla.org", "docs.python.org", "docs.rs", "doc.rust-lang.org", "pkg.go.dev", "go.dev",
-                "nodejs.org", "en.cppreference.com", "man7.org", "www.kernel.org", "docs.kernel.org", "*.readthedocs.io",
-                "*.readthedocs.org", "docs.github.com", "docs.docker.com", "docs.oracle.com", "kubernetes.io",
-                "www.postgresql.org", "www.sqlite.org", "react.dev", "www.typescriptlang.org", "docs.djangoproject.com") },
+                "nodejs.org", "en.cppreference.com", "man7.org", "www.kernel.org", "docs.kernel.org",
+                "*.readthedocs.io", "*.readthedocs.org", "docs.github.com", "docs.docker.com", "docs.oracle.com",
+                "kubernetes.io", "www.postgresql.org", "www.sqlite.org", "react.dev", "www.typescriptlang.org",
+                "docs.djangoproject.com") },
         { "fedora", "Fedora packages", MIRROR_NONE, HOSTS("*.fedoraproject.org") },
         { "github", "GitHub, git, API, releases and container images (data can be sent there)", MIRROR_NONE,
           HOSTS("github.com", "*.github.com", "*.githubusercontent.com", "*.githubassets.com", "ghcr.io") },
@@ -35,7 +37,8 @@ const struct group policy_groups[] = {
           HOSTS("*.googleapis.com", "accounts.google.com") },
         { "gradle", "Gradle and its plugins", MIRROR_NONE, HOSTS("*.gradle.org") },
         { "hex", "Elixir and Erlang packages", MIRROR_NONE, HOSTS("hex.pm", "*.hex.pm") },
-        { "homebrew", "Homebrew formulae and bottles", MIRROR_NONE, HOSTS("*.brew.sh", "ghcr.io", "*.githubusercontent.com") },
+        { "homebrew", "Homebrew formulae and bottles", MIRROR_NONE,
+          HOSTS("*.brew.sh", "ghcr.io", "*.githubusercontent.com") },
         { "huggingface", "Hugging Face models and data sets", MIRROR_NONE,
           HOSTS("huggingface.co", "*.huggingface.co", "*.hf.co") },
         { "maven", "Maven Central", MIRROR_NONE, HOSTS("*.maven.org", "*.maven.apache.org") },

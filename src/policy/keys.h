@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * All keys of a policy file as one tree: those of the rows, then those of the records. "network.limits.idle" is three levels.
+ * All keys of a policy file as one tree: those of the rows, then those of the records. "network.limits.idle" is three
+ * levels.
  */
 #include "policy/options.h"
 #include "policy/records.h"

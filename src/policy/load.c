@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 /*
- * One struct policy is filled layer by layer. What a value means is in policy/apply.c, how a file is read in policy/file.c;
- * here is only the order, and what each layer is trusted with.
+ * One struct policy is filled layer by layer. What a value means is in policy/apply.c, how a file is read in
+ * policy/file.c; here is only the order, and what each layer is trusted with.
  */
 
 static const char workspace_file_name[] = ".bailey.yaml";
@@ -73,7 +73,8 @@ static int find_workspace(struct loader *l, struct err *e) {
                 return err_errno(e, "the workspace %s cannot be used", show(str_of(named ? named : ".")).text);
         struct stat st;
         if (stat(l->policy->workspace, &st) < 0 || !S_ISDIR(st.st_mode))
-                return err_set(e, ENOTDIR, "the workspace %s is not a directory", show(str_of(l->policy->workspace)).text);
+                return err_set(e, ENOTDIR, "the workspace %s is not a directory",
+                               show(str_of(l->policy->workspace)).text);
         return 0;
 }
 
@@ -87,7 +88,8 @@ static int open_user_file(struct loader *l, struct err *e) {
                         return err_set(e, EINVAL, "the policy file %s cannot be used", show(str_of(named)).text);
                 return policy_file_open(&l->user, path, named, POLICY_FILE_REQUIRED, e);
         }
-        cleanup(free_ptr) char *directory = dirs_config(), *path = directory ? path_join(directory, "config.yaml") : NULL;
+        cleanup(free_ptr) char *directory = dirs_config(),
+                               *path = directory ? path_join(directory, "config.yaml") : NULL;
         if (!path)
                 return 0;
         const char *home = l->policy->home;
@@ -96,7 +98,8 @@ static int open_user_file(struct loader *l, struct err *e) {
         int r = shown ? policy_file_open(&l->user, path, shown, 0, e) : no_memory(e);
         if (r < 0 || !l->user.document)
                 return r;
-        /* It holds for every workspace: what is relative in it means the workspace at hand, never Bailey's own directory. */
+        /* It holds for every workspace: what is relative in it means the workspace at hand, never Bailey's own
+         * directory. */
         free(l->user.base);
         l->user.base = str_dup(str_of(l->policy->workspace));
         return l->user.base ? 0 : no_memory(e);
@@ -185,8 +188,10 @@ static int refuse_widening(const struct policy_file *f, struct err *e) {
         }
         if (f->widenings.n > SHOWN)
                 buf_printf(&list, "; and %zu more", f->widenings.n - SHOWN);
-        return err_set(e, EPERM, "the workspace's %s asks for more than you granted:%.*s. If you want that, run 'bailey trust'; "
-                       "--no-workspace-policy leaves the file out", workspace_file_name, STR_FMT(buf_str(&list)));
+        return err_set(e, EPERM,
+                       "the workspace's %s asks for more than you granted:%.*s. If you want that, run 'bailey trust'; "
+                       "--no-workspace-policy leaves the file out",
+                       workspace_file_name, STR_FMT(buf_str(&list)));
 }
 
 /* Content and list files together: a list that changes is a file that changes. */
@@ -241,8 +246,9 @@ static const struct agent_role *find_role(const struct policy *p, struct err *e)
                         return &p->agents.p[i];
                 suggest_offer(&s, p->agents.p[i].name);
         }
-        err_set(e, ENOENT, "%s: there is no role %s under agents%s", p->origins[ROW_AGENT] ? p->origins[ROW_AGENT] : "agent",
-                show(str_of(p->agent)).text, suggest_text(&s, "").text);
+        err_set(e, ENOENT, "%s: there is no role %s under agents%s",
+                p->origins[ROW_AGENT] ? p->origins[ROW_AGENT] : "agent", show(str_of(p->agent)).text,
+                suggest_text(&s, "").text);
         return NULL;
 }
 
@@ -262,7 +268,8 @@ static int apply_role(struct loader *l, struct err *e) {
                 return no_memory(e);
         for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
                 if (strcmp(role->network_access, modes[i].access) == 0)
-                        return policy_apply(l->policy, ROW_MODE, str_of(policy_mode_name(modes[i].mode)), origin, "/", e);
+                        return policy_apply(l->policy, ROW_MODE, str_of(policy_mode_name(modes[i].mode)), origin, "/",
+                                            e);
         return err_set(e, EINVAL, "%s: unknown network access", role->origin);
 }
 
@@ -273,7 +280,8 @@ static int finish(struct loader *l, struct err *e) {
                 return r;
         bool writes = l->policy->mode != MODE_READ_ONLY;
         if (writes && !l->request->network_only && !l->request->only_file && strcmp(l->policy->workspace, "/") == 0)
-                return err_set(e, EINVAL, "the workspace is the root directory, so that everything could be written; "
+                return err_set(e, EINVAL,
+                               "the workspace is the root directory, so that everything could be written; "
                                "go to a directory or name one with --workspace");
         return mirrors_find(l->policy, "", e);
 }

@@ -18,12 +18,13 @@ struct policy_request {
         const char *workspace;                    /* directory; NULL: by --workspace, else the current one */
         const struct option_values *command_line; /* NULL: none; rows of other tables are ignored */
         const struct option_values *call;         /* NULL: none */
-        const char *only_file; /* nothing but the defaults and this file, trusted: for checking it */
-        enum policy_layer *ret_layer; /* optional: the layer that a failure is about */
-        bool network_only;     /* the files part will not be used: the workspace may be anything */
+        const char *only_file;                    /* nothing but the defaults and this file, trusted: for checking it */
+        enum policy_layer *ret_layer;             /* optional: the layer that a failure is about */
+        bool network_only;                        /* the files part will not be used: the workspace may be anything */
 };
 
-/* -EPERM: the workspace file asks for more than was granted and is not trusted. -EINVAL and others: a layer is wrong. */
+/* -EPERM: the workspace file asks for more than was granted and is not trusted. -EINVAL and others: a layer is wrong.
+ */
 int policy_load(const struct policy_request *request, struct policy **ret, struct err *e);
 
 /* What a workspace file asks for that needs trust. */
@@ -32,7 +33,7 @@ struct widening {
         char *key, *text;
 };
 struct workspace_file {
-        char *path; /* absolute; NULL: there is no such file */
+        char *path;      /* absolute; NULL: there is no such file */
         char digest[65]; /* of its content and of the list files that it allows */
         bool trusted;
         VEC(struct widening) widenings;

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 /*
- * Five file formats, each read for the one thing that matters: the URLs behind a few keys. All are lines of "key = value" or
- * "Key: value" with small differences, so one scanner serves them, driven by a row per tool. Everything that looks like a
- * URL in such a value counts; a user name and password in it are never kept.
+ * Five file formats, each read for the one thing that matters: the URLs behind a few keys. All are lines of "key =
+ * value" or "Key: value" with small differences, so one scanner serves them, driven by a row per tool. Everything that
+ * looks like a URL in such a value counts; a user name and password in it are never kept.
  */
 
 enum { SETTINGS_MAX = 1 << 20, FILES_MAX = 256, PATH_SHOWN_MAX = 4352 };
@@ -45,7 +45,8 @@ static void add_mirror(struct search *s, const struct authority *a, const struct
         authority_text(a, text);
         if (already_there(s, text))
                 return;
-        struct mirror m = { .group = s->group, .pattern = str_dup(str_of(text)),
+        struct mirror m = { .group = s->group,
+                            .pattern = str_dup(str_of(text)),
                             .origin = at->line ? str_format("%s:%u", at->name, at->line) : str_dup(str_of(at->name)) };
         if (!m.pattern || !m.origin || vec_push(&s->policy->network.mirrors, m) < 0) {
                 free(m.pattern);

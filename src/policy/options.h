@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Every setting of a policy that has a name of its own: one row each, for the command line, the file, the variables, the
- * help and the man page. What has structure (rules, credentials, commands, agents, monitor) is in policy/records.h.
+ * Every setting of a policy that has a name of its own: one row each, for the command line, the file, the variables,
+ * the help and the man page. What has structure (rules, credentials, commands, agents, monitor) is in policy/records.h.
  */
 #include "conf/option.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The merged policy: what one sandbox may do, after presets, user file, workspace file, environment, command line and
- * per-call options were laid over each other. Every value knows where it came from. policy/load.h makes it; the snapshot
- * (network), the path rules (files) and the launch plan are computed from it. Plain data, owned by itself.
+ * per-call options were laid over each other. Every value knows where it came from. policy/load.h makes it; the
+ * snapshot (network), the path rules (files) and the launch plan are computed from it. Plain data, owned by itself.
  */
 #include "base/err.h"
 #include "base/str.h"
@@ -11,13 +11,7 @@
 #include "policy/options.h"
 #include "policy/snapshot.h"
 
-enum policy_mode {
-        MODE_READ_ONLY,
-        MODE_WORKSPACE_WRITE,
-        MODE_WORKSPACE_WRITE_WHITELIST,
-        MODE_FULL_NETWORK,
-        MODES
-};
+enum policy_mode { MODE_READ_ONLY, MODE_WORKSPACE_WRITE, MODE_WORKSPACE_WRITE_WHITELIST, MODE_FULL_NETWORK, MODES };
 
 enum ask_how { ASK_NEVER, ASK_CONTROL, ASK_TTY };
 
@@ -66,7 +60,7 @@ struct monitor_rule {
 
 /* A long list of patterns, one a line, kept as the file had it; compiled line by line with "file:line" as origin. */
 struct pattern_file {
-        char *path;    /* absolute */
+        char *path; /* absolute */
         char *content;
         size_t n;
         char *origin;
@@ -79,7 +73,7 @@ struct mirror {
         char *origin;  /* "~/.npmrc:3" */
 };
 
-struct port_map { /* publish and host_port */
+struct port_map {   /* publish and host_port */
         char *addr; /* NULL: loopback */
         uint16_t outside, inside;
         char *origin;
@@ -91,11 +85,13 @@ struct policy {
         char *home;
         char *preset;
         origin_texts profiles;
-        /* Where each setting that is one value came from, by its row in policy/options.h; NULL: the built-in default. */
+        /* Where each setting that is one value came from, by its row in policy/options.h; NULL: the built-in default.
+         */
         char *origins[POLICY_ROWS];
 
         struct {
-                origin_texts allow, deny, allow_private, deny_cidrs; /* allow: "@group" as written, see policy/groups.h */
+                origin_texts allow, deny, allow_private,
+                    deny_cidrs; /* allow: "@group" as written, see policy/groups.h */
                 bool deny_cidrs_set;
                 VEC(struct pattern_file) allow_files, deny_files;
                 VEC(struct mirror) mirrors; /* of the groups in allow */
@@ -136,10 +132,10 @@ const char *policy_mode_name(enum policy_mode mode);
 void policy_free(struct policy *p);
 void policy_freep(struct policy **p);
 
-/* The network part, compiled (policy/compile.c): groups and mirrors expanded, list files read through. self: addresses of
- * this host (port 0) and Bailey's listeners, which stay out of reach. Heap bytes in *ret. */
-int policy_compile_network(const struct policy *p, const struct endpoint *self, size_t n_self, void **ret, size_t *ret_n,
-                           struct err *e);
+/* The network part, compiled (policy/compile.c): groups and mirrors expanded, list files read through. self: addresses
+ * of this host (port 0) and Bailey's listeners, which stay out of reach. Heap bytes in *ret. */
+int policy_compile_network(const struct policy *p, const struct endpoint *self, size_t n_self, void **ret,
+                           size_t *ret_n, struct err *e);
 
 /* For loaders and tests: an entry at the end of a list; both texts are copied. */
 int origin_texts_add(origin_texts *list, struct str text, const char *origin);

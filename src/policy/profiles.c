@@ -19,8 +19,8 @@ const struct profile policy_presets[] = {
 const size_t n_policy_presets = sizeof policy_presets / sizeof policy_presets[0];
 
 /*
- * An agent keeps its sessions and its sign-in under its own directory, which it must be able to write. The settings there
- * name commands that run outside any sandbox the next time (hooks, servers): those stay as they are.
+ * An agent keeps its sessions and its sign-in under its own directory, which it must be able to write. The settings
+ * there name commands that run outside any sandbox the next time (hooks, servers): those stay as they are.
  */
 const struct profile policy_profiles[] = {
         { "claude", "Claude Code",
@@ -46,7 +46,8 @@ const struct profile policy_profiles[] = {
 };
 const size_t n_policy_profiles = sizeof policy_profiles / sizeof policy_profiles[0];
 
-static const struct profile *find(const struct profile *list, size_t n, const char *what, struct str name, struct err *e) {
+static const struct profile *find(const struct profile *list, size_t n, const char *what, struct str name,
+                                  struct err *e) {
         struct suggestion s = suggest_for(name);
         for (size_t i = 0; i < n; i++) {
                 if (str_is(name, list[i].name))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Ready-made layers, as data. A preset is what every other layer is laid over; a profile adds what one agent needs to work.
+ * Ready-made layers, as data. A preset is what every other layer is laid over; a profile adds what one agent needs to
+ * work.
  */
 #include "policy/options.h"
 

@@ -8,9 +8,10 @@
 
 #include <errno.h>
 
-static const char *const providers[] = { "anthropic",  "azure-openai", "bedrock", "deepseek", "gemini", "github", "gitlab",
-                                         "groq",       "huggingface",  "mistral", "nous",     "npm",    "openai", "openrouter",
-                                         "pypi",       "slack",        "stripe",  "together", "xai",    NULL };
+static const char *const providers[] = { "anthropic", "azure-openai", "bedrock",  "deepseek",    "gemini",
+                                         "github",    "gitlab",       "groq",     "huggingface", "mistral",
+                                         "nous",      "npm",          "openai",   "openrouter",  "pypi",
+                                         "slack",     "stripe",       "together", "xai",         NULL };
 static const char *const decisions[] = { "forbid", "escalate", "allow", NULL };
 static const char *const accesses[] = { "sandboxed", "whitelist", "full", NULL };
 static const char *const actions[] = { "warn", "pause", "kill", NULL };
@@ -20,20 +21,28 @@ static const char *const actions[] = { "warn", "pause", "kill", NULL };
 
 static const struct record_field rule_fields[] = {
         { { .key = "host", .type = OPTION_STRING, .help = "the pattern that the rule is for" },
-          TEXT(struct request_rule, host), .required = true, .check = check_plain_pattern },
+          TEXT(struct request_rule, host),
+          .required = true,
+          .check = check_plain_pattern },
         { { .key = "methods", .type = OPTION_LIST, .help = "GET, HEAD, ...; none: all" },
-          TEXTS(struct request_rule, methods), .check = check_method },
+          TEXTS(struct request_rule, methods),
+          .check = check_method },
         { { .key = "paths", .type = OPTION_LIST, .help = "path patterns, ** for any depth; none: all" },
-          TEXTS(struct request_rule, paths), .check = check_request_path },
+          TEXTS(struct request_rule, paths),
+          .check = check_request_path },
 };
 
 static const struct record_field command_fields[] = {
         { { .key = "name", .type = OPTION_STRING, .help = "what the rule is called in messages" },
-          TEXT(struct command_rule, name), .required = true, .check = check_name },
+          TEXT(struct command_rule, name),
+          .required = true,
+          .check = check_name },
         { { .key = "decision", .type = OPTION_CHOICE, .choices = decisions, .help = "what to do with such a command" },
-          TEXT(struct command_rule, decision), .required = true },
+          TEXT(struct command_rule, decision),
+          .required = true },
         { { .key = "argv", .type = OPTION_LIST, .help = "the words that a command begins with" },
-          TEXTS(struct command_rule, argv), .required = true },
+          TEXTS(struct command_rule, argv),
+          .required = true },
         { { .key = "reason", .type = OPTION_STRING, .help = "shown to the person who is asked" },
           TEXT(struct command_rule, reason) },
         { { .key = "match", .type = OPTION_LIST, .help = "commands that the rule must match" },
@@ -46,34 +55,55 @@ static const struct record_field credential_fields[] = {
         { { .key = "provider", .type = OPTION_CHOICE, .choices = providers, .help = "a service that is known" },
           TEXT(struct credential, provider) },
         { { .key = "name", .type = OPTION_STRING, .help = "what it is called in the audit log" },
-          TEXT(struct credential, name), .check = check_name },
+          TEXT(struct credential, name),
+          .check = check_name },
         { { .key = "env", .type = OPTION_STRING, .help = "the variable that holds the stand-in inside" },
-          TEXT(struct credential, env), .check = check_variable_name },
-        { { .key = "source", .type = OPTION_STRING, .help = "where the secret is: env:NAME, file:PATH, exec:COMMAND, ..." },
-          TEXT(struct credential, source), .required = true, .check = check_source },
+          TEXT(struct credential, env),
+          .check = check_variable_name },
+        { { .key = "source",
+            .type = OPTION_STRING,
+            .help = "where the secret is: env:NAME, file:PATH, exec:COMMAND, ..." },
+          TEXT(struct credential, source),
+          .required = true,
+          .check = check_source },
         { { .key = "hosts", .type = OPTION_LIST, .help = "where it may be sent" },
-          TEXTS(struct credential, hosts), .check = check_plain_pattern },
-        { { .key = "slot", .type = OPTION_STRING, .help = "where in the request: bearer, header:NAME, basic, query:NAME, ..." },
-          TEXT(struct credential, slot), .check = check_slot },
+          TEXTS(struct credential, hosts),
+          .check = check_plain_pattern },
+        { { .key = "slot",
+            .type = OPTION_STRING,
+            .help = "where in the request: bearer, header:NAME, basic, query:NAME, ..." },
+          TEXT(struct credential, slot),
+          .check = check_slot },
 };
 
 static const struct record_field agent_fields[] = {
         { { .key = "networkAccess", .type = OPTION_CHOICE, .choices = accesses, .help = "the mode of this role" },
-          TEXT(struct agent_role, network_access), .required = true },
+          TEXT(struct agent_role, network_access),
+          .required = true },
         { { .key = "monitorEnabled", .type = OPTION_FLAG, .help = "count its violations" },
-          .kind = FIELD_BOOL, .offset = offsetof(struct agent_role, monitor_enabled) },
+          .kind = FIELD_BOOL,
+          .offset = offsetof(struct agent_role, monitor_enabled) },
         { { .key = "autoKillOnThreat", .type = OPTION_FLAG, .help = "end it when a monitor rule is reached" },
-          .kind = FIELD_BOOL, .offset = offsetof(struct agent_role, auto_kill_on_threat) },
+          .kind = FIELD_BOOL,
+          .offset = offsetof(struct agent_role, auto_kill_on_threat) },
 };
 
 static const struct record_field monitor_fields[] = {
         { { .key = "violations", .type = OPTION_INTEGER, .min = 1, .max = 1000000, .help = "this many" },
-          .kind = FIELD_U32, .offset = offsetof(struct monitor_rule, violations), .required = true },
-        { { .key = "within", .type = OPTION_DURATION, .min = (int64_t)NS_PER_SECOND, .max = 86400 * (int64_t)NS_PER_SECOND,
+          .kind = FIELD_U32,
+          .offset = offsetof(struct monitor_rule, violations),
+          .required = true },
+        { { .key = "within",
+            .type = OPTION_DURATION,
+            .min = (int64_t)NS_PER_SECOND,
+            .max = 86400 * (int64_t)NS_PER_SECOND,
             .help = "in this time" },
-          .kind = FIELD_U64, .offset = offsetof(struct monitor_rule, within_ns), .required = true },
+          .kind = FIELD_U64,
+          .offset = offsetof(struct monitor_rule, within_ns),
+          .required = true },
         { { .key = "action", .type = OPTION_CHOICE, .choices = actions, .help = "lead to this" },
-          TEXT(struct monitor_rule, action), .required = true },
+          TEXT(struct monitor_rule, action),
+          .required = true },
 };
 
 /* A provider says the rest itself; a secret of one's own needs all of it. */
@@ -84,7 +114,8 @@ static int check_credential(const void *record, struct err *e) {
         if (!c->name)
                 return err_set(e, EINVAL, "a credential needs 'provider', or else 'name', 'env', 'hosts' and 'slot'");
         if (!c->env || c->hosts.n == 0 || !c->slot)
-                return err_set(e, EINVAL, "credential '%s' has no provider: it needs 'env', 'hosts' and 'slot'", c->name);
+                return err_set(e, EINVAL, "credential '%s' has no provider: it needs 'env', 'hosts' and 'slot'",
+                               c->name);
         return 0;
 }
 
@@ -94,20 +125,41 @@ static int check_command(const void *record, struct err *e) {
 }
 
 #define FIELDS(table) .fields = table, .n_fields = sizeof table / sizeof table[0]
-#define LIST(type, field) .size = sizeof(type), .origin_offset = offsetof(type, origin), .list_offset = offsetof(struct policy, field)
+#define LIST(type, field)                                                                                              \
+        .size = sizeof(type), .origin_offset = offsetof(type, origin), .list_offset = offsetof(struct policy, field)
 
 const struct record policy_records[POLICY_RECORDS] = {
-        { .key = "network.rules", .help = "hosts that are allowed with some methods or paths only", FIELDS(rule_fields),
-          LIST(struct request_rule, network.rules), .trust = TRUST_WIDENS },
-        { .key = "commands", .help = "rules for the command classifier", FIELDS(command_fields),
-          LIST(struct command_rule, commands), .trust = TRUST_LESS_NARROWS, .decides = 1, .last_narrowing = 1,
+        { .key = "network.rules",
+          .help = "hosts that are allowed with some methods or paths only",
+          FIELDS(rule_fields),
+          LIST(struct request_rule, network.rules),
+          .trust = TRUST_WIDENS },
+        { .key = "commands",
+          .help = "rules for the command classifier",
+          FIELDS(command_fields),
+          LIST(struct command_rule, commands),
+          .trust = TRUST_LESS_NARROWS,
+          .decides = 1,
+          .last_narrowing = 1,
           .check = check_command },
-        { .key = "credentials", .help = "secrets that the gateway puts into requests", FIELDS(credential_fields),
-          LIST(struct credential, credentials), .trust = TRUST_WIDENS, .check = check_credential },
-        { .key = "agents", .help = "roles for --agent", .named = true, .name_offset = offsetof(struct agent_role, name),
-          FIELDS(agent_fields), LIST(struct agent_role, agents), .trust = TRUST_WIDENS },
-        { .key = "monitor", .help = "what repeated violations lead to", FIELDS(monitor_fields),
-          LIST(struct monitor_rule, monitor), .trust = TRUST_NARROWS },
+        { .key = "credentials",
+          .help = "secrets that the gateway puts into requests",
+          FIELDS(credential_fields),
+          LIST(struct credential, credentials),
+          .trust = TRUST_WIDENS,
+          .check = check_credential },
+        { .key = "agents",
+          .help = "roles for --agent",
+          .named = true,
+          .name_offset = offsetof(struct agent_role, name),
+          FIELDS(agent_fields),
+          LIST(struct agent_role, agents),
+          .trust = TRUST_WIDENS },
+        { .key = "monitor",
+          .help = "what repeated violations lead to",
+          FIELDS(monitor_fields),
+          LIST(struct monitor_rule, monitor),
+          .trust = TRUST_NARROWS },
 };
 
 typedef VEC(char) bytes_vec; /* p, n and cap are the same for every element type; n and cap count elements */
@@ -150,15 +202,16 @@ void policy_records_done(struct policy *p) {
 static int check_value(const struct record_field *f, const struct document *d, const struct node *n, struct err *e) {
         struct err inner = { 0 };
         if (n->kind != NODE_SCALAR)
-                return node_error(d, n, e, "'%s' needs a single value here, not %s", f->option.key, node_kind_name(n->kind));
+                return node_error(d, n, e, "'%s' needs a single value here, not %s", f->option.key,
+                                  node_kind_name(n->kind));
         int r = option_check(&f->option, n->text, &inner);
         if (r == 0 && f->check)
                 r = f->check(n->text, &inner);
         return r < 0 ? node_error(d, n, e, "%s: %s", f->option.key, err_text(&inner)) : 0;
 }
 
-static int read_list(const struct record_field *f, origin_texts *list, const struct document *d, const struct node *node,
-                     struct err *e) {
+static int read_list(const struct record_field *f, origin_texts *list, const struct document *d,
+                     const struct node *node, struct err *e) {
         const struct node *single = node->kind == NODE_SCALAR ? node : NULL; /* a list of one, without brackets */
         if (!single && node->kind != NODE_LIST)
                 return node_error(d, node, e, "'%s' needs a list, not %s", f->option.key, node_kind_name(node->kind));
@@ -197,8 +250,8 @@ static int read_field(const struct record_field *f, void *place, const struct do
         }
 }
 
-static const struct record_field *find_field(const struct record *record, const struct document *d, const struct node *n,
-                                             struct err *e) {
+static const struct record_field *find_field(const struct record *record, const struct document *d,
+                                             const struct node *n, struct err *e) {
         struct suggestion s = suggest_for(n->key);
         for (size_t i = 0; i < record->n_fields; i++) {
                 if (str_is(n->key, record->fields[i].option.key))
@@ -221,8 +274,8 @@ static int read_fields(const struct record *record, void *r, const struct docume
         }
         for (size_t i = 0; i < record->n_fields; i++)
                 if (record->fields[i].required && !node_get(node, str_of(record->fields[i].option.key)))
-                        return node_error(d, node, e, "'%s' is missing in this entry of %s: %s", record->fields[i].option.key,
-                                          record->key, record->fields[i].option.help);
+                        return node_error(d, node, e, "'%s' is missing in this entry of %s: %s",
+                                          record->fields[i].option.key, record->key, record->fields[i].option.help);
         struct err inner = { 0 };
         int status = record->check ? record->check(r, &inner) : 0;
         return status < 0 ? node_error(d, node, e, "%s", err_text(&inner)) : 0;
@@ -236,7 +289,8 @@ static bool widens(const struct record *record, const void *r) {
         return option_number(&f->option, str_of(text)) > record->last_narrowing;
 }
 
-static int fill(const struct record *record, void *r, const struct document *d, const struct node *node, struct err *e) {
+static int fill(const struct record *record, void *r, const struct document *d, const struct node *node,
+                struct err *e) {
         char **origin = (char **)((char *)r + record->origin_offset);
         *origin = node_origin(d, node);
         if (!*origin)
@@ -260,7 +314,8 @@ int record_read(struct policy *p, const struct record *record, const struct docu
         if (record->size > sizeof space)
                 return err_set(e, EINVAL, "a record of %zu bytes", record->size);
         if (node->kind != NODE_MAP)
-                return node_error(d, node, e, "an entry of %s is a mapping, not %s", record->key, node_kind_name(node->kind));
+                return node_error(d, node, e, "an entry of %s is a mapping, not %s", record->key,
+                                  node_kind_name(node->kind));
         int r = fill(record, space, d, node, e);
         if (r == 0 && list->n == list->cap &&
             vec_grow_bytes((void **)&list->p, &list->cap, list->n + 1, record->size) < 0)

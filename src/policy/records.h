@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The parts of a policy file that have structure: request rules, commands, credentials, agents, monitor. Each is described by
- * a table of its fields; reading, checking, freeing and printing go by the table.
+ * The parts of a policy file that have structure: request rules, commands, credentials, agents, monitor. Each is
+ * described by a table of its fields; reading, checking, freeing and printing go by the table.
  */
 #include "conf/node.h"
 #include "policy/policy.h"
@@ -18,9 +18,9 @@ struct record_field {
 };
 
 struct record {
-        const char *key;  /* "network.rules" */
+        const char *key; /* "network.rules" */
         const char *help;
-        bool named;       /* a mapping from names to records; else a list of records */
+        bool named; /* a mapping from names to records; else a list of records */
         size_t name_offset;
         const struct record_field *fields;
         size_t n_fields;

@@ -31,7 +31,8 @@ static void put(struct shower *s, const char *text) {
 static bool named_like_a_secret(struct str name) {
         static const char *const ends[] = { "TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIALS" };
         for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-                if (name.n >= strlen(ends[i]) && str_eq_nocase(str_skip(name, name.n - strlen(ends[i])), str_of(ends[i])))
+                if (name.n >= strlen(ends[i]) &&
+                    str_eq_nocase(str_skip(name, name.n - strlen(ends[i])), str_of(ends[i])))
                         return true;
         return false;
 }
@@ -58,7 +59,8 @@ static void each_port(struct shower *s, enum policy_row row, entry_function *f) 
         bool publish = row == ROW_PUBLISH;
         size_t n = publish ? s->policy->network.publish.n : s->policy->network.host_ports.n;
         for (size_t i = 0; i < n; i++) {
-                const struct port_map *m = publish ? &s->policy->network.publish.p[i] : &s->policy->network.host_ports.p[i];
+                const struct port_map *m =
+                    publish ? &s->policy->network.publish.p[i] : &s->policy->network.host_ports.p[i];
                 bool v6 = m->addr && strchr(m->addr, ':');
                 cleanup(free_ptr) char *text =
                     !publish  ? str_format("%u", m->inside)
@@ -265,7 +267,8 @@ static bool key_has_value(const struct shower *s, size_t key) {
         if (option_repeats(&policy_rows[row]))
                 return has_entries(s, row);
         cleanup(free_ptr) char *text = NULL;
-        return policy_row_text(s->policy, row, &text) == 0 && text && (all || s->policy->origins[row] || row == ROW_MODE);
+        return policy_row_text(s->policy, row, &text) == 0 && text &&
+               (all || s->policy->origins[row] || row == ROW_MODE);
 }
 
 static bool section_has_value(const struct shower *s, struct str prefix) {

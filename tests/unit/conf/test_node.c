@@ -11,8 +11,9 @@
 
 static void reads_yaml(void **state) {
         (void)state;
-        static const char text[] = "# a comment\nmode: read-only\nnetwork:\n  allow: [\"@github\", b.example.com]\n  deny:\n  - x\n"
-                                   "empty:\nlist: []\nquoted: \"null\"\n";
+        static const char text[] =
+            "# a comment\nmode: read-only\nnetwork:\n  allow: [\"@github\", b.example.com]\n  deny:\n  - x\n"
+            "empty:\nlist: []\nquoted: \"null\"\n";
         cleanup(document_freep) struct document *d = NULL;
         struct err e = { 0 };
         assert_int_equal(yaml_read(str_of(text), STR("p.yaml"), &d, &e), 0);
@@ -54,18 +55,22 @@ static void refuses_yaml(void **state) {
                 { "a: &x 1\n", "f:1:4: anchors ('&') are not read" },
                 { "a: *x\n", "f:1:4: aliases ('*') are not read; if a pattern is meant, put it in quotes" },
                 { "allow: [*.example.com]\n", "a pattern that starts with '*' needs quotes" },
-                { "a: 1\nallow: [\xc3\xa9, @github]\n", "f:2:12: not valid YAML: found character that cannot start any token while "
+                { "a: 1\nallow: [\xc3\xa9, @github]\n",
+                  "f:2:12: not valid YAML: found character that cannot start any token while "
                   "scanning for the next token on line 2; the name of a group needs quotes: \"@github\"" },
                 { "a: !!str 1\n", "f:1:4: tags ('!') are not read" },
                 { "<<: 1\n", "f:1:1: merge keys ('<<') are not read" },
                 { "a: 1\n---\nb: 2\n", "f:2:1: a second document" },
                 { "%TAG ! tag:example.com,2000:\n---\na: 1\n", "f:1:1: tag directives ('%TAG') are not read" },
                 { "? [a, b]\n: 1\n", "f:1:3: a key must be a single word, not a list" },
-                { "a: [1, 2\n", "f:2:1: not valid YAML: did not find expected ',' or ']' while parsing a flow sequence" },
+                { "a: [1, 2\n",
+                  "f:2:1: not valid YAML: did not find expected ',' or ']' while parsing a flow sequence" },
                 { "a:\n\tb: 1\n", "; indent with spaces, not with tabs" },
                 { "a: \"\\0\"\n", "f:1:4: a NUL character" },
                 { "ok: 1\nx: \xff\n", "f:2:4: byte 0xff is not UTF-8 text; is this a policy file?" },
-                { "\x7f" "ELF", "f:1:1: control character 0x7f; is this a policy file?" },
+                { "\x7f"
+                  "ELF",
+                  "f:1:1: control character 0x7f; is this a policy file?" },
                 { "a: \xc3\xa9\x01", "f:1:5: control character 0x01" },
                 { "{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{", "f:1:" },
                 { "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "f:1:33: nested deeper than 32 levels" },
@@ -183,7 +188,8 @@ static void writes_json(void **state) {
         assert_int_equal(emit_status(&j), -EINVAL); /* one bracket is open */
         emit_close(&j);
         assert_int_equal(emit_status(&j), 0);
-        assert_string_equal(buf_text(&out), "{\"a\":\"x\\\"y\\u000a\",\"b\":[1,true,null,{}],\"c\":18446744073709551615,\"d\":false}");
+        assert_string_equal(buf_text(&out),
+                            "{\"a\":\"x\\\"y\\u000a\",\"b\":[1,true,null,{}],\"c\":18446744073709551615,\"d\":false}");
         emit_close(&j);
         assert_int_equal(emit_status(&j), -EINVAL);
 

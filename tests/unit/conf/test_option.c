@@ -18,7 +18,11 @@ static const struct option rows[ROWS] = {
         [SIZE] = { .flag = "size", .type = OPTION_SIZE, .help = "how large" },
         [WAIT] = { .flag = "wait", .type = OPTION_DURATION, .min = 0, .max = 60 * (int64_t)NS_PER_SECOND },
         [COLOUR] = { .flag = "colour", .type = OPTION_CHOICE, .choices = colours, .help = "one of" },
-        [ITEM] = { .flag = "item", .key = "a.items", .env = "BAILEY_TEST_ITEM", .type = OPTION_LIST, .metavar = "ITEM",
+        [ITEM] = { .flag = "item",
+                   .key = "a.items",
+                   .env = "BAILEY_TEST_ITEM",
+                   .type = OPTION_LIST,
+                   .metavar = "ITEM",
                    .help = "a thing with a long explanation that does not fit on one line of a narrow terminal" },
         [SETTING] = { .flag = "set", .type = OPTION_MAP },
         [HIDDEN] = { .key = "a.hidden", .type = OPTION_STRING, .help = "only in files" },
@@ -86,8 +90,8 @@ static void reads_words(void **state) {
         cleanup(option_values_done) struct option_values v = { 0 };
         struct err e = { 0 };
         int used = -1;
-        assert_int_equal(PARSE(&v, &used, &e, "--quiet", "--name", "joe", "--item=a", "--item", "b", "-n", "ann", "--no-fence",
-                               "--size=1K", "--", "--item", "c"),
+        assert_int_equal(PARSE(&v, &used, &e, "--quiet", "--name", "joe", "--item=a", "--item", "b", "-n", "ann",
+                               "--no-fence", "--size=1K", "--", "--item", "c"),
                          0);
         assert_int_equal(used, 11);
         assert_true(option_get_flag(&v, &rows[QUIET]));
@@ -162,7 +166,8 @@ static void helps(void **state) {
         cleanup(buf_done) struct buf help = BUF(65536), man = BUF(65536), words = BUF(65536);
         assert_int_equal(option_help(&help, tables, 1, 60), 0);
         const char *text = buf_text(&help);
-        assert_non_null(strstr(text, "Things:\n  -q, --quiet       say less\n  --no-fence        stand without a fence\n"));
+        assert_non_null(
+            strstr(text, "Things:\n  -q, --quiet       say less\n  --no-fence        stand without a fence\n"));
         assert_non_null(strstr(text, "  --count VALUE     how many (default 3)\n"));
         assert_non_null(strstr(text, "  --colour VALUE    one of: red, green, blue\n"));
         assert_null(strstr(text, "hidden"));
@@ -192,8 +197,9 @@ static void finds_rows(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(checks_values),   cmocka_unit_test(reads_words), cmocka_unit_test(stops_at_the_command),
-                cmocka_unit_test(refuses_words),   cmocka_unit_test(reads_variables), cmocka_unit_test(helps),
+                cmocka_unit_test(checks_values),        cmocka_unit_test(reads_words),
+                cmocka_unit_test(stops_at_the_command), cmocka_unit_test(refuses_words),
+                cmocka_unit_test(reads_variables),      cmocka_unit_test(helps),
                 cmocka_unit_test(finds_rows),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,10 +39,21 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
         (void)state;
-        static const char *const files[] = { "ws/.bailey.yaml", "ws/list.txt", "home/.config/bailey/config.yaml", "home/.npmrc",
-                                             "home/.cargo/config.toml", "other.yaml", "home/.local/state/bailey/trust",
-                                             "home/.local/state/bailey", "home/.local/state", "home/.local",
-                                             "home/.config/bailey", "home/.config", "home/.cargo", "home", "ws" };
+        static const char *const files[] = { "ws/.bailey.yaml",
+                                             "ws/list.txt",
+                                             "home/.config/bailey/config.yaml",
+                                             "home/.npmrc",
+                                             "home/.cargo/config.toml",
+                                             "other.yaml",
+                                             "home/.local/state/bailey/trust",
+                                             "home/.local/state/bailey",
+                                             "home/.local/state",
+                                             "home/.local",
+                                             "home/.config/bailey",
+                                             "home/.config",
+                                             "home/.cargo",
+                                             "home",
+                                             "ws" };
         assert_int_equal(chdir("/"), 0);
         for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
                 cleanup(free_ptr) char *path = path_join(top, files[i]);
@@ -101,7 +112,8 @@ static void loads_defaults(void **state) {
 static void layers_in_order(void **state) {
         (void)state;
         user_file("mode: full-network\nnetwork: { allow: [a.example.com], deny: [x.example.com] }\n"
-                  "process: { limits: { memory: 1GiB } }\nfilesystem: { write: [build, ~/.cache], deny_write: [\"**/*.key\"] }\n");
+                  "process: { limits: { memory: 1GiB } }\nfilesystem: { write: [build, ~/.cache], deny_write: "
+                  "[\"**/*.key\"] }\n");
         workspace_yaml("mode: read-only\nnetwork:\n  deny: [y.example.com]\nprocess: { limits: { memory: 512MiB } }\n");
         setenv("BAILEY_ALLOW", "b.example.com,c.example.com:443", 1);
         cleanup(option_values_done) struct option_values line = { 0 };
@@ -158,11 +170,14 @@ static void reads_everything(void **state) {
                   "  dns_servers: [192.0.2.1, '192.0.2.1:5353']\n"
                   "  limits: { connect: 5s, connections: 10, bytes_out: 1GiB }\n"
                   "filesystem: { reads: deny, read: [/usr], overlay: true }\n"
-                  "process:\n  limits: { cpu: 1500ms }\n  env: { pass: [TERM, LANG], set: { CI: '1', EMPTY: '' } }\n  timeout: 1h\n"
-                  "commands:\n  - { name: no-apply, decision: escalate, argv: [terraform, apply], reason: 'changes production', "
+                  "process:\n  limits: { cpu: 1500ms }\n  env: { pass: [TERM, LANG], set: { CI: '1', EMPTY: '' } }\n  "
+                  "timeout: 1h\n"
+                  "commands:\n  - { name: no-apply, decision: escalate, argv: [terraform, apply], reason: 'changes "
+                  "production', "
                   "match: ['terraform apply -auto-approve'], no_match: ['terraform plan'] }\n"
                   "credentials:\n  - { provider: openai, source: 'env:OPENAI_API_KEY' }\n"
-                  "  - { name: internal, env: INTERNAL_TOKEN, source: 'exec:op read x', hosts: [api.internal.example.com], slot: "
+                  "  - { name: internal, env: INTERNAL_TOKEN, source: 'exec:op read x', hosts: "
+                  "[api.internal.example.com], slot: "
                   "'header:x-api-key' }\n"
                   "agents:\n  builder: { networkAccess: whitelist, monitorEnabled: true, autoKillOnThreat: false }\n"
                   "monitor:\n  - { violations: 20, within: 60s, action: pause }\naudit: log.jsonl\n");
@@ -198,7 +213,8 @@ static void reads_everything(void **state) {
 
 static void picks_the_role(void **state) {
         (void)state;
-        user_file("agents: { builder: { networkAccess: full }, reader: { networkAccess: sandboxed } }\nagent: reader\n");
+        user_file(
+            "agents: { builder: { networkAccess: full }, reader: { networkAccess: sandboxed } }\nagent: reader\n");
         cleanup(policy_freep) struct policy *p = load_or_fail(NULL);
         assert_int_equal(p->mode, MODE_WORKSPACE_WRITE);
         assert_string_equal(p->origins[ROW_MODE], "agents.reader in ~/.config/bailey/config.yaml:1:53");
@@ -255,15 +271,18 @@ static const struct {
         { ROW_LIMIT_CONNECT, "network: { limits: { connect: 1s } }", "network: { limits: { connect: 11s } }" },
         { ROW_LIMIT_HEADER, "network: { limits: { header: 1s } }", "network: { limits: { header: 11s } }" },
         { ROW_LIMIT_IDLE, "network: { limits: { idle: 1s } }", "network: { limits: { idle: 61s } }" },
-        { ROW_LIMIT_TUNNEL_IDLE, "network: { limits: { tunnel_idle: 1s } }", "network: { limits: { tunnel_idle: 11m } }" },
-        { ROW_LIMIT_HEADER_BYTES, "network: { limits: { header_bytes: 4KiB } }", "network: { limits: { header_bytes: 65KiB } }" },
+        { ROW_LIMIT_TUNNEL_IDLE, "network: { limits: { tunnel_idle: 1s } }",
+          "network: { limits: { tunnel_idle: 11m } }" },
+        { ROW_LIMIT_HEADER_BYTES, "network: { limits: { header_bytes: 4KiB } }",
+          "network: { limits: { header_bytes: 65KiB } }" },
         { ROW_LIMIT_CONNECTIONS, "network: { limits: { connections: 1 } }", "network: { limits: { connections: 0 } }" },
         { ROW_LIMIT_CONNECTION_RATE, "network: { limits: { connections_per_second: 1 } }", NULL },
         { ROW_LIMIT_BYTES_OUT_PER_HOST, "network: { limits: { bytes_out_per_host: 1 } }", NULL },
         { ROW_LIMIT_BYTES_OUT, "network: { limits: { bytes_out: 1 } }", NULL },
 };
 
-/* The other direction for rows whose default is the widest: first the user narrows, then the workspace may not undo it. */
+/* The other direction for rows whose default is the widest: first the user narrows, then the workspace may not undo it.
+ */
 static const struct {
         const char *user, *workspace;
 } undo_cases[] = {
@@ -293,7 +312,8 @@ static void workspace_may_only_narrow(void **state) {
                 }
                 if (trust_cases[i].widen) {
                         workspace_yaml(trust_cases[i].widen);
-                        assert_refused(EPERM, "the workspace's .bailey.yaml asks for more than you granted: .bailey.yaml:1:");
+                        assert_refused(EPERM,
+                                       "the workspace's .bailey.yaml asks for more than you granted: .bailey.yaml:1:");
                 }
                 assert_true(trust_cases[i].narrow || trust_cases[i].widen);
         }
@@ -365,7 +385,8 @@ static void leaves_the_workspace_file_out(void **state) {
         (void)state;
         workspace_yaml("mode: full-network\n");
         cleanup(option_values_done) struct option_values line = { 0 };
-        assert_int_equal(option_set(&line, &policy_rows[ROW_WORKSPACE_POLICY], STR("false"), "--no-workspace-policy", NULL), 0);
+        assert_int_equal(
+            option_set(&line, &policy_rows[ROW_WORKSPACE_POLICY], STR("false"), "--no-workspace-policy", NULL), 0);
         struct policy_request request = { .command_line = &line };
         cleanup(policy_freep) struct policy *p = load_or_fail(&request);
         assert_int_equal(p->mode, MODE_WORKSPACE_WRITE_WHITELIST);
@@ -402,11 +423,13 @@ static void finds_mirrors(void **state) {
                          { "npm", "npm.acme.example:443", "~/.npmrc:3" },
                          { "crates", "cargo.corp.example:443", "~/.cargo/config.toml:4" },
                          { "pypi", "pip.corp.example:80", "PIP_INDEX_URL" } };
-        for (size_t k = 0; k < sizeof expected / sizeof expected[0]; k++) { /* the machine's own settings may add others */
+        for (size_t k = 0; k < sizeof expected / sizeof expected[0];
+             k++) { /* the machine's own settings may add others */
                 bool found = false;
                 for (size_t i = 0; i < p->network.mirrors.n && !found; i++) {
                         const struct mirror *m = &p->network.mirrors.p[i];
-                        found = strcmp(m->group, expected[k].group) == 0 && strcmp(m->pattern, expected[k].pattern) == 0 &&
+                        found = strcmp(m->group, expected[k].group) == 0 &&
+                                strcmp(m->pattern, expected[k].pattern) == 0 &&
                                 strcmp(m->origin, expected[k].origin) == 0;
                         assert_null(strstr(m->pattern, "secret"));
                 }
@@ -418,7 +441,8 @@ static void finds_mirrors(void **state) {
 static void loads_fast(void **state) {
         (void)state;
         enum { ROUNDS = 200 };
-        user_file("mode: workspace-write-whitelist\nnetwork:\n  allow: [\"@github\", \"api.example.com:443\", \"*.example.org\"]\n"
+        user_file("mode: workspace-write-whitelist\nnetwork:\n  allow: [\"@github\", \"api.example.com:443\", "
+                  "\"*.example.org\"]\n"
                   "  deny: [gist.github.com]\n  ask_timeout: 120s\nfilesystem:\n  write: [\".\", ~/.cache]\n"
                   "  deny_read: [~/.ssh, \"**/.env\"]\nprocess:\n  limits: { processes: 1024, memory: 2GiB }\n"
                   "  env: { pass: [TERM, LANG], set: { CI: \"1\" } }\n");

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bailey policy check, show, test; bailey why; bailey trust: from outside, as root and as an ordinary user."""
+import json
+import os
+import stat
+
+import pytest
+
+EXIT_OK, EXIT_NO, EXIT_USAGE, EXIT_CONFIG, EXIT_UNAVAILABLE, EXIT_REFUSED = 0, 1, 2, 3, 4, 5
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    directory = tmp_path / "project"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def config(home):
+    def write(text):
+        path = home / ".config" / "bailey" / "config.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+    return write
+
+
+@pytest.fixture
+def at(bailey, workspace):
+    """at("policy", ...) runs bailey in the workspace."""
+    return lambda *words, **more: bailey(*words, cwd=workspace, **more)
+
+
+def verdicts(result):
+    return [json.loads(line) for line in result.text.splitlines()]
+
+
+def test_check_says_what_is_valid(at, workspace):
+    good = workspace / "good.yaml"
+    good.write_text('mode: read-only\nnetwork: { allow: ["@github", "*.example.org:443"] }\n')
+    assert "good.yaml: valid (mode read-only, " in at("policy", "check", "good.yaml").check().text
+    told = json.loads(at("policy", "check", "--json", str(good)).check().text)
+    assert told["valid"] is True and told["mode"] == "read-only" and told["network_rules"] >= 6
+
+
+@pytest.mark.parametrize("content, says", [
+    (b"mode: read-only\nnetwrok: {}\n", "p.yaml:2:1: unknown key 'netwrok'; did you mean 'network'?"),
+    (b"mode: read-only\nmode: read-only\n", "p.yaml:2:1: key 'mode' is there twice"),
+    (b"\x7fELF\x02\x01\x01\x00", "p.yaml:1:1: control character 0x7f"),
+    (b"mode: \xff\xfe", "p.yaml:1:7: byte 0xff is not UTF-8"),
+    (b"a: " + b"[" * 100000, "p.yaml:1:35: nested deeper than 32 levels"),
+    (b"- x.example.com\n" * 655360, "p.yaml:1:1: the file has more than 4194304 bytes"),
+    (b"network: { allow: [" + b"a.example.com, " * 270000 + b"] }", "more than 262144 values"),
+    (b"network: { allow: ['" + b"a" * 300 + b".example.com'] }", "p.yaml:1:20: network.allow: "),
+    (b"network: { allow_private: [10.0.0.1] }", "p.yaml:1:28: "),
+], ids=["unknown-key", "duplicate-key", "binary", "not-utf8", "deep", "huge", "many", "long-name", "no-port"])
+def test_check_points_at_the_mistake(at, workspace, content, says):
+    (workspace / "p.yaml").write_bytes(content)
+    result = at("policy", "check", "p.yaml")
+    assert result.status == EXIT_CONFIG and says in result.errors, result
+    assert result.errors.count("\n") == 1 and result.out == b""
+    told = json.loads(at("policy", "check", "--json", "p.yaml").text)
+    assert told["valid"] is False and says in told["error"]
+
+
+def test_check_of_nothing(at, workspace):
+    assert at("policy", "check", "none.yaml").status == EXIT_CONFIG
+    os.mkfifo(workspace / "pipe")
+    result = at("policy", "check", "pipe")
+    assert result.status == EXIT_CONFIG and "not a regular file" in result.errors
+
+
+def test_check_reads_long_lists(at, workspace):
+    (workspace / "hosts.txt").write_text("# hosts\n" + "".join(f"h{i}.example.com\n" for i in range(20000)))
+    (workspace / "p.yaml").write_text("network: { allow_file: hosts.txt }\n")
+    told = json.loads(at("policy", "check", "--json", "p.yaml").check().text)
+    assert told["network_rules"] == 20000
+    with (workspace / "hosts.txt").open("a") as file:
+        file.write("not/a/host\n")
+    result = at("policy", "check", "p.yaml")
+    assert result.status == EXIT_CONFIG and "hosts.txt:20002: " in result.errors
+
+
+def test_show_knows_every_origin(at, workspace, config):
+    config('network:\n  allow: ["@docs", a.example.com]\n')
+    (workspace / ".bailey.yaml").write_text("network: { deny: [b.example.com] }\n")
+    told = json.loads(at("policy", "show", "--json", "--allow", "c.example.com", "--mode", "read-only",
+                         env={"BAILEY_DENY": "d.example.com"}).check().text)
+    assert told["network.allow"] == [
+        {"value": "@docs", "origin": "~/.config/bailey/config.yaml:2:11"},
+        {"value": "a.example.com", "origin": "~/.config/bailey/config.yaml:2:20"},
+        {"value": "c.example.com", "origin": "--allow"}]
+    assert told["network.deny"] == [{"value": "b.example.com", "origin": ".bailey.yaml:1:19"},
+                                    {"value": "d.example.com", "origin": "BAILEY_DENY"}]
+    assert told["mode"] == {"value": "read-only", "origin": "--mode"}
+    assert told["process.limits.memory"] == {"value": "2GiB", "origin": "default"}
+    assert told["workspace"] == str(workspace)
+    text = at("policy", "show", "--expand").check().text
+    assert '# @docs in ~/.config/bailey/config.yaml:2:11' in text and "developer.mozilla.org" in text
+
+
+def test_show_is_a_policy_again(at, workspace, config):
+    config('profile: codex\nnetwork: { allow: ["@github"], publish: ["8080:80"] }\nprocess: { env: { set: { CI: "1" } } }\n')
+    (workspace / "shown.yaml").write_text(at("policy", "show", "--all").check().text)
+    at("policy", "check", "shown.yaml").check()
+
+
+def test_show_keeps_secrets(at):
+    result = at("policy", "show", "--env", "API_TOKEN=hunter2", "--upstream-proxy", "http://u:hunter2@p.example:3128")
+    assert "hunter2" not in result.check().text and "API_TOKEN" in result.text and "p.example:3128" in result.text
+
+
+def test_user_mirrors_belong_to_the_group(at, home, config):
+    (home / ".npmrc").write_text("registry=https://u:hunter2@npm.mirror.example:8443/x/\n")
+    config('network: { allow: ["@npm"] }\n')
+    verdict, other = verdicts(at("policy", "test", "--json", "npm.mirror.example:8443", "npm.mirror.example:443"))
+    assert verdict["allowed"] and verdict["rule"] == "npm.mirror.example:8443" and "~/.npmrc:1" in verdict["origin"]
+    assert not other["allowed"]
+    assert "hunter2" not in at("policy", "show", "--expand").check().text
+    private, = verdicts(at("policy", "test", "--json", "--address", "10.0.0.5", "npm.mirror.example:8443").check())
+    assert private["allowed"]  # a mirror in the local network is what such settings are for
+
+
+ATTACKS = [
+    # target, decision, reason
+    ("api.ok.test:443", "allow", "allowed"),
+    ("API.OK.TEST.:443", "allow", "allowed"),
+    ("x.y.ok.test", "allow", "allowed"),
+    ("ok.test", "deny", "not-allowed"),
+    ("evilok.test", "deny", "not-allowed"),
+    ("api.ok.test:80", "deny", "not-allowed"),
+    ("bad.ok.test", "deny", "deny-rule"),
+    ("127.0.0.1:443", "deny", "address-class"),
+    ("[::1]:443", "deny", "address-class"),
+    ("0.0.0.0:443", "deny", "address-class"),
+    ("[::]:443", "deny", "address-class"),
+    ("[::ffff:169.254.169.254]:80", "deny", "address-class"),
+    ("[64:ff9b::a9fe:a9fe]:80", "deny", "address-class"),
+    ("0x7f000001:443", "deny", "bad-name"),
+    ("127.1:443", "deny", "bad-name"),
+    ("2130706433", "deny", "bad-name"),
+    ("[api.ok.test]:443", "deny", "bad-name"),
+    ("api.ok.test@evil.test:443", "deny", "bad-name"),
+    ("api.ok.test:0", "deny", "bad-name"),
+    ("api.ok.test:443443", "deny", "bad-name"),
+    ("api.ok.test:-1", "deny", "bad-name"),
+    ("арі.ok.test", "allow", "allowed"),  # another name below *.ok.test, shown in its true form
+    ("api.ok.tеst", "deny", "not-allowed"),  # a Cyrillic letter
+    ("10.9.8.7:5432", "allow", "allowed-private"),
+    ("10.9.8.7:5433", "deny", "address-class"),
+]
+
+
+def test_verdicts_on_attacks(at):
+    policy = ["--allow", "api.ok.test:443", "--allow", "*.ok.test:443", "--deny", "bad.ok.test", "--allow-private", "10.9.8.7:5432"]
+    result = at("policy", "test", "--json", *policy, "--", *[target for target, _, _ in ATTACKS])
+    assert result.status == EXIT_NO
+    told = verdicts(result)
+    assert [(v["asked"], v["decision"], v["reason"]) for v in told] == ATTACKS
+    by_name = {v["asked"]: v for v in told}
+    assert by_name["API.OK.TEST.:443"]["target"] == "api.ok.test:443"
+    assert by_name["bad.ok.test"]["rule"] == "bad.ok.test" and by_name["bad.ok.test"]["origin"] == "--deny"
+    assert by_name["арі.ok.test"]["target"].startswith("xn--")
+    assert by_name["[::ffff:169.254.169.254]:80"]["detail"] == "metadata"
+    text = at("policy", "test", *policy, "bad.ok.test").text
+    assert "bad.ok.test:443: deny, deny-rule" in text and "from     --deny" in text
+
+
+def test_verdicts_on_requests_and_answers(at, config):
+    config("network:\n  rules:\n    - { host: api.ok.test, methods: [GET], paths: ['/repos/acme/**'] }\n")
+    def ask(*words):
+        return verdicts(at("policy", "test", "--json", *words))[0]
+    assert ask("api.ok.test")["needs_request"]
+    assert ask("--method", "GET", "--path", "/repos/acme/x", "api.ok.test")["allowed"]
+    assert ask("--method", "POST", "--path", "/repos/acme/x", "api.ok.test")["reason"] == "method"
+    assert ask("--method", "GET", "--path", "/repos/other", "api.ok.test")["reason"] == "path"
+    assert ask("--address", "127.0.0.1", "api.ok.test")["reason"] == "address-class"
+    assert ask("--address", "192.0.2.1", "api.ok.test")["reason"] == "address-class"
+    assert at("policy", "test", "--address", "localhost", "api.ok.test").status == EXIT_USAGE
+
+
+@pytest.mark.parametrize("words, status, says", [
+    (["--allow", "https://x"], EXIT_USAGE, "--allow: pattern \"https://x\": a scheme does not belong here"),
+    (["--allow", "@githbu"], EXIT_USAGE, "--allow: there is no group '@githbu'; did you mean '@github'?"),
+    (["--mode", "open"], EXIT_USAGE, "--mode: 'open' is not one of"),
+    (["--policy", "none.yaml"], EXIT_CONFIG, "cannot open none.yaml"),
+    (["--workspace", "none"], EXIT_CONFIG, "the workspace 'none' cannot be used"),
+    (["--agent", "x"], EXIT_CONFIG, "there is no role 'x'"),
+])
+def test_wrong_options(at, words, status, says):
+    result = at("policy", "test", *words, "a.example.com")
+    assert result.status == status and says in result.errors, result
+
+
+def test_wrong_variable(at):
+    result = at("policy", "show", env={"BAILEY_MODE": "open"})
+    assert result.status == EXIT_CONFIG and "BAILEY_MODE: 'open' is not one of" in result.errors
+
+
+def test_why_for_hosts_and_paths(at, workspace, home):
+    (workspace / "Makefile").touch()
+    (workspace / "link").symlink_to(home / ".ssh")
+    (home / ".ssh").mkdir()
+    def ask(*words):
+        return json.loads(at("why", "--json", *words).text)
+    assert ask("./Makefile")["decision"] == "write"
+    assert ask("--deny-write", "Makefile", "./Makefile")["origin"] == "--deny-write"
+    hooks = ask("./.git/hooks/pre-commit")
+    assert hooks["decision"] == "read" and hooks["origin"].startswith("built in: ")
+    key = ask("./link/id_ed25519")  # the rule holds for what is reached
+    assert key["decision"] == "denied" and key["path"] == str(home / ".ssh" / "id_ed25519")
+    assert "--read" in key["change"]
+    assert ask("~/.ssh")["decision"] == "denied" and ask("/usr/bin")["decision"] == "read"
+    host = ask("a.example.com")
+    assert host["reason"] == "not-allowed" and "--allow a.example.com:443" in host["change"]
+    assert at("why", "/etc/shadow").status == EXIT_NO
+    assert at("why", "/usr/bin").status == EXIT_OK
+    assert "\033" not in at("why", "a\033[31m.example.com").text
+
+
+def test_a_workspace_file_must_be_trusted(at, workspace, home):
+    policy = workspace / ".bailey.yaml"
+    policy.write_text('network:\n  deny: [a.example.com]\n  allow: ["@github", b.example.com]\nmode: full-network\n')
+    result = at("policy", "test", "b.example.com")
+    assert result.status == EXIT_REFUSED, result
+    for words in (".bailey.yaml:3:11: network.allow '@github'", ".bailey.yaml:4:7: mode 'full-network'", "'bailey trust'"):
+        assert words in result.errors
+    assert at("policy", "test", "--no-workspace-policy", "b.example.com").status == EXIT_NO
+    shown = at("trust", "--show")
+    assert shown.status == EXIT_NO and ".bailey.yaml:3:22  network.allow: b.example.com" in shown.text
+    assert "Trusted" in at("trust").check().text
+    at("policy", "test", "b.example.com").check()
+    assert str(policy) in at("trust", "--list").check().text
+    state = home / ".local" / "state" / "bailey"
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    assert stat.S_IMODE((state / "trust").stat().st_mode) == 0o600
+    policy.write_text(policy.read_text() + "\n")
+    assert at("policy", "test", "b.example.com").status == EXIT_REFUSED
+    at("trust").check()
+    at("trust", "--remove").check()
+    assert at("policy", "test", "b.example.com").status == EXIT_REFUSED
+    assert at("trust", "--remove").status == EXIT_UNAVAILABLE
+
+
+def test_trust_elsewhere(bailey, at, workspace, tmp_path):
+    assert at("trust").status == EXIT_UNAVAILABLE
+    (workspace / ".bailey.yaml").write_text("mode: [\n")
+    assert at("trust").status == EXIT_CONFIG
+    (workspace / ".bailey.yaml").write_text("network: { allow: [a.example.com] }\n")
+    bailey("trust", str(workspace), cwd=tmp_path).check()
+    at("policy", "test", "a.example.com").check()
+    # The same content elsewhere is another file.
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / ".bailey.yaml").write_text("network: { allow: [a.example.com] }\n")
+    assert bailey("policy", "test", "a.example.com", cwd=other).status == EXIT_REFUSED
+
+
+def test_a_damaged_record_trusts_nothing(at, workspace, home):
+    (workspace / ".bailey.yaml").write_text("network: { allow: [a.example.com] }\n")
+    at("trust").check()
+    record = home / ".local" / "state" / "bailey" / "trust"
+    record.write_text("nonsense\n")
+    result = at("policy", "test", "a.example.com")
+    assert result.status == EXIT_CONFIG and "trust:1: damaged" in result.errors
+    record.unlink()
+    record.symlink_to(workspace / "elsewhere")
+    assert at("policy", "test", "a.example.com").status == EXIT_CONFIG
+
+
+def test_hostile_workspace_text_is_escaped(at, workspace):
+    (workspace / ".bailey.yaml").write_text('network: { allow: ["a\\e[31m.example.com"] }\n"\\e[2J": 1\n')
+    for words in (["policy", "show"], ["trust", "--show"], ["policy", "check"]):
+        result = at(*words)
+        assert result.status != EXIT_OK and b"\033" not in result.out + result.err
+
+
+def test_settings_by_xdg(at, tmp_path):
+    (tmp_path / "xdg" / "bailey").mkdir(parents=True)
+    (tmp_path / "xdg" / "bailey" / "config.yaml").write_text("mode: read-only\n")
+    told = json.loads(at("policy", "show", "--json", env={"XDG_CONFIG_HOME": str(tmp_path / "xdg")}).check().text)
+    assert told["mode"]["value"] == "read-only"
