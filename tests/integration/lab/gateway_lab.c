@@ -189,7 +189,7 @@ static void run_gateway(const char *program, int start_fd, int control_fd, int e
                 fds[n++] = listeners[i];
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (size_t i = 0; i < n; i++) /* out of the way of the places that they must go to */
-                fds[i] = fcntl(fds[i], F_DUPFD, 100);
+                fds[i] = fcntl(fds[i], F_DUPFD, 40);
         for (size_t i = 0; i < n; i++)
                 dup2(fds[i], GATEWAY_FD_START + (int)i);
         fd_close_from(GATEWAY_FD_START + (int)n);
@@ -197,11 +197,11 @@ static void run_gateway(const char *program, int start_fd, int control_fd, int e
         _exit(127);
 }
 
-static void print_events(void) {
+static bool print_events(void) {
         static char batch[EVENT_BATCH_MAX + 1];
         ssize_t got = recv(events, batch, sizeof batch, MSG_DONTWAIT);
         if (got <= 0)
-                return;
+                return false;
         struct str rest = str_n(batch, (size_t)got);
         struct event ev;
         while (event_decode(&rest, &ev) == 1) {
@@ -212,6 +212,7 @@ static void print_events(void) {
                        text.n ? buf_text(&text) : "-", ev.port, reason_code(ev.reason), ev.status, ev.bytes_in,
                        ev.bytes_out, ev.connection);
         }
+        return true;
 }
 
 static void send_message(const struct ipc_message *m, int fd) {
@@ -242,19 +243,18 @@ static bool command(struct str line) {
         return true;
 }
 
-static void print_control(void) {
+/* False when the gateway has gone. */
+static bool print_control(void) {
         struct ipc_message m;
         cleanup(close_fd) int fd = -1;
         int r = ipc_receive(control, IPC_GATEWAY, &m, &fd);
-        if (r <= 0) {
-                if (r != -EAGAIN)
-                        exit(0);
-                return;
-        }
+        if (r <= 0)
+                return r == -EAGAIN;
         char where[AUTHORITY_TEXT_MAX] = "";
         if (m.kind == IPC_ASK)
                 authority_text(&m.authority, where);
         printf("%s %" PRIu64 " %" PRIu64 " %s%s\n", ipc_kind_name(m.kind), m.id, m.number, where, m.text);
+        return true;
 }
 
 static void serve(void) {
@@ -269,9 +269,7 @@ static void serve(void) {
                         die("poll");
                 if (fds[1].revents)
                         print_events();
-                if (fds[0].revents & POLLIN)
-                        print_control();
-                else if (fds[0].revents)
+                if (fds[0].revents && !print_control())
                         return;
                 if (!fds[2].revents)
                         continue;
@@ -324,12 +322,8 @@ int main(int argc, char **argv) {
         close(control);
         int status = 0;
         waitpid(pid, &status, 0);
-        for (;;) {
-                struct pollfd rest = { .fd = events, .events = POLLIN };
-                if (poll(&rest, 1, 0) <= 0 || !(rest.revents & POLLIN))
-                        break;
-                print_events();
-        }
+        while (print_events()) /* what was on its way */
+                ;
         printf("exit %d\n", status);
         return 0;
 }
