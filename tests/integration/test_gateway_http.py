@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an HTTP session does over time: streams, limits, pooled connections, policies that change under it."""
+import hashlib
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+from conftest import BUILD
+from kit.gateway import Client, Gateway
+from kit.origin import REPLY
+
+NAME = "plain.ok.test"
+POLICY = [f"allow={NAME}", f"private={NAME}:1-65535"]
+
+
+@pytest.fixture
+def gateway(tmp_path, closing):
+    def start(*words, policy=POLICY):
+        return closing(Gateway(BUILD, ["http", *policy, *words], hosts=[(NAME, "127.0.0.1")], tmp_path=tmp_path))
+    return start
+
+
+def get(port, path="/", more="", method="GET", host=NAME):
+    return f"{method} http://{host}:{port}{path} HTTP/1.1\r\nHost: {host}:{port}\r\n{more}\r\n".encode()
+
+
+def test_keep_alive_on_both_sides(gateway, origin):
+    g = gateway("workers=1")
+    with g.connect() as sock:
+        client = Client(sock)
+        for i in range(50):
+            sock.sendall(get(origin.port, f"/{i}?secret={i}"))
+            assert client.answer()[0] == 200
+    with g.connect() as sock:
+        sock.sendall(get(origin.port, "/other"))
+        assert Client(sock).answer()[0] == 200
+    assert len(origin.connections) == 1 and len(origin.requests()) == 51
+    event = g.wait_event(path="/7")
+    assert event["kind"] == "request" and event["method"] == "GET" and event["status"] == 200 and event["allowed"]
+    assert event["domain"] == NAME and event["port"] == origin.port and event["bytes_in"] == 7
+    assert not any("secret" in str(e) for e in g.events)
+
+
+def test_pipelined_requests_are_answered_in_order(gateway, make_origin):
+    origin = make_origin(answer=lambda request: b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + request.split()[1][1:5])
+    g = gateway()
+    with g.connect() as sock:
+        sock.sendall(b"".join(get(origin.port, f"/{i:04}") for i in range(100)))
+        client = Client(sock)
+        for i in range(100):
+            assert client.answer()[2] == f"{i:04}".encode()
+
+
+def test_slow_header_is_answered_with_408(gateway, origin):
+    g = gateway("header=300ms")
+    with g.connect() as sock:
+        client, started = Client(sock), time.monotonic()
+        request = get(origin.port)
+        for i in range(20):  # one byte now and then buys no time
+            try:
+                sock.sendall(request[i:i + 1])
+            except OSError:
+                break
+            time.sleep(0.05)
+        assert client.answer()[0] == 408
+        assert client.is_closed(5)
+        assert time.monotonic() - started < 5
+    assert origin.received() == b""
+
+
+def test_idle_connections_are_closed(gateway, origin):
+    g = gateway("idle=300ms")
+    with g.connect() as sock:
+        sock.sendall(get(origin.port))
+        client = Client(sock)
+        assert client.answer()[0] == 200
+        assert client.is_closed(5)
+
+
+def test_upstream_that_stalls_is_answered_with_504(gateway, make_origin):
+    stop = threading.Event()
+    origin = make_origin(raw=lambda client, connection: stop.wait(10))
+    g = gateway("tunnel=300ms")
+    with g.connect() as sock:
+        sock.sendall(get(origin.port))
+        status, headers, _ = Client(sock).answer()
+        assert status == 504 and headers["x-bailey-reason"] == "timeout"
+    stop.set()
+
+
+def test_body_that_stalls_is_answered_with_408(gateway, origin):
+    g = gateway("tunnel=300ms")
+    with g.connect() as sock:
+        sock.sendall(get(origin.port, method="POST", more="Content-Length: 10\r\n") + b"half")
+        client = Client(sock)
+        assert client.answer()[0] == 408
+        assert client.is_closed(5)
+
+
+def test_upstream_that_refuses_or_resets_is_502(gateway, make_origin, free_port):
+    g = gateway()
+    with g.connect() as sock:
+        sock.sendall(get(free_port()))
+        status, headers, _ = Client(sock).answer()
+        assert status == 502 and headers["x-bailey-reason"] == "upstream"
+
+    def reset(client, _):
+        client.recv(100)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    origin = make_origin(raw=reset)
+    with g.connect() as sock:
+        sock.sendall(get(origin.port))
+        assert Client(sock).answer()[0] == 502
+
+
+def test_name_that_does_not_resolve(gateway, make_dns):
+    dns = make_dns()
+    g = gateway(f"server={dns.port}", policy=["allow=nowhere.ok.test"])
+    with g.connect() as sock:
+        sock.sendall(get(80, host="nowhere.ok.test"))
+        status, headers, _ = Client(sock).answer()
+        assert status == 502 and headers["x-bailey-reason"] == "resolve"
+
+
+def test_refused_names_are_never_looked_up(gateway, make_dns):
+    dns = make_dns()
+    g = gateway(f"server={dns.port}")
+    with g.connect() as sock:
+        client = Client(sock)
+        for host in ("evil.test", "secret-data.evil.test", "a" * 60 + ".evil.test"):
+            sock.sendall(get(80, host=host) + f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
+            assert client.answer()[0] == 403 and client.answer()[0] == 403
+    assert not dns.asked()
+
+
+def test_a_stale_pooled_connection_is_replaced(gateway, make_origin):
+    """The origin closes after each answer without saying so; a GET is sent again, a POST is not."""
+    def once(client, connection):
+        connection.received += client.recv(65536)
+        connection.requests.append(connection.received)
+        client.sendall(REPLY)
+        client.recv(65536)  # the next request: closed without an answer
+    origin = make_origin(raw=once)
+    g = gateway("workers=1")
+    with g.connect() as sock:
+        client = Client(sock)
+        for _ in range(3):
+            sock.sendall(get(origin.port))
+            assert client.answer()[0] == 200
+        sock.sendall(get(origin.port, method="POST", more="Content-Length: 2\r\n") + b"ok")
+        assert client.answer()[0] == 502
+
+
+def test_events_come_through_at_once(gateway, make_origin):
+    """Server-sent events: each is passed on when it arrives, however small."""
+    go = threading.Semaphore(0)
+
+    def stream(client, _):
+        client.recv(65536)
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for i in range(20):
+            go.acquire(timeout=5)
+            client.sendall(b"9\r\ndata: %02d\n\r\n" % i)
+        client.sendall(b"0\r\n\r\n")
+    origin = make_origin(raw=stream)
+    g = gateway()
+    with g.connect() as sock:
+        sock.sendall(get(origin.port))
+        received, worst = b"", 0.0
+        while b"\r\n\r\n" not in received:
+            received += sock.recv(4096)
+        for i in range(20):
+            started = time.monotonic()
+            go.release()
+            while b"data: %02d" % i not in received:
+                received += sock.recv(4096)
+            worst = max(worst, time.monotonic() - started)
+        assert worst < 0.5, worst
+
+
+def test_websocket(gateway, make_origin):
+    def echo(client, connection):
+        while b"\r\n\r\n" not in connection.received:
+            connection.received += client.recv(4096)
+        client.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                       b"Sec-WebSocket-Accept: x\r\n\r\nserver first ")
+        while data := client.recv(65536):
+            client.sendall(data)
+    origin = make_origin(raw=echo)
+    g = gateway()
+    with g.connect() as sock:
+        sock.sendall(get(origin.port, "/chat", "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: y\r\n"))
+        client = Client(sock)
+        status, headers, _ = client.answer()
+        assert status == 101 and headers["upgrade"] == "websocket" and headers["sec-websocket-accept"] == "x"
+        assert client._until(13) == b"server first "
+        for size in (1, 100, 70000):
+            data = os.urandom(size)
+            sock.sendall(data)
+            assert client._until(size) == data
+        sock.shutdown(socket.SHUT_WR)
+        assert client.is_closed(5)
+    event = g.wait_event(path="/chat")
+    assert event["status"] == 101 and event["bytes_in"] == 70114 and event["bytes_out"] > 70101
+    assert b"Upgrade: websocket" in origin.received()
+
+
+def test_expect_continue(gateway, make_origin):
+    def serve(client, connection):
+        while b"\r\n\r\n" not in connection.received:
+            connection.received += client.recv(4096)
+        client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        while not connection.received.endswith(b"hello"):
+            connection.received += client.recv(4096)
+        client.sendall(REPLY)
+    origin = make_origin(raw=serve)
+    g = gateway()
+    with g.connect() as sock:
+        client = Client(sock)
+        sock.sendall(get(origin.port, method="POST", more="Content-Length: 5\r\nExpect: 100-continue\r\n"))
+        assert client.answer()[0] == 100
+        sock.sendall(b"hello")
+        assert client.answer()[0] == 200
+
+
+def digest_of(sock, left):
+    digest = hashlib.sha256()
+    while left > 0:
+        data = sock.recv(min(left, 1 << 20))
+        assert data
+        digest.update(data)
+        left -= len(data)
+    return digest.hexdigest()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_large_bodies_are_whole_and_not_kept(gateway, make_origin, chunked):
+    """64 MiB up and back again through one gateway that never holds more than a few buffers."""
+    size, block = 64 << 20, os.urandom(1 << 20)
+
+    def serve(client, connection):
+        pending = b""
+        while b"\r\n\r\n" not in pending:
+            pending += client.recv(4096)
+        left = size - len(pending.partition(b"\r\n\r\n")[2])
+        if chunked:
+            left += (size >> 20) * len(b"100000\r\n\r\n") + len(b"0\r\n\r\n")
+        while left > 0:
+            left -= len(client.recv(1 << 20))
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        for _ in range(size >> 20):
+            client.sendall(block)
+    origin = make_origin(raw=serve)
+    g = gateway("workers=1")
+    with g.connect(timeout=60) as sock:
+        if chunked:
+            sock.sendall(get(origin.port, method="PUT", more="Transfer-Encoding: chunked\r\n"))
+            for _ in range(size >> 20):
+                sock.sendall(b"100000\r\n" + block + b"\r\n")
+            sock.sendall(b"0\r\n\r\n")
+        else:
+            sock.sendall(get(origin.port, method="PUT", more=f"Content-Length: {size}\r\n"))
+            for _ in range(size >> 20):
+                sock.sendall(block)
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += sock.recv(1)
+        wanted = hashlib.sha256()
+        for _ in range(size >> 20):
+            wanted.update(block)
+        assert digest_of(sock, size) == wanted.hexdigest()
+    with open(f"/proc/{g.pid}/status") as file:
+        peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    if "asan" not in str(BUILD) and "tsan" not in str(BUILD):
+        assert peak < 40 * 1024, f"{peak} KiB"
+
+
+def test_a_slow_reader_slows_the_origin(gateway, make_origin):
+    sent = [0]
+
+    def serve(client, _):
+        client.recv(4096)
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (256 << 20))
+        client.settimeout(1)
+        block = bytes(1 << 16)
+        try:
+            while sent[0] < 256 << 20:
+                sent[0] += client.send(block)
+        except TimeoutError:
+            pass
+    origin = make_origin(raw=serve)
+    g = gateway()
+    with g.connect() as sock:
+        sock.sendall(get(origin.port))
+        time.sleep(2.5)
+        assert sent[0] < 64 << 20
+
+
+def test_early_answer_to_an_upload(gateway, make_origin):
+    """The origin says no before it has read the body, and closes: the client hears it."""
+    def serve(client, _):
+        client.recv(4096)
+        client.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        client.shutdown(socket.SHUT_WR)
+        time.sleep(0.3)
+    origin = make_origin(raw=serve)
+    g = gateway()
+    with g.connect() as sock:
+        sock.sendall(get(origin.port, method="POST", more="Content-Length: 100000000\r\n") + bytes(1000))
+        client = Client(sock)
+        assert client.answer()[0] == 413
+        assert client.is_closed(5)
+
+
+def test_policy_that_changes_cuts_what_it_refuses(gateway, make_origin):
+    stop = threading.Event()
+
+    def serve(client, _):
+        client.recv(4096)
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbegun")
+        stop.wait(10)
+    origin = make_origin(raw=serve)
+    g = gateway()
+    with g.connect() as sock:
+        sock.sendall(get(origin.port, "/long"))
+        client = Client(sock)
+        while b"begun" not in client.received:
+            client._more()
+        g.say("policy allow=other.test")
+        assert client.is_closed(5) and client.reset
+    stop.set()
+    event = g.wait_event(path="/long")
+    assert not event["allowed"] and event["reason"] == "not-allowed"
+    with g.connect() as sock:
+        sock.sendall(get(origin.port))
+        assert Client(sock).answer()[0] == 403
+
+
+def test_a_pooled_connection_is_judged_again(gateway, origin):
+    g = gateway("workers=1")
+    with g.connect() as sock:
+        client = Client(sock)
+        sock.sendall(get(origin.port))
+        assert client.answer()[0] == 200
+        g.say(f"policy allow={NAME}")  # the name is allowed, its private address is not any more
+        g.wait(lambda _: "swapped" in g.notes)
+        sock.sendall(get(origin.port))
+        status, headers, _ = client.answer()
+        assert status == 403 and headers["x-bailey-reason"] == "address-class"
+    assert len(origin.requests()) == 1
+
+
+def test_nothing_new_while_the_audit_fails(gateway, origin):
+    g = gateway()
+    with g.connect() as sock:
+        client = Client(sock)
+        sock.sendall(get(origin.port))
+        assert client.answer()[0] == 200
+        g.say("audit 0")
+        time.sleep(0.2)
+        sock.sendall(get(origin.port))
+        status, headers, _ = client.answer()
+        assert status == 503 and headers["x-bailey-reason"] == "audit"
+        g.say("audit 1")
+        time.sleep(0.2)
+        sock.sendall(get(origin.port))
+        assert client.answer()[0] == 200
+    assert len(origin.requests()) == 2
+
+
+@pytest.mark.parametrize("answer, status", [(1, 200), (0, 403)])
+def test_a_question_is_asked_once_and_its_answer_counts(gateway, origin, answer, status):
+    g = gateway("can-ask", policy=[f"private={NAME}:1-65535", "deny=never.test"])
+    g.say("policy deny=never.test")
+    g.wait(lambda _: "swapped" in g.notes)
+    socks = [g.connect() for _ in range(4)]
+    for sock in socks:
+        sock.sendall(get(origin.port, host="asked.test"))
+    g.wait(lambda _: g.asks)
+    time.sleep(0.2)
+    assert len(g.asks) == 1 and g.asks[0][1:] == ["asked.test", str(origin.port)]
+    g.say(f"answer {g.asks[0][0]} {answer}")
+    for sock in socks:
+        got = Client(sock).answer()[0]
+        assert got == status if answer == 0 else got in (502, 403)  # no such name here, but it was let through
+        sock.close()
+
+
+def test_bytes_out_are_limited(gateway, origin):
+    g = gateway("bytes-out=100000")
+    with g.connect() as sock:
+        client = Client(sock)
+        sock.sendall(get(origin.port, method="POST", more="Content-Length: 50000\r\n") + bytes(50000))
+        assert client.answer()[0] == 200
+        try:
+            sock.sendall(get(origin.port, method="POST", more="Content-Length: 500000\r\n") + bytes(500000))
+        except OSError:
+            pass
+        answer = client.answer()
+        assert answer is None or answer[0] in (429, 503)
+    assert len(origin.received()) < 300000
+    with g.connect() as sock:
+        sock.sendall(get(origin.port))
+        answer = Client(sock).answer()
+        assert answer is None or answer[0] in (429, 503)
+
+
+def test_client_that_goes_away(gateway, make_origin):
+    """The origin's connection does not outlive the client that it answers."""
+    gone = threading.Event()
+
+    def serve(client, _):
+        client.recv(4096)
+        client.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            while True:
+                client.sendall(b"1\r\nx\r\n")
+                time.sleep(0.02)
+        except OSError:
+            gone.set()
+    origin = make_origin(raw=serve)
+    g = gateway()
+    sock = g.connect()
+    sock.sendall(get(origin.port))
+    sock.recv(100)
+    sock.close()
+    assert gone.wait(5)
