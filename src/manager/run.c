@@ -36,6 +36,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,6 +57,7 @@ struct run {
         struct audit *audit;
         struct gateway_process *gateway;
         struct run_report report;
+        int published[PLAN_LISTENERS_MAX];
         sigset_t mask_before;
         int signals;
         uint64_t deadline_ns; /* 0: none */
@@ -334,6 +336,31 @@ static void print_notes(const struct run *r) {
                 log_notice("%s", r->plan->notes.p[i]);
 }
 
+static void close_published(struct run *r) {
+        for (size_t i = 0; i < PLAN_LISTENERS_MAX; i++)
+                if (r->published[i] > 0)
+                        close_fd(&r->published[i]);
+}
+
+/* Listeners of the host for --publish, bound before anything runs: a port that is taken is told at once. */
+static int open_published(struct run *r, struct err *e) {
+        for (size_t i = 0; i < r->plan->publish.n; i++) {
+                const struct plan_publish *m = &r->plan->publish.p[i];
+                struct addr address;
+                struct sockaddr_storage to;
+                const int on = 1;
+                if (!addr_parse(str_of(m->address), &address) || addr_classify(&address) == ADDR_CLASS_UNSPECIFIED)
+                        return err_set(e, EINVAL, "--publish %s:%u: give one address of this host (127.0.0.1 if you leave it out)", m->address, m->outside);
+                socklen_t n = addr_to_sockaddr(&address, m->outside, &to);
+                int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+                r->published[i] = fd;
+                if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
+                    bind(fd, (struct sockaddr *)&to, n) < 0 || listen(fd, 128) < 0)
+                        return err_errno(e, "cannot publish on %s port %u", m->address, m->outside);
+        }
+        return 0;
+}
+
 /* Everything up to the point where the command runs. */
 static int launch(struct run *r, struct err *e) {
         struct err no_namespaces = { 0 };
@@ -352,7 +379,10 @@ static int launch(struct run *r, struct err *e) {
         }
         r->end = RUN_FAILED;
         if (s == 0)
-                s = sandbox_plan(&r->sandbox, r->plan, e);
+                s = open_published(r, e);
+        if (s == 0)
+                s = sandbox_plan(&r->sandbox, r->plan, r->published, e);
+        close_published(r);
         if (s == 0)
                 s = open_audit(r, e);
         if (s == 0 && r->policy->process.timeout_ns)

@@ -51,8 +51,20 @@ static int add_listeners(struct plan *p, const struct plan_request *q) {
         return 0;
 }
 
+static int add_published(struct plan *p, const struct plan_request *q) {
+        for (size_t i = 0; i < q->policy->network.publish.n; i++) {
+                const struct port_map *m = &q->policy->network.publish.p[i];
+                char *address = plan_copy(p, str_of(m->addr ? m->addr : "127.0.0.1"));
+                if (!address || vec_push(&p->publish, ((struct plan_publish){ m->outside, m->inside, address })) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 /* Every sandbox has its own network namespace. Without network it holds a loopback and nothing else. */
 static int plan_net(struct plan *p, const struct plan_request *q) {
+        if (add_published(p, q) < 0)
+                return -ENOMEM;
         if (plan_network(q->policy) == NETWORK_NONE) {
                 p->routes_v4 = embedded_link;
                 return 0;

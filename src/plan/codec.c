@@ -133,6 +133,12 @@ static void visit_listener(struct wire *w, struct plan_listener *l) {
         visit(w, l->forward_port);
 }
 
+static void visit_publish(struct wire *w, struct plan_publish *m) {
+        visit(w, m->outside);
+        visit(w, m->inside);
+        visit_text(w, &m->address, "publish->address");
+}
+
 static void visit_limit(struct wire *w, struct plan_limit *l) {
         visit(w, l->resource);
         visit(w, l->value);
@@ -170,6 +176,7 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit_block(w, &p->routes_v6, false, "routes_v6");
         visit_block(w, &p->nft, false, "nft");
         visit_vec(w, &p->listeners, visit_listener);
+        visit_vec(w, &p->publish, visit_publish);
         visit_vec(w, &p->limits, visit_limit);
         visit_vec(w, &p->guards, visit_guard);
         visit_vec(w, &p->notes, visit_word);
@@ -218,6 +225,11 @@ static const char *check_plan(const struct plan *p) {
         for (size_t i = 0; i < p->listeners.n; i++)
                 if (p->listeners.p[i].kind >= PLAN_LISTENER_KINDS || p->listeners.p[i].v6 > 1 || !p->listeners.p[i].port)
                         return "unknown listener";
+        if (p->publish.n > PLAN_LISTENERS_MAX)
+                return "too many published ports";
+        for (size_t i = 0; i < p->publish.n; i++)
+                if (!p->publish.p[i].address || !p->publish.p[i].inside || !p->publish.p[i].outside)
+                        return "published port without a number";
         for (size_t i = 0; i < p->landlock.rules.n; i++)
                 if (!p->landlock.rules.p[i].path || p->landlock.rules.p[i].path[0] != '/')
                         return "Landlock rule without an absolute path";

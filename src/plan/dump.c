@@ -190,6 +190,12 @@ static void text_network(struct dump *d, const struct plan *p) {
                         d->error = buf_printf(d->out, " for the host's port %u", l->forward_port);
                 put(d, "\n");
         }
+        for (size_t i = 0; i < p->publish.n; i++) {
+                put(d, "  publish ");
+                put_value(d, p->publish.p[i].address);
+                if (!d->error)
+                        d->error = buf_printf(d->out, ":%u for the sandbox's port %u\n", p->publish.p[i].outside, p->publish.p[i].inside);
+        }
 }
 
 int plan_dump_text(const struct plan *p, struct buf *out) {
@@ -331,6 +337,15 @@ static void json_network(struct dump *d, const struct plan *p) {
                 json_number(d, "port", l->port);
                 if (l->forward_port)
                         json_number(d, "host_port", l->forward_port);
+                close_with(d, "}");
+        }
+        close_with(d, "]");
+        open_with(d, "publish", "[");
+        for (size_t i = 0; i < p->publish.n; i++) {
+                open_with(d, NULL, "{");
+                json_text(d, "address", p->publish.p[i].address);
+                json_number(d, "port", p->publish.p[i].outside);
+                json_number(d, "inside", p->publish.p[i].inside);
                 close_with(d, "}");
         }
         close_with(d, "]");

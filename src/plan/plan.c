@@ -61,6 +61,7 @@ void plan_free(struct plan *p) {
         vec_done(&p->landlock.rules);
         vec_done(&p->landlock.ports);
         vec_done(&p->listeners);
+        vec_done(&p->publish);
         vec_done(&p->limits);
         vec_done(&p->guards);
         vec_done(&p->notes);

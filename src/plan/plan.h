@@ -66,6 +66,12 @@ struct plan_listener {
 };
 #define PLAN_LISTENERS_MAX 32
 
+/* A port of the sandbox's loopback that the host offers. */
+struct plan_publish {
+        uint16_t outside, inside;
+        const char *address; /* of the host */
+};
+
 struct plan_limit {
         uint32_t resource; /* RLIMIT_* */
         uint64_t value;
@@ -114,6 +120,7 @@ struct plan {
         struct str seccomp;                   /* struct sock_filter[] */
         struct str routes_v4, routes_v6, nft; /* netlink batches, empty where not used */
         VEC(struct plan_listener) listeners;
+        VEC(struct plan_publish) publish;
         VEC(struct plan_limit) limits;
         VEC(struct plan_guard) guards;
         VEC(const char *) notes; /* for people: what could not be set up as asked, and why */

@@ -32,7 +32,7 @@ enum sandbox_event_kind {
         SANDBOX_NOT_RUN,   /* the command itself could not be executed; value: errno */
         SANDBOX_ENDED,     /* init is gone, there will be no more */
         /* to init */
-        SANDBOX_PLAN,   /* one descriptor: the sealed plan */
+        SANDBOX_PLAN,   /* descriptors: the sealed plan, then the published listeners */
         SANDBOX_GO,
         SANDBOX_SIGNAL,     /* value: for the command's process group */
         SANDBOX_FOREGROUND, /* lend the terminal to the command's process group */
@@ -64,7 +64,8 @@ struct sandbox {
 
 /* -EPERM, -ENOSPC, -EINVAL ...: the kernel or its settings do not let this user make namespaces. */
 int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct err *e);
-int sandbox_plan(struct sandbox *s, const struct plan *p, struct err *e);
+/* `published`: listening sockets of the host, one for each entry of plan->publish. */
+int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, struct err *e);
 int sandbox_go(struct sandbox *s, struct err *e);
 /* Takes one message; SANDBOX_ENDED when there will be no more. Blocks unless `control` is readable. */
 int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e);

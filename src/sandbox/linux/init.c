@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "plan/codec.h"
+#include "sandbox/linux/publish.h"
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
@@ -34,6 +35,8 @@ struct init {
         struct plan *plan;
         pid_t command;
         int signals; /* signalfd for SIGCHLD */
+        int published[PLAN_LISTENERS_MAX];
+        size_t n_published;
 };
 
 static void report(int control, enum sandbox_event_kind kind, int value, const char *text) {
@@ -63,13 +66,12 @@ static int send_listeners(const struct init *in, struct err *e) {
 }
 
 /* The next message must be this one. Without a supervisor there is nothing to do, and nobody to tell. */
-static int await(const struct init *in, enum sandbox_event_kind kind, int *ret_value, int *ret_fd, struct err *e) {
+static int await(const struct init *in, enum sandbox_event_kind kind, int *ret_value, int *fds, size_t max, size_t *ret_n, struct err *e) {
         struct sandbox_event m;
-        size_t n_fds = 0;
-        ssize_t got = fd_receive(in->args->control, &m, sizeof m, ret_fd, ret_fd ? 1 : 0, &n_fds);
+        ssize_t got = fd_receive(in->args->control, &m, sizeof m, fds, max, ret_n);
         if (got <= 0)
                 _exit(125);
-        if ((size_t)got < offsetof(struct sandbox_event, text) || m.kind != kind || n_fds != (ret_fd ? 1 : 0))
+        if ((size_t)got < offsetof(struct sandbox_event, text) || m.kind != kind)
                 return err_set(e, EBADMSG, "unexpected message from the supervisor");
         if (ret_value)
                 *ret_value = m.value;
@@ -77,11 +79,16 @@ static int await(const struct init *in, enum sandbox_event_kind kind, int *ret_v
 }
 
 static int receive_plan(struct init *in, struct err *e) {
-        cleanup(close_fd) int fd = -1;
-        int size = 0;
-        int r = await(in, SANDBOX_PLAN, &size, &fd, e);
+        int fds[1 + PLAN_LISTENERS_MAX], size = 0;
+        size_t n_fds = 0;
+        int r = await(in, SANDBOX_PLAN, &size, fds, 1 + PLAN_LISTENERS_MAX, &n_fds, e);
+        if (r == 0 && n_fds == 0)
+                r = err_set(e, EBADMSG, "launch plan: no file");
         if (r < 0)
                 return r;
+        cleanup(close_fd) int fd = fds[0];
+        in->n_published = n_fds - 1;
+        memcpy(in->published, fds + 1, sizeof *fds * in->n_published);
         int seals = fcntl(fd, F_GET_SEALS);
         if (size <= 0 || (unsigned)size > PLAN_BYTES_MAX || seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK))
                 return err_set(e, EBADMSG, "launch plan: not a sealed file");
@@ -99,6 +106,8 @@ static int receive_plan(struct init *in, struct err *e) {
         in->plan->env.n--;
         if (in->plan->namespaces != (in->args->degraded ? 0 : PLAN_NAMESPACES))
                 r = err_set(e, EINVAL, "launch plan: made for other namespaces");
+        if (r == 0 && in->plan->publish.n != in->n_published)
+                r = err_set(e, EBADMSG, "launch plan: %zu published ports and %zu sockets", in->plan->publish.n, in->n_published);
         return r;
 }
 
@@ -129,6 +138,8 @@ static int set_up(struct init *in, struct err *e) {
                 r = err_errno(e, "privileges: not dumpable");
         if (r == 0)
                 r = confine_privileges(p, e);
+        if (r == 0)
+                r = publish_start(p, in->published, in->n_published, e);
         return r;
 }
 
@@ -140,7 +151,8 @@ static int start_command(struct init *in, struct err *e) {
         if (r < 0)
                 return r;
         report(in->args->control, SANDBOX_READY, 0, NULL);
-        r = await(in, SANDBOX_GO, NULL, NULL, e);
+        size_t none = 0;
+        r = await(in, SANDBOX_GO, NULL, NULL, 0, &none, e);
         if (r < 0)
                 return r;
         in->command = command_start(&c);

@@ -52,12 +52,13 @@ int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct
         return 0;
 }
 
-static int tell(struct sandbox *s, enum sandbox_event_kind kind, int value, int fd) {
+static int tell(struct sandbox *s, enum sandbox_event_kind kind, int value, const int *fds, size_t n_fds) {
         struct sandbox_event m = { .kind = kind, .value = value };
-        return fd_send(s->control, str_n(&m, offsetof(struct sandbox_event, text)), &fd, fd >= 0 ? 1 : 0);
+        return fd_send(s->control, str_n(&m, offsetof(struct sandbox_event, text)), fds, n_fds);
 }
 
-int sandbox_plan(struct sandbox *s, const struct plan *p, struct err *e) {
+int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, struct err *e) {
+        int fds[1 + PLAN_LISTENERS_MAX];
         cleanup(buf_done) struct buf bytes = BUF(PLAN_BYTES_MAX);
         cleanup(close_fd) int fd = -1;
         int r = plan_encode(p, &bytes, e);
@@ -65,13 +66,16 @@ int sandbox_plan(struct sandbox *s, const struct plan *p, struct err *e) {
                 r = fd_sealed("bailey-plan", buf_str(&bytes), &fd, e);
         if (r < 0)
                 return r;
-        r = tell(s, SANDBOX_PLAN, (int)bytes.n, fd);
+        fds[0] = fd;
+        for (size_t i = 0; i < p->publish.n; i++)
+                fds[1 + i] = published[i];
+        r = tell(s, SANDBOX_PLAN, (int)bytes.n, fds, 1 + p->publish.n);
         /* When init is gone already, what it said before tells why: that is read next. */
         return r < 0 && r != -EPIPE ? err_set(e, -r, "cannot hand the plan to the sandbox's init: %s", strerror(-r)) : 0;
 }
 
 int sandbox_go(struct sandbox *s, struct err *e) {
-        int r = tell(s, SANDBOX_GO, 0, -1);
+        int r = tell(s, SANDBOX_GO, 0, NULL, 0);
         return r < 0 && r != -EPIPE ? err_set(e, -r, "cannot start the command: %s", strerror(-r)) : 0;
 }
 
@@ -109,11 +113,11 @@ int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e)
 }
 
 int sandbox_signal(struct sandbox *s, int signal_number) {
-        return tell(s, SANDBOX_SIGNAL, signal_number, -1);
+        return tell(s, SANDBOX_SIGNAL, signal_number, NULL, 0);
 }
 
 int sandbox_foreground(struct sandbox *s) {
-        return tell(s, SANDBOX_FOREGROUND, 0, -1);
+        return tell(s, SANDBOX_FOREGROUND, 0, NULL, 0);
 }
 
 void sandbox_finish(struct sandbox *s) {

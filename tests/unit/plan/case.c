@@ -83,6 +83,9 @@ static void fact(struct facts *f, char **word) {
         else if (!strcmp(key, "host-port"))
                 assert_int_equal(vec_push(&p->network.host_ports, ((struct port_map){ NULL, (uint16_t)strtoul(word[1], NULL, 10),
                                                                                       (uint16_t)strtoul(word[2], NULL, 10), NULL })), 0);
+        else if (!strcmp(key, "publish"))
+                assert_int_equal(vec_push(&p->network.publish, ((struct port_map){ word[1], (uint16_t)strtoul(word[2], NULL, 10),
+                                                                                   (uint16_t)strtoul(word[3], NULL, 10), NULL })), 0);
         else
                 fail_msg("unknown fact %s", key);
 }

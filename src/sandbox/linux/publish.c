@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The relay: bytes from one socket to the other, both ways, until both ends are done. It looks at none of them. It has
+ * given up all privileges before it starts, holds at most CONNECTIONS_MAX pairs (further ones wait in the listener's
+ * queue), and ends with the sandbox.
+ */
+#include "sandbox/linux/publish.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { CONNECTIONS_MAX = 256, BUFFER = 65536 };
+
+struct half { /* one direction */
+        char *bytes;
+        size_t at, n;
+        bool ended, closed; /* the source said end; the sink was told */
+};
+struct pair {
+        int outside, inside; /* -1: free */
+        bool connecting;
+        struct half in, out; /* in: from outside to inside */
+};
+struct relay {
+        const struct plan *plan;
+        const int *listeners;
+        struct pair pairs[CONNECTIONS_MAX];
+        size_t open;
+};
+
+static void pair_close(struct relay *r, struct pair *p) {
+        close_fd(&p->outside);
+        close_fd(&p->inside);
+        free(p->in.bytes);
+        free(p->out.bytes);
+        p->in = p->out = (struct half){ 0 };
+        r->open--;
+}
+
+/* As far as both sockets go without waiting. False: the connection is broken. */
+static bool pump(struct half *h, int from, int to) {
+        if (!h->ended && h->n == 0) {
+                if (!h->bytes && !(h->bytes = malloc(BUFFER)))
+                        return false;
+                ssize_t got = recv(from, h->bytes, BUFFER, 0);
+                if (got < 0)
+                        return errno == EAGAIN || errno == EINTR;
+                h->at = 0;
+                h->n = (size_t)got;
+                h->ended = got == 0;
+        }
+        if (h->n) {
+                ssize_t put = send(to, h->bytes + h->at, h->n, MSG_NOSIGNAL);
+                if (put < 0)
+                        return errno == EAGAIN || errno == EINTR;
+                h->at += (size_t)put;
+                h->n -= (size_t)put;
+        }
+        if (h->ended && h->n == 0 && !h->closed) {
+                h->closed = true;
+                shutdown(to, SHUT_WR);
+        }
+        if (h->n == 0) { /* an idle connection holds no buffer */
+                free(h->bytes);
+                h->bytes = NULL;
+        }
+        return true;
+}
+
+static int dial(uint16_t port) {
+        struct sockaddr_in to = { AF_INET, htons(port), { htonl(INADDR_LOOPBACK) }, { 0 } };
+        cleanup(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        const int on = 1;
+        if (fd < 0 || (connect(fd, (struct sockaddr *)&to, sizeof to) < 0 && errno != EINPROGRESS))
+                return -1;
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* only slower without */
+        return take_fd(&fd);
+}
+
+static void take_connection(struct relay *r, size_t which) {
+        const int on = 1;
+        int outside = accept4(r->listeners[which], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (outside < 0)
+                return;
+        int inside = dial(r->plan->publish.p[which].inside);
+        if (inside < 0) {
+                close(outside);
+                return;
+        }
+        (void)setsockopt(outside, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+                if (r->pairs[i].outside < 0) {
+                        r->pairs[i] = (struct pair){ .outside = outside, .inside = inside, .connecting = true };
+                        r->open++;
+                        return;
+                }
+}
+
+static short wants(const struct half *from_here, const struct half *to_here) {
+        return (short)((!from_here->ended && from_here->n == 0 ? POLLIN : 0) | (to_here->n ? POLLOUT : 0));
+}
+
+static void step_pair(struct relay *r, struct pair *p, const struct pollfd *fds) {
+        if (!fds[0].revents && !fds[1].revents)
+                return;
+        if (p->connecting) {
+                int error = 0;
+                socklen_t n = sizeof error;
+                if (!fds[1].revents)
+                        return;
+                if (getsockopt(p->inside, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error) {
+                        pair_close(r, p);
+                        return;
+                }
+                p->connecting = false;
+        }
+        bool whole = pump(&p->in, p->outside, p->inside) && pump(&p->out, p->inside, p->outside);
+        if (!whole || (p->in.closed && p->out.closed))
+                pair_close(r, p);
+}
+
+_Noreturn static void relay_main(struct relay *r, size_t n) {
+        static struct pollfd fds[PLAN_LISTENERS_MAX + 2 * CONNECTIONS_MAX];
+        static struct pair *polled[CONNECTIONS_MAX];
+        for (;;) {
+                size_t n_fds = 0, n_pairs = 0;
+                for (size_t i = 0; i < n; i++)
+                        fds[n_fds++] = (struct pollfd){ .fd = r->open < CONNECTIONS_MAX ? r->listeners[i] : -1, .events = POLLIN };
+                for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+                        struct pair *p = &r->pairs[i];
+                        if (p->outside < 0)
+                                continue;
+                        polled[n_pairs++] = p;
+                        short outside = wants(&p->in, &p->out), inside = wants(&p->out, &p->in);
+                        fds[n_fds++] = (struct pollfd){ .fd = p->connecting || !outside ? -1 : p->outside, .events = outside };
+                        fds[n_fds++] = (struct pollfd){ .fd = p->connecting || inside ? p->inside : -1,
+                                                        .events = p->connecting ? POLLOUT : inside };
+                }
+                if (poll(fds, n_fds, -1) < 0 && errno != EINTR)
+                        _exit(1);
+                for (size_t i = 0; i < n_pairs; i++)
+                        step_pair(r, polled[i], &fds[n + 2 * i]);
+                for (size_t i = 0; i < n; i++)
+                        if (fds[i].revents)
+                                take_connection(r, i);
+        }
+}
+
+int publish_start(const struct plan *p, int *listeners, size_t n, struct err *e) {
+        pid_t pid = n ? fork() : 1;
+        if (pid == 0) {
+                static struct relay r;
+                r = (struct relay){ .plan = p, .listeners = listeners };
+                for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+                        r.pairs[i].outside = r.pairs[i].inside = -1;
+                for (int fd = 0; fd <= 2; fd++)
+                        close(fd); /* who reads the command's output must see its end */
+                prctl(PR_SET_NAME, "bailey-publish", 0, 0, 0);
+                prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+                relay_main(&r, n);
+        }
+        for (size_t i = 0; i < n; i++)
+                close_fd(&listeners[i]);
+        return pid < 0 ? err_errno(e, "network: start the relay for published ports") : 0;
+}

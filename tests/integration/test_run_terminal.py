@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real terminal: job control by a real shell around `bailey run`, as a person has it."""
+import os
+import pty
+import select
+import signal
+import struct
+import fcntl
+import termios
+import time
+
+import pytest
+
+from conftest import program
+
+
+class Terminal:
+    """An interactive shell on a pseudo-terminal; type() and expect()."""
+
+    def __init__(self, cwd, env):
+        self.seen = b""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(cwd)
+            os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], {**env, "PS1": "PROMPT$ ", "TERM": "dumb"})
+        self.expect(b"PROMPT$ ")
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, wanted, seconds=15):
+        end = time.monotonic() + seconds
+        while wanted not in self.seen:
+            left = end - time.monotonic()
+            assert left > 0, f"waited for {wanted!r}, saw {self.seen!r}"
+            if select.select([self.fd], [], [], left)[0]:
+                self.seen += os.read(self.fd, 4096)
+        before, self.seen = self.seen.split(wanted, 1)
+        return before
+
+    def close(self):
+        os.kill(self.pid, signal.SIGHUP)
+        os.close(self.fd)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+@pytest.fixture
+def terminal(closing, home, environment):
+    work = home / "work"
+    work.mkdir()
+    return closing(Terminal(work, {**environment, "B": str(program("bailey"))}))
+
+
+def test_it_is_a_terminal(terminal):
+    terminal.type('$B run -- sh -c "test -t 0 && test -t 1 && echo is-\\"\\"terminal; tty; echo x >/dev/tty"\n')
+    terminal.expect(b"is-terminal")
+    terminal.expect(b"/dev/")
+    terminal.expect(b"PROMPT$ ")
+
+
+def test_interrupt_reaches_the_command_only(terminal):
+    terminal.type("$B run -- sh -c 'trap \"echo caught; exit 3\" INT; echo read\"\"y; while :; do sleep 0.1; done'; echo status=$?\n")
+    terminal.expect(b"ready")
+    terminal.type("\x03")
+    terminal.expect(b"caught")
+    terminal.expect(b"status=3")
+    terminal.expect(b"PROMPT$ ")
+
+
+def test_interrupted_command(terminal):
+    terminal.type("$B run -- sleep 60; echo status=$?\n")
+    time.sleep(0.5)
+    terminal.type("\x03")
+    terminal.expect(b"status=130")
+
+
+def test_stop_and_continue(terminal):
+    terminal.type("$B run -- sh -c 'echo read\"\"y; read line; echo got-$line'; echo status=$?\n")
+    terminal.expect(b"ready")
+    terminal.type("\x1a")
+    terminal.expect(b"Stopped")
+    terminal.expect(b"PROMPT$ ")
+    terminal.type("echo shell-\"\"lives; fg\n")
+    terminal.expect(b"shell-lives")
+    terminal.type("input\n")
+    terminal.expect(b"got-input")
+    terminal.expect(b"PROMPT$ ")
+
+
+def test_background_then_foreground(terminal):
+    terminal.type("$B run -- sh -c 'read line; echo got-$line' &\n")
+    terminal.expect(b"PROMPT$ ")
+    time.sleep(0.5)
+    terminal.type("jobs; fg\n")
+    terminal.expect(b"Stopped")
+    time.sleep(0.3)
+    terminal.type("input\n")
+    terminal.expect(b"got-input")
+    terminal.expect(b"PROMPT$ ")
+
+
+def test_interactive_shell_inside(terminal):
+    terminal.type("$B run -- bash --norc --noprofile -i\n")
+    time.sleep(0.3)
+    terminal.type("PS1='INS''IDE$ '\n")
+    before = terminal.expect(b"INSIDE$ ")
+    assert b"no job control" not in before
+    terminal.type("sleep 60\n")
+    time.sleep(0.3)
+    terminal.type("\x1a")
+    terminal.expect(b"Stopped")
+    terminal.expect(b"INSIDE$ ")
+    terminal.type("kill %1; exit 5\n")
+    terminal.type("exit 5\n")
+    terminal.expect(b"PROMPT$ ")
+    terminal.type("echo status=$?\n")
+    terminal.expect(b"status=5")
+
+
+def test_resize(terminal):
+    terminal.type("$B run -- sh -c 'trap \"stty size; exit\" WINCH; echo read\"\"y; while :; do sleep 0.1; done'\n")
+    terminal.expect(b"ready")
+    fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("4H", 33, 77, 0, 0))
+    terminal.expect(b"33 77")
+    terminal.expect(b"PROMPT$ ")
