@@ -8,6 +8,7 @@ extern const struct verb verb_completion;
 extern const struct verb verb_doctor;
 extern const struct verb verb_gateway;
 extern const struct verb verb_help;
+extern const struct verb verb_log;
 extern const struct verb verb_man_page;
 extern const struct verb verb_policy;
 extern const struct verb verb_trust;
@@ -24,6 +25,8 @@ const struct verb *const verbs[] = {
         &verb_policy,
         &verb_why,
         &verb_trust,
+        /* GROUP_WATCH */
+        &verb_log,
         /* GROUP_EGRESS */
         &verb_gateway,
         /* GROUP_HELP */

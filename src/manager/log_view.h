@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Audit logs for people: one aligned line per record, filtered, followed as they grow; and the proof in words. */
+#include "base/buf.h"
+#include "base/err.h"
+
+struct log_request {
+        const char *file;  /* NULL: that of `run`, in the default place */
+        const char *run;   /* id, or the beginning of one; NULL: the latest run, or all records of `file` */
+        const char *since; /* "10m", or "2026-11-15T03:00" (UTC); NULL: from the beginning */
+        bool follow, denied, json, color;
+        /* Takes one line with its line break; a negative return ends it. */
+        int (*on_line)(void *arg, struct str line);
+        void *arg;
+};
+
+/* -EINVAL: the request is wrong; -ENOENT: there is no such log. */
+int log_show(const struct log_request *r, struct err *e);
+/* A few words about a log that is whole in `out`. -EBADMSG: it is not, and e says where it breaks. */
+int log_verify(const char *file, const char *run, bool json, struct buf *out, struct err *e);
