@@ -6,11 +6,13 @@
 
 extern const struct verb verb_completion;
 extern const struct verb verb_doctor;
+extern const struct verb verb_env;
 extern const struct verb verb_gateway;
 extern const struct verb verb_help;
 extern const struct verb verb_log;
 extern const struct verb verb_man_page;
 extern const struct verb verb_policy;
+extern const struct verb verb_relay;
 extern const struct verb verb_trust;
 extern const struct verb verb_plan;
 extern const struct verb verb_run;
@@ -29,6 +31,8 @@ const struct verb *const verbs[] = {
         &verb_log,
         /* GROUP_EGRESS */
         &verb_gateway,
+        &verb_env,
+        &verb_relay,
         /* GROUP_HELP */
         &verb_doctor,
         &verb_version,
