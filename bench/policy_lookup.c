@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a verdict costs, and what a policy of that many rules costs to build and keep: at 100, 100,000 and 1,000,000 entries,
- * half names and half wildcards, and the same for networks. Prints a table, and JSON with --json.
+ * What a verdict costs, and what a policy of that many rules costs to build and keep: at 100, 100,000 and 1,000,000
+ * entries, half names and half wildcards, and the same for networks. Prints a table, and JSON with --json.
  *
  * Targets: at most 1 us for each lookup at every size, 100,000 rules built within 50 ms.
  */
@@ -38,7 +38,8 @@ static void name_text(char *ret, size_t n, uint64_t i, bool wildcard, const char
 /* Distinct networks in public space, of lengths 20 to 32, without one inside another. */
 static void net_text(char *ret, size_t n, uint64_t i) {
         uint32_t a = 0x14000000U + (uint32_t)i * 64;
-        snprintf(ret, n, "%u.%u.%u.%u/%u", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255, 26 + (unsigned)(scatter(i) % 7));
+        snprintf(ret, n, "%u.%u.%u.%u/%u", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255,
+                 26 + (unsigned)(scatter(i) % 7));
 }
 
 static _Noreturn void die(const char *what, const struct err *e) {
@@ -64,7 +65,8 @@ static char *make_texts(size_t entries, bool nets, size_t each) {
         return texts;
 }
 
-static struct snapshot *build(size_t entries, bool nets, void **ret_block, double *ret_build, double *ret_open, double *ret_bytes) {
+static struct snapshot *build(size_t entries, bool nets, void **ret_block, double *ret_build, double *ret_open,
+                              double *ret_bytes) {
         enum { EACH = 64 };
         cleanup(free_ptr) char *texts = make_texts(entries, nets, EACH);
         struct snapshot *s = NULL;
@@ -152,13 +154,13 @@ static struct result run(size_t entries) {
 }
 
 static void print_table(const struct result *results, size_t n) {
-        printf("%9s %9s %9s %9s %9s %9s %10s %9s %8s %10s %8s\n", "entries", "hit", "wildcard", "miss", "net hit", "net miss",
-               "build", "open", "B/rule", "nets build", "B/net");
+        printf("%9s %9s %9s %9s %9s %9s %10s %9s %8s %10s %8s\n", "entries", "hit", "wildcard", "miss", "net hit",
+               "net miss", "build", "open", "B/rule", "nets build", "B/net");
         for (size_t i = 0; i < n; i++) {
                 const struct result *r = &results[i];
-                printf("%9zu %6.0f ns %6.0f ns %6.0f ns %6.0f ns %6.0f ns %7.1f ms %6.1f ms %8.0f %7.1f ms %8.0f\n", r->entries,
-                       r->ns[HIT], r->ns[WILDCARD_HIT], r->ns[MISS], r->ns[NET_HIT], r->ns[NET_MISS], r->build_ms, r->open_ms,
-                       r->bytes_per_rule, r->nets_build_ms, r->nets_bytes_per_rule);
+                printf("%9zu %6.0f ns %6.0f ns %6.0f ns %6.0f ns %6.0f ns %7.1f ms %6.1f ms %8.0f %7.1f ms %8.0f\n",
+                       r->entries, r->ns[HIT], r->ns[WILDCARD_HIT], r->ns[MISS], r->ns[NET_HIT], r->ns[NET_MISS],
+                       r->build_ms, r->open_ms, r->bytes_per_rule, r->nets_build_ms, r->nets_bytes_per_rule);
         }
 }
 
@@ -166,7 +168,8 @@ static void print_json(const struct result *results, size_t n) {
         printf("{\"benchmark\":\"policy_lookup\",\"results\":[");
         for (size_t i = 0; i < n; i++) {
                 const struct result *r = &results[i];
-                printf("%s{\"entries\":%zu,\"build_ms\":%.2f,\"open_ms\":%.2f,\"bytes_per_rule\":%.1f,\"nets_build_ms\":%.2f,"
+                printf("%s{\"entries\":%zu,\"build_ms\":%.2f,\"open_ms\":%.2f,\"bytes_per_rule\":%.1f,\"nets_build_"
+                       "ms\":%.2f,"
                        "\"nets_bytes_per_rule\":%.1f",
                        i ? "," : "", r->entries, r->build_ms, r->open_ms, r->bytes_per_rule, r->nets_build_ms,
                        r->nets_bytes_per_rule);

@@ -14,7 +14,8 @@ static uint64_t load_be64(const uint8_t *p) {
 
 /* --- text --- */
 
-/* Four decimal parts without leading zeros: what some parsers read as octal, hexadecimal or short forms is no address. */
+/* Four decimal parts without leading zeros: what some parsers read as octal, hexadecimal or short forms is no address.
+ */
 static bool parse_v4(struct str s, uint8_t ret[static 4]) {
         size_t i = 0;
         for (int part = 0; part < 4; part++) {
@@ -284,7 +285,8 @@ static void add_embedded(const struct addr *a, const uint8_t at[static 4], struc
 size_t addr_embedded_v4(const struct addr *a, struct addr ret[static ADDR_EMBEDDED_MAX]) {
         static const uint8_t at_end[] = { 12, 13, 14, 15 }, after_16[] = { 2, 3, 4, 5 };
         /* RFC 6052, for a prefix of 48, 56 and 64 bits: byte 8 is skipped. */
-        static const uint8_t after_48[] = { 6, 7, 9, 10 }, after_56[] = { 7, 9, 10, 11 }, after_64[] = { 9, 10, 11, 12 };
+        static const uint8_t after_48[] = { 6, 7, 9, 10 }, after_56[] = { 7, 9, 10, 11 },
+                             after_64[] = { 9, 10, 11, 12 };
         static_assert(ADDR_EMBEDDED_MAX >= 4, "one for each place in the local-use NAT64 block");
         size_t n = 0;
         if (a->family != ADDR_V6)

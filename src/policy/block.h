@@ -5,9 +5,10 @@
  *
  *   header | entries | rules | keys and nets of IPv4 | of IPv6 | requests | texts | pool
  *
- * Names: `entries` is an open-addressing hash table, at most half full. An entry is a name or a wildcard's suffix and owns a
- * run of rules. The hash is taken label by label from the right, so that one pass over a name gives the hash of each of its
- * suffixes; depth bitmaps in the header say at which depths a wildcard exists at all, so most are not looked up.
+ * Names: `entries` is an open-addressing hash table, at most half full. An entry is a name or a wildcard's suffix and
+ * owns a run of rules. The hash is taken label by label from the right, so that one pass over a name gives the hash of
+ * each of its suffixes; depth bitmaps in the header say at which depths a wildcard exists at all, so most are not
+ * looked up.
  *
  * Addresses: networks sorted by start and length, each with the index of the next wider one around it. The last network
  * that starts at or before an address is found by binary search; what contains the address is it or stands around it.
@@ -155,9 +156,9 @@ struct block_key block_key_of(const struct addr *a);
 /* What a lookup found: for each list the most specific rule that covers host and port. */
 struct match {
         uint32_t rule[LISTS];
-        bool private_is_exact;         /* the allow_private rule names one address, not a network */
-        bool needs_request;            /* the deciding allow rules have methods or paths */
-        uint32_t first_rule, n_rules;  /* the run of rules in which rule[LIST_ALLOW] was found */
+        bool private_is_exact;        /* the allow_private rule names one address, not a network */
+        bool needs_request;           /* the deciding allow rules have methods or paths */
+        uint32_t first_rule, n_rules; /* the run of rules in which rule[LIST_ALLOW] was found */
 };
 
 void snapshot_match_name(const struct snapshot *s, const struct host *host, uint16_t port, struct match *ret);

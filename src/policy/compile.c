@@ -3,6 +3,7 @@
 #include "policy/policy.h"
 
 #include "base/cleanup.h"
+#include "conf/suggest.h"
 #include "policy/expand.h"
 
 #include <errno.h>
@@ -92,9 +93,9 @@ static int add_deny_cidrs(struct snapshot_builder *b, const origin_texts *texts,
                 struct cidr net;
                 if (!cidr_parse(str_trim(str_of(texts->p[i].text)), &net))
                         return err_set(e, EINVAL,
-                                       "%s: \"%s\" in deny_cidrs is not a network; write it as 10.0.0.0/8 or fd00::/8, "
+                                       "%s: %s in deny_cidrs is not a network; write it as 10.0.0.0/8 or fd00::/8, "
                                        "with every bit after the length zero",
-                                       texts->p[i].origin, texts->p[i].text);
+                                       texts->p[i].origin, show(str_of(texts->p[i].text)).text);
                 r = snapshot_set_deny_cidrs(b, &net, 1, str_of(texts->p[i].origin), e);
         }
         return r;

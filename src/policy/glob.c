@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two loops of the same form, one over the components of the path and one over the characters of a component. Each goes back
- * to the latest star only: if an earlier star could take more, so can the latest one. That is what keeps the time bounded.
+ * Two loops of the same form, one over the components of the path and one over the characters of a component. Each goes
+ * back to the latest star only: if an earlier star could take more, so can the latest one. That is what keeps the time
+ * bounded.
  */
 #include "policy/glob.h"
 
@@ -26,7 +27,8 @@ static uint32_t take_char(struct str *s) {
         return c;
 }
 
-/* Pattern stands behind '['. On success *pattern stands behind ']'; -1 when there is none: '[' then stands for itself. */
+/* Pattern stands behind '['. On success *pattern stands behind ']'; -1 when there is none: '[' then stands for itself.
+ */
 static int match_class(struct str *pattern, uint32_t c) {
         struct str rest = *pattern;
         bool negated = rest.n > 0 && (rest.p[0] == '!' || rest.p[0] == '^'), found = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is accepted is accepted in one spelling only; everything that two programs could read differently is refused here:
- * short, octal and hexadecimal addresses, zone ids, userinfo, escapes, bytes outside ASCII, NUL.
+ * What is accepted is accepted in one spelling only; everything that two programs could read differently is refused
+ * here: short, octal and hexadecimal addresses, zone ids, userinfo, escapes, bytes outside ASCII, NUL.
  */
 #include "policy/host.h"
 
@@ -32,8 +32,10 @@ static const char *byte_advice(unsigned char c) {
 static int refuse_byte(struct err *e, struct str s, size_t at) {
         unsigned char c = (unsigned char)s.p[at];
         if (c > 0x20 && c < 0x7f)
-                return err_set(e, EINVAL, "'%c' at position %zu is not part of a host name%s", c, at + 1, byte_advice(c));
-        return err_set(e, EINVAL, "byte 0x%02x at position %zu is not part of a host name%s", c, at + 1, byte_advice(c));
+                return err_set(e, EINVAL, "'%c' at position %zu is not part of a host name%s", c, at + 1,
+                               byte_advice(c));
+        return err_set(e, EINVAL, "byte 0x%02x at position %zu is not part of a host name%s", c, at + 1,
+                       byte_advice(c));
 }
 
 /* The canonical form of a byte of a name, 0 for what is not part of one. */
@@ -43,8 +45,9 @@ static const char canonical[256] = {
         LETTER('g', 'G'), LETTER('h', 'H'), LETTER('i', 'I'), LETTER('j', 'J'), LETTER('k', 'K'), LETTER('l', 'L'),
         LETTER('m', 'M'), LETTER('n', 'N'), LETTER('o', 'O'), LETTER('p', 'P'), LETTER('q', 'Q'), LETTER('r', 'R'),
         LETTER('s', 'S'), LETTER('t', 'T'), LETTER('u', 'U'), LETTER('v', 'V'), LETTER('w', 'W'), LETTER('x', 'X'),
-        LETTER('y', 'Y'), LETTER('z', 'Z'), ['0'] = '0', ['1'] = '1', ['2'] = '2', ['3'] = '3', ['4'] = '4', ['5'] = '5',
-        ['6'] = '6', ['7'] = '7', ['8'] = '8', ['9'] = '9', ['-'] = '-', ['_'] = '_', ['.'] = '.',
+        LETTER('y', 'Y'), LETTER('z', 'Z'), ['0'] = '0',      ['1'] = '1',      ['2'] = '2',      ['3'] = '3',
+        ['4'] = '4',      ['5'] = '5',      ['6'] = '6',      ['7'] = '7',      ['8'] = '8',      ['9'] = '9',
+        ['-'] = '-',      ['_'] = '_',      ['.'] = '.',
 };
 
 /* Resolvers and URL parsers read a name whose last label looks like a number as an address in some spelling. */
@@ -90,8 +93,9 @@ static int parse_name(struct str s, struct host *ret, struct err *e) {
         h.name_n = (uint8_t)n;
         if (looks_numeric(str_n(h.name + label, n - label))) {
                 if (trailing_dot || !addr_parse(host_str(&h), &h.addr))
-                        return err_set(e, EINVAL, "the host ends like an IPv4 address but is not one in plain form (four "
-                                                  "decimal numbers)");
+                        return err_set(e, EINVAL,
+                                       "the host ends like an IPv4 address but is not one in plain form (four "
+                                       "decimal numbers)");
                 h.kind = HOST_ADDR;
         }
         *ret = h;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The one canonicaliser. Every entrance (CONNECT, absolute-form, Host, SOCKS5, SNI, :authority, DNS question, config) turns
- * its bytes into a struct host here, once; what comes out is what is judged, dialled, logged and written on.
+ * The one canonicaliser. Every entrance (CONNECT, absolute-form, Host, SOCKS5, SNI, :authority, DNS question, config)
+ * turns its bytes into a struct host here, once; what comes out is what is judged, dialled, logged and written on.
  */
 #include "base/err.h"
 #include "policy/addr.h"
@@ -40,8 +40,8 @@ bool host_equal(const struct host *a, const struct host *b);
 static inline struct str host_str(const struct host *h) {
         return str_n(h->name, h->name_n);
 }
-/* "localhost" and HOST_INTERNAL: they are never resolved. Whoever dials them uses 127.0.0.1 and ::1 of the gateway's side,
- * each judged by verdict_address() as any other. */
+/* "localhost" and HOST_INTERNAL: they are never resolved. Whoever dials them uses 127.0.0.1 and ::1 of the gateway's
+ * side, each judged by verdict_address() as any other. */
 bool host_is_loopback_name(const struct host *h);
 /* "name:port" or "[v6]:port". */
 void authority_text(const struct authority *a, char ret[static AUTHORITY_TEXT_MAX]);

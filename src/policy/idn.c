@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * International names, as people write them in files and on the command line. On the wire they are refused: there a name
- * has one spelling. The conversion is IDNA2008, non-transitional.
+ * International names, as people write them in files and on the command line. On the wire they are refused: there a
+ * name has one spelling. The conversion is IDNA2008, non-transitional.
  */
 #include "base/cleanup.h"
-#include "base/escape.h"
+#include "conf/suggest.h"
 #include "policy/host.h"
 
 #include <errno.h>
@@ -35,18 +35,23 @@ int host_parse_user(struct str s, struct host *ret, struct err *e) {
         int r = host_parse(s, ret, e);
         if (r == 0 || is_ascii(s))
                 return r;
-        cleanup(buf_done) struct buf shown = BUF(4 * USER_TEXT_MAX);
         cleanup(free_ptr) char *text = s.n <= USER_TEXT_MAX ? str_dup(s) : NULL;
-        if (!text || escape_text(&shown, s, USER_TEXT_MAX) < 0 || !buf_text(&shown))
+        if (!text)
                 return err_set(e, EINVAL, "the host name is too long or holds a NUL byte");
         cleanup(free_idn) char *ascii = NULL;
         r = idn2_to_ascii_8z(text, &ascii, IDN2_NONTRANSITIONAL | IDN2_NFC_INPUT);
         if (r != IDN2_OK)
-                return err_set(e, EINVAL, "\"%s\" is not a valid international name: %s", buf_text(&shown), idn2_strerror(r));
-        /* Full-width letters and other dots turn into plain ASCII: whoever wrote that wrote something else than they see. */
-        if (!has_ace_label(str_of(ascii)))
-                return err_set(e, EINVAL, "\"%s\" only looks like \"%s\": it is written with other characters; write it plainly",
-                               buf_text(&shown), ascii);
-        r = host_parse(str_of(ascii), ret, e);
-        return r < 0 ? err_wrap(e, r, "\"%s\" (%s)", buf_text(&shown), ascii) : 0;
+                return err_set(e, EINVAL, "%s is not a valid international name: %s", show(s).text, idn2_strerror(r));
+        struct host h; /* the library passes on bytes that no name has */
+        r = host_parse(str_of(ascii), &h, e);
+        if (r < 0)
+                return err_wrap(e, r, "%s, which is %s", show(s).text, show(str_of(ascii)).text);
+        /* Full-width letters and other dots turn into plain ASCII: whoever wrote that wrote something else than they
+         * see. */
+        if (!has_ace_label(host_str(&h)))
+                return err_set(e, EINVAL,
+                               "%s only looks like %s: it is written with other characters; write it plainly",
+                               show(s).text, show(host_str(&h)).text);
+        *ret = h;
+        return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "base/vec.h"
+#include "conf/suggest.h"
 #include "policy/glob.h"
 #include "policy/paths_builtin.h"
 
@@ -61,8 +62,8 @@ static int absolute_pattern(const struct policy *p, const char *text, char **ret
         return path_normalise(s, base, ret);
 }
 
-/* `template` gives the flags; text and origin are copied. */
-static int add(struct path_rules *r, const struct policy *p, struct path_rule template, const char *text,
+/* `kind` gives the flags; text and origin are copied. */
+static int add(struct path_rules *r, const struct policy *p, struct path_rule kind, const char *text,
                const char *origin, struct err *e) {
         cleanup(free_ptr) char *pattern = NULL;
         cleanup(free_ptr) char *from = NULL;
@@ -71,36 +72,35 @@ static int add(struct path_rules *r, const struct policy *p, struct path_rule te
                 return no_memory(e);
         if (status < 0)
                 return err_set(e, EINVAL,
-                               "%s: \"%s\" is not a path (write it absolute, from ~/, or relative to the workspace)",
-                               origin ? origin : "?", text);
-        template.is_glob = glob_has_magic(str_of(pattern));
-        template.anywhere = template.is_glob &&has_any_depth(pattern);
-        if (template.is_glob && template.grants)
+                               "%s: %s is not a path (write it absolute, from ~/, or relative to the workspace)",
+                               origin ? origin : "?", show(str_of(text)).text);
+        kind.is_glob = glob_has_magic(str_of(pattern));
+        kind.anywhere = kind.is_glob && has_any_depth(pattern);
+        if (kind.is_glob && kind.grants)
                 return err_set(e, EINVAL,
-                               "%s: \"%s\": globs are for denials only; grant the directory, and deny what is too much "
+                               "%s: %s: globs are for denials only; grant the directory, and deny what is too much "
                                "below it",
-                               origin ? origin : "?", text);
-        from = str_format("%s%s", template.built_in ? "built in: " : "", origin ? origin : "");
+                               origin ? origin : "?", show(str_of(text)).text);
+        from = str_format("%s%s", kind.built_in ? "built in: " : "", origin ? origin : "");
         if (!from || vec_reserve(&r->rules, 1) < 0)
                 return no_memory(e);
-        template.origin = take_ptr(&from);
-        template.pattern = take_ptr(&pattern);
-        r->rules.p[r->rules.n++] = (struct compiled){ template, path_depth(template.pattern) };
+        kind.origin = take_ptr(&from);
+        kind.pattern = take_ptr(&pattern);
+        r->rules.p[r->rules.n++] = (struct compiled){ kind, path_depth(kind.pattern) };
         return 0;
 }
 
-static int add_texts(struct path_rules *r, const struct policy *p, struct path_rule template, const origin_texts *texts,
+static int add_texts(struct path_rules *r, const struct policy *p, struct path_rule kind, const origin_texts *texts,
                      struct err *e) {
         for (size_t i = 0; i < texts->n; i++) {
-                int status = add(r, p, template, texts->p[i].text, texts->p[i].origin, e);
+                int status = add(r, p, kind, texts->p[i].text, texts->p[i].origin, e);
                 if (status < 0)
                         return status;
         }
         return 0;
 }
 
-/* Whether something at or around this path, or below it, is granted for writing: elsewhere a protection says nothing.
- */
+/* Whether something at, around or below this path is granted for writing: elsewhere a protection says nothing. */
 static bool touches_write_grant(const struct path_rules *r, const char *pattern) {
         for (size_t i = 0; i < r->rules.n; i++) {
                 const struct path_rule *rule = &r->rules.p[i].rule;
@@ -112,14 +112,14 @@ static bool touches_write_grant(const struct path_rules *r, const char *pattern)
 }
 
 static int add_protected(struct path_rules *r, const struct policy *p, const char *directory, struct err *e) {
-        const struct path_rule template = { .built_in = true, .protected = true };
+        const struct path_rule kind = { .built_in = true, .protected = true };
         for (size_t i = 0; i < builtin_protected_n; i++) {
                 cleanup(free_ptr) char *path = path_join(directory, builtin_protected[i].path);
                 if (!path)
                         return no_memory(e);
                 if (!touches_write_grant(r, path))
                         continue;
-                int status = add(r, p, template, path, builtin_protected[i].reason, e);
+                int status = add(r, p, kind, path, builtin_protected[i].reason, e);
                 if (status < 0)
                         return status;
         }

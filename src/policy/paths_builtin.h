@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 struct builtin_path {
-        const char *path;   /* "~/..." or absolute; relative ones hold below the workspace and below the home directory */
+        const char *path; /* "~/..." or absolute; relative ones hold below the workspace and below the home directory */
         const char *reason; /* completes "built in: " */
 };
 

@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/pattern.h"
 
-#include "base/escape.h"
+#include "conf/suggest.h"
 
 #include <errno.h>
-
-enum { SHOWN_MAX = 300 };
-
-/* The pattern itself, made safe, stands in every message; it is put before the reason here, once. */
-static int wrap_text(struct err *e, int r, struct str text) {
-        struct buf shown = BUF(4 * SHOWN_MAX + 64);
-        if (escape_text(&shown, text, SHOWN_MAX) >= 0 && buf_text(&shown))
-                err_wrap(e, r, "pattern \"%s\"", buf_text(&shown));
-        buf_done(&shown);
-        return r;
-}
 
 static bool looks_like_ports(struct str s) {
         for (size_t i = 0; i < s.n; i++)
@@ -31,7 +20,8 @@ static int parse_ports(struct str s, struct pattern *p, struct err *e) {
         if (dash >= 0 && !port_parse(str_skip(s, (size_t)dash + 1), &p->port_last))
                 return err_set(e, EINVAL, "a port range is written as :8000-8999, each end from 1 to 65535");
         if (p->port_last < p->port_first)
-                return err_set(e, EINVAL, "the port range ends before it begins; write :%u-%u", p->port_last, p->port_first);
+                return err_set(e, EINVAL, "the port range ends before it begins; write :%u-%u", p->port_last,
+                               p->port_first);
         p->has_port = true;
         return 0;
 }
@@ -55,8 +45,9 @@ static int split_ports(struct str *text, struct pattern *p, struct err *e) {
 enum { HAS_COLON = 1, HAS_SLASH = 2, HAS_AT = 4, HAS_BRACKET = 8 };
 
 static unsigned shape_of(struct str text) {
-        static const uint8_t special[256] = { [':'] = HAS_COLON, ['/'] = HAS_SLASH, ['@'] = HAS_AT, ['['] = HAS_BRACKET,
-                                              [']'] = HAS_BRACKET };
+        static const uint8_t special[256] = {
+                [':'] = HAS_COLON, ['/'] = HAS_SLASH, ['@'] = HAS_AT, ['['] = HAS_BRACKET, [']'] = HAS_BRACKET
+        };
         unsigned shape = 0;
         for (size_t i = 0; i < text.n; i++)
                 shape |= special[(unsigned char)text.p[i]];
@@ -67,13 +58,16 @@ static int check_shape(struct str text, unsigned shape, struct err *e) {
         if (text.n == 0)
                 return err_set(e, EINVAL, "a pattern cannot be empty");
         if ((shape & HAS_COLON) && (shape & HAS_SLASH) && memmem(text.p, text.n, "://", 3))
-                return err_set(e, EINVAL, "a scheme does not belong here; write the host, with :443 or :80 if the port matters");
+                return err_set(e, EINVAL,
+                               "a scheme does not belong here; write the host, with :443 or :80 if the port matters");
         if (text.p[0] == '@')
-                return err_set(e, EINVAL, "this is the name of a group, and groups stand only in the lists allow and deny");
+                return err_set(e, EINVAL,
+                               "this is the name of a group, and groups stand only in the lists allow and deny");
         if (shape & HAS_AT)
                 return err_set(e, EINVAL, "a user name does not belong here; write the host alone");
         if (str_is(text, "*"))
-                return err_set(e, EINVAL, "a bare wildcard would match every host; the mode full-network opens the network");
+                return err_set(e, EINVAL,
+                               "a bare wildcard would match every host; the mode full-network opens the network");
         return 0;
 }
 
@@ -87,9 +81,12 @@ static int parse_net(struct str text, struct pattern *p, struct err *e) {
                 if (slash < 0)
                         return -ENOENT;
                 if (!addr_parse(str_first(inner, (size_t)slash), &a))
-                        return err_set(e, EINVAL, "a path does not belong here; write the host alone, and paths under rules");
-                return err_set(e, EINVAL, "not a network: the length must be 0 to %u and every bit after it zero, as "
-                                          "10.0.0.0/8 or fd00::/8", addr_bits(&a));
+                        return err_set(e, EINVAL,
+                                       "a path does not belong here; write the host alone, and paths under rules");
+                return err_set(e, EINVAL,
+                               "not a network: the length must be 0 to %u and every bit after it zero, as "
+                               "10.0.0.0/8 or fd00::/8",
+                               addr_bits(&a));
         }
         if (inner.n != text.n && p->net.addr.family != ADDR_V6)
                 return err_set(e, EINVAL, "brackets are for IPv6 addresses only");
@@ -112,10 +109,12 @@ static int parse_name(struct str text, struct pattern *p, host_parser *parse, st
                 return err_set(e, EINVAL, "a wildcard cannot stand before an address; write a network, as 10.0.0.0/8");
         bool single = str_find(host_str(&p->host), '.') < 0;
         if (p->kind == PATTERN_WILDCARD && single)
-                return err_set(e, EINVAL, "*.%s would match a whole top-level domain; name at least two labels, as *.example.%s",
+                return err_set(e, EINVAL,
+                               "*.%s would match a whole top-level domain; name at least two labels, as *.example.%s",
                                p->host.name, p->host.name);
         if (single && !str_is(host_str(&p->host), "localhost"))
-                return err_set(e, EINVAL, "a single label is not a full name; write it whole, as %s.example.com", p->host.name);
+                return err_set(e, EINVAL, "a single label is not a full name; write it whole, as %s.example.com",
+                               p->host.name);
         return 0;
 }
 
@@ -135,7 +134,7 @@ int pattern_parse_with(struct str text, host_parser *parse, struct pattern *ret,
                         r = parse_name(rest, &p, parse, e);
         }
         if (r < 0)
-                return wrap_text(e, r, text);
+                return err_wrap(e, r, "pattern %s", show(text).text);
         *ret = p;
         return 0;
 }

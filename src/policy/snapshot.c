@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opening a block, and looking things up in it. The block may come from anywhere: nothing in it is used before
- * snapshot_open() has followed every offset and index once. After that, lookups are plain array reads without allocation,
- * and since nothing ever changes, any number of threads may make them.
+ * snapshot_open() has followed every offset and index once. After that, lookups are plain array reads without
+ * allocation, and since nothing ever changes, any number of threads may make them.
  */
 #include "policy/block.h"
 
@@ -17,10 +17,14 @@
 /* --- opening --- */
 
 const uint32_t block_section_sizes[SECTIONS] = {
-        [SECTION_ENTRIES] = sizeof(struct block_entry),    [SECTION_RULES] = sizeof(struct block_rule),
-        [SECTION_KEYS_V4] = sizeof(struct block_key),      [SECTION_NETS_V4] = sizeof(struct block_net),
-        [SECTION_KEYS_V6] = sizeof(struct block_key),      [SECTION_NETS_V6] = sizeof(struct block_net),
-        [SECTION_REQUESTS] = sizeof(struct block_request), [SECTION_TEXTS] = sizeof(struct block_text),
+        [SECTION_ENTRIES] = sizeof(struct block_entry),
+        [SECTION_RULES] = sizeof(struct block_rule),
+        [SECTION_KEYS_V4] = sizeof(struct block_key),
+        [SECTION_NETS_V4] = sizeof(struct block_net),
+        [SECTION_KEYS_V6] = sizeof(struct block_key),
+        [SECTION_NETS_V6] = sizeof(struct block_net),
+        [SECTION_REQUESTS] = sizeof(struct block_request),
+        [SECTION_TEXTS] = sizeof(struct block_text),
         [SECTION_POOL] = 1,
 };
 
@@ -55,8 +59,10 @@ static int open_sections(const void *bytes, size_t n, struct snapshot *s, struct
                 .n_entries = h->sections[SECTION_ENTRIES].n,
                 .rules = section_at(h, SECTION_RULES),
                 .n_rules = h->sections[SECTION_RULES].n,
-                .v4 = { section_at(h, SECTION_KEYS_V4), section_at(h, SECTION_NETS_V4), h->sections[SECTION_KEYS_V4].n },
-                .v6 = { section_at(h, SECTION_KEYS_V6), section_at(h, SECTION_NETS_V6), h->sections[SECTION_KEYS_V6].n },
+                .v4 = { section_at(h, SECTION_KEYS_V4), section_at(h, SECTION_NETS_V4),
+                        h->sections[SECTION_KEYS_V4].n },
+                .v6 = { section_at(h, SECTION_KEYS_V6), section_at(h, SECTION_NETS_V6),
+                        h->sections[SECTION_KEYS_V6].n },
                 .requests = section_at(h, SECTION_REQUESTS),
                 .n_requests = h->sections[SECTION_REQUESTS].n,
                 .texts = section_at(h, SECTION_TEXTS),
@@ -80,7 +86,8 @@ static bool entries_ok(const struct snapshot *s) {
                 if (entry->name_n == 0)
                         continue;
                 used++;
-                if (entry->name_n > HOST_TEXT_MAX || entry->wildcard > 1 || !range_ok(entry->name_at, entry->name_n, s->pool_n) ||
+                if (entry->name_n > HOST_TEXT_MAX || entry->wildcard > 1 ||
+                    !range_ok(entry->name_at, entry->name_n, s->pool_n) ||
                     !range_ok(entry->first_rule, entry->n_rules, s->n_rules))
                         return false;
         }
@@ -225,11 +232,13 @@ bool block_rule_covers(const struct block_rule *rule, uint16_t port) {
 }
 
 /* Adds what one name or network says. Called from the most specific to the least: what is there already stays. */
-static void match_run(const struct snapshot *s, uint32_t first, uint32_t n, uint16_t port, bool exact, struct match *m) {
+static void match_run(const struct snapshot *s, uint32_t first, uint32_t n, uint16_t port, bool exact,
+                      struct match *m) {
         bool allow_is_open = m->rule[LIST_ALLOW] == RULE_NONE;
         for (uint32_t i = first; i < first + n; i++) {
                 const struct block_rule *rule = &s->rules[i];
-                bool narrows = rule->list == LIST_ALLOW && rule->request != BLOCK_NONE && allow_is_open && !m->needs_request;
+                bool narrows =
+                    rule->list == LIST_ALLOW && rule->request != BLOCK_NONE && allow_is_open && !m->needs_request;
                 if ((m->rule[rule->list] != RULE_NONE && !narrows) || !block_rule_covers(rule, port))
                         continue;
                 m->rule[rule->list] = i;
@@ -270,7 +279,8 @@ struct candidate { /* a suffix worth a search */
 };
 
 /* The shortest suffix first, the whole name last. Returns how many. */
-static size_t find_candidates(const struct snapshot *s, const struct host *host, struct candidate ret[static LABELS_MAX]) {
+static size_t find_candidates(const struct snapshot *s, const struct host *host,
+                              struct candidate ret[static LABELS_MAX]) {
         const struct block_header *h = s->header;
         size_t n = 0, depth = 0;
         uint64_t hash = h->seed[0];
@@ -303,8 +313,8 @@ void snapshot_match_name(const struct snapshot *s, const struct host *host, uint
         }
 }
 
-/* The index of the last network that starts at or before the key, or BLOCK_NONE. Without branches on the keys, which nobody
- * can predict; both places that may be looked at next are fetched ahead. */
+/* The index of the last network that starts at or before the key, or BLOCK_NONE. Without branches on the keys, which
+ * nobody can predict; both places that may be looked at next are fetched ahead. */
 static uint32_t last_at_or_before(const struct block_nets *t, const struct block_key *key) {
         const struct block_key *base = t->keys;
         size_t n = t->n;
@@ -314,7 +324,8 @@ static uint32_t last_at_or_before(const struct block_nets *t, const struct block
                 size_t half = n / 2;
                 __builtin_prefetch(&base[half / 2]);
                 __builtin_prefetch(&base[half + half / 2]);
-                bool after = (base[half].high < key->high) | ((base[half].high == key->high) & (base[half].low <= key->low));
+                bool after =
+                    (base[half].high < key->high) | ((base[half].high == key->high) & (base[half].low <= key->low));
                 base += after ? half : 0;
                 n -= half;
         }
@@ -327,5 +338,6 @@ void snapshot_match_addr(const struct snapshot *s, const struct addr *addr, uint
         match_init(ret);
         for (uint32_t i = last_at_or_before(t, &key); i != BLOCK_NONE; i = t->nets[i].parent)
                 if (block_key_shares(&t->keys[i], &key, t->nets[i].bits))
-                        match_run(s, t->nets[i].first_rule, t->nets[i].n_rules, port, t->nets[i].bits == addr_bits(addr), ret);
+                        match_run(s, t->nets[i].first_rule, t->nets[i].n_rules, port,
+                                  t->nets[i].bits == addr_bits(addr), ret);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A compiled network policy: one position-independent, immutable block of bytes. The supervisor builds it, seals it into an
- * anonymous file and hands the descriptor to the gateway, which maps it read-only. A new policy is a new snapshot; readers
- * switch by swapping one pointer. A lookup costs the same at 100 and at 1,000,000 entries.
+ * A compiled network policy: one position-independent, immutable block of bytes. The supervisor builds it, seals it
+ * into an anonymous file and hands the descriptor to the gateway, which maps it read-only. A new policy is a new
+ * snapshot; readers switch by swapping one pointer. A lookup costs the same at 100 and at 1,000,000 entries.
  */
 #include "base/err.h"
 #include "policy/addr.h"
@@ -22,8 +22,8 @@ enum rule_list {
         LIST_DENY,
         LIST_ALLOW_PRIVATE, /* always with a port; a name (no wildcard), an address or a network */
         /* Made by the functions below, never written as a pattern by a user: */
-        LIST_REFUSED,  /* deny_cidrs */
-        LIST_OWN,      /* an address of this host: opened only by naming exactly it in allow_private, or by a name there */
+        LIST_REFUSED, /* deny_cidrs */
+        LIST_OWN, /* an address of this host: opened only by naming exactly it in allow_private, or by a name there */
         LIST_LISTENER, /* Bailey's own: never opened */
         LISTS
 };
@@ -32,17 +32,20 @@ enum rule_list {
  * "policy.yaml:12", "--allow", "@github in ~/.config/bailey/config.yaml:3". -EINVAL with the reason in e.
  * localhost with a port in LIST_ALLOW is a loopback service and is opened as allow_private would. */
 int snapshot_add(struct snapshot_builder *b, enum rule_list list, struct str pattern, struct str origin, struct err *e);
-/* An allow rule with methods and path patterns ("/repos/acme/" followed by "**"); empty lists mean any. The most specific
- * host among all allow rules decides (the exact name, then the longest wildcard); where a plain rule and a request rule
- * stand at the same host, the request rule narrows it. */
-int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods, size_t n_methods,
-                              const struct str *paths, size_t n_paths, struct str origin, struct err *e);
-/* Addresses that are this host's. port 0: one of its own addresses (LIST_OWN); else a listener of Bailey (LIST_LISTENER). */
+/* An allow rule with methods and path patterns ("/repos/acme/" followed by "**"); empty lists mean any. The most
+ * specific host among all allow rules decides (the exact name, then the longest wildcard); where a plain rule and a
+ * request rule stand at the same host, the request rule narrows it. */
+int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods,
+                              size_t n_methods, const struct str *paths, size_t n_paths, struct str origin,
+                              struct err *e);
+/* Addresses that are this host's. port 0: one of its own addresses (LIST_OWN); else a listener of Bailey
+ * (LIST_LISTENER). */
 int snapshot_add_self(struct snapshot_builder *b, const struct addr *a, uint16_t port, struct err *e);
 /* Replaces the built-in refused networks (the first call) or adds to the replacement; not called: the default stays.
  * Metadata addresses and the unspecified address
  * (which reaches loopback) stay refused in any case. */
-int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets, size_t n, struct str origin, struct err *e);
+int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets, size_t n, struct str origin,
+                            struct err *e);
 
 /* Heap bytes in *ret, to be sealed with fd_sealed() or opened in place. */
 int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct err *e);
@@ -55,7 +58,7 @@ void snapshot_close(struct snapshot *s);
 void snapshot_closep(struct snapshot **s);
 
 struct snapshot_rule {
-        struct str text;   /* as the user wrote it: "*.example.com:443" */
+        struct str text; /* as the user wrote it: "*.example.com:443" */
         struct str origin;
         enum rule_list list;
 };

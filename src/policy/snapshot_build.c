@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collecting rules and laying them out as one block (policy/block.h). Names are interned as they come; networks are sorted
- * at the end. A rule that says exactly what an earlier one of the same name says is dropped, so that lists which repeat
- * themselves cost nothing.
+ * Collecting rules and laying them out as one block (policy/block.h). Names are interned as they come; networks are
+ * sorted at the end. A rule that says exactly what an earlier one of the same name says is dropped, so that lists which
+ * repeat themselves cost nothing.
  */
 #include "policy/block.h"
 #include "policy/pattern.h"
@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "base/vec.h"
+#include "conf/suggest.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ struct name { /* a future entry; n_rules counts while collecting */
         struct block_entry entry;
 };
 
-struct slot { /* of the table that finds names while collecting */
+struct slot {               /* of the table that finds names while collecting */
         uint32_t tag, name; /* name BLOCK_NONE: empty */
 };
 
@@ -47,7 +48,7 @@ struct snapshot_builder {
         VEC(struct block_request) requests;
         VEC(struct block_text) texts;
         struct buf pool;
-        struct map origins; /* text to 1 + its index in texts */
+        struct map origins;   /* text to 1 + its index in texts */
         uint32_t last_origin; /* BLOCK_NONE at start: rules come in runs from one place */
         struct slot *slots;
         size_t n_slots;
@@ -176,8 +177,10 @@ static int name_intern(struct snapshot_builder *b, struct str name, bool wildcar
         uint64_t hash = hash_name(b, name, wildcard, &depth);
         if (b->names.n * 2 >= b->n_slots && slots_grow(b) < 0)
                 return -ENOMEM;
-        for (size_t i = block_home(hash, b->n_slots); b->slots[i].name != BLOCK_NONE; i = i + 1 == b->n_slots ? 0 : i + 1)
-                if (b->slots[i].tag == (uint32_t)hash && name_is(b, &b->names.p[b->slots[i].name].entry, name, wildcard)) {
+        for (size_t i = block_home(hash, b->n_slots); b->slots[i].name != BLOCK_NONE;
+             i = i + 1 == b->n_slots ? 0 : i + 1)
+                if (b->slots[i].tag == (uint32_t)hash &&
+                    name_is(b, &b->names.p[b->slots[i].name].entry, name, wildcard)) {
                         *ret = b->slots[i].name;
                         return 0;
                 }
@@ -201,8 +204,11 @@ static int name_intern(struct snapshot_builder *b, struct str name, bool wildcar
 static int rule_add(struct snapshot_builder *b, enum rule_list list, const struct pattern *p, struct str text,
                     struct str origin, uint32_t request, struct err *e) {
         struct pending added = {
-                .rule = { .list = (uint8_t)list, .request = request, .text_n = (uint16_t)text.n,
-                          .port_first = p->port_first, .port_last = p->port_last },
+                .rule = { .list = (uint8_t)list,
+                          .request = request,
+                          .text_n = (uint16_t)text.n,
+                          .port_first = p->port_first,
+                          .port_last = p->port_last },
                 .name = BLOCK_NONE,
         };
         if (b->rules.n >= RULES_MAX || text.n > PATTERN_TEXT_MAX)
@@ -231,15 +237,20 @@ static int check_list(enum rule_list list, const struct pattern *p, struct err *
         bool internal = p->kind != PATTERN_NET && str_is(host_str(&p->host), HOST_INTERNAL);
         const char *shown = p->host.name_n ? p->host.name : "this network";
         if (list == LIST_ALLOW && internal)
-                return err_set(e, EINVAL, "%s is this host's loopback and is opened only under allow_private, with a port, as "
-                                          "%s:8080", HOST_INTERNAL, HOST_INTERNAL);
+                return err_set(e, EINVAL,
+                               "%s is this host's loopback and is opened only under allow_private, with a port, as "
+                               "%s:8080",
+                               HOST_INTERNAL, HOST_INTERNAL);
         if (list != LIST_ALLOW_PRIVATE)
                 return 0;
         if (p->kind == PATTERN_WILDCARD)
-                return err_set(e, EINVAL, "allow_private takes no wildcard; allow *.%s and open its networks here, as "
-                                          "10.0.0.0/8:443", shown);
+                return err_set(e, EINVAL,
+                               "allow_private takes no wildcard; allow *.%s and open its networks here, as "
+                               "10.0.0.0/8:443",
+                               shown);
         if (!p->has_port)
-                return err_set(e, EINVAL, "allow_private needs a port for %s, as :5432 or :8000-8999 (:1-65535 for all)", shown);
+                return err_set(e, EINVAL,
+                               "allow_private needs a port for %s, as :5432 or :8000-8999 (:1-65535 for all)", shown);
         return 0;
 }
 
@@ -258,7 +269,8 @@ static int add_pattern(struct snapshot_builder *b, enum rule_list list, struct s
         return rule_add(b, list, &p, text, origin, request, e);
 }
 
-int snapshot_add(struct snapshot_builder *b, enum rule_list list, struct str pattern, struct str origin, struct err *e) {
+int snapshot_add(struct snapshot_builder *b, enum rule_list list, struct str pattern, struct str origin,
+                 struct err *e) {
         if (list > LIST_ALLOW_PRIVATE)
                 return err_set(e, EINVAL, "this list takes no patterns");
         return add_pattern(b, list, pattern, origin, BLOCK_NONE, e);
@@ -276,20 +288,23 @@ static int check_path_pattern(struct str s, struct err *e) {
                 return err_set(e, EINVAL, "a path pattern begins with '/', as /repos/acme/**");
         for (size_t i = 0; i < s.n; i++)
                 if ((unsigned char)s.p[i] <= 0x20 || (unsigned char)s.p[i] >= 0x7f || s.p[i] == '\\' || s.p[i] == '#')
-                        return err_set(e, EINVAL, "a path pattern holds only printable ASCII without space, '\\' and '#'; "
-                                                  "write other bytes as %%XX, as the request does");
+                        return err_set(e, EINVAL,
+                                       "a path pattern holds only printable ASCII without space, '\\' and '#'; "
+                                       "write other bytes as %%XX, as the request does");
         return 0;
 }
 
-int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods, size_t n_methods,
-                              const struct str *paths, size_t n_paths, struct str origin, struct err *e) {
+int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods,
+                              size_t n_methods, const struct str *paths, size_t n_paths, struct str origin,
+                              struct err *e) {
         struct block_request request = { (uint32_t)b->texts.n, (uint32_t)n_methods, (uint32_t)(b->texts.n + n_methods),
                                          (uint32_t)n_paths };
         if (n_methods > PATHS_PER_RULE_MAX || n_paths > PATHS_PER_RULE_MAX)
                 return err_set(e, E2BIG, "a rule has more than %d methods or paths", PATHS_PER_RULE_MAX);
         for (size_t i = 0; i < n_methods; i++) {
                 if (!is_method(methods[i]))
-                        return err_set(e, EINVAL, "rule for %.*s: a method is a word such as GET", STR_FMT(pattern));
+                        return err_set(e, EINVAL, "%s is not a method; write a word such as GET",
+                                       show(methods[i]).text);
                 if (text_add(b, methods[i]) < 0)
                         return no_memory(e);
         }
@@ -307,8 +322,8 @@ int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, co
         return add_pattern(b, LIST_ALLOW, pattern, origin, (uint32_t)(b->requests.n - 1), e);
 }
 
-static int add_net(struct snapshot_builder *b, enum rule_list list, const struct cidr *net, uint16_t port, struct str origin,
-                   struct err *e) {
+static int add_net(struct snapshot_builder *b, enum rule_list list, const struct cidr *net, uint16_t port,
+                   struct str origin, struct err *e) {
         char text[CIDR_TEXT_MAX];
         struct pattern p = { .kind = PATTERN_NET, .net = *net, .port_first = 1, .port_last = UINT16_MAX };
         if (net->addr.family != ADDR_V4 && net->addr.family != ADDR_V6)
@@ -325,7 +340,8 @@ int snapshot_add_self(struct snapshot_builder *b, const struct addr *a, uint16_t
                     : add_net(b, LIST_OWN, &net, 0, STR("an address of this host"), e);
 }
 
-int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets, size_t n, struct str origin, struct err *e) {
+int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets, size_t n, struct str origin,
+                            struct err *e) {
         b->header.default_classes = false;
         for (size_t i = 0; i < n; i++) {
                 int r = add_net(b, LIST_REFUSED, &nets[i], 0, origin, e);
@@ -356,8 +372,8 @@ static int compare_rules(const void *a, const void *b) {
         return x->text_at < y->text_at ? -1 : x->text_at > y->text_at; /* the order of adding */
 }
 
-/* Takes a run of rules that lies at or behind the end of those settled so far, sorts it, drops repetitions and puts it at
- * that end. Returns how many stay. */
+/* Takes a run of rules that lies at or behind the end of those settled so far, sorts it, drops repetitions and puts it
+ * at that end. Returns how many stay. */
 static uint32_t settle_run(struct layout *l, struct block_rule *run, uint32_t n) {
         struct block_rule *kept = l->rules + l->n_rules;
         uint32_t count = 0;
@@ -488,21 +504,16 @@ int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct
         const struct net *v6 = b->nets.n ? b->nets.p + n_v4 : NULL;
         size_t count_v4 = count_nets(b->nets.p, n_v4), count_v6 = count_nets(v6, b->nets.n - n_v4);
         const size_t counts[SECTIONS] = {
-                [SECTION_ENTRIES] = b->names.n * 2 + 1,
-                [SECTION_RULES] = b->rules.n,
-                [SECTION_KEYS_V4] = count_v4,
-                [SECTION_NETS_V4] = count_v4,
-                [SECTION_KEYS_V6] = count_v6,
-                [SECTION_NETS_V6] = count_v6,
-                [SECTION_REQUESTS] = b->requests.n,
-                [SECTION_TEXTS] = b->texts.n,
-                [SECTION_POOL] = b->pool.n,
+                [SECTION_ENTRIES] = b->names.n * 2 + 1, [SECTION_RULES] = b->rules.n, [SECTION_KEYS_V4] = count_v4,
+                [SECTION_NETS_V4] = count_v4,           [SECTION_KEYS_V6] = count_v6, [SECTION_NETS_V6] = count_v6,
+                [SECTION_REQUESTS] = b->requests.n,     [SECTION_TEXTS] = b->texts.n, [SECTION_POOL] = b->pool.n,
         };
         if (layout_new(b, counts, &l) < 0)
                 return no_memory(e);
         layout_names(b, &l, next);
         layout_nets(b, &l, b->nets.p, n_v4, layout_section(&l, SECTION_KEYS_V4), layout_section(&l, SECTION_NETS_V4));
-        layout_nets(b, &l, v6, b->nets.n - n_v4, layout_section(&l, SECTION_KEYS_V6), layout_section(&l, SECTION_NETS_V6));
+        layout_nets(b, &l, v6, b->nets.n - n_v4, layout_section(&l, SECTION_KEYS_V6),
+                    layout_section(&l, SECTION_NETS_V6));
         layout_rest(b, &l);
         *ret = l.header;
         *ret_n = l.header->size;

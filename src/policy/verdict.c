@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may be reached. Everything that asks comes here, and the order is always the same: the mode, the address class (with
- * metadata, own addresses and listeners), the deny list, the allow lists, a person, no.
+ * Who may be reached. Everything that asks comes here, and the order is always the same: the mode, the address class
+ * (with metadata, own addresses and listeners), the deny list, the allow lists, a person, no.
  *
- * An address that can carry an IPv4 address inside is judged as both; each must pass by itself. So opening 64:ff9b::/96 does
- * not open 10.0.0.0/8 behind it.
+ * An address that can carry an IPv4 address inside is judged as both; each must pass by itself. So opening 64:ff9b::/96
+ * does not open 10.0.0.0/8 behind it.
  */
 #include "policy/verdict.h"
 
@@ -23,7 +23,7 @@ static struct verdict grant(enum reason reason, uint32_t rule) {
 
 static struct verdict refuse_class(enum addr_class class, uint32_t rule) {
         struct verdict v = refuse(REASON_ADDRESS_CLASS, rule);
-        v.class = (uint8_t)class;
+        v.class = (uint8_t) class;
         return v;
 }
 
@@ -129,7 +129,8 @@ struct verdict verdict_name(const struct snapshot *s, const struct host *host) {
         return judge_target(s, host, PORT_ANY, &m);
 }
 
-struct verdict verdict_address(const struct snapshot *s, const struct host *host, const struct addr *addr, uint16_t port) {
+struct verdict verdict_address(const struct snapshot *s, const struct host *host, const struct addr *addr,
+                               uint16_t port) {
         struct match m;
         uint32_t name_rule = RULE_NONE;
         if (!s || s->header->mode == NETWORK_NONE)

@@ -14,25 +14,25 @@ enum decision {
 
 enum reason {
         REASON_NONE,
-        REASON_ALLOWED,          /* an allow rule matched */
-        REASON_ALLOWED_PRIVATE,  /* opened by allow_private */
-        REASON_OPEN_NETWORK,     /* mode full-network */
-        REASON_DENY_RULE,        /* a deny rule matched */
-        REASON_NOT_ALLOWED,      /* no rule matched */
-        REASON_ADDRESS_CLASS,    /* loopback, private, metadata, ... */
-        REASON_SELF,             /* Bailey's own listener, or an address of this host */
-        REASON_NO_NETWORK,       /* the mode has no network */
-        REASON_METHOD,           /* the host is allowed, this method is not */
-        REASON_PATH,             /* the host is allowed, this path is not */
-        REASON_NOT_VISIBLE,      /* a method or path rule, but the request is inside a tunnel */
-        REASON_ASK,              /* a person must be asked */
-        REASON_BAD_NAME,         /* not a canonical name or address */
-        REASON_FRONTING,         /* SNI or Host disagrees with the name that was judged */
-        REASON_RESOLVE,          /* the name did not resolve */
-        REASON_LIMIT,            /* a limit or rate was reached */
-        REASON_AUDIT,            /* the audit log cannot be written */
-        REASON_PROTOCOL,         /* malformed or unsupported bytes */
-        REASON_UPSTREAM,         /* the far end failed */
+        REASON_ALLOWED,         /* an allow rule matched */
+        REASON_ALLOWED_PRIVATE, /* opened by allow_private */
+        REASON_OPEN_NETWORK,    /* mode full-network */
+        REASON_DENY_RULE,       /* a deny rule matched */
+        REASON_NOT_ALLOWED,     /* no rule matched */
+        REASON_ADDRESS_CLASS,   /* loopback, private, metadata, ... */
+        REASON_SELF,            /* Bailey's own listener, or an address of this host */
+        REASON_NO_NETWORK,      /* the mode has no network */
+        REASON_METHOD,          /* the host is allowed, this method is not */
+        REASON_PATH,            /* the host is allowed, this path is not */
+        REASON_NOT_VISIBLE,     /* a method or path rule, but the request is inside a tunnel */
+        REASON_ASK,             /* a person must be asked */
+        REASON_BAD_NAME,        /* not a canonical name or address */
+        REASON_FRONTING,        /* SNI or Host disagrees with the name that was judged */
+        REASON_RESOLVE,         /* the name did not resolve */
+        REASON_LIMIT,           /* a limit or rate was reached */
+        REASON_AUDIT,           /* the audit log cannot be written */
+        REASON_PROTOCOL,        /* malformed or unsupported bytes */
+        REASON_UPSTREAM,        /* the far end failed */
         REASON_TIMEOUT,
         REASONS
 };
@@ -59,7 +59,8 @@ struct verdict verdict_target(const struct snapshot *s, const struct host *host,
 #define PORT_ANY 0
 /* One address of the answer for a name that verdict_target allowed: DENY when this address may not be dialled.
  * PORT_ANY is understood. */
-struct verdict verdict_address(const struct snapshot *s, const struct host *host, const struct addr *addr, uint16_t port);
+struct verdict verdict_address(const struct snapshot *s, const struct host *host, const struct addr *addr,
+                               uint16_t port);
 /* As verdict_target() with PORT_ANY: whether some port of this name may be allowed (or asked for). */
 struct verdict verdict_name(const struct snapshot *s, const struct host *host);
 /* A visible request: the target's verdict again and, where it has needs_request set, method and path too. `path` is the

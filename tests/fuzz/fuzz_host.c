@@ -16,7 +16,8 @@ static void check_host(const struct host *h) {
                 struct addr a;
                 struct in_addr loose;
                 FUZZ_CHECK(!addr_parse(host_str(h), &a));
-                FUZZ_CHECK(inet_aton(h->name, &loose) == 0); /* no resolver reads a name as an address in some old form */
+                FUZZ_CHECK(inet_aton(h->name, &loose) ==
+                           0); /* no resolver reads a name as an address in some old form */
                 FUZZ_CHECK(h->name[h->name_n - 1] != '.');
         }
 }
@@ -40,7 +41,8 @@ static void check_against_system(struct str input) {
         addr_text(&a, ours);
         FUZZ_CHECK(inet_ntop(a.family == ADDR_V4 ? AF_INET : AF_INET6, a.bytes, shown, sizeof shown));
         bool compatible = strncmp(shown, "::", 2) == 0 && strchr(shown, '.') && strncmp(shown, "::ffff:", 7) != 0;
-        FUZZ_CHECK(compatible || strcmp(shown, ours) == 0); /* the system writes ::1.2.3.4, RFC 5952 does not ask for it */
+        FUZZ_CHECK(compatible ||
+                   strcmp(shown, ours) == 0); /* the system writes ::1.2.3.4, RFC 5952 does not ask for it */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pattern that is accepted matches what it names and not the name that a wildcard stands above; errors say something. */
+/* A pattern that is accepted matches what it names and not the name that a wildcard stands above; errors say something.
+ */
 #include "fuzz.h"
 #include "policy/pattern.h"
 

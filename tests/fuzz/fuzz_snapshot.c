@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A block from anywhere: refused, or safe to ask. The seeds in the corpus are real blocks (tests/tools/policy-lines makes them). */
+/* A block from anywhere: refused, or safe to ask. The seeds in the corpus are real blocks (tests/tools/policy-lines
+ * makes them). */
 #include "base/cleanup.h"
 #include "fuzz.h"
 #include "policy/snapshot.h"
 
-static const char *const hosts[] = { "api.example.com", "deep.sub.example.com", "localhost", "10.1.2.3", "[fd00::1]",
-                                     "host.bailey.internal", "[64:ff9b::a01:203]", "1.1.1.1", "a" };
+static const char *const hosts[] = {
+        "api.example.com",      "deep.sub.example.com", "localhost", "10.1.2.3", "[fd00::1]",
+        "host.bailey.internal", "[64:ff9b::a01:203]",   "1.1.1.1",   "a"
+};
 
 static void read_whole(struct str text) {
         for (size_t i = 0; i < text.n; i++)

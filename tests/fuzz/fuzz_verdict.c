@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A policy and questions, one a line ("+pattern", "-pattern", "?host:port"): the snapshot says what trying every rule says. */
+/* A policy and questions, one a line ("+pattern", "-pattern", "?host:port"): the snapshot says what trying every rule
+ * says. */
 #include "base/cleanup.h"
 #include "fuzz.h"
 #include "policy/pattern.h"

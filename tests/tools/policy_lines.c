@@ -6,7 +6,8 @@
  *     host TEXT               ok name|addr CANONICAL | error REASON
  *     authority DEFAULT TEXT  ok name|addr HOST PORT | error REASON
  *
- * TEXT is the rest of the line. With an argument it writes a small real snapshot to that file instead: a seed for fuzzing.
+ * TEXT is the rest of the line. With an argument it writes a small real snapshot to that file instead: a seed for
+ * fuzzing.
  */
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -59,7 +60,8 @@ static const struct {
 
 static int write_seed(const char *path) {
         static const char *const patterns[] = { "api.example.com:443", "*.example.com", "*.sub.example.com:80-90",
-                                                "10.1.2.0/24:80",      "10.0.0.0/8",    "fd00::/8", "1.1.1.1:443" };
+                                                "10.1.2.0/24:80",      "10.0.0.0/8",    "fd00::/8",
+                                                "1.1.1.1:443" };
         const struct str methods[] = { STR("GET"), STR("HEAD") }, paths[] = { STR("/repos/acme/**") };
         struct addr self = { ADDR_V4, { 127, 0, 0, 1 } };
         cleanup(snapshot_builder_freep) struct snapshot_builder *b = snapshot_builder_new(NETWORK_FILTERED, false);

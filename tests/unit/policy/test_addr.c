@@ -87,10 +87,8 @@ static void unterminated(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(addresses),
-                cmocka_unit_test(networks),
-                cmocka_unit_test(kernel_form),
-                cmocka_unit_test(no_address_is_never_public),
+                cmocka_unit_test(addresses),    cmocka_unit_test(networks),
+                cmocka_unit_test(kernel_form),  cmocka_unit_test(no_address_is_never_public),
                 cmocka_unit_test(unterminated),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,8 @@ static void every_list(void **state) {
         cleanup(policy_freep) struct policy *p = policy_new(MODE_WORKSPACE_WRITE_WHITELIST);
         cleanup(free_ptr) void *bytes = NULL;
         const struct endpoint self[] = { { { ADDR_V4, { 127, 0, 0, 1 } }, 3128 }, { { ADDR_V4, { 1, 1, 1, 1 } }, 0 } };
-        struct request_rule rule = { .host = str_dup(STR("api.example.com")), .origin = str_dup(STR("policy.yaml:9:3")) };
+        struct request_rule rule = { .host = str_dup(STR("api.example.com")),
+                                     .origin = str_dup(STR("policy.yaml:9:3")) };
         add(&rule.methods, "GET");
         add(&rule.paths, "/public/**");
         assert_int_equal(vec_push(&p->network.rules, rule), 0);

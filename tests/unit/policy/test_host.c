@@ -66,7 +66,8 @@ static bool authority_case(const struct case_line *c, void *context) {
                 return case_failed(c, "has the port %u", a.port);
         char text[AUTHORITY_TEXT_MAX];
         authority_text(&a, text);
-        if (authority_parse(str_of(text), 0, &again, NULL) < 0 || !host_equal(&a.host, &again.host) || again.port != a.port)
+        if (authority_parse(str_of(text), 0, &again, NULL) < 0 || !host_equal(&a.host, &again.host) ||
+            again.port != a.port)
                 return case_failed(c, "is written as %s, which is something else", text);
         return host_holds(c, &a.host, c->field[2], c->field[3]);
 }

@@ -34,7 +34,8 @@ static void forget(struct paths_under_test *t) {
 }
 
 static bool start_policy(struct paths_under_test *t, const struct case_line *c) {
-        static const char *const modes[] = { "read-only", "workspace-write", "workspace-write-whitelist", "full-network" };
+        static const char *const modes[] = { "read-only", "workspace-write", "workspace-write-whitelist",
+                                             "full-network" };
         forget(t);
         t->policy.workspace = str_dup(c->field[2]);
         t->policy.home = str_dup(c->field[3]);
@@ -72,7 +73,8 @@ static bool path_case(const struct case_line *c, void *context) {
                 int r = path_rules_compile(&t->policy, &t->rules, &e);
                 if (r != -EINVAL || t->rules)
                         return case_failed(c, "returned %d", r);
-                return memmem(e.text, strlen(e.text), c->field[1].p, c->field[1].n) || case_failed(c, "says: %s", e.text);
+                return memmem(e.text, strlen(e.text), c->field[1].p, c->field[1].n) ||
+                       case_failed(c, "says: %s", e.text);
         }
         if (!t->rules && path_rules_compile(&t->policy, &t->rules, &e) < 0)
                 return case_failed(c, "%s", e.text);

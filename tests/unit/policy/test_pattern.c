@@ -12,8 +12,8 @@ static void canonical(const struct pattern *p, char *ret, size_t n) {
         char net[CIDR_TEXT_MAX];
         if (p->kind == PATTERN_NET)
                 cidr_text(&p->net, net);
-        snprintf(ret, n, "%s%s:%u-%u", p->kind == PATTERN_WILDCARD ? "*." : "", p->kind == PATTERN_NET ? net : p->host.name,
-                 p->port_first, p->port_last);
+        snprintf(ret, n, "%s%s:%u-%u", p->kind == PATTERN_WILDCARD ? "*." : "",
+                 p->kind == PATTERN_NET ? net : p->host.name, p->port_first, p->port_last);
 }
 
 /* TEXT CANONICAL | TEXT error WORDS */
@@ -26,9 +26,10 @@ static bool pattern_case(const struct case_line *c, void *context) {
         if (str_is(c->field[1], "error")) {
                 if (r != -EINVAL || p.kind != 77)
                         return case_failed(c, "returned %d", r);
-                if (c->field[0].n && !strstr(e.text, "pattern \""))
+                if (c->field[0].n && !strstr(e.text, "pattern '"))
                         return case_failed(c, "does not show the pattern: %s", e.text);
-                return memmem(e.text, strlen(e.text), c->field[2].p, c->field[2].n) || case_failed(c, "says: %s", e.text);
+                return memmem(e.text, strlen(e.text), c->field[2].p, c->field[2].n) ||
+                       case_failed(c, "says: %s", e.text);
         }
         if (r < 0)
                 return case_failed(c, "refused: %s", e.text);

@@ -18,8 +18,8 @@ static uint32_t next_random(uint64_t *state) {
         return (uint32_t)(*state >> 33);
 }
 
-static const char *const sample[] = { "api.example.com:443", "*.example.com", "10.1.2.0/24:80", "fd00::/8", "localhost:3000",
-                                      "a.b.c.example.net:1-99" };
+static const char *const sample[] = { "api.example.com:443", "*.example.com",         "10.1.2.0/24:80", "fd00::/8",
+                                      "localhost:3000",      "a.b.c.example.net:1-99" };
 
 static void build_sample(void **ret, size_t *ret_n) {
         cleanup(snapshot_builder_freep) struct snapshot_builder *b = snapshot_builder_new(NETWORK_FILTERED, true);
@@ -30,15 +30,19 @@ static void build_sample(void **ret, size_t *ret_n) {
                 assert_int_equal(snapshot_add(b, LIST_ALLOW, str_of(sample[i]), STR("here"), NULL), 0);
                 assert_int_equal(snapshot_add(b, LIST_DENY, str_of(sample[i]), STR("there"), NULL), 0);
         }
-        assert_int_equal(snapshot_add_request_rule(b, STR("r.example.com"), methods, 1, paths, 2, STR("rule"), NULL), 0);
+        assert_int_equal(snapshot_add_request_rule(b, STR("r.example.com"), methods, 1, paths, 2, STR("rule"), NULL),
+                         0);
         assert_int_equal(snapshot_add_self(b, &self, 3128, NULL), 0);
         assert_int_equal(snapshot_build(b, ret, ret_n, NULL), 0);
 }
 
 /* Asks everything there is to ask; only memory safety and an end are expected. */
 static void exercise(const struct snapshot *s) {
-        static const char *const hosts[] = { "api.example.com", "x.y.example.com", "localhost", "r.example.com", "10.1.2.3",
-                                             "[fd00::1]", "zz.test", "host.bailey.internal", "[64:ff9b::a01:203]" };
+        static const char *const hosts[] = { "api.example.com",   "x.y.example.com",
+                                             "localhost",         "r.example.com",
+                                             "10.1.2.3",          "[fd00::1]",
+                                             "zz.test",           "host.bailey.internal",
+                                             "[64:ff9b::a01:203]" };
         struct addr addr = { ADDR_V4, { 10, 1, 2, 3 } };
         struct snapshot_rule rule;
         for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
@@ -81,7 +85,7 @@ static void errors_say_where(void **state) {
         struct err e = { 0 };
         assert_int_equal(snapshot_add(b, LIST_ALLOW, STR("*.com"), STR("policy.yaml:12:5"), &e), -EINVAL);
         assert_non_null(strstr(e.text, "policy.yaml:12:5"));
-        assert_non_null(strstr(e.text, "\"*.com\""));
+        assert_non_null(strstr(e.text, "'*.com'"));
         assert_int_equal(snapshot_add(b, LIST_LISTENER, STR("a.example.com"), STR(""), &e), -EINVAL);
 }
 
@@ -160,7 +164,8 @@ static void random_name(uint64_t *random, char *ret, size_t max) {
         size_t n = 0, depth = next_random(random) % 4;
         for (size_t i = 0; i < depth; i++)
                 n += (size_t)snprintf(ret + n, max - n, "%s.", labels[next_random(random) % 5]);
-        snprintf(ret + n, max - n, "%s.%s", next_random(random) % 2 ? "ok" : "no", next_random(random) % 2 ? "test" : "example");
+        snprintf(ret + n, max - n, "%s.%s", next_random(random) % 2 ? "ok" : "no",
+                 next_random(random) % 2 ? "test" : "example");
 }
 
 static void random_network(uint64_t *random, char *ret, size_t max) {
@@ -205,7 +210,8 @@ static void random_host(uint64_t *random, struct host *ret) {
         if (next_random(random) % 2) {
                 random_name(random, text, sizeof text);
         } else if (next_random(random) % 3) {
-                snprintf(text, sizeof text, "1.%u.%u.%u", next_random(random) % 4, next_random(random) % 4, next_random(random) % 256);
+                snprintf(text, sizeof text, "1.%u.%u.%u", next_random(random) % 4, next_random(random) % 4,
+                         next_random(random) % 256);
         } else {
                 snprintf(text, sizeof text, "[2606:4700:%x:%x::%x]", next_random(random) % 4, next_random(random) % 4,
                          next_random(random) % 9);
@@ -220,7 +226,8 @@ static void same_as_trying_every_rule(void **state) {
         enum { RULES = 60 };
         struct model_rule rules[RULES];
         for (int round = 0; round < 200; round++) {
-                cleanup(snapshot_builder_freep) struct snapshot_builder *b = snapshot_builder_new(NETWORK_FILTERED, false);
+                cleanup(snapshot_builder_freep) struct snapshot_builder *b =
+                    snapshot_builder_new(NETWORK_FILTERED, false);
                 cleanup(free_ptr) void *block = NULL;
                 cleanup(snapshot_closep) struct snapshot *s = NULL;
                 size_t n, n_rules = 1 + next_random(&random) % RULES;
@@ -268,9 +275,12 @@ static void many_names(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(rules_keep_their_words),    cmocka_unit_test(errors_say_where),
-                cmocka_unit_test(sealed_files),              cmocka_unit_test(damaged_blocks),
-                cmocka_unit_test(same_as_trying_every_rule), cmocka_unit_test(many_names),
+                cmocka_unit_test(rules_keep_their_words),
+                cmocka_unit_test(errors_say_where),
+                cmocka_unit_test(sealed_files),
+                cmocka_unit_test(damaged_blocks),
+                cmocka_unit_test(same_as_trying_every_rule),
+                cmocka_unit_test(many_names),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

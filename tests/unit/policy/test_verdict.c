@@ -49,7 +49,8 @@ static bool add_request_rule(struct policy_under_test *t, const struct case_line
                 methods[n_methods++] = part;
         for (size_t i = 3; i < c->n; i++)
                 paths[n_paths++] = c->field[i];
-        return snapshot_add_request_rule(t->builder, c->field[1], methods, n_methods, paths, n_paths, STR("rules"), e) == 0;
+        return snapshot_add_request_rule(t->builder, c->field[1], methods, n_methods, paths, n_paths, STR("rules"),
+                                         e) == 0;
 }
 
 static bool add_self(struct policy_under_test *t, const struct case_line *c, struct err *e) {
@@ -111,11 +112,14 @@ static bool verdict_holds(const struct snapshot *s, const struct verdict *v, con
         struct snapshot_rule rule = { .text = STR("-") };
         snapshot_rule(s, v->rule, &rule);
         struct str wanted = c->field[at + 2].n ? c->field[at + 2] : STR("-"), extra = c->field[at + 3];
-        const char *detail = v->reason == REASON_ADDRESS_CLASS ? addr_class_name(v->class) : v->needs_request ? "visible" : "";
+        const char *detail = v->reason == REASON_ADDRESS_CLASS ? addr_class_name(v->class)
+                             : v->needs_request                ? "visible"
+                                                               : "";
         if (str_is(c->field[at], decisions[v->decision]) && str_is(c->field[at + 1], reason_code(v->reason)) &&
             str_eq(rule.text, wanted) && str_is(extra, detail))
                 return true;
-        return case_failed(c, "%s %s %.*s %s", decisions[v->decision], reason_code(v->reason), STR_FMT(rule.text), detail);
+        return case_failed(c, "%s %s %.*s %s", decisions[v->decision], reason_code(v->reason), STR_FMT(rule.text),
+                           detail);
 }
 
 static bool verdict_case(const struct case_line *c, void *context) {
@@ -132,14 +136,15 @@ static bool verdict_case(const struct case_line *c, void *context) {
                         struct verdict v = ask(s, c, &used);
                         return verdict_holds(s, &v, c, used);
                 }
-        assert_null(t->snapshot); /* a rule after the first question would not count */
+        assert_null(t->snapshot);             /* a rule after the first question would not count */
         if (str_is(c->field[0], "refused")) { /* refused WORDS LINE...: this line is an error */
                 struct case_line inner = *c;
                 memmove(inner.field, c->field + 2, (CASE_FIELDS_MAX - 2) * sizeof inner.field[0]);
                 inner.n = c->n - 2;
                 if (add_rule(t, &inner, &e))
                         return case_failed(c, "accepted");
-                return memmem(e.text, strlen(e.text), c->field[1].p, c->field[1].n) || case_failed(c, "says: %s", e.text);
+                return memmem(e.text, strlen(e.text), c->field[1].p, c->field[1].n) ||
+                       case_failed(c, "says: %s", e.text);
         }
         return add_rule(t, c, &e) || case_failed(c, "%s", e.text);
 }
