@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gateway alone, driven by gateway-lab: tunnels, SOCKS5, names inside tunnels, limits, reloads, questions, faults."""
 import concurrent.futures
+import json
 import os
 import queue
 import re
@@ -15,6 +16,7 @@ import time
 import pytest
 
 from conftest import BUILD
+from kit.netns import Namespace
 from kit.origin import REPLY
 
 LAB = BUILD / "tests/integration/lab/gateway-lab"
@@ -25,9 +27,9 @@ SLOW = 4 if "asan" in str(BUILD) or "tsan" in str(BUILD) else 1
 class Lab:
     """A running gateway. Lines that gateway-lab prints are kept; wait_for() finds one by pattern."""
 
-    def __init__(self, words, env, preexec=None):
+    def __init__(self, words, env, preexec=None, pass_fds=()):
         self.process = subprocess.Popen([LAB, GATEWAY, *words], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, bufsize=1, preexec_fn=preexec)
+                                        text=True, bufsize=1, preexec_fn=preexec, pass_fds=pass_fds)
         self.lines, self.ports, self._queue = [], {}, queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -718,6 +720,98 @@ def test_an_upstream_proxy_that_fails(open_lab, origin, closing, answer, code):
     proxy = closing(Proxy("http", origin.port, answer or b"\r"))
     lab = open_lab(f"upstream=http:{proxy.port}", "connect-ms=1500")
     assert lab.socks("api.ok.test", 443)[1] == code
+    assert origin.received() == b""
+
+
+# captured connections
+
+RULES = """
+table inet bailey {
+  chain output {
+    type nat hook output priority -100;
+    ip daddr 127.0.0.0/8 accept
+    ip6 daddr ::1 accept
+    meta l4proto udp udp dport 53 redirect to :53
+    meta l4proto tcp redirect to :%d
+  }
+}
+"""
+
+CLIENT = """
+import json, socket, sys, time
+name, port, sends, wait = sys.argv[1], int(sys.argv[2]), bytes.fromhex(sys.argv[3]), float(sys.argv[4])
+got, error = b"", ""
+try:
+    addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    s = socket.create_connection(addresses[0][4][:2], timeout=5)
+    time.sleep(wait)
+    s.sendall(sends)
+    s.settimeout(1.5)
+    while data := s.recv(65536):
+        got += data
+except OSError as e:
+    error = type(e).__name__
+print(json.dumps({"got": got.hex(), "error": error, "address": addresses[0][4][0] if "addresses" in dir() else ""}))
+"""
+
+
+@pytest.fixture
+def captured(environment, hosts, closing, tmp_path):
+    """A gateway outside, its listeners inside a namespace whose every connection is redirected to them."""
+    ns = closing(Namespace())
+    for words in (["addr", "add", "198.18.0.1/32", "dev", "lo"],
+                  ["route", "add", "local", "default", "dev", "lo", "table", "local", "src", "198.18.0.1"],
+                  ["route", "add", "default", "dev", "lo", "src", "198.18.0.1"],
+                  ["-6", "addr", "add", "fd00:ba11::1/128", "dev", "lo"],
+                  ["-6", "route", "add", "local", "default", "dev", "lo", "table", "local", "src", "fd00:ba11::1"],
+                  ["-6", "route", "add", "default", "dev", "lo", "src", "fd00:ba11::1"]):
+        ns.run(["ip", *words]).check()
+    tcp, udp = closing(ns.listen("::")), closing(ns.listen("127.0.0.1", 53, "udp"))
+    rules = tmp_path / "rules.nft"
+    rules.write_text(RULES % tcp.getsockname()[1])
+    ns.run(["nft", "-f", str(rules)]).check()
+    resolv = tmp_path / "resolv.conf"
+    resolv.write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
+
+    def start(*words):
+        lab = closing(Lab([f"inherit=transparent:{tcp.fileno()}", f"inherit=dns-udp:{udp.fileno()}", f"hosts={hosts}", *words],
+                          environment, pass_fds=[tcp.fileno(), udp.fileno()]))
+
+        def client(name, port, sends=b"", wait=0.0):
+            script = "mount --bind $0 /etc/resolv.conf && exec /usr/bin/python3 -c \"$1\" $2 $3 \"$4\" $5"
+            result = ns.run(["sh", "-c", script, str(resolv), CLIENT, name, str(port), sends.hex(), str(wait)]).check()
+            answer = json.loads(result.text)
+            return bytes.fromhex(answer["got"]), answer["error"], answer["address"]
+        return lab, client
+    return start
+
+
+def test_captured_connections_carry_their_name(captured, make_origin):
+    greeting = make_origin(raw=speaks_first)
+    http = make_origin()
+    lab, client = captured("allow=*.ok.test", "private=127.0.0.0/8:1-65535")
+    got, _, address = client("api.ok.test", greeting.port, b"\0ping", wait=0.3)
+    assert got == b"hi\n\0ping"
+    assert address.startswith("198.18.") or address.startswith("fd00:")
+    lab.wait_for(rf"tunnel-open transparent allowed api.ok.test {greeting.port}")
+    lab.wait_for(rf"tunnel-close transparent allowed api.ok.test {greeting.port} reason=allowed\S* status=0 in=8 out=5")
+    got, _, _ = client("api.ok.test", http.port, b"GET /x HTTP/1.1\r\nHost: api.ok.test:%d\r\nConnection: close\r\n\r\n" % http.port)
+    assert got.endswith(b"origin\n")
+    assert len(http.requests()) == 1
+
+
+def test_captured_connections_are_refused(captured, make_origin):
+    origin = make_origin(raw=echo)
+    lab, client = captured("allow=*.ok.test", "private=127.0.0.0/8:1-65535")
+    assert client("evil.test", origin.port)[1] == "gaierror"
+    assert client("203.0.113.9", origin.port, b"\0x")[1] == "ConnectionResetError"
+    lab.wait_for(rf"tunnel-open transparent refused 203.0.113.9 {origin.port} reason=(not-allowed|address-class)")
+    assert client("198.18.77.77", origin.port, b"\0x")[1] == "ConnectionResetError"  # stands for no name
+    lab.wait_for(r"tunnel-open transparent refused 198.18.77.77 \d+ reason=bad-name")
+    assert client("api.ok.test", origin.port, hello("evil.test"))[1] == "ConnectionResetError"
+    lab.wait_for(r"tunnel-close transparent refused api.ok.test \d+ reason=fronting")
+    got, _, _ = client("api.ok.test", origin.port, b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+    assert not got.startswith(b"GET")
     assert origin.received() == b""
 
 

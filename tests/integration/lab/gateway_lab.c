@@ -5,6 +5,7 @@
  *
  *     gateway-lab PROGRAM key=value...
  *       http= socks= dns= forward=FROM:TO   loopback ports (0: any; printed as "listen KIND PORT")
+ *       inherit=KIND:FD                     a listener that was passed in (also transparent)
  *       allow= deny= private=               patterns, may be repeated
  *       ask=1 hosts=FILE server=PORT upstream=http:PORT|socks5:PORT user= password= bypass=
  *       connections= rate= bytes= bytes-host= header-ms= idle-ms= tunnel-idle-ms= connect-ms= ask-ms= workers= audit=0
@@ -91,6 +92,20 @@ static void add_listener(enum listener_kind kind, uint16_t port, uint16_t forwar
         printf("listen %s %u\n", names[kind], ntohs(a.sin_port));
 }
 
+/* A listener made elsewhere, for example in another network namespace: "inherit=transparent:7". */
+static void inherit_listener(struct str value) {
+        static const char *const names[] = { "http", "socks", "dns-udp", "dns-tcp", "transparent" };
+        struct str kind;
+        str_split(&value, ':', &kind);
+        for (uint16_t i = 0; i < sizeof names / sizeof names[0]; i++)
+                if (str_is(kind, names[i])) {
+                        start.listeners[start.n_listeners] = (struct gateway_listener){ .kind = i };
+                        listeners[start.n_listeners++] = (int)number(value);
+                        return;
+                }
+        die("unknown kind of listener");
+}
+
 static void set_upstream(struct str value) {
         struct str kind;
         str_split(&value, ':', &kind);
@@ -137,6 +152,8 @@ static bool set_listener(struct str key, struct str value) {
         else if (str_is(key, "dns")) {
                 add_listener(LISTENER_DNS_UDP, (uint16_t)number(value), 0);
                 add_listener(LISTENER_DNS_TCP, (uint16_t)number(value), 0);
+        } else if (str_is(key, "inherit")) {
+                inherit_listener(value);
         } else if (str_is(key, "forward")) {
                 struct str from;
                 str_split(&value, ':', &from);
