@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "cli/frame.h"
-#include "manager/options.h"
+#include "manager/policy_options.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "cli/frame.h"
 #include "conf/emit.h"
-#include "manager/options.h"
+#include "manager/policy_options.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "cli/frame.h"
 #include "cli/inspect.h"
 #include "conf/emit.h"
-#include "manager/options.h"
+#include "manager/policy_options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -190,12 +190,35 @@ static const struct verb verb_test = {
         .run = run_test,
 };
 
-static const struct verb *const subs[] = { &verb_check, &verb_show, &verb_test, NULL };
+/* --- groups --- */
+
+static int run_groups(const struct call *call, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(1 << 20);
+        bool json = wants_json(call, &json_row[0]);
+        if (inspect_list_groups(&out, json) < 0 || (json && buf_add_char(&out, '\n') < 0)) {
+                err_set(e, ENOMEM, "out of memory");
+                return EXIT_SYSTEM;
+        }
+        return inspect_write(&out, e);
+}
+
+static const struct verb verb_groups = {
+        .name = "groups",
+        .synopsis = "[--json]",
+        .help = "list the groups and profiles, and what they stand for",
+        .about = "A group is a name for hosts that belong together, written \"@github\" in a policy or after --allow. "
+                 "A profile "
+                 "(--profile) adds the hosts, paths and variables that an agent needs.",
+        .tables = { &json_table },
+        .run = run_groups,
+};
+
+static const struct verb *const subs[] = { &verb_check, &verb_show, &verb_test, &verb_groups, NULL };
 
 const struct verb verb_policy = {
         .name = "policy",
         .group = GROUP_POLICY,
-        .synopsis = "check|show|test ...",
+        .synopsis = "check|show|test|groups ...",
         .help = "validate a policy, print it with origins, ask it for a verdict",
         .subs = subs,
 };

@@ -3,19 +3,22 @@
 
 #include "base/path.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
-static char *place(const char *variable, const char *below_home) {
+static int place(const char *variable, const char *below_home, char **ret) {
         const char *given = getenv(variable), *home = path_home();
-        if (given && given[0] == '/')
-                return path_join(given, "bailey");
-        return home ? str_format("%s/%s/bailey", home, below_home) : NULL;
+        bool absolute = given && given[0] == '/';
+        if (!absolute && !home)
+                return -ENOENT;
+        *ret = absolute ? path_join(given, "bailey") : str_format("%s/%s/bailey", home, below_home);
+        return *ret ? 0 : -ENOMEM;
 }
 
-char *dirs_config(void) {
-        return place("XDG_CONFIG_HOME", ".config");
+int dirs_config(char **ret) {
+        return place("XDG_CONFIG_HOME", ".config", ret);
 }
 
-char *dirs_state(void) {
-        return place("XDG_STATE_HOME", ".local/state");
+int dirs_state(char **ret) {
+        return place("XDG_STATE_HOME", ".local/state", ret);
 }

@@ -21,9 +21,20 @@ void trust_list_done(struct trust_list *list) {
         vec_done(&list->entries);
 }
 
-static char *record_path(void) {
-        cleanup(free_ptr) char *state = dirs_state();
-        return state ? path_join(state, "trust") : NULL;
+static int state_directory(char **ret, struct err *e) {
+        int r = dirs_state(ret);
+        if (r == -ENOENT)
+                return err_set(e, ENOENT, "there is no home directory to keep the record of trusted files in");
+        return r < 0 ? err_set(e, -r, "out of memory") : 0;
+}
+
+static int record_path(char **ret, struct err *e) {
+        cleanup(free_ptr) char *state = NULL;
+        int r = state_directory(&state, e);
+        if (r < 0)
+                return r;
+        *ret = path_join(state, "trust");
+        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
 }
 
 static bool is_digest(struct str s) {
@@ -75,13 +86,14 @@ static int check_owner(int fd, const char *path, struct err *e) {
 }
 
 int trust_load(struct trust_list *ret, struct err *e) {
-        cleanup(free_ptr) char *path = record_path();
-        if (!path)
-                return err_set(e, ENOENT, "there is no home directory to keep the record of trusted files in");
+        cleanup(free_ptr) char *path = NULL;
+        int r = record_path(&path, e);
+        if (r < 0)
+                return r;
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0)
                 return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(e, "cannot open %s", path);
-        int r = check_owner(fd, path, e);
+        r = check_owner(fd, path, e);
         if (r < 0)
                 return r;
         cleanup(buf_done) struct buf content = BUF(RECORD_MAX);
@@ -106,10 +118,9 @@ bool trust_has(const struct trust_list *list, const char *path, const char *dige
 
 /* Held while the record is read, changed and replaced. */
 static int lock_state(int *ret_fd, struct err *e) {
-        cleanup(free_ptr) char *state = dirs_state();
-        if (!state)
-                return err_set(e, ENOENT, "there is no home directory to keep the record of trusted files in");
-        int r = path_make_private_dir(state, e);
+        cleanup(free_ptr) char *state = NULL;
+        int r = state_directory(&state, e);
+        r = r < 0 ? r : path_make_private_dir(state, e);
         if (r < 0)
                 return r;
         cleanup(close_fd) int fd = open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -120,14 +131,17 @@ static int lock_state(int *ret_fd, struct err *e) {
 }
 
 static int save(const struct trust_list *list, struct err *e) {
-        cleanup(free_ptr) char *path = record_path();
+        cleanup(free_ptr) char *path = NULL;
         cleanup(buf_done) struct buf text = BUF(RECORD_MAX);
+        int r = record_path(&path, e);
+        if (r < 0)
+                return r;
         for (size_t i = 0; i < list->entries.n; i++) {
-                int r = buf_printf(&text, "%s  %s\n", list->entries.p[i].digest, list->entries.p[i].path);
+                r = buf_printf(&text, "%s  %s\n", list->entries.p[i].digest, list->entries.p[i].path);
                 if (r < 0)
                         return err_set(e, -r, "too many trusted files; remove some with bailey trust --remove");
         }
-        return path ? path_replace_file(path, buf_str(&text), 0600, e) : err_set(e, ENOMEM, "out of memory");
+        return path_replace_file(path, buf_str(&text), 0600, e);
 }
 
 /* Drops what is recorded for the path; true when there was something. */

@@ -3,9 +3,13 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "conf/emit.h"
+#include "manager/host_addresses.h"
 #include "manager/inspect_advice.h"
+#include "policy/groups.h"
 #include "policy/load.h"
 #include "policy/paths.h"
+#include "policy/profiles.h"
 #include "policy/show.h"
 
 #include <errno.h>
@@ -39,9 +43,16 @@ static enum inspect_fault fault_of(int r, enum policy_layer layer) {
         return layer == LAYER_COMMAND_LINE || layer == LAYER_CALL ? INSPECT_COMMAND_LINE : INSPECT_CONFIG;
 }
 
+static void endpoints_done(endpoints *list) {
+        vec_done(list);
+}
+
+/* As for a run: this host's own addresses are out of reach. */
 static int compile(struct inspector *i, struct err *e) {
+        cleanup(endpoints_done) endpoints own = { 0 };
         size_t n = 0;
-        int r = policy_compile_network(i->policy, NULL, 0, &i->bytes, &n, e);
+        int r = host_addresses(&own, e);
+        r = r < 0 ? r : policy_compile_network(i->policy, own.p, own.n, &i->bytes, &n, e);
         r = r < 0 ? r : snapshot_open(i->bytes, n, &i->snapshot, e);
         return r < 0 ? r : path_rules_compile(i->policy, &i->paths, e);
 }
@@ -72,9 +83,76 @@ int inspect_show(const struct inspector *i, unsigned flags, struct buf *out) {
 }
 
 struct inspect_counts inspect_count(const struct inspector *i) {
-        return (struct inspect_counts){ .network_rules = snapshot_rule_count(i->snapshot),
-                                        .path_rules = path_rules_count(i->paths),
-                                        .mode = policy_mode_name(i->policy->mode) };
+        struct inspect_counts counts = { .path_rules = path_rules_count(i->paths),
+                                         .mode = policy_mode_name(i->policy->mode) };
+        struct snapshot_rule rule;
+        for (uint32_t n = 0; n < snapshot_rule_count(i->snapshot); n++) /* without this host's own addresses */
+                counts.network_rules += snapshot_rule(i->snapshot, n, &rule) && rule.list <= LIST_ALLOW_PRIVATE;
+        return counts;
+}
+
+/* --- groups --- */
+
+static void emit_groups(struct emit *j) {
+        emit_key(j, "groups");
+        emit_open(j, '{');
+        for (size_t i = 0; i < n_policy_groups; i++) {
+                emit_key(j, policy_groups[i].name);
+                emit_open(j, '{');
+                emit_put_text(j, "help", policy_groups[i].help);
+                emit_put_bool(j, "mirrors", policy_groups[i].mirror != MIRROR_NONE);
+                emit_key(j, "patterns");
+                emit_open(j, '[');
+                for (const char *const *p = policy_groups[i].patterns; *p; p++)
+                        emit_text(j, *p);
+                emit_close(j);
+                emit_close(j);
+        }
+        emit_close(j);
+}
+
+static void emit_profiles(struct emit *j) {
+        emit_key(j, "profiles");
+        emit_open(j, '{');
+        for (size_t i = 0; i < n_policy_profiles; i++) {
+                emit_key(j, policy_profiles[i].name);
+                emit_open(j, '[');
+                for (size_t k = 0; k < policy_profiles[i].n; k++) {
+                        emit_open(j, '{');
+                        emit_put_text(j, "key", policy_rows[policy_profiles[i].values[k].row].key);
+                        emit_put_text(j, "value", policy_profiles[i].values[k].text);
+                        emit_close(j);
+                }
+                emit_close(j);
+        }
+        emit_close(j);
+}
+
+int inspect_list_groups(struct buf *out, bool json) {
+        int r = 0;
+        if (json) {
+                struct emit j = emit_to(out);
+                emit_open(&j, '{');
+                emit_groups(&j);
+                emit_profiles(&j);
+                emit_close(&j);
+                return emit_status(&j);
+        }
+        for (size_t i = 0; r == 0 && i < n_policy_groups; i++) {
+                const struct group *g = &policy_groups[i];
+                r = buf_printf(out, "@%-12s %s%s\n", g->name, g->help,
+                               g->mirror ? ", and the mirrors in your own settings" : "");
+                for (const char *const *p = g->patterns; *p && r == 0; p++)
+                        r = buf_printf(out, "%s%s%s", p == g->patterns ? "              " : " ", *p, p[1] ? "" : "\n");
+        }
+        for (size_t i = 0; r == 0 && i < n_policy_profiles; i++) {
+                const struct profile *profile = &policy_profiles[i];
+                r = buf_printf(out, "%sprofile %s\n", i ? "" : "\n", profile->name);
+                for (size_t k = 0; k < profile->n && r == 0; k++)
+                        r = buf_printf(out, "              %s: %s\n", policy_rows[profile->values[k].row].key,
+                                       profile->values[k].text);
+        }
+        return r;
 }
 
 void inspect_verdict_done(struct inspect_verdict *v) {

@@ -17,7 +17,7 @@ enum inspect_fault {
 
 struct inspector;
 
-/* Loads and compiles the policy that the options (rows of manager/options.h) give. `file`: nothing but this file. */
+/* Loads and compiles the policy that the options (rows of manager/policy_options.h) give. `file`: nothing but this file. */
 int inspector_new(const struct option_values *options, const char *file, struct inspector **ret,
                   enum inspect_fault *ret_fault, struct err *e);
 void inspector_free(struct inspector *i);
@@ -31,6 +31,9 @@ struct inspect_counts {
         const char *mode;
 };
 struct inspect_counts inspect_count(const struct inspector *i);
+
+/* The groups for allow and deny lists, and the profiles, with what they stand for. */
+int inspect_list_groups(struct buf *out, bool json);
 
 /* One verdict. Texts that are not owned are static; NULL where there is nothing to say. */
 struct inspect_verdict {

@@ -117,6 +117,8 @@ static int apply_text(struct walk *w, enum policy_row row, const struct node *n,
                 return no_memory(e);
         if (r == 0)
                 r = policy_apply(w->policy, row, text, origin, w->file->base, &inner);
+        if (r == -ENOMEM)
+                return no_memory(e);
         return r < 0 ? node_error(d, n, e, "%s: %s", o->key, err_text(&inner)) : 0;
 }
 

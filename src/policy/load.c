@@ -88,14 +88,17 @@ static int open_user_file(struct loader *l, struct err *e) {
                         return err_set(e, EINVAL, "the policy file %s cannot be used", show(str_of(named)).text);
                 return policy_file_open(&l->user, path, named, POLICY_FILE_REQUIRED, e);
         }
-        cleanup(free_ptr) char *directory = dirs_config(),
-                               *path = directory ? path_join(directory, "config.yaml") : NULL;
+        cleanup(free_ptr) char *directory = NULL;
+        int r = dirs_config(&directory);
+        if (r == -ENOENT)
+                return 0; /* no home, no file of the user's */
+        cleanup(free_ptr) char *path = directory ? path_join(directory, "config.yaml") : NULL;
         if (!path)
-                return 0;
+                return no_memory(e);
         const char *home = l->policy->home;
         bool below = home && strlen(home) > 1 && path_is_within(path, home);
         cleanup(free_ptr) char *shown = str_format("%s%s", below ? "~" : "", below ? path + strlen(home) : path);
-        int r = shown ? policy_file_open(&l->user, path, shown, 0, e) : no_memory(e);
+        r = shown ? policy_file_open(&l->user, path, shown, 0, e) : no_memory(e);
         if (r < 0 || !l->user.document)
                 return r;
         /* It holds for every workspace: what is relative in it means the workspace at hand, never Bailey's own

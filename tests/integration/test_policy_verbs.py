@@ -281,3 +281,15 @@ def test_settings_by_xdg(at, tmp_path):
     (tmp_path / "xdg" / "bailey" / "config.yaml").write_text("mode: read-only\n")
     told = json.loads(at("policy", "show", "--json", env={"XDG_CONFIG_HOME": str(tmp_path / "xdg")}).check().text)
     assert told["mode"]["value"] == "read-only"
+
+
+def test_groups_and_profiles_are_listed(at):
+    told = json.loads(at("policy", "groups", "--json").check().text)
+    assert told["groups"]["npm"]["patterns"] == ["*.npmjs.org"] and told["groups"]["npm"]["mirrors"]
+    assert {"claude", "codex", "gemini", "opencode", "aider"} <= set(told["profiles"])
+    text = at("policy", "groups").check().text
+    assert "@github" in text and "profile claude" in text
+    for group in told["groups"]:  # every group is a valid one
+        at("policy", "check", "--allow", f"@{group}").check()
+    for profile in told["profiles"]:
+        at("policy", "check", "--profile", profile).check()

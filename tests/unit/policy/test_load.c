@@ -7,6 +7,7 @@
 #include "conf/trust.h"
 #include "policy/apply.h"
 
+#include "../alloc_fail.h"
 #include "../cmocka_all.h"
 
 #include <errno.h>
@@ -438,6 +439,26 @@ static void finds_mirrors(void **state) {
         }
 }
 
+static int load_once(void *argument) {
+        (void)argument;
+        struct policy_request request = { 0 };
+        struct policy *p = NULL;
+        int r = policy_load(&request, &p, NULL);
+        policy_free(p);
+        return r;
+}
+
+static void survives_want_of_memory(void **state) {
+        (void)state;
+        write_file("ws/list.txt", "one.example.com\n");
+        user_file("profile: codex\nnetwork:\n  allow: ['@github', a.example.com]\n  allow_file: list.txt\n  publish: "
+                  "['127.0.0.1:80:80']\n"
+                  "  rules: [{ host: a.example.com, methods: [GET] }]\n  deny_cidrs: [10.0.0.0/8]\n"
+                  "process: { env: { set: { A: b } } }\nagents: { a: { networkAccess: full } }\nagent: a\n");
+        workspace_yaml("network: { deny: [b.example.com] }\nmonitor: [{ violations: 1, within: 1s, action: warn }]\n");
+        assert_true(alloc_fail_each(load_once, NULL) > 50);
+}
+
 static void loads_fast(void **state) {
         (void)state;
         enum { ROUNDS = 200 };
@@ -470,6 +491,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(leaves_the_workspace_file_out, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(refuses_odd_files, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(finds_mirrors, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(survives_want_of_memory, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(loads_fast, set_up, tear_down),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
