@@ -42,3 +42,6 @@ struct sniff {
 
 /* max: bytes that are looked at before the answer must be known. */
 enum sniff_kind sniff(struct str bytes, size_t max, struct sniff *ret);
+/* For bytes that sniff() wants more of when no more come: true when they are neither a piece of TLS nor of HTTP that a
+ * server might act on. */
+bool sniff_is_other_at_end(struct str bytes);

@@ -69,3 +69,7 @@ enum sniff_kind sniff(struct str bytes, size_t max, struct sniff *ret) {
         enum sni_result r = sni_parse(bytes, &sni);
         return r == SNI_NOT_TLS ? sniff_http(bytes, max, ret) : sniff_tls(r, &sni, ret);
 }
+
+bool sniff_is_other_at_end(struct str bytes) {
+        return bytes.n > 0 && bytes.p[0] != 0x16 /* a TLS handshake record */ && !looks_like_http(bytes);
+}

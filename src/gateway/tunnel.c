@@ -230,6 +230,11 @@ static enum relay_look inspect(struct relay *r, struct str bytes, bool ended) {
         enum relay_look l = t->looked ? look_at_request(t, bytes) : look_at_greeting(t, bytes);
         if (l != RELAY_HOLD)
                 return l;
+        if (ended && !t->looked &&
+            sniff_is_other_at_end(bytes)) { /* a short message of another protocol, and half-closed */
+                t->relay.pass_left = RELAY_PASS_ALL;
+                return RELAY_PASS;
+        }
         if (ended)
                 return refuse(t, REASON_PROTOCOL);
         if (!timer_is_running(&t->greeting))

@@ -225,9 +225,12 @@ int gateway_program(char **ret, struct err *e) {
         int r = -ENOENT;
         for (size_t i = 0; i < sizeof places / sizeof *places && r == -ENOENT; i++) {
                 cleanup(free_ptr) char *path = NULL;
+                struct err why = { 0 };
                 r = path_normalise(str_of(places[i]), self, &path);
                 if (r == 0)
-                        r = check_program(path, e);
+                        r = check_program(path, &why);
+                if (r < 0 && r != -ENOENT)
+                        return err_set(e, -r, "%s", err_text(&why));
                 if (r == 0)
                         *ret = take_ptr(&path);
         }
