@@ -134,9 +134,13 @@ static const char *skip_value(const char *p, const char *end) {
         return http1_skip(p, end, CHAR_VALUE);
 }
 
-/* One line at *p, which is not the empty one. On HTTP1_OK *p stands behind its CR LF. */
-static enum http1_result parse_line(const char **p, const char *end, struct http1_header *ret) {
+/* One line at *p, which is not the empty one. On HTTP1_OK *p stands behind its CR LF. Bytes before `seen` were looked
+ * at before, when the line was not finished: a long value that arrives byte by byte is not read from its start each
+ * time. */
+static enum http1_result parse_line(const char **p, const char *end, const char *seen, struct http1_header *ret) {
         const char *name = *p, *colon = http1_skip(name, end, CHAR_TOKEN);
+        if (colon - name > HTTP1_NAME_MAX)
+                return HTTP1_BAD_NAME;
         if (colon == end)
                 return HTTP1_MORE;
         if (*colon != ':' || colon == name) {
@@ -147,7 +151,7 @@ static enum http1_result parse_line(const char **p, const char *end, struct http
         const char *value = colon + 1;
         while (value < end && (*value == ' ' || *value == '\t'))
                 value++;
-        const char *stop = skip_value(value, end);
+        const char *stop = skip_value(seen > value ? seen : value, end);
         if (stop == end)
                 return HTTP1_MORE;
         if (*stop != '\r')
@@ -252,48 +256,59 @@ static enum http1_result apply_headers(struct http1_head *head) {
         return r;
 }
 
-enum http1_result http1_headers_parse(struct http1_progress *at, struct str in, size_t from, struct http1_head *head) {
-        const char *p = in.p + from, *end = in.p + in.n;
+/* Lines from at->line to the empty one, kept in head unless that is NULL. *ret_end is behind the empty line. */
+static enum http1_result walk_lines(struct http1_progress *at, struct str in, struct http1_head *head,
+                                    size_t *ret_end) {
+        const char *p = in.p + at->line, *end = in.p + in.n;
+        const char *seen = in.p + (at->seen > 0 ? at->seen - 1 : 0); /* the last byte may have been a CR */
+        struct http1_header unkept;
         for (;;) {
                 at->line = (uint32_t)(p - in.p);
-                at->seen = (uint32_t)in.n; /* as far as the line does not end, which is when this is asked for */
                 if (p == end)
                         return HTTP1_MORE;
                 if (*p == '\r') {
                         if (p + 1 == end)
                                 return HTTP1_MORE;
-                        if (p[1] != '\n')
-                                return HTTP1_BAD_LINE;
-                        head->bytes = (size_t)(p + 2 - in.p);
-                        return apply_headers(head);
+                        *ret_end = (size_t)(p + 2 - in.p);
+                        return p[1] == '\n' ? HTTP1_OK : HTTP1_BAD_LINE;
                 }
-                if (head->n_headers == HTTP1_HEADERS_MAX)
+                if (at->lines == HTTP1_HEADERS_MAX)
                         return HTTP1_TOO_MANY;
-                struct http1_header *h = &head->headers[head->n_headers];
-                enum http1_result r = parse_line(&p, end, h);
+                struct http1_header *h = head ? &head->headers[at->lines] : &unkept;
+                enum http1_result r = parse_line(&p, end, seen, h);
                 if (r != HTTP1_OK)
                         return r;
-                h->id = (uint8_t)name_id(h->name);
-                h->hop = false;
-                head->n_headers++;
+                at->lines++;
+                if (head) {
+                        h->id = (uint8_t)name_id(h->name);
+                        h->hop = false;
+                }
         }
 }
 
-enum http1_result http1_head_complete(struct http1_progress *at, struct str in, size_t max) {
-        struct str head = str_first(in, max);
-        if (at->seen == 0)
-                return in.n > 0 ? HTTP1_OK : HTTP1_MORE; /* not looked at yet: parsing is the quickest way to know */
-        for (;;) {
-                const char *lf = at->seen < head.n ? memchr(head.p + at->seen, '\n', head.n - at->seen) : NULL;
-                if (!lf) {
-                        at->seen = (uint32_t)head.n;
-                        return in.n >= max ? HTTP1_TOO_LARGE : HTTP1_MORE;
-                }
-                size_t line_end = (size_t)(lf - head.p);
-                if (line_end == at->line || head.p[line_end - 1] != '\r')
-                        return HTTP1_BAD_LINE;
-                if (line_end == at->line + 1u)
-                        return HTTP1_OK;
-                at->line = at->seen = (uint32_t)line_end + 1;
+enum http1_result http1_head_parse(struct http1_progress *at, struct str in, size_t max, http1_first_line *first_line,
+                                   void *message, struct http1_head *head) {
+        struct str bytes = str_first(in, max);
+        enum http1_result r = HTTP1_OK;
+        size_t end = 0;
+        if (bytes.n == 0)
+                return HTTP1_MORE;
+        if (at->line > 0) { /* begun before: only what is new is looked at until the head is whole */
+                r = walk_lines(at, bytes, NULL, &end);
+                if (r == HTTP1_OK)
+                        *at = (struct http1_progress){ 0 };
         }
+        if (r == HTTP1_OK) {
+                size_t next = 0;
+                r = first_line(message, bytes, at->seen, &next);
+                at->line = (uint32_t)next;
+                if (r == HTTP1_OK)
+                        r = walk_lines(at, bytes, head, &end);
+                head->n_headers = at->lines;
+                head->bytes = end;
+        }
+        at->seen = (uint32_t)bytes.n;
+        if (r == HTTP1_MORE && in.n >= max)
+                return HTTP1_TOO_LARGE;
+        return r == HTTP1_OK ? apply_headers(head) : r;
 }

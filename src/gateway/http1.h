@@ -20,6 +20,7 @@
 #define HTTP1_HEADERS_MAX 128
 #define HTTP1_HEAD_MAX 65536 /* default limit of a head in bytes */
 #define HTTP1_METHOD_MAX 32
+#define HTTP1_NAME_MAX 256       /* of a header */
 #define HTTP1_CHUNK_LINE_MAX 256 /* chunk size with extensions */
 #define HTTP1_TRAILER_MAX 8192
 
@@ -113,8 +114,9 @@ struct http1_response {
 
 /* Zeroed at the start of each message. */
 struct http1_progress {
-        uint32_t line; /* where the first unfinished line begins */
-        uint32_t seen; /* no line end between there and here */
+        uint32_t line;  /* where the first unfinished line begins */
+        uint32_t seen;  /* bytes that were looked at */
+        uint32_t lines; /* header lines that are finished */
 };
 
 enum http1_result http1_request_parse(struct http1_progress *at, struct str in, size_t max, struct http1_request *ret);

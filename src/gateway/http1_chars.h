@@ -27,9 +27,11 @@ static inline const char *http1_skip(const char *p, const char *end, unsigned cl
 /* One space-separated or comma-separated word of a header's value list; false at the end. */
 bool http1_list_next(struct str *rest, struct str *ret_word);
 
-/* The header lines from in[from] on, the empty line included; fills head and derives framing. */
-enum http1_result http1_headers_parse(struct http1_progress *at, struct str in, size_t from, struct http1_head *head);
-/* True when a complete head might be there: false remembers how far it looked. HTTP1_OK, HTTP1_MORE or a refusal. */
-enum http1_result http1_head_complete(struct http1_progress *at, struct str in, size_t max);
+/* Reads the first line into the message. Of an unfinished one `seen` bytes were looked at before. *ret_next is where
+ * the header lines begin. */
+typedef enum http1_result http1_first_line(void *message, struct str in, size_t seen, size_t *ret_next);
+/* A whole head: first line, header lines, framing. The message was zeroed up to its table of headers. */
+enum http1_result http1_head_parse(struct http1_progress *at, struct str in, size_t max, http1_first_line *first_line,
+                                   void *message, struct http1_head *head);
 /* The header lines that pass, copied in runs of whole lines. */
 int http1_headers_write(struct buf *out, const struct http1_head *head, bool (*passes)(const struct http1_header *h));

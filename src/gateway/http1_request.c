@@ -52,7 +52,8 @@ static bool parse_target(struct http1_request *r) {
 }
 
 /* METHOD SP target SP HTTP/1.x CR LF; *ret_next is where the header lines begin. */
-static enum http1_result parse_request_line(struct http1_request *r, struct str in, size_t *ret_next) {
+static enum http1_result parse_request_line(void *message, struct str in, size_t seen, size_t *ret_next) {
+        struct http1_request *r = message;
         const char *p = in.p, *end = in.p + in.n;
         const char *stop = http1_skip(p, end, CHAR_TOKEN);
         if ((stop < end ? stop : end) - p > HTTP1_METHOD_MAX)
@@ -63,7 +64,9 @@ static enum http1_result parse_request_line(struct http1_request *r, struct str 
                 return HTTP1_BAD_METHOD;
         r->method = str_n(p, (size_t)(stop - p));
         p = stop + 1;
-        for (stop = p; stop < end && (uint8_t)*stop > ' ' && (uint8_t)*stop < 0x7f; stop++)
+        bool whole = memchr(p, ' ', (size_t)(end - p)) != NULL; /* else what was seen is target, checked before */
+        stop = !whole && in.p + seen > p ? in.p + seen : p;
+        for (; stop < end && (uint8_t)*stop > ' ' && (uint8_t)*stop < 0x7f; stop++)
                 ;
         if (stop == end)
                 return HTTP1_MORE;
@@ -112,19 +115,8 @@ static enum http1_result settle_request(struct http1_request *r) {
 }
 
 enum http1_result http1_request_parse(struct http1_progress *at, struct str in, size_t max, struct http1_request *ret) {
-        enum http1_result r = http1_head_complete(at, in, max);
-        if (r != HTTP1_OK)
-                return r;
-        struct str head = str_first(in, max);
-        size_t next = 0;
         memset(ret, 0, offsetof(struct http1_request, head.headers)); /* the table itself is filled as lines come */
-        r = parse_request_line(ret, head, &next);
-        if (r == HTTP1_MORE)
-                *at = (struct http1_progress){ .line = 0, .seen = (uint32_t)head.n };
-        if (r == HTTP1_OK)
-                r = http1_headers_parse(at, head, next, &ret->head);
-        if (r == HTTP1_MORE && in.n >= max)
-                return HTTP1_TOO_LARGE;
+        enum http1_result r = http1_head_parse(at, in, max, parse_request_line, ret, &ret->head);
         return r == HTTP1_OK ? settle_request(ret) : r;
 }
 

@@ -3,7 +3,8 @@
 #include "gateway/http1_chars.h"
 
 /* HTTP/1.x SP status [SP reason] CR LF. A missing reason with its space is common and means one thing only. */
-static enum http1_result parse_status_line(struct http1_response *r, struct str in, size_t *ret_next) {
+static enum http1_result parse_status_line(void *message, struct str in, size_t seen, size_t *ret_next) {
+        struct http1_response *r = message;
         const char *p = in.p, *end = in.p + in.n;
         size_t have = in.n < 7 ? in.n : 7;
         if (memcmp(p, "HTTP/1.", have) != 0)
@@ -22,7 +23,9 @@ static enum http1_result parse_status_line(struct http1_response *r, struct str 
         if (r->status < 100 || r->status > 599 || (p[12] != ' ' && p[12] != '\r'))
                 return HTTP1_BAD_STATUS;
         const char *reason = p[12] == ' ' ? p + 13 : p + 12;
-        const char *stop = http1_skip(reason, end, CHAR_VALUE);
+        const char *from =
+            seen > 0 && in.p + seen - 1 > reason ? in.p + seen - 1 : reason; /* a CR may have been last */
+        const char *stop = http1_skip(from, end, CHAR_VALUE);
         if (stop == end)
                 return HTTP1_MORE;
         if (*stop != '\r')
@@ -38,19 +41,8 @@ static enum http1_result parse_status_line(struct http1_response *r, struct str 
 
 enum http1_result http1_response_parse(struct http1_progress *at, struct str in, size_t max,
                                        struct http1_response *ret) {
-        enum http1_result r = http1_head_complete(at, in, max);
-        if (r != HTTP1_OK)
-                return r;
-        struct str head = str_first(in, max);
-        size_t next = 0;
         memset(ret, 0, offsetof(struct http1_response, head.headers)); /* the table itself is filled as lines come */
-        r = parse_status_line(ret, head, &next);
-        if (r == HTTP1_MORE)
-                *at = (struct http1_progress){ .line = 0, .seen = (uint32_t)head.n };
-        if (r == HTTP1_OK)
-                r = http1_headers_parse(at, head, next, &ret->head);
-        if (r == HTTP1_MORE && in.n >= max)
-                return HTTP1_TOO_LARGE;
+        enum http1_result r = http1_head_parse(at, in, max, parse_status_line, ret, &ret->head);
         if (r == HTTP1_OK && ret->head.body == BODY_NONE)
                 ret->head.body = BODY_UNTIL_CLOSE;
         return r;

@@ -363,6 +363,7 @@ void http_exchange_begin(struct http_session *s) {
                 fail_upstream(s, REASON_LIMIT, 0);
                 return;
         }
+        s->begun = true;
         http_session_enter(s, HTTP_EXCHANGE);
         http_session_limit(s, http_settings(s)->tunnel_idle_ns);
 }

@@ -71,7 +71,7 @@ static void record(struct http_session *s) {
         if (s->connect)
                 tunnel_report_refused(&as_connect, &s->call, s->status);
         else
-                http_session_record(s, !gate_was_refused(&s->call.verdict));
+                http_session_record(s, s->begun || !gate_was_refused(&s->call.verdict));
 }
 
 void http_refuse(struct http_session *s) {

@@ -278,7 +278,7 @@ static void begin_request(struct http_session *s, const struct http1_request *r)
         s->bytes_in = s->bytes_out = 0;
         s->status = 0;
         s->n_interim = 0;
-        s->reused = s->answered = s->head_sent = s->up_broken = s->keep_upstream = false;
+        s->begun = s->reused = s->answered = s->head_sent = s->up_broken = s->keep_upstream = false;
         s->back_progress = (struct http1_progress){ 0 };
         s->response = (struct http_body){ 0 };
         s->request = (struct http_body){ .kind = r->head.body, .left = r->head.length };

@@ -72,6 +72,7 @@ struct http_session {
         bool repeatable;    /* may be sent again if a pooled connection turns out to be dead */
         bool keep_client;   /* the client may send another request after this one */
         bool keep_upstream; /* the origin's connection may be used again */
+        bool begun;         /* part of it may have reached the origin: on record as allowed, whatever happens then */
         bool reused;        /* came from the pool */
         bool answered;      /* the origin sent something */
         bool head_sent;     /* the final response head was written towards the client */
