@@ -22,6 +22,7 @@
 #include "base/random.h"
 #include "manager/gateway_process.h"
 #include "manager/host_addresses.h"
+#include "manager/run_files.h"
 #include "manager/run_gateway.h"
 #include "manager/run_report.h"
 #include "manager/run_terminal.h"
@@ -127,7 +128,14 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
         r->host.namespaces = !degraded;
         r->host.has_terminal = r->terminal.fd >= 0;
         s = make_env(r, degraded, e);
-        struct plan_request plan_request = { r->policy, &r->host, r->id, (const char *const *)r->q->argv, (const char *const *)r->env };
+        struct plan_request plan_request = {
+                .policy = r->policy,
+                .rules = r->rules,
+                .host = &r->host,
+                .id = r->id,
+                .argv = (const char *const *)r->q->argv,
+                .env = (const char *const *)r->env,
+        };
         return s < 0 ? s : plan_build(&plan_request, &r->plan, e);
 }
 
@@ -262,13 +270,22 @@ static int step_network(struct run *r, const struct pollfd *fds, size_t n, struc
         return 0;
 }
 
+static void read_files(struct run *r) {
+        const struct run_files f = { r->rules, r->audit, &r->report };
+        if (r->sandbox.events >= 0 && r->audit && !run_files_read(&f, r->sandbox.events))
+                close_fd(&r->sandbox.events);
+}
+
+enum { WATCHED = 3 }; /* init, signals, the broker's reports */
+
 static int supervise(struct run *r, struct err *e) {
         while (!r->ended) {
-                struct pollfd fds[2 + GATEWAY_POLL_MAX] = { { .fd = r->sandbox.control, .events = POLLIN },
-                                                            { .fd = r->signals, .events = POLLIN } };
+                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX] = { { .fd = r->sandbox.control, .events = POLLIN },
+                                                                  { .fd = r->signals, .events = POLLIN },
+                                                                  { .fd = r->sandbox.events, .events = POLLIN } };
                 int timeout = -1;
-                size_t n = watch_network(r, fds + 2, &timeout);
-                if (poll(fds, 2 + n, time_left_ms(r, timeout)) < 0 && errno != EINTR)
+                size_t n = watch_network(r, fds + WATCHED, &timeout);
+                if (poll(fds, WATCHED + n, time_left_ms(r, timeout)) < 0 && errno != EINTR)
                         return err_errno(e, "cannot wait");
                 if (r->deadline_ns && clock_ns() >= r->deadline_ns) {
                         finish(r, RUN_TIMED_OUT, 0);
@@ -276,7 +293,9 @@ static int supervise(struct run *r, struct err *e) {
                 }
                 if (fds[1].revents)
                         hand_on_signals(r);
-                int s = step_network(r, fds + 2, n, e);
+                if (fds[2].revents)
+                        read_files(r);
+                int s = step_network(r, fds + WATCHED, n, e);
                 struct sandbox_event ev;
                 if (s == 0 && fds[0].revents) {
                         s = sandbox_receive(&r->sandbox, &ev, e);
@@ -299,6 +318,7 @@ static void on_guard(const char *path, void *arg) {
 /* In this order: the sandbox dies, then what it left is looked at, then the gateway's last word is recorded. */
 static void tear_down(struct run *r) {
         struct err e = { 0 };
+        read_files(r); /* what was refused last */
         sandbox_finish(&r->sandbox);
         run_terminal_close(&r->terminal);
         if (r->plan && guard_sweep(r->plan, on_guard, r, &e) < 0)
@@ -393,7 +413,7 @@ static int launch(struct run *r, struct err *e) {
 }
 
 enum run_end run_command(const struct run_request *q, int *ret_status, struct err *e) {
-        struct run r = { .q = q, .signals = -1, .terminal.fd = -1, .sandbox = { .pidfd = -1, .control = -1 }, .end = RUN_FAILED };
+        struct run r = { .q = q, .signals = -1, .terminal.fd = -1, .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .end = RUN_FAILED };
         random_id(r.id, sizeof r.id);
         int s = catch_signals(&r, e);
         if (s == 0) {
@@ -411,7 +431,7 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
 }
 
 enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *out, struct err *e) {
-        struct run r = { .q = q, .signals = -1, .terminal.fd = -1, .sandbox = { .pidfd = -1, .control = -1 }, .end = RUN_FAILED };
+        struct run r = { .q = q, .signals = -1, .terminal.fd = -1, .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .end = RUN_FAILED };
         memcpy(r.id, "preview", 8);
         sigprocmask(SIG_BLOCK, NULL, &r.mask_before);
         run_terminal_open(&r.terminal);

@@ -3,21 +3,27 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "policy/paths.h"
 
-/* Takes both texts. Without memory the summary is shorter; the audit has every line in any case. */
-static void add(struct run_report *r, char *target, char *advice, uint16_t reason) {
+/* Beyond the reasons of the network: what tells entries of the summary apart. */
+enum { GUARDED = REASONS, FILE_READ, FILE_WRITE, SYSTEM_CALL };
+
+/* Takes the texts. Without memory the summary is shorter; the audit has every line in any case. */
+static void add(struct run_report *r, char *target, char *advice, char *why, uint16_t reason) {
         for (size_t i = 0; target && i < r->refusals.n; i++)
                 if (strcmp(r->refusals.p[i].target, target) == 0 && r->refusals.p[i].reason == reason) {
                         r->refusals.p[i].count++;
                         free(target);
                         free(advice);
+                        free(why);
                         return;
                 }
-        struct refusal refusal = { target, advice, reason, 1 };
+        struct refusal refusal = { target, advice, why, reason, 1 };
         if (!target || r->refusals.n >= RUN_REPORT_MAX || vec_push(&r->refusals, refusal) < 0) {
                 r->more++;
                 free(target);
                 free(advice);
+                free(why);
         }
 }
 
@@ -51,23 +57,38 @@ void run_report_event(struct run_report *r, const struct event *ev, const struct
                 return;
         bool has_port = ev->port && ev->kind != EVENT_DNS;
         char *target = has_port ? str_format("%s:%u", domain, ev->port) : str_format("%s", domain);
-        add(r, target, target ? advice_for(ev, target, rule) : NULL, ev->reason);
+        add(r, target, target ? advice_for(ev, target, rule) : NULL, NULL, ev->reason);
 }
 
 void run_report_guard(struct run_report *r, const char *path) {
         char *advice = str_format("--write %s", path);
-        add(r, escaped(str_of(path)), advice, REASONS);
+        add(r, escaped(str_of(path)), advice, NULL, GUARDED);
+}
+
+void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule) {
+        cleanup(free_ptr) char *shown = escaped(str_of(path));
+        if (!shown)
+                return;
+        cleanup(free_ptr) char *by = rule ? escaped(str_of(rule->origin)) : NULL;
+        char *why = by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", rule->pattern, by)
+                       : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
+        char *target = str_format("%s %s", write ? "writing" : "reading", shown);
+        add(r, target, str_format("%s %s", write ? "--write" : "--read", shown), why, write ? FILE_WRITE : FILE_READ);
+}
+
+void run_report_call(struct run_report *r, const char *name) {
+        add(r, str_format("the system call %s", name), NULL, str_format("no sandbox has it"), SYSTEM_CALL);
 }
 
 int run_report_text(const struct run_report *r, struct buf *out) {
         int e = 0;
         for (size_t i = 0; i < r->refusals.n && e == 0; i++) {
                 const struct refusal *x = &r->refusals.p[i];
-                bool guard = x->reason == REASONS;
+                bool guard = x->reason == GUARDED;
                 e = buf_printf(out, "bailey: %s %s", guard ? "removed" : "refused", x->target);
                 if (e == 0 && x->count > 1)
                         e = buf_printf(out, " (%u times)", x->count);
-                struct str why = str_of(guard ? "a protected path that the command made" : reason_text(x->reason));
+                struct str why = str_of(x->why ? x->why : guard ? "a protected path that the command made" : reason_text(x->reason));
                 if (str_ends(why, STR(".")))
                         why.n--; /* more follows */
                 if (e == 0)
@@ -86,6 +107,7 @@ void run_report_done(struct run_report *r) {
         for (size_t i = 0; i < r->refusals.n; i++) {
                 free(r->refusals.p[i].target);
                 free(r->refusals.p[i].advice);
+                free(r->refusals.p[i].why);
         }
         vec_done(&r->refusals);
 }

@@ -9,6 +9,7 @@
 struct refusal {
         char *target; /* "name:port" or a path, escaped */
         char *advice; /* NULL: nothing that a person should allow */
+        char *why;    /* NULL: by the reason */
         uint16_t reason;
         unsigned count;
 };
@@ -21,5 +22,10 @@ struct run_report {
 void run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule);
 /* A protected path that the sandbox made and that was removed. */
 void run_report_guard(struct run_report *r, const char *path);
+/* A file that the policy keeps from being read or written; rule: what refuses it, NULL when nothing grants it. */
+struct path_rule;
+void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule);
+/* A system call that no sandbox has. */
+void run_report_call(struct run_report *r, const char *name);
 int run_report_text(const struct run_report *r, struct buf *out);
 void run_report_done(struct run_report *r);

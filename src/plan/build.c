@@ -89,6 +89,44 @@ static int plan_limits(struct plan *p, const struct policy_limits *l) {
         return add_limit(p, RLIMIT_CORE, 0); /* a core dump would be handled outside */
 }
 
+/* Globs hold for files that do not exist yet, so they are judged when a file is reached. Whoever writes none, and does not ask
+ * for a trace, pays nothing: the few that are built in have a fixed place and are mounted over where they match. */
+static bool needs_broker(const struct plan_request *q) {
+        if (q->policy->process.trace_denials || q->observe)
+                return true;
+        for (size_t i = 0; i < path_rules_count(q->rules); i++)
+                if (path_rules_at(q->rules, i)->is_glob && !path_rules_at(q->rules, i)->built_in)
+                        return true;
+        return false;
+}
+
+static int add_path_rule(struct plan *p, const struct path_rule *rule) {
+        struct plan_path_rule copy = {
+                .pattern = plan_copy(p, str_of(rule->pattern)),
+                .origin = plan_copy(p, str_of(rule->origin)),
+                .decides_read = rule->decides_read,
+                .grants = rule->grants,
+                .built_in = rule->built_in,
+                .protected = rule->protected,
+        };
+        return copy.pattern && copy.origin ? vec_push(&p->path_rules, copy) : -ENOMEM;
+}
+
+static int plan_broker(struct plan *p, const struct plan_request *q, struct err *e) {
+        if (!needs_broker(q))
+                return 0;
+        if (p->flags & PLAN_DEGRADED)
+                return err_set(e, EOPNOTSUPP, "globs in denies and --trace-denials need namespaces, which this machine does not give; "
+                                              "name the paths instead, or see `bailey doctor`");
+        p->flags |= PLAN_BROKER | (q->policy->process.trace_denials || q->observe ? PLAN_TRACE : 0) |
+                    (q->observe ? PLAN_OBSERVE : 0);
+        p->reads_open = path_rules_reads_open(q->rules);
+        for (size_t i = 0; i < path_rules_count(q->rules); i++)
+                if (add_path_rule(p, path_rules_at(q->rules, i)) < 0)
+                        return -ENOMEM;
+        return 0;
+}
+
 static int add_words(struct plan *p, const struct plan_request *q) {
         for (const char *const *w = q->argv; *w; w++) {
                 char *copy = plan_copy(p, str_of(*w));
@@ -122,6 +160,8 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         }
         if (r == 0)
                 r = plan_tree(p, q, e);
+        if (r == 0)
+                r = plan_broker(p, q, e);
         if (r == 0)
                 r = plan_limits(p, &q->policy->process.limits);
         if (r == 0)

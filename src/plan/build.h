@@ -49,9 +49,11 @@ extern const char *const plan_private_dirs[];
 
 struct plan_request {
         const struct policy *policy;
+        const struct path_rules *rules;
         const struct plan_host *host;
         const char *id; /* of the sandbox */
         const char *const *argv, *const *env; /* NULL-terminated */
+        bool observe;                         /* learn: report what is granted as well */
 };
 
 enum network_mode plan_network(const struct policy *p);

@@ -149,6 +149,15 @@ static void visit_guard(struct wire *w, struct plan_guard *g) {
         visit_text(w, &g->origin, "guard->origin");
 }
 
+static void visit_path_rule(struct wire *w, struct plan_path_rule *rule) {
+        visit_text(w, &rule->pattern, "path rule->pattern");
+        visit_text(w, &rule->origin, "path rule->origin");
+        visit(w, rule->decides_read);
+        visit(w, rule->grants);
+        visit(w, rule->built_in);
+        visit(w, rule->protected);
+}
+
 static void visit_word(struct wire *w, const char **word) {
         visit_text(w, word, "word");
 }
@@ -179,6 +188,8 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit_vec(w, &p->publish, visit_publish);
         visit_vec(w, &p->limits, visit_limit);
         visit_vec(w, &p->guards, visit_guard);
+        visit_vec(w, &p->path_rules, visit_path_rule);
+        visit(w, p->reads_open);
         visit_vec(w, &p->notes, visit_word);
         visit_text(w, &p->cwd, "cwd");
         visit_vec(w, &p->argv, visit_word);
@@ -236,6 +247,11 @@ static const char *check_plan(const struct plan *p) {
         for (size_t i = 0; i < p->guards.n; i++)
                 if (!p->guards.p[i].path || p->guards.p[i].path[0] != '/')
                         return "guard without an absolute path";
+        for (size_t i = 0; i < p->path_rules.n; i++)
+                if (!p->path_rules.p[i].pattern || p->path_rules.p[i].pattern[0] != '/')
+                        return "path rule without an absolute path";
+        if ((p->flags & (PLAN_TRACE | PLAN_OBSERVE)) && !(p->flags & PLAN_BROKER))
+                return "tracing without a broker";
         for (size_t i = 0; i < p->argv.n; i++)
                 if (!p->argv.p[i])
                         return "missing argument";
@@ -263,6 +279,14 @@ int plan_encode(const struct plan *p, struct buf *out, struct err *e) {
         return w.error ? err_set(e, w.error, "launch plan: cannot write %s", w.what) : 0;
 }
 
+/* exec wants a NULL behind the last word; it is not counted. */
+static int terminate(const char ***words, size_t *cap, size_t n) {
+        if (n == *cap && vec_grow_bytes((void **)words, cap, n + 1, sizeof **words) < 0)
+                return -ENOMEM;
+        (*words)[n] = NULL;
+        return 0;
+}
+
 int plan_decode(struct str bytes, struct plan **ret, struct err *e) {
         cleanup(plan_freep) struct plan *p = plan_new();
         if (!p)
@@ -273,6 +297,8 @@ int plan_decode(struct str bytes, struct plan **ret, struct err *e) {
                 fail(&w, EBADMSG, "bytes after the end");
         if (w.error)
                 return err_set(e, w.error, "launch plan: cannot read %s", w.what);
+        if (terminate(&p->argv.p, &p->argv.cap, p->argv.n) < 0 || terminate(&p->env.p, &p->env.cap, p->env.n) < 0)
+                return err_set(e, ENOMEM, "out of memory");
         const char *wrong = check_plan(p);
         if (wrong)
                 return err_set(e, EBADMSG, "launch plan: %s", wrong);

@@ -3,6 +3,7 @@
 
 #include "base/escape.h"
 #include "plan/landlock.h"
+#include "policy/glob.h"
 
 #include <linux/filter.h>
 #include <sched.h>
@@ -198,6 +199,11 @@ static void text_network(struct dump *d, const struct plan *p) {
         }
 }
 
+/* Of the broker's rules, those that it enforces itself. */
+static bool is_judged(const struct plan_path_rule *rule) {
+        return !rule->grants && glob_has_magic(str_of(rule->pattern));
+}
+
 int plan_dump_text(const struct plan *p, struct buf *out) {
         struct dump d = { .out = out };
         put(&d, "command: ");
@@ -215,6 +221,12 @@ int plan_dump_text(const struct plan *p, struct buf *out) {
                 put_value(&d, p->guards.p[i].path);
                 put(&d, "\n");
         }
+        for (size_t i = 0; i < p->path_rules.n; i++)
+                if (is_judged(&p->path_rules.p[i])) {
+                        put(&d, p->path_rules.p[i].decides_read ? "  refused when reached: " : "  kept when written to: ");
+                        put_value(&d, p->path_rules.p[i].pattern);
+                        put(&d, "\n");
+                }
         text_landlock(&d, p);
         text_network(&d, p);
         if (!d.error)
@@ -371,6 +383,13 @@ int plan_dump_json(const struct plan *p, struct buf *out) {
                 comma(&d);
                 put_value(&d, p->guards.p[i].path);
         }
+        close_with(&d, "]");
+        open_with(&d, "judged", "[");
+        for (size_t i = 0; i < p->path_rules.n; i++)
+                if (is_judged(&p->path_rules.p[i])) {
+                        comma(&d);
+                        put_value(&d, p->path_rules.p[i].pattern);
+                }
         close_with(&d, "]");
         json_landlock(&d, p);
         json_network(&d, p);

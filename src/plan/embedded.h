@@ -8,6 +8,11 @@
 
 extern const struct str embedded_seccomp;          /* in full isolation */
 extern const struct str embedded_seccomp_degraded; /* without namespaces: stricter about sockets and other processes */
+struct embedded_call {
+        int nr;
+        const char *name;
+};
+extern const struct embedded_call embedded_refused_calls[]; /* for reports; ends with a NULL name */
 extern const struct str embedded_routes_v4, embedded_routes_v6; /* loopback up; every address leads to it */
 extern const struct str embedded_link;                          /* loopback up, nothing else */
 extern const struct str embedded_nft;                           /* capture TCP and DNS, refuse the rest */

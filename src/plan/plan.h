@@ -96,11 +96,20 @@ enum {
 enum {
         PLAN_HAS_TERMINAL = 1, /* the command gets its own foreground process group */
         PLAN_DEGRADED = 2,     /* no namespaces: Landlock, seccomp and proxy variables only */
+        PLAN_BROKER = 4,       /* calls that reach files by name are judged one by one (sandbox/linux/broker.h) */
+        PLAN_TRACE = 8,        /* and what is refused, file or system call, is reported; with PLAN_BROKER */
+        PLAN_OBSERVE = 16,     /* what is granted too; with PLAN_TRACE */
 };
 
 /* All of them: a sandbox has these or (degraded) none. */
 #define PLAN_NAMESPACES                                                                                                \
         (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+
+/* A path rule for the broker (policy/paths.h). */
+struct plan_path_rule {
+        const char *pattern, *origin;
+        uint8_t decides_read, grants, built_in, protected;
+};
 
 struct plan_pool;
 
@@ -123,6 +132,8 @@ struct plan {
         VEC(struct plan_publish) publish;
         VEC(struct plan_limit) limits;
         VEC(struct plan_guard) guards;
+        VEC(struct plan_path_rule) path_rules; /* empty without PLAN_BROKER */
+        uint8_t reads_open;
         VEC(const char *) notes; /* for people: what could not be set up as asked, and why */
         const char *cwd;
         VEC(const char *) argv, env;

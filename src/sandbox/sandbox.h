@@ -24,6 +24,7 @@
 enum sandbox_event_kind {
         /* from init */
         SANDBOX_LISTENERS, /* value: how many; they are in sandbox.listeners, in the plan's order */
+        SANDBOX_EVENTS,    /* what the broker reports comes from sandbox.events (ipc/event.h batches) */
         SANDBOX_READY,     /* the plan is applied; the command waits for sandbox_go() */
         SANDBOX_STARTED,   /* the command runs */
         SANDBOX_STOPPED,   /* the command stopped; value: the signal */
@@ -58,6 +59,7 @@ struct sandbox {
         pid_t pid; /* of init, as the host counts; 0: there is none */
         int pidfd; /* -1 where the kernel has none */
         int control;
+        int events; /* -1: no broker */
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
 };

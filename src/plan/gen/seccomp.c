@@ -146,9 +146,24 @@ static void make(const char *name, bool degraded) {
         seccomp_release(ctx);
 }
 
+/* Names for reports: every call that a filter may refuse. */
+static void emit_names(void) {
+        static const char *const partly[] = { "clone", "clone3", "unshare", "socket", "socketpair", "ioctl", "ptrace" };
+        printf("const struct embedded_call embedded_refused_calls[] = {\n");
+        for (size_t i = 0; i < sizeof refused / sizeof *refused + sizeof partly / sizeof *partly; i++) {
+                size_t n = sizeof refused / sizeof *refused;
+                const char *name = i < n ? refused[i] : partly[i - n];
+                int nr = seccomp_syscall_resolve_name(name);
+                if (nr >= 0)
+                        printf("        { %d, \"%s\" },\n", nr, name);
+        }
+        printf("        { -1, NULL },\n};\n");
+}
+
 int main(void) {
         printf("/* Made by src/plan/gen/seccomp.c. */\n#include \"plan/embedded.h\"\n");
         make("embedded_seccomp", false);
         make("embedded_seccomp_degraded", true);
+        emit_names();
         return 0;
 }

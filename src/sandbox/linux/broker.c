@@ -10,66 +10,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
-#endif
-
-#if defined(__aarch64__)
-#define THIS_ARCHITECTURE AUDIT_ARCH_AARCH64
-#elif defined(__x86_64__)
-#define THIS_ARCHITECTURE AUDIT_ARCH_X86_64
-#else
-#error "the broker's filter does not know this architecture"
-#endif
-
-/* --- the filter ------------------------------------------------------------------------------------------------------
- */
-
-enum { FILTER_MAX = 64 };
-
-/* Foreign architectures never come this far (the sandbox's main filter ends them); here they would only be refused. */
-const struct sock_fprog *broker_filter(void) {
-        static struct sock_filter code[FILTER_MAX];
-        static struct sock_fprog program = { .filter = code };
-        if (program.len > 0)
-                return &program;
-        unsigned short n = 0;
-        code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 1, 0);
-        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-        code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-        for (size_t i = 0; i < broker_ops_n; i++) {
-                unsigned char to_notify = (unsigned char)(broker_ops_n - i);
-                code[n++] =
-                    (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)broker_ops[i].nr, to_notify, 0);
-        }
-        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
-        program.len = n;
-        return &program;
-}
-
-int broker_filter_load(struct err *e) {
-        const struct sock_fprog *program = broker_filter();
-        /* Once a call is received only a fatal signal interrupts it: nothing is done twice because of a timer. */
-        unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-        long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, program);
-        if (fd < 0 && errno == EINVAL)
-                fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, program);
-        return fd < 0 ? err_errno(e, "cannot load the filter that hands file calls to the broker") : (int)fd;
-}
 
 /* --- answers ---------------------------------------------------------------------------------------------------------
  */
@@ -120,7 +68,8 @@ static bool said_lately(const struct held *h, const char *what, int result) {
 static bool worth_a_report(const struct held *h, int result) {
         if (h->broker->events_fd < 0)
                 return false;
-        return h->broker->report_all || h->glob || result == -EACCES || result == -EPERM || result == -EROFS;
+        bool refused = result == -EACCES || result == -EPERM || result == -EROFS;
+        return h->glob || h->broker->report_all || (h->broker->report_refused && refused);
 }
 
 static void report(const struct held *h, enum event_kind kind, const char *what, int result) {

@@ -26,18 +26,23 @@
 struct broker {
         const struct path_rules *rules; /* only its globs are enforced here: the rest holds by mounts and Landlock */
         int notify_fd;
-        int events_fd;   /* SOCK_SEQPACKET to the supervisor, ipc/event.h records; -1: no reports */
-        bool report_all; /* learn: what was granted too, not only what failed */
+        int events_fd;       /* SOCK_SEQPACKET to the supervisor, ipc/event.h records; -1: no reports */
+        bool report_refused; /* trace: whatever failed for want of rights, not only what a glob refused */
+        bool report_all;     /* learn: what was granted too */
 };
 
 /* Serves until the notify descriptor hangs up (0) or fails. */
 int broker_serve(const struct broker *b);
 
-/* The calls that the broker serves, as a seccomp filter for SECCOMP_FILTER_FLAG_NEW_LISTENER. Static memory. */
-struct sock_fprog;
-const struct sock_fprog *broker_filter(void);
-/* For the command's side, just before exec: loads the filter, returns the notify descriptor. */
-int broker_filter_load(struct err *e);
+/* For the command's side, just before exec: loads a filter that hands over the calls which the broker serves and
+ * returns the notify descriptor. `traced` (or an empty string): the sandbox's main filter, whose refusals are then
+ * handed over too. */
+int broker_filter_load(struct str traced, struct err *e);
+
+/* In the process that becomes the command, under its Landlock domain: starts the broker of this plan and puts the
+ * process under its filter. The broker shares that domain, or it could not look at processes in it. */
+struct plan;
+int broker_start(const struct plan *p, int events_fd, struct err *e);
 
 /* The glob that refuses this use of the path, or NULL. Paths without a name in the tree (pipes, sockets) are nobody's.
  */

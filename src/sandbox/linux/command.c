@@ -4,6 +4,7 @@
  * starting it costs no page tables and an error needs no pipe: it is written where init reads it.
  */
 #include "base/fd.h"
+#include "sandbox/linux/broker.h"
 #include "sandbox/linux/init.h"
 #include "sandbox/linux/step.h"
 
@@ -22,7 +23,7 @@
 #endif
 extern char **environ;
 
-enum { STACK_BYTES = 64 << 10 };
+enum { STACK_BYTES = 256 << 10 }; /* the broker goes on with it */
 
 static void fail(struct command *c, const char *what) {
         c->error = errno ? errno : EINVAL;
@@ -107,6 +108,10 @@ static int command_main(void *argument) {
                 snprintf(c->text, sizeof c->text, "%s", e.text);
         } else if (c->landlock >= 0 && syscall(SYS_landlock_restrict_self, c->landlock, 0) < 0)
                 fail(c, "landlock: restrict");
+        else if ((c->plan->flags & PLAN_BROKER) && broker_start(c->plan, c->events, &e) < 0) {
+                c->error = e.code;
+                snprintf(c->text, sizeof c->text, "%s", e.text);
+        }
         else if (fd_close_from(3) < 0)
                 fail(c, "close descriptors");
         else {

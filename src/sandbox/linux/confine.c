@@ -44,7 +44,7 @@ int apply_hostname(const struct plan *p, struct err *e) {
         return 0;
 }
 
-static int drop_capabilities(struct err *e) {
+static int drop_capabilities(bool keep_ptrace, struct err *e) {
         /* From the top down; the first number that the kernel does not know ends the list. */
         for (unsigned long cap = 0; cap < 64; cap++)
                 if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
@@ -57,18 +57,21 @@ static int drop_capabilities(struct err *e) {
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
                 return err_errno(e, "privileges: ambient set");
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct none[2] = { 0 };
-        if (syscall(SYS_capset, &header, none) < 0)
+        struct __user_cap_data_struct kept[2] = { 0 };
+        if (keep_ptrace)
+                kept[0].permitted = 1U << CAP_SYS_PTRACE;
+        if (syscall(SYS_capset, &header, kept) < 0)
                 return err_errno(e, "privileges: capabilities");
         return 0;
 }
 
-int confine_privileges(const struct plan *p, struct err *e) {
+int confine_privileges(bool keep_ptrace, struct err *e) {
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_errno(e, "privileges: no_new_privs");
-        int r = drop_capabilities(e);
-        if (r < 0)
-                return r;
+        return drop_capabilities(keep_ptrace, e);
+}
+
+int confine_syscalls(const struct plan *p, struct err *e) {
         struct sock_fprog program = { (unsigned short)(p->seccomp.n / sizeof(struct sock_filter)), (struct sock_filter *)p->seccomp.p };
         if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
                 return err_errno(e, "system call filter");

@@ -27,6 +27,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -137,17 +138,46 @@ static int set_up(struct init *in, struct err *e) {
         if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 r = err_errno(e, "privileges: not dumpable");
         if (r == 0)
-                r = confine_privileges(p, e);
+                r = confine_privileges(p->flags & PLAN_BROKER, e);
+        /* With a trace the filter hands refused calls to the broker; one that refuses by itself would take precedence. */
+        if (r == 0 && !(p->flags & PLAN_TRACE))
+                r = confine_syscalls(p, e);
         if (r == 0)
                 r = publish_start(p, in->published, in->n_published, e);
         return r;
 }
 
+/* The supervisor gets one end, the broker the other: init is not in between. */
+static int open_events(const struct init *in, int *ret_fd, struct err *e) {
+        int ends[2];
+        if (!(in->plan->flags & PLAN_BROKER))
+                return 0;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+                return err_errno(e, "broker: socket");
+        struct sandbox_event m = { .kind = SANDBOX_EVENTS };
+        int r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), &ends[0], 1);
+        close(ends[0]);
+        if (r < 0) {
+                close(ends[1]);
+                return err_set(e, -r, "broker: hand over its socket: %s", strerror(-r));
+        }
+        *ret_fd = ends[1];
+        return 0;
+}
+
+/* What init still had for the broker's and the trace's sake. */
+static int give_up_the_rest(const struct init *in, struct err *e) {
+        int r = in->plan->flags & PLAN_BROKER ? confine_privileges(false, e) : 0;
+        return r == 0 && (in->plan->flags & PLAN_TRACE) ? confine_syscalls(in->plan, e) : r;
+}
+
 static int start_command(struct init *in, struct err *e) {
         struct command c = {
-                .plan = in->plan, .terminal = in->args->foreground ? in->args->terminal : -1, .mask = in->args->mask, .landlock = -1
+                .plan = in->plan, .terminal = in->args->foreground ? in->args->terminal : -1, .mask = in->args->mask, .landlock = -1, .events = -1
         };
         int r = confine_landlock(in->plan, &c.landlock, e);
+        if (r == 0)
+                r = open_events(in, &c.events, e);
         if (r < 0)
                 return r;
         report(in->args->control, SANDBOX_READY, 0, NULL);
@@ -157,10 +187,11 @@ static int start_command(struct init *in, struct err *e) {
                 return r;
         in->command = command_start(&c);
         close_fd(&c.landlock);
+        close_fd(&c.events);
         if (in->command < 0)
                 return err_set(e, -in->command, "start the command: %s", strerror(-in->command));
         if (c.error == 0)
-                return 0;
+                return give_up_the_rest(in, e);
         if (c.not_run) {
                 report(in->args->control, SANDBOX_NOT_RUN, c.error, c.text);
                 _exit(c.error == ENOENT || c.error == ENOTDIR ? 127 : 126);

@@ -19,6 +19,7 @@ struct command {
         const struct plan *plan;
         int terminal; /* lent to the command, -1 for none */
         int landlock; /* ruleset, -1 for none */
+        int events;   /* for the broker's reports, -1 for no broker */
         const sigset_t *mask;
         /* results, read by init after exec or exit */
         bool not_run; /* the command itself could not be executed */

@@ -48,7 +48,7 @@ int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct
         }
         if (pid < 0)
                 return err_set(e, -pid, "cannot make the sandbox's namespaces: %s", strerror(-pid));
-        *ret = (struct sandbox){ .pid = pid, .pidfd = pidfd, .control = take_fd(&ours) };
+        *ret = (struct sandbox){ .pid = pid, .pidfd = pidfd, .control = take_fd(&ours), .events = -1 };
         return 0;
 }
 
@@ -83,8 +83,8 @@ int sandbox_go(struct sandbox *s, struct err *e) {
 static int check_event(const struct sandbox_event *m, ssize_t got, size_t n_fds, struct err *e) {
         if ((size_t)got < offsetof(struct sandbox_event, text) || m->kind >= SANDBOX_ENDED)
                 return err_set(e, EBADMSG, "the sandbox's init sent something unknown");
-        if (n_fds != (m->kind == SANDBOX_LISTENERS ? (size_t)m->value : 0))
-                return err_set(e, EBADMSG, "the sandbox's init sent the wrong number of listeners");
+        if (n_fds != (m->kind == SANDBOX_LISTENERS ? (size_t)m->value : m->kind == SANDBOX_EVENTS ? 1 : 0))
+                return err_set(e, EBADMSG, "the sandbox's init sent the wrong number of descriptors");
         return 0;
 }
 
@@ -105,7 +105,11 @@ int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e)
                         close(fds[i]);
                 return r < 0 ? r : err_set(e, EBADMSG, "the sandbox's init sent too many listeners");
         }
-        for (size_t i = 0; i < n_fds; i++)
+        if (m.kind == SANDBOX_EVENTS) {
+                close_fd(&s->events);
+                s->events = fds[0];
+        }
+        for (size_t i = 0; m.kind == SANDBOX_LISTENERS && i < n_fds; i++)
                 s->listeners[s->n_listeners++] = fds[i];
         m.text[sizeof m.text - 1] = '\0';
         *ret = m;
@@ -130,6 +134,8 @@ void sandbox_finish(struct sandbox *s) {
                         ;
         }
         s->pid = 0;
+        if (s->events > 0)
+                close_fd(&s->events);
         if (s->control > 0)
                 close_fd(&s->control);
         if (s->pidfd > 0)

@@ -109,7 +109,10 @@ struct plan *case_build(const char *file) {
         }
         assert_int_equal(vec_push(&f.argv, NULL), 0);
         assert_int_equal(vec_push(&f.env, NULL), 0);
-        struct plan_request q = { &f.policy, &f.host, "test", f.argv.p, f.env.p };
+        cleanup(path_rules_freep) struct path_rules *rules = NULL;
+        if (path_rules_compile(&f.policy, &rules, &e) < 0)
+                fail_msg("%s", err_text(&e));
+        struct plan_request q = { .policy = &f.policy, .rules = rules, .host = &f.host, .id = "test", .argv = f.argv.p, .env = f.env.p };
         struct plan *p = NULL;
         if (plan_build(&q, &p, &e) < 0)
                 fail_msg("%s: %s", file, err_text(&e));

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/run_files.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "plan/embedded.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+enum { BATCHES_AT_ONCE = 64 };
+
+static struct snapshot_rule shown(const struct path_rule *rule) {
+        return (
+            struct snapshot_rule){ .text = str_of(rule->pattern), .origin = str_of(rule->origin), .list = LIST_DENY };
+}
+
+/* A path may be refused by its own permissions too: only what policy refuses is a violation. */
+static void file_refused(const struct run_files *f, struct event *ev) {
+        cleanup(free_ptr) char *path = str_dup(ev->path);
+        if (!path || path[0] != '/')
+                return;
+        bool write = !str_is(ev->method, "open");
+        const struct path_rule *rule = NULL;
+        enum path_access access = path_rules_access(f->rules, path, &rule);
+        if (access == PATH_WRITE || (access == PATH_READ && !write))
+                return;
+        ev->reason = rule && !rule->grants ? REASON_DENY_RULE : REASON_NOT_ALLOWED;
+        ev->swapped = STR("");
+        struct snapshot_rule decided;
+        if (rule)
+                decided = shown(rule);
+        (void)audit_add(f->audit, ev, rule ? &decided : NULL);
+        run_report_file(f->report, path, write, rule && !rule->grants ? rule : NULL);
+}
+
+static const char *call_name(uint64_t nr) {
+        for (const struct embedded_call *c = embedded_refused_calls; c->name; c++)
+                if ((uint64_t)c->nr == nr)
+                        return c->name;
+        return NULL;
+}
+
+static void call_refused(const struct run_files *f, struct event *ev) {
+        uint64_t nr;
+        if (!str_to_u64(ev->path, 65535, &nr))
+                return;
+        const char *name = call_name(nr);
+        char number[32];
+        snprintf(number, sizeof number, "number %u", (unsigned)nr);
+        ev->path = str_of(name ? name : number);
+        ev->reason = REASON_NOT_ALLOWED;
+        ev->swapped = STR("");
+        (void)audit_add(f->audit, ev, NULL);
+        run_report_call(f->report, name ? name : number);
+}
+
+static bool read_batch(const struct run_files *f, struct str batch) {
+        struct event ev;
+        int r;
+        while ((r = event_decode(&batch, &ev)) > 0) {
+                if (ev.kind == EVENT_FILE && !ev.allowed)
+                        file_refused(f, &ev);
+                else if (ev.kind == EVENT_SYSCALL && !ev.allowed)
+                        call_refused(f, &ev);
+        }
+        return r == 0;
+}
+
+bool run_files_read(const struct run_files *f, int fd) {
+        static char batch[EVENT_BATCH_MAX];
+        bool more = true;
+        for (int i = 0; i < BATCHES_AT_ONCE && more; i++) {
+                ssize_t n = recv(fd, batch, sizeof batch, MSG_DONTWAIT);
+                if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                        break;
+                more = n > 0 && read_batch(f, str_n(batch, (size_t)n));
+                if (n > 0 && !more)
+                        log_error("the sandbox's broker sent something malformed: its reports are no longer read");
+        }
+        struct err e = { 0 };
+        if (audit_flush(f->audit, &e) < 0)
+                log_error("%s", err_text(&e));
+        return more;
+}
