@@ -8,6 +8,7 @@
 #include "store/audit.h"
 
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ROUNDS = 7, EVENTS = 40000, BATCH = 64 };
@@ -37,6 +38,13 @@ static const struct event sample = {
         .path = { "/some/path/index.html", 21 },
 };
 
+/* Processor time of this thread: what others do on the machine does not count. */
+static uint64_t cpu_ns(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        return (uint64_t)t.tv_sec * NS_PER_SECOND + (uint64_t)t.tv_nsec;
+}
+
 static struct result run_once(struct audit *a, struct err *e) {
         const struct snapshot_rule rule = { STR("*.example.com:80"), STR("policy.yaml:3:5"), LIST_ALLOW };
         cleanup(buf_done) struct buf batch = BUF(EVENT_BATCH_MAX);
@@ -46,21 +54,21 @@ static struct result run_once(struct audit *a, struct err *e) {
                 if (event_encode(&batch, &sample) < 0)
                         abort();
         for (int done = 0; done < EVENTS; done += BATCH) {
-                uint64_t start = clock_ns();
+                uint64_t start = cpu_ns();
                 struct str rest = buf_str(&batch);
                 for (int i = 0; i < BATCH; i++)
                         if (event_decode(&rest, &events[i]) != 1)
                                 abort();
-                uint64_t decoded = clock_ns();
+                uint64_t decoded = cpu_ns();
                 for (int i = 0; i < BATCH; i++) {
                         events[i].wall_us += (uint64_t)(done + i) * 37;
                         if (audit_add(a, &events[i], &rule) < 0)
                                 abort();
                 }
-                uint64_t formatted = clock_ns();
+                uint64_t formatted = cpu_ns();
                 if (audit_flush(a, e) < 0)
                         abort();
-                uint64_t written = clock_ns();
+                uint64_t written = cpu_ns();
                 r.decode_ns += (double)(decoded - start) / EVENTS;
                 r.line_ns += (double)(formatted - decoded) / EVENTS;
                 r.write_ns += (double)(written - formatted) / EVENTS;

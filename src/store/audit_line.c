@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/audit_line.h"
 
+#include "base/cleanup.h"
 #include "base/escape.h"
 
 #include <assert.h>
@@ -18,16 +19,34 @@ bool audit_id_valid(const char *id) {
 }
 
 /*
- * Writing. Each step appends to the buffer or does nothing once one failed, so that the fields read as a list.
+ * Writing. Room for the longest line that the event can make is reserved at once, and each step checks against its end:
+ * this runs for every request, and the checks are all that is left of it besides copying.
  */
 struct put {
         struct buf *out;
-        int r;
+        char *at, *end;
+        int r; /* the first failure; later steps do nothing */
 };
 
-static void put_str(struct put *p, struct str s) {
-        if (p->r == 0)
-                p->r = buf_append(p->out, s);
+enum { FIXED_MAX = 1024 }; /* names, numbers, digests and punctuation of one line */
+
+static void put_begin(struct put *p, struct buf *out, size_t escaped) {
+        *p = (struct put){ .out = out, .r = buf_reserve(out, FIXED_MAX + 6 * escaped) };
+        if (p->r == 0) {
+                p->at = out->p + out->n;
+                p->end = p->at + FIXED_MAX + 6 * escaped;
+        }
+}
+
+static inline void put_str(struct put *p, struct str s) {
+        if ((size_t)(p->end - p->at) < s.n) {
+                p->r = -EMSGSIZE;
+                p->end = p->at; /* nothing fits any more */
+                return;
+        }
+        if (s.n)
+                memcpy(p->at, s.p, s.n);
+        p->at += s.n;
 }
 
 #define put(p, literal) put_str(p, STR(literal))
@@ -41,9 +60,35 @@ static void put_number(struct put *p, uint64_t n) {
         put_str(p, str_n(digits + at, sizeof digits - at));
 }
 
+static bool is_plain(struct str s) {
+        for (size_t i = 0; i < s.n; i++)
+                if ((unsigned char)s.p[i] < 0x20 || (unsigned char)s.p[i] >= 0x7f || s.p[i] == '"' || s.p[i] == '\\')
+                        return false;
+        return true;
+}
+
+/* For names from tables, and for what was found to be plain: nothing in them needs escaping. */
+static void put_quoted(struct put *p, struct str s) {
+        put(p, "\"");
+        put_str(p, s);
+        put(p, "\"");
+}
+
+static void put_name(struct put *p, const char *name) {
+        put_quoted(p, str_of(name));
+}
+
 static void put_json(struct put *p, struct str s) {
-        if (p->r == 0)
-                p->r = escape_json(p->out, s);
+        if (is_plain(s)) {
+                put_quoted(p, s);
+                return;
+        }
+        cleanup(buf_done) struct buf escaped = BUF(AUDIT_LINE_MAX);
+        int r = escape_json(&escaped, s);
+        if (r == 0)
+                put_str(p, buf_str(&escaped));
+        else if (p->r == 0)
+                p->r = r;
 }
 
 static void put_json_or_null(struct put *p, struct str s) {
@@ -51,13 +96,6 @@ static void put_json_or_null(struct put *p, struct str s) {
                 put_json(p, s);
         else
                 put(p, "null");
-}
-
-/* For names from tables: nothing in them needs escaping. */
-static void put_name(struct put *p, const char *name) {
-        put(p, "\"");
-        put_str(p, str_of(name));
-        put(p, "\"");
 }
 
 static void put_names(struct put *p, struct str comma_separated) {
@@ -155,8 +193,9 @@ static void put_access(struct put *p, const struct event *ev, const struct snaps
 
 int audit_line_format(struct buf *out, struct audit_head *head, const struct event *ev,
                       const struct snapshot_rule *rule) {
-        size_t before = out->n;
-        struct put p = { out, 0 };
+        size_t texts = ev->domain.n + ev->method.n + ev->path.n + ev->swapped.n + ev->detail.n;
+        struct put p;
+        put_begin(&p, out, texts + (rule ? 2 * rule->text.n + rule->origin.n : 0));
         put_time(&p, head, ev->wall_us);
         put(&p, "\",\"run_id\":");
         put_name(&p, head->run_id);
@@ -177,8 +216,8 @@ int audit_line_format(struct buf *out, struct audit_head *head, const struct eve
         put(&p, ",\"prev\":");
         put_name(&p, head->prev);
         put(&p, "}");
-        if (p.r < 0)
-                out->n = before;
+        if (p.r == 0)
+                out->n = (size_t)(p.at - out->p);
         return p.r;
 }
 
