@@ -181,7 +181,7 @@ def test_verdicts_on_requests_and_answers(at, config):
 
 
 @pytest.mark.parametrize("words, status, says", [
-    (["--allow", "https://x"], EXIT_USAGE, "--allow: pattern \"https://x\": a scheme does not belong here"),
+    (["--allow", "https://x"], EXIT_USAGE, "--allow: pattern 'https://x': a scheme does not belong here"),
     (["--allow", "@githbu"], EXIT_USAGE, "--allow: there is no group '@githbu'; did you mean '@github'?"),
     (["--mode", "open"], EXIT_USAGE, "--mode: 'open' is not one of"),
     (["--policy", "none.yaml"], EXIT_CONFIG, "cannot open none.yaml"),
