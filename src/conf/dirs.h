@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Where Bailey's own files are, by the XDG rules: a variable counts only when it is absolute.
- * Heap text in *ret; -ENOENT when there is no home directory, -ENOMEM. The two must not be mixed up: a file that cannot be
- * looked for is not a file that is not there.
+ * Heap text in *ret; -ENOENT when there is no home directory, -ENOMEM. The two must not be mixed up: a file that cannot
+ * be looked for is not a file that is not there.
  */
 
 int dirs_config(char **ret); /* $XDG_CONFIG_HOME/bailey, ~/.config/bailey */

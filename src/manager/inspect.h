@@ -17,7 +17,8 @@ enum inspect_fault {
 
 struct inspector;
 
-/* Loads and compiles the policy that the options (rows of manager/policy_options.h) give. `file`: nothing but this file. */
+/* Loads and compiles the policy that the options (rows of manager/policy_options.h) give. `file`: nothing but this
+ * file. */
 int inspector_new(const struct option_values *options, const char *file, struct inspector **ret,
                   enum inspect_fault *ret_fault, struct err *e);
 void inspector_free(struct inspector *i);
