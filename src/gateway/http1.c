@@ -312,3 +312,19 @@ enum http1_result http1_head_parse(struct http1_progress *at, struct str in, siz
                 return HTTP1_TOO_LARGE;
         return r == HTTP1_OK ? apply_headers(head) : r;
 }
+
+int http1_number_write(struct buf *out, uint64_t number) {
+        char digits[20], *p = digits + sizeof digits;
+        do {
+                *--p = (char)('0' + number % 10);
+                number /= 10;
+        } while (number > 0);
+        return buf_append(out, str_n(p, (size_t)(digits + sizeof digits - p)));
+}
+
+int http1_length_write(struct buf *out, uint64_t length) {
+        int r = buf_append(out, STR("Content-Length: "));
+        if (r == 0)
+                r = http1_number_write(out, length);
+        return r == 0 ? buf_append(out, STR("\r\n")) : r;
+}

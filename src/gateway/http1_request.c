@@ -178,7 +178,7 @@ int http1_request_write(struct buf *out, const struct http1_request *r, const st
         if (e == 0)
                 e = http1_headers_write(out, &r->head, request_header_passes);
         if (e == 0 && r->head.body == BODY_LENGTH)
-                e = buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)r->head.length);
+                e = http1_length_write(out, r->head.length);
         if (e == 0 && r->head.body == BODY_CHUNKED)
                 e = buf_append(out, STR("Transfer-Encoding: chunked\r\n"));
         if (e == 0 && r->head.upgrade) {

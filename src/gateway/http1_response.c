@@ -67,7 +67,7 @@ static int write_framing(struct buf *out, const struct http1_response *r, enum h
         if (r->status < 200 || r->status == 204)
                 return 0;
         if (r->head.body == BODY_LENGTH)
-                return buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)r->head.length);
+                return http1_length_write(out, r->head.length);
         if (body == BODY_CHUNKED && chunked_out)
                 return buf_append(out, STR("Transfer-Encoding: chunked\r\n"));
         return 0;
@@ -75,7 +75,13 @@ static int write_framing(struct buf *out, const struct http1_response *r, enum h
 
 int http1_response_write(struct buf *out, const struct http1_response *r, enum http1_body body, bool chunked_out,
                          const char *connection) {
-        int e = buf_printf(out, "HTTP/1.1 %u ", r->status);
+        int e = buf_reserve(out, r->head.bytes + 64);
+        if (e == 0)
+                e = buf_append(out, STR("HTTP/1.1 "));
+        if (e == 0)
+                e = http1_number_write(out, r->status);
+        if (e == 0)
+                e = buf_add_char(out, ' ');
         if (e == 0)
                 e = buf_append(out, r->reason);
         if (e == 0)

@@ -12,11 +12,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { BUCKETS = 256, IDLE_MAX = 512, IDLE_PER_TARGET_MAX = 64 };
+enum { BUCKETS = 256, IDLE_MAX = 512, IDLE_PER_BUCKET_MAX = 128 };
 #define IDLE_NS (30 * NS_PER_SECOND)
 
+struct bucket {
+        struct link upstreams;
+        size_t n;
+};
+
 struct upstream {
-        struct link bucket;
+        struct link link;
+        struct bucket *bucket;
         struct upstream_pool *pool;
         struct stream *stream;
         struct timer limit;
@@ -31,10 +37,10 @@ struct upstream_pool {
         struct worker *worker;
         size_t n;
         struct link sessions; /* all HTTP sessions of the worker */
-        struct link buckets[BUCKETS];
+        struct bucket buckets[BUCKETS];
 };
 
-static struct link *bucket_of(struct upstream_pool *p, const struct authority *t) {
+static struct bucket *bucket_of(struct upstream_pool *p, const struct authority *t) {
         uint64_t hash = hash_bytes(hash_seed(), t->host.name, t->host.name_n) + t->port;
         return &p->buckets[hash % BUCKETS];
 }
@@ -50,9 +56,10 @@ static void destroy(struct task *t) {
 /* Takes it out; its stream is handed back. */
 static struct stream *detach(struct upstream *u) {
         struct stream *s = u->stream;
-        link_remove(&u->bucket);
+        link_remove(&u->link);
         timer_stop(&u->limit);
         u->pool->n--;
+        u->bucket->n--;
         stream_set_owner(s, NULL, NULL);
         loop_defer(u->pool->worker->loop, &u->destroy);
         return s;
@@ -74,12 +81,12 @@ static bool is_silent(struct stream *s) {
 }
 
 struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, struct addr *ret_addr) {
-        struct link *bucket = bucket_of(p, target);
+        struct link *bucket = &bucket_of(p, target)->upstreams;
         if (link_is_empty(bucket))
                 return NULL;
         const struct snapshot *snapshot = worker_snapshot(p->worker);
         for (struct link *l = bucket->prev, *older; l != bucket; l = older) {
-                struct upstream *u = link_owner(l, struct upstream, bucket);
+                struct upstream *u = link_owner(l, struct upstream, link);
                 older = l->prev;
                 if (!leads_to(u, target))
                         continue;
@@ -101,12 +108,9 @@ struct stream *upstream_pool_take(struct upstream_pool *p, const struct authorit
 
 void upstream_pool_put(struct upstream_pool *p, const struct authority *target, const struct addr *addr,
                        struct stream *s) {
-        struct link *bucket = bucket_of(p, target);
-        size_t same = 0;
-        for (struct link *l = bucket->next; l != bucket; l = l->next)
-                same += leads_to(link_owner(l, struct upstream, bucket), target);
+        struct bucket *bucket = bucket_of(p, target);
         struct upstream *u = NULL;
-        if (p->n < IDLE_MAX && same < IDLE_PER_TARGET_MAX && !s->closed && !stream_has_pushback(s))
+        if (p->n < IDLE_MAX && bucket->n < IDLE_PER_BUCKET_MAX && !s->closed && !stream_has_pushback(s))
                 u = malloc(sizeof *u + target->host.name_n);
         if (!u) {
                 stream_close(s);
@@ -119,7 +123,9 @@ void upstream_pool_put(struct upstream_pool *p, const struct authority *target, 
         task_init(&u->destroy, destroy);
         timer_init(&u->limit, p->worker->loop, on_limit);
         timer_start(&u->limit, IDLE_NS);
-        link_append(bucket, &u->bucket);
+        u->bucket = bucket;
+        link_append(&bucket->upstreams, &u->link);
+        bucket->n++;
         p->n++;
         stream_set_owner(s, on_ready, u);
 }
@@ -131,7 +137,7 @@ int upstream_pool_new(struct worker *w, struct upstream_pool **ret) {
         p->worker = w;
         link_init(&p->sessions);
         for (size_t i = 0; i < BUCKETS; i++)
-                link_init(&p->buckets[i]);
+                link_init(&p->buckets[i].upstreams);
         *ret = p;
         return 0;
 }
@@ -146,7 +152,7 @@ void upstream_pool_free(struct upstream_pool *p) {
         while (!link_is_empty(&p->sessions))
                 http_session_end(link_owner(p->sessions.next, struct http_session, of_worker), false);
         for (size_t i = 0; i < BUCKETS; i++)
-                while (!link_is_empty(&p->buckets[i]))
-                        stream_close(detach(link_owner(p->buckets[i].next, struct upstream, bucket)));
+                while (!link_is_empty(&p->buckets[i].upstreams))
+                        stream_close(detach(link_owner(p->buckets[i].upstreams.next, struct upstream, link)));
         free(p);
 }
