@@ -37,19 +37,22 @@ struct acceptor {
 };
 
 typedef int start_fn(const struct client *c);
+/* Said to whom no place is left. */
+#define HTTP_BUSY(reason)                                                                                              \
+        STR("HTTP/1.1 503 Service Unavailable\r\nx-bailey-reason: " reason "\r\nContent-Length: 0\r\n"                 \
+            "Retry-After: 1\r\nConnection: close\r\n\r\n")
+
 static const struct kind {
         start_fn *start;
         uint8_t via;
-        struct str over_limit; /* said to whom no place is left */
+        struct str over_limit, no_audit;
 } kinds[] = {
-        [LISTENER_HTTP] = { http_session_start, VIA_HTTP,
-                            STR("HTTP/1.1 503 Service Unavailable\r\nx-bailey-reason: limit\r\nContent-Length: 0\r\n"
-                                "Retry-After: 1\r\nConnection: close\r\n\r\n") },
-        [LISTENER_SOCKS5] = { socks5_start, VIA_SOCKS5, STR("\5\xff") },
-        [LISTENER_DNS_UDP] = { NULL, VIA_DNS, { 0 } },
-        [LISTENER_DNS_TCP] = { dns_tcp_start, VIA_DNS, { 0 } },
-        [LISTENER_TRANSPARENT] = { transparent_start, VIA_TRANSPARENT, { 0 } },
-        [LISTENER_FORWARD] = { forward_start, VIA_NONE, { 0 } },
+        [LISTENER_HTTP] = { http_session_start, VIA_HTTP, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
+        [LISTENER_SOCKS5] = { socks5_start, VIA_SOCKS5, STR("\5\xff"), STR("\5\xff") },
+        [LISTENER_DNS_UDP] = { .via = VIA_DNS },
+        [LISTENER_DNS_TCP] = { .start = dns_tcp_start, .via = VIA_DNS },
+        [LISTENER_TRANSPARENT] = { .start = transparent_start, .via = VIA_TRANSPARENT },
+        [LISTENER_FORWARD] = { .start = forward_start, .via = VIA_NONE },
 };
 static_assert(sizeof kinds / sizeof kinds[0] == LISTENER_KINDS, "one row per kind of listener");
 
@@ -123,7 +126,8 @@ static void place(struct acceptor *a, int fd) {
 
 /* A word and the end. Unread bytes would turn the close into a reset that eats the word, so what is there is read. */
 static void turn_away(struct acceptor *a, int fd, enum reason why) {
-        struct str word = kinds[a->listener->kind].over_limit;
+        const struct kind *k = &kinds[a->listener->kind];
+        struct str word = why == REASON_AUDIT ? k->no_audit : k->over_limit;
         if (word.n) {
                 char sink[4096];
                 while (recv(fd, sink, sizeof sink, MSG_DONTWAIT) > 0)
