@@ -34,10 +34,12 @@
 #include "store/audit_place.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +67,9 @@ struct run {
         enum run_end end;
         int status;
         bool ended;
+        bool degraded;
+        struct err no_namespaces; /* why */
+        char *tmpdir;             /* degraded: removed at the end */
 };
 
 static const int handed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM };
@@ -88,6 +93,37 @@ static const char **text_list(const origin_texts *texts) {
         return list;
 }
 
+static int listen_on_loopback(uint16_t *ret_port, int *ret_fd, struct err *e) {
+        struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        socklen_t n = sizeof at;
+        cleanup(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0 || bind(fd, (struct sockaddr *)&at, n) < 0 || listen(fd, 1024) < 0 || getsockname(fd, (struct sockaddr *)&at, &n) < 0)
+                return err_errno(e, "cannot listen for the sandbox's connections");
+        *ret_port = ntohs(at.sin_port);
+        *ret_fd = take_fd(&fd);
+        return 0;
+}
+
+/* Without namespaces: a directory instead of the private /tmp, and two listeners on the host's own loopback. */
+static int make_degraded_places(struct run *r, struct err *e) {
+        int s = survey_neighbours(&r->host, e);
+        if (s < 0)
+                return s;
+        const char *base = getenv("TMPDIR");
+        r->tmpdir = str_format("%s/bailey-%s", base && base[0] == '/' ? base : "/tmp", r->id);
+        if (!r->tmpdir || mkdir(r->tmpdir, 0700) < 0)
+                return err_errno(e, "cannot make a directory for temporary files");
+        r->host.tmpdir = r->tmpdir;
+        if (plan_network(r->policy) == NETWORK_NONE)
+                return 0;
+        s = listen_on_loopback(&r->host.http_port, &r->sandbox.listeners[0], e);
+        r->sandbox.n_listeners = s == 0 ? 1 : 0;
+        if (s == 0)
+                s = listen_on_loopback(&r->host.socks_port, &r->sandbox.listeners[1], e);
+        r->sandbox.n_listeners += s == 0 ? 1 : 0;
+        return s;
+}
+
 static int make_env(struct run *r, bool degraded, struct err *e) {
         cleanup(free_ptr) const char **pass = text_list(&r->policy->process.env_pass);
         cleanup(free_ptr) const char **set = text_list(&r->policy->process.env_set);
@@ -98,10 +134,10 @@ static int make_env(struct run *r, bool degraded, struct err *e) {
         struct env_input in = {
                 .host = environ,
                 .sandbox_id = r->id,
-                .http_port = network ? PLAN_PORT_HTTP : 0,
-                .socks_port = network ? PLAN_PORT_SOCKS5 : 0,
+                .http_port = degraded ? r->host.http_port : network ? PLAN_PORT_HTTP : 0,
+                .socks_port = degraded ? r->host.socks_port : network ? PLAN_PORT_SOCKS5 : 0,
                 .transparent = !degraded,
-                .tmpdir = "/tmp",
+                .tmpdir = degraded ? r->tmpdir : "/tmp",
                 .pass = pass,
                 .set = set,
         };
@@ -127,7 +163,16 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
                 return s;
         r->host.namespaces = !degraded;
         r->host.has_terminal = r->terminal.fd >= 0;
-        s = make_env(r, degraded, e);
+        if (degraded) {
+                r->end = RUN_UNAVAILABLE;
+                if (!r->policy->process.allow_degraded)
+                        return err_set(e, r->no_namespaces.code, "%s. `bailey doctor` says why and what helps; with --allow-degraded the "
+                                       "command runs with less protection", err_text(&r->no_namespaces));
+                r->end = RUN_FAILED;
+                s = make_degraded_places(r, e);
+        }
+        if (s == 0)
+                s = make_env(r, degraded, e);
         struct plan_request plan_request = {
                 .policy = r->policy,
                 .rules = r->rules,
@@ -325,6 +370,12 @@ static void tear_down(struct run *r) {
                 log_error("%s", err_text(&e));
         gateway_process_free(r->gateway);
         r->gateway = NULL;
+        if (r->degraded)
+                sandbox_end_descendants();
+        if (r->tmpdir && sandbox_remove_tree(r->tmpdir) < 0)
+                log_error("cannot remove %s", r->tmpdir);
+        free(r->tmpdir);
+        r->tmpdir = NULL;
         if (r->audit) {
                 (void)audit_note(r->audit, "end: status %d", r->status);
                 if (audit_close(r->audit, &e) < 0)
@@ -383,21 +434,20 @@ static int open_published(struct run *r, struct err *e) {
 
 /* Everything up to the point where the command runs. */
 static int launch(struct run *r, struct err *e) {
-        struct err no_namespaces = { 0 };
         struct sandbox_options options = { .terminal = r->terminal.fd, .foreground = r->terminal.lent, .mask = &r->mask_before };
-        bool degraded = sandbox_prepare(&options, &r->sandbox, &no_namespaces) < 0;
-        int s = make_plan(r, degraded, e);
+        r->degraded = sandbox_prepare(&options, &r->sandbox, &r->no_namespaces) < 0;
+        int s = make_plan(r, r->degraded, e);
         if (s < 0)
                 return s;
-        if (degraded) {
-                r->end = RUN_UNAVAILABLE;
-                if (!r->policy->process.allow_degraded)
-                        return err_set(e, no_namespaces.code, "%s. `bailey doctor` says why and what helps; with --allow-degraded the "
-                                       "command runs with less protection", err_text(&no_namespaces));
-                options.degraded = true;
-                s = sandbox_prepare(&options, &r->sandbox, e);
-        }
         r->end = RUN_FAILED;
+        if (r->degraded) {
+                struct sandbox made = { 0 };
+                options.degraded = true;
+                s = sandbox_prepare(&options, &made, e);
+                memcpy(made.listeners, r->sandbox.listeners, sizeof made.listeners);
+                made.n_listeners = r->sandbox.n_listeners;
+                r->sandbox = made;
+        }
         if (s == 0)
                 s = open_published(r, e);
         if (s == 0)

@@ -106,6 +106,10 @@ int run_gateway_start(const struct policy *p, const struct plan *plan, const cha
         };
         for (size_t i = 0; i < plan->listeners.n && i < GATEWAY_LISTENERS_MAX; i++)
                 ret->listeners[i] = (struct gateway_listener){ kinds[plan->listeners.p[i].kind], plan->listeners.p[i].forward_port };
+        if (plan->flags & PLAN_DEGRADED) { /* on the host's loopback, in this order: see run.c */
+                ret->listeners[0].kind = LISTENER_HTTP;
+                ret->listeners[1].kind = LISTENER_SOCKS5;
+        }
         int r = copy_text(ret->sandbox_id, sizeof ret->sandbox_id, sandbox_id, "the sandbox's name", e);
         if (r == 0)
                 r = copy_text(ret->hosts_file, sizeof ret->hosts_file, hosts_file, "the hosts file's path", e);

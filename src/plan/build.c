@@ -7,6 +7,7 @@
 #include "plan/build.h"
 
 #include "base/cleanup.h"
+#include "plan/degraded.h"
 #include "plan/embedded.h"
 #include "plan/landlock.h"
 #include "plan/tree.h"
@@ -159,7 +160,7 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
                 p->seccomp = embedded_seccomp_degraded;
         }
         if (r == 0)
-                r = plan_tree(p, q, e);
+                r = p->flags & PLAN_DEGRADED ? plan_degraded(p, q, e) : plan_tree(p, q, e);
         if (r == 0)
                 r = plan_broker(p, q, e);
         if (r == 0)

@@ -25,6 +25,12 @@ struct plan_link {
         const char *path, *target;
 };
 
+/* One entry of a directory that has a denied path below it; links are left out: what they lead to is judged there. */
+struct plan_entry {
+        const char *path;
+        bool dir;
+};
+
 struct plan_host {
         uint32_t uid, gid;
         const char *cwd;         /* where the command starts, if the sandbox can see it */
@@ -39,6 +45,10 @@ struct plan_host {
         VEC(const char *) devices;       /* which of plan_devices exist */
         VEC(const char *) system_dirs;   /* which of plan_system_dirs exist */
         VEC(struct plan_link) root_links; /* needed only where reads are denied */
+        /* Without namespaces: */
+        VEC(struct plan_entry) entries; /* of every directory above a denied path */
+        const char *tmpdir;             /* a directory of the run's own */
+        uint16_t http_port, socks_port; /* of the gateway on the host's loopback; 0: no network */
 };
 
 /* Device nodes and parts of /sys that a sandbox gets, where the host has them. NULL-terminated. */

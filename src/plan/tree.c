@@ -477,7 +477,7 @@ int plan_tree(struct plan *p, const struct plan_request *q, struct err *e) {
         collect_resolver(&t);
         if (t.error == 0)
                 prune(&t);
-        if (t.error == 0 && q->host->namespaces)
+        if (t.error == 0)
                 emit(&t);
         if (t.error == 0)
                 landlock_rules(&t);

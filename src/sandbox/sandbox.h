@@ -76,10 +76,17 @@ int sandbox_foreground(struct sandbox *s);
 /* Ends whatever is left of it and waits until it is gone. Safe on a half-built one and twice. */
 void sandbox_finish(struct sandbox *s);
 
+/* Without namespaces nothing ends with init by itself: kills and waits for every descendant of this process. */
+void sandbox_end_descendants(void);
+
 /* Facts about this host that the plan needs. Strings belong to *ret. */
 int survey_host(const struct policy *policy, const struct path_rules *rules, struct plan_host *ret, struct err *e);
+/* More of them, for a plan without namespaces: what lies beside denied paths. */
+int survey_neighbours(struct plan_host *host, struct err *e);
 void survey_done(struct plan_host *host);
 
 /* Removes what appeared at the guarded paths; called when nothing of the sandbox lives any more. Each removed path is
  * reported. Returns how many were removed or a negative errno; a link is removed, never followed. */
 int guard_sweep(const struct plan *p, void (*report)(const char *path, void *context), void *context, struct err *e);
+/* Removes a directory that was made for the sandbox, with everything in it. Links in it are removed, not followed. */
+int sandbox_remove_tree(const char *path);

@@ -152,7 +152,7 @@ def test_gateway_killed_stays_closed_then_recovers(start, work, hosts, origin, a
     while b"first" not in child.output() and time.monotonic() < end:
         time.sleep(0.05)
     below = [int(p) for p in open(f"/proc/{child.pid}/task/{child.pid}/children").read().split()]
-    gateways = [p for p in below if "bailey-gateway" in os.readlink(f"/proc/{p}/exe")]
+    gateways = [p for p in below if "bailey-gateway" in open(f"/proc/{p}/comm").read()]
     assert len(gateways) == 1
     os.kill(gateways[0], signal.SIGKILL)
     (work / "go").touch()

@@ -122,3 +122,7 @@ int guard_sweep(const struct plan *p, void (*report)(const char *path, void *con
         }
         return failed < 0 ? failed : removed;
 }
+
+int sandbox_remove_tree(const char *path) {
+        return remove_tree(AT_FDCWD, path, 0);
+}

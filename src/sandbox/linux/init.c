@@ -114,8 +114,8 @@ static int receive_plan(struct init *in, struct err *e) {
 
 /* Before the plan: what every sandbox has. */
 static int separate(const struct init *in, struct err *e) {
-        if (in->args->degraded)
-                return 0;
+        if (in->args->degraded) /* descendants whose parent ended come to init, as they would to process 1 */
+                return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ? err_errno(e, "processes: subreaper") : 0;
         int r = apply_identity(in->args->uid, in->args->gid, e);
         if (r == 0 && unshare(CLONE_NEWNET) < 0)
                 r = err_errno(e, "network: namespace");
@@ -218,14 +218,18 @@ static bool reap(struct init *in, int *ret_status) {
 }
 
 /* The end of it all, in order: nothing of the sandbox runs when the guarded paths are looked at. */
-static void kill_everything(void) {
+static void kill_everything(const struct init *in) {
+        if (in->args->degraded) { /* here -1 would mean every process of this user */
+                sandbox_end_descendants();
+                return;
+        }
         kill(-1, SIGKILL);
         while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
                 ;
 }
 
 _Noreturn static void orphaned(struct init *in) {
-        kill_everything();
+        kill_everything(in);
         guard_sweep(in->plan, NULL, NULL, NULL);
         _exit(125);
 }
@@ -251,6 +255,8 @@ _Noreturn static void loop(struct init *in) {
         for (;;) {
                 int status;
                 if (reap(in, &status)) {
+                        if (in->args->degraded)
+                                kill_everything(in);
                         report(in->args->control, SANDBOX_EXITED, status, NULL);
                         _exit(0); /* the kernel ends the rest */
                 }

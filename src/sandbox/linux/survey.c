@@ -258,6 +258,53 @@ static int survey_root_links(struct plan_host *h, struct err *e) {
         return r;
 }
 
+static int list_dir(struct plan_host *h, const char *path, struct err *e) {
+        DIR *d = opendir(path);
+        if (!d)
+                return 0; /* not readable for this user either */
+        int r = 0;
+        for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
+                struct stat st;
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+                    fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISLNK(st.st_mode))
+                        continue;
+                struct plan_entry found = { path_join(path, entry->d_name), S_ISDIR(st.st_mode) };
+                if (!found.path || vec_push(&h->entries, found) < 0)
+                        r = no_memory(e);
+        }
+        closedir(d);
+        return r;
+}
+
+/* Each directory above a denied path, once. */
+int survey_neighbours(struct plan_host *h, struct err *e) {
+        VEC(char *) done = { 0 };
+        int r = 0;
+        for (size_t i = 0; i < h->paths.n && r == 0; i++) {
+                if (h->paths.p[i].access != PATH_DENIED || h->paths.p[i].type == PLAN_PATH_MISSING)
+                        continue;
+                cleanup(free_ptr) char *dir = strdup(h->paths.p[i].path);
+                for (char *slash; r == 0 && dir && (slash = strrchr(dir, '/'));) {
+                        bool top = slash == dir;
+                        slash[top ? 1 : 0] = '\0';
+                        bool seen = false;
+                        for (size_t j = 0; j < done.n; j++)
+                                seen |= strcmp(done.p[j], dir) == 0;
+                        char *copy = seen ? NULL : strdup(dir);
+                        if (!seen && (!copy || vec_push(&done, copy) < 0))
+                                r = no_memory(e);
+                        else if (!seen)
+                                r = list_dir(h, dir, e);
+                        if (top)
+                                break;
+                }
+        }
+        for (size_t j = 0; j < done.n; j++)
+                free(done.p[j]);
+        vec_done(&done);
+        return r;
+}
+
 int survey_host(const struct policy *policy, const struct path_rules *rules, struct plan_host *ret, struct err *e) {
         struct survey s = { .rules = rules, .host = ret, .e = e };
         *ret = (struct plan_host){ 0 };
@@ -293,6 +340,9 @@ void survey_done(struct plan_host *h) {
         vec_done(&h->sockets);
         vec_done(&h->devices);
         vec_done(&h->system_dirs);
+        for (size_t i = 0; i < h->entries.n; i++)
+                free((char *)h->entries.p[i].path);
+        vec_done(&h->entries);
         vec_done(&h->root_links);
         free((char *)h->cwd);
         free((char *)h->resolv_conf);

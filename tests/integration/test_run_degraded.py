@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where no namespaces can be made: refused with a hint, or run with less and said so. And a sandbox inside a sandbox."""
+import errno
+import os
+import pathlib
+import tempfile
+
+import pytest
+
+from conftest import program
+from kit.machine import deny, machine
+
+# Every namespace that the first clone asks for, and SIGCHLD.
+NO_NAMESPACES = [deny("clone3", errno.EPERM), deny("clone", errno.EPERM, 0x3E020011)]
+
+
+@pytest.fixture
+def home():
+    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as directory:
+        yield pathlib.Path(directory)
+
+
+@pytest.fixture
+def work(home):
+    directory = home / "work"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def sh(run, work):
+    def do(script, *options):
+        argv = [program("bailey"), "run", *options, "--", "sh", "-c", script]
+        return run(machine(argv, refuse=NO_NAMESPACES), cwd=work)
+    return do
+
+
+def test_refused_without_permission(sh, work):
+    result = sh("touch ran")
+    assert result.status == 122 and not (work / "ran").exists()
+    assert "bailey doctor" in result.errors and "--allow-degraded" in result.errors
+
+
+def test_says_what_is_lost(sh):
+    result = sh("true", "--allow-degraded").check()
+    assert result.errors.count("lost:") >= 3
+
+
+def test_files(sh, work, home):
+    (home / ".ssh").mkdir()
+    (home / ".ssh/id").write_text("key\n")
+    (home / "notes").write_text("text\n")
+    result = sh(f"echo x > made; cat {home}/notes; cat {home}/.ssh/id; echo y > {home}/planted; echo z > $TMPDIR/t && cat $TMPDIR/t",
+                "--allow-degraded").check()
+    assert (work / "made").exists() and not (home / "planted").exists()
+    assert result.text == "text\nz\n" and result.errors.count("ermission denied") == 2
+
+
+def test_network_only_through_the_gateway(sh, home, origin):
+    (home / "hosts").write_text("127.0.0.1 origin.test other.test\n")
+    target = f"origin.test:{origin.port}"
+    options = ["--allow-degraded", "--hosts", str(home / "hosts"), "--allow", target, "--allow-private", target]
+    assert sh(f"curl -sS -m 10 http://{target}/", *options).check().text == "origin\n"
+    before = len(origin.connections)
+    assert sh(f"curl -sS -m 5 --noproxy '*' http://127.0.0.1:{origin.port}/", *options).status != 0
+    assert sh(f"curl -sS -m 5 http://other.test:{origin.port}/", *options).text != "origin\n"
+    assert len(origin.connections) == before
+    script = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"
+    assert "PermissionError" in sh(f'/usr/bin/python3 -c "{script}"', *options).errors
+
+
+def test_children_do_not_outlive(sh, work):
+    sh("setsid sh -c 'sleep 30; touch late' >/dev/null 2>&1 & setsid sleep 31 >/dev/null 2>&1 & exit 0", "--allow-degraded").check()
+    assert not (work / "late").exists()
+
+
+def test_protected_path_is_not_left_behind(sh, work):
+    sh("mkdir .vscode && echo x > .vscode/tasks.json", "--allow-degraded").check()
+    assert not os.path.lexists(work / ".vscode")
+
+
+def test_sandbox_inside_a_sandbox(bailey, work):
+    inner = [str(program("bailey")), "run", "--audit", "/tmp/inner.jsonl"]
+    assert bailey("run", "--", *inner, "--", "true", cwd=work).status == 122
+    result = bailey("run", "--", *inner, "--allow-degraded", "--", "sh", "-c", "echo x > made; exit 4", cwd=work)
+    assert result.status == 4 and (work / "made").exists(), result
