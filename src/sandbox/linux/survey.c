@@ -96,6 +96,16 @@ static int add_instead(struct survey *s, const char *path, const struct path_rul
         return survey_add(s->host, (struct plan_path){ .path = real, .type = PLAN_PATH_FILE, .access = PATH_READ, .protected = true, .origin = rule->origin }, s->e);
 }
 
+/* A built-in protection is as specific as a rule can be; only a person's rule for the very same path comes before it. */
+static bool overruled(const struct survey *s, const char *path) {
+        for (size_t i = 0; i < path_rules_count(s->rules); i++) {
+                const struct path_rule *rule = path_rules_at(s->rules, i);
+                if (!rule->built_in && strcmp(rule->pattern, path) == 0)
+                        return true;
+        }
+        return false;
+}
+
 static int add_path(struct survey *s, const char *path, const struct path_rule *spoken) {
         struct stat st;
         bool there = lstat(path, &st) == 0;
@@ -105,7 +115,8 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
         if (!there && !spoken->grants && !spoken->protected)
                 return 0;
         const struct path_rule *decided = NULL;
-        enum path_access access = path_rules_access(s->rules, path, &decided);
+        bool settled = !there && spoken->protected && !spoken->is_glob && !overruled(s, path);
+        enum path_access access = settled ? PATH_READ : path_rules_access(s->rules, path, &decided);
         const struct path_rule *rule = decided ? decided : spoken;
         cleanup(free_ptr) char *real = resolve(s, path, there && S_ISLNK(st.st_mode));
         if (!real)
