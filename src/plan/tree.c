@@ -74,6 +74,11 @@ static const char *text(struct tree *t, const char *made) {
         return made ? made : "";
 }
 
+/* The host's text, as the plan's own. */
+static const char *keep(struct tree *t, const char *host_text) {
+        return text(t, plan_copy(t->p, str_of(host_text)));
+}
+
 static uint16_t new_slot(struct tree *t) {
         if (t->slots < PLAN_SLOTS_MAX)
                 return t->slots++;
@@ -191,15 +196,15 @@ static void collect_fixed(struct tree *t) {
         add(t, (struct node){ .path = "/proc", .kind = NODE_FS, .dir = true, .data = "proc" });
         add(t, (struct node){ .path = "/dev/pts", .kind = NODE_FS, .dir = true, .data = "devpts" });
         for (size_t i = 0; i < h->devices.n; i++)
-                add(t, (struct node){ .path = h->devices.p[i], .kind = NODE_DEVICE });
+                add(t, (struct node){ .path = keep(t, h->devices.p[i]), .kind = NODE_DEVICE });
         if (h->terminal)
-                add(t, (struct node){ .path = "/dev/console", .kind = NODE_DEVICE, .data = h->terminal });
+                add(t, (struct node){ .path = "/dev/console", .kind = NODE_DEVICE, .data = keep(t, h->terminal) });
         for (size_t i = 0; i < h->system_dirs.n; i++)
-                add(t, (struct node){ .path = h->system_dirs.p[i], .kind = NODE_READ, .dir = true, .pinned = true });
+                add(t, (struct node){ .path = keep(t, h->system_dirs.p[i]), .kind = NODE_READ, .dir = true, .pinned = true });
 }
 
 static void add_guard(struct tree *t, const struct plan_path *path) {
-        struct plan_guard g = { text(t, plan_copy(t->p, str_of(path->path))), text(t, plan_copy(t->p, str_of(path->origin))) };
+        struct plan_guard g = { keep(t, path->path), keep(t, path->origin) };
         if (vec_push(&t->p->guards, g) < 0)
                 t->error = -ENOMEM;
 }
@@ -227,7 +232,7 @@ static void collect_rules(struct tree *t) {
                 if (top && top->kind == NODE_PRIVATE && !path->grants)
                         continue;
                 bool device = path_is_within(path->path, "/dev") && path->type == PLAN_PATH_FILE;
-                add_rule_node(t, (struct node){ .path = text(t, plan_copy(t->p, str_of(path->path))),
+                add_rule_node(t, (struct node){ .path = keep(t, path->path),
                                                 .kind = device && path->access != PATH_DENIED ? NODE_DEVICE : kinds[path->access],
                                                 .dir = path->type == PLAN_PATH_DIR,
                                                 .pinned = path->protected });
@@ -262,7 +267,7 @@ static void collect_sockets(struct tree *t) {
                 const char *path = t->q->host->sockets.p[i];
                 struct node *top = above_or_at(t, path);
                 if (top && !ours(top) && top->kind != NODE_FS && !find(t, path))
-                        add(t, (struct node){ .path = text(t, plan_copy(t->p, str_of(path))), .kind = NODE_MASK });
+                        add(t, (struct node){ .path = keep(t, path), .kind = NODE_MASK });
         }
         if (t->nodes.n != n)
                 sort_nodes(t);
@@ -273,7 +278,7 @@ static void collect_resolver(struct tree *t) {
         if (t->p->listeners.n == 0 || !path)
                 return;
         struct node *same = find(t, path);
-        struct node file = { .path = text(t, plan_copy(t->p, str_of(path))), .kind = NODE_FILE, .slot = PLAN_ROOT,
+        struct node file = { .path = keep(t, path), .kind = NODE_FILE, .slot = PLAN_ROOT,
                              .data = "nameserver 127.0.0.1\noptions timeout:5 attempts:2\n" };
         if (same)
                 *same = file;
@@ -323,7 +328,7 @@ static void make_root(struct tree *t) {
                 return;
         for (size_t i = 0; i < t->q->host->root_links.n; i++) {
                 const struct plan_link *l = &t->q->host->root_links.p[i];
-                make_link(t, text(t, plan_format(t->p, "root%s", l->path)), text(t, plan_copy(t->p, str_of(l->target))));
+                make_link(t, text(t, plan_format(t->p, "root%s", l->path)), keep(t, l->target));
         }
         t->root = op_clone(t, t->base, "root", false, read_only);
         op_attach(t, t->root, t->base, "root");
@@ -463,7 +468,7 @@ static bool visible(struct tree *t, const char *path) {
 static void choose_cwd(struct tree *t) {
         const char *cwd = t->q->host->cwd, *workspace = t->q->policy->workspace;
         const char *chosen = cwd && visible(t, cwd) ? cwd : workspace && visible(t, workspace) ? workspace : "/";
-        t->p->cwd = text(t, plan_copy(t->p, str_of(chosen)));
+        t->p->cwd = keep(t, chosen);
 }
 
 int plan_tree(struct plan *p, const struct plan_request *q, struct err *e) {

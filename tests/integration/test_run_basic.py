@@ -57,7 +57,7 @@ def test_same_identity_no_privileges(sandboxed):
 
 def test_own_process_tree(sandboxed):
     pids = {int(name) for name in sandboxed("--", "ls", "/proc").check().text.split() if name.isdigit()}
-    assert pids == {1, 2}
+    assert len(pids) == 2 and 1 in pids  # init and the listing itself
 
 
 def test_descriptors_are_only_three(sandboxed, tmp_path):

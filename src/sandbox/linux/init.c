@@ -6,8 +6,9 @@
  * everything ends: the kernel kills the whole namespace when process 1 exits, and init exits when the supervisor's end
  * of the socket closes. It trusts the supervisor's messages (fixed size, checked) and nothing from the command.
  *
- * Order matters. Files before network (the resolver's file is part of the tree), listeners while the privilege to bind
- * port 53 is there, privileges last. Landlock is prepared by init and applied by the command: init must still be able to
+ * Order matters. The network namespace is the kernel's slowest part, so a thread makes it and fills it while the plan is
+ * awaited and the files are put in place; it is joined before anything is given up. Listeners come while the privilege
+ * to bind port 53 is there, privileges go last. Landlock is prepared by init and applied by the command: init must still be able to
  * remove guarded paths when the supervisor was killed.
  */
 #include "sandbox/linux/init.h"
@@ -21,7 +22,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -31,6 +34,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+
+enum { NETWORK_STACK = 128 << 10 };
+
+/* The network of the sandbox, made beside everything else. Touches no memory but its own. */
+struct network {
+        pthread_t thread;
+        bool threaded; /* else the steps are taken in line */
+        sem_t planned; /* the plan is there */
+        const struct plan *plan;
+        int namespace; /* of the thread, for init to join */
+        int listeners[PLAN_LISTENERS_MAX];
+        size_t n_listeners;
+        int result;
+        struct err e;
+};
+
 struct init {
         const struct init_args *args;
         struct plan *plan;
@@ -38,6 +57,7 @@ struct init {
         int signals; /* signalfd for SIGCHLD */
         int published[PLAN_LISTENERS_MAX];
         size_t n_published;
+        struct network network;
 };
 
 static void report(int control, enum sandbox_event_kind kind, int value, const char *text) {
@@ -53,16 +73,62 @@ _Noreturn static void give_up(const struct init_args *args, const struct err *e)
         _exit(125);
 }
 
-static int send_listeners(const struct init *in, struct err *e) {
-        int fds[PLAN_LISTENERS_MAX];
-        size_t n = 0;
-        int r = apply_listeners(in->plan, fds, &n, e);
-        if (r < 0 || n == 0)
-                return r;
-        struct sandbox_event m = { .kind = SANDBOX_LISTENERS, .value = (int32_t)n };
-        r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), fds, n);
-        for (size_t i = 0; i < n; i++)
-                close(fds[i]);
+static void network_make(struct network *n) {
+        if (unshare(CLONE_NEWNET) < 0)
+                n->result = err_errno(&n->e, "network: namespace");
+        else if ((n->namespace = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) < 0)
+                n->result = err_errno(&n->e, "network: open the namespace");
+}
+
+static void network_fill(struct network *n) {
+        if (n->result == 0)
+                n->result = apply_network(n->plan, &n->e);
+        if (n->result == 0)
+                n->result = apply_listeners(n->plan, n->listeners, &n->n_listeners, &n->e);
+}
+
+static void *network_main(void *argument) {
+        struct network *n = argument;
+        network_make(n);
+        while (sem_wait(&n->planned) < 0)
+                ;
+        network_fill(n);
+        return NULL;
+}
+
+static void network_start(struct network *n) {
+        pthread_attr_t small;
+        n->namespace = -1;
+        sem_init(&n->planned, 0, 0);
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, NETWORK_STACK);
+        n->threaded = pthread_create(&n->thread, &small, network_main, n) == 0;
+        pthread_attr_destroy(&small);
+        if (!n->threaded)
+                network_make(n);
+}
+
+/* Init moves into the namespace when it is ready. */
+static int network_join(struct network *n, struct err *e) {
+        if (n->threaded)
+                pthread_join(n->thread, NULL);
+        else
+                network_fill(n);
+        if (n->result == 0 && n->threaded && setns(n->namespace, CLONE_NEWNET) < 0)
+                n->result = err_errno(&n->e, "network: enter the namespace");
+        close_fd(&n->namespace);
+        if (n->result < 0)
+                *e = n->e;
+        return n->result;
+}
+
+static int send_listeners(const struct init *in, struct network *n, struct err *e) {
+        if (n->n_listeners == 0)
+                return 0;
+        struct sandbox_event m = { .kind = SANDBOX_LISTENERS, .value = (int32_t)n->n_listeners };
+        int r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), n->listeners, n->n_listeners);
+        for (size_t i = 0; i < n->n_listeners; i++)
+                close(n->listeners[i]);
         return r < 0 ? err_set(e, -r, "network: hand over listeners: %s", strerror(-r)) : 0;
 }
 
@@ -113,12 +179,12 @@ static int receive_plan(struct init *in, struct err *e) {
 }
 
 /* Before the plan: what every sandbox has. */
-static int separate(const struct init *in, struct err *e) {
+static int separate(struct init *in, struct err *e) {
         if (in->args->degraded) /* descendants whose parent ended come to init, as they would to process 1 */
                 return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ? err_errno(e, "processes: subreaper") : 0;
         int r = apply_identity(in->args->uid, in->args->gid, e);
-        if (r == 0 && unshare(CLONE_NEWNET) < 0)
-                r = err_errno(e, "network: namespace");
+        if (r == 0)
+                network_start(&in->network);
         return r;
 }
 
@@ -126,11 +192,13 @@ static int set_up(struct init *in, struct err *e) {
         struct plan *p = in->plan;
         int r = 0;
         if (!in->args->degraded) {
+                in->network.plan = p;
+                sem_post(&in->network.planned);
                 r = apply_mounts(p, e);
                 if (r == 0)
-                        r = apply_network(p, e);
+                        r = network_join(&in->network, e);
                 if (r == 0)
-                        r = send_listeners(in, e);
+                        r = send_listeners(in, &in->network, e);
                 if (r == 0)
                         r = apply_hostname(p, e);
         }

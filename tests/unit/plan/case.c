@@ -16,10 +16,28 @@ struct facts {
         VEC(const char *) argv, env;
 };
 
+static VEC(char *) words; /* of the case being read; the plan has copies */
+
 static char *copy(struct str s) {
         char *text = str_dup(s);
         assert_non_null(text);
+        assert_int_equal(vec_push(&words, text), 0);
         return text;
+}
+
+static void facts_done(struct facts *f) {
+        for (size_t i = 0; i < words.n; i++)
+                free(words.p[i]);
+        vec_done(&words);
+        vec_done(&f->host.paths);
+        vec_done(&f->host.sockets);
+        vec_done(&f->host.devices);
+        vec_done(&f->host.system_dirs);
+        vec_done(&f->host.root_links);
+        vec_done(&f->policy.network.host_ports);
+        vec_done(&f->policy.network.publish);
+        vec_done(&f->argv);
+        vec_done(&f->env);
 }
 
 static void add_path(struct facts *f, char **word) {
@@ -90,7 +108,6 @@ static void fact(struct facts *f, char **word) {
                 fail_msg("unknown fact %s", key);
 }
 
-/* Strings of the facts live until the test program ends: a case is read once. */
 struct plan *case_build(const char *file) {
         struct facts f = { 0 };
         struct err e = { 0 };
@@ -105,7 +122,6 @@ struct plan *case_build(const char *file) {
                 for (size_t i = 0; i < WORDS && str_split(&line, ' ', &part); i++)
                         word[i] = copy(part);
                 fact(&f, word);
-                free(word[0]);
         }
         assert_int_equal(vec_push(&f.argv, NULL), 0);
         assert_int_equal(vec_push(&f.env, NULL), 0);
@@ -116,5 +132,6 @@ struct plan *case_build(const char *file) {
         struct plan *p = NULL;
         if (plan_build(&q, &p, &e) < 0)
                 fail_msg("%s: %s", file, err_text(&e));
+        facts_done(&f);
         return p;
 }
