@@ -178,10 +178,13 @@ static bool names_header(struct str list, struct str name) {
         return false;
 }
 
-/* Marks what ends at this hop and reads the options that matter. */
-static void apply_connection(struct http1_head *head, struct str list) {
+/* Marks what ends at this hop and reads the options that matter. Each option is held against each header, so their
+ * number is limited. */
+static enum http1_result apply_connection(struct http1_head *head, struct str list, unsigned *n_options) {
         struct str rest = list, word;
         while (http1_list_next(&rest, &word)) {
+                if (++*n_options > HTTP1_OPTIONS_MAX)
+                        return HTTP1_TOO_MANY;
                 if (str_eq_nocase(word, STR("close")))
                         head->close = true;
                 else if (str_eq_nocase(word, STR("upgrade")))
@@ -193,6 +196,7 @@ static void apply_connection(struct http1_head *head, struct str list) {
                                 if (str_eq_nocase(head->headers[i].name, word))
                                         head->headers[i].hop = true;
         }
+        return HTTP1_OK;
 }
 
 static enum http1_result take_length(struct http1_head *head, struct str value) {
@@ -231,7 +235,7 @@ static void settle_upgrade(struct http1_head *head, unsigned n_upgrades) {
 
 static enum http1_result apply_headers(struct http1_head *head) {
         enum http1_result r = HTTP1_OK;
-        unsigned n_upgrades = 0;
+        unsigned n_upgrades = 0, n_options = 0;
         bool keep_alive = false;
         for (size_t i = 0; i < head->n_headers && r == HTTP1_OK; i++) {
                 struct http1_header *h = &head->headers[i];
@@ -246,7 +250,7 @@ static enum http1_result apply_headers(struct http1_head *head) {
                         head->upgrade_to = h->value;
                         n_upgrades++;
                 } else if (h->id == HEADER_CONNECTION) {
-                        apply_connection(head, h->value);
+                        r = apply_connection(head, h->value, &n_options);
                         keep_alive |= head->minor == 0 && names_header(h->value, STR("keep-alive"));
                 }
         }

@@ -21,6 +21,7 @@
 #define HTTP1_HEAD_MAX 65536 /* default limit of a head in bytes */
 #define HTTP1_METHOD_MAX 32
 #define HTTP1_NAME_MAX 256       /* of a header */
+#define HTTP1_OPTIONS_MAX 32     /* in Connection */
 #define HTTP1_CHUNK_LINE_MAX 256 /* chunk size with extensions */
 #define HTTP1_TRAILER_MAX 8192
 

@@ -220,6 +220,20 @@ static void bounds(void **state) {
         buf_add(&b, "\r\n");
         assert_int_equal(parse(buf_str(&b)), HTTP1_TOO_MANY);
         buf_clear(&b);
+        buf_add(&b, "GET / HTTP/1.1\r\n" H "Connection: close");
+        for (int i = 1; i < HTTP1_OPTIONS_MAX; i++)
+                buf_add(&b, ",a");
+        buf_add(&b, "\r\n\r\n");
+        assert_int_equal(parse(buf_str(&b)), HTTP1_OK);
+        b.n -= 4;
+        buf_add(&b, ",a\r\n\r\n");
+        assert_int_equal(parse(buf_str(&b)), HTTP1_TOO_MANY);
+        buf_clear(&b);
+        buf_add(&b, "GET / HTTP/1.1\r\n" H);
+        for (int i = 0; i <= HTTP1_NAME_MAX; i++)
+                buf_add_char(&b, 'a');
+        assert_int_equal(parse(buf_str(&b)), HTTP1_BAD_NAME);
+        buf_clear(&b);
         buf_add(&b, "GET / HTTP/1.1\r\n" H "X: ");
         while (b.n < HTTP1_HEAD_MAX)
                 buf_add_char(&b, 'a');
