@@ -23,7 +23,8 @@ static void note(struct degraded *d, const char *text) {
 }
 
 static void rule(struct degraded *d, const char *path, bool dir, uint64_t access) {
-        struct plan_landlock_rule r = { plan_copy(d->p, str_of(path)), access & d->p->landlock.handled_fs & (dir ? UINT64_MAX : LANDLOCK_ON_FILE) };
+        struct plan_landlock_rule r = { plan_copy(d->p, str_of(path)),
+                                        access & d->p->landlock.handled_fs & (dir ? UINT64_MAX : LANDLOCK_ON_FILE) };
         if (!r.path || (r.access && vec_push(&d->p->landlock.rules, r) < 0))
                 d->error = -ENOMEM;
 }
@@ -72,7 +73,8 @@ static void grant_rules(struct degraded *d) {
 }
 
 static void grant_places(struct degraded *d) {
-        const uint64_t device = LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE;
+        const uint64_t device =
+            LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE;
         rule(d, "/dev", true, device | LANDLOCK_FS_IOCTL_DEV);
         if (d->q->host->tmpdir)
                 rule(d, d->q->host->tmpdir, true, LANDLOCK_WRITE);
@@ -82,7 +84,8 @@ static void limit_network(struct degraded *d) {
         const uint16_t ports[] = { d->q->host->http_port, d->q->host->socks_port };
         d->p->landlock.handled_net = LANDLOCK_NET_CONNECT_TCP;
         for (size_t i = 0; i < 2; i++)
-                if (ports[i] && vec_push(&d->p->landlock.ports, ((struct plan_landlock_port){ ports[i], LANDLOCK_NET_CONNECT_TCP })) < 0)
+                if (ports[i] && vec_push(&d->p->landlock.ports,
+                                         ((struct plan_landlock_port){ ports[i], LANDLOCK_NET_CONNECT_TCP })) < 0)
                         d->error = -ENOMEM;
 }
 
@@ -90,7 +93,10 @@ int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e) {
         struct degraded d = { p, q, 0 };
         unsigned abi = q->host->landlock_abi;
         if (abi < 4)
-                return err_set(e, EOPNOTSUPP, "without namespaces a sandbox needs Landlock with network rules (ABI 4, Linux 6.7); this kernel has ABI %u", abi);
+                return err_set(e, EOPNOTSUPP,
+                               "without namespaces a sandbox needs Landlock with network rules (ABI 4, Linux 6.7); "
+                               "this kernel has ABI %u",
+                               abi);
         p->landlock.abi = abi < LANDLOCK_ABI_NEWEST ? abi : LANDLOCK_ABI_NEWEST;
         p->landlock.handled_fs = landlock_rights(p->landlock.abi).fs;
         p->landlock.scoped = landlock_rights(p->landlock.abi).scoped;
@@ -99,10 +105,12 @@ int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e) {
         grant_places(&d);
         limit_network(&d);
         note(&d, "lost: other processes of this user and of the system are visible");
-        note(&d, "lost: programs that ignore proxy variables have no network; the sandbox's own servers cannot be reached from inside");
+        note(&d, "lost: programs that ignore proxy variables have no network; the sandbox's own servers cannot be "
+                 "reached from inside");
         note(&d, "lost: sockets of other programs in readable places can be connected to");
         if (!p->landlock.scoped)
                 note(&d, "lost: signals can be sent to other processes of this user, abstract sockets can be reached");
-        p->cwd = plan_copy(p, str_of(q->host->cwd && !closed(q->host, q->host->cwd) ? q->host->cwd : q->policy->workspace));
+        p->cwd =
+            plan_copy(p, str_of(q->host->cwd && !closed(q->host, q->host->cwd) ? q->host->cwd : q->policy->workspace));
         return d.error ? d.error : p->cwd ? 0 : -ENOMEM;
 }
