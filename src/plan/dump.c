@@ -136,7 +136,7 @@ static void text_op(struct dump *d, const struct plan_op *op) {
         case PLAN_OP_ATTACH:
                 put(d, "#");
                 put_number(d, op->slot);
-                put(d, " at ");
+                put(d, op->mode ? " over " : " at ");
                 text_place(d, op->at, op->target);
                 break;
         case PLAN_OP_SYMLINK:

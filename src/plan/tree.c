@@ -424,7 +424,13 @@ static void attach_node(struct tree *t, size_t i) {
         else if (n->kind == NODE_FS)
                 n->slot =
                     op_new_fs(t, n->data, "newinstance,ptmxmode=0666,mode=0620", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-        op_attach(t, n->slot, t->root, t->root == PLAN_ROOT ? n->path : n->path + 1);
+        /* What init cannot reach, with its capabilities, the command cannot reach either: then there is nothing to
+         * mask. A socket may also be gone since it was listed. */
+        push(t, (struct plan_op){ .kind = PLAN_OP_ATTACH,
+                                  .slot = n->slot,
+                                  .at = t->root,
+                                  .mode = n->kind == NODE_MASK,
+                                  .target = t->root == PLAN_ROOT ? n->path : n->path + 1 });
 }
 
 static void emit(struct tree *t) {

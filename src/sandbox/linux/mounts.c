@@ -91,9 +91,10 @@ static int do_setattr(struct slots *s, const struct plan_op *op) {
 
 static int do_attach(struct slots *s, const struct plan_op *op) {
         if (move_mount(slot_fd(s, op->slot), "", slot_fd(s, op->at), op->target,
-                       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) < 0)
-                return -errno;
-        return 0;
+                       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) == 0)
+                return 0;
+        bool out_of_reach = errno == ENOENT || errno == ENOTDIR || errno == EACCES;
+        return op->mode && out_of_reach ? 0 : -errno;
 }
 
 static int do_mkdir(struct slots *s, const struct plan_op *op) {
