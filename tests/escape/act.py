@@ -9,6 +9,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import acts_files  # noqa: E402,F401
 import acts_kernel  # noqa: E402,F401
+import acts_mounts  # noqa: E402,F401
+import acts_processes  # noqa: E402,F401
 import acts_sockets  # noqa: E402,F401
 from world import ACTS, world  # noqa: E402
 

@@ -3,15 +3,14 @@ import ctypes
 import os
 import signal
 
-from world import LIBC, act, check, syscall
+from world import LIBC, act, check, in_child, syscall
 
 CLONE_NEWUSER = 0x10000000
 
 
 @act(inside="EPERM")
 def new_user_namespace(w):
-    syscall("unshare", CLONE_NEWUSER)
-
+    in_child(lambda: syscall("unshare", CLONE_NEWUSER))
 
 
 @act(inside="EPERM")
@@ -75,27 +74,43 @@ def open_file_system_context(w):
 
 @act(inside="EPERM", outside="root")
 def change_root(w):
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.chroot(w.workspace)
-            os._exit(0)
-        except OSError as error:
-            os._exit(error.errno)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if code:
-        raise OSError(code, os.strerror(code))
+    in_child(lambda: os.chroot(w.workspace))
 
 
 @act(inside="EPERM", outside="root")
 def enter_namespace(w):
-    pid = os.fork()
-    if pid == 0:
-        fd = os.open("/proc/self/ns/net", os.O_RDONLY)
-        os._exit(0 if LIBC.setns(fd, 0) == 0 else ctypes.get_errno())
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if code:
-        raise OSError(code, os.strerror(code))
+    in_child(lambda: check(LIBC.setns(os.open("/proc/self/ns/net", os.O_RDONLY), 0)))
+
+
+@act(inside="EPERM")
+def add_key(w):
+    kind, name = ctypes.create_string_buffer(b"user"), ctypes.create_string_buffer(b"bailey-test")
+    syscall("add_key", kind, name, name, 4, -2)
+
+
+@act(inside="EPERM", outside="root")
+def read_kernel_log(w):
+    syscall("syslog", 10, 0, 0)
+
+
+@act(inside="EPERM", outside="root")
+def process_accounting(w):
+    syscall("acct", 0)
+
+
+@act(inside="EPERM", outside="root")
+def set_the_clock(w):
+    syscall("settimeofday", 0, 0)  # to nothing: only the permission is asked for
+
+
+@act(inside="EPERM", outside="root")
+def rename_the_host(w):
+    name = ctypes.create_string_buffer(b"bailey-test")
+
+    def rename():
+        LIBC.unshare(0x04000000)
+        syscall("sethostname", name, 11)
+    in_child(rename)
 
 
 @act(inside="ESRCH EPERM")
@@ -103,7 +118,7 @@ def signal_an_outside_process(w):
     os.kill(w.victim, 0)
 
 
-@act(inside="ESRCH EPERM")
+@act(inside="ESRCH EPERM", degraded="done")
 def pidfd_of_an_outside_process(w):
     os.close(syscall("pidfd_open", w.victim, 0))
 

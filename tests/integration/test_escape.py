@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every act of tests/escape, outside and inside: it must work out there and fail in here, with the errno it names."""
+"""Every act of tests/escape, outside and inside: it must work out there and fail in here, with the errno it names. Then
+the same where there are no namespaces: what is lost there is said in the act's own line."""
+import errno
 import json
 import os
 import pathlib
@@ -7,14 +9,16 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 
 import pytest
 
+from conftest import program
+from kit.machine import deny, machine
+
 ESCAPE = pathlib.Path(__file__).resolve().parents[1] / "escape"
 sys.path.insert(0, str(ESCAPE))
-import acts_files  # noqa: E402,F401
-import acts_kernel  # noqa: E402,F401
-import acts_sockets  # noqa: E402,F401
+import act as _  # noqa: E402,F401
 from world import ACTS  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
@@ -25,10 +29,12 @@ libc = ctypes.CDLL(None)
 libc.prctl(0x59616d61, ctypes.c_ulong(-1 & 0xffffffffffffffff), 0, 0, 0)  # Yama: anybody may trace
 sys.stdin.read()
 """
+# Every namespace that the first clone asks for, and SIGCHLD.
+NO_NAMESPACES = [deny("clone3", errno.EPERM), deny("clone", errno.EPERM, 0x3E020011)]
 
 
 def own_address():
-    """An address of this host that is not loopback: a datagram to it leaves no machine."""
+    """An address of this host that is not loopback: what is sent to it leaves no machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         try:
             s.connect(("192.0.2.1", 9))
@@ -44,50 +50,115 @@ def home():
         yield pathlib.Path(directory)
 
 
-@pytest.fixture
-def world(tmp_path, home):
-    workspace = home / "work"
-    for directory in (workspace, workspace / ".git", workspace / ".git/hooks", home / ".ssh"):
-        directory.mkdir()
-    for name in ("work/.git/config", ".ssh/id_test", ".netrc", "notes", "doomed"):
-        (home / name).write_text("secret\n")
-    unix_socket = home / "agent.sock"
-    abstract = f"bailey-test-{os.getpid()}"
-    with socket.socket(socket.AF_UNIX) as path_server, socket.socket(socket.AF_UNIX) as abstract_server, \
-            socket.create_server(("127.0.0.1", 0)) as tcp, open(home / "notes") as inherited, \
+def greet(listener):
+    """Says hello to everybody until the listener is shut down."""
+    while True:
+        try:
+            client, _peer = listener.accept()
+        except OSError:
+            return
+        with client:
+            try:
+                client.sendall(b"hello")
+            except OSError:
+                pass
+
+
+@pytest.fixture(scope="module")
+def servers():
+    """What the host has: a process, and servers on the network and on abstract sockets."""
+    name = f"bailey-test-{os.getpid()}"
+    tcp = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    thread = threading.Thread(target=greet, args=(tcp,))
+    with tcp, socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as messages, \
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, \
             subprocess.Popen([PYTHON, "-c", VICTIM], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as victim:
-        path_server.bind(str(unix_socket))
-        path_server.listen()
-        abstract_server.bind("\0" + abstract)
-        abstract_server.listen()
-        udp.bind((own_address(), 0))
-        address = int(victim.stdout.readline())
-        os.set_inheritable(inherited.fileno(), True)
-        yield dict(home=str(home), workspace=str(workspace), unix_socket=str(unix_socket), abstract_socket=abstract,
-                   tcp_port=tcp.getsockname()[1], inherited=inherited.fileno(), victim=victim.pid, victim_address=address,
-                   host_tmp=str(tmp_path), datagrams=udp.getsockname())
+        abstract.bind("\0" + name)
+        abstract.listen(128)
+        messages.bind("\0" + name + "-datagrams")
+        messages.settimeout(0)
+        udp.bind(("0.0.0.0", 0))
+        thread.start()
+        address = own_address()
+        yield dict(abstract_socket=name, abstract_datagrams=name + "-datagrams", tcp_port=tcp.getsockname()[1], address=address,
+                   victim=victim.pid, victim_address=int(victim.stdout.readline()), datagrams=(address, udp.getsockname()[1]))
+        tcp.shutdown(socket.SHUT_RDWR)
+        thread.join()
         victim.stdin.close()
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[getattr(pytest.mark, act.outside)] if act.outside != "all" else [])
-    for name, act in ACTS.items()
-])
-def test_act(name, world, start, environment):
+DIRECTORIES = ("work", "work/.git", "work/.git/hooks", "work/.claude", ".ssh", "agent", "vault", "vault/open", "vault/open/closed", "slashed")
+FILES = ("work/.git/config", "work/.claude/settings.json", ".ssh/id_test", ".netrc", "notes", "doomed", "vault/secret",
+         "vault/open/closed/secret", "slashed/secret")
+
+
+@pytest.fixture
+def world(tmp_path, home, servers):
+    for name in DIRECTORIES:
+        (home / name).mkdir()
+    for name in FILES:
+        (home / name).write_text("secret\n")
+    (home / "work/.bailey.yaml").write_text("# nothing of its own\n")
+    with socket.socket(socket.AF_UNIX) as stream, socket.socket(socket.AF_UNIX) as agent, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as messages, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams, open(home / "notes") as inherited:
+        for server, name in ((stream, "server.sock"), (agent, "agent/S.agent"), (messages, "messages.sock"), (datagrams, "datagrams.sock")):
+            server.bind(str(home / name))
+            if server is not datagrams:
+                server.listen(8)
+        os.set_inheritable(inherited.fileno(), True)
+        yield dict(servers, home=str(home), workspace=str(home / "work"), unix_socket=str(home / "server.sock"),
+                   unix_messages=str(home / "messages.sock"), unix_datagrams=str(home / "datagrams.sock"),
+                   inherited=inherited.fileno(), host_tmp=str(tmp_path))
+
+
+@pytest.fixture
+def perform(world, start):
+    """perform(name, where): what the act answered: "done" or an errno."""
     facts = json.dumps(world)
-    more = dict(cwd=world["workspace"], pass_fds=(world["inherited"],))
-    # First inside: outside the act succeeds and changes the world.
-    inside = start(["bailey", "run", "--quiet", "--read", str(ESCAPE), "--env", "BAILEY_ACT_WORLD=" + facts, "--",
-                    PYTHON, ESCAPE / "act.py", name], **more).wait()
-    assert inside.status == 0, inside
-    answer = inside.text.strip()
-    assert answer in ACTS[name].inside, f"inside: {answer}, wanted one of {sorted(ACTS[name].inside)}\n{inside}"
-    for planted in ("link-to-key", "link-to-notes", "moved", "hard", "disk", ".git/config.new"):
+    home = world["home"]
+    rules = ["--read", str(ESCAPE), "--deny-read", home + "/vault", "--read", home + "/vault/open",
+             "--deny-read", home + "/vault/open/closed", "--deny-read", home + "/slashed/"]
+    act = [PYTHON, "-B", ESCAPE / "act.py"]
+
+    def do(name, where):
+        argv = [*act, name]
+        if where != "outside":
+            argv = [program("bailey"), "run", "--quiet", *rules, "--env", "BAILEY_ACT_WORLD=" + facts, "--", *argv]
+        if where == "degraded":
+            argv.insert(3, "--allow-degraded")
+            argv = machine(argv, refuse=NO_NAMESPACES)
+        result = start(argv, cwd=world["workspace"], pass_fds=(world["inherited"],), env={"BAILEY_ACT_WORLD": facts}).wait()
+        assert result.status == 0, result
+        return result.text.strip()
+    return do
+
+
+def clean(world):
+    """What an act leaves in the workspace, where it may."""
+    for planted in ("link-to-key", "link-to-notes", "link-to-socket", "moved", "hard", "disk", "mine", ".git/config.new"):
         (pathlib.Path(world["workspace"]) / planted).unlink(missing_ok=True)
-    outside = start([PYTHON, ESCAPE / "act.py", name], env={"BAILEY_ACT_WORLD": facts}, **more).wait()
-    assert outside.text.strip() == "done", f"the act proves nothing: outside it fails too\n{outside}"
+
+
+EVERY_ACT = [pytest.param(name, marks=[getattr(pytest.mark, act.outside)] if act.outside != "all" else [])
+             for name, act in ACTS.items()]
+
+
+@pytest.mark.parametrize("name", EVERY_ACT)
+def test_act(name, world, perform):
+    # First inside: outside the act succeeds and changes the world.
+    answer = perform(name, "inside")
+    assert answer in ACTS[name].inside, f"inside: {answer}, wanted one of {sorted(ACTS[name].inside)}"
+    clean(world)
+    answer = perform(name, "outside")
+    assert answer == "done", f"the act proves nothing: outside it fails too, with {answer}"
+
+
+@pytest.mark.parametrize("name", EVERY_ACT)
+def test_act_without_namespaces(name, perform):
+    answer = perform(name, "degraded")
+    assert answer in ACTS[name].degraded, f"degraded: {answer}, wanted one of {sorted(ACTS[name].degraded)}"
 
 
 def test_there_are_enough():
-    assert len(ACTS) >= 40
+    assert len(ACTS) >= 120

@@ -72,8 +72,7 @@ int confine_privileges(bool keep_ptrace, struct err *e) {
 }
 
 int confine_syscalls(const struct plan *p, struct err *e) {
-        struct sock_fprog program = { (unsigned short)(p->seccomp.n / sizeof(struct sock_filter)),
-                                      (struct sock_filter *)p->seccomp.p };
+        struct sock_fprog program = { (unsigned short)(p->seccomp.n / sizeof(struct sock_filter)), (struct sock_filter *)p->seccomp.p };
         if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
                 return err_errno(e, "system call filter");
         return 0;
@@ -97,6 +96,8 @@ enum { RULE_PATH_BENEATH = 1, RULE_NET_PORT = 2 };
 
 static int add_path(int ruleset, const struct plan_landlock_rule *rule, struct err *e) {
         cleanup(close_fd) int fd = open(rule->path, O_PATH | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT)
+                return 0; /* gone since the host was looked at: rules only grant, so there is nothing to lose */
         if (fd < 0)
                 return err_errno(e, "landlock: open %s", rule->path);
         struct path_attr attr = { rule->access, fd };

@@ -4,13 +4,13 @@
  * the terminal, the kernel. Reads only. Cheap on purpose: it runs on every launch, so a path costs one system call when
  * it is not there, and nothing is walked.
  */
-#include "sandbox/linux/survey.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "policy/glob.h"
 #include "sandbox/linux/probe.h"
+#include "sandbox/linux/survey.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -80,8 +80,8 @@ int survey_add(struct plan_host *h, struct plan_path path, struct err *e) {
         return 0;
 }
 
-/* A protected name below something that is no directory (`.git` is a file in a worktree): what stands there is what
- * must stay, or a directory with the name in it could take its place. */
+/* A protected name below something that is no directory (`.git` is a file in a worktree): what stands there is what must
+ * stay, or a directory with the name in it could take its place. */
 static int add_instead(struct survey *s, const char *path, const struct path_rule *rule) {
         cleanup(free_ptr) char *parent = strdup(path);
         struct stat st;
@@ -93,15 +93,10 @@ static int add_instead(struct survey *s, const char *path, const struct path_rul
         cleanup(free_ptr) char *real = parent[0] ? realpath(parent, NULL) : NULL;
         if (!real)
                 return 0;
-        return survey_add(
-            s->host,
-            (struct plan_path){
-                .path = real, .type = PLAN_PATH_FILE, .access = PATH_READ, .protected = true, .origin = rule->origin },
-            s->e);
+        return survey_add(s->host, (struct plan_path){ .path = real, .type = PLAN_PATH_FILE, .access = PATH_READ, .protected = true, .origin = rule->origin }, s->e);
 }
 
-/* A built-in protection is as specific as a rule can be; only a person's rule for the very same path comes before it.
- */
+/* A built-in protection is as specific as a rule can be; only a person's rule for the very same path comes before it. */
 static bool overruled(const struct survey *s, const char *path) {
         for (size_t i = 0; i < path_rules_count(s->rules); i++) {
                 const struct path_rule *rule = path_rules_at(s->rules, i);
@@ -128,16 +123,12 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
                 return no_memory(s->e);
         if (there && S_ISLNK(st.st_mode))
                 there = stat(path, &st) == 0;
-        return survey_add(s->host,
-                          (struct plan_path){ .path = real,
-                                              .type = !there                ? PLAN_PATH_MISSING
-                                                      : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR
-                                                                            : PLAN_PATH_FILE,
-                                              .access = access,
-                                              .grants = rule->grants,
-                                              .protected = spoken->protected && access != PATH_WRITE,
-                                              .origin = rule->origin },
-                          s->e);
+        return survey_add(s->host, (struct plan_path){ .path = real,
+                                                       .type = !there ? PLAN_PATH_MISSING : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE,
+                                                       .access = access,
+                                                       .grants = rule->grants,
+                                                       .protected = spoken->protected && access != PATH_WRITE,
+                                                       .origin = rule->origin }, s->e);
 }
 
 /* A glob without `**`: each component with magic is matched against one directory. */
@@ -166,8 +157,7 @@ static int expand(struct survey *s, const char *done, struct str rest, const str
                         if (!path)
                                 r = no_memory(s->e);
                         else if (++*budget > EXPANDED_MAX)
-                                r = err_set(s->e, E2BIG, "%s: the pattern %s stands for more than %u paths",
-                                            rule->origin, rule->pattern, EXPANDED_MAX);
+                                r = err_set(s->e, E2BIG, "%s: the pattern %s stands for more than %u paths", rule->origin, rule->pattern, EXPANDED_MAX);
                         else
                                 r = expand(s, path, rest, rule, budget);
                 }
@@ -267,8 +257,7 @@ static int survey_root_links(struct plan_host *h, struct err *e) {
         for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
                 char target[PATH_MAX];
                 ssize_t n = entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN
-                                ? readlinkat(dirfd(d), entry->d_name, target, sizeof target - 1)
-                                : -1;
+                                ? readlinkat(dirfd(d), entry->d_name, target, sizeof target - 1) : -1;
                 if (n <= 0)
                         continue;
                 target[n] = '\0';
@@ -298,31 +287,36 @@ static int list_dir(struct plan_host *h, const char *path, struct err *e) {
         return r;
 }
 
-/* Each directory above a denied path, once. */
+typedef VEC(char *) directories;
+
+static int list_once(struct plan_host *h, directories *done, const char *dir, struct err *e) {
+        for (size_t i = 0; i < done->n; i++)
+                if (strcmp(done->p[i], dir) == 0)
+                        return 0;
+        cleanup(free_ptr) char *copy = strdup(dir);
+        if (!copy || vec_push(done, copy) < 0)
+                return no_memory(e);
+        take_ptr(&copy);
+        return list_dir(h, dir, e);
+}
+
+/* Each directory above a denied path, once. The root always: /dev in it is never granted whole. */
 int survey_neighbours(struct plan_host *h, struct err *e) {
-        VEC(char *) done = { 0 };
-        int r = 0;
+        directories done = { 0 };
+        int r = list_once(h, &done, "/", e);
         for (size_t i = 0; i < h->paths.n && r == 0; i++) {
                 if (h->paths.p[i].access != PATH_DENIED || h->paths.p[i].type == PLAN_PATH_MISSING)
                         continue;
                 cleanup(free_ptr) char *dir = strdup(h->paths.p[i].path);
-                for (char *slash; r == 0 && dir && (slash = strrchr(dir, '/'));) {
-                        bool top = slash == dir;
-                        slash[top ? 1 : 0] = '\0';
-                        bool seen = false;
-                        for (size_t j = 0; j < done.n; j++)
-                                seen |= strcmp(done.p[j], dir) == 0;
-                        char *copy = seen ? NULL : strdup(dir);
-                        if (!seen && (!copy || vec_push(&done, copy) < 0))
-                                r = no_memory(e);
-                        else if (!seen)
-                                r = list_dir(h, dir, e);
-                        if (top)
-                                break;
+                if (!dir)
+                        r = no_memory(e);
+                for (char *slash; r == 0 && (slash = strrchr(dir, '/')) > dir;) {
+                        *slash = '\0';
+                        r = list_once(h, &done, dir, e);
                 }
         }
-        for (size_t j = 0; j < done.n; j++)
-                free(done.p[j]);
+        for (size_t i = 0; i < done.n; i++)
+                free(done.p[i]);
         vec_done(&done);
         return r;
 }
