@@ -459,8 +459,27 @@ static bool head_step(struct http_session *s) {
         return s->state != HTTP_GONE;
 }
 
+/* A client that asked for a tunnel and left before it was there: nobody is asked, nothing is dialled for it any more.
+ * One that sent all it has to say ahead and then its end is still served. */
+static bool opening_step(struct http_session *s) {
+        if (!s->connect || !s->client.stream->closed || s->in)
+                return false;
+        char *bytes = pool_of(s)->scratch;
+        ssize_t got = stream_read(s->client.stream, bytes, POOL_CHUNK_BYTES);
+        if (got == -EAGAIN || (got > 0 && keep_rest(s, str_n(bytes, (size_t)got), 0) == 0))
+                return false;
+        struct client as_connect = s->client;
+        as_connect.via = VIA_CONNECT;
+        s->call.verdict.decision = DECISION_DENY;
+        tunnel_report_refused(&as_connect, &s->call, 0);
+        http_session_end(s, false);
+        return false;
+}
+
 static bool step(struct http_session *s) {
         switch ((enum http_state)s->state) {
+        case HTTP_OPENING:
+                return opening_step(s);
         case HTTP_HEAD:
                 return head_step(s);
         case HTTP_EXCHANGE:

@@ -389,6 +389,29 @@ def test_a_question_is_asked_once_and_its_answer_counts(gateway, origin, answer,
         sock.close()
 
 
+def test_a_client_that_leaves_takes_its_question_back(gateway):
+    g = gateway("can-ask", policy=["deny=never.test"])
+    sock = g.connect()
+    sock.sendall(b"CONNECT asked.test:443 HTTP/1.1\r\n\r\n")
+    g.wait(lambda _: g.asks)
+    sock.close()
+    g.wait(lambda _: "ask-gone" in g.notes)
+    assert not g.wait_event(domain="asked.test", via="connect")["allowed"]
+
+
+def test_connect_with_everything_sent_ahead(gateway, origin):
+    """The tunnel's bytes and the end of the stream arrive before the tunnel exists: all of it is delivered."""
+    g = gateway()
+    with g.connect() as sock:
+        request = f"GET /ahead HTTP/1.1\r\nHost: {NAME}:{origin.port}\r\n\r\n"
+        sock.sendall(f"CONNECT {NAME}:{origin.port} HTTP/1.1\r\n\r\n{request}".encode())
+        sock.shutdown(socket.SHUT_WR)
+        client = Client(sock)
+        while client._more():
+            pass
+        assert client.received.startswith(b"HTTP/1.1 200 Connection established\r\n\r\n") and client.received.endswith(b"origin\n")
+
+
 def test_bytes_out_are_limited(gateway, origin):
     g = gateway("bytes-out=100000")
     with g.connect() as sock:
