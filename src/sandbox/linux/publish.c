@@ -166,6 +166,9 @@ int publish_start(const struct plan *p, int *listeners, size_t n, struct err *e)
                         close(fd); /* who reads the command's output must see its end */
                 prctl(PR_SET_NAME, "bailey-publish", 0, 0, 0);
                 prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+                /* What init keeps for the broker is not for the relay. */
+                if (confine_privileges(false, NULL) < 0 || ((p->flags & PLAN_TRACE) && confine_syscalls(p, NULL) < 0))
+                        _exit(1);
                 relay_main(&r, n);
         }
         for (size_t i = 0; i < n; i++)
