@@ -4,7 +4,10 @@
 
 #include <assert.h>
 
+extern const struct verb verb_apply;
 extern const struct verb verb_completion;
+extern const struct verb verb_diff;
+extern const struct verb verb_discard;
 extern const struct verb verb_doctor;
 extern const struct verb verb_env;
 extern const struct verb verb_gateway;
@@ -23,6 +26,9 @@ const struct verb *const verbs[] = {
         /* GROUP_RUN */
         &verb_run,
         &verb_plan,
+        &verb_diff,
+        &verb_apply,
+        &verb_discard,
         /* GROUP_POLICY */
         &verb_policy,
         &verb_why,

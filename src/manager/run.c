@@ -20,8 +20,10 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/tree.h"
 #include "manager/gateway_process.h"
 #include "manager/host_addresses.h"
+#include "manager/overlays.h"
 #include "manager/run_files.h"
 #include "manager/run_gateway.h"
 #include "manager/run_report.h"
@@ -34,6 +36,7 @@
 #include "store/audit_place.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -55,6 +58,7 @@ struct run {
         struct plan_host host;
         char **env;
         struct plan *plan;
+        struct overlay_run overlay; /* with --overlay */
         struct sandbox sandbox;
         struct run_terminal terminal;
         struct audit *audit;
@@ -70,6 +74,7 @@ struct run {
         bool degraded;
         struct err no_namespaces; /* why */
         char *tmpdir;             /* degraded: removed at the end */
+        bool preview; /* only the plan is wanted: nothing is made */
 };
 
 static const int handed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM };
@@ -148,6 +153,18 @@ static int make_env(struct run *r, bool degraded, struct err *e) {
         return s;
 }
 
+/* Where the workspace's changes go, with --overlay. For a look at the plan nothing is made. */
+static int make_overlay(struct run *r, bool degraded, struct err *e) {
+        if (!r->policy->filesystem.overlay)
+                return 0;
+        if (degraded)
+                return err_set(e, EOPNOTSUPP, "--overlay needs namespaces, which this machine does not give; see `bailey doctor`");
+        int s = r->preview ? 0 : overlays_new(r->id, r->policy->workspace, &r->overlay, e);
+        r->host.overlay_upper = r->preview ? "UPPER" : r->overlay.upper;
+        r->host.overlay_work = r->preview ? "WORK" : r->overlay.work;
+        return s;
+}
+
 /* From options to the plan. *ret_end says whose fault a failure is. */
 static int make_plan(struct run *r, bool degraded, struct err *e) {
         struct policy_request request = { .command_line = r->q->options };
@@ -171,6 +188,8 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
                 r->end = RUN_FAILED;
                 s = make_degraded_places(r, e);
         }
+        if (s == 0)
+                s = make_overlay(r, degraded, e);
         if (s == 0)
                 s = make_env(r, degraded, e);
         struct plan_request plan_request = {
@@ -372,7 +391,7 @@ static void tear_down(struct run *r) {
         r->gateway = NULL;
         if (r->degraded)
                 sandbox_end_descendants();
-        if (r->tmpdir && sandbox_remove_tree(r->tmpdir) < 0)
+        if (r->tmpdir && tree_remove(AT_FDCWD, r->tmpdir) < 0)
                 log_error("cannot remove %s", r->tmpdir);
         free(r->tmpdir);
         r->tmpdir = NULL;
@@ -394,6 +413,23 @@ static void run_done(struct run *r) {
         survey_done(&r->host);
         path_rules_free(r->rules);
         policy_free(r->policy);
+}
+
+/* Nothing written: nothing kept. Otherwise it waits for a person. */
+static void keep_overlay(struct run *r) {
+        cleanup(changes_done) struct changes c = { 0 };
+        struct err e = { 0 };
+        if (!r->overlay.directory)
+                return;
+        int s = overlays_changes(&r->overlay, &c, &e);
+        if (s == 0 && c.list.n == 0)
+                s = overlays_remove(&r->overlay, &e);
+        else if (s == 0)
+                log_notice("%zu changes are kept apart from %s: bailey diff %s, then bailey apply or discard", c.list.n,
+                           r->overlay.workspace, r->id);
+        if (s < 0)
+                log_error("%s", err_text(&e));
+        overlay_run_done(&r->overlay);
 }
 
 static void print_report(struct run *r) {
@@ -463,7 +499,12 @@ static int launch(struct run *r, struct err *e) {
 }
 
 enum run_end run_command(const struct run_request *q, int *ret_status, struct err *e) {
-        struct run r = { .q = q, .signals = -1, .terminal.fd = -1, .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .end = RUN_FAILED };
+        struct run r = { .q = q,
+                         .signals = -1,
+                         .terminal.fd = -1,
+                         .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
+                         .overlay.lock = -1,
+                         .end = RUN_FAILED };
         random_id(r.id, sizeof r.id);
         int s = catch_signals(&r, e);
         if (s == 0) {
@@ -475,14 +516,21 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
         enum run_end end = r.end;
         tear_down(&r);
         print_report(&r);
+        keep_overlay(&r);
         *ret_status = r.status;
         run_done(&r);
         return end;
 }
 
 enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *out, struct err *e) {
-        struct run r = { .q = q, .signals = -1, .terminal.fd = -1, .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .end = RUN_FAILED };
+        struct run r = { .q = q,
+                         .signals = -1,
+                         .terminal.fd = -1,
+                         .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
+                         .overlay.lock = -1,
+                         .end = RUN_FAILED };
         memcpy(r.id, "preview", 8);
+        r.preview = true;
         sigprocmask(SIG_BLOCK, NULL, &r.mask_before);
         run_terminal_open(&r.terminal);
         r.terminal.lent = false;

@@ -39,6 +39,7 @@ struct plan_host {
         bool has_terminal;       /* there is a controlling terminal, on whichever descriptor */
         unsigned landlock_abi;   /* 0: none */
         bool namespaces;         /* user namespaces can be made */
+        const char *overlay_upper, *overlay_work; /* with --overlay: where the workspace's changes go, NULL without */
         bool ipv6;
         VEC(struct plan_path) paths;     /* in any order */
         VEC(const char *) sockets;       /* Unix sockets of the host that have a path */

@@ -215,12 +215,19 @@ static void add_note(struct tree *t, const char *note) {
                 t->error = -ENOMEM;
 }
 
+/* With an overlay nothing written in the workspace reaches the host: there is nothing to guard, and a writable view of the
+ * host's own directories would be a hole in it. */
+static bool under_overlay(const struct tree *t, const char *path) {
+        return t->q->host->overlay_upper && strcmp(path, t->q->policy->workspace) != 0 &&
+               path_is_within(path, t->q->policy->workspace);
+}
+
 static void collect_rules(struct tree *t) {
         static const enum node_kind kinds[] = { [PATH_DENIED] = NODE_MASK, [PATH_READ] = NODE_READ, [PATH_WRITE] = NODE_WRITE };
         for (size_t i = 0; i < t->q->host->paths.n; i++) {
                 const struct plan_path *path = &t->q->host->paths.p[i];
                 if (path->type == PLAN_PATH_MISSING) {
-                        if (path->protected)
+                        if (path->protected && !under_overlay(t, path->path))
                                 add_guard(t, path);
                         else if (path->grants)
                                 add_note(t, plan_format(t->p, "%s does not exist: %s grants nothing", path->path, path->origin));
@@ -228,6 +235,8 @@ static void collect_rules(struct tree *t) {
                 }
                 if (strcmp(path->path, "/") == 0)
                         continue; /* the whole tree is what the mode says */
+                if (under_overlay(t, path->path) && (path->protected || path->access == PATH_WRITE))
+                        continue;
                 /* What only takes away has nothing to take from a directory that is empty anyway. */
                 struct node *top = above_or_at(t, path->path);
                 if (top && top->kind == NODE_PRIVATE && !path->grants)
@@ -302,6 +311,13 @@ static void prune(struct tree *t) {
 
 /* Emission. */
 
+/* Marks of its own are kept in user attributes: an ordinary user has no others. */
+static const char *overlay_options(struct tree *t) {
+        const struct plan_host *h = t->q->host;
+        return text(t, plan_format(t->p, "userxattr,lowerdir=%s,upperdir=%s,workdir=%s", t->q->policy->workspace, h->overlay_upper,
+                                   h->overlay_work));
+}
+
 static void clone_sources(struct tree *t) {
         for (size_t i = 0; i < t->nodes.n; i++) {
                 struct node *n = &t->nodes.p[i];
@@ -309,6 +325,8 @@ static void clone_sources(struct tree *t) {
                         continue;
                 if (n->kind == NODE_READ)
                         n->slot = op_clone(t, PLAN_ROOT, n->path, n->dir, read_only);
+                else if (n->kind == NODE_WRITE && t->q->host->overlay_upper && strcmp(n->path, t->q->policy->workspace) == 0)
+                        n->slot = op_new_fs(t, "overlay", overlay_options(t), plain);
                 else if (n->kind == NODE_WRITE)
                         n->slot = op_clone(t, PLAN_ROOT, n->path, n->dir, plain);
                 else if (n->kind == NODE_DEVICE)

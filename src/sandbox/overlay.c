@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/random.h"
+#include "base/tree.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -215,24 +216,6 @@ int overlay_scan(const struct overlay_dirs *dirs, overlay_protected is_protected
         return 0;
 }
 
-int overlay_remove_tree(int parent_fd, const char *name) {
-        if (unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT)
-                return 0;
-        if (errno != EISDIR && errno != EPERM)
-                return -errno;
-        cleanup(close_fd) int dir = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (dir < 0)
-                return -errno;
-        names inside = { 0 };
-        int r = list_names(dir, &inside);
-        for (size_t i = 0; r == 0 && i < inside.n; i++)
-                r = overlay_remove_tree(dir, inside.p[i]);
-        names_done(&inside);
-        if (r < 0)
-                return r;
-        return unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
-}
-
 /* A place in a tree: its directory held open, its last name apart, so that no later step walks a path again. */
 struct place {
         int dir;
@@ -306,7 +289,7 @@ static int swap_in(const struct place *to, const char *staged) {
                 return 0;
         if (errno != EISDIR && errno != EEXIST && errno != ENOTEMPTY)
                 return -errno;
-        int r = overlay_remove_tree(to->dir, to->name);
+        int r = tree_remove(to->dir, to->name);
         return r < 0 ? r : renameat(to->dir, staged, to->dir, to->name) == 0 ? 0 : -errno;
 }
 
@@ -347,7 +330,7 @@ int overlay_apply(const struct overlay_dirs *dirs, const struct change *change, 
         cleanup(place_done) struct place to = { .dir = -1 };
         int r = open_place(dirs->workspace, change->path, &to);
         if (r == 0)
-                r = change->kind == CHANGE_DELETED ? overlay_remove_tree(to.dir, to.name) : put(dirs, change, &to);
+                r = change->kind == CHANGE_DELETED ? tree_remove(to.dir, to.name) : put(dirs, change, &to);
         if (r < 0)
                 return err_set(e, -r, "cannot apply %s: %s", change->path, strerror(-r));
         return 0;

@@ -51,6 +51,3 @@ int overlay_scan(const struct overlay_dirs *dirs, overlay_protected is_protected
 /* One change, or nothing: a file is written beside its place and renamed. Flags are the caller's to judge, but special
  * files are refused here. */
 int overlay_apply(const struct overlay_dirs *dirs, const struct change *change, struct err *e);
-
-/* Removes a directory tree below `parent_fd` without following links or crossing into mounts. Missing: 0. */
-int overlay_remove_tree(int parent_fd, const char *name);

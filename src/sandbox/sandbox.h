@@ -88,5 +88,3 @@ void survey_done(struct plan_host *host);
 /* Removes what appeared at the guarded paths; called when nothing of the sandbox lives any more. Each removed path is
  * reported. Returns how many were removed or a negative errno; a link is removed, never followed. */
 int guard_sweep(const struct plan *p, void (*report)(const char *path, void *context), void *context, struct err *e);
-/* Removes a directory that was made for the sandbox, with everything in it. Links in it are removed, not followed. */
-int sandbox_remove_tree(const char *path);

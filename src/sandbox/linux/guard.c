@@ -11,54 +11,14 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/tree.h"
 #include "sandbox/sandbox.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { DEPTH_MAX = 128 };
-
-static int remove_tree(int parent, const char *name, int depth);
-
-static int empty_dir(int fd, int depth) {
-        DIR *d = fdopendir(fd);
-        if (!d) {
-                int r = -errno;
-                close(fd);
-                return r;
-        }
-        int r = 0;
-        for (struct dirent *entry; r == 0 && (entry = readdir(d));)
-                if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                        r = remove_tree(dirfd(d), entry->d_name, depth + 1);
-        closedir(d);
-        return r;
-}
-
-static int remove_tree(int parent, const char *name, int depth) {
-        if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
-                return 0;
-        if (errno != EISDIR && errno != EPERM)
-                return -errno;
-        if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-                return 0;
-        if (depth >= DEPTH_MAX)
-                return -ELOOP;
-        int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        /* A directory that its owner closed: opened again after its mode is repaired (never through a link). */
-        if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
-                fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0)
-                return -errno;
-        int r = empty_dir(fd, depth);
-        if (r < 0)
-                return r;
-        return unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
-}
 
 /* A parent that is no directory is a find as well. Guards share parents: the last answer is kept. */
 struct parent {
@@ -103,7 +63,7 @@ static int sweep_one(const char *path, struct parent *parent) {
                 struct stat st;
                 if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                         return errno == ENOENT ? 0 : -errno;
-                int r = remove_tree(at, name, 0);
+                int r = tree_remove(at, name);
                 return r < 0 ? r : 1;
         }
         return 0;
@@ -121,8 +81,4 @@ int guard_sweep(const struct plan *p, void (*report)(const char *path, void *con
                 removed += r > 0;
         }
         return failed < 0 ? failed : removed;
-}
-
-int sandbox_remove_tree(const char *path) {
-        return remove_tree(AT_FDCWD, path, 0);
 }

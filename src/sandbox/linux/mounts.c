@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -49,7 +50,7 @@ static int do_clone(struct slots *s, const struct plan_op *op) {
 static int configure(int fs, const char *options) {
         struct str rest = str_of(options), word;
         while (str_split(&rest, ',', &word)) {
-                char key[64];
+                char key[PATH_MAX + 16]; /* an overlay's options are paths */
                 if (word.n >= sizeof key)
                         return -EINVAL;
                 memcpy(key, word.p, word.n);

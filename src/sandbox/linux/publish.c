@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "sandbox/linux/step.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "sandbox/overlay.h"
+#include "base/tree.h"
 
 #include "../cmocka_all.h"
 
@@ -341,7 +341,7 @@ static int remove_tree(void **state) {
         (void)state;
         assert_int_equal(chdir("/"), 0);
         cleanup(close_fd) int tmp = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        return overlay_remove_tree(tmp, root + strlen("/tmp/"));
+        return tree_remove(tmp, root + strlen("/tmp/"));
 }
 
 static void serve_as_broker(int channel) {

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/path.h"
+#include "base/tree.h"
 
 #include "../cmocka_all.h"
 
@@ -65,7 +66,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
         struct fixture *f = *state;
         int tmp = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        int r = overlay_remove_tree(tmp, f->root + strlen("/tmp/"));
+        int r = tree_remove(tmp, f->root + strlen("/tmp/"));
         close(tmp);
         free(f);
         return r;

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Runs with --overlay, as they are kept until somebody applies or discards them:
+ *
+ *     $XDG_STATE_HOME/bailey/overlays/ID/   upper, work   the kernel's
+ *                                           info          start in microseconds, a newline, the workspace
+ *
+ * The file `info` is locked while the sandbox runs: what is still being written is not applied.
+ */
+#include "base/err.h"
+#include "base/vec.h"
+#include "sandbox/overlay.h"
+
+struct overlay_run {
+        char *id, *directory, *upper, *work, *workspace;
+        uint64_t began_us;
+        int lock; /* -1: not held */
+};
+void overlay_run_done(struct overlay_run *r);
+
+typedef VEC(struct overlay_run) overlay_runs;
+void overlay_runs_done(overlay_runs *r);
+
+/* Makes and locks it. -EINVAL for a workspace whose path an overlay cannot have. */
+int overlays_new(const char *id, const char *workspace, struct overlay_run *ret, struct err *e);
+/* Oldest first. An absent directory holds none. */
+int overlays_list(overlay_runs *ret, struct err *e);
+/* By id (or the beginning of one), or the newest of the workspace when id is NULL. Locked; -EBUSY while it runs. */
+int overlays_find(const char *id, const char *workspace, struct overlay_run *ret, struct err *e);
+int overlays_remove(struct overlay_run *r, struct err *e);
+
+/* What changed, with protected paths marked by the workspace's default policy. */
+int overlays_changes(const struct overlay_run *r, struct changes *ret, struct err *e);
+int overlays_apply(const struct overlay_run *r, const struct change *c, struct err *e);
