@@ -116,7 +116,7 @@ def test_each_way_in_allowed_and_refused(gateway, origin, run, bailey):
     assert g.wait_for(kind="dns", domain="other.test")["allowed"] is False
     assert g.ask("ok.test", AAAA)[1] == 0
     g.child.signal(signal.SIGTERM)
-    ended_well = g.child.wait(5)
+    ended_well = g.child.wait(15)
     assert ended_well.status == 0 and ended_well.errors == "", ended_well
     assert bailey("log", "verify", g.audit).check().text.startswith(f"{g.audit}: whole")
     assert [r["seq"] for r in g.records()] == list(range(1, len(g.records()) + 1))
@@ -150,7 +150,7 @@ def test_text_in_the_log_cannot_forge_lines(gateway, origin, bailey):
             assert s.recv(2)[1:] != b"\x00"
     wait_until(lambda: len(g.records(allowed=False)) >= len(evil) + 4, what="the refusals")
     g.child.signal(signal.SIGTERM)
-    g.child.wait(5)
+    g.child.wait(15)
     raw = g.audit.read_bytes()
     assert not CONTROL & set(raw), "a control character is in the file"
     records = g.records()
@@ -208,7 +208,7 @@ def test_a_killed_gateway_opens_nothing_and_is_replaced(gateway, origin):
 def test_a_killed_supervisor_takes_the_gateway_along(gateway):
     g = gateway()
     os.kill(g.child.pid, signal.SIGKILL)
-    g.child.wait(5)
+    g.child.wait(15)
     wait_until(lambda: ended(g.ready["gateway_pid"]), timeout=5, what="the gateway's end")
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", g.http), 1).close()
@@ -236,7 +236,7 @@ def test_the_log_is_whole_after_sigkill_at_any_moment(gateway, bailey):
         stop.set()
         for thread in threads:
             thread.join(10)
-        g.child.wait(5)
+        g.child.wait(15)
         bailey("log", "verify", g.audit).check()
     assert len(g.records()) > 8
 
@@ -260,7 +260,7 @@ def test_log_without_a_file_shows_the_latest_run(start, tmp_path, origin, bailey
             s.sendall(b"GET http://other.test/ HTTP/1.0\r\n\r\n")
             assert b" 403 " in s.recv(4096)
         child.signal(signal.SIGINT)
-        assert child.wait(5).status == 0
+        assert child.wait(15).status == 0
     directory = home / ".local/state/bailey/audit"
     assert directory.stat().st_mode & 0o777 == 0o700 and len(list(directory.iterdir())) == 2
     denied = bailey("log", "--denied").check().text
