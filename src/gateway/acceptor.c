@@ -15,6 +15,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -95,10 +97,14 @@ static void on_handover(struct task *t) {
         free(h);
 }
 
-static struct worker *least_loaded(struct worker *self) {
+/* Few connections are served with least work by one thread: it wakes once for several, and nothing crosses over.
+ * Measured with short tunnels, spreading them one by one over two threads costs half as much CPU again. */
+enum { IMBALANCE = 16 };
+
+static struct worker *choose(struct worker *self) {
         struct gateway *g = self->gateway;
         struct worker *best = self;
-        unsigned least = atomic_load_explicit(&self->clients, memory_order_relaxed);
+        unsigned own = atomic_load_explicit(&self->clients, memory_order_relaxed), least = own;
         for (unsigned i = 0; i < g->n_workers; i++) {
                 unsigned n = atomic_load_explicit(&g->workers[i]->clients, memory_order_relaxed);
                 if (n < least) {
@@ -106,11 +112,11 @@ static struct worker *least_loaded(struct worker *self) {
                         best = g->workers[i];
                 }
         }
-        return best;
+        return own - least >= IMBALANCE ? best : self;
 }
 
 static void place(struct acceptor *a, int fd) {
-        struct worker *w = least_loaded(a->worker);
+        struct worker *w = choose(a->worker);
         struct handover *h = w == a->worker ? NULL : malloc(sizeof *h);
         if (!h)
                 w = a->worker;
@@ -209,6 +215,8 @@ static int start_one(struct worker *w, const struct gateway_listener *listener, 
                 return err_set(e, -r, "listener %d cannot be made non-blocking", fd);
         if (listener->kind == LISTENER_DNS_UDP)
                 return dns_udp_new(w, fd, &a->dns, e);
+        int one = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* accepted sockets inherit it */
         a->reserve = fcntl(w->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
         r = watch_start_level(w->loop, &a->watch, fd, WATCH_READ, on_connection);
         return r < 0 ? err_set(e, -r, "listener %d cannot be watched", fd) : 0;

@@ -2,6 +2,12 @@
 #pragma once
 /*
  * Listeners and who serves what they accept. Each listener is polled by one worker, so that a connection wakes one
+ * thread; that worker keeps it unless another has clearly fewer, then the descriptor is posted there. Light traffic
+ * never crosses threads, heavy traffic spreads, and a burst is taken in shares so that open connections get their turn.
+ */
+#pragma once
+/*
+ * Listeners and who serves what they accept. Each listener is polled by one worker, so that a connection wakes one
  * thread; that worker keeps it unless another has fewer, then the descriptor is posted there. Light traffic never
  * crosses threads, heavy traffic spreads evenly, and a burst is taken in shares so that open connections get their
  * turn.

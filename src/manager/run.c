@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor of one run. It decides and watches; it parses nothing that the sandbox sends. What it holds: the policy,
- * the plan, the sandbox's init (a socket), the listeners, the gateway (started at the first connection), the audit.
+ * The supervisor of one run. It decides and watches; it parses nothing that the sandbox sends. What it holds: the
+ * policy, the plan, the sandbox's init (a socket), the listeners, the gateway (started at the first connection), the
+ * audit.
  *
- * Order: the clone comes first, because the kernel takes its time with namespaces; the policy is read meanwhile, and the
- * audit is opened while init applies the plan. Nothing runs before the audit can be written: init waits for the word.
+ * Order: the clone comes first, because the kernel takes its time with namespaces; the policy is read meanwhile, and
+ * the audit is opened while init applies the plan. Nothing runs before the audit can be written: init waits for the
+ * word.
  *
  * States: PREPARING (init has no plan), SETTING_UP (it applies it), RUNNING, ENDING. An error in any of them ends the
  * sandbox first and is told after. Everything that was made is undone in run_done(), in the reverse order; then, when
  * nothing of the sandbox lives, the guarded paths are swept.
  *
- * Signals that a person or a parent sends to us are for the command: they are handed on. With a terminal the command has
- * its own foreground process group and gets them from the terminal itself.
+ * Signals that a person or a parent sends to us are for the command: they are handed on. With a terminal the command
+ * has its own foreground process group and gets them from the terminal itself.
  */
 #include "manager/run.h"
 
@@ -102,7 +104,8 @@ static int listen_on_loopback(uint16_t *ret_port, int *ret_fd, struct err *e) {
         struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         socklen_t n = sizeof at;
         cleanup(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0 || bind(fd, (struct sockaddr *)&at, n) < 0 || listen(fd, 1024) < 0 || getsockname(fd, (struct sockaddr *)&at, &n) < 0)
+        if (fd < 0 || bind(fd, (struct sockaddr *)&at, n) < 0 || listen(fd, 1024) < 0 ||
+            getsockname(fd, (struct sockaddr *)&at, &n) < 0)
                 return err_errno(e, "cannot listen for the sandbox's connections");
         *ret_port = ntohs(at.sin_port);
         *ret_fd = take_fd(&fd);
@@ -139,8 +142,12 @@ static int make_env(struct run *r, bool degraded, struct err *e) {
         struct env_input in = {
                 .host = environ,
                 .sandbox_id = r->id,
-                .http_port = degraded ? r->host.http_port : network ? PLAN_PORT_HTTP : 0,
-                .socks_port = degraded ? r->host.socks_port : network ? PLAN_PORT_SOCKS5 : 0,
+                .http_port = degraded  ? r->host.http_port
+                             : network ? PLAN_PORT_HTTP
+                                       : 0,
+                .socks_port = degraded  ? r->host.socks_port
+                              : network ? PLAN_PORT_SOCKS5
+                                        : 0,
                 .transparent = !degraded,
                 .tmpdir = degraded ? r->tmpdir : "/tmp",
                 .pass = pass,
@@ -183,8 +190,10 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
         if (degraded) {
                 r->end = RUN_UNAVAILABLE;
                 if (!r->policy->process.allow_degraded)
-                        return err_set(e, r->no_namespaces.code, "%s. `bailey doctor` says why and what helps; with --allow-degraded the "
-                                       "command runs with less protection", err_text(&r->no_namespaces));
+                        return err_set(e, r->no_namespaces.code,
+                                       "%s. `bailey doctor` says why and what helps; with --allow-degraded the "
+                                       "command runs with less protection",
+                                       err_text(&r->no_namespaces));
                 r->end = RUN_FAILED;
                 s = make_degraded_places(r, e);
         }
@@ -210,11 +219,14 @@ static int open_audit(struct run *r, struct err *e) {
                 if (s < 0)
                         return s;
         }
-        struct audit_settings settings = { .path = path ? path : r->policy->audit_path, .run_id = r->id, .sandbox = r->id };
+        struct audit_settings settings = { .path = path ? path : r->policy->audit_path,
+                                           .run_id = r->id,
+                                           .sandbox = r->id };
         int s = audit_open(&settings, &r->audit, e);
         if (s < 0)
                 return err_wrap(e, s, "the audit cannot be written");
-        (void)audit_note(r->audit, "start: mode %s, workspace %s", policy_mode_name(r->policy->mode), r->policy->workspace);
+        (void)audit_note(r->audit, "start: mode %s, workspace %s", policy_mode_name(r->policy->mode),
+                         r->policy->workspace);
         s = audit_flush(r->audit, e);
         return s < 0 ? err_wrap(e, s, "the audit cannot be written") : 0;
 }
@@ -457,7 +469,9 @@ static int open_published(struct run *r, struct err *e) {
                 struct sockaddr_storage to;
                 const int on = 1;
                 if (!addr_parse(str_of(m->address), &address) || addr_classify(&address) == ADDR_CLASS_UNSPECIFIED)
-                        return err_set(e, EINVAL, "--publish %s:%u: give one address of this host (127.0.0.1 if you leave it out)", m->address, m->outside);
+                        return err_set(e, EINVAL,
+                                       "--publish %s:%u: give one address of this host (127.0.0.1 if you leave it out)",
+                                       m->address, m->outside);
                 socklen_t n = addr_to_sockaddr(&address, m->outside, &to);
                 int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
                 r->published[i] = fd;
@@ -470,7 +484,9 @@ static int open_published(struct run *r, struct err *e) {
 
 /* Everything up to the point where the command runs. */
 static int launch(struct run *r, struct err *e) {
-        struct sandbox_options options = { .terminal = r->terminal.fd, .foreground = r->terminal.lent, .mask = &r->mask_before };
+        struct sandbox_options options = { .terminal = r->terminal.fd,
+                                           .foreground = r->terminal.lent,
+                                           .mask = &r->mask_before };
         r->degraded = sandbox_prepare(&options, &r->sandbox, &r->no_namespaces) < 0;
         int s = make_plan(r, r->degraded, e);
         if (s < 0)

@@ -22,7 +22,7 @@ enum run_end {
         RUN_REFUSED,     /* the workspace's file asks for more than was granted */
         RUN_UNAVAILABLE, /* this machine cannot make the sandbox */
         RUN_TIMED_OUT,
-        RUN_FAILED,      /* a part of Bailey or of the system failed */
+        RUN_FAILED, /* a part of Bailey or of the system failed */
 };
 
 /* Fills *e for every end but RUN_ENDED. */

@@ -7,9 +7,12 @@
 #include <stdio.h>
 
 static const uint16_t kinds[] = {
-        [PLAN_LISTENER_HTTP] = LISTENER_HTTP,       [PLAN_LISTENER_SOCKS5] = LISTENER_SOCKS5,
-        [PLAN_LISTENER_DNS_UDP] = LISTENER_DNS_UDP, [PLAN_LISTENER_DNS_TCP] = LISTENER_DNS_TCP,
-        [PLAN_LISTENER_TRANSPARENT] = LISTENER_TRANSPARENT, [PLAN_LISTENER_HOST_PORT] = LISTENER_FORWARD,
+        [PLAN_LISTENER_HTTP] = LISTENER_HTTP,
+        [PLAN_LISTENER_SOCKS5] = LISTENER_SOCKS5,
+        [PLAN_LISTENER_DNS_UDP] = LISTENER_DNS_UDP,
+        [PLAN_LISTENER_DNS_TCP] = LISTENER_DNS_TCP,
+        [PLAN_LISTENER_TRANSPARENT] = LISTENER_TRANSPARENT,
+        [PLAN_LISTENER_HOST_PORT] = LISTENER_FORWARD,
 };
 
 static int copy_text(char *to, size_t max, const char *text, const char *what, struct err *e) {
@@ -22,14 +25,16 @@ static int copy_text(char *to, size_t max, const char *text, const char *what, s
 static int add_servers(const struct policy *p, struct gateway_start *s, struct err *e) {
         const origin_texts *servers = &p->network.dns_servers;
         if (servers->n > GATEWAY_SERVERS_MAX)
-                return err_set(e, E2BIG, "%s: at most %u DNS servers", servers->p[GATEWAY_SERVERS_MAX].origin, GATEWAY_SERVERS_MAX);
+                return err_set(e, E2BIG, "%s: at most %u DNS servers", servers->p[GATEWAY_SERVERS_MAX].origin,
+                               GATEWAY_SERVERS_MAX);
         for (size_t i = 0; i < servers->n; i++) {
                 struct authority a;
                 int r = authority_parse(str_of(servers->p[i].text), 53, &a, e);
                 if (r < 0)
                         return err_wrap(e, r, "%s: DNS server", servers->p[i].origin);
                 if (a.host.kind != HOST_ADDR)
-                        return err_set(e, EINVAL, "%s: a DNS server is given by its address, not as %s", servers->p[i].origin, servers->p[i].text);
+                        return err_set(e, EINVAL, "%s: a DNS server is given by its address, not as %s",
+                                       servers->p[i].origin, servers->p[i].text);
                 s->servers[s->n_servers++] = (struct gateway_server){ a.host.addr, a.port };
         }
         return 0;
@@ -105,7 +110,8 @@ int run_gateway_start(const struct policy *p, const struct plan *plan, const cha
                 .log_level = current_log_level(),
         };
         for (size_t i = 0; i < plan->listeners.n && i < GATEWAY_LISTENERS_MAX; i++)
-                ret->listeners[i] = (struct gateway_listener){ kinds[plan->listeners.p[i].kind], plan->listeners.p[i].forward_port };
+                ret->listeners[i] =
+                    (struct gateway_listener){ kinds[plan->listeners.p[i].kind], plan->listeners.p[i].forward_port };
         if (plan->flags & PLAN_DEGRADED) { /* on the host's loopback, in this order: see run.c */
                 ret->listeners[0].kind = LISTENER_HTTP;
                 ret->listeners[1].kind = LISTENER_SOCKS5;

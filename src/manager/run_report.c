@@ -42,7 +42,8 @@ static char *advice_for(const struct event *ev, const char *target, const struct
         case REASON_NO_NETWORK:
                 return str_format("--mode workspace-write-whitelist --allow %s", target);
         case REASON_DENY_RULE:
-                return rule ? str_format("remove the rule %.*s (%.*s)", STR_FMT(rule->text), STR_FMT(rule->origin)) : NULL;
+                return rule ? str_format("remove the rule %.*s (%.*s)", STR_FMT(rule->text), STR_FMT(rule->origin))
+                            : NULL;
         default:
                 return NULL;
         }
@@ -70,8 +71,9 @@ void run_report_file(struct run_report *r, const char *path, bool write, const s
         if (!shown)
                 return;
         cleanup(free_ptr) char *by = rule ? escaped(str_of(rule->origin)) : NULL;
-        char *why = by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", rule->pattern, by)
-                       : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
+        char *why =
+            by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", rule->pattern, by)
+               : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
         char *target = str_format("%s %s", write ? "writing" : "reading", shown);
         add(r, target, str_format("%s %s", write ? "--write" : "--read", shown), why, write ? FILE_WRITE : FILE_READ);
 }
@@ -88,7 +90,9 @@ int run_report_text(const struct run_report *r, struct buf *out) {
                 e = buf_printf(out, "bailey: %s %s", guard ? "removed" : "refused", x->target);
                 if (e == 0 && x->count > 1)
                         e = buf_printf(out, " (%u times)", x->count);
-                struct str why = str_of(x->why ? x->why : guard ? "a protected path that the command made" : reason_text(x->reason));
+                struct str why = str_of(x->why  ? x->why
+                                        : guard ? "a protected path that the command made"
+                                                : reason_text(x->reason));
                 if (str_ends(why, STR(".")))
                         why.n--; /* more follows */
                 if (e == 0)

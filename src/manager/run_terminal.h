@@ -8,9 +8,9 @@
 #include <sys/types.h>
 
 struct run_terminal {
-        int fd;       /* -1: there is none */
-        bool lent;    /* the command's group is in the foreground */
-        pid_t group;  /* ours */
+        int fd;      /* -1: there is none */
+        bool lent;   /* the command's group is in the foreground */
+        pid_t group; /* ours */
 };
 
 /* Finds the controlling terminal. `lent` says whether it is ours to lend: we were started in the foreground. */

@@ -96,7 +96,8 @@ static void on_ready(struct stream *s, void *owner) {
                 return;
         int error = 0;
         socklen_t size = sizeof error;
-        if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+        /* A failure makes it readable too; a connection that is only writable has succeeded. */
+        if (s->readable && getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
                 error = errno;
         if (error) {
                 stream_close(s);

@@ -108,7 +108,8 @@ static int new_socket(struct loop *l, int fd, bool connected, struct stream **re
         k->s.readable = k->s.writable = connected;
         task_init(&k->destroy, destroy);
         int one = 1;
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* fails on Unix sockets, which need it not */
+        if (!connected)
+                setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         int r = watch_start_edge(l, &k->watch, fd, on_watch);
         if (r < 0) {
                 close(fd);

@@ -15,7 +15,8 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-const char *const plan_devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", NULL };
+const char *const plan_devices[] = { "/dev/null",    "/dev/zero", "/dev/full", "/dev/random",
+                                     "/dev/urandom", "/dev/tty",  NULL };
 const char *const plan_system_dirs[] = { "/sys/devices/system", "/sys/kernel/mm", NULL };
 const char *const plan_private_dirs[] = { "/tmp", "/run", "/dev", "/sys", NULL };
 
@@ -36,10 +37,14 @@ static int add_listener(struct plan *p, enum plan_listener_kind kind, bool v6, u
 
 static int add_listeners(struct plan *p, const struct plan_request *q) {
         static const struct plan_listener standard[] = {
-                { PLAN_LISTENER_TRANSPARENT, 0, PLAN_PORT_TRANSPARENT, 0 }, { PLAN_LISTENER_TRANSPARENT, 1, PLAN_PORT_TRANSPARENT, 0 },
-                { PLAN_LISTENER_DNS_UDP, 0, PLAN_PORT_DNS, 0 },             { PLAN_LISTENER_DNS_UDP, 1, PLAN_PORT_DNS, 0 },
-                { PLAN_LISTENER_DNS_TCP, 0, PLAN_PORT_DNS, 0 },             { PLAN_LISTENER_DNS_TCP, 1, PLAN_PORT_DNS, 0 },
-                { PLAN_LISTENER_HTTP, 0, PLAN_PORT_HTTP, 0 },               { PLAN_LISTENER_SOCKS5, 0, PLAN_PORT_SOCKS5, 0 },
+                { PLAN_LISTENER_TRANSPARENT, 0, PLAN_PORT_TRANSPARENT, 0 },
+                { PLAN_LISTENER_TRANSPARENT, 1, PLAN_PORT_TRANSPARENT, 0 },
+                { PLAN_LISTENER_DNS_UDP, 0, PLAN_PORT_DNS, 0 },
+                { PLAN_LISTENER_DNS_UDP, 1, PLAN_PORT_DNS, 0 },
+                { PLAN_LISTENER_DNS_TCP, 0, PLAN_PORT_DNS, 0 },
+                { PLAN_LISTENER_DNS_TCP, 1, PLAN_PORT_DNS, 0 },
+                { PLAN_LISTENER_HTTP, 0, PLAN_PORT_HTTP, 0 },
+                { PLAN_LISTENER_SOCKS5, 0, PLAN_PORT_SOCKS5, 0 },
         };
         for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
                 if ((q->host->ipv6 || !standard[i].v6) && vec_push(&p->listeners, standard[i]) < 0)
@@ -84,14 +89,16 @@ static int add_limit(struct plan *p, uint32_t resource, uint64_t value) {
 static int plan_limits(struct plan *p, const struct policy_limits *l) {
         /* Data, not address space: what a program can fill, not what it reserves. */
         if ((l->processes && add_limit(p, RLIMIT_NPROC, l->processes) < 0) ||
-            (l->memory && add_limit(p, RLIMIT_DATA, l->memory) < 0) || (l->files && add_limit(p, RLIMIT_NOFILE, l->files) < 0) ||
+            (l->memory && add_limit(p, RLIMIT_DATA, l->memory) < 0) ||
+            (l->files && add_limit(p, RLIMIT_NOFILE, l->files) < 0) ||
             (l->cpu_seconds && add_limit(p, RLIMIT_CPU, l->cpu_seconds) < 0))
                 return -ENOMEM;
         return add_limit(p, RLIMIT_CORE, 0); /* a core dump would be handled outside */
 }
 
-/* Globs hold for files that do not exist yet, so they are judged when a file is reached. Whoever writes none, and does not ask
- * for a trace, pays nothing: the few that are built in have a fixed place and are mounted over where they match. */
+/* Globs hold for files that do not exist yet, so they are judged when a file is reached. Whoever writes none, and does
+ * not ask for a trace, pays nothing: the few that are built in have a fixed place and are mounted over where they
+ * match. */
 static bool needs_broker(const struct plan_request *q) {
         if (q->policy->process.trace_denials || q->observe)
                 return true;
@@ -117,8 +124,9 @@ static int plan_broker(struct plan *p, const struct plan_request *q, struct err 
         if (!needs_broker(q))
                 return 0;
         if (p->flags & PLAN_DEGRADED)
-                return err_set(e, EOPNOTSUPP, "globs in denies and --trace-denials need namespaces, which this machine does not give; "
-                                              "name the paths instead, or see `bailey doctor`");
+                return err_set(e, EOPNOTSUPP,
+                               "globs in denies and --trace-denials need namespaces, which this machine does not give; "
+                               "name the paths instead, or see `bailey doctor`");
         p->flags |= PLAN_BROKER | (q->policy->process.trace_denials || q->observe ? PLAN_TRACE : 0) |
                     (q->observe ? PLAN_OBSERVE : 0);
         p->reads_open = path_rules_reads_open(q->rules);

@@ -41,10 +41,10 @@ struct plan_host {
         bool namespaces;         /* user namespaces can be made */
         const char *overlay_upper, *overlay_work; /* with --overlay: where the workspace's changes go, NULL without */
         bool ipv6;
-        VEC(struct plan_path) paths;     /* in any order */
-        VEC(const char *) sockets;       /* Unix sockets of the host that have a path */
-        VEC(const char *) devices;       /* which of plan_devices exist */
-        VEC(const char *) system_dirs;   /* which of plan_system_dirs exist */
+        VEC(struct plan_path) paths;      /* in any order */
+        VEC(const char *) sockets;        /* Unix sockets of the host that have a path */
+        VEC(const char *) devices;        /* which of plan_devices exist */
+        VEC(const char *) system_dirs;    /* which of plan_system_dirs exist */
         VEC(struct plan_link) root_links; /* needed only where reads are denied */
         /* Without namespaces: */
         VEC(struct plan_entry) entries; /* of every directory above a denied path */
@@ -62,7 +62,7 @@ struct plan_request {
         const struct policy *policy;
         const struct path_rules *rules;
         const struct plan_host *host;
-        const char *id; /* of the sandbox */
+        const char *id;                       /* of the sandbox */
         const char *const *argv, *const *env; /* NULL-terminated */
         bool observe;                         /* learn: report what is granted as well */
 };

@@ -13,10 +13,10 @@
 enum { MAGIC = 0x4e4c5042 /* "BPLN" */, VERSION = 1, COUNT_MAX = 65536 };
 
 struct wire {
-        struct buf *out;    /* writing */
-        struct str in;      /* reading */
-        struct plan *plan;  /* owner of what is read */
-        const char *what;   /* the field that failed */
+        struct buf *out;   /* writing */
+        struct str in;     /* reading */
+        struct plan *plan; /* owner of what is read */
+        const char *what;  /* the field that failed */
         int error;
 };
 
@@ -216,7 +216,8 @@ static const char *check_op(const struct plan_op *op, bool *made) {
                 return "no link text";
         if (op->kind == PLAN_OP_FILE && !op->data)
                 return "no content";
-        if (op->kind != PLAN_OP_CLONE && op->kind != PLAN_OP_NEW_FS && !(op->kind == PLAN_OP_SETATTR && uses) && !op->target)
+        if (op->kind != PLAN_OP_CLONE && op->kind != PLAN_OP_NEW_FS && !(op->kind == PLAN_OP_SETATTR && uses) &&
+            !op->target)
                 return "no target";
         const char *path = op->kind == PLAN_OP_CLONE ? op->source : op->target;
         if (path && op->kind != PLAN_OP_NEW_FS && (op->at == PLAN_ROOT) != (path[0] == '/'))
@@ -234,7 +235,8 @@ static const char *check_plan(const struct plan *p) {
                         return wrong;
         }
         for (size_t i = 0; i < p->listeners.n; i++)
-                if (p->listeners.p[i].kind >= PLAN_LISTENER_KINDS || p->listeners.p[i].v6 > 1 || !p->listeners.p[i].port)
+                if (p->listeners.p[i].kind >= PLAN_LISTENER_KINDS || p->listeners.p[i].v6 > 1 ||
+                    !p->listeners.p[i].port)
                         return "unknown listener";
         if (p->publish.n > PLAN_LISTENERS_MAX)
                 return "too many published ports";
@@ -265,7 +267,8 @@ static const char *check_plan(const struct plan *p) {
         if (!p->cwd || p->cwd[0] != '/')
                 return "no working directory";
         /* Never without a filter: an empty one here is damage, not a choice. */
-        if (p->seccomp.n == 0 || p->seccomp.n % sizeof(struct sock_filter) || p->seccomp.n / sizeof(struct sock_filter) > BPF_MAXINSNS)
+        if (p->seccomp.n == 0 || p->seccomp.n % sizeof(struct sock_filter) ||
+            p->seccomp.n / sizeof(struct sock_filter) > BPF_MAXINSNS)
                 return "no system call filter";
         return NULL;
 }

@@ -23,19 +23,22 @@ static void note(struct degraded *d, const char *text) {
 }
 
 static void rule(struct degraded *d, const char *path, bool dir, uint64_t access) {
-        struct plan_landlock_rule r = { plan_copy(d->p, str_of(path)), access & d->p->landlock.handled_fs & (dir ? UINT64_MAX : LANDLOCK_ON_FILE) };
+        struct plan_landlock_rule r = { plan_copy(d->p, str_of(path)),
+                                        access & d->p->landlock.handled_fs & (dir ? UINT64_MAX : LANDLOCK_ON_FILE) };
         if (!r.path || (r.access && vec_push(&d->p->landlock.rules, r) < 0))
                 d->error = -ENOMEM;
 }
 
-static const char devices[] = "/dev"; /* as root a disk is a file like any other: only harmless ones are granted, one by one */
+static const char devices[] =
+    "/dev"; /* as root a disk is a file like any other: only harmless ones are granted, one by one */
 
 /* What the deepest rule around the path says. */
 static bool denied(const struct plan_host *h, const char *path) {
         const struct plan_path *decides = NULL;
         for (size_t i = 0; i < h->paths.n; i++) {
                 const struct plan_path *p = &h->paths.p[i];
-                if (p->type != PLAN_PATH_MISSING && path_is_within(path, p->path) && (!decides || strlen(p->path) > strlen(decides->path)))
+                if (p->type != PLAN_PATH_MISSING && path_is_within(path, p->path) &&
+                    (!decides || strlen(p->path) > strlen(decides->path)))
                         decides = p;
         }
         return path_is_within(path, devices) || (decides && decides->access == PATH_DENIED);
@@ -74,8 +77,8 @@ static bool inside_writable(const struct plan_host *h, const struct plan_path *i
         const struct plan_path *around = NULL;
         for (size_t i = 0; i < h->paths.n; i++) {
                 const struct plan_path *p = &h->paths.p[i];
-                if (p->type == PLAN_PATH_DIR && strcmp(p->path, inner->path) != 0 && path_is_within(inner->path, p->path) &&
-                    (!around || strlen(p->path) > strlen(around->path)))
+                if (p->type == PLAN_PATH_DIR && strcmp(p->path, inner->path) != 0 &&
+                    path_is_within(inner->path, p->path) && (!around || strlen(p->path) > strlen(around->path)))
                         around = p;
         }
         return around && around->access == PATH_WRITE;
@@ -95,14 +98,16 @@ static void grant_rules(struct degraded *d) {
                 } else if (p->access == PATH_READ && p->grants) {
                         grant_read(d, p->path, dir);
                 } else if (inside_writable(h, p)) {
-                        note(d, plan_format(d->p, "lost: %s can be %s (%s)", p->path,
-                                            p->access == PATH_DENIED ? "read and written to" : "written to", p->origin));
+                        note(d,
+                             plan_format(d->p, "lost: %s can be %s (%s)", p->path,
+                                         p->access == PATH_DENIED ? "read and written to" : "written to", p->origin));
                 }
         }
 }
 
 static void grant_places(struct degraded *d) {
-        const uint64_t device = LANDLOCK_FS_READ_FILE | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE | LANDLOCK_FS_IOCTL_DEV;
+        const uint64_t device =
+            LANDLOCK_FS_READ_FILE | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE | LANDLOCK_FS_IOCTL_DEV;
         rule(d, devices, true, LANDLOCK_FS_READ_DIR);
         for (size_t i = 0; i < d->q->host->devices.n; i++)
                 rule(d, d->q->host->devices.p[i], false, device);
@@ -116,7 +121,8 @@ static void limit_network(struct degraded *d) {
         const uint16_t ports[] = { d->q->host->http_port, d->q->host->socks_port };
         d->p->landlock.handled_net = LANDLOCK_NET_CONNECT_TCP;
         for (size_t i = 0; i < 2; i++)
-                if (ports[i] && vec_push(&d->p->landlock.ports, ((struct plan_landlock_port){ ports[i], LANDLOCK_NET_CONNECT_TCP })) < 0)
+                if (ports[i] && vec_push(&d->p->landlock.ports,
+                                         ((struct plan_landlock_port){ ports[i], LANDLOCK_NET_CONNECT_TCP })) < 0)
                         d->error = -ENOMEM;
 }
 
@@ -124,7 +130,10 @@ int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e) {
         struct degraded d = { p, q, 0 };
         unsigned abi = q->host->landlock_abi;
         if (abi < 4)
-                return err_set(e, EOPNOTSUPP, "without namespaces a sandbox needs Landlock with network rules (ABI 4, Linux 6.7); this kernel has ABI %u", abi);
+                return err_set(e, EOPNOTSUPP,
+                               "without namespaces a sandbox needs Landlock with network rules (ABI 4, Linux 6.7); "
+                               "this kernel has ABI %u",
+                               abi);
         p->landlock.abi = abi < LANDLOCK_ABI_NEWEST ? abi : LANDLOCK_ABI_NEWEST;
         p->landlock.handled_fs = landlock_rights(p->landlock.abi).fs;
         p->landlock.scoped = landlock_rights(p->landlock.abi).scoped;
@@ -134,10 +143,12 @@ int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e) {
         grant_places(&d);
         limit_network(&d);
         note(&d, "lost: other processes of this user and of the system are visible");
-        note(&d, "lost: programs that ignore proxy variables have no network; the sandbox's own servers cannot be reached from inside");
+        note(&d, "lost: programs that ignore proxy variables have no network; the sandbox's own servers cannot be "
+                 "reached from inside");
         note(&d, "lost: sockets of other programs in readable places can be connected to");
         if (!p->landlock.scoped)
                 note(&d, "lost: signals can be sent to other processes of this user, abstract sockets can be reached");
-        p->cwd = plan_copy(p, str_of(q->host->cwd && !closed(q->host, q->host->cwd) ? q->host->cwd : q->policy->workspace));
+        p->cwd =
+            plan_copy(p, str_of(q->host->cwd && !closed(q->host, q->host->cwd) ? q->host->cwd : q->policy->workspace));
         return d.error ? d.error : p->cwd ? 0 : -ENOMEM;
 }

@@ -19,7 +19,11 @@ static const struct name namespaces[] = {
         { CLONE_NEWIPC, "ipc" },   { CLONE_NEWUTS, "uts" },  { CLONE_NEWCGROUP, "cgroup" }, { 0, NULL },
 };
 static const struct name attributes[] = {
-        { MOUNT_ATTR_RDONLY, "ro" }, { MOUNT_ATTR_NOSUID, "nosuid" }, { MOUNT_ATTR_NODEV, "nodev" }, { MOUNT_ATTR_NOEXEC, "noexec" }, { 0, NULL },
+        { MOUNT_ATTR_RDONLY, "ro" },
+        { MOUNT_ATTR_NOSUID, "nosuid" },
+        { MOUNT_ATTR_NODEV, "nodev" },
+        { MOUNT_ATTR_NOEXEC, "noexec" },
+        { 0, NULL },
 };
 static const struct name limits[] = {
         { RLIMIT_NPROC, "processes" }, { RLIMIT_DATA, "memory" }, { RLIMIT_NOFILE, "files" },
@@ -132,9 +136,8 @@ static void text_op(struct dump *d, const struct plan_op *op) {
         case PLAN_OP_ATTACH:
                 put(d, "#");
                 put_number(d, op->slot);
-                put(d, " at ");
+                put(d, op->mode ? " over " : " at ");
                 text_place(d, op->at, op->target);
-                put(d, op->mode ? " if it is still there" : "");
                 break;
         case PLAN_OP_SYMLINK:
                 text_place(d, op->at, op->target);
@@ -182,12 +185,14 @@ static void text_landlock(struct dump *d, const struct plan *p) {
 
 static void text_network(struct dump *d, const struct plan *p) {
         put(d, "network: ");
-        put(d, p->nft.n ? "captured: every TCP connection and DNS query; the rest is refused\n"
-                        : p->namespaces & CLONE_NEWNET ? "none\n" : "shared with the host, TCP limited to the ports above\n");
+        put(d, p->nft.n                       ? "captured: every TCP connection and DNS query; the rest is refused\n"
+               : p->namespaces & CLONE_NEWNET ? "none\n"
+                                              : "shared with the host, TCP limited to the ports above\n");
         for (size_t i = 0; i < p->listeners.n; i++) {
                 const struct plan_listener *l = &p->listeners.p[i];
                 if (!d->error)
-                        d->error = buf_printf(d->out, "  listen %s %s:%u", plan_listener_name(l->kind), l->v6 ? "[::1]" : "127.0.0.1", l->port);
+                        d->error = buf_printf(d->out, "  listen %s %s:%u", plan_listener_name(l->kind),
+                                              l->v6 ? "[::1]" : "127.0.0.1", l->port);
                 if (l->forward_port && !d->error)
                         d->error = buf_printf(d->out, " for the host's port %u", l->forward_port);
                 put(d, "\n");
@@ -196,7 +201,8 @@ static void text_network(struct dump *d, const struct plan *p) {
                 put(d, "  publish ");
                 put_value(d, p->publish.p[i].address);
                 if (!d->error)
-                        d->error = buf_printf(d->out, ":%u for the sandbox's port %u\n", p->publish.p[i].outside, p->publish.p[i].inside);
+                        d->error = buf_printf(d->out, ":%u for the sandbox's port %u\n", p->publish.p[i].outside,
+                                              p->publish.p[i].inside);
         }
 }
 
@@ -214,7 +220,9 @@ int plan_dump_text(const struct plan *p, struct buf *out) {
         put(&d, "\nnamespaces: ");
         put_names(&d, namespaces, p->namespaces);
         put(&d, p->namespaces ? "" : "none");
-        d.error = d.error ? d.error : buf_printf(out, "\nidentity: uid %u, gid %u, no capabilities, no new privileges\nfiles:\n", p->uid, p->gid);
+        d.error = d.error ? d.error
+                          : buf_printf(out, "\nidentity: uid %u, gid %u, no capabilities, no new privileges\nfiles:\n",
+                                       p->uid, p->gid);
         for (size_t i = 0; i < p->ops.n; i++)
                 text_op(&d, &p->ops.p[i]);
         for (size_t i = 0; i < p->guards.n; i++) {
@@ -224,14 +232,16 @@ int plan_dump_text(const struct plan *p, struct buf *out) {
         }
         for (size_t i = 0; i < p->path_rules.n; i++)
                 if (is_judged(&p->path_rules.p[i])) {
-                        put(&d, p->path_rules.p[i].decides_read ? "  refused when reached: " : "  kept when written to: ");
+                        put(&d,
+                            p->path_rules.p[i].decides_read ? "  refused when reached: " : "  kept when written to: ");
                         put_value(&d, p->path_rules.p[i].pattern);
                         put(&d, "\n");
                 }
         text_landlock(&d, p);
         text_network(&d, p);
         if (!d.error)
-                d.error = buf_printf(out, "system calls: filter of %zu instructions\nlimits:\n", p->seccomp.n / sizeof(struct sock_filter));
+                d.error = buf_printf(out, "system calls: filter of %zu instructions\nlimits:\n",
+                                     p->seccomp.n / sizeof(struct sock_filter));
         for (size_t i = 0; i < p->limits.n; i++) {
                 put(&d, "  ");
                 put(&d, limit_name(p->limits.p[i].resource));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A plan for people (`bailey plan`) and for programs (`--json`). Bytes of filters and batches are shown by their size. */
+/* A plan for people (`bailey plan`) and for programs (`--json`). Bytes of filters and batches are shown by their size.
+ */
 #include "base/buf.h"
 #include "plan/plan.h"
 

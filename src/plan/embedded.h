@@ -2,7 +2,8 @@
 #pragma once
 /*
  * Bytes computed while Bailey is built (plan/gen), so that a launch needs none of the libraries that make them:
- * system call filters and netlink batches. Every value in them is fixed: they concern only the sandbox's own namespaces.
+ * system call filters and netlink batches. Every value in them is fixed: they concern only the sandbox's own
+ * namespaces.
  */
 #include "base/str.h"
 
@@ -12,7 +13,7 @@ struct embedded_call {
         int nr;
         const char *name;
 };
-extern const struct embedded_call embedded_refused_calls[]; /* for reports; ends with a NULL name */
+extern const struct embedded_call embedded_refused_calls[];     /* for reports; ends with a NULL name */
 extern const struct str embedded_routes_v4, embedded_routes_v6; /* loopback up; every address leads to it */
 extern const struct str embedded_link;                          /* loopback up, nothing else */
 extern const struct str embedded_nft;                           /* capture TCP and DNS, refuse the rest */

@@ -27,8 +27,9 @@ struct landlock_rights landlock_rights(unsigned abi) {
 }
 
 static const char *const fs_names[] = {
-        "execute",   "write-file", "read-file",  "read-dir", "remove-dir", "remove-file", "make-char",    "make-dir", "make-reg",
-        "make-sock", "make-fifo",  "make-block", "make-sym", "refer",      "truncate",    "ioctl-dev", "resolve-unix",
+        "execute",   "write-file", "read-file", "read-dir",  "remove-dir",   "remove-file",
+        "make-char", "make-dir",   "make-reg",  "make-sock", "make-fifo",    "make-block",
+        "make-sym",  "refer",      "truncate",  "ioctl-dev", "resolve-unix",
 };
 
 const char *landlock_fs_name(uint64_t *mask) {

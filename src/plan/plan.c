@@ -80,8 +80,8 @@ void plan_freep(struct plan **p) {
 }
 
 static const char *const op_names[] = {
-        [PLAN_OP_CLONE] = "clone", [PLAN_OP_NEW_FS] = "new",   [PLAN_OP_SETATTR] = "setattr", [PLAN_OP_ATTACH] = "attach",
-        [PLAN_OP_MKDIR] = "mkdir", [PLAN_OP_FILE] = "file",    [PLAN_OP_SYMLINK] = "symlink", [PLAN_OP_PIVOT] = "pivot",
+        [PLAN_OP_CLONE] = "clone", [PLAN_OP_NEW_FS] = "new", [PLAN_OP_SETATTR] = "setattr", [PLAN_OP_ATTACH] = "attach",
+        [PLAN_OP_MKDIR] = "mkdir", [PLAN_OP_FILE] = "file",  [PLAN_OP_SYMLINK] = "symlink", [PLAN_OP_PIVOT] = "pivot",
 };
 static_assert(sizeof op_names / sizeof *op_names == PLAN_OPS, "a name for every operation");
 

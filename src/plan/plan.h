@@ -19,7 +19,7 @@ enum plan_op_kind {
         PLAN_OP_CLONE,   /* open_tree(source) -> slot; mode 1: with everything mounted below */
         PLAN_OP_NEW_FS,  /* a new file system of type `source` -> slot; `data`: options, comma-separated */
         PLAN_OP_SETATTR, /* mount_setattr on the slot, or on target when slot is PLAN_ROOT; mode 1: recursive */
-        PLAN_OP_ATTACH,  /* move_mount(slot) onto target; mode 1: if it is still there */
+        PLAN_OP_ATTACH,  /* move_mount(slot) onto target; mode 1: not an error where the target cannot be reached */
         PLAN_OP_MKDIR,   /* mkdir(target, mode) */
         PLAN_OP_FILE,    /* a new file with the mode and `data` as content */
         PLAN_OP_SYMLINK, /* target -> source */

@@ -36,7 +36,6 @@ struct node {
         bool dir;
         bool pinned;       /* stays even if the node above grants the same */
         bool gone;         /* nothing to do for it */
-        bool fleeting;     /* may be gone from the host by the time it is attached: then there is nothing to cover */
         uint32_t mode;     /* PRIVATE: of the directory */
         const char *data;  /* FS: type; FILE: content */
         const char *place; /* where in our tmpfs it is, if it is there */
@@ -90,14 +89,19 @@ static uint16_t new_slot(struct tree *t) {
 static uint16_t op_clone(struct tree *t, uint16_t at, const char *source, bool recursive, uint64_t attr) {
         uint16_t slot = new_slot(t);
         push(t, (struct plan_op){ .kind = PLAN_OP_CLONE, .slot = slot, .at = at, .mode = recursive, .source = source });
-        push(t, (struct plan_op){ .kind = PLAN_OP_SETATTR, .slot = slot, .at = PLAN_ROOT, .mode = recursive, .attr_set = attr });
+        push(t, (struct plan_op){
+                    .kind = PLAN_OP_SETATTR, .slot = slot, .at = PLAN_ROOT, .mode = recursive, .attr_set = attr });
         return slot;
 }
 
 static uint16_t op_new_fs(struct tree *t, const char *type, const char *options, uint64_t attr) {
         uint16_t slot = new_slot(t);
-        push(t, (struct plan_op){
-                        .kind = PLAN_OP_NEW_FS, .slot = slot, .at = PLAN_ROOT, .attr_set = attr, .source = type, .data = options });
+        push(t, (struct plan_op){ .kind = PLAN_OP_NEW_FS,
+                                  .slot = slot,
+                                  .at = PLAN_ROOT,
+                                  .attr_set = attr,
+                                  .source = type,
+                                  .data = options });
         return slot;
 }
 
@@ -189,7 +193,9 @@ static const char *place_below(struct tree *t, const struct node *top, const cha
 static void collect_fixed(struct tree *t) {
         const struct plan_host *h = t->q->host;
         bool closed = t->q->policy->filesystem.reads_denied;
-        add(t, (struct node){ .path = "/", .kind = closed ? NODE_PRIVATE : NODE_HOST, .dir = true, .mode = 0755, .place = "root" });
+        add(t,
+            (struct node){
+                .path = "/", .kind = closed ? NODE_PRIVATE : NODE_HOST, .dir = true, .mode = 0755, .place = "root" });
         add(t, (struct node){ .path = "/tmp", .kind = NODE_PRIVATE, .dir = true, .mode = 01777, .place = "tmp" });
         add(t, (struct node){ .path = "/run", .kind = NODE_PRIVATE, .dir = true, .mode = 0755, .place = "run" });
         add(t, (struct node){ .path = "/dev", .kind = NODE_PRIVATE, .dir = true, .mode = 0755, .place = "dev" });
@@ -201,7 +207,8 @@ static void collect_fixed(struct tree *t) {
         if (h->terminal)
                 add(t, (struct node){ .path = "/dev/console", .kind = NODE_DEVICE, .data = keep(t, h->terminal) });
         for (size_t i = 0; i < h->system_dirs.n; i++)
-                add(t, (struct node){ .path = keep(t, h->system_dirs.p[i]), .kind = NODE_READ, .dir = true, .pinned = true });
+                add(t, (struct node){
+                           .path = keep(t, h->system_dirs.p[i]), .kind = NODE_READ, .dir = true, .pinned = true });
 }
 
 static void add_guard(struct tree *t, const struct plan_path *path) {
@@ -223,14 +230,17 @@ static bool under_overlay(const struct tree *t, const char *path) {
 }
 
 static void collect_rules(struct tree *t) {
-        static const enum node_kind kinds[] = { [PATH_DENIED] = NODE_MASK, [PATH_READ] = NODE_READ, [PATH_WRITE] = NODE_WRITE };
+        static const enum node_kind kinds[] = {
+                [PATH_DENIED] = NODE_MASK, [PATH_READ] = NODE_READ, [PATH_WRITE] = NODE_WRITE
+        };
         for (size_t i = 0; i < t->q->host->paths.n; i++) {
                 const struct plan_path *path = &t->q->host->paths.p[i];
                 if (path->type == PLAN_PATH_MISSING) {
                         if (path->protected && !under_overlay(t, path->path))
                                 add_guard(t, path);
                         else if (path->grants)
-                                add_note(t, plan_format(t->p, "%s does not exist: %s grants nothing", path->path, path->origin));
+                                add_note(t, plan_format(t->p, "%s does not exist: %s grants nothing", path->path,
+                                                        path->origin));
                         continue;
                 }
                 if (strcmp(path->path, "/") == 0)
@@ -242,10 +252,11 @@ static void collect_rules(struct tree *t) {
                 if (top && top->kind == NODE_PRIVATE && !path->grants)
                         continue;
                 bool device = path_is_within(path->path, "/dev") && path->type == PLAN_PATH_FILE;
-                add_rule_node(t, (struct node){ .path = keep(t, path->path),
-                                                .kind = device && path->access != PATH_DENIED ? NODE_DEVICE : kinds[path->access],
-                                                .dir = path->type == PLAN_PATH_DIR,
-                                                .pinned = path->protected });
+                add_rule_node(
+                    t, (struct node){ .path = keep(t, path->path),
+                                      .kind = device && path->access != PATH_DENIED ? NODE_DEVICE : kinds[path->access],
+                                      .dir = path->type == PLAN_PATH_DIR,
+                                      .pinned = path->protected });
         }
 }
 
@@ -265,7 +276,8 @@ static void pin_parents(struct tree *t) {
                 for (const char *slash = strchr(from + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
                         const char *parent = text(t, plan_copy(t->p, str_n(leaf.path, (size_t)(slash - leaf.path))));
                         if (!find(t, parent))
-                                add(t, (struct node){ .path = parent, .kind = NODE_WRITE, .dir = true, .pinned = true });
+                                add(t,
+                                    (struct node){ .path = parent, .kind = NODE_WRITE, .dir = true, .pinned = true });
                 }
         }
         sort_nodes(t);
@@ -277,7 +289,7 @@ static void collect_sockets(struct tree *t) {
                 const char *path = t->q->host->sockets.p[i];
                 struct node *top = above_or_at(t, path);
                 if (top && !ours(top) && top->kind != NODE_FS && !find(t, path))
-                        add(t, (struct node){ .path = keep(t, path), .kind = NODE_MASK, .fleeting = true });
+                        add(t, (struct node){ .path = keep(t, path), .kind = NODE_MASK });
         }
         if (t->nodes.n != n)
                 sort_nodes(t);
@@ -288,7 +300,9 @@ static void collect_resolver(struct tree *t) {
         if (t->p->listeners.n == 0 || !path)
                 return;
         struct node *same = find(t, path);
-        struct node file = { .path = keep(t, path), .kind = NODE_FILE, .slot = PLAN_ROOT,
+        struct node file = { .path = keep(t, path),
+                             .kind = NODE_FILE,
+                             .slot = PLAN_ROOT,
                              .data = "nameserver 127.0.0.1\noptions timeout:5 attempts:2\n" };
         if (same)
                 *same = file;
@@ -299,7 +313,8 @@ static void collect_resolver(struct tree *t) {
 
 static bool same_view(const struct node *a, const struct node *b) {
         bool a_reads = a->kind == NODE_READ, b_reads = b->kind == NODE_READ || b->kind == NODE_HOST;
-        return (a_reads && b_reads) || (a->kind == NODE_WRITE && b->kind == NODE_WRITE) || (a->kind == NODE_MASK && ours(b));
+        return (a_reads && b_reads) || (a->kind == NODE_WRITE && b->kind == NODE_WRITE) ||
+               (a->kind == NODE_MASK && ours(b));
 }
 
 static void prune(struct tree *t) {
@@ -330,7 +345,8 @@ static void clone_sources(struct tree *t) {
                 else if (n->kind == NODE_WRITE)
                         n->slot = op_clone(t, PLAN_ROOT, n->path, n->dir, plain);
                 else if (n->kind == NODE_DEVICE)
-                        n->slot = op_clone(t, PLAN_ROOT, n->data ? n->data : n->path, false, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+                        n->slot = op_clone(t, PLAN_ROOT, n->data ? n->data : n->path, false,
+                                           MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
         }
 }
 
@@ -403,8 +419,9 @@ static void place_all(struct tree *t) {
         }
         make_dir(t, "dev/shm", 01777);
         static const char *const links[][2] = {
-                { "dev/fd", "/proc/self/fd" },       { "dev/stdin", "/proc/self/fd/0" }, { "dev/stdout", "/proc/self/fd/1" },
-                { "dev/stderr", "/proc/self/fd/2" }, { "dev/ptmx", "pts/ptmx" },
+                { "dev/fd", "/proc/self/fd" },       { "dev/stdin", "/proc/self/fd/0" },
+                { "dev/stdout", "/proc/self/fd/1" }, { "dev/stderr", "/proc/self/fd/2" },
+                { "dev/ptmx", "pts/ptmx" },
         };
         for (size_t i = 0; i < sizeof links / sizeof *links; i++)
                 make_link(t, links[i][0], links[i][1]);
@@ -419,20 +436,31 @@ static void attach_node(struct tree *t, size_t i) {
         else if (n->kind == NODE_MASK || n->kind == NODE_FILE)
                 n->slot = op_clone(t, t->base, n->place, false, read_only | MOUNT_ATTR_NOEXEC);
         else if (n->kind == NODE_FS && strcmp(n->data, "proc") == 0)
-                /* As root its switches belong to whoever runs the sandbox, capabilities or not: then it is read-only. */
+                /* As root its switches belong to whoever runs the sandbox, capabilities or not: then it is read-only.
+                 */
                 n->slot = op_new_fs(t, "proc", NULL, plain | MOUNT_ATTR_NOEXEC | (t->p->uid ? 0 : MOUNT_ATTR_RDONLY));
         else if (n->kind == NODE_FS)
-                n->slot = op_new_fs(t, n->data, "newinstance,ptmxmode=0666,mode=0620", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-        op_attach(t, n->slot, t->root, t->root == PLAN_ROOT ? n->path : n->path + 1);
-        if (n->fleeting && t->error == 0)
-                t->p->ops.p[t->p->ops.n - 1].mode = 1;
+                n->slot =
+                    op_new_fs(t, n->data, "newinstance,ptmxmode=0666,mode=0620", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+        /* What init cannot reach, with its capabilities, the command cannot reach either: then there is nothing to
+         * mask. A socket may also be gone since it was listed. */
+        push(t, (struct plan_op){ .kind = PLAN_OP_ATTACH,
+                                  .slot = n->slot,
+                                  .at = t->root,
+                                  .mode = n->kind == NODE_MASK,
+                                  .target = t->root == PLAN_ROOT ? n->path : n->path + 1 });
 }
 
 static void emit(struct tree *t) {
         t->root = PLAN_ROOT;
         clone_sources(t);
         if (!t->q->policy->filesystem.reads_denied)
-                push(t, (struct plan_op){ .kind = PLAN_OP_SETATTR, .slot = PLAN_ROOT, .at = PLAN_ROOT, .mode = 1, .attr_set = read_only, .target = "/" });
+                push(t, (struct plan_op){ .kind = PLAN_OP_SETATTR,
+                                          .slot = PLAN_ROOT,
+                                          .at = PLAN_ROOT,
+                                          .mode = 1,
+                                          .attr_set = read_only,
+                                          .target = "/" });
         make_base(t);
         place_all(t);
         make_root(t);
@@ -469,7 +497,8 @@ static void landlock_rules(struct tree *t) {
                 else if (n->kind == NODE_WRITE)
                         add_landlock(t, n->path, LANDLOCK_WRITE & on);
         }
-        const uint64_t device = LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE;
+        const uint64_t device =
+            LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE;
         add_landlock(t, "/dev", device | LANDLOCK_FS_IOCTL_DEV);
         add_landlock(t, "/dev/shm", LANDLOCK_WRITE);
         add_landlock(t, "/proc", LANDLOCK_READ | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE);

@@ -33,7 +33,7 @@ enum sandbox_event_kind {
         SANDBOX_NOT_RUN,   /* the command itself could not be executed; value: errno */
         SANDBOX_ENDED,     /* init is gone, there will be no more */
         /* to init */
-        SANDBOX_PLAN,   /* descriptors: the sealed plan, then the published listeners */
+        SANDBOX_PLAN, /* descriptors: the sealed plan, then the published listeners */
         SANDBOX_GO,
         SANDBOX_SIGNAL,     /* value: for the command's process group */
         SANDBOX_FOREGROUND, /* lend the terminal to the command's process group */

@@ -15,6 +15,7 @@ from kit.dns import DnsServer
 from kit.netns import Namespace
 from kit.origin import Origin
 from kit.process import DEFAULT_TIMEOUT, Child
+from kit.service import Service
 from kit.tls import Authority
 
 BUILD = pathlib.Path(os.environ.get("BAILEY_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build")).resolve()
@@ -147,3 +148,9 @@ def make_dns(closing):
 @pytest.fixture
 def make_namespace(closing):
     return lambda *words, **more: closing(Namespace(*words, **more))
+
+
+@pytest.fixture
+def make_service(tmp_path, environment, closing):
+    """make_service({"allow": [...]}, names=[...]): `bailey gateway` with this network policy."""
+    return lambda network, **more: closing(Service([program("bailey"), "gateway"], tmp_path, environment, network, **more))

@@ -2,6 +2,7 @@
 """What a sandboxed program sees and may change of the file system."""
 import os
 import pathlib
+import socket
 import subprocess
 import tempfile
 
@@ -67,6 +68,20 @@ def test_masks_leave_nothing_on_the_host(sh, home):
     before = sorted(str(p) for p in home.rglob("*") if ".local" not in str(p))
     sh("true", "--deny-read", str(home / "not-there"), "--deny-read", str(home / "work/neither")).check()
     assert sorted(str(p) for p in home.rglob("*") if ".local" not in str(p)) == before
+
+
+@pytest.mark.root
+def test_socket_in_a_directory_of_somebody_else(sh, home):
+    """Root sees it, the sandbox could not reach it: no reason not to start."""
+    closed = home / "closed"
+    closed.mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(closed / "s"))
+        server.listen()
+        os.chmod(closed, 0o700)
+        os.chown(closed, 4321, 4321)
+        result = sh(f"ls {closed}")
+    assert result.status == 2 and "Permission denied" in result.errors, result
 
 
 def test_glob_in_a_denial(sh, work):

@@ -126,7 +126,8 @@ static void make_link(void) {
         emit_batch("embedded_link", &b);
 }
 
-/* nft: one table, two chains. The expressions below are what `nft --debug=netlink` shows for the rule in the comment. */
+/* nft: one table, two chains. The expressions below are what `nft --debug=netlink` shows for the rule in the comment.
+ */
 static const char table_name[] = "bailey";
 
 static struct nftnl_rule *rule(const char *chain) {
@@ -198,7 +199,8 @@ static void add_reject(struct nftnl_rule *r) {
 }
 
 static void put_rule(struct batch *b, struct nftnl_rule *r) {
-        struct nlmsghdr *h = nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWRULE, NFPROTO_INET, NLM_F_CREATE | NLM_F_APPEND, ++b->seq);
+        struct nlmsghdr *h = nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWRULE, NFPROTO_INET,
+                                                   NLM_F_CREATE | NLM_F_APPEND, ++b->seq);
         b->last = h;
         nftnl_rule_nlmsg_build_payload(h, r);
         nftnl_rule_free(r);
@@ -208,7 +210,8 @@ static void put_rule(struct batch *b, struct nftnl_rule *r) {
 static void put_table(struct batch *b) {
         struct nftnl_table *t = must(nftnl_table_alloc());
         nftnl_table_set_str(t, NFTNL_TABLE_NAME, table_name);
-        struct nlmsghdr *h = nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWTABLE, NFPROTO_INET, NLM_F_CREATE, ++b->seq);
+        struct nlmsghdr *h =
+            nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWTABLE, NFPROTO_INET, NLM_F_CREATE, ++b->seq);
         b->last = h;
         nftnl_table_nlmsg_build_payload(h, t);
         nftnl_table_free(t);
@@ -223,7 +226,8 @@ static void put_chain(struct batch *b, const char *name, const char *type, int32
         nftnl_chain_set_u32(c, NFTNL_CHAIN_HOOKNUM, NF_INET_LOCAL_OUT);
         nftnl_chain_set_s32(c, NFTNL_CHAIN_PRIO, priority);
         nftnl_chain_set_u32(c, NFTNL_CHAIN_POLICY, NF_ACCEPT);
-        struct nlmsghdr *h = nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWCHAIN, NFPROTO_INET, NLM_F_CREATE, ++b->seq);
+        struct nlmsghdr *h =
+            nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWCHAIN, NFPROTO_INET, NLM_F_CREATE, ++b->seq);
         b->last = h;
         nftnl_chain_nlmsg_build_payload(h, c);
         nftnl_chain_free(c);

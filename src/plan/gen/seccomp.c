@@ -32,17 +32,64 @@ static void must(int r, const char *what) {
 /* By number as well as by name: the library may be older than the call. */
 static const char *const refused[] = {
         /* kernel code and its replacement */
-        "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "bpf", "perf_event_open",
-        "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "iopl", "ioperm", "modify_ldt",
+        "init_module",
+        "finit_module",
+        "delete_module",
+        "kexec_load",
+        "kexec_file_load",
+        "bpf",
+        "perf_event_open",
+        "userfaultfd",
+        "io_uring_setup",
+        "io_uring_enter",
+        "io_uring_register",
+        "iopl",
+        "ioperm",
+        "modify_ldt",
         /* namespaces and mounts */
-        "mount", "umount", "umount2", "pivot_root", "chroot", "setns", "open_tree", "move_mount", "fsopen", "fsconfig",
-        "fsmount", "fspick", "mount_setattr",
+        "mount",
+        "umount",
+        "umount2",
+        "pivot_root",
+        "chroot",
+        "setns",
+        "open_tree",
+        "move_mount",
+        "fsopen",
+        "fsconfig",
+        "fsmount",
+        "fspick",
+        "mount_setattr",
         /* keys, handles, other processes' descriptors */
-        "keyctl", "add_key", "request_key", "open_by_handle_at", "pidfd_getfd", "kcmp", "fanotify_init",
+        "keyctl",
+        "add_key",
+        "request_key",
+        "open_by_handle_at",
+        "pidfd_getfd",
+        "kcmp",
+        "fanotify_init",
         /* the machine */
-        "acct", "swapon", "swapoff", "reboot", "syslog", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
-        "quotactl", "quotactl_fd", "nfsservctl", "lookup_dcookie", "vhangup", "sethostname", "setdomainname",
-        "uselib", "vserver", "_sysctl", "sysfs", "ustat",
+        "acct",
+        "swapon",
+        "swapoff",
+        "reboot",
+        "syslog",
+        "settimeofday",
+        "clock_settime",
+        "clock_adjtime",
+        "adjtimex",
+        "quotactl",
+        "quotactl_fd",
+        "nfsservctl",
+        "lookup_dcookie",
+        "vhangup",
+        "sethostname",
+        "setdomainname",
+        "uselib",
+        "vserver",
+        "_sysctl",
+        "sysfs",
+        "ustat",
 };
 /* Newer than the library: the same number on every architecture (the unified table from 424 on). */
 static const int refused_numbers[] = { 467 /* open_tree_attr */ };
@@ -86,11 +133,13 @@ static void refuse_families(scmp_filter_ctx ctx) {
         for (size_t c = 0; c < 2; c++) {
                 must(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_EQ, 0)), "family 0");
                 for (size_t i = 0; i < sizeof between / sizeof *between; i++)
-                        must(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_EQ, between[i])), "family");
+                        must(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_EQ, between[i])),
+                             "family");
                 must(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_GE, 17)), "families above");
         }
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, 16), SCMP_A2(SCMP_CMP_NE, 0)),
-             "netlink");
+        must(
+            seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, 16), SCMP_A2(SCMP_CMP_NE, 0)),
+            "netlink");
 }
 
 /* Bytes pushed into the terminal's input would be read by the shell outside; line disciplines are kernel surface. */
@@ -103,8 +152,8 @@ static void refuse_terminal_tricks(scmp_filter_ctx ctx) {
 }
 
 /* Without a network namespace nothing stops datagrams and raw sockets but this; without a pid namespace other processes
- * of the user are visible. Landlock covers connect() of TCP, and only that: a stream of another protocol (multipath TCP)
- * is none of its business, and fast open connects within a send, where it does not look. */
+ * of the user are visible. Landlock covers connect() of TCP, and only that: a stream of another protocol (multipath
+ * TCP) is none of its business, and fast open connects within a send, where it does not look. */
 static void refuse_degraded(scmp_filter_ctx ctx) {
         static const uint32_t families[] = { 2, 10 };
         for (size_t f = 0; f < 2; f++)
@@ -124,9 +173,15 @@ static void refuse_degraded(scmp_filter_ctx ctx) {
                      "socket protocols above TCP");
         }
         const uint32_t fast_open = 0x20000000; /* MSG_FASTOPEN */
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendto), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, fast_open, fast_open)), "sendto");
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendmsg), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, fast_open, fast_open)), "sendmsg");
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendmmsg), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, fast_open, fast_open)), "sendmmsg");
+        must(
+            seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendto), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
+            "sendto");
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendmsg), 1,
+                              SCMP_A2(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
+             "sendmsg");
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendmmsg), 1,
+                              SCMP_A3(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
+             "sendmmsg");
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ptrace), 0), "ptrace");
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_readv), 0), "process_vm_readv");
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_writev), 0), "process_vm_writev");

@@ -111,8 +111,7 @@ static int command_main(void *argument) {
         else if ((c->plan->flags & PLAN_BROKER) && broker_start(c->plan, c->events, &e) < 0) {
                 c->error = e.code;
                 snprintf(c->text, sizeof c->text, "%s", e.text);
-        }
-        else if (fd_close_from(3) < 0)
+        } else if (fd_close_from(3) < 0)
                 fail(c, "close descriptors");
         else {
                 reset_signals(c->mask);

@@ -72,7 +72,8 @@ int confine_privileges(bool keep_ptrace, struct err *e) {
 }
 
 int confine_syscalls(const struct plan *p, struct err *e) {
-        struct sock_fprog program = { (unsigned short)(p->seccomp.n / sizeof(struct sock_filter)), (struct sock_filter *)p->seccomp.p };
+        struct sock_fprog program = { (unsigned short)(p->seccomp.n / sizeof(struct sock_filter)),
+                                      (struct sock_filter *)p->seccomp.p };
         if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
                 return err_errno(e, "system call filter");
         return 0;

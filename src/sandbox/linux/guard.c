@@ -77,7 +77,8 @@ int guard_sweep(const struct plan *p, void (*report)(const char *path, void *con
                 if (r > 0 && report)
                         report(p->guards.p[i].path, context);
                 if (r < 0 && !failed)
-                        failed = err_set(e, -r, "cannot remove %s, which the sandbox left: %s", p->guards.p[i].path, strerror(-r));
+                        failed = err_set(e, -r, "cannot remove %s, which the sandbox left: %s", p->guards.p[i].path,
+                                         strerror(-r));
                 removed += r > 0;
         }
         return failed < 0 ? failed : removed;

@@ -2,14 +2,15 @@
 /*
  * Theory of init. It is the cloned child of the supervisor, already in its new namespaces, and process 1 of its own. It
  * makes the network namespace, waits for the plan, validates it once more, applies it in a fixed order, gives up every
- * privilege, waits for the word to go, starts the command, and from then on does three things: it reaps, it hands signals on, and it watches the control socket. Whichever side ends first,
- * everything ends: the kernel kills the whole namespace when process 1 exits, and init exits when the supervisor's end
- * of the socket closes. It trusts the supervisor's messages (fixed size, checked) and nothing from the command.
+ * privilege, waits for the word to go, starts the command, and from then on does three things: it reaps, it hands
+ * signals on, and it watches the control socket. Whichever side ends first, everything ends: the kernel kills the whole
+ * namespace when process 1 exits, and init exits when the supervisor's end of the socket closes. It trusts the
+ * supervisor's messages (fixed size, checked) and nothing from the command.
  *
- * Order matters. The network namespace is the kernel's slowest part, so a thread makes it and fills it while the plan is
- * awaited and the files are put in place; it is joined before anything is given up. Listeners come while the privilege
- * to bind port 53 is there, privileges go last. Landlock is prepared by init and applied by the command: init must still be able to
- * remove guarded paths when the supervisor was killed.
+ * Order matters. The network namespace is the kernel's slowest part, so a thread makes it and fills it while the plan
+ * is awaited and the files are put in place; it is joined before anything is given up. Listeners come while the
+ * privilege to bind port 53 is there, privileges go last. Landlock is prepared by init and applied by the command: init
+ * must still be able to remove guarded paths when the supervisor was killed.
  */
 #include "sandbox/linux/init.h"
 
@@ -33,7 +34,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 
 enum { NETWORK_STACK = 128 << 10 };
 
@@ -126,14 +126,16 @@ static int send_listeners(const struct init *in, struct network *n, struct err *
         if (n->n_listeners == 0)
                 return 0;
         struct sandbox_event m = { .kind = SANDBOX_LISTENERS, .value = (int32_t)n->n_listeners };
-        int r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), n->listeners, n->n_listeners);
+        int r =
+            fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), n->listeners, n->n_listeners);
         for (size_t i = 0; i < n->n_listeners; i++)
                 close(n->listeners[i]);
         return r < 0 ? err_set(e, -r, "network: hand over listeners: %s", strerror(-r)) : 0;
 }
 
 /* The next message must be this one. Without a supervisor there is nothing to do, and nobody to tell. */
-static int await(const struct init *in, enum sandbox_event_kind kind, int *ret_value, int *fds, size_t max, size_t *ret_n, struct err *e) {
+static int await(const struct init *in, enum sandbox_event_kind kind, int *ret_value, int *fds, size_t max,
+                 size_t *ret_n, struct err *e) {
         struct sandbox_event m;
         ssize_t got = fd_receive(in->args->control, &m, sizeof m, fds, max, ret_n);
         if (got <= 0)
@@ -157,7 +159,8 @@ static int receive_plan(struct init *in, struct err *e) {
         in->n_published = n_fds - 1;
         memcpy(in->published, fds + 1, sizeof *fds * in->n_published);
         int seals = fcntl(fd, F_GET_SEALS);
-        if (size <= 0 || (unsigned)size > PLAN_BYTES_MAX || seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK))
+        if (size <= 0 || (unsigned)size > PLAN_BYTES_MAX || seals < 0 || !(seals & F_SEAL_WRITE) ||
+            !(seals & F_SEAL_SHRINK))
                 return err_set(e, EBADMSG, "launch plan: not a sealed file");
         void *bytes = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (bytes == MAP_FAILED)
@@ -174,7 +177,8 @@ static int receive_plan(struct init *in, struct err *e) {
         if (in->plan->namespaces != (in->args->degraded ? 0 : PLAN_NAMESPACES))
                 r = err_set(e, EINVAL, "launch plan: made for other namespaces");
         if (r == 0 && in->plan->publish.n != in->n_published)
-                r = err_set(e, EBADMSG, "launch plan: %zu published ports and %zu sockets", in->plan->publish.n, in->n_published);
+                r = err_set(e, EBADMSG, "launch plan: %zu published ports and %zu sockets", in->plan->publish.n,
+                            in->n_published);
         return r;
 }
 
@@ -207,7 +211,8 @@ static int set_up(struct init *in, struct err *e) {
                 r = err_errno(e, "privileges: not dumpable");
         if (r == 0)
                 r = confine_privileges(p->flags & PLAN_BROKER, e);
-        /* With a trace the filter hands refused calls to the broker; one that refuses by itself would take precedence. */
+        /* With a trace the filter hands refused calls to the broker; one that refuses by itself would take precedence.
+         */
         if (r == 0 && !(p->flags & PLAN_TRACE))
                 r = confine_syscalls(p, e);
         if (r == 0)
@@ -240,9 +245,11 @@ static int give_up_the_rest(const struct init *in, struct err *e) {
 }
 
 static int start_command(struct init *in, struct err *e) {
-        struct command c = {
-                .plan = in->plan, .terminal = in->args->foreground ? in->args->terminal : -1, .mask = in->args->mask, .landlock = -1, .events = -1
-        };
+        struct command c = { .plan = in->plan,
+                             .terminal = in->args->foreground ? in->args->terminal : -1,
+                             .mask = in->args->mask,
+                             .landlock = -1,
+                             .events = -1 };
         int r = confine_landlock(in->plan, &c.landlock, e);
         if (r == 0)
                 r = open_events(in, &c.events, e);
@@ -319,7 +326,8 @@ static void from_supervisor(struct init *in) {
 }
 
 _Noreturn static void loop(struct init *in) {
-        struct pollfd polls[] = { { .fd = in->args->control, .events = POLLIN }, { .fd = in->signals, .events = POLLIN } };
+        struct pollfd polls[] = { { .fd = in->args->control, .events = POLLIN },
+                                  { .fd = in->signals, .events = POLLIN } };
         for (;;) {
                 int status;
                 if (reap(in, &status)) {

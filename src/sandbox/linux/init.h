@@ -8,7 +8,7 @@ struct init_args {
         int terminal;
         bool foreground;
         const sigset_t *mask;
-        bool degraded;      /* no namespaces were made */
+        bool degraded;     /* no namespaces were made */
         unsigned uid, gid; /* outside: inside they cannot be asked for before they are mapped */
 };
 

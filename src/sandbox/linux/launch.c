@@ -21,13 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* All namespaces at once. Where clone3 is missing (before 5.3) or a container's filter refuses what it cannot look into,
- * the flags fit into clone too. */
+/* All namespaces at once. Where clone3 is missing (before 5.3) or a container's filter refuses what it cannot look
+ * into, the flags fit into clone too. */
 static pid_t clone_init(uint32_t namespaces, int *ret_pidfd) {
         int pidfd = -1;
-        struct clone_args args = {
-                .flags = (uint64_t)namespaces | CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD
-        };
+        struct clone_args args = { .flags = (uint64_t)namespaces | CLONE_PIDFD,
+                                   .pidfd = (uint64_t)(uintptr_t)&pidfd,
+                                   .exit_signal = SIGCHLD };
         pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
         if (pid < 0 && (errno == ENOSYS || errno == EPERM))
                 pid = (pid_t)syscall(SYS_clone, namespaces | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -77,7 +77,8 @@ int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, 
                 fds[1 + i] = published[i];
         r = tell(s, SANDBOX_PLAN, (int)bytes.n, fds, 1 + p->publish.n);
         /* When init is gone already, what it said before tells why: that is read next. */
-        return r < 0 && r != -EPIPE ? err_set(e, -r, "cannot hand the plan to the sandbox's init: %s", strerror(-r)) : 0;
+        return r < 0 && r != -EPIPE ? err_set(e, -r, "cannot hand the plan to the sandbox's init: %s", strerror(-r))
+                                    : 0;
 }
 
 int sandbox_go(struct sandbox *s, struct err *e) {

@@ -40,7 +40,8 @@ static void slot_set(struct slots *s, uint16_t slot, int fd) {
 }
 
 static int do_clone(struct slots *s, const struct plan_op *op) {
-        int fd = open_tree(slot_fd(s, op->at), op->source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode ? AT_RECURSIVE : 0));
+        int fd = open_tree(slot_fd(s, op->at), op->source,
+                           OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode ? AT_RECURSIVE : 0));
         if (fd < 0)
                 return -errno;
         slot_set(s, op->slot, fd);
@@ -83,15 +84,18 @@ static int do_setattr(struct slots *s, const struct plan_op *op) {
         struct mount_attr attr = { .attr_set = op->attr_set, .attr_clr = op->attr_clear, .propagation = MS_PRIVATE };
         bool on_slot = op->slot != PLAN_ROOT;
         unsigned flags = (op->mode ? AT_RECURSIVE : 0) | (on_slot ? AT_EMPTY_PATH : 0);
-        if (mount_setattr(on_slot ? slot_fd(s, op->slot) : slot_fd(s, op->at), on_slot ? "" : op->target, flags, &attr, sizeof attr) < 0)
+        if (mount_setattr(on_slot ? slot_fd(s, op->slot) : slot_fd(s, op->at), on_slot ? "" : op->target, flags, &attr,
+                          sizeof attr) < 0)
                 return -errno;
         return 0;
 }
 
 static int do_attach(struct slots *s, const struct plan_op *op) {
-        if (move_mount(slot_fd(s, op->slot), "", slot_fd(s, op->at), op->target, MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) < 0)
-                return op->mode && errno == ENOENT ? 0 : -errno;
-        return 0;
+        if (move_mount(slot_fd(s, op->slot), "", slot_fd(s, op->at), op->target,
+                       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) == 0)
+                return 0;
+        bool out_of_reach = errno == ENOENT || errno == ENOTDIR || errno == EACCES;
+        return op->mode && out_of_reach ? 0 : -errno;
 }
 
 static int do_mkdir(struct slots *s, const struct plan_op *op) {
@@ -114,15 +118,17 @@ static int do_symlink(struct slots *s, const struct plan_op *op) {
 
 static int do_pivot(struct slots *s, const struct plan_op *op) {
         cleanup(close_fd) int root = openat(slot_fd(s, op->at), op->target, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (root < 0 || fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        if (root < 0 || fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+            chdir("/") < 0)
                 return -errno;
         return 0;
 }
 
 typedef int op_fn(struct slots *s, const struct plan_op *op);
 static op_fn *const op_functions[PLAN_OPS] = {
-        [PLAN_OP_CLONE] = do_clone,   [PLAN_OP_NEW_FS] = do_new_fs, [PLAN_OP_SETATTR] = do_setattr, [PLAN_OP_ATTACH] = do_attach,
-        [PLAN_OP_MKDIR] = do_mkdir,   [PLAN_OP_FILE] = do_file,     [PLAN_OP_SYMLINK] = do_symlink, [PLAN_OP_PIVOT] = do_pivot,
+        [PLAN_OP_CLONE] = do_clone,     [PLAN_OP_NEW_FS] = do_new_fs, [PLAN_OP_SETATTR] = do_setattr,
+        [PLAN_OP_ATTACH] = do_attach,   [PLAN_OP_MKDIR] = do_mkdir,   [PLAN_OP_FILE] = do_file,
+        [PLAN_OP_SYMLINK] = do_symlink, [PLAN_OP_PIVOT] = do_pivot,
 };
 
 int apply_mounts(const struct plan *p, struct err *e) {

@@ -11,7 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The kernel handles the whole batch inside send(); answers are then waiting. An error in any message is the batch's. */
+/* The kernel handles the whole batch inside send(); answers are then waiting. An error in any message is the batch's.
+ */
 static int send_batch(int family, struct str batch, const char *what, struct err *e) {
         cleanup(close_fd) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, family);
         if (fd < 0)
@@ -33,7 +34,8 @@ static int send_batch(int family, struct str batch, const char *what, struct err
                         const struct nlmsgerr *m = NLMSG_DATA(h);
                         if (m->error == 0)
                                 return 0; /* only the last message asked for this */
-                        return err_set(e, -m->error, "network: %s, message %u: %s", what, h->nlmsg_seq, strerror(-m->error));
+                        return err_set(e, -m->error, "network: %s, message %u: %s", what, h->nlmsg_seq,
+                                       strerror(-m->error));
                 }
         }
 }

@@ -135,14 +135,16 @@ _Noreturn static void relay_main(struct relay *r, size_t n) {
         for (;;) {
                 size_t n_fds = 0, n_pairs = 0;
                 for (size_t i = 0; i < n; i++)
-                        fds[n_fds++] = (struct pollfd){ .fd = r->open < CONNECTIONS_MAX ? r->listeners[i] : -1, .events = POLLIN };
+                        fds[n_fds++] =
+                            (struct pollfd){ .fd = r->open < CONNECTIONS_MAX ? r->listeners[i] : -1, .events = POLLIN };
                 for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
                         struct pair *p = &r->pairs[i];
                         if (p->outside < 0)
                                 continue;
                         polled[n_pairs++] = p;
                         short outside = wants(&p->in, &p->out), inside = wants(&p->out, &p->in);
-                        fds[n_fds++] = (struct pollfd){ .fd = p->connecting || !outside ? -1 : p->outside, .events = outside };
+                        fds[n_fds++] =
+                            (struct pollfd){ .fd = p->connecting || !outside ? -1 : p->outside, .events = outside };
                         fds[n_fds++] = (struct pollfd){ .fd = p->connecting || inside ? p->inside : -1,
                                                         .events = p->connecting ? POLLOUT : inside };
                 }

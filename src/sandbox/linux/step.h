@@ -10,8 +10,8 @@ int apply_network(const struct plan *p, struct err *e);
 /* The listening sockets, in the plan's order. */
 int apply_listeners(const struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e);
 int apply_hostname(const struct plan *p, struct err *e);
-/* For good: no capability, and none to be had by exec. With keep_ptrace the one that the broker needs stays until the next
- * call without it. */
+/* For good: no capability, and none to be had by exec. With keep_ptrace the one that the broker needs stays until the
+ * next call without it. */
 int confine_privileges(bool keep_ptrace, struct err *e);
 /* The system call filter. */
 int confine_syscalls(const struct plan *p, struct err *e);

@@ -4,13 +4,13 @@
  * the terminal, the kernel. Reads only. Cheap on purpose: it runs on every launch, so a path costs one system call when
  * it is not there, and nothing is walked.
  */
+#include "sandbox/linux/survey.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "policy/glob.h"
 #include "sandbox/linux/probe.h"
-#include "sandbox/linux/survey.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -80,8 +80,8 @@ int survey_add(struct plan_host *h, struct plan_path path, struct err *e) {
         return 0;
 }
 
-/* A protected name below something that is no directory (`.git` is a file in a worktree): what stands there is what must
- * stay, or a directory with the name in it could take its place. */
+/* A protected name below something that is no directory (`.git` is a file in a worktree): what stands there is what
+ * must stay, or a directory with the name in it could take its place. */
 static int add_instead(struct survey *s, const char *path, const struct path_rule *rule) {
         cleanup(free_ptr) char *parent = strdup(path);
         struct stat st;
@@ -93,10 +93,15 @@ static int add_instead(struct survey *s, const char *path, const struct path_rul
         cleanup(free_ptr) char *real = parent[0] ? realpath(parent, NULL) : NULL;
         if (!real)
                 return 0;
-        return survey_add(s->host, (struct plan_path){ .path = real, .type = PLAN_PATH_FILE, .access = PATH_READ, .protected = true, .origin = rule->origin }, s->e);
+        return survey_add(
+            s->host,
+            (struct plan_path){
+                .path = real, .type = PLAN_PATH_FILE, .access = PATH_READ, .protected = true, .origin = rule->origin },
+            s->e);
 }
 
-/* A built-in protection is as specific as a rule can be; only a person's rule for the very same path comes before it. */
+/* A built-in protection is as specific as a rule can be; only a person's rule for the very same path comes before it.
+ */
 static bool overruled(const struct survey *s, const char *path) {
         for (size_t i = 0; i < path_rules_count(s->rules); i++) {
                 const struct path_rule *rule = path_rules_at(s->rules, i);
@@ -123,12 +128,16 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
                 return no_memory(s->e);
         if (there && S_ISLNK(st.st_mode))
                 there = stat(path, &st) == 0;
-        return survey_add(s->host, (struct plan_path){ .path = real,
-                                                       .type = !there ? PLAN_PATH_MISSING : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE,
-                                                       .access = access,
-                                                       .grants = rule->grants,
-                                                       .protected = spoken->protected && access != PATH_WRITE,
-                                                       .origin = rule->origin }, s->e);
+        return survey_add(s->host,
+                          (struct plan_path){ .path = real,
+                                              .type = !there                ? PLAN_PATH_MISSING
+                                                      : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR
+                                                                            : PLAN_PATH_FILE,
+                                              .access = access,
+                                              .grants = rule->grants,
+                                              .protected = spoken->protected && access != PATH_WRITE,
+                                              .origin = rule->origin },
+                          s->e);
 }
 
 /* A glob without `**`: each component with magic is matched against one directory. */
@@ -157,7 +166,8 @@ static int expand(struct survey *s, const char *done, struct str rest, const str
                         if (!path)
                                 r = no_memory(s->e);
                         else if (++*budget > EXPANDED_MAX)
-                                r = err_set(s->e, E2BIG, "%s: the pattern %s stands for more than %u paths", rule->origin, rule->pattern, EXPANDED_MAX);
+                                r = err_set(s->e, E2BIG, "%s: the pattern %s stands for more than %u paths",
+                                            rule->origin, rule->pattern, EXPANDED_MAX);
                         else
                                 r = expand(s, path, rest, rule, budget);
                 }
@@ -257,7 +267,8 @@ static int survey_root_links(struct plan_host *h, struct err *e) {
         for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
                 char target[PATH_MAX];
                 ssize_t n = entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN
-                                ? readlinkat(dirfd(d), entry->d_name, target, sizeof target - 1) : -1;
+                                ? readlinkat(dirfd(d), entry->d_name, target, sizeof target - 1)
+                                : -1;
                 if (n <= 0)
                         continue;
                 target[n] = '\0';

@@ -46,7 +46,11 @@ static int grant(struct plan_host *h, const char *directory, const char *name, c
                 return err_set(e, ENOMEM, "out of memory");
         if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
                 return 0;
-        return survey_add(h, (struct plan_path){ .path = path, .type = PLAN_PATH_DIR, .access = PATH_WRITE, .grants = true, .origin = origin }, e);
+        return survey_add(
+            h,
+            (struct plan_path){
+                .path = path, .type = PLAN_PATH_DIR, .access = PATH_WRITE, .grants = true, .origin = origin },
+            e);
 }
 
 static int protect(struct plan_host *h, const char *directory, const char *const *names, struct err *e) {
@@ -57,11 +61,15 @@ static int protect(struct plan_host *h, const char *directory, const char *const
                 if (!path)
                         return err_set(e, ENOMEM, "out of memory");
                 bool there = lstat(path, &st) == 0;
-                r = survey_add(h, (struct plan_path){ .path = path,
-                                                      .type = !there ? PLAN_PATH_MISSING : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE,
-                                                      .access = PATH_READ,
-                                                      .protected = true,
-                                                      .origin = "built in: git runs what it says, outside too" }, e);
+                r = survey_add(h,
+                               (struct plan_path){ .path = path,
+                                                   .type = !there                ? PLAN_PATH_MISSING
+                                                           : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR
+                                                                                 : PLAN_PATH_FILE,
+                                                   .access = PATH_READ,
+                                                   .protected = true,
+                                                   .origin = "built in: git runs what it says, outside too" },
+                               e);
         }
         return r;
 }

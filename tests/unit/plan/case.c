@@ -42,7 +42,9 @@ static void facts_done(struct facts *f) {
 
 static void add_path(struct facts *f, char **word) {
         struct plan_path p = { .path = word[5], .origin = "rule" };
-        p.type = !strcmp(word[1], "dir") ? PLAN_PATH_DIR : !strcmp(word[1], "file") ? PLAN_PATH_FILE : PLAN_PATH_MISSING;
+        p.type = !strcmp(word[1], "dir")    ? PLAN_PATH_DIR
+                 : !strcmp(word[1], "file") ? PLAN_PATH_FILE
+                                            : PLAN_PATH_MISSING;
         p.access = !strcmp(word[2], "write") ? PATH_WRITE : !strcmp(word[2], "read") ? PATH_READ : PATH_DENIED;
         p.grants = !strcmp(word[3], "grants");
         p.protected = !strcmp(word[4], "protected");
@@ -50,7 +52,8 @@ static void add_path(struct facts *f, char **word) {
 }
 
 static enum policy_mode mode_of(const char *name) {
-        static const char *const names[] = { "read-only", "workspace-write", "workspace-write-whitelist", "full-network" };
+        static const char *const names[] = { "read-only", "workspace-write", "workspace-write-whitelist",
+                                             "full-network" };
         for (unsigned i = 0; i < MODES; i++)
                 if (strcmp(names[i], name) == 0)
                         return i;
@@ -69,7 +72,8 @@ static void fact(struct facts *f, char **word) {
         else if (!strcmp(key, "workspace"))
                 p->workspace = word[1];
         else if (!strcmp(key, "limits"))
-                p->process.limits = (struct policy_limits){ strtoul(word[1], NULL, 10), strtoul(word[2], NULL, 10), strtoul(word[3], NULL, 10), 0 };
+                p->process.limits = (struct policy_limits){ strtoul(word[1], NULL, 10), strtoul(word[2], NULL, 10),
+                                                            strtoul(word[3], NULL, 10), 0 };
         else if (!strcmp(key, "user"))
                 h->uid = h->gid = (uint32_t)strtoul(word[1], NULL, 10);
         else if (!strcmp(key, "cwd"))
@@ -99,11 +103,15 @@ static void fact(struct facts *f, char **word) {
         else if (!strcmp(key, "path"))
                 add_path(f, word);
         else if (!strcmp(key, "host-port"))
-                assert_int_equal(vec_push(&p->network.host_ports, ((struct port_map){ NULL, (uint16_t)strtoul(word[1], NULL, 10),
-                                                                                      (uint16_t)strtoul(word[2], NULL, 10), NULL })), 0);
+                assert_int_equal(
+                    vec_push(&p->network.host_ports, ((struct port_map){ NULL, (uint16_t)strtoul(word[1], NULL, 10),
+                                                                         (uint16_t)strtoul(word[2], NULL, 10), NULL })),
+                    0);
         else if (!strcmp(key, "publish"))
-                assert_int_equal(vec_push(&p->network.publish, ((struct port_map){ word[1], (uint16_t)strtoul(word[2], NULL, 10),
-                                                                                   (uint16_t)strtoul(word[3], NULL, 10), NULL })), 0);
+                assert_int_equal(
+                    vec_push(&p->network.publish, ((struct port_map){ word[1], (uint16_t)strtoul(word[2], NULL, 10),
+                                                                      (uint16_t)strtoul(word[3], NULL, 10), NULL })),
+                    0);
         else
                 fail_msg("unknown fact %s", key);
 }
@@ -128,7 +136,9 @@ struct plan *case_build(const char *file) {
         cleanup(path_rules_freep) struct path_rules *rules = NULL;
         if (path_rules_compile(&f.policy, &rules, &e) < 0)
                 fail_msg("%s", err_text(&e));
-        struct plan_request q = { .policy = &f.policy, .rules = rules, .host = &f.host, .id = "test", .argv = f.argv.p, .env = f.env.p };
+        struct plan_request q = {
+                .policy = &f.policy, .rules = rules, .host = &f.host, .id = "test", .argv = f.argv.p, .env = f.env.p
+        };
         struct plan *p = NULL;
         if (plan_build(&q, &p, &e) < 0)
                 fail_msg("%s: %s", file, err_text(&e));

@@ -151,8 +151,9 @@ int main(int argc, char **argv) {
         assert_true(argc == 2);
         cases = argv[1];
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_golden),  cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_truncated),
-                cmocka_unit_test(test_damaged), cmocka_unit_test(test_refuses_nonsense), cmocka_unit_test(test_landlock_table),
+                cmocka_unit_test(test_golden),           cmocka_unit_test(test_round_trip),
+                cmocka_unit_test(test_truncated),        cmocka_unit_test(test_damaged),
+                cmocka_unit_test(test_refuses_nonsense), cmocka_unit_test(test_landlock_table),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
