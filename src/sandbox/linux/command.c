@@ -119,7 +119,7 @@ static int command_main(void *argument) {
                 c->not_run = true;
                 fail(c, c->plan->argv.p[0]);
         }
-        _exit(127);
+        return 127;
 }
 
 pid_t command_start(struct command *c) {
