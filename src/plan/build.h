@@ -18,6 +18,7 @@ struct plan_path {
         bool grants;             /* the rule gives this access (else it takes the rest away) */
         bool protected;          /* built-in protection inside a writable tree */
         const char *origin;      /* where the rule was written */
+        const char *link;        /* missing, but there is a link that leads nowhere: its text */
 };
 
 /* A symbolic link in the root directory: /bin -> usr/bin. */

@@ -81,6 +81,8 @@ struct plan_limit {
 struct plan_guard {
         const char *path;
         const char *origin;
+        const char
+            *link; /* a link that led nowhere: its text; as long as it is the same, it stays. NULL: nothing was there */
 };
 
 /* Ports inside the sandbox's own network namespace; nobody else is there, so they are constants (plan/gen too). */

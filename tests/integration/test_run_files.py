@@ -122,6 +122,16 @@ def test_protected_path_is_not_left_behind(sh, work, plant):
     assert "removed" in result.errors
 
 
+def test_link_that_leads_nowhere(sh, work):
+    (work / ".bashrc").symlink_to("dotfiles/bashrc")
+    sh("true").check()
+    assert os.readlink(work / ".bashrc") == "dotfiles/bashrc"
+    sh("mkdir dotfiles; echo evil > dotfiles/bashrc").check()
+    assert not (work / "dotfiles/bashrc").exists() and os.path.islink(work / ".bashrc")
+    sh("rm .bashrc; echo evil > .bashrc").check()
+    assert not os.path.lexists(work / ".bashrc")
+
+
 def test_sweeping_does_not_follow_links(sh, work, home):
     (home / "precious").mkdir()
     (home / "precious/hooks").mkdir()

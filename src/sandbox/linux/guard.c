@@ -39,9 +39,18 @@ static bool swapped_parent(struct parent *p, const char *path) {
         return p->swapped;
 }
 
+static bool same_link(const char *path, const char *text) {
+        char now[PATH_MAX];
+        ssize_t n = readlink(path, now, sizeof now);
+        return n >= 0 && str_eq(str_n(now, (size_t)n), str_of(text));
+}
+
 /* 1 removed, 0 nothing there: almost always, and then one call says so. */
-static int sweep_one(const char *path, struct parent *parent) {
+static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
+        const char *path = guard->path;
         struct stat any;
+        if (guard->link && same_link(path, guard->link))
+                return 0;
         if (lstat(path, &any) < 0 && (errno == ENOENT || errno == ENOTDIR) && !swapped_parent(parent, path))
                 return 0;
         cleanup(close_fd) int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -73,7 +82,7 @@ int guard_sweep(const struct plan *p, void (*report)(const char *path, void *con
         int removed = 0, failed = 0;
         struct parent parent = { 0 };
         for (size_t i = 0; i < p->guards.n; i++) {
-                int r = sweep_one(p->guards.p[i].path, &parent);
+                int r = sweep_one(&p->guards.p[i], &parent);
                 if (r > 0 && report)
                         report(p->guards.p[i].path, context);
                 if (r < 0 && !failed)

@@ -71,12 +71,16 @@ static char *resolve(struct survey *s, const char *path, bool is_link) {
 
 int survey_add(struct plan_host *h, struct plan_path path, struct err *e) {
         cleanup(free_ptr) char *copy = strdup(path.path), *origin = strdup(path.origin ? path.origin : "");
+        cleanup(free_ptr) char *link = path.link ? strdup(path.link) : NULL;
+        bool whole = copy && origin && (link || !path.link);
         path.path = copy;
         path.origin = origin;
-        if (!copy || !origin || vec_push(&h->paths, path) < 0)
+        path.link = link;
+        if (!whole || vec_push(&h->paths, path) < 0)
                 return no_memory(e);
         take_ptr(&copy);
         take_ptr(&origin);
+        take_ptr(&link);
         return 0;
 }
 
@@ -111,6 +115,32 @@ static bool overruled(const struct survey *s, const char *path) {
         return false;
 }
 
+/* A protected name that is a link to nowhere: it stays as it is, and what it leads to must not appear. */
+static int add_dangling(struct survey *s, const char *path, const struct path_rule *rule) {
+        char text[PATH_MAX];
+        ssize_t n = readlink(path, text, sizeof text - 1);
+        if (n <= 0)
+                return 0;
+        text[n] = '\0';
+        cleanup(free_ptr) char *own = resolve(s, path, false);
+        cleanup(free_ptr) char *dir = own ? str_dup(str_n(own, (size_t)(strrchr(own, '/') - own) + 1)) : NULL;
+        cleanup(free_ptr) char *target = NULL, *target_real = NULL;
+        if (!dir || path_normalise(str_of(text), dir, &target) < 0 || !(target_real = resolve(s, target, false)))
+                return no_memory(s->e);
+        struct plan_path guard = { .path = own,
+                                   .type = PLAN_PATH_MISSING,
+                                   .access = PATH_READ,
+                                   .protected = true,
+                                   .origin = rule->origin,
+                                   .link = text };
+        int r = survey_add(s->host, guard, s->e);
+        struct stat st;
+        guard.path = target_real;
+        guard.link = NULL;
+        /* A chain of links is followed no further: the next one stays closed by being kept. */
+        return r < 0 || lstat(target_real, &st) == 0 ? r : survey_add(s->host, guard, s->e);
+}
+
 static int add_path(struct survey *s, const char *path, const struct path_rule *spoken) {
         struct stat st;
         bool there = lstat(path, &st) == 0;
@@ -126,8 +156,8 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
         cleanup(free_ptr) char *real = resolve(s, path, there && S_ISLNK(st.st_mode));
         if (!real)
                 return no_memory(s->e);
-        if (there && S_ISLNK(st.st_mode))
-                there = stat(path, &st) == 0;
+        if (there && S_ISLNK(st.st_mode) && stat(path, &st) < 0)
+                return spoken->protected ? add_dangling(s, path, spoken) : 0;
         return survey_add(s->host,
                           (struct plan_path){ .path = real,
                                               .type = !there                ? PLAN_PATH_MISSING
@@ -356,6 +386,7 @@ void survey_done(struct plan_host *h) {
         for (size_t i = 0; i < h->paths.n; i++) {
                 free((char *)h->paths.p[i].path);
                 free((char *)h->paths.p[i].origin);
+                free((char *)h->paths.p[i].link);
         }
         for (size_t i = 0; i < h->sockets.n; i++)
                 free((char *)h->sockets.p[i]);
