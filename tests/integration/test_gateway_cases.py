@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every exchange in tests/cases/http against the live gateway, with an origin that records what reaches it."""
+import collections
 import pathlib
 import re
 import time
@@ -71,7 +72,7 @@ def scripted(replies):
     return serve
 
 
-def check(case, gateway):
+def check(case, gateway, said):
     replies = [REPLY]
     with Origin(raw=lambda client, connection: scripted(replies)(client, connection)) as origin:
         if "reply" in case:
@@ -82,10 +83,10 @@ def check(case, gateway):
                 sock.sendall(sent)
             except (BrokenPipeError, ConnectionResetError):
                 pass  # refused before all of it was sent
-            return judge(case, Client(sock), origin, sent)
+            return judge(case, Client(sock), origin, sent, said)
 
 
-def judge(case, client, origin, sent):
+def judge(case, client, origin, sent, said):
     wanted, problems, headers = case["status"].split(), [], {}
     if wanted == ["none"]:
         if not client.is_closed() or client.received:
@@ -96,6 +97,7 @@ def judge(case, client, origin, sent):
             problems.append(f"status {answer and answer[0]}, expected {status}")
             break
         headers = answer[1]
+        said.append(headers.get("x-bailey-reason"))
     if "reason" in case and headers.get("x-bailey-reason") != case["reason"]:
         problems.append(f"reason {headers.get('x-bailey-reason')}, expected {case['reason']}")
     if client.is_closed(2 if "closed" in case else 0.05) != ("closed" in case):
@@ -112,11 +114,21 @@ def judge(case, client, origin, sent):
     return problems
 
 
+def recorded(gateway):
+    events = list(gateway.events)
+    return collections.Counter(e["reason"] for e in events if e["kind"] in ("request", "tunnel-open")
+                               and not e["reason"].startswith("allowed"))
+
+
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.txt")), ids=lambda p: p.stem)
 def test_exchanges(path, tmp_path, closing):
     gateway = closing(Gateway(BUILD, ["http", "dns", *POLICY], hosts=NAMES, tmp_path=tmp_path))
-    cases = parse(path)
+    cases, said = parse(path), []
     assert cases
-    failed = [f"{path.name}:{case['line']}: {case['name']}: {problem}" for case in cases for problem in check(case, gateway)]
+    failed = [f"{path.name}:{case['line']}: {case['name']}: {problem}" for case in cases for problem in check(case, gateway, said)]
     assert not failed, "\n" + "\n".join(failed)
+    # What clients were told is what was recorded, once each; an answer that is cut half-way says it to the record only.
+    told = collections.Counter(reason for reason in said if reason)
+    gateway.wait(lambda g: recorded(g) >= told)
+    assert set(recorded(gateway) - told) <= {"upstream"}
     assert gateway.process.poll() is None
