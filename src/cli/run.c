@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/run.h"
+#include "cli/run.h"
 
 #include "base/cleanup.h"
 #include "cli/verb.h"
@@ -20,7 +20,7 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "This run", rows, RUN_OPTIONS };
 
-static int exit_of(enum run_end end, int status) {
+int run_exit_code(enum run_end end, int status) {
         switch (end) {
         case RUN_ENDED:
                 return status;
@@ -46,7 +46,7 @@ static int run(const struct call *call, struct err *e) {
         };
         int status = 0;
         enum run_end end = run_command(&request, &status, e);
-        return exit_of(end, status);
+        return run_exit_code(end, status);
 }
 
 const struct verb verb_run = {

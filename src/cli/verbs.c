@@ -12,6 +12,7 @@ extern const struct verb verb_doctor;
 extern const struct verb verb_env;
 extern const struct verb verb_gateway;
 extern const struct verb verb_help;
+extern const struct verb verb_learn;
 extern const struct verb verb_log;
 extern const struct verb verb_man_page;
 extern const struct verb verb_policy;
@@ -26,6 +27,7 @@ const struct verb *const verbs[] = {
         /* GROUP_RUN */
         &verb_run,
         &verb_plan,
+        &verb_learn,
         &verb_diff,
         &verb_apply,
         &verb_discard,

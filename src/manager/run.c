@@ -25,6 +25,7 @@
 #include "base/tree.h"
 #include "manager/gateway_process.h"
 #include "manager/host_addresses.h"
+#include "manager/learn.h"
 #include "manager/overlays.h"
 #include "manager/run_files.h"
 #include "manager/run_gateway.h"
@@ -172,10 +173,19 @@ static int make_overlay(struct run *r, bool degraded, struct err *e) {
         return s;
 }
 
+/* For learning: the network open, so that one run shows all that is reached; files as they are, with refusals told. */
+static void observe(struct policy *p) {
+        if (p->mode != MODE_READ_ONLY)
+                p->mode = MODE_FULL_NETWORK;
+        p->process.trace_denials = true;
+}
+
 /* From options to the plan. *ret_end says whose fault a failure is. */
 static int make_plan(struct run *r, bool degraded, struct err *e) {
         struct policy_request request = { .command_line = r->q->options };
         int s = policy_load(&request, &r->policy, e);
+        if (s == 0 && r->q->learn)
+                observe(r->policy);
         r->end = s == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
         if (s == 0)
                 s = path_rules_compile(r->policy, &r->rules, e);
@@ -234,6 +244,8 @@ static int open_audit(struct run *r, struct err *e) {
 static void on_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
         struct run *r = arg;
         run_report_event(&r->report, ev, rule);
+        if (r->q->learn)
+                learn_connection(r->q->learn, ev);
 }
 
 static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
@@ -347,7 +359,7 @@ static int step_network(struct run *r, const struct pollfd *fds, size_t n, struc
 }
 
 static void read_files(struct run *r) {
-        const struct run_files f = { r->rules, r->audit, &r->report };
+        const struct run_files f = { r->rules, r->audit, &r->report, r->q->learn };
         if (r->sandbox.events >= 0 && r->audit && !run_files_read(&f, r->sandbox.events))
                 close_fd(&r->sandbox.events);
 }

@@ -9,11 +9,14 @@
 
 #include <stdbool.h>
 
+struct learn;
+
 struct run_request {
         const struct option_values *options; /* rows of the policy's tables; others are ignored */
         char *const *argv;                   /* NULL-terminated */
         const char *hosts_file;              /* static names for the gateway, NULL for none */
         bool quiet;                          /* no summary at the end */
+        struct learn *learn;                 /* not NULL: run observed (manager/learn.h), and collect there */
 };
 
 enum run_end {

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "manager/learn.h"
 #include "plan/embedded.h"
 
 #include <errno.h>
@@ -31,7 +32,10 @@ static void file_refused(const struct run_files *f, struct event *ev) {
         if (rule)
                 decided = shown(rule);
         (void)audit_add(f->audit, ev, rule ? &decided : NULL);
-        run_report_file(f->report, path, write, rule && !rule->grants ? rule : NULL);
+        const struct path_rule *refusing = rule && !rule->grants ? rule : NULL;
+        run_report_file(f->report, path, write, refusing);
+        if (f->learn)
+                learn_file(f->learn, path, write, refusing);
 }
 
 static const char *call_name(uint64_t nr) {
