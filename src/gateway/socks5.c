@@ -2,6 +2,7 @@
 #include "gateway/socks5.h"
 
 #include "base/log.h"
+#include "gateway/http.h"
 #include "gateway/socks5_wire.h"
 #include "gateway/tunnel.h"
 
@@ -117,9 +118,27 @@ static void refuse_request(struct session *s, enum socks5_reply code, const stru
         refuse(s, code);
 }
 
+/* Chromium and others take ALL_PROXY for an HTTP proxy whatever its scheme says. No greeting begins with a letter, and
+ * every request of HTTP does: such a client is served as on the other port. */
+static bool speaks_http(const struct session *s) {
+        return s->in.n > 0 && s->in.p[0] >= 'A' && s->in.p[0] <= 'Z';
+}
+
+static void hand_to_http(struct session *s) {
+        if (stream_unread(s->client.stream, buf_str(&s->in)) == 0) {
+                (void)http_session_start(&s->client); /* takes it, whatever it says */
+                s->client.worker = NULL;
+        }
+        end(s);
+}
+
 static bool greet(struct session *s) {
         size_t used;
         bool plain;
+        if (speaks_http(s)) {
+                hand_to_http(s);
+                return false;
+        }
         switch (socks5_greeting(buf_str(&s->in), &used, &plain)) {
         case SOCKS5_MORE:
                 return false;
