@@ -6,15 +6,19 @@
 #include "cli/frame.h"
 #include "cli/help.h"
 #include "conf/emit.h"
+#include "manager/prove.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 enum { COLUMN = 12, TITLE = 20, JSON_MAX_BYTES = 65536 };
 
-enum { DOCTOR_JSON, DOCTOR_OPTIONS };
+enum { DOCTOR_JSON, DOCTOR_PROVE, DOCTOR_OPTIONS };
 static const struct option rows[] = {
         [DOCTOR_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print one JSON object" },
+        [DOCTOR_PROVE] = { .flag = "prove",
+                           .type = OPTION_FLAG,
+                           .help = "launch a sandbox and show that what is denied is denied" },
 };
 static const struct option_table table = { "Options", rows, DOCTOR_OPTIONS };
 
@@ -100,7 +104,64 @@ static void print_text(const struct doctor_report *report, bool color) {
         printf("\nMode: %s. %s.\n", doctor_mode_name(report->mode), doctor_mode_text(report->mode));
 }
 
+static int print_proofs_json(const struct proofs *proofs, bool holds, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(JSON_MAX_BYTES);
+        struct emit j = emit_to(&out);
+        emit_open(&j, '{');
+        emit_put_bool(&j, "proved", holds);
+        emit_key(&j, "acts");
+        emit_open(&j, '[');
+        for (size_t i = 0; i < proofs->list.n; i++) {
+                const struct proof *p = &proofs->list.p[i];
+                emit_open(&j, '{');
+                emit_put_text(&j, "act", p->name);
+                emit_put_bool(&j, "permitted", p->expected);
+                emit_put_bool(&j, "inside", p->inside);
+                emit_put_bool(&j, "outside", p->outside);
+                emit_put_text(&j, "detail", p->detail);
+                emit_put_bool(&j, "holds", proof_holds(p));
+                emit_close(&j);
+        }
+        emit_close(&j);
+        emit_close(&j);
+        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        fwrite(out.p, 1, out.n, stdout);
+        return 0;
+}
+
+static void print_proofs(const struct proofs *proofs, bool color) {
+        for (size_t i = 0; i < proofs->list.n; i++) {
+                const struct proof *p = &proofs->list.p[i];
+                bool holds = proof_holds(p);
+                printf("  %s%-7s%s  %-42s inside: %s\n", color ? holds ? "\033[32m" : "\033[31m" : "",
+                       !holds        ? "WRONG"
+                       : p->expected ? "works"
+                                     : "denied",
+                       color ? "\033[0m" : "", p->name, p->detail);
+                if (!p->outside)
+                        printf("%*sit did not work outside either, so this shows nothing\n", COLUMN, "");
+        }
+}
+
+static int run_prove(const struct call *call, struct err *e) {
+        cleanup(proofs_done) struct proofs proofs = { 0 };
+        bool holds = true;
+        if (prove(&proofs, e) < 0)
+                return EXIT_UNAVAILABLE;
+        for (size_t i = 0; i < proofs.list.n; i++)
+                holds = holds && proof_holds(&proofs.list.p[i]);
+        if (option_get_flag(&call->options, &rows[DOCTOR_JSON]))
+                return print_proofs_json(&proofs, holds, e) < 0 ? EXIT_SYSTEM : holds ? EXIT_OK : EXIT_NO;
+        puts("In a real sandbox just now; each denied act was also done outside, where it works:\n");
+        print_proofs(&proofs, frame_color(call, STDOUT_FILENO));
+        puts(holds ? "\nProved: what is denied is denied, what is allowed works." : "\nNot proved.");
+        return holds ? EXIT_OK : EXIT_NO;
+}
+
 static int run(const struct call *call, struct err *e) {
+        if (option_get_flag(&call->options, &rows[DOCTOR_PROVE]))
+                return run_prove(call, e);
         struct doctor_report report;
         doctor_examine(&report);
         if (!option_get_flag(&call->options, &rows[DOCTOR_JSON]))
@@ -116,13 +177,32 @@ static int run(const struct call *call, struct err *e) {
 const struct verb verb_doctor = {
         .name = "doctor",
         .group = GROUP_HELP,
-        .synopsis = "[--json]",
+        .synopsis = "[--prove] [--json]",
         .help = "say what this machine can do, and how to get the rest",
         .about = "Tries everything that a sandbox is built from, in processes of its own that leave nothing behind, "
                  "and says what "
                  "works, what is lost without the rest, why, and how to fix it.\n\n"
+                 "With --prove it launches a sandbox instead, tries in it what a policy denies and what it allows, and "
+                 "shows the results; each denied act is done outside too, where it must work. Exit status then: 0 when "
+                 "everything is as it must be, 1 when something is not, 4 when no sandbox could be launched.\n\n"
                  "Exit status: 0 when the full sandbox works, 1 when only less than that does (run then needs "
                  "--allow-degraded), 4 when too little works.",
         .tables = { &table },
         .run = run,
+};
+
+static int run_prove_inside(const struct call *call, struct err *e) {
+        (void)e;
+        return prove_inside(call->argc, call->argv);
+}
+
+const struct verb verb_prove_inside = {
+        .name = PROVE_VERB,
+        .group = GROUP_HELP,
+        .flags = VERB_HIDDEN,
+        .synopsis = "WORK PLACE ALLOWED REFUSED RESULTS",
+        .help = "what doctor --prove runs in its sandbox",
+        .min_words = 5,
+        .max_words = 5,
+        .run = run_prove_inside,
 };

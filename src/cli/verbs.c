@@ -16,6 +16,7 @@ extern const struct verb verb_learn;
 extern const struct verb verb_log;
 extern const struct verb verb_man_page;
 extern const struct verb verb_policy;
+extern const struct verb verb_prove_inside;
 extern const struct verb verb_relay;
 extern const struct verb verb_trust;
 extern const struct verb verb_plan;
@@ -48,6 +49,7 @@ const struct verb *const verbs[] = {
         /* hidden (man/meson.build makes a page for each verb above this line) */
         &verb_completion,
         &verb_man_page,
+        &verb_prove_inside,
         NULL,
 };
 const size_t n_verbs = sizeof verbs / sizeof verbs[0] - 1;

@@ -32,13 +32,22 @@ static char *escaped(struct str s) {
         return escape_text(&b, s, 512) == 0 ? str_dup(buf_str(&b)) : NULL;
 }
 
+/* Metadata services and addresses that mean "any" are never opened: no advice leads there. */
+static bool can_be_opened(struct str domain) {
+        struct addr a;
+        if (!addr_parse(domain, &a))
+                return true; /* a name: what it leads to may be opened by name */
+        enum addr_class class = addr_classify(&a);
+        return class != ADDR_CLASS_METADATA && class != ADDR_CLASS_UNSPECIFIED && class != ADDR_CLASS_MULTICAST;
+}
+
 static char *advice_for(const struct event *ev, const char *target, const struct snapshot_rule *rule) {
         switch ((enum reason)ev->reason) {
         case REASON_NOT_ALLOWED:
         case REASON_ASK:
                 return str_format("--allow %s", target);
         case REASON_ADDRESS_CLASS:
-                return str_format("--allow-private %s", target);
+                return can_be_opened(ev->domain) ? str_format("--allow-private %s", target) : NULL;
         case REASON_NO_NETWORK:
                 return str_format("--mode workspace-write-whitelist --allow %s", target);
         case REASON_DENY_RULE:

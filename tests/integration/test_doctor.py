@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import pathlib
 import re
 
 import pytest
@@ -165,3 +166,15 @@ def test_inside_a_chroot(run, tmp_path):
     result = run(machine(["/bailey", "doctor", "--json"], userns=True, chroot=root))
     items = {item["name"]: item for item in json.loads(result.text)["items"]}
     assert (items["user-namespace"]["state"], items["user-namespace"]["cause"]) == ("blocked", "chroot")
+
+
+def test_prove_shows_that_denied_is_denied(bailey):
+    before = set(pathlib.Path("/var/tmp").iterdir())
+    result = bailey("doctor", "--prove", "--json").check()
+    shown = json.loads(result.text)
+    assert shown["proved"] is True and len(shown["acts"]) >= 10
+    for act in shown["acts"]:
+        assert act["holds"] and act["outside"] and act["inside"] == act["permitted"], act
+    assert {a["permitted"] for a in shown["acts"]} == {True, False}
+    assert not [p for p in set(pathlib.Path("/var/tmp").iterdir()) - before if p.name.startswith("bailey-prove-")]
+    assert "Proved" in bailey("doctor", "--prove").check().text
