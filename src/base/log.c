@@ -49,6 +49,17 @@ bool log_level_parse(const char *name, enum log_level *ret) {
         return false;
 }
 
+/* Names in a message were escaped when it was put together, so that a backslash stays as it is; whatever was not is
+ * made safe here. */
+static void add_escaped(struct buf *line, struct str message) {
+        struct str part;
+        for (bool first = true; str_split(&message, '\\', &part); first = false) {
+                if (!first)
+                        buf_add_char(line, '\\');
+                escape_text(line, part, MESSAGE_MAX);
+        }
+}
+
 /* left_out: how many bytes of the message did not fit. */
 static void put_line(enum log_level level, struct str message, size_t left_out) {
         char cut[32] = "";
@@ -70,7 +81,7 @@ static void put_line(enum log_level level, struct str message, size_t left_out) 
                 /* A notice is ordinary speech; only what is wrong, or detail, is labelled. */
                 buf_printf(&line, "%s: %s%s", current.program, level == LOG_NOTICE ? "" : level_names[level],
                            level == LOG_NOTICE ? "" : ": ");
-                escape_text(&line, message, MESSAGE_MAX);
+                add_escaped(&line, message);
                 buf_printf(&line, "%s\n", cut);
         }
         fd_write_all(current.fd, line.p, line.n);

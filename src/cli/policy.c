@@ -58,8 +58,8 @@ static int run_check(const struct call *call, struct err *e) {
                 return status;
         }
         struct inspect_counts counts = inspect_count(i);
-        printf("%s: valid (mode %s, %zu rules for hosts, %zu for files)\n", file ? file : "policy", counts.mode,
-               counts.network_rules, counts.path_rules);
+        printf("%s: valid (mode %s, %zu rule%s for hosts, %zu for files)\n", file ? file : "policy", counts.mode,
+               counts.network_rules, counts.network_rules == 1 ? "" : "s", counts.path_rules);
         return EXIT_OK;
 }
 

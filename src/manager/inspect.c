@@ -174,14 +174,13 @@ static int parse_target(struct str text, struct authority *ret, struct err *e) {
                 host_from_addr(&addr, &ret->host);
                 return 0;
         }
+        if (memmem(text.p, text.n, "://", 3))
+                return err_set(e, EINVAL, "a URL is not a host; write HOST or HOST:PORT, without scheme and path");
         ptrdiff_t colon = str_rfind(text, ':'), bracket = str_rfind(text, ']');
         struct str host = text;
         if (colon >= 0 && colon > bracket) {
-                uint64_t port;
-                struct str digits = str_skip(text, (size_t)colon + 1);
-                if (digits.n > 5 || !str_to_u64(digits, UINT16_MAX, &port) || port == 0)
+                if (!port_parse(str_skip(text, (size_t)colon + 1), &ret->port))
                         return err_set(e, EINVAL, "the port must be a number from 1 to 65535");
-                ret->port = (uint16_t)port;
                 host = str_first(text, (size_t)colon);
         }
         return host_parse_user(host, &ret->host, e);

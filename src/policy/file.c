@@ -7,12 +7,14 @@
 #include "conf/suggest.h"
 #include "conf/yaml.h"
 #include "policy/apply.h"
+#include "policy/check.h"
 #include "policy/keys.h"
 #include "policy/records.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -104,13 +106,25 @@ static int note_widening(struct walk *w, const struct node *n, const char *key, 
         return 0;
 }
 
+/* A list of refused hosts only takes away, but a message about a bad line in it quotes the line: the workspace must not
+ * be able to have the user's other files read out that way. */
+static bool reads_elsewhere(const struct walk *w, enum policy_row row, struct str text) {
+        cleanup(free_ptr) char *expanded = NULL, *path = NULL, *real = NULL;
+        if (row != ROW_DENY_FILE)
+                return false;
+        if (path_expand_home(text, w->policy->home, &expanded) == 0 &&
+            path_normalise(str_of(expanded), w->file->base, &path) == 0)
+                real = realpath(path, NULL);
+        return !real || !path_is_within(real, w->policy->workspace);
+}
+
 /* One value of a row, with the place that it was written at. */
 static int apply_text(struct walk *w, enum policy_row row, const struct node *n, struct str text, struct err *e) {
         const struct option *o = &policy_rows[row];
         const struct document *d = w->file->document;
         struct err inner = { 0 };
         int r = option_check(o, text, &inner);
-        if (r == 0 && w->file->untrusted && policy_widens(w->policy, row, text))
+        if (r == 0 && w->file->untrusted && (policy_widens(w->policy, row, text) || reads_elsewhere(w, row, text)))
                 r = note_widening(w, n, o->key, text, &inner);
         cleanup(free_ptr) char *origin = node_origin(d, n);
         if (!origin)
@@ -158,6 +172,10 @@ static int apply_map(struct walk *w, enum policy_row row, const struct node *nod
                 if (n->kind != NODE_SCALAR)
                         return node_error(w->file->document, n, e, "%s: %s needs a single value, not %s",
                                           policy_rows[row].key, show(n->key).text, node_kind_name(n->kind));
+                struct err inner = { 0 };
+                if (check_variable_name(n->key, &inner) < 0) /* "A=B: c" would become A, with the value "B=c" */
+                        return node_key_error(w->file->document, n, e, "%s: %s", policy_rows[row].key,
+                                              err_text(&inner));
                 cleanup(free_ptr) char *text = str_format("%.*s=%.*s", STR_FMT(n->key), STR_FMT(n->text));
                 int r = text ? apply_text(w, row, n, str_of(text), e) : no_memory(e);
                 if (r < 0)

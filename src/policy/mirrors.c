@@ -151,10 +151,24 @@ static void shown_name(const struct search *s, const char *path, char ret[static
                 snprintf(ret, PATH_SHOWN_MAX, "%s", path);
 }
 
+/* Settings that the sandbox may write, because the workspace is the home directory for instance: what one run puts
+ * there must not let the next one reach more. */
+static bool sandbox_writes(const struct policy *p, const char *path) {
+        cleanup(free_ptr) char *real = realpath(path, NULL);
+        if (!real || path_is_within(real, p->workspace))
+                return real != NULL;
+        for (size_t i = 0; i < p->filesystem.write.n; i++) {
+                cleanup(free_ptr) char *root = realpath(p->filesystem.write.p[i].text, NULL);
+                if (root && path_is_within(real, root))
+                        return true;
+        }
+        return false;
+}
+
 static void scan_file(struct search *s, const char *path, char separator, key_test *counts) {
         cleanup(buf_done) struct buf content = BUF(SETTINGS_MAX);
         char name[PATH_SHOWN_MAX];
-        if (!path || !read_settings(path, &content))
+        if (!path || sandbox_writes(s->policy, path) || !read_settings(path, &content))
                 return;
         shown_name(s, path, name);
         if (counts)

@@ -47,9 +47,11 @@ static void text_is_one_line(void **state) {
         log_notice("ordinary %d", 1);
         log_error("bad\nprog: error: forged\r\n");
         log_debug("\033[2Jx\xe2\x80\xae");
+        log_notice("unknown key '\\x1b[2J'"); /* escaped already, and not once more */
         assert_string_equal(output(), "prog: ordinary 1\n"
                                       "prog: error: bad\\x0aprog: error: forged\\x0d\\x0a\n"
-                                      "prog: debug: \\x1b[2Jx\\u{202e}\n");
+                                      "prog: debug: \\x1b[2Jx\\u{202e}\n"
+                                      "prog: unknown key '\\x1b[2J'\n");
 }
 
 static void json_is_one_object(void **state) {

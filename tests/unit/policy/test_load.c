@@ -42,6 +42,8 @@ static int tear_down(void **state) {
         (void)state;
         static const char *const files[] = { "ws/.bailey.yaml",
                                              "ws/list.txt",
+                                             "ws/link.txt",
+                                             "home/secret",
                                              "home/.config/bailey/config.yaml",
                                              "home/.npmrc",
                                              "home/.cargo/config.toml",
@@ -244,7 +246,10 @@ static const struct {
         { ROW_DENY, "network: { deny: ['@github', a.example.com] }", NULL },
         { ROW_ALLOW_PRIVATE, NULL, "network: { allow_private: ['10.0.0.1:1'] }" },
         { ROW_ALLOW_FILE, NULL, "network: { allow_file: list.txt }" },
-        { ROW_DENY_FILE, "network: { deny_file: list.txt }", NULL },
+        /* a message about a bad line shows it: what lies elsewhere is not the workspace's to read */
+        { ROW_DENY_FILE, "network: { deny_file: list.txt }", "network: { deny_file: /etc/passwd }" },
+        { ROW_DENY_FILE, "network: { deny_file: ./list.txt }", "network: { deny_file: ../home/secret }" },
+        { ROW_DENY_FILE, NULL, "network: { deny_file: link.txt }" },
         { ROW_DENY_CIDRS, "network: { deny_cidrs: null }", "network: { deny_cidrs: [] }" },
         { ROW_ASK, "network: { ask: never }", "network: { ask: tty }" },
         { ROW_ASK_TIMEOUT, "network: { ask_timeout: 10s }", "network: { ask_timeout: 200s }" },
@@ -304,7 +309,10 @@ static const struct {
 static void workspace_may_only_narrow(void **state) {
         (void)state;
         bool covered[POLICY_ROWS] = { false };
+        cleanup(free_ptr) char *link = path_join(top, "ws/link.txt");
         write_file("ws/list.txt", "one.example.com\n");
+        write_file("home/secret", "hunter2 is no pattern\n");
+        assert_int_equal(symlink("../home/secret", link), 0);
         for (size_t i = 0; i < sizeof trust_cases / sizeof trust_cases[0]; i++) {
                 covered[trust_cases[i].row] = true;
                 if (trust_cases[i].narrow) {
@@ -439,6 +447,23 @@ static void finds_mirrors(void **state) {
         }
 }
 
+/* Where the workspace is the home directory, a run could write there what the next one may reach. */
+static void ignores_mirrors_that_the_sandbox_writes(void **state) {
+        (void)state;
+        cleanup(free_ptr) char *home = path_join(top, "home"), *cargo = path_join(top, "home/.cargo");
+        write_file("home/.cargo/config.toml", "[registries.x]\nindex = \"https://evil.example/\"\n");
+        user_file("network: { allow: ['@crates'] }\n");
+        struct policy_request in_home = { .workspace = home }, elsewhere = { 0 };
+        cleanup(policy_freep) struct policy *inside = load_or_fail(&in_home), *outside = load_or_fail(&elsewhere);
+        cleanup(option_values_done) struct option_values line = { 0 };
+        assert_int_equal(option_set(&line, &policy_rows[ROW_WRITE], str_of(cargo), "--write", NULL), 0);
+        struct policy_request granted = { .command_line = &line };
+        cleanup(policy_freep) struct policy *writable = load_or_fail(&granted);
+        assert_int_equal(inside->network.mirrors.n, 0);
+        assert_int_equal(writable->network.mirrors.n, 0);
+        assert_int_equal(outside->network.mirrors.n, 1);
+}
+
 static int load_once(void *argument) {
         (void)argument;
         struct policy_request request = { 0 };
@@ -491,6 +516,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(leaves_the_workspace_file_out, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(refuses_odd_files, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(finds_mirrors, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(ignores_mirrors_that_the_sandbox_writes, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(survives_want_of_memory, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(loads_fast, set_up, tear_down),
         };
