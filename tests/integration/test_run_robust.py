@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many launches, launches at once, and death at any moment: nothing stays, nothing opens.
+
+BAILEY_MANY=1 in the environment runs the full numbers (1,000 launches, 200 deaths of each process).
+"""
+import os
+import pathlib
+import random
+import signal
+import socket
+import tempfile
+import threading
+import time
+
+import pytest
+
+from conftest import program
+from kit.process import descendants, wait_until
+from kit.service import SLOW
+
+MANY = bool(os.environ.get("BAILEY_MANY"))
+LAUNCHES = 1000 if MANY else 200 // SLOW
+DEATHS = 800 if MANY else 80 // SLOW
+AT_ONCE = 50 // SLOW
+
+
+@pytest.fixture
+def home():
+    """Not below /tmp, which is private inside."""
+    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as directory:
+        yield pathlib.Path(directory)
+
+
+@pytest.fixture
+def work(home):
+    directory = home / "work"
+    directory.mkdir()
+    (directory / "file").write_text("content\n")
+    return directory
+
+
+def tree(directory):
+    """Everything there, without Bailey's own records."""
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*")
+                  if path.relative_to(directory).parts[0] != ".local")
+
+
+# At most so many namespaces of a kind may exist at a time below this one: a launch that leaves one behind uses them up.
+LIMITED = """
+for kind in mnt net pid ipc uts user cgroup; do echo 100 > /proc/sys/user/max_${kind}_namespaces; done
+before=$(ls /proc/self/fd | wc -l)
+i=0
+while [ $i -lt "$1" ]; do
+        "$2" run --quiet -- cat file >/dev/null || { echo "launch $i: $?"; exit 1; }
+        i=$((i + 1))
+done
+[ "$(ls /proc/self/fd | wc -l)" = "$before" ] && echo whole
+"""
+
+
+def test_launches_in_a_row_leave_nothing(run, home, work):
+    before = tree(home)
+    result = run(["unshare", "--user", "--map-root-user", "sh", "-c", LIMITED, "sh", str(LAUNCHES), program("bailey")], cwd=work,
+                 timeout=300 * SLOW).check()
+    assert result.text == "whole\n", result
+    assert tree(home) == before
+
+
+def test_launches_at_once(start, home, work):
+    before = tree(home)
+    children = [start(["bailey", "run", "--quiet", "--", "sh", "-c", f"sleep 0.2; cat file; exit {n % 7}"], cwd=work) for n in range(AT_ONCE)]
+    for n, child in enumerate(children):
+        result = child.wait(120)
+        assert result.status == n % 7 and result.text == "content\n", result
+    assert tree(home) == before
+
+
+def test_sockets_that_come_and_go_while_launching(bailey, home, work):
+    """Sockets of the host are masked at launch; one that vanishes meanwhile is nothing to mask, and no reason to fail."""
+    stop = threading.Event()
+
+    def come_and_go():
+        n = 0
+        while not stop.is_set():
+            with socket.socket(socket.AF_UNIX) as server:
+                path = home / f"s{n % 8}"
+                server.bind(str(path))
+                path.unlink()
+            n += 1
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        for _ in range(30):
+            bailey("run", "--quiet", "--", "true", cwd=work).check()
+    finally:
+        stop.set()
+        thread.join()
+
+
+# Does what an agent might: plants something protected, and knocks at a closed door over and over.
+BUSY = ("mkdir -p .vscode && echo x > .vscode/tasks.json; (trap '' TERM HUP INT; setsid sleep 300 &) ; echo ready; "
+        "while :; do curl -s -m 2 http://evil.test:{port}/ ; curl -s -m 2 -x '' http://evil.test:{port}/; cat key.secret; done 2>/dev/null")
+
+
+def name_of(pid):
+    """Empty for one that is dead, waited for or not."""
+    try:
+        name, rest = pathlib.Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return "" if rest.split()[0] == "Z" else name
+
+
+def pick(child, victim):
+    """The process to kill: the supervisor itself, or one below it by its name, if it is there yet."""
+    if victim == "supervisor":
+        return child.pid
+    return next((pid for pid in descendants(child.pid) if name_of(pid) == f"bailey-{victim}"), None)
+
+
+@pytest.mark.parametrize("victim", ["supervisor", "init", "gateway", "broker"])
+def test_death_at_any_moment(victim, start, home, work, origin):
+    (home / "hosts").write_text("127.0.0.1 origin.test evil.test\n")
+    (work / "key.secret").write_text("secret\n")
+    before = tree(home)
+    chance = random.Random(f"{victim} {DEATHS}")
+    killed = 0
+    for _ in range(DEATHS // 4):
+        child = start(["bailey", "run", "--quiet", "--hosts", home / "hosts", "--allow", f"origin.test:{origin.port}", "--deny-read", "**/*.secret",
+                       "--", "sh", "-c", BUSY.format(port=origin.port)], cwd=work)
+        time.sleep(chance.choice([0, 0.003, 0.01, 0.03, 0.1, 0.2]) * chance.random() * SLOW)
+        if victim in ("gateway", "broker"):
+            wait_until(lambda: b"ready" in child.output() or not child.running(), 20 * SLOW, "the command")
+            time.sleep(chance.random() * 0.1)
+        below = descendants(child.pid)
+        target = pick(child, victim)
+        if target:
+            killed += 1
+            os.kill(target, signal.SIGKILL)
+        if victim in ("gateway", "broker") or not target:
+            time.sleep(0.05)  # it goes on, closed
+            child.signal(signal.SIGKILL)
+        child.wait()
+        wait_until(lambda: not [pid for pid in below if name_of(pid)], 20 * SLOW, "the end of everything")
+        wait_until(lambda: tree(home) == before, 20 * SLOW, "a clean workspace")
+        assert b"secret" not in child.output()
+    assert killed >= DEATHS // 16
+    assert origin.requests() == [] and origin.received() == b""
