@@ -60,7 +60,7 @@ static_assert(sizeof kinds / sizeof kinds[0] == LISTENER_KINDS, "one row per kin
 
 static void give_back(struct worker *w) {
         quota_leave(w->gateway->quota);
-        atomic_fetch_sub_explicit(&w->clients, 1, memory_order_relaxed);
+        worker_left(w, atomic_fetch_sub_explicit(&w->clients, 1, memory_order_relaxed));
 }
 
 void client_done(struct client *c) {

@@ -2,12 +2,32 @@
 #include "gateway/worker.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "gateway/acceptor.h"
 #include "gateway/ask.h"
 #include "gateway/http.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
+
+/* As many connections leave memory behind that is worth giving back to the system, which the allocator does not do by
+ * itself. It takes some milliseconds, so only when most of a crowd has gone, and not before it has gone for a moment.
+ */
+enum { CROWD = 512 };
+
+void worker_left(struct worker *w, unsigned before) {
+        if (before > w->crowd)
+                w->crowd = before;
+        if (w->crowd >= CROWD && before <= w->crowd / 4 && !timer_is_running(&w->trim))
+                timer_start(&w->trim, NS_PER_SECOND);
+}
+
+static void on_trim(struct timer *t) {
+        struct worker *w = link_owner(t, struct worker, trim);
+        w->crowd = atomic_load_explicit(&w->clients, memory_order_relaxed);
+        malloc_trim(0);
+}
 
 struct policy_ref *policy_ref_new(struct snapshot *s, uint32_t generation) {
         struct policy_ref *p = calloc(1, sizeof *p);
@@ -93,6 +113,7 @@ int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct w
         int r = loop_new(&w->loop, e);
         if (r < 0)
                 return r;
+        timer_init(&w->trim, w->loop, on_trim);
         struct resolve_server servers[GATEWAY_SERVERS_MAX];
         struct resolver_settings settings = resolver_settings(&g->start, servers);
         r = resolver_new(w->loop, &settings, &w->resolver, e);
@@ -132,6 +153,7 @@ void worker_free(struct worker *w) {
                 resolver_free(w->resolver);
                 loop_turn(w->loop, false); /* the deferred frees and the last events */
                 report_done(&w->report);
+                timer_stop(&w->trim);
         }
         pool_done(&w->pool);
         policy_ref_put(w->policy);

@@ -28,6 +28,8 @@ struct worker {
         struct report report;
         struct upstream_pool *upstreams;
         atomic_uint clients;        /* connections pinned here; acceptors read it to choose */
+        unsigned crowd;             /* the most of them since memory was given back */
+        struct timer trim;          /* runs while memory is to be given back */
         struct acceptor *acceptors; /* the listeners that this worker accepts on */
         pthread_t thread;
 };
@@ -56,6 +58,8 @@ struct client {
         uint8_t via;     /* enum event_via */
 };
 
+/* One of `before` connections has left this worker. */
+void worker_left(struct worker *w, unsigned before);
 /* Closes the stream, if it is still there, and gives the place back. */
 void client_done(struct client *c);
 

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/vec.h"
+#include "net/loop_memory.h"
 
 #include <assert.h>
 #include <event2/event.h>
@@ -273,6 +274,7 @@ int loop_new(struct loop **ret, struct err *e) {
         l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (l->wake_fd < 0)
                 return err_errno(e, "cannot create the event loop's wake-up descriptor");
+        loop_memory_init();
         l->base = new_base();
         if (!l->base)
                 return err_set(e, ENOTSUP, "cannot create an event loop with edge-triggered events");
