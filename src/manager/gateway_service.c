@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "manager/gateway_config.h"
 #include "manager/gateway_process.h"
+#include "manager/host_addresses.h"
 #include "manager/listen.h"
 #include "policy/load.h"
 #include "store/audit_place.h"
@@ -17,7 +18,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { SELF_MAX = 256, RUN_ID = 9 };
+enum { RUN_ID = 9 };
 
 struct service {
         const struct service_settings *settings;
@@ -102,14 +103,13 @@ static int load_policy(const struct service *s, struct policy **ret_policy, void
                        struct err *e) {
         const struct policy_request request = { .command_line = s->settings->options, .network_only = true };
         cleanup(policy_freep) struct policy *p = NULL;
-        struct endpoint self[SELF_MAX];
+        cleanup(endpoints_done) endpoints self = { 0 };
         int r = policy_load(&request, &p, e);
-        if (r < 0)
-                return r;
-        size_t n = listen_own_addresses(self, SELF_MAX - GATEWAY_LISTENERS_MAX);
-        for (size_t i = 0; i < s->n_listeners; i++)
-                self[n++] = s->endpoints[i];
-        r = policy_compile_network(p, self, n, ret_snapshot, ret_n, e);
+        r = r < 0 ? r : host_addresses(&self, e);
+        for (size_t i = 0; r == 0 && i < s->n_listeners; i++)
+                if (vec_push(&self, s->endpoints[i]) < 0)
+                        r = err_set(e, ENOMEM, "out of memory");
+        r = r < 0 ? r : policy_compile_network(p, self.p, self.n, ret_snapshot, ret_n, e);
         if (r == 0 && ret_policy)
                 *ret_policy = take_ptr(&p);
         return r;

@@ -4,6 +4,10 @@
 #include <errno.h>
 #include <ifaddrs.h>
 
+void endpoints_done(endpoints *list) {
+        vec_done(list);
+}
+
 int host_addresses(endpoints *ret, struct err *e) {
         struct ifaddrs *list;
         if (getifaddrs(&list) < 0)

@@ -6,4 +6,6 @@
 #include "policy/policy.h"
 
 typedef VEC(struct endpoint) endpoints;
+void endpoints_done(endpoints *list);
+/* Of every interface, with port 0: all ports. Adds to the list. */
 int host_addresses(endpoints *ret, struct err *e);

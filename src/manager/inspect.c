@@ -43,10 +43,6 @@ static enum inspect_fault fault_of(int r, enum policy_layer layer) {
         return layer == LAYER_COMMAND_LINE || layer == LAYER_CALL ? INSPECT_COMMAND_LINE : INSPECT_CONFIG;
 }
 
-static void endpoints_done(endpoints *list) {
-        vec_done(list);
-}
-
 /* As for a run: this host's own addresses are out of reach. */
 static int compile(struct inspector *i, struct err *e) {
         cleanup(endpoints_done) endpoints own = { 0 };

@@ -147,19 +147,3 @@ int listen_dns(struct endpoint *at, int *ret_udp, int *ret_tcp, struct err *e) {
         }
         return r < 0 ? cannot_listen(at, r, e) : 0;
 }
-
-size_t listen_own_addresses(struct endpoint *ret, size_t max) {
-        cleanup(free_interfaces) struct ifaddrs *list = NULL;
-        size_t n = 0;
-        if (getifaddrs(&list) < 0)
-                return 0;
-        for (const struct ifaddrs *i = list; i && n < max; i = i->ifa_next) {
-                struct endpoint own = { 0 };
-                if (i->ifa_addr && addr_from_sockaddr(i->ifa_addr, &own.addr, &own.port) &&
-                    addr_classify(&own.addr) != ADDR_CLASS_LOOPBACK) {
-                        own.port = 0; /* all of them */
-                        ret[n++] = own;
-                }
-        }
-        return n;
-}

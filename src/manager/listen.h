@@ -16,5 +16,3 @@ int listen_dns(struct endpoint *at, int *ret_udp, int *ret_tcp, struct err *e);
 /* "127.0.0.1:3128", "[::1]:3128" */
 #define LISTEN_TEXT_MAX (ADDR_TEXT_MAX + 8)
 void listen_text(const struct endpoint *at, char ret[static LISTEN_TEXT_MAX]);
-/* The addresses of this host's interfaces, loopback left out; at most `max`. */
-size_t listen_own_addresses(struct endpoint *ret, size_t max);

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "conf/dirs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,17 +17,12 @@ static const char suffix[] = ".jsonl";
 enum { STAMP = 23 }; /* "20261115-031407-123456-" */
 
 int audit_directory(char **ret, struct err *e) {
-        const char *state = getenv("XDG_STATE_HOME");
-        char *path = NULL;
-        if (state && state[0] == '/')
-                path = str_format("%s/bailey/audit", state);
-        else {
-                const char *home = path_home();
-                if (!home)
-                        return err_set(e, ENOENT,
-                                       "there is no home directory to keep the audit log in; name a file with --audit");
-                path = str_format("%s/.local/state/bailey/audit", home);
-        }
+        cleanup(free_ptr) char *state = NULL;
+        int r = dirs_state(&state);
+        if (r == -ENOENT)
+                return err_set(e, ENOENT,
+                               "there is no home directory to keep the audit log in; name a file with --audit");
+        char *path = r < 0 ? NULL : path_join(state, "audit");
         if (!path)
                 return err_set(e, ENOMEM, "out of memory");
         *ret = path;
