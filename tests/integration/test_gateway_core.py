@@ -218,8 +218,14 @@ def test_socks_literal_addresses_are_judged_as_addresses(lab, origin):
         s.close()
 
 
+def test_socks_port_speaks_http_to_http(open_lab):
+    s = open_lab().connect("socks")
+    s.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    assert exactly(s, 12) == b"HTTP/1.1 400"
+
+
 @pytest.mark.parametrize("sent, answer", [
-    (b"\5\1\2", b"\5\xff"), (b"\5\0", b"\5\xff"), (b"\4\1", b""), (b"GET / HTTP/1.1\r\n\r\n", b""),
+    (b"\5\1\2", b"\5\xff"), (b"\5\0", b"\5\xff"), (b"\4\1", b""), (b"get / HTTP/1.1\r\n\r\n", b""),
     (b"\5\1\0\5\2\0\1\x7f\0\0\1\0\x50", b"\5\0\5\7\0\1" + b"\0" * 6),
     (b"\5\1\0\5\3\0\1\x7f\0\0\1\0\x50", b"\5\0\5\7\0\1" + b"\0" * 6),
     (b"\5\1\0\5\1\0\2\x7f\0\0\1\0\x50", b"\5\0\5\x08\0\1" + b"\0" * 6),
