@@ -160,7 +160,7 @@ static int on_scalar(struct reader *r, const yaml_event_t *event, struct err *e)
         if (parent && parent->kind == NODE_MAP && !r->have_key)
                 return read_key(r, event, text, e);
         int status = add(r, is_null(text, plain) ? NODE_NULL : NODE_SCALAR, &event->start_mark, &n, e);
-        if (status < 0)
+        if (!n)
                 return status;
         n->quoted = !plain;
         return document_text(r->doc, text, &n->text, e);
@@ -171,7 +171,7 @@ static int on_open(struct reader *r, enum node_kind kind, const yaml_mark_t *at,
         if (r->depth == NODE_DEPTH_MAX)
                 return refuse(r, at, e, "nested deeper than %d levels", NODE_DEPTH_MAX);
         int status = add(r, kind, at, &n, e);
-        if (status < 0)
+        if (!n)
                 return status;
         r->open[r->depth++] = n;
         return 0;

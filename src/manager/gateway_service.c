@@ -110,9 +110,11 @@ static int load_policy(const struct service *s, struct policy **ret_policy, void
                 if (vec_push(&self, s->endpoints[i]) < 0)
                         r = err_set(e, ENOMEM, "out of memory");
         r = r < 0 ? r : policy_compile_network(p, self.p, self.n, ret_snapshot, ret_n, e);
-        if (r == 0 && ret_policy)
+        if (r < 0)
+                return r;
+        if (ret_policy)
                 *ret_policy = take_ptr(&p);
-        return r;
+        return 0;
 }
 
 static void reload(struct service *s) {

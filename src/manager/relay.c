@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One thread per direction, each with blocking calls: neither can hold the other up, and the descriptors that came from
- * the caller keep their flags. Each direction ends by itself: the end of the input is passed on as a half-close, and the
- * far end's is passed on by closing the output.
+ * the caller keep their flags. Each direction ends by itself: the end of the input is passed on as a half-close, and
+ * the far end's is passed on by closing the output.
  */
 #include "manager/relay.h"
 

@@ -45,17 +45,18 @@ static const char *call_name(uint64_t nr) {
         return NULL;
 }
 
-static void call_refused(const struct run_files *f, struct event *ev) {
+static void call_refused(const struct run_files *f, const struct event *told) {
+        struct event ev = *told;
         uint64_t nr;
-        if (!str_to_u64(ev->path, 65535, &nr))
+        if (!str_to_u64(ev.path, 65535, &nr))
                 return;
         const char *name = call_name(nr);
         char number[32];
         snprintf(number, sizeof number, "number %u", (unsigned)nr);
-        ev->path = str_of(name ? name : number);
-        ev->reason = REASON_NOT_ALLOWED;
-        ev->swapped = STR("");
-        (void)audit_add(f->audit, ev, NULL);
+        ev.path = str_of(name ? name : number);
+        ev.reason = REASON_NOT_ALLOWED;
+        ev.swapped = STR("");
+        (void)audit_add(f->audit, &ev, NULL);
         run_report_call(f->report, name ? name : number);
 }
 

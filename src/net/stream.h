@@ -42,7 +42,8 @@ struct stream {
         struct stream_pushback *pushback;
 };
 
-/* Takes the connected, non-blocking socket, also when it fails. For an accepted one the listener's TCP_NODELAY holds. */
+/* Takes the connected, non-blocking socket, also when it fails. For an accepted one the listener's TCP_NODELAY holds.
+ */
 int stream_socket_new(struct loop *l, int fd, struct stream **ret);
 /* For a socket that is still connecting: neither readable nor writable until told. TCP_NODELAY is set. */
 int stream_socket_connecting(struct loop *l, int fd, struct stream **ret);

@@ -241,10 +241,8 @@ static int function_keyword(struct parser *p, struct sh_command *c) {
         c->kind = SH_FUNCTION;
         skip_blanks(p);
         int r = parse_word(p, WORD_NORMAL, &name);
-        if (r == 0 && !name)
-                r = parser_fail(p, "a function needs a name");
-        if (r < 0)
-                return r;
+        if (!name)
+                return r < 0 ? r : parser_fail(p, "a function needs a name");
         c->name = name->raw;
         skip_blanks(p);
         if (ahead(p, 0) == '(') {

@@ -112,13 +112,13 @@ def test_show_keeps_secrets(at):
 
 
 def test_user_mirrors_belong_to_the_group(at, home, config):
-    (home / ".npmrc").write_text("registry=https://u:hunter2@npm.mirror.example:8443/x/\n")
+    (home / ".npmrc").write_text("registry=https://u:hunter2@npm.corp.example:8443/x/\n")
     config('network: { allow: ["@npm"] }\n')
-    verdict, other = verdicts(at("policy", "test", "--json", "npm.mirror.example:8443", "npm.mirror.example:443"))
-    assert verdict["allowed"] and verdict["rule"] == "npm.mirror.example:8443" and "~/.npmrc:1" in verdict["origin"]
+    verdict, other = verdicts(at("policy", "test", "--json", "npm.corp.example:8443", "npm.corp.example:443"))
+    assert verdict["allowed"] and verdict["rule"] == "npm.corp.example:8443" and "~/.npmrc:1" in verdict["origin"]
     assert not other["allowed"]
     assert "hunter2" not in at("policy", "show", "--expand").check().text
-    private, = verdicts(at("policy", "test", "--json", "--address", "10.0.0.5", "npm.mirror.example:8443").check())
+    private, = verdicts(at("policy", "test", "--json", "--address", "10.0.0.5", "npm.corp.example:8443").check())
     assert private["allowed"]  # a mirror in the local network is what such settings are for
 
 

@@ -4,6 +4,7 @@
  * runs from the supervisor's own image, without another exec. The network namespace is the slow one; init makes it for
  * itself, while the supervisor reads the policy.
  */
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "plan/codec.h"
@@ -11,6 +12,8 @@
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -149,20 +152,31 @@ void sandbox_finish(struct sandbox *s) {
                 close_fd(&s->pidfd);
 }
 
+/* Kills every child that there is now, and says how many. */
+static size_t kill_children(const char *children_file) {
+        enum { LIST_MAX = 64 << 20 }; /* all pids that a kernel can have */
+        cleanup(buf_done) struct buf list = BUF(LIST_MAX);
+        cleanup(close_fd) int fd = open(children_file, O_RDONLY | O_CLOEXEC);
+        size_t n = 0;
+        if (fd < 0 || fd_read_all(fd, &list) < 0)
+                return 0;
+        struct str rest = buf_str(&list), word;
+        while (str_split(&rest, ' ', &word)) {
+                uint64_t pid;
+                if (!str_to_u64(word, INT_MAX, &pid) || pid == 0)
+                        continue;
+                kill((pid_t)pid, SIGKILL);
+                n++;
+        }
+        return n;
+}
+
 /* A process that forks faster than this kills only makes more children of ours: the loop ends when there is none. */
 void sandbox_end_descendants(void) {
         char path[64];
         snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)gettid());
         for (int round = 0; round < 1000; round++) {
-                FILE *f = fopen(path, "re");
-                int pid, n = 0;
-                while (f && fscanf(f, "%d", &pid) == 1) {
-                        kill(pid, SIGKILL);
-                        n++;
-                }
-                if (f)
-                        fclose(f);
-                if (n == 0 || (waitpid(-1, NULL, 0) < 0 && errno == ECHILD))
+                if (kill_children(path) == 0 || (waitpid(-1, NULL, 0) < 0 && errno == ECHILD))
                         return;
                 while (waitpid(-1, NULL, WNOHANG) > 0)
                         ;
