@@ -65,6 +65,7 @@ struct run {
         struct sandbox sandbox;
         struct run_terminal terminal;
         struct audit *audit;
+        char *audit_path; /* NULL where the policy names one */
         struct gateway_process *gateway;
         struct run_report report;
         int published[PLAN_LISTENERS_MAX];
@@ -77,7 +78,7 @@ struct run {
         bool degraded;
         struct err no_namespaces; /* why */
         char *tmpdir;             /* degraded: removed at the end */
-        bool preview; /* only the plan is wanted: nothing is made */
+        bool preview;             /* only the plan is wanted: nothing is made */
 };
 
 static const int handed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM };
@@ -166,7 +167,8 @@ static int make_overlay(struct run *r, bool degraded, struct err *e) {
         if (!r->policy->filesystem.overlay)
                 return 0;
         if (degraded)
-                return err_set(e, EOPNOTSUPP, "--overlay needs namespaces, which this machine does not give; see `bailey doctor`");
+                return err_set(e, EOPNOTSUPP,
+                               "--overlay needs namespaces, which this machine does not give; see `bailey doctor`");
         int s = r->preview ? 0 : overlays_new(r->id, r->policy->workspace, &r->overlay, e);
         r->host.overlay_upper = r->preview ? "UPPER" : r->overlay.upper;
         r->host.overlay_work = r->preview ? "WORK" : r->overlay.work;
@@ -178,6 +180,28 @@ static void observe(struct policy *p) {
         if (p->mode != MODE_READ_ONLY)
                 p->mode = MODE_FULL_NETWORK;
         p->process.trace_denials = true;
+}
+
+/* Bailey's own records are not for the program, wherever they are and also when this run is the first to have some. */
+static int hide_records(struct run *r, struct err *e) {
+        cleanup(free_ptr) char *directory = NULL;
+        int s = r->preview || r->policy->audit_path ? 0 : audit_run_path(r->id, &r->audit_path, e);
+        if (s == 0)
+                s = audit_directory(&directory, e);
+        if (s < 0)
+                return s;
+        char *slash = strrchr(directory, '/');
+        if (slash > directory)
+                *slash = '\0'; /* all of the state, not only this part */
+        cleanup(free_ptr) char *real = realpath(directory, NULL), *origin = strdup("built in: Bailey's own state");
+        if (!real)
+                return 0; /* none yet */
+        struct plan_path path = { .path = real, .type = PLAN_PATH_DIR, .access = PATH_DENIED, .origin = origin };
+        if (!origin || vec_push(&r->host.paths, path) < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        take_ptr(&real);
+        take_ptr(&origin);
+        return 0;
 }
 
 /* From options to the plan. *ret_end says whose fault a failure is. */
@@ -193,6 +217,8 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
                 r->end = RUN_FAILED;
                 s = survey_host(r->policy, r->rules, &r->host, e);
         }
+        if (s == 0)
+                s = hide_records(r, e);
         if (s < 0)
                 return s;
         r->host.namespaces = !degraded;
@@ -223,13 +249,7 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
 }
 
 static int open_audit(struct run *r, struct err *e) {
-        cleanup(free_ptr) char *path = NULL;
-        if (!r->policy->audit_path) {
-                int s = audit_run_path(r->id, &path, e);
-                if (s < 0)
-                        return s;
-        }
-        struct audit_settings settings = { .path = path ? path : r->policy->audit_path,
+        struct audit_settings settings = { .path = r->audit_path ? r->audit_path : r->policy->audit_path,
                                            .run_id = r->id,
                                            .sandbox = r->id };
         int s = audit_open(&settings, &r->audit, e);
@@ -437,6 +457,7 @@ static void run_done(struct run *r) {
         survey_done(&r->host);
         path_rules_free(r->rules);
         policy_free(r->policy);
+        free(r->audit_path);
 }
 
 /* Nothing written: nothing kept. Otherwise it waits for a person. */

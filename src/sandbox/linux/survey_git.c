@@ -89,31 +89,53 @@ static int add_submodule(struct plan_host *h, const char *gitdir, struct err *e)
         return r < 0 ? r : protect(h, gitdir, closed, e);
 }
 
-/* The value of core.worktree, as git itself writes it. */
-static char *core_worktree(const char *gitdir) {
+/* A value of the section [core], as git itself writes it. */
+static char *core_setting(const char *gitdir, struct str name) {
         cleanup(free_ptr) char *path = path_join(gitdir, "config");
         cleanup(buf_done) struct buf content = { 0 };
-        struct str rest, line;
+        struct str rest, line, key;
         if (!path || path_read_file(path, SMALL_FILE, &content, NULL) < 0)
                 return NULL;
         bool core = false;
         for (rest = buf_str(&content); str_split(&rest, '\n', &line);) {
                 line = str_trim(line);
                 if (line.n && line.p[0] == '[')
-                        core = str_eq(line, STR("[core]"));
-                else if (core && str_starts(line, STR("worktree = ")))
-                        return str_dup(str_skip(line, 11));
+                        core = str_eq_nocase(line, STR("[core]"));
+                else if (core && str_split(&line, '=', &key) && str_eq_nocase(str_trim(key), name))
+                        return str_dup(str_trim(line));
         }
         return NULL;
 }
 
-int survey_git(const struct policy *policy, struct plan_host *h, struct err *e) {
-        if (policy->mode == MODE_READ_ONLY || !policy->workspace)
+/* Hooks that the configuration keeps elsewhere: in the workspace they would be the program's to write. */
+static int add_hooks_path(const struct policy *policy, struct plan_host *h, const char *gitdir, struct err *e) {
+        cleanup(free_ptr) char *setting = core_setting(gitdir, STR("hooksPath"));
+        cleanup(free_ptr) char *path = NULL;
+        if (!setting || path_normalise(str_of(setting), policy->workspace, &path) < 0)
                 return 0;
-        cleanup(free_ptr) char *file = path_join(policy->workspace, ".git");
-        struct stat st;
-        if (!file || lstat(file, &st) < 0 || !S_ISREG(st.st_mode))
-                return 0; /* a plain clone, or no repository */
+        if (!path_is_within(path, policy->workspace) || strcmp(path, policy->workspace) == 0)
+                return 0;
+        const char *const names[] = { path + strlen(policy->workspace) + 1, NULL };
+        return protect(h, policy->workspace, names, e);
+}
+
+/* The workspace itself may be a repository without a working tree. One that is not cannot become one: git would take it
+ * for that, with whatever configuration is found in it, and the file HEAD, which it needs, is protected
+ * (policy/paths_builtin.c). */
+static int add_bare(const struct policy *policy, struct plan_host *h, struct err *e) {
+        static const char *const parts[] = { "HEAD", "objects", "refs" };
+        static const char *const closed[] = { "config", "config.worktree", "hooks", "commondir", NULL };
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+                cleanup(free_ptr) char *path = path_join(policy->workspace, parts[i]);
+                struct stat st;
+                if (!path || lstat(path, &st) < 0)
+                        return 0;
+        }
+        return protect(h, policy->workspace, closed, e);
+}
+
+/* `.git` as a file: where it leads, if that place agrees. */
+static int add_elsewhere(const struct policy *policy, struct plan_host *h, const char *file, struct err *e) {
         cleanup(free_ptr) char *line = read_line(policy->workspace, ".git");
         if (!line || strncmp(line, "gitdir: ", 8) != 0)
                 return 0;
@@ -125,9 +147,24 @@ int survey_git(const struct policy *policy, struct plan_host *h, struct err *e) 
         cleanup(free_ptr) char *common = read_line(gitdir, "commondir");
         cleanup(free_ptr) char *common_real = common ? lead(gitdir, common) : NULL;
         cleanup(free_ptr) char *trees = common_real ? path_join(common_real, "worktrees") : NULL;
+        int r = add_hooks_path(policy, h, common_real ? common_real : gitdir, e);
+        if (r < 0)
+                return r;
         if (trees && path_is_within(gitdir, trees))
                 return same(back_real, file) ? add_worktree(h, gitdir, common_real, e) : 0;
-        cleanup(free_ptr) char *tree = common ? NULL : core_worktree(gitdir);
+        cleanup(free_ptr) char *tree = common ? NULL : core_setting(gitdir, STR("worktree"));
         cleanup(free_ptr) char *tree_real = tree ? lead(gitdir, tree) : NULL;
         return same(tree_real, policy->workspace) ? add_submodule(h, gitdir, e) : 0;
+}
+
+int survey_git(const struct policy *policy, struct plan_host *h, struct err *e) {
+        if (policy->mode == MODE_READ_ONLY || !policy->workspace)
+                return 0;
+        cleanup(free_ptr) char *file = path_join(policy->workspace, ".git");
+        struct stat st;
+        if (!file)
+                return err_set(e, ENOMEM, "out of memory");
+        if (lstat(file, &st) < 0)
+                return add_bare(policy, h, e);
+        return S_ISREG(st.st_mode) ? add_elsewhere(policy, h, file, e) : add_hooks_path(policy, h, file, e);
 }
