@@ -5,8 +5,15 @@
  */
 #include "gateway/sni.h"
 
-enum { RECORD_HANDSHAKE = 22, RECORD_HEADER = 5, RECORD_MAX = 16384, HANDSHAKE_CLIENT_HELLO = 1, HANDSHAKE_HEADER = 4 };
-enum { EXTENSION_SERVER_NAME = 0, EXTENSION_ECH = 0xfe0d, NAME_TYPE_HOST = 0 };
+enum { RECORD_CHANGE_CIPHER = 20, RECORD_ALERT = 21, RECORD_HANDSHAKE = 22, RECORD_DATA = 23, RECORD_HEARTBEAT = 24 };
+enum {
+        RECORD_HEADER = 5,
+        RECORD_SEALED_MIN = 16,
+        RECORD_MAX = 16384,
+        HANDSHAKE_CLIENT_HELLO = 1,
+        HANDSHAKE_HEADER = 4
+};
+enum { EXTENSION_SERVER_NAME = 0, EXTENSION_EARLY_DATA = 42, EXTENSION_ECH = 0xfe0d, NAME_TYPE_HOST = 0 };
 
 static uint8_t byte_at(struct str s, size_t i) {
         return (uint8_t)s.p[i];
@@ -55,6 +62,8 @@ static enum sni_result parse_extensions(struct str list, struct sni *ret) {
                         return SNI_BAD;
                 if (type == EXTENSION_ECH)
                         ret->ech = true;
+                if (type == EXTENSION_EARLY_DATA)
+                        ret->early = true;
                 if (type != EXTENSION_SERVER_NAME)
                         continue;
                 if (named || !take_server_name(body, ret))
@@ -99,10 +108,17 @@ static enum sni_result finish(struct str message, size_t length, struct sni *ret
         return parse_hello(str_skip(message, HANDSHAKE_HEADER), ret);
 }
 
+/* Alerts and the like: some servers skip them in front of a ClientHello, which would hide its name. */
+static bool is_other_record(uint8_t type) {
+        return type == RECORD_CHANGE_CIPHER || type == RECORD_ALERT || type == RECORD_DATA || type == RECORD_HEARTBEAT;
+}
+
 enum sni_result sni_parse(struct str bytes, struct sni *ret) {
         char joined[SNI_HELLO_MAX];
         size_t n = 0;
         *ret = (struct sni){ 0 };
+        if (bytes.n > 0 && is_other_record(byte_at(bytes, 0)))
+                return bytes.n == 1 ? SNI_MORE : byte_at(bytes, 1) == 3 ? SNI_BAD : SNI_NOT_TLS;
         for (struct str rest = bytes;;) {
                 if (rest.n > 0 && byte_at(rest, 0) != RECORD_HANDSHAKE)
                         return n == 0 ? SNI_NOT_TLS : SNI_BAD;
@@ -128,13 +144,58 @@ enum sni_result sni_parse(struct str bytes, struct sni *ret) {
                         return SNI_BAD;
                 if (part.n < record)
                         return SNI_MORE;
-                if (length > 0 && message.n >= length)
+                if (length > 0 && message.n >= length) {
+                        ret->bytes = (size_t)(rest.p + record - bytes.p);
                         return finish(message, length, ret);
+                }
                 if (n == 0 && part.n > sizeof joined)
                         return SNI_BAD;
                 if (n == 0)
                         memcpy(joined, part.p, part.n);
                 n += part.n;
                 rest = str_skip(rest, record);
+        }
+}
+
+/* A handshake record is a ClientHello in the clear, or else encrypted (TLS 1.2, resumed): then it is not shorter than a
+ * tag, and type, length and version of a ClientHello are there by chance once in four thousand million times. */
+static enum tls_next is_hello(struct str bytes, size_t record) {
+        size_t head = RECORD_HEADER + (record < RECORD_SEALED_MIN ? 1 : HANDSHAKE_HEADER + 2);
+        if (bytes.n < head)
+                return TLS_MORE;
+        if (byte_at(bytes, RECORD_HEADER) != HANDSHAKE_CLIENT_HELLO)
+                return TLS_OVER;
+        if (record < RECORD_SEALED_MIN)
+                return TLS_HELLO;
+        struct str version = str_skip(bytes, RECORD_HEADER + HANDSHAKE_HEADER);
+        bool clear = byte_at(bytes, RECORD_HEADER + 1) == 0 && byte_at(version, 0) == 3 && byte_at(version, 1) <= 4;
+        return clear ? TLS_HELLO : TLS_OVER;
+}
+
+enum tls_next tls_records_look(struct tls_records *t, struct str bytes, bool *ret_has_host, struct host *ret_host) {
+        struct sni sni;
+        if (bytes.n < RECORD_HEADER)
+                return TLS_MORE;
+        uint8_t type = byte_at(bytes, 0);
+        size_t record = u16_at(bytes, 3);
+        t->pass = RECORD_HEADER + record;
+        if (type == RECORD_CHANGE_CIPHER || (type == RECORD_DATA && t->early))
+                return TLS_PASS;
+        if (type != RECORD_HANDSHAKE)
+                return TLS_OVER;
+        enum tls_next next = is_hello(bytes, record);
+        if (next != TLS_HELLO)
+                return next;
+        switch (sni_parse(bytes, &sni)) {
+        case SNI_MORE:
+                return TLS_MORE;
+        case SNI_NAME:
+                *ret_has_host = true;
+                return host_parse(str_n(sni.name, sni.n), ret_host, NULL) < 0 ? TLS_BAD : TLS_HELLO;
+        case SNI_NONE:
+                *ret_has_host = false;
+                return TLS_HELLO;
+        default:
+                return TLS_BAD;
         }
 }

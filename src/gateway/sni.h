@@ -20,10 +20,32 @@ enum sni_result {
 struct sni {
         uint8_t n;
         char name[256]; /* as sent, any bytes: to be canonicalised by host_parse() */
-        bool ech; /* offers encrypted ClientHello (or greases it): the name may not be the one the server will use */
+        bool ech;   /* offers encrypted ClientHello (or greases it): the name may not be the one the server will use */
+        bool early; /* data may follow at once, before the server has spoken */
+        size_t bytes; /* of the records that hold it, when the whole ClientHello is there */
 };
 
 enum sni_result sni_parse(struct str bytes, struct sni *ret);
+
+/*
+ * The client's records behind its ClientHello. A server may ask for a second one (HelloRetryRequest, RFC 8446 section
+ * 4.1.4) and then goes by the name in that. It comes before anything else that is a handshake message in the clear.
+ */
+struct tls_records {
+        bool early;  /* records of early data may lie between */
+        size_t pass; /* bytes of what was looked at last, which may go */
+};
+
+enum tls_next {
+        TLS_MORE,  /* call again with the same bytes and more */
+        TLS_PASS,  /* `pass` bytes, then look again */
+        TLS_OVER,  /* no second ClientHello can come */
+        TLS_HELLO, /* a second ClientHello; *ret_host is its name. Nothing needs to be looked at behind it */
+        TLS_BAD,
+};
+
+/* has_host false: it has no name. */
+enum tls_next tls_records_look(struct tls_records *t, struct str bytes, bool *ret_has_host, struct host *ret_host);
 
 enum sniff_kind {
         SNIFF_MORE,
@@ -37,7 +59,8 @@ enum sniff_kind {
 struct sniff {
         bool has_host;
         bool ech;
-        struct host host; /* canonical, when has_host */
+        struct tls_records records; /* what follows a SNIFF_TLS */
+        struct host host;           /* canonical, when has_host */
 };
 
 /* max: bytes that are looked at before the answer must be known. */

@@ -9,6 +9,7 @@
 
 static enum sniff_kind sniff_tls(enum sni_result r, const struct sni *sni, struct sniff *ret) {
         ret->ech = sni->ech;
+        ret->records = (struct tls_records){ .early = sni->early, .pass = sni->bytes };
         switch (r) {
         case SNI_MORE:
                 return SNIFF_MORE;
@@ -24,20 +25,52 @@ static enum sniff_kind sniff_tls(enum sni_result r, const struct sni *sni, struc
         }
 }
 
-/* A method that every server knows, or a first line that ends in a version: it will be taken for HTTP. */
-static bool looks_like_http(struct str bytes) {
-        static const struct str methods[] = {
-                STR("GET "),     STR("HEAD "),  STR("POST "),    STR("PUT "),   STR("DELETE "),
-                STR("OPTIONS "), STR("PATCH "), STR("CONNECT "), STR("TRACE "),
-        };
-        for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-                if (str_eq_nocase(str_first(bytes, methods[i].n), methods[i]))
+static bool is_blank(char c) {
+        return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static struct str skip_blanks(struct str s) {
+        while (s.n > 0 && is_blank(s.p[0]))
+                s = str_skip(s, 1);
+        return s;
+}
+
+/* A method that every server knows, with something blank behind it; *ret_part: so far only the beginning of one. */
+static bool begins_with_method(struct str bytes, bool *ret_part) {
+        static const struct str methods[] = { STR("GET"),     STR("HEAD"),  STR("POST"),    STR("PUT"),  STR("DELETE"),
+                                              STR("OPTIONS"), STR("PATCH"), STR("CONNECT"), STR("TRACE") };
+        for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+                if (bytes.n <= methods[i].n) {
+                        if (str_eq_nocase(bytes, str_first(methods[i], bytes.n)))
+                                *ret_part = true;
+                } else if (str_eq_nocase(str_first(bytes, methods[i].n), methods[i]) && is_blank(bytes.p[methods[i].n]))
                         return true;
-        if (bytes.n > 0 && (bytes.p[0] == '\r' || bytes.p[0] == '\n'))
-                return true; /* some servers skip empty lines */
-        ptrdiff_t lf = str_find(bytes, '\n');
-        struct str line = lf < 0 ? bytes : str_first(bytes, (size_t)lf);
-        return memmem(line.p, line.n, " HTTP/", 6) != NULL;
+        }
+        return false;
+}
+
+static bool is_text(struct str s) {
+        for (size_t i = 0; i < s.n; i++)
+                if ((uint8_t)s.p[i] >= 0x7f || ((uint8_t)s.p[i] < ' ' && !is_blank(s.p[i])))
+                        return false;
+        return true;
+}
+
+/* Bytes that do not parse as HTTP: would a lenient server take them for it? Such a server skips blanks, and takes tabs
+ * and the like for spaces. While that cannot be told, more bytes are needed: who sends the first one alone must not be
+ * let through on account of it. */
+static enum sniff_kind sniff_lenient(struct str bytes, size_t max) {
+        struct str text = skip_blanks(bytes);
+        bool part = text.n == 0;
+        if (begins_with_method(text, &part))
+                return SNIFF_BAD;
+        ptrdiff_t lf = str_find(text, '\n');
+        struct str line = lf < 0 ? text : str_first(text, (size_t)lf);
+        for (struct str rest = line; rest.n > 5; rest = str_skip(rest, 1))
+                if (is_blank(rest.p[0]) && str_eq_nocase(str_first(str_skip(rest, 1), 5), STR("HTTP/")))
+                        return SNIFF_BAD;
+        bool unfinished = part || (lf < 0 && ascii_is_alnum(text.p[0]) && is_text(text));
+        return unfinished && bytes.n < max ? SNIFF_MORE : SNIFF_OTHER;
 }
 
 static enum sniff_kind sniff_http(struct str bytes, size_t max, struct sniff *ret) {
@@ -50,7 +83,7 @@ static enum sniff_kind sniff_http(struct str bytes, size_t max, struct sniff *re
         if (r == HTTP1_MORE)
                 return SNIFF_MORE;
         if (r != HTTP1_OK)
-                return looks_like_http(bytes) ? SNIFF_BAD : SNIFF_OTHER;
+                return sniff_lenient(bytes, max);
         if (!request.host.p)
                 return SNIFF_HTTP;
         struct authority authority;
@@ -71,5 +104,5 @@ enum sniff_kind sniff(struct str bytes, size_t max, struct sniff *ret) {
 }
 
 bool sniff_is_other_at_end(struct str bytes) {
-        return bytes.n > 0 && bytes.p[0] != 0x16 /* a TLS handshake record */ && !looks_like_http(bytes);
+        return bytes.n > 0 && bytes.p[0] != 0x16 /* a TLS handshake record */ && sniff_lenient(bytes, 0) != SNIFF_BAD;
 }

@@ -13,9 +13,10 @@
 
 /*
  * States: greeting (the client's first bytes are held until they agree with the target), open, gone. The relay holds
- * back the client's bytes; the server's pass from the start. After a TLS greeting or an unknown protocol nothing is
- * looked at any more. After a plain HTTP request each request that follows on the connection is looked at in the same
- * way, so that the name cannot change behind the first one.
+ * back the client's bytes; the server's pass from the start. After a TLS greeting its second one is looked for, which
+ * some servers ask for; then, and after an unknown protocol, nothing is looked at any more. After a plain HTTP request
+ * each request that follows on the connection is looked at in the same way, so that the name cannot change behind the
+ * first one.
  */
 struct tunnel {
         struct client client;
@@ -30,8 +31,9 @@ struct tunnel {
         uint32_t rule, generation;
         uint8_t reason;  /* why it was allowed */
         uint8_t refused; /* REASON_NONE, or why it was closed */
-        bool captured, looked;
+        bool captured, looked, tls;
         struct requests requests;
+        struct tls_records records;
 };
 
 /* events */
@@ -215,7 +217,11 @@ static enum relay_look look_at_greeting(struct tunnel *t, struct str bytes) {
         case SNIFF_TLS:
                 if (seen.has_host && !agrees(t, &seen.host))
                         return refuse(t, REASON_FRONTING);
-                break;
+                timer_stop(&t->greeting);
+                t->tls = true;
+                t->records = seen.records;
+                t->relay.pass_left = seen.records.pass;
+                return RELAY_PASS;
         case SNIFF_HTTP2:
         case SNIFF_OTHER:
                 break;
@@ -225,12 +231,38 @@ static enum relay_look look_at_greeting(struct tunnel *t, struct str bytes) {
         return RELAY_PASS;
 }
 
+static enum relay_look look_at_record(struct tunnel *t, struct str bytes) {
+        bool has_host = false;
+        struct host named;
+        t->relay.pass_left = RELAY_PASS_ALL;
+        switch (tls_records_look(&t->records, bytes, &has_host, &named)) {
+        case TLS_MORE:
+                t->relay.pass_left = 0;
+                return RELAY_HOLD;
+        case TLS_PASS:
+                t->relay.pass_left = t->records.pass;
+                break;
+        case TLS_OVER:
+                break;
+        case TLS_HELLO:
+                if (has_host && !agrees(t, &named))
+                        return refuse(t, REASON_FRONTING);
+                break;
+        case TLS_BAD:
+                return refuse(t, REASON_PROTOCOL);
+        }
+        timer_stop(&t->greeting);
+        return RELAY_PASS;
+}
+
 static enum relay_look inspect(struct relay *r, struct str bytes, bool ended) {
         struct tunnel *t = link_owner(r, struct tunnel, relay);
-        enum relay_look l = t->looked ? look_at_request(t, bytes) : look_at_greeting(t, bytes);
+        enum relay_look l = t->looked ? look_at_request(t, bytes)
+                            : t->tls  ? look_at_record(t, bytes)
+                                      : look_at_greeting(t, bytes);
         if (l != RELAY_HOLD)
                 return l;
-        if (ended && !t->looked &&
+        if (ended && !t->looked && !t->tls &&
             sniff_is_other_at_end(bytes)) { /* a short message of another protocol, and half-closed */
                 t->relay.pass_left = RELAY_PASS_ALL;
                 return RELAY_PASS;

@@ -435,20 +435,30 @@ def test_many_reloads_under_load_lose_nothing(make_service, origin):
     assert service.memory() - before < 4096 * SLOW
 
 
+EVIL_REQUEST = b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"
+
+
 def test_fronting_in_every_tunnel(make_service, make_origin):
-    """The name in the greeting or the request is not the one that was judged: nothing of it leaves."""
+    """The name in the greeting or the request is not the one that was judged: nothing of it leaves, also in pieces."""
     seen = []
     origin = make_origin(raw=lambda client, connection: seen.append(client.recv(65536)))
     service = make_service(NETWORK, names=[OK, EVIL])
-    firsts = [tls_hello(EVIL), tls_hello("x." + OK), tls_hello("ok.test"), b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
-              b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n",
-              b"POST / HTTP/1.1\r\nHost : api.ok.test\r\n\r\n", b"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n"]
-    for first in firsts:
+    firsts = [[tls_hello(EVIL)], [tls_hello("x." + OK)], [tls_hello("ok.test")], [EVIL_REQUEST],
+              [b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n"], [b"POST / HTTP/1.1\r\nHost : api.ok.test\r\n\r\n"],
+              [b"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n"],
+              # What a lenient server skips or takes for something else
+              [b" ", EVIL_REQUEST], [b"\t" + EVIL_REQUEST], [b"\r", b"\n", EVIL_REQUEST], [b"\n" + EVIL_REQUEST],
+              [b"GET\t", b"/\tHTTP/1.1\r\nHost: evil.test\r\n\r\n"], [b"G", b"ET", b"\x0b/ HTTP/1.1\r\nHost: evil.test\r\n\r\n"],
+              [b"\x15\x03\x01\x00\x02\x01\x5a" + tls_hello(EVIL)], [b"\x15", b"\x03\x01\x00\x02\x01\x5a" + tls_hello(EVIL)],
+              [b"\x16\x03\x01\x00\x00" + tls_hello(EVIL)], [tls_hello(EVIL)[:1], tls_hello(EVIL)[1:]]]
+    for pieces in firsts:
         for tunnel in (service.tunnel, service.socks_tunnel):
             sock, code = tunnel(OK, origin.port)
             assert code in (0, 200)
             try:
-                sock.sendall(first)
+                for piece in pieces:
+                    sock.sendall(piece)
+                    time.sleep(0.03 if len(pieces) > 1 else 0)
                 while sock.recv(65536):
                     pass
             except ConnectionError:
@@ -458,3 +468,39 @@ def test_fronting_in_every_tunnel(make_service, make_origin):
     assert [r for r in service.records(kind="tunnel-close") if r["allowed"]] == []
     assert {r["reason"] for r in service.records(kind="tunnel-close")} <= {"fronting", "protocol"}
     assert b"".join(seen) == b""
+
+
+@pytest.mark.parametrize("name, between, passes", [
+    (OK, b"", True), (EVIL, b"", False), (EVIL, b"\x14\x03\x03\x00\x01\x01", False), (OK, b"\x14\x03\x03\x00\x01\x01", True),
+], ids=["same", "other", "other-behind-a-cipher-change", "same-behind-a-cipher-change"])
+def test_the_second_greeting_of_tls_must_agree_too(name, between, passes, make_service, make_origin):
+    """A server may ask for another ClientHello, and goes by the name in that one."""
+    first, second = tls_hello(OK), tls_hello(name)
+    retry = b"\x16\x03\x03\x00\x04\x02\x00\x00\x00"  # stands for a HelloRetryRequest
+
+    def serve(client, connection):
+        while len(connection.received) < len(first):
+            connection.received += client.recv(65536)
+        client.sendall(retry)
+        while data := client.recv(65536):
+            connection.received += data
+            if len(connection.received) >= len(first + between + second):
+                client.sendall(b"done")
+
+    origin = make_origin(raw=serve)
+    service = make_service(NETWORK, names=[OK, EVIL])
+    sock, _ = service.tunnel(OK, origin.port)
+    sock.sendall(first)
+    assert sock.recv(100) == retry
+    sock.sendall(between + second[:7])
+    time.sleep(0.05)
+    try:
+        sock.sendall(second[7:])
+        got = sock.recv(100)
+    except ConnectionError:
+        got = b""
+    sock.close()
+    assert got == (b"done" if passes else b"")
+    assert (second[5:] in origin.received().replace(first, b"", 1)) == passes
+    assert name == OK or EVIL.encode() not in origin.received()
+    assert service.wait_record(kind="tunnel-close")["allowed"] is passes

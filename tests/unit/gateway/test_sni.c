@@ -128,6 +128,44 @@ static void nothing_behind_the_hello(void **state) {
         assert_int_equal(sni_parse(buf_str(&wire), &sni), SNI_BAD);
 }
 
+static void second_hello(void **state) {
+        (void)state;
+        cleanup(buf_done) struct buf extensions = BUF(1 << 16), hello = BUF(1 << 16);
+        put_server_name(&extensions, STR("Evil.test"));
+        put_hello(&hello, buf_str(&extensions));
+        static const size_t sizes[] = { 1, 5, 16, 50, 16384 };
+        struct tls_records t = { 0 };
+        bool has_host;
+        struct host host;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                cleanup(buf_done) struct buf wire = BUF(1 << 16);
+                put_records(&wire, buf_str(&hello), sizes[i]);
+                for (size_t n = 0; n < wire.n; n++)
+                        assert_int_equal(tls_records_look(&t, str_first(buf_str(&wire), n), &has_host, &host),
+                                         TLS_MORE);
+                assert_int_equal(tls_records_look(&t, buf_str(&wire), &has_host, &host), TLS_HELLO);
+                assert_true(has_host && str_is(host_str(&host), "evil.test"));
+        }
+        static const struct {
+                struct str bytes;
+                bool early;
+                enum tls_next next;
+        } cases[] = {
+                { STR("\x14\3\3\0\1\1"), false, TLS_PASS },
+                { STR("\x17\3\3\0\1x"), true, TLS_PASS },
+                { STR("\x17\3\3\0\1x"), false, TLS_OVER },
+                { STR("\x15\3\3\0\2\1\0"), false, TLS_OVER },
+                { STR("\x16\3\3\0\x46\x10\0\0\x42xxxx"), false, TLS_OVER },       /* a key exchange */
+                { STR("\x16\3\3\0\x28\1\0\xa1\x55\3\x77xxxx"), false, TLS_OVER }, /* encrypted, nearly a hello */
+                { STR("\x16\3\3\0\0\1"), false, TLS_BAD },
+        };
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                t.early = cases[i].early;
+                if (tls_records_look(&t, cases[i].bytes, &has_host, &host) != cases[i].next)
+                        fail_msg("case %zu", i);
+        }
+}
+
 static void first_bytes(void **state) {
         (void)state;
         static const struct {
@@ -147,11 +185,26 @@ static void first_bytes(void **state) {
                 { STR("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), SNIFF_BAD, NULL },
                 { STR("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), SNIFF_HTTP2, NULL },
                 { STR("PRI * HTTP/2.0\r\n\r\n"), SNIFF_MORE, NULL },
+                { STR(" "), SNIFF_MORE, NULL },
+                { STR("\r\n"), SNIFF_MORE, NULL },
+                { STR(" GE"), SNIFF_MORE, NULL },
+                { STR("\n\tget "), SNIFF_BAD, NULL },
+                { STR(" GET / HTTP/1.1\r\nHost: a\r\n\r\n"), SNIFF_BAD, NULL },
+                { STR("GET\t"), SNIFF_BAD, NULL },
+                { STR("FOO\t/"), SNIFF_MORE, NULL },
+                { STR("FOO\t/\thttp/1.1\r\nHost: a\r\n\r\n"), SNIFF_BAD, NULL },
+                { STR("FOO @ \x0bHTTP/1.1"), SNIFF_BAD, NULL },
+                { STR("\n\x01\0\0"), SNIFF_OTHER, NULL },
+                { STR("<?xml version='1.0'?><stream>"), SNIFF_OTHER, NULL },
                 { STR("SSH-2.0-OpenSSH_9.2\r\n"), SNIFF_OTHER, NULL },
                 { STR("EHLO me\r\n"), SNIFF_OTHER, NULL },
                 { STR("\x00\x00\x00\x08\x04\xd2\x16\x2f"), SNIFF_OTHER, NULL },
                 { STR("*1\r\n$4\r\nPING\r\n"), SNIFF_OTHER, NULL },
                 { STR("\x16\x03\x01\x00\x00"), SNIFF_BAD, NULL },
+                { STR("\x15\x03\x01\x00\x02\x01\x5a"), SNIFF_BAD, NULL },
+                { STR("\x14\x03"), SNIFF_BAD, NULL },
+                { STR("\x15"), SNIFF_MORE, NULL },
+                { STR("\x15\x01"), SNIFF_OTHER, NULL },
         };
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
                 struct sniff found;
@@ -169,6 +222,7 @@ int main(void) {
                 cmocka_unit_test(names),
                 cmocka_unit_test(refusals),
                 cmocka_unit_test(nothing_behind_the_hello),
+                cmocka_unit_test(second_hello),
                 cmocka_unit_test(first_bytes),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
