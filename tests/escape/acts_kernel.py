@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
+import errno
 import os
 import signal
+import threading
 
 from world import LIBC, act, check, in_child, syscall
 
@@ -137,20 +139,18 @@ def read_memory_of_an_outside_process(w):
     syscall("process_vm_readv", w.victim, local, 1, remote, 1, 0)
 
 
-@act(inside="EAGAIN", outside="user")
+@act(inside="EAGAIN", degraded="EAGAIN" if os.geteuid() else "done")
 def fill_the_process_table(w):
-    children = []
+    """With threads, which count the same and are cheap."""
+    threading.stack_size(256 << 10)
+    stop = threading.Event()
     try:
-        for _ in range(1100):
-            pid = os.fork()
-            if pid == 0:
-                signal.pause()
-            children.append(pid)
+        for _ in range(1400):
+            threading.Thread(target=stop.wait, daemon=True).start()
+    except RuntimeError as error:
+        raise BlockingIOError(errno.EAGAIN, str(error)) from None
     finally:
-        for pid in children:
-            os.kill(pid, signal.SIGKILL)
-        for pid in children:
-            os.waitpid(pid, 0)
+        stop.set()
 
 
 @act(inside="EMFILE")

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -15,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 static int write_file(const char *path, const char *content, struct err *e) {
@@ -128,6 +130,35 @@ int confine_landlock(const struct plan *p, int *ret_fd, struct err *e) {
         if (r == 0)
                 *ret_fd = take_fd(&fd);
         return r;
+}
+
+/* Since Linux 6.14 each pid namespace has its own pid_max. Before, this very file was the whole host's: hands off. */
+static bool own_pid_max(void) {
+        struct utsname u;
+        struct str rest, part;
+        uint64_t major = 0, minor = 0;
+        if (uname(&u) < 0)
+                return false;
+        rest = str_of(u.release);
+        if (!str_split(&rest, '.', &part) || !str_to_u64(part, 1000, &major) || !str_split(&rest, '.', &part))
+                return false;
+        (void)str_to_u64(part, 1000, &minor); /* "6.14-rc1" gives 0: then only the limit of ordinary users holds */
+        return major > 6 || (major == 6 && minor >= 14);
+}
+
+void limit_processes_of_root(const struct plan *p) {
+        enum { RESERVED = 300 /* numbers that are not used again after the first round */ };
+        if (p->uid != 0 || !own_pid_max())
+                return;
+        for (size_t i = 0; i < p->limits.n; i++) {
+                if (p->limits.p[i].resource != RLIMIT_NPROC || p->limits.p[i].value > 1000000)
+                        continue;
+                char text[32];
+                int n = snprintf(text, sizeof text, "%" PRIu64, p->limits.p[i].value + RESERVED);
+                cleanup(close_fd) int fd = open("/proc/sys/kernel/pid_max", O_WRONLY | O_CLOEXEC);
+                if (fd >= 0) /* read-only in some containers: then their own limit has to do */
+                        (void)fd_write_all(fd, text, (size_t)n);
+        }
 }
 
 int confine_limits(const struct plan *p, struct err *e) {

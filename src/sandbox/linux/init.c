@@ -196,6 +196,7 @@ static int set_up(struct init *in, struct err *e) {
         struct plan *p = in->plan;
         int r = 0;
         if (!in->args->degraded) {
+                limit_processes_of_root(p);
                 in->network.plan = p;
                 sem_post(&in->network.planned);
                 r = apply_mounts(p, e);
