@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine: processor time of a whole tree of processes, its memory, daemons that are started and ended, and whether it is quiet enough."""
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class LabError(Exception):
+    pass
+
+
+def tree(pid):
+    """The process and all that it started, threads' children included."""
+    found, todo = [], [pid]
+    while todo:
+        pid = todo.pop()
+        found.append(pid)
+        try:
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                todo += [int(child) for child in (task / "children").read_text().split()]
+        except OSError:
+            pass
+    return found
+
+
+def cpu_seconds(pid):
+    """User and system time, also of threads and children that are gone."""
+    total = 0
+    for each in tree(pid):
+        try:
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += sum(int(fields[i]) for i in (11, 12, 13, 14))
+    return total / TICK
+
+
+def resident_kib(pid):
+    total = 0
+    for each in tree(pid):
+        try:
+            for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    total += int(line.split()[1])
+        except OSError:
+            pass
+    return total
+
+
+def busy_share(seconds=1.0):
+    """How much of one processor others use."""
+    def busy():
+        values = [int(v) for v in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return sum(values) - values[3] - values[4]
+    before, start = busy(), time.monotonic()
+    time.sleep(seconds)
+    return (busy() - before) / TICK / (time.monotonic() - start)
+
+
+def spread(values):
+    """Half of the values lie within this share around the median."""
+    if len(values) < 3:
+        return 0.0
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return (high - low) / middle if middle else 0.0
+
+
+class Daemon:
+    """A server under test; ready when its port takes connections."""
+
+    def __init__(self, name, argv, port, run, udp=False, env=None):
+        self.name, self.port = name, port
+        self.log = run / f"{name}.log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True)
+        deadline = time.monotonic() + 10
+        while not (self._bound_udp() if udp else self._answers()):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise LabError(f"{name} did not start: {self.log.read_text(errors='replace')[-400:].strip()}")
+            time.sleep(0.02)
+        time.sleep(0.1)
+
+    def _answers(self):
+        with socket.socket() as s:
+            s.settimeout(0.5)
+            return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def _bound_udp(self):
+        return f":{self.port:04X} " in Path("/proc/net/udp").read_text()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def alive(self):
+        return self.process.poll() is None
+
+    def stop(self):
+        pids = tree(self.pid) if self.alive else []
+        if self.alive:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for pid in pids[1:]:  # what it left behind
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass

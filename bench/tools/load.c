@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The load generator: one thread, edge-triggered, as cheap as it can be, so that it is not what is measured.
+ *
+ *     load requests  keep-alive GETs on some connections, the time of each
+ *     load tunnels   a new connection for each: open it through the proxy, one small exchange, close
+ *     load bulk      tunnels that carry bytes; they are dropped in the kernel
+ *     load idle      opens tunnels, says so, and holds them until its standard input ends
+ *     load dns       A questions over UDP, some on their way at a time
+ *
+ * It prints one JSON object. Whatever is not the expected answer counts as an error and is said once.
+ */
+#include "tool.h"
+
+#include "base/clock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum mode { REQUESTS, TUNNELS, BULK, IDLE, DNS, MODES };
+static const char *const mode_names[MODES] = { "requests", "tunnels", "bulk", "idle", "dns" };
+enum through { DIRECT, HTTP, CONNECT, SOCKS, WAYS };
+static const char *const way_names[WAYS] = { "direct", "http", "connect", "socks" };
+enum state { CONNECTING, CONNECT_ANSWER, SOCKS_METHOD, SOCKS_ANSWER, HEAD, BODY, RESTING };
+
+enum {
+        HEAD_MAX = 2048,
+        DISCARD = 1 << 20,
+        ERRORS_MAX = 1000,
+        TIMES = 1 << 17, /* one place for each microsecond */
+        DNS_PORTS = 4,
+        DNS_NAMES = 1000,
+};
+
+struct connection {
+        int fd;
+        enum state state;
+        bool last; /* the other side closes after this answer */
+        size_t n;  /* bytes of head */
+        uint64_t left, since;
+        char head[HEAD_MAX];
+};
+
+static struct {
+        enum mode mode;
+        enum through way;
+        struct sockaddr_in proxy, origin;
+        const char *origin_text, *dns_zone;
+        uint64_t size, connections, seconds_ms, operations;
+        int dns_rcode;
+} want = { .size = 1024, .connections = 1, .seconds_ms = 1000, .operations = UINT64_MAX };
+
+static struct {
+        uint64_t started, done, errors, bytes, open;
+        uint32_t times[TIMES];
+        char first_error[160];
+} seen;
+
+static int epoll;
+static char discard[DISCARD];
+static struct connection *connections;
+
+static void begin(struct connection *c);
+
+static void failed(struct connection *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void failed(struct connection *c, const char *format, ...) {
+        if (seen.errors++ == 0) {
+                va_list args;
+                va_start(args, format);
+                vsnprintf(seen.first_error, sizeof seen.first_error, format, args);
+                va_end(args);
+        }
+        close(c->fd);
+        c->fd = -1;
+        if (seen.errors < ERRORS_MAX && want.mode != IDLE)
+                begin(c);
+}
+
+/* A connection that takes no bytes any more says so when it is read. */
+static void say(struct connection *c, const void *bytes, size_t n) {
+        (void)!send(c->fd, bytes, n, MSG_NOSIGNAL);
+}
+
+static void send_request(struct connection *c) {
+        static char text[512];
+        int n =
+            snprintf(text, sizeof text, "GET %s%s/%llu HTTP/1.1\r\nHost: %s\r\nUser-Agent: lab\r\nAccept: */*\r\n\r\n",
+                     want.way == HTTP ? "http://" : "", want.way == HTTP ? want.origin_text : "",
+                     (unsigned long long)want.size, want.origin_text);
+        c->state = HEAD;
+        c->n = 0;
+        if (want.mode != TUNNELS)
+                c->since = clock_ns();
+        say(c, text, (size_t)n);
+}
+
+static void begin(struct connection *c) {
+        seen.started++;
+        c->fd = tool_socket();
+        c->state = CONNECTING;
+        c->n = 0;
+        c->since = clock_ns();
+        if (connect(c->fd, (struct sockaddr *)&want.proxy, sizeof want.proxy) < 0 && errno != EINPROGRESS) {
+                failed(c, "connect: %s", strerror(errno));
+                return;
+        }
+        tool_watch(epoll, c->fd, c);
+}
+
+static void tunnel_is_open(struct connection *c) {
+        if (want.mode == IDLE) {
+                c->state = RESTING;
+                seen.open++;
+                if (seen.started < want.operations)
+                        begin(&connections[seen.started]);
+        } else
+                send_request(c);
+}
+
+static void on_connected(struct connection *c) {
+        int error = 0;
+        socklen_t n = sizeof error;
+        getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &n);
+        if (error) {
+                failed(c, "connect: %s", strerror(error));
+        } else if (want.way == CONNECT) {
+                char text[256];
+                int k = snprintf(text, sizeof text, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", want.origin_text,
+                                 want.origin_text);
+                c->state = CONNECT_ANSWER;
+                say(c, text, (size_t)k);
+        } else if (want.way == SOCKS) {
+                c->state = SOCKS_METHOD;
+                say(c, "\5\1", 3);
+        } else
+                tunnel_is_open(c);
+}
+
+static void ask_socks(struct connection *c) {
+        unsigned char request[10] = { 5, 1, 0, 1 };
+        memcpy(request + 4, &want.origin.sin_addr, 4);
+        memcpy(request + 8, &want.origin.sin_port, 2);
+        c->state = SOCKS_ANSWER;
+        c->n = 0;
+        say(c, request, sizeof request);
+}
+
+static void completed(struct connection *c) {
+        uint64_t us = (clock_ns() - c->since) / 1000;
+        seen.done++;
+        seen.times[us < TIMES ? us : TIMES - 1]++;
+        if (want.mode == TUNNELS) {
+                close(c->fd);
+                c->fd = -1;
+                if (seen.started < want.operations)
+                        begin(c);
+        } else if (c->last) {
+                close(c->fd);
+                begin(c);
+        } else if (seen.done < want.operations)
+                send_request(c);
+}
+
+/* The head is whole: how long is the body? */
+static bool read_length(struct connection *c, const char *end) {
+        const char *length = strcasestr(c->head, "\r\ncontent-length:");
+        if (strncmp(c->head + 8, " 200", 4) != 0 || !length || length > end) {
+                failed(c, "answer: %.60s", c->head);
+                return false;
+        }
+        c->last = strcasestr(c->head, "\r\nconnection: close") != NULL; /* some proxies have no other way */
+        uint64_t total = strtoull(length + 17, NULL, 10), here = c->n - (size_t)(end + 4 - c->head);
+        c->left = total > here ? total - here : 0;
+        seen.bytes += here;
+        c->state = BODY;
+        return true;
+}
+
+/* Takes what has arrived into c->head. False when there is nothing more now, or the connection failed. */
+static bool fill(struct connection *c, size_t max) {
+        errno = 0;
+        ssize_t got = recv(c->fd, c->head + c->n, max - c->n, 0);
+        if (got <= 0 && errno != EAGAIN && want.mode == REQUESTS && c->state == HEAD && c->n == 0) {
+                close(c->fd); /* a proxy that closes between two answers costs itself a connection, no error */
+                begin(c);
+                return false;
+        }
+        if (got <= 0) {
+                if (got == 0 || errno != EAGAIN)
+                        failed(c, "closed in state %d: %s", c->state, got ? strerror(errno) : "end");
+                return false;
+        }
+        c->n += (size_t)got;
+        c->head[c->n] = 0;
+        return true;
+}
+
+static bool body_step(struct connection *c) {
+        ssize_t got = recv(c->fd, discard, c->left < DISCARD ? c->left : DISCARD, MSG_TRUNC);
+        if (got <= 0) {
+                if (got == 0 || errno != EAGAIN)
+                        failed(c, "body: %s", got ? strerror(errno) : "ended early");
+                return false;
+        }
+        seen.bytes += (uint64_t)got;
+        c->left -= (uint64_t)got;
+        return true;
+}
+
+/* One step; false when it must wait for the next edge. */
+static bool advance(struct connection *c) {
+        const char *end;
+        switch (c->state) {
+        case CONNECTING:
+                on_connected(c);
+                return false;
+        case CONNECT_ANSWER:
+                if (!fill(c, HEAD_MAX - 1))
+                        return false;
+                if (!strstr(c->head, "\r\n\r\n"))
+                        return true;
+                if (strncmp(c->head + 8, " 200", 4) != 0)
+                        failed(c, "CONNECT: %.60s", c->head);
+                else
+                        tunnel_is_open(c);
+                return false;
+        case SOCKS_METHOD:
+                if (!fill(c, 2))
+                        return false;
+                if (c->n == 2)
+                        ask_socks(c);
+                return false;
+        case SOCKS_ANSWER:
+                if (!fill(c, 10))
+                        return false;
+                if (c->n >= 2 && c->head[1] != 0)
+                        failed(c, "SOCKS5 reply %d", c->head[1]);
+                else if (c->n == 10)
+                        tunnel_is_open(c);
+                return false;
+        case HEAD:
+                if (!fill(c, HEAD_MAX - 1))
+                        return false;
+                end = strstr(c->head, "\r\n\r\n");
+                if (!end)
+                        return true;
+                if (!read_length(c, end) || c->left > 0)
+                        return c->fd >= 0;
+                completed(c);
+                return false;
+        case BODY:
+                if (!body_step(c))
+                        return false;
+                if (c->left > 0)
+                        return true;
+                completed(c);
+                return false;
+        case RESTING:
+                break;
+        }
+        if (recv(c->fd, discard, 1, 0) == 0) {
+                seen.open--;
+                failed(c, "an idle tunnel was closed");
+        }
+        return false;
+}
+
+static void print_result(uint64_t elapsed) {
+        uint64_t p50 = 0, p99 = 0, sum = 0;
+        for (uint32_t us = 0; us < TIMES; us++) {
+                sum += seen.times[us];
+                if (!p50 && sum * 2 >= seen.done)
+                        p50 = us;
+                if (!p99 && sum * 100 >= seen.done * 99)
+                        p99 = us;
+        }
+        for (char *p = seen.first_error; *p; p++)
+                if (*p < ' ' || *p == '"' || *p == '\\' || *p == 127)
+                        *p = ' ';
+        printf("{\"operations\":%llu,\"errors\":%llu,\"open\":%llu,\"bytes\":%llu,\"seconds\":%.4f,\"p50_us\":%llu,"
+               "\"p99_us\":%llu,\"first_error\":\"%s\"}\n",
+               (unsigned long long)seen.done, (unsigned long long)seen.errors, (unsigned long long)seen.open,
+               (unsigned long long)seen.bytes, (double)elapsed / 1e9, (unsigned long long)p50, (unsigned long long)p99,
+               seen.first_error);
+        fflush(stdout);
+}
+
+static void run_streams(void) {
+        uint64_t n = want.mode == IDLE ? want.operations : want.connections, start = clock_ns();
+        uint64_t deadline = start + want.seconds_ms * NS_PER_MS, now = start;
+        connections = calloc(n, sizeof *connections);
+        if (!connections)
+                tool_die("out of memory");
+        epoll = tool_epoll();
+        for (uint64_t i = 0; i < want.connections && i < n; i++)
+                begin(&connections[i]);
+        while (now < deadline && seen.done < want.operations && seen.errors < ERRORS_MAX &&
+               (want.mode != IDLE || seen.open + seen.errors < want.operations)) {
+                struct epoll_event events[256];
+                int got = epoll_wait(epoll, events, 256, 50);
+                for (int i = 0; i < got; i++) {
+                        struct connection *c = events[i].data.ptr;
+                        while (c->fd >= 0 && advance(c))
+                                ;
+                }
+                now = clock_ns();
+        }
+        print_result(now - start);
+        if (want.mode == IDLE && read(STDIN_FILENO, discard, 1) < 0)
+                tool_die("standard input: %s", strerror(errno));
+}
+
+/* --- DNS --- */
+
+static size_t make_question(unsigned char *q, uint64_t number) {
+        char name[128];
+        size_t at = 12;
+        snprintf(name, sizeof name, "h%u.%s", (unsigned)(number % DNS_NAMES), want.dns_zone);
+        memset(q, 0, 12);
+        q[0] = (unsigned char)(number >> 8);
+        q[1] = (unsigned char)number;
+        q[2] = 1; /* recursion desired */
+        q[5] = 1; /* one question */
+        for (const char *label = name; *label;) {
+                size_t n = strcspn(label, ".");
+                q[at++] = (unsigned char)n;
+                memcpy(q + at, label, n);
+                at += n;
+                label += n + (label[n] == '.');
+        }
+        const unsigned char tail[] = { 0, 0, 1, 0, 1 };
+        memcpy(q + at, tail, sizeof tail);
+        return at + sizeof tail;
+}
+
+static void dns_send(int fd) {
+        unsigned char q[256];
+        size_t n = make_question(q, seen.started++);
+        if (send(fd, q, n, 0) != (ssize_t)n)
+                seen.errors++;
+}
+
+static void dns_receive(int fd) {
+        unsigned char a[512];
+        ssize_t n;
+        while ((n = recv(fd, a, sizeof a, MSG_DONTWAIT)) > 0) {
+                seen.done++;
+                if (n < 12 || (a[3] & 15) != want.dns_rcode || (want.dns_rcode == 0 && a[7] == 0)) {
+                        if (seen.errors++ == 0)
+                                snprintf(seen.first_error, sizeof seen.first_error, "rcode %d, %d answers", a[3] & 15,
+                                         a[7]);
+                }
+                dns_send(fd);
+        }
+}
+
+static void run_dns(void) {
+        int fds[DNS_PORTS];
+        uint64_t start = clock_ns(), deadline = start + want.seconds_ms * NS_PER_MS, now = start;
+        epoll = tool_epoll();
+        for (int i = 0; i < DNS_PORTS; i++) {
+                fds[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+                if (fds[i] < 0 || connect(fds[i], (struct sockaddr *)&want.proxy, sizeof want.proxy) < 0)
+                        tool_die("cannot reach the server: %s", strerror(errno));
+                struct epoll_event event = { .events = EPOLLIN, .data.fd = fds[i] };
+                epoll_ctl(epoll, EPOLL_CTL_ADD, fds[i], &event);
+                for (uint64_t k = 0; k < want.connections; k += DNS_PORTS)
+                        dns_send(fds[i]);
+        }
+        while (now < deadline) {
+                struct epoll_event events[DNS_PORTS];
+                int got = epoll_wait(epoll, events, DNS_PORTS, 200);
+                for (int i = 0; i < got; i++)
+                        dns_receive(events[i].data.fd);
+                if (got == 0) /* lost on the way: ask again, and count it */
+                        for (int i = 0; i < DNS_PORTS; i++, seen.errors++)
+                                dns_send(fds[i]);
+                now = clock_ns();
+        }
+        print_result(now - start);
+}
+
+/* --- */
+
+static int index_of(const char *text, const char *const *names, int n) {
+        for (int i = 0; i < n; i++)
+                if (strcmp(text, names[i]) == 0)
+                        return i;
+        tool_die("unknown word %s", text);
+}
+
+static void set_option(int option, const char *value) {
+        switch (option) {
+        case 'x':
+                want.way = (enum through)index_of(value, way_names, WAYS);
+                break;
+        case 'p':
+                want.proxy = tool_address(value);
+                break;
+        case 'o':
+                want.origin_text = value;
+                want.origin = tool_address(value);
+                break;
+        case 's':
+                want.size = tool_number(value, UINT64_MAX);
+                break;
+        case 'c':
+                want.connections = tool_number(value, 20000);
+                break;
+        case 't':
+                want.seconds_ms = tool_number(value, 120000);
+                break;
+        case 'n':
+                want.operations = tool_number(value, UINT64_MAX);
+                break;
+        case 'd':
+                want.dns_zone = value;
+                break;
+        case 'r':
+                want.dns_rcode = (int)tool_number(value, 15);
+                break;
+        default:
+                exit(2);
+        }
+}
+
+int main(int argc, char **argv) {
+        static const struct option options[] = {
+                { "through", required_argument, NULL, 'x' },     { "proxy", required_argument, NULL, 'p' },
+                { "origin", required_argument, NULL, 'o' },      { "size", required_argument, NULL, 's' },
+                { "connections", required_argument, NULL, 'c' }, { "ms", required_argument, NULL, 't' },
+                { "operations", required_argument, NULL, 'n' },  { "zone", required_argument, NULL, 'd' },
+                { "rcode", required_argument, NULL, 'r' },       { NULL, 0, NULL, 0 },
+        };
+        int option;
+        if (argc < 2)
+                tool_die("usage: load requests|tunnels|bulk|idle|dns OPTIONS");
+        want.mode = (enum mode)index_of(argv[1], mode_names, MODES);
+        argv[1] = argv[0];
+        while ((option = getopt_long(argc - 1, argv + 1, "", options, NULL)) != -1)
+                set_option(option, optarg);
+        tool_raise_limits();
+        if (want.mode == DNS ? !want.dns_zone : !want.origin_text)
+                tool_die("--origin, or --zone for dns, is missing");
+        if (want.mode == DNS)
+                run_dns();
+        else
+                run_streams();
+        return 0;
+}
