@@ -12,6 +12,8 @@
  *
  * Addresses: networks sorted by start and length, each with the index of the next wider one around it. The last network
  * that starts at or before an address is found by binary search; what contains the address is it or stands around it.
+ * So that the search does not fetch line after line from memory, every BLOCK_RUNth key is copied into an array that the
+ * processor's caches keep (made when the block is opened, not part of it): what remains is one run, fetched at once.
  *
  * All references are indices or offsets; every one is checked when the block is opened, so lookups need no checks.
  */
@@ -83,10 +85,13 @@ struct block_text {
         uint32_t at, n; /* in the pool */
 };
 
+enum { BLOCK_RUN = 32 }; /* keys; 8 cache lines */
+
 struct block_nets {
         const struct block_key *keys;
         const struct block_net *nets;
         size_t n;
+        const struct block_key *fences; /* keys[0], keys[BLOCK_RUN], ... */
 };
 
 struct snapshot {
@@ -103,6 +108,7 @@ struct snapshot {
         const char *pool;
         size_t pool_n;
         void *mapped; /* by snapshot_open_fd */
+        struct block_key fences[];
 };
 
 static inline uint64_t block_mix(uint64_t a, uint64_t b) {

@@ -59,10 +59,12 @@ static int open_sections(const void *bytes, size_t n, struct snapshot *s, struct
                 .n_entries = h->sections[SECTION_ENTRIES].n,
                 .rules = section_at(h, SECTION_RULES),
                 .n_rules = h->sections[SECTION_RULES].n,
-                .v4 = { section_at(h, SECTION_KEYS_V4), section_at(h, SECTION_NETS_V4),
-                        h->sections[SECTION_KEYS_V4].n },
-                .v6 = { section_at(h, SECTION_KEYS_V6), section_at(h, SECTION_NETS_V6),
-                        h->sections[SECTION_KEYS_V6].n },
+                .v4 = { .keys = section_at(h, SECTION_KEYS_V4),
+                        .nets = section_at(h, SECTION_NETS_V4),
+                        .n = h->sections[SECTION_KEYS_V4].n },
+                .v6 = { .keys = section_at(h, SECTION_KEYS_V6),
+                        .nets = section_at(h, SECTION_NETS_V6),
+                        .n = h->sections[SECTION_KEYS_V6].n },
                 .requests = section_at(h, SECTION_REQUESTS),
                 .n_requests = h->sections[SECTION_REQUESTS].n,
                 .texts = section_at(h, SECTION_TEXTS),
@@ -139,6 +141,17 @@ static bool nets_ok(const struct snapshot *s, const struct block_nets *t, unsign
         return true;
 }
 
+static size_t count_fences(const struct block_nets *t) {
+        return (t->n + BLOCK_RUN - 1) / BLOCK_RUN;
+}
+
+static struct block_key *put_fences(struct block_nets *t, struct block_key *at) {
+        t->fences = at;
+        for (size_t i = 0; i < t->n; i += BLOCK_RUN)
+                *at++ = t->keys[i];
+        return at;
+}
+
 int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err *e) {
         struct snapshot s;
         int r = open_sections(bytes, n, &s, e);
@@ -150,10 +163,12 @@ int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err
                 return damaged(e, "the table of names is not sound");
         if (!nets_ok(&s, &s.v4, 32) || !nets_ok(&s, &s.v6, 128))
                 return damaged(e, "the networks are not in order");
-        struct snapshot *copy = malloc(sizeof *copy);
+        size_t n_fences = count_fences(&s.v4) + count_fences(&s.v6);
+        struct snapshot *copy = malloc(sizeof *copy + n_fences * sizeof copy->fences[0]);
         if (!copy)
                 return err_set(e, ENOMEM, "out of memory");
         *copy = s;
+        put_fences(&copy->v6, put_fences(&copy->v4, copy->fences));
         *ret = copy;
         return 0;
 }
@@ -313,24 +328,34 @@ void snapshot_match_name(const struct snapshot *s, const struct host *host, uint
         }
 }
 
-/* The index of the last network that starts at or before the key, or BLOCK_NONE. Without branches on the keys, which
- * nobody can predict; both places that may be looked at next are fetched ahead. */
-static uint32_t last_at_or_before(const struct block_nets *t, const struct block_key *key) {
-        const struct block_key *base = t->keys;
-        size_t n = t->n;
-        if (n == 0)
-                return BLOCK_NONE;
+/* The last of n keys that is not behind the wanted one, or the first where all are behind it. Without branches on the
+ * keys, which nobody can predict. */
+static const struct block_key *last_not_behind(const struct block_key *base, size_t n, const struct block_key *key) {
         while (n > 1) {
                 size_t half = n / 2;
-                __builtin_prefetch(&base[half / 2]);
-                __builtin_prefetch(&base[half + half / 2]);
                 bool after =
                     (base[half].high < key->high) | ((base[half].high == key->high) & (base[half].low <= key->low));
                 base += after ? half : 0;
                 n -= half;
         }
-        return key_compare(base, key) <= 0 ? (uint32_t)(base - t->keys) : BLOCK_NONE;
+        return base;
 }
+
+/* The index of the last network that starts at or before the key, or BLOCK_NONE. */
+static uint32_t last_at_or_before(const struct block_nets *t, const struct block_key *key) {
+        if (t->n == 0)
+                return BLOCK_NONE;
+        size_t first = (size_t)(last_not_behind(t->fences, count_fences(t), key) - t->fences) * BLOCK_RUN;
+        size_t run = t->n - first < BLOCK_RUN ? t->n - first : BLOCK_RUN;
+        enum { LINE = 64 / sizeof(struct block_key) };
+        for (size_t i = 0; i < run; i += LINE) { /* all of the run comes from memory at the same time */
+                __builtin_prefetch(&t->keys[first + i]);
+                __builtin_prefetch(&t->nets[first + i]);
+        }
+        const struct block_key *found = last_not_behind(t->keys + first, run, key);
+        return key_compare(found, key) <= 0 ? (uint32_t)(found - t->keys) : BLOCK_NONE;
+}
+_Static_assert(sizeof(struct block_net) == sizeof(struct block_key), "as many networks as keys in a line");
 
 void snapshot_match_addr(const struct snapshot *s, const struct addr *addr, uint16_t port, struct match *ret) {
         const struct block_nets *t = addr->family == ADDR_V4 ? &s->v4 : &s->v6;
