@@ -178,7 +178,7 @@ void dns_type_text(uint16_t type, char ret[static DNS_TYPE_TEXT_MAX]) {
         };
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
                 if (names[i].type == type) {
-                        snprintf(ret, DNS_TYPE_TEXT_MAX, "%s", names[i].text);
+                        memcpy(ret, names[i].text, sizeof names[i].text);
                         return;
                 }
         snprintf(ret, DNS_TYPE_TEXT_MAX, "TYPE%u", type);

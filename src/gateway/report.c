@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+enum { GATHER_BYTES = EVENT_BATCH_MAX / 2 }; /* a batch of this size is sent without waiting */
+#define GATHER_NS (5 * NS_PER_MS)
+
 struct batch {
         struct link link;
         size_t n;
@@ -87,8 +90,16 @@ static void on_writable(struct watch *w, unsigned ready) {
 
 static void on_flush(struct task *t) {
         struct report *r = link_owner(t, struct report, flush);
-        if (!r->blocked)
-                flush(r);
+        if (r->blocked)
+                return;
+        flush(r);
+        timer_start(&r->pause, GATHER_NS);
+}
+
+static void on_pause_over(struct timer *t) {
+        struct report *r = link_owner(t, struct report, pause);
+        if (r->batch.n > 0)
+                loop_defer(r->loop, &r->flush);
 }
 
 /* The batch is full and cannot be sent now: it joins those that wait. */
@@ -125,7 +136,8 @@ void report_event(struct report *r, const struct event *ev) {
         }
         if (s < 0)
                 r->failed = true; /* what cannot be recorded must not go on */
-        loop_defer(r->loop, &r->flush);
+        if (!timer_is_running(&r->pause) || r->batch.n >= GATHER_BYTES)
+                loop_defer(r->loop, &r->flush);
 }
 
 bool report_is_stuck(const struct report *r) {
@@ -136,6 +148,7 @@ int report_init(struct report *r, struct loop *l, int fd) {
         *r = (struct report){ .loop = l, .fd = fd, .batch = BUF(EVENT_BATCH_MAX) };
         link_init(&r->waiting);
         task_init(&r->flush, on_flush);
+        timer_init(&r->pause, l, on_pause_over);
         return 0;
 }
 
@@ -145,6 +158,7 @@ void report_done(struct report *r) {
         flush(r);
         watch_stop(&r->writable);
         task_cancel(&r->flush);
+        timer_stop(&r->pause);
         while (!link_is_empty(&r->waiting)) {
                 struct batch *b = link_owner(r->waiting.next, struct batch, link);
                 link_remove(&b->link);

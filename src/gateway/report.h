@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Events of one worker on their way to the supervisor: encoded at once into a batch that is sent at the end of the
- * turn. When the supervisor does not take them they wait, up to a limit; beyond it report_is_stuck() says so and no new
+ * Events of one worker on their way to the supervisor: encoded at once into a batch. The first after a pause is sent at
+ * the end of the turn; under load a batch then gathers for a few milliseconds, since every message wakes the supervisor
+ * and costs more than the events in it. When the supervisor does not take them they wait, up to a limit; beyond it report_is_stuck() says so and no new
  * work is begun, since nothing may happen that is not on record. Events are never dropped silently.
  */
 #include "base/buf.h"
@@ -18,6 +19,7 @@ struct report {
         struct link waiting; /* full batches */
         size_t waiting_bytes;
         struct task flush;
+        struct timer pause; /* runs since a batch was sent: the next one gathers */
         struct watch writable;
         uint64_t untold; /* refusals that could not be recorded one by one */
         bool blocked, failed;

@@ -435,16 +435,19 @@ size_t gateway_process_poll(const struct gateway_process *g, struct pollfd *ret,
 }
 
 void gateway_process_step(struct gateway_process *g, const struct pollfd *fds, size_t n) {
-        bool connection = false, death = false;
+        bool connection = false, death = false, control = false;
         for (size_t i = 0; i < n; i++) {
                 if (!fds[i].revents)
                         continue;
                 if (fds[i].fd == g->pidfd)
                         death = true;
-                else if (fds[i].fd != g->control && fds[i].fd != g->events)
+                else if (fds[i].fd == g->control)
+                        control = true;
+                else if (fds[i].fd != g->events)
                         connection = true;
         }
-        read_control(g, 64);
+        if (control)
+                read_control(g, 64);
         read_events(g, BATCHES);
         if (death && g->pid)
                 reap(g);
