@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SHARE = 64 }; /* connections accepted in one turn */
+enum { SHARE = 64 /* connections accepted in one turn */, TURNED_AWAY_READS = 16 };
 #define PAUSE_NS (100 * NS_PER_MS)
 
 /*
@@ -130,13 +130,14 @@ static void place(struct acceptor *a, int fd) {
         loop_post(w->loop, &h->task);
 }
 
-/* A word and the end. Unread bytes would turn the close into a reset that eats the word, so what is there is read. */
+/* A word and the end. Unread bytes would turn the close into a reset that eats the word, so what is there is read, as
+ * far as an honest client's first bytes reach: one that goes on sending must not keep the others waiting. */
 static void turn_away(struct acceptor *a, int fd, enum reason why) {
         const struct kind *k = &kinds[a->listener->kind];
         struct str word = why == REASON_AUDIT ? k->no_audit : k->over_limit;
         if (word.n) {
                 char sink[4096];
-                while (recv(fd, sink, sizeof sink, MSG_DONTWAIT) > 0)
+                for (int i = 0; i < TURNED_AWAY_READS && recv(fd, sink, sizeof sink, MSG_DONTWAIT) > 0; i++)
                         ;
                 send(fd, word.p, word.n, MSG_NOSIGNAL | MSG_DONTWAIT);
                 shutdown(fd, SHUT_WR);

@@ -17,7 +17,7 @@
  * of it. The proxy is the user's own choice, so its address is not judged. What it says is parsed like any hostile
  * bytes, and what it sends behind its answer is given back to the stream.
  */
-enum { ANSWER_MAX = 16384 };
+enum { ANSWER_MAX = 16384, INTERIM_MAX = 32 };
 
 enum state { CHAIN_RESOLVE, CHAIN_DIAL, CHAIN_HTTP, CHAIN_CHOICE, CHAIN_PASSWORD, CHAIN_ANSWER, CHAIN_STATES };
 
@@ -26,7 +26,7 @@ struct chain {
         struct authority target;
         dial_fn *done;
         void *owner;
-        uint8_t state;
+        uint8_t state, n_interim;
         struct resolve_call resolving;
         struct dial *dial;
         struct stream *stream;
@@ -176,23 +176,21 @@ static int begin_talk(struct chain *c) {
 /* Each reader returns 1 when the target's bytes begin, 0 when more is to be read or said, or a negative errno. */
 static int read_http(struct chain *c) {
         struct http1_response response;
-        enum http1_result r = http1_response_parse(&c->progress, buf_str(&c->in), ANSWER_MAX, &response);
-        if (r == HTTP1_MORE)
-                return 0;
-        if (r != HTTP1_OK)
-                return -EPROTO;
-        if (response.status / 100 == 1) {
-                buf_consume(&c->in, response.head.bytes);
+        do { /* 1xx responses announce another one */
+                enum http1_result r = http1_response_parse(&c->progress, buf_str(&c->in), ANSWER_MAX, &response);
+                if (r == HTTP1_MORE)
+                        return 0;
+                if (r != HTTP1_OK)
+                        return -EPROTO;
                 c->progress = (struct http1_progress){ 0 };
-                return read_http(c);
-        }
-        if (response.status / 100 == 2) {
                 buf_consume(&c->in, response.head.bytes);
+        } while (response.status / 100 == 1 && ++c->n_interim <= INTERIM_MAX);
+        if (response.status / 100 == 2)
                 return 1;
-        }
         return response.status == 407   ? -EACCES
                : response.status == 403 ? -EPERM
                : response.status == 504 ? -ETIMEDOUT
+               : response.status < 200  ? -EPROTO
                                         : -EHOSTUNREACH;
 }
 

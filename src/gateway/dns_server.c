@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 
 enum { BATCH = 32, BATCHES_PER_TURN = 8, PACKET_MAX = 1500, WAITS_MAX = 512, QUESTION_MAX = 259 };
-enum { TCP_IN_MAX = 2 * (DNS_QUERY_MAX + 2), TCP_OUT_MAX = 32768 };
+enum { TCP_IN_MAX = 2 * (DNS_QUERY_MAX + 2), TCP_OUT_MAX = 32768, TCP_PER_TURN = 256 };
 
 /* --- UDP --- */
 
@@ -67,7 +67,7 @@ static void on_resolved(struct resolve_call *c, const struct resolve_answer *a) 
         wait_free(wait);
 }
 
-/* False: too many wait already. */
+/* False: too many wait already, or there is no memory for one more. */
 static bool resolve_later(struct dns_udp *d, const struct msghdr *from) {
         struct dns_wait *wait = d->n_waits < WAITS_MAX ? calloc(1, sizeof *wait) : NULL;
         if (!wait)
@@ -81,8 +81,10 @@ static bool resolve_later(struct dns_udp *d, const struct msghdr *from) {
         wait->call.done = on_resolved;
         link_append(&d->waits, &wait->link);
         d->n_waits++;
-        resolve_start(d->worker->resolver, &wait->job.host, &wait->call);
-        return true;
+        if (resolve_start(d->worker->resolver, &wait->job.host, &wait->call) == 0)
+                return true;
+        wait_free(wait);
+        return false;
 }
 
 /* Answers question i; true when message *n_answers was filled. */
@@ -192,7 +194,7 @@ struct dns_tcp {
         struct worker *worker;
         struct buf in, out;
         struct timer limit;
-        struct task destroy;
+        struct task destroy, later;
         struct resolve_call call;
         struct dns_job job; /* the question that is being resolved */
         bool resolving, ended, gone;
@@ -212,6 +214,7 @@ static void tcp_end(struct dns_tcp *s) {
         if (s->resolving)
                 resolve_cancel(&s->call);
         timer_stop(&s->limit);
+        task_cancel(&s->later);
         client_done(&s->client);
         loop_defer(s->worker->loop, &s->destroy);
 }
@@ -265,8 +268,7 @@ static int tcp_serve_one(struct dns_tcp *s) {
         case DNS_RESOLVE:
                 s->resolving = true;
                 s->call.done = on_tcp_resolved;
-                resolve_start(s->worker->resolver, &s->job.host, &s->call);
-                return 0;
+                return resolve_start(s->worker->resolver, &s->job.host, &s->call);
         case DNS_READY:
                 break;
         }
@@ -299,10 +301,14 @@ static int tcp_write(struct dns_tcp *s) {
         return 0;
 }
 
-/* Answers what is there, reads more only when the answers were taken. */
+/* Answers what is there, reads more only when the answers were taken. After its share the others have their turn. */
 static void tcp_run(struct dns_tcp *s) {
         int r = 1;
-        while (r > 0 && !s->resolving) {
+        for (unsigned n = 0; r > 0 && !s->resolving; n++) {
+                if (n == TCP_PER_TURN) {
+                        loop_soon(s->worker->loop, &s->later);
+                        break;
+                }
                 r = tcp_serve_one(s);
                 if (r > 0 && s->out.n < TCP_OUT_MAX / 2)
                         continue;
@@ -318,6 +324,10 @@ static void tcp_run(struct dns_tcp *s) {
                 tcp_end(s);
         else if (!s->gone)
                 timer_start(&s->limit, s->worker->gateway->start.header_ns);
+}
+
+static void on_tcp_later(struct task *t) {
+        tcp_run(link_owner(t, struct dns_tcp, later));
 }
 
 static void on_tcp_ready(struct stream *stream, void *owner) {
@@ -340,6 +350,7 @@ int dns_tcp_start(const struct client *client) {
         s->in = BUF(TCP_IN_MAX);
         s->out = BUF(TCP_OUT_MAX);
         task_init(&s->destroy, tcp_destroy);
+        task_init(&s->later, on_tcp_later);
         timer_init(&s->limit, s->worker->loop, on_tcp_limit);
         stream_set_owner(s->client.stream, on_tcp_ready, s);
         tcp_run(s);

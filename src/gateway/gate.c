@@ -109,10 +109,13 @@ static struct verdict judge_addresses(struct worker *w, const struct authority *
 
 /* reaching */
 
-/* The policy may have changed while we waited: what it refuses now is not handed out. */
+/* The policy may have changed while we waited, or the audit may have failed: what is refused now is not handed out. */
 static struct verdict still_allowed(struct gate_call *c) {
         struct worker *w = c->worker;
         struct verdict v = c->verdict;
+        enum reason closed = gate_is_closed(w);
+        if (closed != REASON_NONE)
+                return denied(closed);
         if (c->generation == w->policy->generation)
                 return v;
         c->generation = w->policy->generation;

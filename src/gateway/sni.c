@@ -158,17 +158,17 @@ enum sni_result sni_parse(struct str bytes, struct sni *ret) {
 }
 
 /* A handshake record is a ClientHello in the clear, or else encrypted (TLS 1.2, resumed): then it is not shorter than a
- * tag, and type, length and version of a ClientHello are there by chance once in four thousand million times. */
+ * tag, and type, length and version of a ClientHello are there by chance once in some million times. Servers take
+ * hellos of more than 64 KiB and look at no more of the version than this. */
 static enum tls_next is_hello(struct str bytes, size_t record) {
-        size_t head = RECORD_HEADER + (record < RECORD_SEALED_MIN ? 1 : HANDSHAKE_HEADER + 2);
+        size_t head = RECORD_HEADER + (record < RECORD_SEALED_MIN ? 1 : HANDSHAKE_HEADER + 1);
         if (bytes.n < head)
                 return TLS_MORE;
         if (byte_at(bytes, RECORD_HEADER) != HANDSHAKE_CLIENT_HELLO)
                 return TLS_OVER;
         if (record < RECORD_SEALED_MIN)
                 return TLS_HELLO;
-        struct str version = str_skip(bytes, RECORD_HEADER + HANDSHAKE_HEADER);
-        bool clear = byte_at(bytes, RECORD_HEADER + 1) == 0 && byte_at(version, 0) == 3 && byte_at(version, 1) <= 4;
+        bool clear = byte_at(bytes, RECORD_HEADER + 1) <= 2 && byte_at(bytes, RECORD_HEADER + HANDSHAKE_HEADER) == 3;
         return clear ? TLS_HELLO : TLS_OVER;
 }
 
@@ -179,10 +179,10 @@ enum tls_next tls_records_look(struct tls_records *t, struct str bytes, bool *re
         uint8_t type = byte_at(bytes, 0);
         size_t record = u16_at(bytes, 3);
         t->pass = RECORD_HEADER + record;
-        if (type == RECORD_CHANGE_CIPHER || (type == RECORD_DATA && t->early))
-                return TLS_PASS;
+        if (type == RECORD_CHANGE_CIPHER || type == RECORD_ALERT || (type == RECORD_DATA && t->early))
+                return TLS_PASS; /* a warning ends nothing */
         if (type != RECORD_HANDSHAKE)
-                return TLS_OVER;
+                return type == RECORD_DATA ? TLS_OVER : TLS_BAD;
         enum tls_next next = is_hello(bytes, record);
         if (next != TLS_HELLO)
                 return next;

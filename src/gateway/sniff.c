@@ -56,6 +56,14 @@ static bool is_text(struct str s) {
         return true;
 }
 
+/* What nginx takes for a method, with something blank behind it: its targets may hold any byte. */
+static bool begins_with_word(struct str s) {
+        size_t n = 0;
+        while (n < s.n && (ascii_is_alnum(s.p[n]) || s.p[n] == '_' || s.p[n] == '-'))
+                n++;
+        return n > 0 && (n == s.n || is_blank(s.p[n]));
+}
+
 /* Bytes that do not parse as HTTP: would a lenient server take them for it? Such a server skips blanks, and takes tabs
  * and the like for spaces. While that cannot be told, more bytes are needed: who sends the first one alone must not be
  * let through on account of it. */
@@ -69,7 +77,7 @@ static enum sniff_kind sniff_lenient(struct str bytes, size_t max) {
         for (struct str rest = line; rest.n > 5; rest = str_skip(rest, 1))
                 if (is_blank(rest.p[0]) && str_eq_nocase(str_first(str_skip(rest, 1), 5), STR("HTTP/")))
                         return SNIFF_BAD;
-        bool unfinished = part || (lf < 0 && ascii_is_alnum(text.p[0]) && is_text(text));
+        bool unfinished = part || (lf < 0 && (begins_with_word(text) || (ascii_is_alnum(text.p[0]) && is_text(text))));
         return unfinished && bytes.n < max ? SNIFF_MORE : SNIFF_OTHER;
 }
 

@@ -279,6 +279,8 @@ const struct resolve_answer *resolve_cached(struct resolver *r, const struct hos
 
 int resolve_start(struct resolver *r, const struct host *name, struct resolve_call *c) {
         link_init(&c->link);
+        if (r->ending)
+                return -ECANCELED; /* whoever was just told of the end asks again */
         struct entry *en = map_get(&r->entries, host_str(name));
         if (!en && !(en = new_entry(r, name)))
                 return -ENOMEM;

@@ -50,6 +50,6 @@ struct resolve_call {
 
 /* A cached or static answer, or NULL. Valid until the loop's next turn. */
 const struct resolve_answer *resolve_cached(struct resolver *r, const struct host *name);
-/* done() comes later, never from inside. 0 or -ENOMEM (then it never comes). */
+/* done() comes later, never from inside. 0, or -ENOMEM or -ECANCELED at the resolver's end (then it never comes). */
 int resolve_start(struct resolver *r, const struct host *name, struct resolve_call *c);
 void resolve_cancel(struct resolve_call *c);

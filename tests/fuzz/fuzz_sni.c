@@ -21,5 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 FUZZ_CHECK(r == SNI_NAME && sni.n == grown.n && memcmp(sni.name, grown.name, sni.n) == 0);
         if (sniff(in, 65536, &found) == SNIFF_TLS)
                 FUZZ_CHECK(found.has_host == (r == SNI_NAME));
+        /* What may pass behind the hello is never nothing. */
+        for (int with_early = 0; with_early < 2; with_early++) {
+                struct tls_records records = { .early = with_early };
+                bool has_host = false;
+                struct host host;
+                if (tls_records_look(&records, in, &has_host, &host) == TLS_PASS)
+                        FUZZ_CHECK(records.pass > 0);
+        }
         return 0;
 }

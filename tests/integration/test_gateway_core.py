@@ -448,6 +448,19 @@ def test_no_audit_no_new_work(open_lab, make_origin):
     assert lab.socks("api.ok.test", origin.port)[1] == 0
 
 
+def test_a_yes_opens_nothing_while_there_is_no_audit(lab, origin):
+    lab = lab("ask=1", "private=127.0.0.0/8:1-65535", "ask-ms=20000")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        held = pool.submit(lab.socks, "late.test", origin.port)
+        ask = lab.wait_for(r"^ask (\d+)")
+        lab.say("audit 0", f"answer {ask.group(1)} allow")
+        sock, code = held.result(10)
+        sock.close()
+    assert code == 1
+    lab.wait_for(r"tunnel-open \S+ refused late.test \d+ reason=audit")
+    assert origin.received() == b""
+
+
 # limits
 
 
@@ -721,7 +734,8 @@ def test_chaining_through_an_upstream_proxy(open_lab, make_origin, closing, kind
 
 
 @pytest.mark.parametrize("answer, code", [(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n", 1), (b"garbage\r\n\r\n", 1),
-                                          (b"HTTP/1.1 502 Bad\r\n\r\n", 4), (b"", 1)])
+                                          (b"HTTP/1.1 502 Bad\r\n\r\n", 4), (b"", 1),
+                                          (b"HTTP/1.1 100\r\n\r\n" * 1000 + b"HTTP/1.1 200 OK\r\n\r\n", 1)])
 def test_an_upstream_proxy_that_fails(open_lab, origin, closing, answer, code):
     proxy = closing(Proxy("http", origin.port, answer or b"\r"))
     lab = open_lab(f"upstream=http:{proxy.port}", "connect-ms=1500")

@@ -154,9 +154,13 @@ static void second_hello(void **state) {
                 { STR("\x14\3\3\0\1\1"), false, TLS_PASS },
                 { STR("\x17\3\3\0\1x"), true, TLS_PASS },
                 { STR("\x17\3\3\0\1x"), false, TLS_OVER },
-                { STR("\x15\3\3\0\2\1\0"), false, TLS_OVER },
+                { STR("\x15\3\3\0\2\1\x5a"), false, TLS_PASS }, /* servers go on after a warning */
+                { STR("\x18\3\3\0\2\1\0"), false, TLS_BAD },
+                { STR("\x16\3\3\x40\0\1\1\xff\xff\3\3"), false, TLS_BAD },        /* servers take 128 KiB */
+                { STR("\x16\3\3\0\x28\1\0\0\x24\3\x77"), false, TLS_MORE },       /* and any version 3.x */
                 { STR("\x16\3\3\0\x46\x10\0\0\x42xxxx"), false, TLS_OVER },       /* a key exchange */
-                { STR("\x16\3\3\0\x28\1\0\xa1\x55\3\x77xxxx"), false, TLS_OVER }, /* encrypted, nearly a hello */
+                { STR("\x16\3\3\0\x28\1\3\xa1\x55\3\x03xxxx"), false, TLS_OVER }, /* encrypted, nearly a hello */
+                { STR("\x16\3\3\0\x28\1\0\xa1\x55\4\x03xxxx"), false, TLS_OVER },
                 { STR("\x16\3\3\0\0\1"), false, TLS_BAD },
         };
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -188,6 +192,11 @@ static void first_bytes(void **state) {
                 { STR(" "), SNIFF_MORE, NULL },
                 { STR("\r\n"), SNIFF_MORE, NULL },
                 { STR(" GE"), SNIFF_MORE, NULL },
+                { STR("_FOO  "), SNIFF_MORE, NULL },
+                { STR("FOO /\xff"), SNIFF_MORE, NULL },
+                { STR("FOO /\xff HTTP/1.1\r\n"), SNIFF_BAD, NULL },
+                { STR("\r\x00\x00\x01"), SNIFF_OTHER, NULL }, /* MySQL: a packet of 13 bytes */
+                { STR("AMQP\x00\x00\x09\x01"), SNIFF_OTHER, NULL },
                 { STR("\n\tget "), SNIFF_BAD, NULL },
                 { STR(" GET / HTTP/1.1\r\nHost: a\r\n\r\n"), SNIFF_BAD, NULL },
                 { STR("GET\t"), SNIFF_BAD, NULL },

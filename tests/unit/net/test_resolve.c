@@ -286,6 +286,32 @@ static void cancelled_is_silent(void **state) {
         assert_int_equal(a.calls, 0);
 }
 
+struct persistent {
+        struct resolve_call call;
+        struct resolver *resolver;
+        int calls, again;
+};
+
+static void on_end(struct resolve_call *c, const struct resolve_answer *a) {
+        struct persistent *p = link_owner(c, struct persistent, call);
+        assert_int_equal(a->error, -ECANCELED);
+        struct host h = name("another.test");
+        p->calls++;
+        p->again = resolve_start(p->resolver, &h, c);
+}
+
+/* Who hears of the end and asks the next question is told so at once, and nothing is asked of what is being freed. */
+static void the_end_is_the_end(void **state) {
+        struct lab *lab = *state;
+        struct persistent p = { .call.done = on_end, .resolver = lab->resolver };
+        struct host h = name("silent.test");
+        assert_int_equal(resolve_start(lab->resolver, &h, &p.call), 0);
+        resolver_free(lab->resolver);
+        lab->resolver = NULL;
+        assert_int_equal(p.calls, 1);
+        assert_int_equal(p.again, -ECANCELED);
+}
+
 /* However many names are asked for, the cache keeps its bound. */
 static void the_cache_is_bounded(void **state) {
         struct lab *lab = *state;
@@ -338,6 +364,7 @@ int main(void) {
                 WITH_LAB(silence_ends_in_time),
                 WITH_LAB(static_names_come_first),
                 WITH_LAB(cancelled_is_silent),
+                WITH_LAB(the_end_is_the_end),
                 WITH_LAB(the_cache_is_bounded),
                 WITH_LAB(a_bad_host_file_is_an_error),
         };
