@@ -79,6 +79,7 @@ struct run {
         struct err no_namespaces; /* why */
         char *tmpdir;             /* degraded: removed at the end */
         bool preview;             /* only the plan is wanted: nothing is made */
+        bool torn_down;
 };
 
 static const int handed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM };
@@ -423,18 +424,22 @@ static void on_guard(const char *path, void *arg) {
                 (void)audit_note(r->audit, "removed %s: protected, and not there before", path);
 }
 
-/* In this order: the sandbox dies, then what it left is looked at, then the gateway's last word is recorded. */
+/* In this order: the sandbox dies, the gateway's last word is recorded, and when nothing is left that could still write
+ * (without namespaces descendants outlive init) what the sandbox made is looked at. */
 static void tear_down(struct run *r) {
         struct err e = { 0 };
+        if (r->torn_down)
+                return;
+        r->torn_down = true;
         read_files(r); /* what was refused last */
         sandbox_finish(&r->sandbox);
         run_terminal_close(&r->terminal);
-        if (r->plan && guard_sweep(r->plan, on_guard, r, &e) < 0)
-                log_error("%s", err_text(&e));
         gateway_process_free(r->gateway);
         r->gateway = NULL;
         if (r->degraded)
                 sandbox_end_descendants();
+        if (r->plan && guard_sweep(r->plan, on_guard, r, &e) < 0)
+                log_error("%s", err_text(&e));
         if (r->tmpdir && tree_remove(AT_FDCWD, r->tmpdir) < 0)
                 log_error("cannot remove %s", r->tmpdir);
         free(r->tmpdir);

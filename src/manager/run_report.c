@@ -71,18 +71,18 @@ void run_report_event(struct run_report *r, const struct event *ev, const struct
 }
 
 void run_report_guard(struct run_report *r, const char *path) {
-        char *advice = str_format("--write %s", path);
-        add(r, escaped(str_of(path)), advice, NULL, GUARDED);
+        char *shown = escaped(str_of(path));
+        add(r, shown, shown ? str_format("--write %s", shown) : NULL, NULL, GUARDED);
 }
 
 void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule) {
         cleanup(free_ptr) char *shown = escaped(str_of(path));
         if (!shown)
                 return;
-        cleanup(free_ptr) char *by = rule ? escaped(str_of(rule->origin)) : NULL;
-        char *why =
-            by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", rule->pattern, by)
-               : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
+        cleanup(free_ptr) char *pattern = rule ? escaped(str_of(rule->pattern)) : NULL;
+        cleanup(free_ptr) char *by = pattern ? escaped(str_of(rule->origin)) : NULL;
+        char *why = by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", pattern, by)
+                       : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
         char *target = str_format("%s %s", write ? "writing" : "reading", shown);
         add(r, target, str_format("%s %s", write ? "--write" : "--read", shown), why, write ? FILE_WRITE : FILE_READ);
 }

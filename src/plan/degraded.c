@@ -10,6 +10,7 @@
 
 #include "base/path.h"
 #include "plan/landlock.h"
+#include "plan/tree.h"
 
 struct degraded {
         struct plan *p;
@@ -94,6 +95,8 @@ static void grant_rules(struct degraded *d) {
                                                 p->link ? plan_copy(d->p, str_of(p->link)) : NULL };
                         if (p->protected && (!g.path || !g.origin || vec_push(&d->p->guards, g) < 0))
                                 d->error = -ENOMEM;
+                        if (p->astray)
+                                note(d, plan_missing_note(d->p, p));
                 } else if (p->access == PATH_WRITE) {
                         rule(d, p->path, dir, LANDLOCK_WRITE);
                 } else if (p->access == PATH_READ && p->grants) {

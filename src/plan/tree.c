@@ -7,8 +7,9 @@
  *   - above is the host's own tree (the root, or a view): the mount point exists, attach
  *   - above is private or a mask: the mount point is made there first, in our tmpfs; nothing appears on the host
  *
- * Protected paths inside a writable tree are read-only views, and each directory between them and the tree's top
- * becomes a mount point too: the kernel then refuses to rename or remove it, so no other file can take its place.
+ * Whatever is closed inside a writable tree (a read-only view, a mask) holds its place: each directory between it and
+ * the tree's top becomes a mount point too, which the kernel refuses to rename or remove. So no other file can take its
+ * place, and it cannot be carried to a place where the next run, which knows paths, would not close it.
  */
 #include "plan/tree.h"
 
@@ -222,8 +223,17 @@ static void add_note(struct tree *t, const char *note) {
                 t->error = -ENOMEM;
 }
 
-/* With an overlay nothing written in the workspace reaches the host: there is nothing to guard, and a writable view of the
- * host's own directories would be a hole in it. */
+const char *plan_missing_note(struct plan *p, const struct plan_path *path) {
+        if (path->astray)
+                return plan_format(p,
+                                   "%s grants nothing: its path leads to %s through a link that a sandbox could have "
+                                   "made; to grant that, write it as it is",
+                                   path->origin, path->path);
+        return plan_format(p, "%s does not exist: %s grants nothing", path->path, path->origin);
+}
+
+/* With an overlay nothing written in the workspace reaches the host: there is nothing to guard, and a writable view of
+ * the host's own directories would be a hole in it. */
 static bool under_overlay(const struct tree *t, const char *path) {
         return t->q->host->overlay_upper && strcmp(path, t->q->policy->workspace) != 0 &&
                path_is_within(path, t->q->policy->workspace);
@@ -239,8 +249,7 @@ static void collect_rules(struct tree *t) {
                         if (path->protected && !under_overlay(t, path->path))
                                 add_guard(t, path);
                         else if (path->grants)
-                                add_note(t, plan_format(t->p, "%s does not exist: %s grants nothing", path->path,
-                                                        path->origin));
+                                add_note(t, plan_missing_note(t->p, path));
                         continue;
                 }
                 if (strcmp(path->path, "/") == 0)
@@ -264,13 +273,14 @@ static void sort_nodes(struct tree *t) {
         qsort(t->nodes.p, t->nodes.n, sizeof *t->nodes.p, by_path);
 }
 
-/* Directories between a protected path and the top of its writable tree become mount points of their own. */
+/* Directories between a closed path and the top of its writable tree become mount points of their own. */
 static void pin_parents(struct tree *t) {
         size_t n = t->nodes.n;
         for (size_t i = 0; i < n; i++) {
                 struct node leaf = t->nodes.p[i];
                 struct node *top = above(t, leaf.path, i);
-                if (!leaf.pinned || !top || top->kind != NODE_WRITE)
+                bool closed = leaf.kind == NODE_READ || leaf.kind == NODE_MASK;
+                if ((!leaf.pinned && !closed) || !top || top->kind != NODE_WRITE)
                         continue;
                 const char *from = leaf.path + strlen(top->path);
                 for (const char *slash = strchr(from + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -329,8 +339,8 @@ static void prune(struct tree *t) {
 /* Marks of its own are kept in user attributes: an ordinary user has no others. */
 static const char *overlay_options(struct tree *t) {
         const struct plan_host *h = t->q->host;
-        return text(t, plan_format(t->p, "userxattr,lowerdir=%s,upperdir=%s,workdir=%s", t->q->policy->workspace, h->overlay_upper,
-                                   h->overlay_work));
+        return text(t, plan_format(t->p, "userxattr,lowerdir=%s,upperdir=%s,workdir=%s", t->q->policy->workspace,
+                                   h->overlay_upper, h->overlay_work));
 }
 
 static void clone_sources(struct tree *t) {
@@ -340,7 +350,8 @@ static void clone_sources(struct tree *t) {
                         continue;
                 if (n->kind == NODE_READ)
                         n->slot = op_clone(t, PLAN_ROOT, n->path, n->dir, read_only);
-                else if (n->kind == NODE_WRITE && t->q->host->overlay_upper && strcmp(n->path, t->q->policy->workspace) == 0)
+                else if (n->kind == NODE_WRITE && t->q->host->overlay_upper &&
+                         strcmp(n->path, t->q->policy->workspace) == 0)
                         n->slot = op_new_fs(t, "overlay", overlay_options(t), plain);
                 else if (n->kind == NODE_WRITE)
                         n->slot = op_clone(t, PLAN_ROOT, n->path, n->dir, plain);
@@ -527,8 +538,8 @@ int plan_tree(struct plan *p, const struct plan_request *q, struct err *e) {
         sort_nodes(&t);
         collect_rules(&t);
         sort_nodes(&t);
-        pin_parents(&t);
         collect_sockets(&t);
+        pin_parents(&t);
         collect_resolver(&t);
         if (t.error == 0)
                 prune(&t);

@@ -7,6 +7,8 @@
  * The walk goes component by component and never through a link. A link or a file where a directory belongs was put
  * there by the sandbox (at launch the path did not exist, and existing parents are mount points that cannot be
  * replaced), and the protected name would be found through it: it is removed itself.
+ *
+ * The sandbox may have closed the directory, so that nothing can be removed from it: it is opened for the moment.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -17,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,6 +48,55 @@ static bool same_link(const char *path, const char *text) {
         return n >= 0 && str_eq(str_n(now, (size_t)n), str_of(text));
 }
 
+/* A directory on the way, and the mode that it gets back. */
+struct held {
+        int fd;
+        mode_t mode; /* 0: was not changed */
+};
+
+static int set_mode(int fd, mode_t mode) {
+        char link[40];
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd); /* fchmod does not take a descriptor of this kind */
+        return chmod(link, mode) < 0 ? -errno : 0;
+}
+
+static void held_done(struct held *h) {
+        if (h->mode)
+                (void)set_mode(h->fd, h->mode); /* a directory that stays open is the lesser evil */
+        close_fd(&h->fd);
+        h->mode = 0;
+}
+
+/* Takes the descriptor. */
+static void hold(struct held *h, int fd) {
+        held_done(h);
+        h->fd = fd;
+}
+
+/* Whoever owns a directory can open it; in one of another owner the sandbox changed nothing. */
+static bool open_up(struct held *h) {
+        struct stat st;
+        if (fstat(h->fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 0300) == 0300 ||
+            set_mode(h->fd, (st.st_mode & 07777) | 0300) < 0)
+                return false;
+        h->mode = (st.st_mode & 07777) | S_IFDIR; /* with the type: never zero */
+        return true;
+}
+
+static int open_next(struct held *at, const char *name) {
+        const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+        int fd = openat(at->fd, name, flags);
+        return fd < 0 && errno == EACCES && open_up(at) ? openat(at->fd, name, flags) : fd;
+}
+
+static int remove_name(struct held *at, const char *name) {
+        struct stat st;
+        int r = fstatat(at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : tree_remove(at->fd, name);
+        if (r == -EACCES && open_up(at))
+                r = tree_remove(at->fd, name);
+        return r == -ENOENT ? 0 : r < 0 ? r : 1;
+}
+
 /* 1 removed, 0 nothing there: almost always, and then one call says so. */
 static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
         const char *path = guard->path;
@@ -53,9 +105,9 @@ static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
                 return 0;
         if (lstat(path, &any) < 0 && (errno == ENOENT || errno == ENOTDIR) && !swapped_parent(parent, path))
                 return 0;
-        cleanup(close_fd) int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        cleanup(held_done) struct held at = { .fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) };
         struct str rest = str_skip(str_of(path), 1), part;
-        if (at < 0)
+        if (at.fd < 0)
                 return -errno;
         while (str_split(&rest, '/', &part)) {
                 char name[NAME_MAX + 1];
@@ -63,17 +115,10 @@ static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
                         return -ENAMETOOLONG;
                 memcpy(name, part.p, part.n);
                 name[part.n] = '\0';
-                int next = rest.n ? openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-                if (next >= 0) {
-                        close_fd(&at);
-                        at = next;
-                        continue;
-                }
-                struct stat st;
-                if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                        return errno == ENOENT ? 0 : -errno;
-                int r = tree_remove(at, name);
-                return r < 0 ? r : 1;
+                int next = rest.n ? open_next(&at, name) : -1;
+                if (next < 0)
+                        return remove_name(&at, name);
+                hold(&at, next);
         }
         return 0;
 }

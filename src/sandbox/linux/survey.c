@@ -25,6 +25,7 @@ enum { EXPANDED_MAX = 4096 /* paths that one glob may stand for */ };
 
 struct survey {
         const struct path_rules *rules;
+        const char *workspace;
         struct plan_host *host;
         struct err *e;
         char *dir, *dir_real; /* see resolve_dir() */
@@ -95,8 +96,8 @@ static int add_instead(struct survey *s, const char *path, const struct path_rul
                 *strrchr(parent, '/') = '\0';
         while (parent[0] && lstat(parent, &st) < 0);
         cleanup(free_ptr) char *real = parent[0] ? realpath(parent, NULL) : NULL;
-        if (!real)
-                return 0;
+        if (!real || path_rules_access(s->rules, real, NULL) == PATH_DENIED)
+                return 0; /* a view of what a link leads to would open what is closed */
         return survey_add(
             s->host,
             (struct plan_path){
@@ -138,7 +139,10 @@ static int add_dangling(struct survey *s, const char *path, const struct path_ru
         guard.path = target_real;
         guard.link = NULL;
         /* A chain of links is followed no further: the next one stays closed by being kept. */
-        return r < 0 || lstat(target_real, &st) == 0 ? r : survey_add(s->host, guard, s->e);
+        if (r < 0 || lstat(target_real, &st) == 0)
+                return r;
+        /* Where the sandbox cannot write, what appears is somebody else's. */
+        return path_rules_access(s->rules, target_real, NULL) == PATH_WRITE ? survey_add(s->host, guard, s->e) : 0;
 }
 
 static int add_path(struct survey *s, const char *path, const struct path_rule *spoken) {
@@ -158,13 +162,19 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
                 return no_memory(s->e);
         if (there && S_ISLNK(st.st_mode) && stat(path, &st) < 0)
                 return spoken->protected ? add_dangling(s, path, spoken) : 0;
+        /* Rules hold for what is reached. A person's own link widens a grant; nothing else widens anything. */
+        enum path_access own = strcmp(real, path) == 0 ? access : path_rules_access(s->rules, real, NULL);
+        bool astray = there && rule->grants && own < access && survey_link_planted(s->rules, s->workspace, path);
+        if (!rule->grants && own < access)
+                access = own;
         return survey_add(s->host,
                           (struct plan_path){ .path = real,
-                                              .type = !there                ? PLAN_PATH_MISSING
+                                              .type = !there || astray      ? PLAN_PATH_MISSING
                                                       : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR
                                                                             : PLAN_PATH_FILE,
                                               .access = access,
                                               .grants = rule->grants,
+                                              .astray = astray,
                                               .protected = spoken->protected && access != PATH_WRITE,
                                               .origin = rule->origin },
                           s->e);
@@ -363,14 +373,14 @@ int survey_neighbours(struct plan_host *h, struct err *e) {
 }
 
 int survey_host(const struct policy *policy, const struct path_rules *rules, struct plan_host *ret, struct err *e) {
-        struct survey s = { .rules = rules, .host = ret, .e = e };
+        struct survey s = { .rules = rules, .workspace = policy->workspace, .host = ret, .e = e };
         *ret = (struct plan_host){ 0 };
         survey_terminal(ret);
         int r = survey_fixed(ret, e);
         if (r == 0)
                 r = survey_paths(&s);
         if (r == 0)
-                r = survey_git(policy, ret, e);
+                r = survey_git(policy, rules, ret, e);
         if (r == 0)
                 r = survey_sockets(&s);
         if (r == 0 && policy->filesystem.reads_denied)

@@ -18,6 +18,13 @@
 
 enum { SMALL_FILE = 65536 };
 
+struct repository {
+        const struct policy *policy;
+        const struct path_rules *rules;
+        struct plan_host *h;
+        struct err *e;
+};
+
 /* One trimmed line of a small file; NULL when there is none. */
 static char *read_line(const char *directory, const char *name) {
         cleanup(free_ptr) char *path = path_join(directory, name);
@@ -39,54 +46,74 @@ static bool same(const char *a, const char *b) {
         return a && b && strcmp(a, b) == 0;
 }
 
-static int grant(struct plan_host *h, const char *directory, const char *name, const char *origin, struct err *e) {
+static int grant(const struct repository *g, const char *directory, const char *name, const char *origin) {
         cleanup(free_ptr) char *path = name ? path_join(directory, name) : strdup(directory);
         struct stat st;
         if (!path)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(g->e, ENOMEM, "out of memory");
         if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
                 return 0;
         return survey_add(
-            h,
+            g->h,
             (struct plan_path){
                 .path = path, .type = PLAN_PATH_DIR, .access = PATH_WRITE, .grants = true, .origin = origin },
-            e);
+            g->e);
 }
 
-static int protect(struct plan_host *h, const char *directory, const char *const *names, struct err *e) {
+/* The path with links resolved, as far as it exists: the nearest existing directory, and the rest as it is spelled. */
+static char *resolve(const char *path) {
+        char *real = realpath(path, NULL);
+        const char *slash = strrchr(path, '/');
+        if (real || slash == path)
+                return real ? real : strdup(path);
+        cleanup(free_ptr) char *parent = str_dup(str_n(path, (size_t)(slash - path)));
+        cleanup(free_ptr) char *parent_real = parent ? resolve(parent) : NULL;
+        return parent_real ? path_join(parent_real, slash + 1) : NULL;
+}
+
+/* Only what the sandbox could write otherwise. A read-only view of what is closed, or of anything else that a link in
+ * the repository leads to, would be a gift to whoever made the link. */
+static bool needs_protection(const struct repository *g, const char *directory, const char *real) {
+        enum path_access access = path_rules_access(g->rules, real, NULL);
+        return access == PATH_WRITE || (access == PATH_READ && path_is_within(real, directory));
+}
+
+static int protect(const struct repository *g, const char *directory, const char *const *names) {
         int r = 0;
         for (; *names && r == 0; names++) {
                 cleanup(free_ptr) char *path = path_join(directory, *names);
+                cleanup(free_ptr) char *real = path ? resolve(path) : NULL;
                 struct stat st;
-                if (!path)
-                        return err_set(e, ENOMEM, "out of memory");
-                bool there = lstat(path, &st) == 0;
-                r = survey_add(h,
-                               (struct plan_path){ .path = path,
-                                                   .type = !there                ? PLAN_PATH_MISSING
-                                                           : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR
-                                                                                 : PLAN_PATH_FILE,
-                                                   .access = PATH_READ,
-                                                   .protected = true,
-                                                   .origin = "built in: git runs what it says, outside too" },
-                               e);
+                if (!real)
+                        return err_set(g->e, ENOMEM, "out of memory");
+                bool there = stat(real, &st) == 0;
+                if (needs_protection(g, directory, real) && (there || lstat(real, &st) < 0))
+                        r = survey_add(g->h,
+                                       (struct plan_path){ .path = real,
+                                                           .type = !there                ? PLAN_PATH_MISSING
+                                                                   : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR
+                                                                                         : PLAN_PATH_FILE,
+                                                           .access = PATH_READ,
+                                                           .protected = true,
+                                                           .origin = "built in: git runs what it says, outside too" },
+                                       g->e);
         }
         return r;
 }
 
-static int add_worktree(struct plan_host *h, const char *gitdir, const char *common, struct err *e) {
+static int add_worktree(const struct repository *g, const char *gitdir, const char *common) {
         static const char *const closed[] = { "gitdir", "commondir", "config.worktree", "hooks", "config", NULL };
         static const char *const shared[] = { "objects", "refs", "logs", NULL };
-        int r = grant(h, gitdir, NULL, "the workspace's git worktree", e);
+        int r = grant(g, gitdir, NULL, "the workspace's git worktree");
         for (const char *const *name = shared; *name && r == 0; name++)
-                r = grant(h, common, *name, "the workspace's git worktree", e);
-        return r < 0 ? r : protect(h, gitdir, closed, e);
+                r = grant(g, common, *name, "the workspace's git worktree");
+        return r < 0 ? r : protect(g, gitdir, closed);
 }
 
-static int add_submodule(struct plan_host *h, const char *gitdir, struct err *e) {
+static int add_submodule(const struct repository *g, const char *gitdir) {
         static const char *const closed[] = { "hooks", "config", "config.worktree", "commondir", NULL };
-        int r = grant(h, gitdir, NULL, "the workspace's git submodule", e);
-        return r < 0 ? r : protect(h, gitdir, closed, e);
+        int r = grant(g, gitdir, NULL, "the workspace's git submodule");
+        return r < 0 ? r : protect(g, gitdir, closed);
 }
 
 /* A value of the section [core], as git itself writes it. */
@@ -108,7 +135,8 @@ static char *core_setting(const char *gitdir, struct str name) {
 }
 
 /* Hooks that the configuration keeps elsewhere: in the workspace they would be the program's to write. */
-static int add_hooks_path(const struct policy *policy, struct plan_host *h, const char *gitdir, struct err *e) {
+static int add_hooks_path(const struct repository *g, const char *gitdir) {
+        const struct policy *policy = g->policy;
         cleanup(free_ptr) char *setting = core_setting(gitdir, STR("hooksPath"));
         cleanup(free_ptr) char *path = NULL;
         if (!setting || path_normalise(str_of(setting), policy->workspace, &path) < 0)
@@ -116,13 +144,14 @@ static int add_hooks_path(const struct policy *policy, struct plan_host *h, cons
         if (!path_is_within(path, policy->workspace) || strcmp(path, policy->workspace) == 0)
                 return 0;
         const char *const names[] = { path + strlen(policy->workspace) + 1, NULL };
-        return protect(h, policy->workspace, names, e);
+        return protect(g, policy->workspace, names);
 }
 
 /* The workspace itself may be a repository without a working tree. One that is not cannot become one: git would take it
  * for that, with whatever configuration is found in it, and the file HEAD, which it needs, is protected
  * (policy/paths_builtin.c). */
-static int add_bare(const struct policy *policy, struct plan_host *h, struct err *e) {
+static int add_bare(const struct repository *g) {
+        const struct policy *policy = g->policy;
         static const char *const parts[] = { "HEAD", "objects", "refs" };
         static const char *const closed[] = { "config", "config.worktree", "hooks", "commondir", NULL };
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -131,11 +160,12 @@ static int add_bare(const struct policy *policy, struct plan_host *h, struct err
                 if (!path || lstat(path, &st) < 0)
                         return 0;
         }
-        return protect(h, policy->workspace, closed, e);
+        return protect(g, policy->workspace, closed);
 }
 
 /* `.git` as a file: where it leads, if that place agrees. */
-static int add_elsewhere(const struct policy *policy, struct plan_host *h, const char *file, struct err *e) {
+static int add_elsewhere(const struct repository *g, const char *file) {
+        const struct policy *policy = g->policy;
         cleanup(free_ptr) char *line = read_line(policy->workspace, ".git");
         if (!line || strncmp(line, "gitdir: ", 8) != 0)
                 return 0;
@@ -147,17 +177,18 @@ static int add_elsewhere(const struct policy *policy, struct plan_host *h, const
         cleanup(free_ptr) char *common = read_line(gitdir, "commondir");
         cleanup(free_ptr) char *common_real = common ? lead(gitdir, common) : NULL;
         cleanup(free_ptr) char *trees = common_real ? path_join(common_real, "worktrees") : NULL;
-        int r = add_hooks_path(policy, h, common_real ? common_real : gitdir, e);
+        int r = add_hooks_path(g, common_real ? common_real : gitdir);
         if (r < 0)
                 return r;
         if (trees && path_is_within(gitdir, trees))
-                return same(back_real, file) ? add_worktree(h, gitdir, common_real, e) : 0;
+                return same(back_real, file) ? add_worktree(g, gitdir, common_real) : 0;
         cleanup(free_ptr) char *tree = common ? NULL : core_setting(gitdir, STR("worktree"));
         cleanup(free_ptr) char *tree_real = tree ? lead(gitdir, tree) : NULL;
-        return same(tree_real, policy->workspace) ? add_submodule(h, gitdir, e) : 0;
+        return same(tree_real, policy->workspace) ? add_submodule(g, gitdir) : 0;
 }
 
-int survey_git(const struct policy *policy, struct plan_host *h, struct err *e) {
+int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *h, struct err *e) {
+        const struct repository g = { policy, rules, h, e };
         if (policy->mode == MODE_READ_ONLY || !policy->workspace)
                 return 0;
         cleanup(free_ptr) char *file = path_join(policy->workspace, ".git");
@@ -165,6 +196,6 @@ int survey_git(const struct policy *policy, struct plan_host *h, struct err *e) 
         if (!file)
                 return err_set(e, ENOMEM, "out of memory");
         if (lstat(file, &st) < 0)
-                return add_bare(policy, h, e);
-        return S_ISREG(st.st_mode) ? add_elsewhere(policy, h, file, e) : add_hooks_path(policy, h, file, e);
+                return add_bare(&g);
+        return S_ISREG(st.st_mode) ? add_elsewhere(&g, file) : add_hooks_path(&g, file);
 }
