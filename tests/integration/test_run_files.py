@@ -41,12 +41,12 @@ def test_read_only_mode(sh, work):
 
 
 def test_private_places(sh, work):
-    result = sh("echo x > /tmp/mine && ls /tmp; ls -A /run; ls /dev | tr '\\n' ' '; [ -w /dev/null ] && echo ok > /dev/null; "
-                "echo y > /dev/shm/z && cat /dev/shm/z").check()
-    assert result.text.splitlines()[0] == "mine"
+    result = sh("echo x > /tmp/bailey-test-mine && ls /tmp; ls -A /run; ls /dev | tr '\\n' ' '; [ -w /dev/null ] && echo ok > /dev/null; "
+                "echo y > /dev/shm/bailey-test-z && cat /dev/shm/bailey-test-z").check()
+    assert result.text.splitlines()[0] == "bailey-test-mine"
     assert set(result.text.splitlines()[1].split()) >= {"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd"}
     assert "sda" not in result.text and "kmsg" not in result.text
-    assert not os.path.exists("/tmp/mine") and not os.path.exists("/dev/shm/z")
+    assert not os.path.exists("/tmp/bailey-test-mine") and not os.path.exists("/dev/shm/bailey-test-z")
 
 
 def test_more_specific_wins_both_ways(sh, work, home):

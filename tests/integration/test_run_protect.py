@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import threading
 
 import pytest
 
@@ -104,3 +105,29 @@ def test_working_directory_given_by_the_program_grants_nothing(sh, home, work):
     (home / "victim").mkdir()
     assert sh(f"cd inner && echo x > {home}/victim/planted").status != 0
     assert sh("cd .. && echo x > planted").status != 0
+
+
+def test_directory_swapped_for_a_link_while_launching(bailey, home, work):
+    """Another program in the same workspace changes it between the look at the host and the mounts: what is shown then
+    must not be what the link leads to."""
+    (home / ".ssh").mkdir()
+    (home / ".ssh/id").write_text("secret\n")
+    (work / "vendor").mkdir()
+    stop = threading.Event()
+
+    def swap():
+        while not stop.is_set():
+            os.rename(work / "vendor", work / "aside")
+            os.symlink(home / ".ssh", work / "vendor")
+            os.unlink(work / "vendor")
+            os.rename(work / "aside", work / "vendor")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for _ in range(60):
+            result = bailey("run", "--quiet", "--deny-write", str(work / "vendor"), "--", "cat", "vendor/id", cwd=work)
+            assert "secret" not in result.text, result
+    finally:
+        stop.set()
+        thread.join()

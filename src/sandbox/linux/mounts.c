@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -39,9 +40,24 @@ static void slot_set(struct slots *s, uint16_t slot, int fd) {
         s->fd[slot] = fd;
 }
 
+/* Paths of a plan have no links in them: where one has come meanwhile, somebody in the workspace wants another place to
+ * be shown or covered, and the launch ends. Only a directory of the root itself (/tmp, say) may be one: the
+ * administrator made it. Kernels and filters without openat2 leave the last component to be checked. */
+static int open_place(int at, const char *path) {
+        bool of_root = path[0] == '/' && !strchr(path + 1, '/');
+        struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = of_root ? 0 : RESOLVE_NO_SYMLINKS };
+        long fd = syscall(SYS_openat2, at, path, &how, sizeof how);
+        if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+                fd = openat(at, path, O_PATH | O_CLOEXEC | (of_root ? 0 : O_NOFOLLOW));
+        return fd < 0 ? -errno : (int)fd;
+}
+
 static int do_clone(struct slots *s, const struct plan_op *op) {
-        int fd = open_tree(slot_fd(s, op->at), op->source,
-                           OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode ? AT_RECURSIVE : 0));
+        cleanup(close_fd) int place = open_place(slot_fd(s, op->at), op->source);
+        if (place < 0)
+                return place;
+        int fd =
+            open_tree(place, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode ? AT_RECURSIVE : 0));
         if (fd < 0)
                 return -errno;
         slot_set(s, op->slot, fd);
@@ -91,11 +107,13 @@ static int do_setattr(struct slots *s, const struct plan_op *op) {
 }
 
 static int do_attach(struct slots *s, const struct plan_op *op) {
-        if (move_mount(slot_fd(s, op->slot), "", slot_fd(s, op->at), op->target,
-                       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) == 0)
-                return 0;
-        bool out_of_reach = errno == ENOENT || errno == ENOTDIR || errno == EACCES;
-        return op->mode && out_of_reach ? 0 : -errno;
+        cleanup(close_fd) int place = open_place(slot_fd(s, op->at), op->target);
+        int r = place < 0 ? place : 0;
+        if (r == 0 &&
+            move_mount(slot_fd(s, op->slot), "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+                r = -errno;
+        bool out_of_reach = r == -ENOENT || r == -ENOTDIR || r == -EACCES;
+        return op->mode && out_of_reach ? 0 : r;
 }
 
 static int do_mkdir(struct slots *s, const struct plan_op *op) {
