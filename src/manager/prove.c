@@ -145,6 +145,7 @@ static int launch(const struct stage *s, struct err *e) {
                          { ROW_MODE, "workspace-write-whitelist" },
                          { ROW_ALLOW_PRIVATE, target },
                          { ROW_DENY_READ, secret },
+                         { ROW_READ, self }, /* also where it lies in a place that is hidden, as /tmp is */
                          { ROW_WORKSPACE_POLICY, "false" } };
         struct option_values values = { 0 };
         int r = 0, status = 0;
