@@ -149,6 +149,7 @@ int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e) {
         note(&d, "lost: other processes of this user and of the system are visible");
         note(&d, "lost: programs that ignore proxy variables have no network; the sandbox's own servers cannot be "
                  "reached from inside");
+        note(&d, "lost: System V and POSIX message queues, shared memory and semaphores of this user can be reached");
         note(&d, "lost: sockets of other programs in readable places can be connected to");
         if (!p->landlock.scoped)
                 note(&d, "lost: signals can be sent to other processes of this user, abstract sockets can be reached");

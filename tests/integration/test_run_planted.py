@@ -2,6 +2,7 @@
 """What a hostile repository brings along, and what one run plants for the next: links, closed directories, deep trees."""
 import os
 import pathlib
+import resource
 import socket
 import subprocess
 import tempfile
@@ -157,3 +158,45 @@ def test_degraded_nothing_is_made_after_the_sweep(run, work):
     result = run(machine([program("bailey"), "run", "--allow-degraded", "--timeout", "1s", "--", "sh", "-c",
                           f"for i in 1 2 3 4; do setsid sh -c '{again}' 2>/dev/null & done; wait"], refuse=NO_NAMESPACES), cwd=work, timeout=30)
     assert result.status != 0 and not os.path.lexists(work / ".vscode")
+
+
+def test_degraded_other_processes_keep_their_limits(run, work):
+    """A limit of processor time is a signal by another name."""
+    with subprocess.Popen(["sleep", "20"]) as victim:
+        try:
+            before = resource.prlimit(victim.pid, resource.RLIMIT_CPU)
+            script = f"prlimit --pid {victim.pid} --cpu=1:1; prlimit --pid {victim.pid} --cpu --noheadings && ulimit -t 5"
+            result = run(machine([program("bailey"), "run", "--allow-degraded", "--", "sh", "-c", script], refuse=NO_NAMESPACES), cwd=work)
+            assert result.status == 0 and resource.prlimit(victim.pid, resource.RLIMIT_CPU) == before
+        finally:
+            victim.kill()
+
+
+def test_sweep_does_not_take_what_a_glob_keeps(sh, work):
+    (work / "d").mkdir()
+    (work / "d/x.pem").write_text("kept\n")
+    result = sh("mv d .vscode; mkdir .vscode; mv d .vscode/d; mv d e && mv e d", "--deny-write", "**/*.pem")
+    assert (work / "d/x.pem").read_text() == "kept\n" and result.status == 0
+
+
+def test_directory_that_becomes_a_link_during_the_launch_is_not_followed(sh, work, home):
+    """Another sandbox in the same workspace swaps what was looked at before it is mounted."""
+    (home / "bin").mkdir()
+    (work / "out").mkdir()
+    (work / "link").symlink_to(home / "bin")
+    (work / "swap.py").write_text(SWAP)
+    with subprocess.Popen(["/usr/bin/python3", "swap.py"], cwd=work) as swapper:
+        try:
+            for _ in range(40):
+                sh(f"echo evil > {home}/bin/tool", "--write", str(work / "out"))
+                assert not (home / "bin/tool").exists()
+        finally:
+            swapper.kill()
+
+
+SWAP = """
+import ctypes, time
+end, exchange = time.monotonic() + 30, ctypes.CDLL(None).renameat2
+while time.monotonic() < end:
+    exchange(-100, b"out", -100, b"link", 2)
+"""

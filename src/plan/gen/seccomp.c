@@ -182,6 +182,10 @@ static void refuse_degraded(scmp_filter_ctx ctx) {
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendmmsg), 1,
                               SCMP_A3(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
              "sendmmsg");
+        /* A limit of processor time ends a process as surely as a signal, and Landlock looks only at signals. */
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_NE, 0),
+                              SCMP_A2(SCMP_CMP_NE, 0)),
+             "prlimit64");
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ptrace), 0), "ptrace");
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_readv), 0), "process_vm_readv");
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_writev), 0), "process_vm_writev");
@@ -217,7 +221,8 @@ static void make(const char *name, bool degraded) {
 
 /* Names for reports: every call that a filter may refuse. */
 static void emit_names(void) {
-        static const char *const partly[] = { "clone", "clone3", "unshare", "socket", "socketpair", "ioctl", "ptrace" };
+        static const char *const partly[] = { "clone",      "clone3", "unshare", "socket",
+                                              "socketpair", "ioctl",  "ptrace",  "prlimit64" };
         printf("const struct embedded_call embedded_refused_calls[] = {\n");
         for (size_t i = 0; i < sizeof refused / sizeof *refused + sizeof partly / sizeof *partly; i++) {
                 size_t n = sizeof refused / sizeof *refused;

@@ -189,6 +189,13 @@ static int op_openat2(struct held *h) {
 /* --- names -----------------------------------------------------------------------------------------------------------
  */
 
+/* A place that is swept at the end would take with it what globs keep in a directory that was moved there. */
+static bool is_swept(const struct held *h, const char *path) {
+        const struct path_rule *rule = NULL;
+        return h->broker->rules && path_rules_access(h->broker->rules, path, &rule) != PATH_WRITE && rule &&
+               rule->protected;
+}
+
 static int do_rename(struct held *h, int from_dirfd, __u64 from_address, int to_dirfd, __u64 to_address,
                      unsigned flags) {
         cleanup(place_done) struct place from = { .object = -1, .dir = -1 }, to = { .object = -1, .dir = -1 };
@@ -213,6 +220,8 @@ static int do_rename(struct held *h, int from_dirfd, __u64 from_address, int to_
                 return r;
         if ((from.wants_directory || to.wants_directory) && !is_kind(from.object, S_IFDIR))
                 return -ENOTDIR;
+        if (is_kind(from.object, S_IFDIR) && is_swept(h, to.path))
+                return -EACCES;
         return result_of(syscall(SYS_renameat2, from.dir, from.name, to.dir, to.name, flags));
 }
 
