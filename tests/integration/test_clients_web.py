@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real web clients through `bailey gateway`: each is let through to one host and kept from another that leads to the same place."""
+"""Real web clients through `bailey gateway`: each reaches one host and is kept from another that leads to the same place."""
 import hashlib
-import json
 import os
 import struct
 import subprocess
@@ -268,7 +267,7 @@ def test_server_sent_events_are_not_delayed(service, make_origin, environment):
                 delays.append(time.monotonic() - float(line[6:]))
         assert client.wait(10) == 0
     assert len(delays) == 10
-    assert sorted(delays)[5] < 0.05 and max(delays) < 0.8, delays  # half of them, on a busy machine, long before the next was sent
+    assert sorted(delays)[5] < 0.05 and max(delays) < 0.8, delays  # long before the next was sent
 
 
 WEBSOCKET_SERVER = """
@@ -374,13 +373,11 @@ def test_http2_in_a_tunnel(way, service, nginx, authority, run):
     assert service.wait_record(domain=EVIL)["reason"] == "not-allowed"
 
 
-def test_http2_with_prior_knowledge_is_not_taken_for_http1(service, origin, run):
-    """The preface of HTTP/2 in the clear is no request that could be judged: it is refused, and nothing leaves."""
-    done = run(["curl", "-sS", "--http2-prior-knowledge", "-m", "10", "-x", service.http, f"http://{OK}:{origin.port}/"])
-    assert done.status == 0 and done.text == "origin\n" or done.status != 0, str(done)
+def test_http2_in_the_clear_is_not_taken_for_http1(service, origin):
+    """Its preface is no request that could be judged: it is refused, and nothing leaves."""
     sock = service.connect()
     sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
     assert sock.recv(65536).startswith(b"HTTP/1.1 400")
     sock.close()
-    assert b"PRI" not in origin.received()
-    assert json.dumps(service.wait_record(allowed=False)["reason"]) == '"protocol"'
+    assert origin.connections == []
+    assert service.wait_record(allowed=False)["reason"] == "protocol"

@@ -60,7 +60,7 @@ def reset(client):
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
-ORIGINS = {  # what it does after the request, and what the client gets: status, and whether the body is whole
+ORIGINS = {  # what it does after the request, and the status that the client gets, or `cut`: a body that is not whole
     "resets at once": (lambda c: reset(c), 502),
     "closes at once": (lambda c: None, 502),
     "resets in the head": (lambda c: (c.sendall(HEAD[:20]), time.sleep(0.1), reset(c)), 502),
@@ -72,7 +72,7 @@ ORIGINS = {  # what it does after the request, and what the client gets: status,
     "stalls in the body": (lambda c: (c.sendall(HEAD + b"half"), time.sleep(8)), "cut"),
     "binary garbage": (lambda c: c.sendall(bytes(range(256)) * 40), 502),
     "another protocol": (lambda c: c.sendall(b"220 mail.ok.test ESMTP\r\n"), 502),
-    "an endless head": (lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\n")] + [c.sendall(b"X: " + b"y" * 9000 + b"\r\n") for _ in range(99)], 502),
+    "an endless head": (lambda c: c.sendall(b"HTTP/1.1 200 OK\r\n" + (b"X: " + b"y" * 9000 + b"\r\n") * 99), 502),
     "an endless status line": (lambda c: c.sendall(b"HTTP/1.1 200 " + b"O" * 900000), 502),
     "a TLS alert": (lambda c: c.sendall(b"\x15\x03\x01\x00\x02\x02\x46"), 502),
     "negative length": (lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"), 502),
