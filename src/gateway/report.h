@@ -3,8 +3,9 @@
 /*
  * Events of one worker on their way to the supervisor: encoded at once into a batch. The first after a pause is sent at
  * the end of the turn; under load a batch then gathers for a few milliseconds, since every message wakes the supervisor
- * and costs more than the events in it. When the supervisor does not take them they wait, up to a limit; beyond it report_is_stuck() says so and no new
- * work is begun, since nothing may happen that is not on record. Events are never dropped silently.
+ * and costs more than the events in it. When the supervisor does not take them they wait, up to a limit; beyond it
+ * report_is_stuck() says so and no new work is begun, since nothing may happen that is not on record. Events are never
+ * dropped silently.
  */
 #include "base/buf.h"
 #include "ipc/event.h"

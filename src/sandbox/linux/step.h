@@ -17,6 +17,7 @@ int confine_privileges(bool keep_ptrace, struct err *e);
 int confine_syscalls(const struct plan *p, struct err *e);
 /* Opens the ruleset's paths and returns the ruleset; -1 in *ret_fd when the plan has none. */
 int confine_landlock(const struct plan *p, int *ret_fd, struct err *e);
-/* The kernel does not hold root to RLIMIT_NPROC; the sandbox's own pid namespace does, where it can. Before the mounts. */
+/* The kernel does not hold root to RLIMIT_NPROC; the sandbox's own pid namespace does, where it can. Before the mounts.
+ */
 void limit_processes_of_root(const struct plan *p);
 int confine_limits(const struct plan *p, struct err *e);
