@@ -33,8 +33,8 @@ demo: all
 test: packages-test
 	@tests/run $(STAGES)
 
-bench: packages-bench all
-	@scripts/bench $(BUILD)
+bench: packages-bench
+	@scripts/bench $(BENCH_OPTIONS)
 
 lint: packages-lint
 	@tests/run lint
@@ -63,7 +63,7 @@ help:
 	@echo "make            install what is missing (as root) and build into $(BUILD)/"
 	@echo "make demo       see it work"
 	@echo "make test       everything that CI runs; STAGES='gcc lint' for a part"
-	@echo "make bench      micro-benchmarks, and side by side with peers"
+	@echo "make bench      Bailey beside its peers: docs/benchmarks.md; BENCH_OPTIONS='--only launch'"
 	@echo "make lint       format, layers, sizes, clang-tidy, cppcheck, shellcheck"
 	@echo "make format     rewrite the sources with clang-format"
 	@echo "make fuzz       FUZZ_SECONDS=60 for each target; TARGETS='host dns' for some"
