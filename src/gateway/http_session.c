@@ -15,6 +15,7 @@
  */
 #include "gateway/http_session.h"
 
+#include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -528,7 +529,7 @@ static void on_limit(struct timer *t) {
 }
 
 static int start(const struct client *client, const struct authority *bound, const struct synthetic_hold *hold) {
-        struct http_session *s = calloc(1, sizeof *s);
+        struct http_session *s = alloc_zeroed(sizeof *s);
         if (!s) {
                 struct client copy = *client;
                 client_done(&copy);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/socks5.h"
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "gateway/http.h"
 #include "gateway/socks5_wire.h"
@@ -233,7 +234,7 @@ static void on_limit(struct timer *t) {
 }
 
 int socks5_start(const struct client *c) {
-        struct session *s = calloc(1, sizeof *s);
+        struct session *s = alloc_zeroed(sizeof *s);
         if (!s) {
                 struct client copy = *c;
                 client_done(&copy);

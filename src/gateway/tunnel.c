@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/tunnel.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "gateway/http.h"
 #include "gateway/quota.h"
@@ -284,7 +285,7 @@ static bool account(struct relay *r, size_t n) {
 static int start(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold, bool look) {
         struct worker *w = client->worker;
         const struct gateway_start *settings = &w->gateway->start;
-        struct tunnel *t = calloc(1, sizeof *t);
+        struct tunnel *t = alloc_zeroed(sizeof *t);
         if (!t) {
                 call->verdict.decision = DECISION_DENY;
                 call->verdict.reason = REASON_LIMIT;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/dial.h"
 
+#include "base/alloc.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -9,6 +11,7 @@
 struct attempt {
         struct dial *dial;
         struct stream *stream; /* NULL: not started or over */
+        struct addr addr;
 };
 
 struct dial {
@@ -21,8 +24,7 @@ struct dial {
         int error; /* the most telling one so far */
         struct timer stagger, limit;
         struct task begin, destroy;
-        struct attempt attempts[DIAL_ADDRS_MAX];
-        struct addr addrs[DIAL_ADDRS_MAX];
+        struct attempt attempts[];
 };
 
 /* Alternating between the families, beginning with the first address's own. Order inside a family is kept. */
@@ -35,7 +37,7 @@ static void interleave(struct dial *d, const struct addr *addrs, size_t n) {
                 while (*i < n && addrs[*i].family != family[turn])
                         ++*i;
                 if (*i < n)
-                        d->addrs[d->n++] = addrs[(*i)++];
+                        d->attempts[d->n++].addr = addrs[(*i)++];
                 turn = !turn;
         }
 }
@@ -108,12 +110,12 @@ static void on_ready(struct stream *s, void *owner) {
         }
         a->stream = NULL;
         stream_set_owner(s, NULL, NULL);
-        finish(d, 0, s, &d->addrs[a - d->attempts]);
+        finish(d, 0, s, &a->addr);
 }
 
 static int begin(struct dial *d, size_t i) {
         struct sockaddr_storage where;
-        socklen_t size = addr_to_sockaddr(&d->addrs[i], d->port, &where);
+        socklen_t size = addr_to_sockaddr(&d->attempts[i].addr, d->port, &where);
         int fd = socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd < 0)
                 return -errno;
@@ -168,7 +170,7 @@ int dial_start(struct loop *l, const struct addr *addrs, size_t n, uint16_t port
         for (size_t i = 0; i < n; i++)
                 if (addrs[i].family != ADDR_V4 && addrs[i].family != ADDR_V6)
                         return -EINVAL;
-        struct dial *d = calloc(1, sizeof *d);
+        struct dial *d = alloc_zeroed(sizeof *d + n * sizeof d->attempts[0]);
         if (!d)
                 return -ENOMEM;
         d->loop = l;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/stream.h"
 
+#include "base/alloc.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -99,7 +101,7 @@ static const struct stream_ops socket_ops = {
 };
 
 static int new_socket(struct loop *l, int fd, bool connected, struct stream **ret) {
-        struct socket_stream *k = calloc(1, sizeof *k);
+        struct socket_stream *k = alloc_zeroed(sizeof *k);
         if (!k) {
                 close(fd);
                 return -ENOMEM;

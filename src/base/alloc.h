@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+#include <stddef.h>
+
+/* Zeroed memory for objects that come and go with every connection; NULL when there is none, freed with free(). Unlike
+ * calloc(), which in glibc always takes the lock of an arena, it reuses what this thread freed last. */
+void *alloc_zeroed(size_t n) __attribute__((malloc));
