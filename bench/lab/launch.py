@@ -79,13 +79,13 @@ def once(argv, env, log):
 
 
 def run_launch(build, run, rounds, say):
-    """{command: [{"ms":, "cpu_ms":}]}"""
+    """{command: [{"ms":, "cpu_ms":}]}, and what does not work here."""
     run.mkdir(parents=True, exist_ok=True)
     make_workspaces(run)
     home = run / "home"
     home.mkdir(exist_ok=True)
     env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb", "XDG_STATE_HOME": str(home / "state")}
-    all_commands, results = commands(build, run), {}
+    all_commands, results, failed = commands(build, run), {}, {}
     where = os.getcwd()
     os.chdir(run / "empty")
     try:
@@ -93,7 +93,8 @@ def run_launch(build, run, rounds, say):
             for _ in range(2):  # warm, and does it work at all?
                 status = once(argv(), env, run / "launch.log")[2]
             if status != 0:
-                say(f"  {name}: exit {status}: {(run / 'launch.log').read_text(errors='replace').strip()[-200:]}")
+                failed[name] = f"exit {status}: {(run / 'launch.log').read_text(errors='replace').strip()[-200:]}"
+                say(f"  {name}: {failed[name]}")
                 del all_commands[name]
         for _ in range(rounds):
             names = list(all_commands)
@@ -105,4 +106,4 @@ def run_launch(build, run, rounds, say):
     finally:
         os.chdir(where)
         shutil.rmtree(run / "large", ignore_errors=True)
-    return results
+    return results, failed

@@ -88,7 +88,7 @@ def case_table(case, rows):
         r = ratio(rows, name, "bailey", key) if name != "bailey" else 1.0
         return f"{r:.2f} x" if r else ""
     order = sorted(rows, key=lambda n: rows[n]["cpu_us"])
-    return table(["", f"{case.unit}s/s", f"CPU us/{case.unit}", "spread", "CPU over Bailey's", "p50 us", "errors"],
+    return table(["", f"{case.unit}{'' if case.unit == 'MB' else 's'}/s", f"CPU us/{case.unit}", "spread", "CPU over Bailey's", "p50 us", "errors"],
                  [[f"**{n}**" if n == "bailey" else n, number(rows[n]["rate"], rows[n]["rate_spread"]),
                    number(rows[n]["cpu_us"], rows[n]["cpu_us_spread"]) if n != "direct" else "", f"{rows[n]['cpu_us_spread'] * 100:.0f} %" if n != "direct" else "",
                    over("cpu_us", n) if n != "direct" else "", number(rows[n]["p50_us"]) if case.load not in ("bulk", "dns") else "", str(rows[n]["errors"])]
@@ -106,10 +106,13 @@ def markdown(figures, about):
     lines += ["## Targets", ""] + table(["", "measured", "target", ""], rows)
     if figures["launch"]:
         l = figures["launch"]
-        base = "bwrap, agent profile"
+
+        def over(name):
+            r = ratio(l, name, "bwrap, agent profile", "ms")
+            return f"{r:.2f} x" if r else ""
         lines += ["## Launch of /bin/true", ""] + table(["", "ms", "spread", "CPU ms", "over bwrap's"], [
             [f"**{n}**" if n.startswith("bailey") else n, number(r["ms"], r["ms_spread"]), f"{r['ms_spread'] * 100:.0f} %", number(r["cpu_ms"]),
-             f"{ratio(l, n, base, 'ms') or 0:.2f} x"] for n, r in sorted(l.items(), key=lambda x: x[1]["ms"])])
+             over(n)] for n, r in sorted(l.items(), key=lambda x: x[1]["ms"])])
     for case in CASES:
         if case.name in figures["gateway"]:
             lines += [f"## {case.title}", ""] + case_table(case, figures["gateway"][case.name])
@@ -124,5 +127,7 @@ def markdown(figures, about):
     audit = figures["micro"].get("audit_line")
     if audit:
         lines += ["## One audit event, ns", ""] + table(["decode", "line and hash", "write"], [[number(audit[k]) for k in ("decode_ns", "line_ns", "write_ns")]])
+    if about["left out"]:
+        lines += ["## Left out", ""] + [f"- {name}: {why}" for name, why in about["left out"].items()] + [""]
     lines += ["## Versions", ""] + [f"- {name}: {text}" for name, text in about["versions"].items()] + [""]
     return "\n".join(lines)
