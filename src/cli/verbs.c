@@ -5,6 +5,7 @@
 #include <assert.h>
 
 extern const struct verb verb_apply;
+extern const struct verb verb_check;
 extern const struct verb verb_completion;
 extern const struct verb verb_diff;
 extern const struct verb verb_discard;
@@ -35,6 +36,7 @@ const struct verb *const verbs[] = {
         /* GROUP_POLICY */
         &verb_policy,
         &verb_why,
+        &verb_check,
         &verb_trust,
         /* GROUP_WATCH */
         &verb_log,

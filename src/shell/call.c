@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/call.h"
+
+bool word_in(struct str word, const char *const *list) {
+        if (word.n == 0)
+                return false;
+        for (; *list; list++)
+                if ((*list)[0] == word.p[0] && str_is(word, *list))
+                        return true;
+        return false;
+}
+
+/* GNU programs take any unambiguous beginning of a long option. */
+static bool is_long(struct str arg, struct str option) {
+        ptrdiff_t equals = str_find(arg, '=');
+        struct str name = equals >= 0 ? str_first(arg, (size_t)equals) : arg;
+        return str_eq(name, option) || (name.n >= 5 && name.n < option.n && str_starts(option, name));
+}
+
+bool call_has_option(const struct sh_call *c, const char *option) {
+        struct str wanted = str_of(option);
+        for (size_t i = 1; i < c->n; i++) {
+                struct str arg = c->p[i].text;
+                if (str_is(arg, "--"))
+                        return false;
+                if (arg.n < 2 || arg.p[0] != '-')
+                        continue;
+                if (wanted.n > 2 ? (wanted.p[1] == '-' ? is_long(arg, wanted) : str_eq(arg, wanted))
+                                 : arg.p[1] != '-' && memchr(arg.p + 1, wanted.p[1], arg.n - 1))
+                        return true;
+        }
+        return false;
+}
+
+bool call_has_any(const struct sh_call *c, const char *const *options) {
+        for (; *options; options++)
+                if (call_has_option(c, *options))
+                        return true;
+        return false;
+}
+
+const struct sh_arg *call_operand(const struct sh_call *c, size_t i) {
+        bool all = false;
+        for (size_t k = 1; k < c->n; k++) {
+                struct str arg = c->p[k].text;
+                if (!all && str_is(arg, "--"))
+                        all = true;
+                else if ((all || arg.n == 0 || arg.p[0] != '-' || arg.n == 1) && i-- == 0)
+                        return &c->p[k];
+        }
+        return NULL;
+}
+
+bool call_has_word(const struct sh_call *c, const char *word) {
+        for (size_t i = 1; i < c->n; i++)
+                if (str_is(c->p[i].text, word))
+                        return true;
+        return false;
+}
+
+size_t call_subcommand_index(const struct sh_call *c) {
+        static const char *const valued[] = {
+                "-C",    "-c",    "--git-dir", "--work-tree",     "--namespace", "--config-env", "--prefix",
+                "--cwd", "--dir", "--filter",  "--manifest-path", "-f",          "-w",           NULL
+        };
+        for (size_t i = 1; i < c->n; i++) {
+                struct str arg = c->p[i].text;
+                if (word_in(arg, valued))
+                        i++;
+                else if (arg.n && arg.p[0] != '-' && arg.p[0] != '+')
+                        return i;
+        }
+        return 0;
+}
+
+struct str call_subcommand(const struct sh_call *c) {
+        size_t i = call_subcommand_index(c);
+        return i && !c->p[i].unknown ? c->p[i].text : STR("");
+}

@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The walk over a command. Every simple command that could run is judged, wherever it stands: in pipelines, branches,
+ * functions, substitutions inside words, redirection targets and here-documents. A call is first looked through
+ * (unwrap.c: env, sudo, sh -c, find -exec ...), then compared with the rules (rules.c). The worst decision stays,
+ * with the rule and the segment it came from.
+ *
+ * What several parts do together is seen through facts: each part says what it does (downloads, runs what it reads),
+ * and the pipeline that holds them draws the conclusion.
+ *
+ * Nothing here trusts a guess. Text that does not parse, a command name that only the running shell knows, and anything
+ * beyond the limits of depth and work are "not understood", which asks a person.
+ */
+#include "shell/classify.h"
+
+#include "base/cleanup.h"
+#include "shell/call.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SEGMENT_BYTES_MAX = 2000 };
+
+const char *sh_decision_name(enum sh_decision d) {
+        static const char *const names[] = { "allow", "sandboxed", "escalated", "forbidden" };
+        return names[d];
+}
+
+bool sh_decision_from(const char *name, enum sh_decision *ret) {
+        static const struct {
+                const char *name;
+                enum sh_decision decision;
+        } names[] = { { "allow", SH_ALLOW },        { "sandboxed", SH_SANDBOXED }, { "escalated", SH_ESCALATED },
+                      { "escalate", SH_ESCALATED }, { "forbidden", SH_FORBIDDEN }, { "forbid", SH_FORBIDDEN } };
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+                if (str_eq(str_of(name), str_of(names[i].name))) {
+                        *ret = names[i].decision;
+                        return true;
+                }
+        return false;
+}
+
+/* --- findings ------------------------------------------------------------------------------------------------------
+ */
+
+void judge_decide(struct judge *j, enum sh_decision d, const struct sh_rule *rule) {
+        if (rule && rule == j->watch)
+                j->watched = true;
+        if (j->permitted && d != SH_FORBIDDEN && d != SH_ALLOW)
+                return;
+        if (d < j->decision || (d == j->decision && (j->rule || !rule)))
+                return;
+        j->decision = d;
+        j->rule = rule;
+        /* a copy: the segment may lie in a tree that goes away before the end */
+        j->worst_segment = arena_copy(&j->arena, str_first(j->segment, SEGMENT_BYTES_MAX));
+}
+
+void judge_hit(struct judge *j, const struct sh_rule *rule) {
+        judge_decide(j, rule->decision, rule);
+}
+
+void judge_find(struct judge *j, enum sh_finding finding) {
+        judge_hit(j, &finding_rules[finding]);
+}
+
+void judge_not_understood(struct judge *j, const char *why) {
+        const struct sh_rule *before = j->rule;
+        judge_find(j, FINDING_NOT_UNDERSTOOD);
+        if (j->rule == &finding_rules[FINDING_NOT_UNDERSTOOD] && j->rule != before)
+                snprintf(j->detail, sizeof j->detail, "%s", why);
+}
+
+static bool enter(struct judge *j) {
+        if (j->depth >= JUDGE_DEPTH_MAX || j->steps >= JUDGE_STEPS_MAX) {
+                judge_not_understood(j, "too deeply nested or too long to examine");
+                return false;
+        }
+        j->depth++;
+        j->steps++;
+        return true;
+}
+
+static void leave(struct judge *j) {
+        j->depth--;
+}
+
+void judge_environment(struct judge *j, struct str name, struct str value) {
+        static const char *const dangerous[] = {
+                "PATH",
+                "BASH_ENV",
+                "ENV",
+                "IFS",
+                "SHELLOPTS",
+                "BASHOPTS",
+                "PROMPT_COMMAND",
+                "PS4",
+                "PAGER",
+                "MANPAGER",
+                "EDITOR",
+                "VISUAL",
+                "BROWSER",
+                "SHELL",
+                "LESSOPEN",
+                "LESSCLOSE",
+                "PERL5OPT",
+                "PERL5DB",
+                "RUBYOPT",
+                "PYTHONSTARTUP",
+                "PYTHONHOME",
+                "JAVA_TOOL_OPTIONS",
+                "_JAVA_OPTIONS",
+                "GCONV_PATH",
+                "CDPATH",
+                "HOME",
+                "SSH_ASKPASS",
+                "SUDO_ASKPASS",
+                "HISTFILE",
+                "RIPGREP_CONFIG_PATH",
+                "PYTHONBREAKPOINT",
+                "LESS",
+                "TAR_OPTIONS",
+                "RSYNC_RSH",
+                "CVS_RSH",
+                "MAKEFLAGS",
+                "BASH_FUNC",
+                NULL,
+        };
+        static const char *const harmless[] = { "LANG",
+                                                "LC_ALL",
+                                                "TZ",
+                                                "NO_COLOR",
+                                                "CI",
+                                                "TERM",
+                                                "COLUMNS",
+                                                "FORCE_COLOR",
+                                                "PYTHONUNBUFFERED",
+                                                "DEBUG",
+                                                "RUST_BACKTRACE",
+                                                "NODE_ENV",
+                                                "RUST_LOG",
+                                                "PYTHONDONTWRITEBYTECODE",
+                                                NULL };
+        bool loads = str_is(name, "NODE_OPTIONS") && !str_starts(value, STR("--max"));
+        bool git = str_starts(name, STR("GIT_")) && !str_starts(name, STR("GIT_AUTHOR_")) &&
+                   !str_starts(name, STR("GIT_COMMITTER_")) && !str_is(name, "GIT_TERMINAL_PROMPT") &&
+                   !(str_is(name, "GIT_PAGER") && str_is(value, "cat")) && !str_is(name, "GIT_OPTIONAL_LOCKS");
+        bool pager = (str_is(name, "PAGER") || str_is(name, "MANPAGER")) && str_is(value, "cat");
+        if (((word_in(name, dangerous) && !pager) || loads || git || str_starts(name, STR("LD_")) ||
+             str_starts(name, STR("DYLD_"))))
+                judge_find(j, FINDING_ENVIRONMENT);
+        if (!word_in(name, harmless))
+                j->plain_off = true;
+}
+
+/* --- words ---------------------------------------------------------------------------------------------------------
+ */
+
+static void judge_part(struct judge *j, const struct sh_part *part) {
+        if (part->kind == SH_OPAQUE)
+                judge_not_understood(j, "backquotes whose content is no program");
+        if (part->list)
+                judge_list(j, part->list);
+        if (part->word)
+                judge_words(j, part->word);
+}
+
+void judge_words(struct judge *j, const struct sh_word *words) {
+        if (!enter(j))
+                return;
+        for (const struct sh_word *w = words; w; w = w->next)
+                for (const struct sh_part *p = w->parts; p; p = p->next)
+                        if (p->kind != SH_LITERAL && p->kind != SH_PATTERN)
+                                judge_part(j, p);
+        leave(j);
+}
+
+/* The same, with what the substitutions do kept apart from what the command itself does. */
+static unsigned inner_facts(struct judge *j, const struct sh_word *words) {
+        unsigned before = j->facts;
+        j->facts = 0;
+        judge_words(j, words);
+        unsigned inner = j->facts;
+        j->facts = before;
+        return inner;
+}
+
+/* --- redirections --------------------------------------------------------------------------------------------------
+ */
+
+static void judge_write(struct judge *j, struct sh_arg target) {
+        if (str_is(target.text, "/dev/null"))
+                return;
+        j->plain_off = true;
+        switch (place_of(target)) {
+        case PLACE_SYSTEM:
+        case PLACE_ROOT:
+                judge_find(j, FINDING_REDIRECT_SYSTEM);
+                break;
+        case PLACE_DISK:
+                judge_find(j, FINDING_REDIRECT_DISK);
+                break;
+        case PLACE_SHARED:
+                judge_find(j, FINDING_REDIRECT_PLACE);
+                break;
+        case PLACE_PROTECTED:
+                judge_find(j, FINDING_REDIRECT_PROTECTED);
+                break;
+        case PLACE_NETWORK:
+        case PLACE_OTHER:
+                break;
+        }
+}
+
+static void judge_redirect(struct judge *j, const struct sh_redirect *r, bool shell) {
+        if (r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING)
+                return;
+        struct sh_arg target = sh_word_to_arg(j, r->target);
+        if (place_of(target) == PLACE_NETWORK)
+                judge_find(j, shell ? FINDING_REVERSE_SHELL : FINDING_NETWORK_REDIRECT);
+        switch (r->kind) {
+        case SH_WRITE:
+        case SH_APPEND:
+        case SH_READ_WRITE:
+        case SH_WRITE_BOTH:
+        case SH_APPEND_BOTH:
+                judge_write(j, target);
+                break;
+        case SH_READ:
+                if (names_credential(target))
+                        judge_find(j, FINDING_REDIRECT_CREDENTIAL);
+                if (target.unknown)
+                        j->plain_off = true;
+                break;
+        case SH_DUPLICATE_OUT:
+                if (target.unknown)
+                        j->plain_off = true;
+                break;
+        default:
+                break;
+        }
+}
+
+/* Returns what the substitutions in the targets do. */
+static unsigned judge_redirects(struct judge *j, const struct sh_redirect *redirects, bool shell) {
+        unsigned inner = 0;
+        for (const struct sh_redirect *r = redirects; r; r = r->next) {
+                inner |= inner_facts(j, r->target);
+                judge_redirect(j, r, shell);
+        }
+        return inner;
+}
+
+/* --- calls ---------------------------------------------------------------------------------------------------------
+ */
+
+static bool is_system_directory(struct str directory) {
+        static const char *const directories[] = { "/bin",           "/sbin",           "/usr/bin", "/usr/sbin",
+                                                   "/usr/local/bin", "/usr/local/sbin", NULL };
+        return word_in(directory, directories);
+}
+
+static void name_call(struct sh_call *call) {
+        struct str text = call->p[0].text;
+        ptrdiff_t slash = str_rfind(text, '/');
+        call->name = str_skip(text, (size_t)(slash + 1));
+        call->foreign = slash >= 0 && !is_system_directory(str_first(text, (size_t)slash));
+}
+
+static void note_facts(struct judge *j, const struct sh_call *c) {
+        static const char *const downloads[] = { "curl", "wget", "fetch", "aria2c", "lynx",   "links", "http", "https",
+                                                 "xh",   "w3m",  "nc",    "ncat",   "netcat", "socat", "ftp",  NULL };
+        static const char *const pipes[] = { "nc", "ncat", "netcat", "socat", "telnet", "openssl", NULL };
+        if (word_in(c->name, downloads))
+                j->facts |= FACT_DOWNLOADS;
+        if (word_in(c->name, pipes))
+                j->facts |= FACT_NETWORK_PIPE;
+        if (str_is(c->name, "history"))
+                j->facts |= FACT_HISTORY;
+        for (size_t i = 1; i < c->n; i++)
+                if (c->p[i].text.n && (c->p[i].text.p[0] == '/' || c->p[i].text.p[0] == '~') &&
+                    place_of(c->p[i]) == PLACE_ROOT)
+                        j->facts |= FACT_NAMES_ROOT;
+}
+
+/* What later commands in the same list depend on. */
+static void remember(struct judge *j, const struct sh_call *c) {
+        if (str_is(c->name, "cd") || str_is(c->name, "pushd")) {
+                const struct sh_arg *to = call_operand(c, 0);
+                enum sh_place place = to ? place_of(*to) : PLACE_ROOT;
+                bool relative = to && to->text.n && to->text.p[0] != '/' && to->text.p[0] != '~';
+                j->at_root = place == PLACE_ROOT || (j->at_root && relative && place_of(*to) != PLACE_OTHER);
+        }
+        if ((str_is(c->name, ".") || str_is(c->name, "source")) && c->n > 1 &&
+            str_ends(c->p[1].text, STR("bin/activate")))
+                j->venv = true;
+}
+
+static bool name_is_known(struct judge *j, const struct sh_arg *name) {
+        if (!name->unknown && !name->pattern && name->text.n > 0)
+                return true;
+        judge_not_understood(j, "which program runs is known only when it runs");
+        return false;
+}
+
+/* A user's rule comes first: what it allows is not asked about, but what is forbidden stays so. */
+static void judge_named(struct judge *j, const struct sh_call *call) {
+        const struct sh_rule *user = rules_match_user(j->user, call);
+        bool permitted = j->permitted;
+        if (user)
+                judge_decide(j, user->decision == SH_ALLOW && j->plain_off ? SH_SANDBOXED : user->decision, user);
+        j->permitted = permitted || (user && user->decision <= SH_SANDBOXED);
+        if (!unwrap(j, call))
+                rules_judge(j, call);
+        j->permitted = permitted;
+}
+
+bool judge_call(struct judge *j, const struct sh_arg *args, size_t n) {
+        if (n == 0 || !enter(j))
+                return false;
+        if (name_is_known(j, &args[0])) {
+                struct sh_call call = { .p = args,
+                                        .n = n,
+                                        .segment = j->segment,
+                                        .redirects = j->redirects,
+                                        .pipe_facts = j->pipe_facts,
+                                        .inner_facts = j->facts,
+                                        .at_root = j->at_root,
+                                        .venv = j->venv };
+                name_call(&call);
+                note_facts(j, &call);
+                if (call.name.p[0] == '!' && call.name.n > 1)
+                        judge_find(j, FINDING_HISTORY);
+                if (j->function.n && str_eq(call.name, j->function) && (j->in_pipe || j->in_background))
+                        judge_find(j, FINDING_FORK_BOMB);
+                judge_named(j, &call);
+                remember(j, &call);
+        }
+        leave(j);
+        return true;
+}
+
+/* --- commands ------------------------------------------------------------------------------------------------------
+ */
+
+static unsigned judge_assignments(struct judge *j, const struct sh_assignment *list) {
+        unsigned inner = 0;
+        for (const struct sh_assignment *a = list; a; a = a->next) {
+                inner |= inner_facts(j, a->index);
+                inner |= inner_facts(j, a->value);
+                inner |= inner_facts(j, a->array);
+                judge_environment(j, a->name, sh_word_to_arg(j, a->value).text);
+        }
+        return inner;
+}
+
+static bool names_shell(const struct sh_args *args) {
+        if (args->n == 0)
+                return false;
+        struct sh_call call = { .p = args->p, .n = args->n };
+        name_call(&call);
+        return is_shell(call.name) || str_is(call.name, "exec");
+}
+
+static void judge_simple(struct judge *j, const struct sh_command *c) {
+        struct sh_args args = { 0 };
+        bool plain_before = j->plain_off;
+        j->plain_off = false;
+        j->redirects = c->redirects;
+        unsigned inner = judge_assignments(j, c->assignments);
+        inner |= inner_facts(j, c->words);
+        if (sh_words_to_args(j, c->words, &args) < 0)
+                j->status = -ENOMEM;
+        inner |= judge_redirects(j, c->redirects, names_shell(&args));
+        if (args.n == 0 && c->words)
+                judge_not_understood(j, "which program runs is known only when it runs");
+        else if (args.n > 0) {
+                unsigned own = j->facts;
+                j->facts = inner; /* the call sees what its substitutions do */
+                judge_call(j, args.p, args.n);
+                j->facts |= own;
+        } else if (j->plain_off)
+                judge_decide(j, SH_SANDBOXED, NULL);
+        j->plain_off = plain_before;
+}
+
+static void judge_command(struct judge *j, const struct sh_command *c);
+
+static void judge_arms(struct judge *j, const struct sh_arm *arms) {
+        for (const struct sh_arm *a = arms; a; a = a->next) {
+                if (a->condition)
+                        judge_list(j, a->condition);
+                judge_words(j, a->patterns);
+                if (a->body)
+                        judge_list(j, a->body);
+        }
+}
+
+static void judge_compound(struct judge *j, const struct sh_command *c) {
+        bool at_root = j->at_root;
+        if (c->kind == SH_FOR || c->kind == SH_SELECT)
+                judge_environment(j, c->name, STR(""));
+        j->plain_off = false;
+        judge_words(j, c->words);
+        j->facts |= judge_redirects(j, c->redirects, false);
+        if (j->plain_off)
+                judge_decide(j, SH_SANDBOXED, NULL);
+        if (c->condition)
+                judge_list(j, c->condition);
+        if (c->body)
+                judge_list(j, c->body);
+        judge_arms(j, c->arms);
+        if (c->inner)
+                judge_command(j, c->inner);
+        if (c->kind == SH_SUBSHELL)
+                j->at_root = at_root;
+}
+
+static void judge_function(struct judge *j, const struct sh_command *c) {
+        struct str outer = j->function;
+        bool in_pipe = j->in_pipe, in_background = j->in_background;
+        j->function = c->name;
+        j->in_pipe = j->in_background = false;
+        if (c->inner)
+                judge_command(j, c->inner);
+        j->function = outer;
+        j->in_pipe = in_pipe;
+        j->in_background = in_background;
+}
+
+static void judge_command(struct judge *j, const struct sh_command *c) {
+        struct str outer = j->segment;
+        const struct sh_redirect *redirects = j->redirects;
+        if (!enter(j))
+                return;
+        if (c->raw.n)
+                j->segment = str_trim(c->raw);
+        if (c->kind == SH_SIMPLE)
+                judge_simple(j, c);
+        else if (c->kind == SH_FUNCTION)
+                judge_function(j, c);
+        else
+                judge_compound(j, c);
+        j->segment = outer;
+        j->redirects = redirects;
+        leave(j);
+}
+
+/* What the commands of a pipeline do together: called behind each, with what came before it. */
+static void judge_together(struct judge *j, unsigned before, unsigned now) {
+        if (!(before & FACT_PIPED))
+                return;
+        if (now & FACT_READS_PROGRAM) {
+                if (before & FACT_DOWNLOADS)
+                        judge_find(j, FINDING_PIPE_DOWNLOAD);
+                else if (before & FACT_HISTORY)
+                        judge_find(j, FINDING_HISTORY);
+                else
+                        judge_find(j, FINDING_PIPE_PROGRAM);
+        }
+        if ((before & FACT_READS_PROGRAM) && (now & FACT_NETWORK_PIPE))
+                judge_find(j, FINDING_REVERSE_SHELL);
+}
+
+static void judge_pipeline(struct judge *j, const struct sh_pipeline *line) {
+        unsigned outer_facts = j->facts, outer_pipe = j->pipe_facts, all = 0;
+        bool in_pipe = j->in_pipe, in_background = j->in_background;
+        struct str outer_segment = j->segment;
+        bool several = line->commands && line->commands->next;
+        j->in_pipe = j->in_pipe || several;
+        j->in_background = j->in_background || line->join == SH_JOIN_BACKGROUND;
+        for (const struct sh_command *c = line->commands; c; c = c->next) {
+                j->facts = 0;
+                /* a group that is fed by a pipe hands it on to what is inside */
+                j->pipe_facts = c == line->commands ? outer_pipe : (outer_pipe | all | FACT_PIPED);
+                unsigned before = j->pipe_facts;
+                judge_command(j, c);
+                if (several && c->raw.p) /* from the first command to this one */
+                        j->segment = str_trim(
+                            str_n(line->commands->raw.p, (size_t)(c->raw.p + c->raw.n - line->commands->raw.p)));
+                judge_together(j, before, j->facts);
+                j->segment = outer_segment;
+                all |= j->facts;
+        }
+        j->facts = outer_facts | all;
+        j->pipe_facts = outer_pipe;
+        j->in_pipe = in_pipe;
+        j->in_background = in_background;
+}
+
+void judge_list(struct judge *j, const struct sh_list *list) {
+        if (!enter(j))
+                return;
+        for (const struct sh_pipeline *p = list->pipelines; p; p = p->next)
+                judge_pipeline(j, p);
+        leave(j);
+}
+
+/* Text that a shell reads as a program: sh -c, eval, traps. */
+void judge_text(struct judge *j, struct str text) {
+        cleanup(sh_tree_freep) struct sh_tree *tree = NULL;
+        struct err e = { 0 };
+        struct str segment = j->segment;
+        const struct sh_redirect *redirects = j->redirects;
+        if (!enter(j))
+                return;
+        int r = sh_parse(text, &tree, &e);
+        if (r < 0) {
+                judge_not_understood(j, err_text(&e));
+        } else {
+                j->redirects = NULL;
+                judge_list(j, sh_tree_list(tree));
+        }
+        j->segment = segment;
+        j->redirects = redirects;
+        leave(j);
+}
+
+/* --- entry points --------------------------------------------------------------------------------------------------
+ */
+
+void sh_verdict_done(struct sh_verdict *v) {
+        free(v->segment);
+        free(v->detail);
+        *v = (struct sh_verdict){ 0 };
+}
+
+static int conclude(struct judge *j, struct str whole, struct sh_verdict *ret) {
+        struct str segment = j->worst_segment.p ? j->worst_segment : whole;
+        struct sh_verdict v = { .decision = j->decision };
+        v.rule = j->rule ? j->rule->name : "";
+        v.reason = j->rule                       ? j->rule->reason
+                   : j->decision == SH_SANDBOXED ? "no rule is about it: it runs in the sandbox"
+                                                 : "it does nothing";
+        segment = str_first(str_trim(segment), SEGMENT_BYTES_MAX);
+        for (size_t i = 0; i < segment.n; i++)
+                if (segment.p[i] == '\0')
+                        segment = str_first(segment, i);
+        v.segment = str_dup(segment);
+        v.detail =
+            j->detail[0] && j->rule == &finding_rules[FINDING_NOT_UNDERSTOOD] ? str_dup(str_of(j->detail)) : NULL;
+        arena_done(&j->arena);
+        if (!v.segment || j->status == -ENOMEM) {
+                sh_verdict_done(&v);
+                *ret = (struct sh_verdict){ .decision = SH_ESCALATED, .rule = "", .reason = "out of memory" };
+                return -ENOMEM;
+        }
+        *ret = v;
+        return 0;
+}
+
+int sh_classify(const struct sh_rules *rules, struct str command, struct sh_verdict *ret) {
+        struct judge j = { .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .segment = command };
+        judge_text(&j, command);
+        return conclude(&j, command, ret);
+}
+
+int sh_classify_argv(const struct sh_rules *rules, const struct str *argv, size_t n, struct sh_verdict *ret) {
+        struct judge j = { .user = rules, .arena = { .max = JUDGE_MEMORY_MAX } };
+        struct sh_args args = { 0 };
+        bool unknown;
+        for (size_t i = 0; i < n; i++) {
+                struct sh_arg arg = { .text = argv[i], .unknown = str_has_nul(argv[i]) };
+                if (arg.text.n && arg.text.p[0] == '~') { /* no shell: the byte itself */
+                        char *text = arena_get(&j.arena, arg.text.n + 3);
+                        if (!text)
+                                break;
+                        memcpy(text, "./", 2);
+                        memcpy(text + 2, arg.text.p, arg.text.n);
+                        arg.text = str_n(text, arg.text.n + 2);
+                }
+                if (sh_args_add(&j, &args, arg) < 0)
+                        break;
+        }
+        j.segment = sh_args_join(&j, args.p, args.n, &unknown);
+        if (args.n < n || n == 0)
+                judge_not_understood(&j, n ? "too long to examine" : "there is no command");
+        else
+                judge_call(&j, args.p, args.n);
+        return conclude(&j, j.segment, ret);
+}
+
+bool judge_example(const struct sh_rules *rules, const struct sh_rule *watch, struct str command) {
+        struct judge j = { .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .segment = command, .watch = watch };
+        judge_text(&j, command);
+        arena_done(&j.arena);
+        return j.watched;
+}

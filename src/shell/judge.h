@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Inside the classifier: one judgement in progress. classify.c walks the tree, value.c says what words are, unwrap.c
+ * looks through programs that start others, rules.c compares a call with the tables.
+ */
+#include "shell/arena.h"
+#include "shell/ast.h"
+#include "shell/classify.h"
+
+/* One argument as far as it can be known. In `text`, a NUL byte stands for what only the running shell knows, and a
+ * leading ~ for the home directory. */
+struct sh_arg {
+        struct str text;
+        bool unknown; /* has a NUL */
+        bool pattern; /* has unquoted * ? [ */
+        bool fed;     /* stands for words from standard input (xargs) */
+};
+struct sh_args {
+        struct sh_arg *p;
+        size_t n, cap;
+};
+
+/* One program with its arguments; p[0] is its name as given. */
+struct sh_call {
+        struct str name; /* without the directory */
+        bool foreign;    /* called by a path that is not one of the system's directories */
+        const struct sh_arg *p;
+        size_t n;
+        struct str segment;
+        const struct sh_redirect *redirects; /* may be NULL */
+        unsigned inner_facts;                /* what the substitutions in its words do */
+        unsigned pipe_facts;                 /* what stands before it in its pipeline */
+        bool at_root;                        /* a cd to / or home came before */
+        bool venv;                           /* a virtual environment was activated before */
+};
+
+/* What a part of the command does, for rules about several parts together. */
+enum sh_fact {
+        FACT_DOWNLOADS = 1,     /* writes what the network says to its output */
+        FACT_READS_PROGRAM = 2, /* runs what it reads from its input */
+        FACT_NETWORK_PIPE = 4,  /* netcat and its kin */
+        FACT_NAMES_ROOT = 8,    /* its words name / or the home directory */
+        FACT_HISTORY = 16,
+        FACT_PIPED = 32, /* something stands before it in the pipeline */
+};
+
+struct sh_rule {
+        const char *name;
+        enum sh_decision decision;
+        const char *reason;
+        const char *const *programs;    /* NULL: any */
+        const char *const *subcommands; /* NULL: any; the first word that is no option */
+        const char *const *options;     /* NULL: any; one of them is there: "-r" (also in a cluster), "--recursive" */
+        bool (*test)(const struct sh_call *call); /* NULL: always */
+        const char *const *match, *const *no_match;
+};
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* Rules about the form of a command: found by the walk, not by a call. */
+enum sh_finding {
+        FINDING_NOT_UNDERSTOOD,
+        FINDING_FORK_BOMB,
+        FINDING_PIPE_DOWNLOAD,
+        FINDING_PIPE_PROGRAM,
+        FINDING_REVERSE_SHELL,
+        FINDING_NETWORK_REDIRECT,
+        FINDING_HISTORY,
+        FINDING_REDIRECT_SYSTEM,
+        FINDING_REDIRECT_PLACE,
+        FINDING_REDIRECT_DISK,
+        FINDING_REDIRECT_PROTECTED,
+        FINDING_REDIRECT_CREDENTIAL,
+        FINDING_ENVIRONMENT,
+        FINDING_EVAL,
+        FINDING_ELEVATE,
+        FINDING_REMOTE,
+        FINDING_CONFINE,
+        SH_FINDINGS
+};
+
+enum { JUDGE_DEPTH_MAX = 40, JUDGE_STEPS_MAX = 20000, JUDGE_MEMORY_MAX = 8 << 20 };
+
+struct judge {
+        const struct sh_rules *user;
+        struct arena arena;
+        unsigned depth, steps;
+        int status; /* the first -ENOMEM */
+
+        /* where the walk is */
+        unsigned facts;      /* collected by the command being judged */
+        unsigned pipe_facts; /* of the commands before it in the pipeline */
+        bool in_pipe, in_background;
+        bool at_root, venv;
+        bool permitted; /* a user's rule allows the call: only Forbidden counts */
+        bool plain_off; /* something beside the call changes what it does: no Allow */
+        struct str function;
+        struct str segment; /* of the command as written */
+        const struct sh_redirect *redirects;
+
+        /* the worst so far */
+        enum sh_decision decision;
+        const struct sh_rule *rule;
+        struct str worst_segment;
+        char detail[160];
+
+        /* for examples: did this rule match anywhere? */
+        const struct sh_rule *watch;
+        bool watched;
+};
+
+/* --- classify.c */
+void judge_text(struct judge *j, struct str text);
+void judge_list(struct judge *j, const struct sh_list *list);
+void judge_words(struct judge *j, const struct sh_word *words);
+/* A call whose words are known; false: too deep or too much, already reported. */
+bool judge_call(struct judge *j, const struct sh_arg *args, size_t n);
+void judge_find(struct judge *j, enum sh_finding finding);
+void judge_not_understood(struct judge *j, const char *why);
+void judge_hit(struct judge *j, const struct sh_rule *rule);
+void judge_decide(struct judge *j, enum sh_decision d, const struct sh_rule *rule);
+/* NAME=VALUE in front of a command, or from export: does it change what runs? */
+void judge_environment(struct judge *j, struct str name, struct str value);
+
+/* --- value.c */
+int sh_args_add(struct judge *j, struct sh_args *to, struct sh_arg arg);
+/* The arguments that the words become. Reports what it finds on the way. */
+int sh_words_to_args(struct judge *j, const struct sh_word *words, struct sh_args *ret);
+/* A single word that is not split: redirection targets, assignments. */
+struct sh_arg sh_word_to_arg(struct judge *j, const struct sh_word *word);
+/* Arguments joined by blanks; what is unknown becomes a parameter. *ret_unknown says whether there was any. */
+struct str sh_args_join(struct judge *j, const struct sh_arg *args, size_t n, bool *ret_unknown);
+
+/* --- unwrap.c: true when the program only starts others, which were judged instead. */
+bool unwrap(struct judge *j, const struct sh_call *call);
+bool is_shell(struct str name);
+
+/* --- rules.c */
+void rules_judge(struct judge *j, const struct sh_call *call);
+/* The strictest of the users' rules that is about the call, or NULL. */
+const struct sh_rule *rules_match_user(const struct sh_rules *rules, const struct sh_call *call);
+extern const struct sh_rule finding_rules[SH_FINDINGS];
+struct sh_rule_table {
+        const struct sh_rule *rules;
+        size_t n;
+};
+extern const struct sh_rule_table rules_forbidden, rules_escalated, rules_git, rules_allow;
+/* --- classify.c again: did this rule match anywhere in the command? For examples. */
+bool judge_example(const struct sh_rules *rules, const struct sh_rule *watch, struct str command);

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which places on a machine an argument names: the system's, a disk, secrets, files that others obey. Text only. */
+#include "base/buf.h"
+#include "shell/call.h"
+
+enum { PLACE_PATH_MAX = 4096 };
+
+struct place_path {
+        char text[PLACE_PATH_MAX];
+        size_t n;
+};
+
+/* Without ., .., and doubled slashes; "~" stays in front. False: longer than any path. */
+static bool clean(struct str in, struct place_path *out) {
+        bool absolute = in.n && in.p[0] == '/', home = in.n && in.p[0] == '~';
+        const char *start = in.p;
+        struct str part;
+        size_t floor = absolute ? 1 : 0;
+        out->n = 0;
+        if (absolute)
+                out->text[out->n++] = '/';
+        while (str_split(&in, '/', &part)) {
+                if (part.n == 0 || str_is(part, "."))
+                        continue;
+                if (str_is(part, "..") && (absolute || out->n > 0) && !(home && out->n <= 1)) {
+                        while (out->n > floor && out->text[out->n - 1] != '/')
+                                out->n--;
+                        if (out->n > floor)
+                                out->n--;
+                        continue;
+                }
+                if (out->n + part.n + 3 > PLACE_PATH_MAX)
+                        return false;
+                if (out->n && out->text[out->n - 1] != '/')
+                        out->text[out->n++] = '/';
+                if (out->n == 0 && part.p[0] == '~' && part.p != start) /* ./~ is not the home */
+                        out->text[out->n++] = '.';
+                memcpy(out->text + out->n, part.p, part.n);
+                out->n += part.n;
+        }
+        return true;
+}
+
+static bool within(struct str path, const char *directory) {
+        struct str d = str_of(directory);
+        return str_starts(path, d) && (path.n == d.n || path.p[d.n] == '/');
+}
+
+static bool is_wild(char c) {
+        return c == '*' || c == '?' || c == '[';
+}
+
+static bool is_home(struct str path) {
+        struct str rest = path;
+        if (path.n && path.p[0] == '~')
+                return str_find(path, '/') < 0;
+        if (str_is(path, "/root"))
+                return true;
+        if (!str_starts(path, STR("/home/")) && !str_starts(path, STR("/Users/")))
+                return false;
+        rest = str_skip(path, str_starts(path, STR("/home/")) ? 6 : 7);
+        return rest.n > 0 && str_find(rest, '/') < 0;
+}
+
+static const char *const whole[] = { "/bin",      "/boot",  "/dev",     "/etc",     "/home",  "/lib",
+                                     "/lib32",    "/lib64", "/opt",     "/proc",    "/sbin",  "/srv",
+                                     "/sys",      "/usr",   "/usr/bin", "/usr/lib", "/var",   "/usr/share",
+                                     "/usr/sbin", "/Users", "/var/lib", "/mnt",     "/media", NULL };
+
+static bool is_whole(struct str path) {
+        return path.n == 0 || str_is(path, "/") || is_home(path) || word_in(path, whole);
+}
+
+/* The directory whole, everything in it ("/" and "*"), or a pattern that the root's entries match. */
+static bool is_root(struct str path, bool pattern) {
+        if (path.n == 0)
+                return false;
+        if (is_whole(path))
+                return true;
+        if (!pattern || (path.p[0] != '/' && path.p[0] != '~'))
+                return false;
+        ptrdiff_t slash = str_rfind(path, '/');
+        struct str directory = str_first(path, slash > 0 ? (size_t)slash : 1), last = str_skip(path, (size_t)slash + 1);
+        bool all = last.n && (is_wild(last.p[0]) || (last.p[0] == '.' && last.n > 1 && is_wild(last.p[1])));
+        for (size_t i = 1; i < path.n && slash == 0; i++)
+                all = all || is_wild(path.p[i]); /* /et? */
+        return all && is_whole(directory);
+}
+
+static bool is_disk(struct str path) {
+        static const char *const prefixes[] = { "sd",   "hd",   "vd", "xvd",   "nvme",    "mmcblk",
+                                                "loop", "dm-",  "md", "disk/", "mapper/", "mem",
+                                                "kmem", "port", "sr", "nbd",   "ram",     NULL };
+        if (!str_starts(path, STR("/dev/")))
+                return false;
+        struct str name = str_skip(path, 5);
+        for (const char *const *p = prefixes; *p; p++)
+                if (str_starts(name, str_of(*p)))
+                        return true;
+        return false;
+}
+
+static enum sh_place device_of(struct str path) {
+        static const char *const harmless[] = { "null", "zero",   "full",    "stdout", "stderr", "stdin",
+                                                "tty",  "random", "urandom", "ptmx",   NULL };
+        struct str name = str_skip(path, 5);
+        if (within(path, "/dev/tcp") || within(path, "/dev/udp"))
+                return PLACE_NETWORK;
+        if (is_disk(path))
+                return PLACE_DISK;
+        return word_in(name, harmless) || within(path, "/dev/shm") || within(path, "/dev/fd") ||
+                       within(path, "/dev/pts")
+                   ? PLACE_OTHER
+                   : PLACE_SYSTEM;
+}
+
+static const char *const protected_names[] = {
+        ".git/hooks",
+        ".git/config",
+        ".git/config.worktree",
+        ".git/commondir",
+        ".gitconfig",
+        ".config/git",
+        ".bashrc",
+        ".bash_profile",
+        ".bash_login",
+        ".bash_logout",
+        ".bash_aliases",
+        ".profile",
+        ".zshrc",
+        ".zshenv",
+        ".zprofile",
+        ".zlogin",
+        ".zlogout",
+        ".kshrc",
+        ".cshrc",
+        ".tcshrc",
+        ".login",
+        ".logout",
+        ".inputrc",
+        ".config/fish",
+        ".envrc",
+        ".xprofile",
+        ".xinitrc",
+        ".xsessionrc",
+        ".pam_environment",
+        ".config/autostart",
+        ".config/systemd",
+        ".config/environment.d",
+        ".vscode",
+        ".idea",
+        ".zed",
+        ".fleet",
+        ".devcontainer",
+        ".vimrc",
+        ".exrc",
+        ".nvim.lua",
+        ".nvimrc",
+        ".dir-locals.el",
+        ".ripgreprc",
+        ".mcp.json",
+        ".claude",
+        ".cursor",
+        ".codex",
+        ".gemini",
+        ".opencode",
+        "opencode.json",
+        ".aider.conf.yml",
+        ".continue",
+        ".windsurf",
+        ".roo",
+        ".cline",
+        ".amazonq",
+        ".junie",
+        ".kiro",
+        ".github/agents",
+        ".github/copilot",
+        ".bailey.yaml",
+        ".bailey.yml",
+        ".bailey",
+        ".config/bailey",
+        ".ssh",
+        ".gnupg",
+        NULL,
+};
+
+/* Whether the components of `name` stand anywhere in the path. */
+static bool has_components(struct str path, struct str name) {
+        for (size_t i = 0; i + name.n <= path.n; i++)
+                if ((i == 0 || path.p[i - 1] == '/') && memcmp(path.p + i, name.p, name.n) == 0 &&
+                    (i + name.n == path.n || path.p[i + name.n] == '/'))
+                        return true;
+        return false;
+}
+
+static bool is_protected(struct str path) {
+        if (!memchr(path.p, '.', path.n))
+                return false;
+        for (const char *const *p = protected_names; *p; p++)
+                if (has_components(path, str_of(*p)))
+                        return true;
+        return false;
+}
+
+enum sh_place place_of(struct sh_arg arg) {
+        static const char *const of_system[] = { "/etc",         "/bin",         "/sbin",      "/lib",
+                                                 "/lib32",       "/lib64",       "/boot",      "/sys",
+                                                 "/usr/bin",     "/usr/sbin",    "/usr/lib",   "/usr/share",
+                                                 "/usr/include", "/usr/libexec", "/var/spool", NULL };
+        static const char *const shared[] = { "/usr", "/opt", "/var", "/srv", "/run", NULL };
+        struct place_path out;
+        if (!clean(arg.text, &out))
+                return PLACE_SYSTEM; /* nobody writes such a path */
+        struct str path = str_n(out.text, out.n);
+        if (is_root(path, arg.pattern))
+                return PLACE_ROOT;
+        if (str_starts(path, STR("/dev/")))
+                return device_of(path);
+        if (path.n == 0)
+                return PLACE_OTHER;
+        if (is_protected(path))
+                return PLACE_PROTECTED;
+        for (const char *const *p = of_system; *p; p++)
+                if (within(path, *p))
+                        return PLACE_SYSTEM;
+        if (within(path, "/proc"))
+                return within(path, "/proc/self") ? PLACE_OTHER : PLACE_SYSTEM;
+        for (const char *const *p = shared; *p; p++)
+                if (within(path, *p) && !within(path, "/var/tmp") && !within(path, "/run/user"))
+                        return PLACE_SHARED;
+        return PLACE_OTHER;
+}
+
+bool root_when_empty(struct sh_arg arg) {
+        char text[256];
+        size_t n = 0;
+        if (!arg.unknown || arg.text.n >= sizeof text)
+                return false;
+        for (size_t i = 0; i < arg.text.n; i++)
+                if (arg.text.p[i])
+                        text[n++] = arg.text.p[i];
+        if (n == 0)
+                return true;
+        struct sh_arg known = { .text = str_n(text, n), .pattern = arg.pattern };
+        return place_of(known) == PLACE_ROOT;
+}
+
+/* --- secrets ------------------------------------------------------------------------------------------------------ */
+
+/* Could one text match both globs? Byte by byte; a * of either side stands for anything within a component, and no
+ * wildcard takes a leading dot. Bounded by the budget. */
+static bool overlap(struct str a, struct str b, bool start, unsigned *budget) {
+        if (*budget == 0)
+                return true; /* too contrived to be harmless */
+        --*budget;
+        if (a.n == 0 || b.n == 0) {
+                struct str rest = a.n ? a : b;
+                while (rest.n && rest.p[0] == '*')
+                        rest = str_skip(rest, 1);
+                return rest.n == 0;
+        }
+        if (b.p[0] == '*') {
+                struct str swap = a;
+                a = b;
+                b = swap;
+        }
+        if (a.p[0] == '*') {
+                if (overlap(str_skip(a, 1), b, start, budget))
+                        return true;
+                bool passes = b.p[0] != '/' && !(start && b.p[0] == '.');
+                return passes && overlap(a, str_skip(b, 1), false, budget);
+        }
+        if (a.p[0] == '[' || b.p[0] == '[') {
+                struct str *class = a.p[0] == '[' ? &a : &b, *other = class == &a ? &b : &a;
+                ptrdiff_t close = str_find(str_skip(*class, 2), ']');
+                if (close >= 0 && !(start && other->p[0] == '.'))
+                        return overlap(str_skip(*class, (size_t)close + 3), str_skip(*other, 1), false, budget);
+        }
+        bool any = a.p[0] == '?' || b.p[0] == '?';
+        if (a.p[0] != b.p[0] && (!any || a.p[0] == '/' || b.p[0] == '/' || (start && (a.p[0] == '.' || b.p[0] == '.'))))
+                return false;
+        return overlap(str_skip(a, 1), str_skip(b, 1), a.p[0] == '/', budget);
+}
+
+static const char *const secret_files[] = { /* the end of a path, whole components */
+                                            ".ssh/id_*",
+                                            ".ssh/*_key",
+                                            ".ssh/identity*",
+                                            ".aws/credentials",
+                                            ".aws/config",
+                                            ".azure/*",
+                                            ".config/gcloud/*",
+                                            ".boto",
+                                            ".s3cfg",
+                                            ".config/rclone/*",
+                                            ".kube/config",
+                                            ".docker/config.json",
+                                            ".netrc",
+                                            ".git-credentials",
+                                            ".config/git/credentials",
+                                            ".config/gh/*",
+                                            ".config/hub",
+                                            ".npmrc",
+                                            ".yarnrc.yml",
+                                            ".pypirc",
+                                            ".cargo/credentials*",
+                                            ".gem/credentials",
+                                            ".vault-token",
+                                            ".config/op/*",
+                                            ".password-store/*",
+                                            ".pgpass",
+                                            ".my.cnf",
+                                            ".bash_history",
+                                            ".zsh_history",
+                                            ".python_history",
+                                            ".psql_history",
+                                            ".gnupg/*",
+                                            ".env",
+                                            ".env.*",
+                                            ".htpasswd",
+                                            ".terraform.d/credentials*",
+                                            NULL
+};
+static const char *const secret_system[] = {
+        "/etc/shadow*",   "/etc/gshadow*",   "/etc/sudoers*",     "/etc/ssl/private/*", "/etc/ssh/ssh_host_*_key",
+        "/run/secrets/*", "/proc/*/environ", "/var/lib/docker/*", "/var/run/secrets/*", NULL
+};
+static const char *const secret_suffixes[] = { ".pem", ".p12",  ".pfx", ".key", ".keystore",
+                                               ".jks", ".kdbx", ".ppk", NULL };
+static const char *const secret_names[] = {
+        "id_rsa",      "id_dsa",       "id_ecdsa",     "id_ed25519",           "credentials.json",
+        "secrets.yml", "secrets.yaml", "secrets.json", "service-account.json", NULL
+};
+static const char *const samples[] = {
+        ".example", ".sample", ".template", ".dist", ".test", ".tmpl", ".defaults", NULL
+};
+
+static bool ends_with_any(struct str s, const char *const *suffixes) {
+        for (; *suffixes; suffixes++)
+                if (str_ends(s, str_of(*suffixes)) && s.n > strlen(*suffixes))
+                        return true;
+        return false;
+}
+
+static size_t components(struct str s) {
+        size_t n = 1;
+        for (size_t i = 0; i < s.n; i++)
+                n += s.p[i] == '/';
+        return n;
+}
+
+/* The last n components. */
+static struct str tail(struct str path, size_t n) {
+        for (size_t i = path.n; i > 0; i--)
+                if (path.p[i - 1] == '/' && --n == 0)
+                        return str_skip(path, i);
+        return path;
+}
+
+static bool is_secret(struct str given, bool pattern) {
+        struct place_path out;
+        if (given.n == 0 || !clean(given, &out))
+                return false;
+        struct str path = str_n(out.text, out.n), base = tail(path, 1);
+        if (ends_with_any(base, samples))
+                return false;
+        if (word_in(base, secret_names) || ends_with_any(base, secret_suffixes))
+                return true;
+        for (const char *const *p = secret_files; *p; p++) {
+                unsigned budget = 2000;
+                struct str want = str_of(*p);
+                if (!pattern && path.n < want.n - (want.p[want.n - 1] == '*'))
+                        continue;
+                if (overlap(tail(path, components(want)), want, true, &budget))
+                        return true;
+        }
+        for (const char *const *p = secret_system; *p && path.n && path.p[0] == '/'; p++) {
+                unsigned budget = 2000;
+                if (overlap(path, str_of(*p), true, &budget))
+                        return true;
+        }
+        return false;
+}
+
+bool names_credential(struct sh_arg arg) {
+        struct str text = arg.text;
+        if (is_secret(text, arg.pattern))
+                return true;
+        unsigned left = 8; /* separators that are looked behind */
+        for (size_t i = 0; i < text.n && left > 0; i++)
+                if (text.p[i] == '=' || text.p[i] == '@' || text.p[i] == ':') {
+                        left--;
+                        if (is_secret(str_skip(text, i + 1), arg.pattern))
+                                return true;
+                }
+        return false;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Questions that rules ask about a call when its options alone do not decide. */
+#include "shell/call.h"
+
+bool deletes_root(const struct sh_call *c);
+bool deletes_unknown(const struct sh_call *c);
+bool changes_root(const struct sh_call *c);  /* chmod, chown: recursive, of / or the home */
+bool writes_disk(const struct sh_call *c);   /* an operand or of= is a disk */
+bool writes_system(const struct sh_call *c); /* the last operand (cp, mv, ln, install), any (tee), of= (dd) */
+bool writes_protected(const struct sh_call *c);
+bool reads_credential(const struct sh_call *c);
+bool listens_or_runs(const struct sh_call *c); /* netcat, socat: with a program at its end */
+bool scans(const struct sh_call *c);
+bool init_stops(const struct sh_call *c);
+bool lists_only(const struct sh_call *c); /* fdisk -l */
+bool changes_partitions(const struct sh_call *c);
+bool saves_download(const struct sh_call *c);
+bool kills_others(const struct sh_call *c);
+bool opens_permissions(const struct sh_call *c); /* chmod: recursive, setuid, for everyone */
+bool installs_globally(const struct sh_call *c);
+bool pip_without_venv(const struct sh_call *c);
+bool edits_crontab(const struct sh_call *c);
+bool edits_in_place(const struct sh_call *c);
+bool changes_network(const struct sh_call *c);
+bool has_operand(const struct sh_call *c);
+bool sqlite_runs(const struct sh_call *c);
+bool git_runs_setting(const struct sh_call *c);
+bool git_rewrites(const struct sh_call *c);
+bool git_sets_config(const struct sh_call *c);
+bool git_only_reads(const struct sh_call *c);
+bool asks_version(const struct sh_call *c);
+bool only_reads(const struct sh_call *c);
+bool find_only_reads(const struct sh_call *c);
+bool lists_archive(const struct sh_call *c);
+bool runs_module(const struct sh_call *c); /* python -m pytest */

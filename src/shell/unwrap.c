@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs that start other programs: looked through, so that what they start is judged as if it stood there alone.
+ * Most are rows of a table (which options take a value, how many operands come before the command). Shells, find,
+ * xargs, git and the builtins that take text have a function each.
+ */
+#include "shell/call.h"
+
+#include <stdlib.h>
+
+enum wrapper_flags {
+        ASSIGNS = 1,  /* NAME=VALUE operands come before the command */
+        JOINS = 2,    /* what follows is joined by blanks and read by a shell */
+        OPTIONAL = 4, /* without a command it is an ordinary program: the rules apply */
+        FEEDS = 8,    /* words from standard input are added */
+        ITSELF = 16,  /* the rules apply to the program as well */
+};
+
+struct wrapper {
+        const char *name;
+        const char *valued; /* letters of options that take a value */
+        const char *const *valued_long;
+        unsigned operands; /* words before the command */
+        char text_letter;  /* option whose value a shell reads, or 0 */
+        const char *text_long;
+        unsigned flags;
+        int finding; /* enum sh_finding, or -1 */
+};
+
+static const struct wrapper wrappers[] = {
+        { "env", "uCS", WORDS("--unset", "--chdir"), 0, 'S', "--split-string", ASSIGNS | OPTIONAL, -1 },
+        { "sudo", "CDghpRrTtUu",
+          WORDS("--user", "--group", "--chdir", "--host", "--prompt", "--chroot", "--role", "--type"), 0, 0, NULL,
+          ASSIGNS, FINDING_ELEVATE },
+        { "doas", "Cu", NULL, 0, 0, NULL, ASSIGNS, FINDING_ELEVATE },
+        { "su", "gGsw", WORDS("--shell", "--group"), 1, 'c', "--command", 0, FINDING_ELEVATE },
+        { "runuser", "gGsu", WORDS("--shell", "--group", "--user"), 0, 'c', "--command", 0, FINDING_ELEVATE },
+        { "pkexec", "", WORDS("--user"), 0, 0, NULL, 0, FINDING_ELEVATE },
+        { "gosu", "", NULL, 1, 0, NULL, 0, FINDING_ELEVATE },
+        { "su-exec", "", NULL, 1, 0, NULL, 0, FINDING_ELEVATE },
+        { "setpriv", "", WORDS("--reuid", "--regid", "--groups"), 0, 0, NULL, 0, FINDING_ELEVATE },
+        { "nohup", "", NULL, 0, 0, NULL, 0, -1 },
+        { "timeout", "ks", WORDS("--kill-after", "--signal"), 1, 0, NULL, 0, -1 },
+        { "nice", "n", WORDS("--adjustment"), 0, 0, NULL, OPTIONAL, -1 },
+        { "ionice", "cnpPu", WORDS("--class", "--classdata"), 0, 0, NULL, OPTIONAL, -1 },
+        { "chrt", "TPD", NULL, 1, 0, NULL, 0, -1 },
+        { "taskset", "", NULL, 1, 0, NULL, 0, -1 },
+        { "numactl", "CNmpi", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "setsid", "", NULL, 0, 0, NULL, 0, -1 },
+        { "setarch", "", NULL, 1, 0, NULL, 0, -1 },
+        { "stdbuf", "ioe", WORDS("--input", "--output", "--error"), 0, 0, NULL, 0, -1 },
+        { "unbuffer", "", NULL, 0, 0, NULL, 0, -1 },
+        { "time", "fo", WORDS("--format", "--output"), 0, 0, NULL, 0, -1 },
+        { "builtin", "", NULL, 0, 0, NULL, 0, -1 },
+        { "exec", "a", NULL, 0, 0, NULL, 0, -1 },
+        { "xargs", "EILPadns",
+          WORDS("--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace", "--max-lines"), 0, 0, NULL,
+          FEEDS, -1 },
+        { "parallel", "jaNILSnd", WORDS("--jobs", "--arg-file", "--delay", "--timeout", "--joblog", "--colsep"), 0, 0,
+          NULL, FEEDS | JOINS, -1 },
+        { "busybox", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "toybox", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "flock", "wE", WORDS("--timeout", "--conflict-exit-code"), 1, 'c', "--command", OPTIONAL, -1 },
+        { "watch", "nq", WORDS("--interval"), 0, 0, NULL, JOINS, -1 },
+        { "script", "EIOTBmo", WORDS("--log-out", "--log-in", "--log-io"), 0, 'c', "--command", OPTIONAL, -1 },
+        { "entr", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "strace", "eoOpPsSuEaX", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "ltrace", "eopsunAaDF", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "valgrind", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "xvfb-run", "efnps", NULL, 0, 0, NULL, 0, -1 },
+        { "dbus-run-session", "", NULL, 0, 0, NULL, 0, -1 },
+        { "systemd-run", "pMHuE", WORDS("--unit", "--property", "--setenv"), 0, 0, NULL, ITSELF, -1 },
+        { "systemd-inhibit", "", NULL, 0, 0, NULL, 0, -1 },
+        { "chroot", "", WORDS("--userspec", "--groups"), 1, 0, NULL, 0, FINDING_CONFINE },
+        { "unshare", "RwSG",
+          WORDS("--root", "--wd", "--setuid", "--setgid", "--propagation", "--map-user", "--map-group"), 0, 0, NULL, 0,
+          FINDING_CONFINE },
+        { "nsenter", "tSGW", WORDS("--target", "--setuid", "--setgid"), 0, 0, NULL, 0, FINDING_CONFINE },
+        { "bwrap", "", WORDS("--chdir", "--setenv", "--dev", "--proc", "--tmpfs"), 0, 0, NULL, 0, FINDING_CONFINE },
+        { "ssh", "bcDEeFIiJLlmOopQRSWw", NULL, 1, 0, NULL, JOINS, FINDING_REMOTE },
+        { "npx", "p", WORDS("--package"), 0, 'c', "--call", ITSELF, -1 },
+        { "bunx", "", NULL, 0, 0, NULL, ITSELF, -1 },
+        { "ccache", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "faketime", "", NULL, 1, 0, NULL, 0, -1 },
+        { "ts-node", "", NULL, 0, 0, NULL, OPTIONAL | ITSELF, -1 },
+        { "direnv", "", NULL, 2, 0, NULL, OPTIONAL, -1 },
+};
+
+bool is_shell(struct str name) {
+        static const char *const shells[] = { "sh",    "bash", "dash", "zsh",  "ksh", "ash",  "mksh",
+                                              "rbash", "yash", "posh", "fish", "csh", "tcsh", NULL };
+        return word_in(name, shells);
+}
+
+static bool is_interpreter(struct str name) {
+        static const char *const interpreters[] = { "perl", "node", "nodejs",  "ruby",  "php", "lua",
+                                                    "deno", "bun",  "Rscript", "tclsh", NULL };
+        return str_starts(name, STR("python")) || str_starts(name, STR("pypy")) || word_in(name, interpreters);
+}
+
+/* Text that a shell will read. What is unknown in it could be anything. */
+static void program_text(struct judge *j, const struct sh_call *c, const struct sh_arg *args, size_t n) {
+        bool unknown;
+        struct str text = sh_args_join(j, args, n, &unknown);
+        if (unknown)
+                judge_not_understood(j, "a part of the program text is known only when it runs");
+        bool fed = n > 0 && args[n - 1].fed && (c->pipe_facts & FACT_DOWNLOADS);
+        if (unknown && (fed || (c->inner_facts & FACT_DOWNLOADS)))
+                judge_find(j, FINDING_PIPE_DOWNLOAD);
+        judge_text(j, text);
+}
+
+/* --- the table ---------------------------------------------------------------------------------------------------- */
+
+struct scan { /* where the command of a wrapper begins */
+        size_t at;
+        bool text_done; /* an option had the command as text */
+};
+
+static bool is_assignment(struct str s, struct str *ret_name, struct str *ret_value) {
+        ptrdiff_t equals = str_find(s, '=');
+        if (equals <= 0)
+                return false;
+        for (ptrdiff_t i = 0; i < equals; i++)
+                if (s.p[i] != '_' && !ascii_is_alnum(s.p[i]))
+                        return false;
+        *ret_name = str_first(s, (size_t)equals);
+        *ret_value = str_skip(s, (size_t)equals + 1);
+        return true;
+}
+
+/* -abcVALUE or -abc VALUE; returns how many words were taken. */
+static size_t short_options(struct judge *j, const struct sh_call *c, const struct wrapper *w, size_t i,
+                            struct scan *scan) {
+        struct str arg = c->p[i].text;
+        for (size_t k = 1; k < arg.n; k++) {
+                bool text = w->text_letter && arg.p[k] == w->text_letter;
+                if (!text && !(arg.p[k] && strchr(w->valued, arg.p[k])))
+                        continue;
+                bool inside = k + 1 < arg.n;
+                struct sh_arg value = inside ? (struct sh_arg){ str_skip(arg, k + 1), c->p[i].unknown, false, false }
+                                      : i + 1 < c->n ? c->p[i + 1]
+                                                     : (struct sh_arg){ .text = STR("") };
+                if (text) {
+                        scan->text_done = true;
+                        program_text(j, c, &value, 1);
+                }
+                return inside ? 1 : 2;
+        }
+        return 1;
+}
+
+static size_t long_option(struct judge *j, const struct sh_call *c, const struct wrapper *w, size_t i,
+                          struct scan *scan) {
+        struct str arg = c->p[i].text;
+        ptrdiff_t equals = str_find(arg, '=');
+        struct str name = equals >= 0 ? str_first(arg, (size_t)equals) : arg;
+        if (w->text_long && name.n >= 4 && str_starts(str_of(w->text_long), name)) {
+                struct sh_arg value =
+                    equals >= 0    ? (struct sh_arg){ str_skip(arg, (size_t)equals + 1), c->p[i].unknown, false, false }
+                    : i + 1 < c->n ? c->p[i + 1]
+                                   : (struct sh_arg){ .text = STR("") };
+                scan->text_done = true;
+                program_text(j, c, &value, 1);
+                return equals >= 0 ? 1 : 2;
+        }
+        return equals < 0 && w->valued_long && word_in(name, w->valued_long) ? 2 : 1;
+}
+
+static struct scan find_command(struct judge *j, const struct sh_call *c, const struct wrapper *w) {
+        struct scan scan = { .at = 1 };
+        unsigned operands = w->operands;
+        bool options = true;
+        while (scan.at < c->n) {
+                struct str arg = c->p[scan.at].text, name, value;
+                if (options && str_is(arg, "--")) {
+                        options = false;
+                        scan.at++;
+                } else if (options && arg.n > 1 && arg.p[0] == '-')
+                        scan.at += arg.p[1] == '-' ? long_option(j, c, w, scan.at, &scan)
+                                                   : short_options(j, c, w, scan.at, &scan);
+                else if (str_is(arg, "-") && options)
+                        scan.at++;
+                else if ((w->flags & ASSIGNS) && is_assignment(arg, &name, &value)) {
+                        judge_environment(j, name, value);
+                        scan.at++;
+                } else if (operands > 0) {
+                        operands--;
+                        scan.at++;
+                } else
+                        break;
+        }
+        scan.at = scan.at < c->n ? scan.at : c->n;
+        return scan;
+}
+
+static void judge_fed(struct judge *j, const struct sh_arg *args, size_t n) {
+        struct sh_args more = { 0 };
+        for (size_t i = 0; i < n; i++)
+                if (sh_args_add(j, &more, args[i]) < 0)
+                        return;
+        if (sh_args_add(j, &more, (struct sh_arg){ .text = str_n("", 1), .unknown = true, .fed = true }) == 0)
+                judge_call(j, more.p, more.n);
+}
+
+static bool through_table(struct judge *j, const struct sh_call *c, const struct wrapper *w) {
+        if (w->finding >= 0)
+                judge_find(j, (enum sh_finding)w->finding);
+        struct scan scan = find_command(j, c, w);
+        if (scan.at >= c->n) {
+                if (w->finding < 0 && !scan.text_done)
+                        return false; /* no command: an ordinary program */
+                return true;
+        }
+        if (scan.text_done && w->text_letter != 'S')
+                return true;
+        const struct sh_arg *rest = c->p + scan.at;
+        size_t n = c->n - scan.at;
+        for (size_t i = 1; w->finding == FINDING_ELEVATE && w->text_letter && i + 1 < n; i++)
+                if (str_is(rest[i].text, "-c") || str_is(rest[i].text, "--command"))
+                        program_text(j, c, &rest[i + 1], 1); /* runuser USER -c TEXT */
+        if (w->flags & FEEDS)
+                judge_fed(j, rest, n);
+        else if (!(w->flags & JOINS))
+                judge_call(j, rest, n);
+        if (w->flags & JOINS)
+                program_text(j, c, rest, n);
+        return !(w->flags & ITSELF);
+}
+
+/* --- shells and interpreters -------------------------------------------------------------------------------------- */
+
+/* A here-document or here-string is the program when nothing else is. */
+static bool program_from_here(struct judge *j, const struct sh_call *c) {
+        for (const struct sh_redirect *r = c->redirects; r; r = r->next)
+                if (r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING) {
+                        struct sh_arg text = sh_word_to_arg(j, r->target);
+                        program_text(j, c, &text, 1);
+                        return true;
+                }
+        return false;
+}
+
+static void reads_program(struct judge *j, const struct sh_call *c) {
+        if (program_from_here(j, c))
+                return;
+        if (c->inner_facts & FACT_DOWNLOADS)
+                judge_find(j, FINDING_PIPE_DOWNLOAD);
+        j->facts |= FACT_READS_PROGRAM;
+        judge_decide(j, SH_SANDBOXED, NULL);
+}
+
+static bool is_standard_input(struct str operand) {
+        return str_is(operand, "-") || str_is(operand, "/dev/stdin") || str_is(operand, "/dev/fd/0") ||
+               str_is(operand, "/proc/self/fd/0");
+}
+
+static void script_file(struct judge *j, const struct sh_call *c, const struct sh_arg *script) {
+        if (is_standard_input(script->text))
+                reads_program(j, c);
+        else if (script->unknown && (c->inner_facts & FACT_DOWNLOADS))
+                judge_find(j, FINDING_PIPE_DOWNLOAD);
+        else
+                judge_decide(j, SH_SANDBOXED, NULL);
+}
+
+static bool shell_call(struct judge *j, const struct sh_call *c) {
+        bool text = false, input = false;
+        size_t i = 1;
+        for (; i < c->n; i++) {
+                struct str arg = c->p[i].text;
+                if (str_is(arg, "--") || str_is(arg, "-")) {
+                        i++;
+                        break;
+                }
+                if (arg.n < 2 || (arg.p[0] != '-' && arg.p[0] != '+'))
+                        break;
+                if (arg.p[1] == '-') {
+                        i += str_is(arg, "--rcfile") || str_is(arg, "--init-file");
+                        text = text || str_is(arg, "--command");
+                        continue;
+                }
+                text = text || (arg.p[0] == '-' && memchr(arg.p, 'c', arg.n));
+                input = input || memchr(arg.p, 's', arg.n);
+                i += (arg.p[arg.n - 1] == 'o' || arg.p[arg.n - 1] == 'O');
+        }
+        if (text && i < c->n)
+                program_text(j, c, &c->p[i], 1);
+        else if (text)
+                judge_not_understood(j, "a shell without its program");
+        else if (i < c->n && !input)
+                script_file(j, c, &c->p[i]);
+        else
+                reads_program(j, c);
+        return true;
+}
+
+/* Text in which each of the words of one group occurs: a connection whose ends become a shell's. */
+static bool looks_like_reverse_shell(struct str code) {
+        static const char *const sockets[] = { "socket", "TCPSocket", "fsockopen", "net.connect", "Socket", NULL };
+        static const char *const shells[] = { "dup2",    "/bin/sh",   "/bin/bash", "pty.spawn",
+                                              "cmd.exe", "exec(\"sh", "sh -i",     NULL };
+        bool socket = false, shell = false;
+        for (size_t i = 0; i < code.n; i++) {
+                for (const char *const *p = sockets; *p && !socket; p++)
+                        socket = code.p[i] == **p && str_starts(str_skip(code, i), str_of(*p));
+                for (const char *const *p = shells; *p && !shell; p++)
+                        shell = code.p[i] == **p && str_starts(str_skip(code, i), str_of(*p));
+        }
+        return socket && shell;
+}
+
+static bool interpreter_call(struct judge *j, const struct sh_call *c) {
+        bool code = false;
+        for (size_t i = 1; i < c->n; i++) {
+                struct str arg = c->p[i].text;
+                code = code || (arg.n > 1 && arg.p[0] == '-');
+                if (looks_like_reverse_shell(arg))
+                        judge_find(j, FINDING_REVERSE_SHELL);
+        }
+        for (const struct sh_redirect *r = c->redirects; r; r = r->next)
+                if ((r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING) &&
+                    looks_like_reverse_shell(sh_word_to_arg(j, r->target).text))
+                        judge_find(j, FINDING_REVERSE_SHELL);
+        const struct sh_arg *script = call_operand(c, 0);
+        bool here = c->redirects && (c->redirects->kind == SH_HERE_DOCUMENT || c->redirects->kind == SH_HERE_STRING);
+        if (((!script && !code) || (script && is_standard_input(script->text))) && !here) {
+                if (c->inner_facts & FACT_DOWNLOADS)
+                        judge_find(j, FINDING_PIPE_DOWNLOAD);
+                j->facts |= FACT_READS_PROGRAM;
+        } else if ((c->inner_facts & FACT_DOWNLOADS) && (code || (script && script->unknown)))
+                judge_find(j, FINDING_PIPE_DOWNLOAD);
+        return false; /* the rules apply as well: python -m pip, perl -i */
+}
+
+/* --- find, fd, git, builtins -------------------------------------------------------------------------------------- */
+
+static bool find_call(struct judge *j, const struct sh_call *c) {
+        static const char *const runs[] = { "-exec", "-execdir", "-ok", "-okdir", NULL };
+        unsigned before = j->pipe_facts;
+        if (j->facts & FACT_NAMES_ROOT)
+                j->pipe_facts |= FACT_NAMES_ROOT; /* {} stands for what is below */
+        for (size_t i = 1; i < c->n; i++) {
+                if (!word_in(c->p[i].text, runs))
+                        continue;
+                size_t end = i + 1;
+                while (end < c->n && !str_is(c->p[end].text, ";") && !str_is(c->p[end].text, "+"))
+                        end++;
+                judge_fed(j, c->p + i + 1, end - i - 1);
+                i = end;
+        }
+        j->pipe_facts = before;
+        return false;
+}
+
+static bool fd_call(struct judge *j, const struct sh_call *c) {
+        static const char *const runs[] = { "-x", "-X", "--exec", "--exec-batch", NULL };
+        for (size_t i = 1; i + 1 < c->n; i++)
+                if (word_in(c->p[i].text, runs)) {
+                        judge_fed(j, c->p + i + 1, c->n - i - 1);
+                        return false;
+                }
+        return false;
+}
+
+static bool eval_call(struct judge *j, const struct sh_call *c) {
+        judge_find(j, FINDING_EVAL);
+        if (c->n > 1)
+                program_text(j, c, c->p + 1, c->n - 1);
+        return true;
+}
+
+static bool trap_call(struct judge *j, const struct sh_call *c) {
+        const struct sh_arg *action = call_operand(c, 0);
+        if (action && !str_is(action->text, "-") && call_operand(c, 1))
+                program_text(j, c, action, 1);
+        judge_decide(j, SH_SANDBOXED, NULL);
+        return true;
+}
+
+static bool alias_call(struct judge *j, const struct sh_call *c) {
+        for (size_t i = 1; i < c->n; i++) {
+                ptrdiff_t equals = str_find(c->p[i].text, '=');
+                if (equals <= 0)
+                        continue;
+                struct sh_arg value = c->p[i];
+                value.text = str_skip(value.text, (size_t)equals + 1);
+                program_text(j, c, &value, 1);
+        }
+        judge_decide(j, SH_SANDBOXED, NULL);
+        return true;
+}
+
+/* export, declare and their kin, and what writes into variables: read, printf -v, unset. */
+static bool variable_call(struct judge *j, const struct sh_call *c) {
+        bool plain_before = j->plain_off;
+        bool reads = str_is(c->name, "read") || str_is(c->name, "mapfile") || str_is(c->name, "readarray");
+        for (size_t i = 1; i < c->n; i++) {
+                struct str name, value;
+                if (c->p[i].text.n && c->p[i].text.p[0] == '-')
+                        continue;
+                if (is_assignment(c->p[i].text, &name, &value))
+                        judge_environment(j, name, value);
+                else if (reads || c->p[i].unknown)
+                        judge_environment(j, c->p[i].text, STR(""));
+        }
+        j->plain_off = plain_before;
+        judge_decide(j, SH_SANDBOXED, NULL);
+        return true;
+}
+
+static bool source_call(struct judge *j, const struct sh_call *c) {
+        if (c->n > 1 && (c->inner_facts & FACT_DOWNLOADS) && c->p[1].unknown)
+                judge_find(j, FINDING_PIPE_DOWNLOAD);
+        if (c->n > 1 && is_standard_input(c->p[1].text))
+                reads_program(j, c);
+        return false;
+}
+
+/* "command -v x" only asks where it is. */
+static bool command_call(struct judge *j, const struct sh_call *c) {
+        if (c->n > 1 && (str_is(c->p[1].text, "-v") || str_is(c->p[1].text, "-V")))
+                return false;
+        size_t i = 1;
+        while (i < c->n && (str_is(c->p[i].text, "-p") || str_is(c->p[i].text, "--")))
+                i++;
+        if (i < c->n)
+                judge_call(j, c->p + i, c->n - i);
+        return i < c->n;
+}
+
+/* "uv run x", "poetry run x", "bundle exec x", "mise exec -- x": the words behind. */
+static bool runner_call(struct judge *j, const struct sh_call *c) {
+        const struct sh_arg *verb = call_operand(c, 0);
+        if (!verb || (!str_is(verb->text, "run") && !str_is(verb->text, "exec")))
+                return false;
+        size_t i = (size_t)(verb - c->p) + 1;
+        while (i < c->n && c->p[i].text.n && c->p[i].text.p[0] == '-')
+                i++;
+        if (i < c->n)
+                judge_call(j, c->p + i, c->n - i);
+        return i < c->n;
+}
+
+/* What git runs by itself: aliases given on the spot, bisect run, submodule foreach, rebase --exec. */
+static bool git_call(struct judge *j, const struct sh_call *c) {
+        for (size_t i = 1; i + 1 < c->n; i++) {
+                struct sh_arg next = c->p[i + 1];
+                if (str_is(c->p[i].text, "-c")) {
+                        ptrdiff_t equals = str_find(next.text, '=');
+                        next.text = equals >= 0 ? str_skip(next.text, (size_t)equals + 1) : STR("");
+                        if (next.text.n && next.text.p[0] == '!') {
+                                next.text = str_skip(next.text, 1);
+                                program_text(j, c, &next, 1);
+                        }
+                } else if (str_is(c->p[i].text, "--exec") || (str_is(c->p[i].text, "-x") && call_has_word(c, "rebase")))
+                        program_text(j, c, &next, 1);
+                else if (str_is(c->p[i].text, "run") && call_has_word(c, "bisect"))
+                        judge_call(j, c->p + i + 1, c->n - i - 1);
+                else if (str_is(c->p[i].text, "foreach") && call_has_word(c, "submodule"))
+                        program_text(j, c, c->p + i + 1, c->n - i - 1);
+        }
+        return false;
+}
+
+static const struct {
+        const char *const *names;
+        bool (*look)(struct judge *j, const struct sh_call *c);
+} special[] = {
+        { WORDS("find", "gfind"), find_call },
+        { WORDS("fd", "fdfind"), fd_call },
+        { WORDS("git"), git_call },
+        { WORDS("eval"), eval_call },
+        { WORDS("trap"), trap_call },
+        { WORDS("alias"), alias_call },
+        { WORDS("export", "declare", "typeset", "local", "readonly", "read", "mapfile", "readarray"), variable_call },
+        { WORDS("source", "."), source_call },
+        { WORDS("command"), command_call },
+        { WORDS("uv", "poetry", "pipenv", "bundle", "mise", "hatch", "pdm", "rye", "asdf", "rbenv", "pyenv"),
+          runner_call },
+};
+
+/* "x --version" and "x --help" start nothing. */
+static bool only_asks(const struct sh_call *c) {
+        return c->n == 2 && (str_is(c->p[1].text, "--version") || str_is(c->p[1].text, "--help"));
+}
+
+bool unwrap(struct judge *j, const struct sh_call *c) {
+        if (only_asks(c))
+                return false;
+        if (is_shell(c->name))
+                return shell_call(j, c);
+        if (is_interpreter(c->name))
+                return interpreter_call(j, c);
+        for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
+                if (word_in(c->name, special[i].names))
+                        return special[i].look(j, c);
+        for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++)
+                if (str_is(c->name, wrappers[i].name))
+                        return through_table(j, c, &wrappers[i]);
+        return false;
+}
