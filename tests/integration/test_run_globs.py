@@ -8,6 +8,9 @@ import pytest
 
 SECRET = "the-secret-value"
 
+# The broker runs under the sandbox's limits, into which a sanitizer's memory does not fit. Its own unit tests run there.
+pytestmark = pytest.mark.exact_build
+
 
 @pytest.fixture
 def workspace(tmp_path):
