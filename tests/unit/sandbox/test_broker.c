@@ -280,7 +280,7 @@ static int a_changed_path_wins_nothing(void) {
         return 0;
 }
 
-static volatile bool stop_linking;
+static _Atomic bool stop_linking;
 static void *swap_links(void *arg) {
         while (!stop_linking) {
                 if (symlink(".env", "swapped") == 0)
