@@ -103,12 +103,15 @@ struct swap {
         struct control *control;
         struct worker *worker;
         struct policy_ref *policy;
+        uint32_t generation;
 };
 
+/* Only the newest policy is announced, and when every worker has taken that one: what is still heard of an older swap
+ * does not count for it. */
 static void on_swapped(struct task *t) {
         struct swap *s = link_owner(t, struct swap, task);
         struct control *c = s->control;
-        if (c->swaps_left > 0 && --c->swaps_left == 0)
+        if (s->generation == c->swap_generation && c->swaps_left > 0 && --c->swaps_left == 0)
                 say(c, &(struct ipc_message){ .kind = IPC_SWAPPED, .number = c->swap_generation });
         free(s);
 }
@@ -145,7 +148,10 @@ static int swap_policy(struct control *c, int fd, uint64_t generation, struct er
                         free(swaps.p[i]);
                         continue;
                 }
-                *swaps.p[i] = (struct swap){ .control = c, .worker = g->workers[i], .policy = policy_ref_get(p) };
+                *swaps.p[i] = (struct swap){ .control = c,
+                                             .worker = g->workers[i],
+                                             .policy = policy_ref_get(p),
+                                             .generation = (uint32_t)generation };
                 task_init(&swaps.p[i]->task, on_swap);
                 loop_post(g->workers[i]->loop, &swaps.p[i]->task);
         }

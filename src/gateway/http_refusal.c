@@ -35,10 +35,26 @@ static const char *status_text(unsigned status) {
         }
 }
 
+static void record(struct http_session *s) {
+        judged_remove(&s->judged);
+        struct client as_connect = s->client;
+        as_connect.via = VIA_CONNECT;
+        if (s->connect)
+                tunnel_report_refused(&as_connect, &s->call, s->status);
+        else
+                http_session_record(s, s->begun || !gate_was_refused(&s->call.verdict));
+}
+
+/* Recorded whatever becomes of the answer. */
 static void answer(struct http_session *s, unsigned status, enum reason reason, struct str text) {
         if (!s->request.done)
                 s->keep_client = false;
         s->status = (uint16_t)status;
+        record(s);
+        if (s->down.head_at > 0 && s->down.head_at < s->down.head.n) {
+                http_session_end(s, true); /* an interim response is half out: nothing can follow it */
+                return;
+        }
         buf_done(&s->down.head); /* interim responses that did not go out yet do not matter any more */
         s->down.head = BUF(REFUSAL_TEXT_MAX * 2);
         s->down.head_at = 0;
@@ -64,16 +80,6 @@ static void answer(struct http_session *s, unsigned status, enum reason reason, 
         http_session_limit(s, http_settings(s)->header_ns);
 }
 
-static void record(struct http_session *s) {
-        judged_remove(&s->judged);
-        struct client as_connect = s->client;
-        as_connect.via = VIA_CONNECT;
-        if (s->connect)
-                tunnel_report_refused(&as_connect, &s->call, s->status);
-        else
-                http_session_record(s, s->begun || !gate_was_refused(&s->call.verdict));
-}
-
 void http_refuse(struct http_session *s) {
         const struct verdict *v = &s->call.verdict;
         cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
@@ -81,8 +87,6 @@ void http_refuse(struct http_session *s) {
                 buf_clear(&text);
         unsigned status = v->reason == REASON_METHOD ? 405 : refusal_status(v, s->call.error);
         answer(s, status, v->reason, buf_str(&text));
-        if (s->state != HTTP_GONE)
-                record(s);
 }
 
 void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reason, const char *what) {
@@ -95,6 +99,4 @@ void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reas
                        what) < 0)
                 buf_clear(&text);
         answer(s, status, reason, buf_str(&text));
-        if (s->state != HTTP_GONE)
-                record(s);
 }

@@ -151,7 +151,7 @@ void worker_free(struct worker *w) {
                 revoke_all(w);
                 upstream_pool_free(w->upstreams);
                 resolver_free(w->resolver);
-                loop_turn(w->loop, false); /* the deferred frees and the last events */
+                loop_drain(w->loop); /* the deferred frees and the last events; pool and resolver are gone */
                 report_done(&w->report);
                 timer_stop(&w->trim);
         }

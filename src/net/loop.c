@@ -240,6 +240,10 @@ void loop_turn(struct loop *l, bool wait) {
         run_tasks(&l->deferred);
 }
 
+void loop_drain(struct loop *l) {
+        run_tasks(&l->deferred);
+}
+
 void loop_run(struct loop *l) {
         while (!__atomic_load_n(&l->stopped, __ATOMIC_ACQUIRE))
                 loop_turn(l, true);

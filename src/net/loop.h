@@ -27,6 +27,8 @@ void loop_freep(struct loop **l);
 void loop_run(struct loop *l);
 /* One turn; with wait false it does not sleep. For tests. */
 void loop_turn(struct loop *l, bool wait);
+/* Only the deferred tasks, for the end: whoever still sends is not listened to. */
+void loop_drain(struct loop *l);
 /* From any thread or from a callback. */
 void loop_stop(struct loop *l);
 /* Monotonic nanoseconds, read once a turn. */
