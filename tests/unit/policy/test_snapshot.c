@@ -273,6 +273,43 @@ static void many_names(void **state) {
         }
 }
 
+/* Every /30 of some thousand, and each wider network around eight of them: what decides is computed, not searched. Each
+ * number of networks ends at another place of the last run of keys. */
+static void many_networks(void **state) {
+        (void)state;
+        for (uint32_t n = 1; n <= 3000; n = n * 3 / 2 + 1) {
+                cleanup(snapshot_builder_freep) struct snapshot_builder *b =
+                    snapshot_builder_new(NETWORK_FILTERED, false);
+                cleanup(free_ptr) void *block = NULL;
+                cleanup(snapshot_closep) struct snapshot *s = NULL;
+                size_t size;
+                char text[64];
+                for (uint32_t i = 0; i < n; i++) {
+                        uint32_t a = 0x14000000U + i * 8; /* /30, then 4 addresses that only the wider one covers */
+                        snprintf(text, sizeof text, "%u.%u.%u.%u/30", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255);
+                        assert_int_equal(snapshot_add(b, LIST_ALLOW, str_of(text), STR("narrow"), NULL), 0);
+                        snprintf(text, sizeof text, "%u.%u.%u.%u/26", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255);
+                        if (i % 16 == 0)
+                                assert_int_equal(snapshot_add(b, LIST_ALLOW, str_of(text), STR("wide"), NULL), 0);
+                }
+                assert_int_equal(snapshot_build(b, &block, &size, NULL), 0);
+                assert_int_equal(snapshot_open(block, size, &s, NULL), 0);
+                for (uint32_t a = 0x14000000U - 8; a < 0x14000000U + (n + 20) * 8; a++) {
+                        uint32_t i = (a - 0x14000000U) / 8;
+                        bool inside = a >= 0x14000000U && i < n, narrow = inside && a % 8 < 4;
+                        bool wide = a >= 0x14000000U && i / 16 * 16 < n && i % 16 < 8;
+                        struct host h = { .kind = HOST_ADDR, .addr = { ADDR_V4, { 0 } } };
+                        uint32_t wire = __builtin_bswap32(a);
+                        memcpy(h.addr.bytes, &wire, 4);
+                        struct verdict v = verdict_target(s, &h, 443);
+                        struct snapshot_rule rule = { 0 };
+                        assert_int_equal(v.decision == DECISION_ALLOW, narrow || wide);
+                        if (snapshot_rule(s, v.rule, &rule))
+                                assert_true(str_eq(rule.origin, narrow ? STR("narrow") : STR("wide")));
+                }
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(rules_keep_their_words),
@@ -281,6 +318,7 @@ int main(void) {
                 cmocka_unit_test(damaged_blocks),
                 cmocka_unit_test(same_as_trying_every_rule),
                 cmocka_unit_test(many_names),
+                cmocka_unit_test(many_networks),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
