@@ -41,6 +41,13 @@ static bool can_be_opened(struct str domain) {
         return class != ADDR_CLASS_METADATA && class != ADDR_CLASS_UNSPECIFIED && class != ADDR_CLASS_MULTICAST;
 }
 
+/* The path as one word for a shell: a person copies the advice, and the program chose the name. */
+static char *advice_with(const char *option, const char *shown) {
+        cleanup(buf_done) struct buf word = BUF(8192);
+        return shown && escape_shell(&word, str_of(shown)) == 0 ? str_format("%s %.*s", option, STR_FMT(buf_str(&word)))
+                                                                : NULL;
+}
+
 static char *advice_for(const struct event *ev, const char *target, const struct snapshot_rule *rule) {
         switch ((enum reason)ev->reason) {
         case REASON_NOT_ALLOWED:
@@ -72,7 +79,7 @@ void run_report_event(struct run_report *r, const struct event *ev, const struct
 
 void run_report_guard(struct run_report *r, const char *path) {
         char *shown = escaped(str_of(path));
-        add(r, shown, shown ? str_format("--write %s", shown) : NULL, NULL, GUARDED);
+        add(r, shown, advice_with("--write", shown), NULL, GUARDED);
 }
 
 void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule) {
@@ -84,7 +91,7 @@ void run_report_file(struct run_report *r, const char *path, bool write, const s
         char *why = by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", pattern, by)
                        : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
         char *target = str_format("%s %s", write ? "writing" : "reading", shown);
-        add(r, target, str_format("%s %s", write ? "--write" : "--read", shown), why, write ? FILE_WRITE : FILE_READ);
+        add(r, target, advice_with(write ? "--write" : "--read", shown), why, write ? FILE_WRITE : FILE_READ);
 }
 
 void run_report_call(struct run_report *r, const char *name) {

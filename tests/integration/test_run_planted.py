@@ -3,6 +3,7 @@
 import os
 import pathlib
 import resource
+import shlex
 import socket
 import subprocess
 import tempfile
@@ -152,6 +153,20 @@ def test_names_in_the_summary_are_escaped(sh, work):
     assert "removed" in result.errors and "\x1b" not in result.errors
 
 
+def test_advice_is_one_word_for_a_shell(sh, work):
+    """A person copies it, and the program chose the name."""
+    name = "x; touch 'y' $(z).pem"
+    (work / name).write_text("")
+    result = sh("cat *", "--deny-read", "**/*.pem")
+    advice = result.errors.split("to allow it: ")[1].splitlines()[0]
+    assert shlex.split(advice) == ["--read", str(work / name)]
+
+
+def test_limits_of_init_are_its_own(sh):
+    assert sh("prlimit --pid 1 --nofile=5:5").status != 0
+    sh("prlimit --pid 1 --nofile && prlimit --pid $$ --nofile=64:64").check()
+
+
 def test_degraded_nothing_is_made_after_the_sweep(run, work):
     """Killed by the time limit, init leaves processes behind: the sweep comes when they are dead."""
     again = "while :; do mkdir -p .vscode; echo x > .vscode/tasks.json; done"
@@ -175,7 +190,9 @@ def test_degraded_other_processes_keep_their_limits(run, work):
 def test_sweep_does_not_take_what_a_glob_keeps(sh, work):
     (work / "d").mkdir()
     (work / "d/x.pem").write_text("kept\n")
-    result = sh("mv d .vscode; mkdir .vscode; mv d .vscode/d; mv d e && mv e d", "--deny-write", "**/*.pem")
+    exchange = 'import ctypes, sys; ctypes.CDLL(None).renameat2(-100, sys.argv[1].encode(), -100, sys.argv[2].encode(), 2)'
+    result = sh(f"mv d .vscode; mkdir .vscode; mv d .vscode/d; for pair in 'd .vscode' '.vscode d'; do /usr/bin/python3 -c '{exchange}' $pair; done;"
+                " mv d e && mv e d", "--deny-write", "**/*.pem")
     assert (work / "d/x.pem").read_text() == "kept\n" and result.status == 0
 
 

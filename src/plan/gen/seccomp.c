@@ -191,6 +191,13 @@ static void refuse_degraded(scmp_filter_ctx ctx) {
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_writev), 0), "process_vm_writev");
 }
 
+/* Process 1 is Bailey's own and of the same user: its limits are not for the program to lower. */
+static void refuse_limits_of_init(scmp_filter_ctx ctx) {
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, 1),
+                              SCMP_A2(SCMP_CMP_NE, 0)),
+             "prlimit64 of init");
+}
+
 static void make(const char *name, bool degraded) {
         scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
         if (!ctx)
@@ -203,6 +210,8 @@ static void make(const char *name, bool degraded) {
         refuse_terminal_tricks(ctx);
         if (degraded)
                 refuse_degraded(ctx);
+        else
+                refuse_limits_of_init(ctx);
         int fd = memfd_create(name, 0);
         struct stat st;
         if (fd < 0)

@@ -220,7 +220,8 @@ static int do_rename(struct held *h, int from_dirfd, __u64 from_address, int to_
                 return r;
         if ((from.wants_directory || to.wants_directory) && !is_kind(from.object, S_IFDIR))
                 return -ENOTDIR;
-        if (is_kind(from.object, S_IFDIR) && is_swept(h, to.path))
+        if ((is_kind(from.object, S_IFDIR) && is_swept(h, to.path)) ||
+            ((flags & RENAME_EXCHANGE) && is_swept(h, from.path)))
                 return -EACCES;
         return result_of(syscall(SYS_renameat2, from.dir, from.name, to.dir, to.name, flags));
 }
