@@ -88,12 +88,13 @@ static int classify(const struct sh_rules *rules, const struct check_question *q
 }
 
 static int take_verdict(struct sh_verdict *from, struct check_verdict *ret, struct err *e) {
-        *ret = (struct check_verdict){ .decision = (enum check_decision)from->decision,
-                                       .name = sh_decision_name(from->decision),
-                                       .rule = str_dup(str_of(from->rule)),
-                                       .reason = str_dup(str_of(from->reason)),
-                                       .segment = take_ptr(&from->segment),
-                                       .detail = take_ptr(&from->detail) };
+        struct check_verdict v = { .name = sh_decision_name(from->decision) };
+        v.decision = (enum check_decision)from->decision;
+        v.rule = str_dup(str_of(from->rule));
+        v.reason = str_dup(str_of(from->reason));
+        v.segment = take_ptr(&from->segment);
+        v.detail = take_ptr(&from->detail);
+        *ret = v;
         if (ret->rule && ret->reason)
                 return 0;
         check_verdict_done(ret);

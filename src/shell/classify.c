@@ -86,71 +86,63 @@ static void leave(struct judge *j) {
         j->depth--;
 }
 
+/* Variables that name programs or files which programs run, and those that change nothing of that kind. */
+static const char *const environment_runs[] = {
+        "PATH",
+        "BASH_ENV",
+        "ENV",
+        "IFS",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "PROMPT_COMMAND",
+        "PS4",
+        "PAGER",
+        "MANPAGER",
+        "EDITOR",
+        "VISUAL",
+        "BROWSER",
+        "SHELL",
+        "LESSOPEN",
+        "LESSCLOSE",
+        "PERL5OPT",
+        "PERL5DB",
+        "RUBYOPT",
+        "PYTHONSTARTUP",
+        "PYTHONHOME",
+        "JAVA_TOOL_OPTIONS",
+        "_JAVA_OPTIONS",
+        "GCONV_PATH",
+        "CDPATH",
+        "HOME",
+        "SSH_ASKPASS",
+        "SUDO_ASKPASS",
+        "HISTFILE",
+        "RIPGREP_CONFIG_PATH",
+        "PYTHONBREAKPOINT",
+        "LESS",
+        "TAR_OPTIONS",
+        "RSYNC_RSH",
+        "CVS_RSH",
+        "MAKEFLAGS",
+        "BASH_FUNC",
+        NULL,
+};
+static const char *const environment_plain[] = {
+        "LANG",        "LC_ALL",           "TZ",    "NO_COLOR",       "CI",       "TERM",     "COLUMNS",
+        "FORCE_COLOR", "PYTHONUNBUFFERED", "DEBUG", "RUST_BACKTRACE", "NODE_ENV", "RUST_LOG", "PYTHONDONTWRITEBYTECODE",
+        NULL
+};
+
 void judge_environment(struct judge *j, struct str name, struct str value) {
-        static const char *const dangerous[] = {
-                "PATH",
-                "BASH_ENV",
-                "ENV",
-                "IFS",
-                "SHELLOPTS",
-                "BASHOPTS",
-                "PROMPT_COMMAND",
-                "PS4",
-                "PAGER",
-                "MANPAGER",
-                "EDITOR",
-                "VISUAL",
-                "BROWSER",
-                "SHELL",
-                "LESSOPEN",
-                "LESSCLOSE",
-                "PERL5OPT",
-                "PERL5DB",
-                "RUBYOPT",
-                "PYTHONSTARTUP",
-                "PYTHONHOME",
-                "JAVA_TOOL_OPTIONS",
-                "_JAVA_OPTIONS",
-                "GCONV_PATH",
-                "CDPATH",
-                "HOME",
-                "SSH_ASKPASS",
-                "SUDO_ASKPASS",
-                "HISTFILE",
-                "RIPGREP_CONFIG_PATH",
-                "PYTHONBREAKPOINT",
-                "LESS",
-                "TAR_OPTIONS",
-                "RSYNC_RSH",
-                "CVS_RSH",
-                "MAKEFLAGS",
-                "BASH_FUNC",
-                NULL,
-        };
-        static const char *const harmless[] = { "LANG",
-                                                "LC_ALL",
-                                                "TZ",
-                                                "NO_COLOR",
-                                                "CI",
-                                                "TERM",
-                                                "COLUMNS",
-                                                "FORCE_COLOR",
-                                                "PYTHONUNBUFFERED",
-                                                "DEBUG",
-                                                "RUST_BACKTRACE",
-                                                "NODE_ENV",
-                                                "RUST_LOG",
-                                                "PYTHONDONTWRITEBYTECODE",
-                                                NULL };
         bool loads = str_is(name, "NODE_OPTIONS") && !str_starts(value, STR("--max"));
         bool git = str_starts(name, STR("GIT_")) && !str_starts(name, STR("GIT_AUTHOR_")) &&
                    !str_starts(name, STR("GIT_COMMITTER_")) && !str_is(name, "GIT_TERMINAL_PROMPT") &&
                    !(str_is(name, "GIT_PAGER") && str_is(value, "cat")) && !str_is(name, "GIT_OPTIONAL_LOCKS");
         bool pager = (str_is(name, "PAGER") || str_is(name, "MANPAGER")) && str_is(value, "cat");
-        if (((word_in(name, dangerous) && !pager) || loads || git || str_starts(name, STR("LD_")) ||
+        if (((word_in(name, environment_runs) && !pager) || loads || git || str_starts(name, STR("LD_")) ||
              str_starts(name, STR("DYLD_"))))
                 judge_find(j, FINDING_ENVIRONMENT);
-        if (!word_in(name, harmless))
+        if (!word_in(name, environment_plain))
                 j->plain_off = true;
 }
 
@@ -330,7 +322,7 @@ bool judge_call(struct judge *j, const struct sh_arg *args, size_t n) {
                                         .venv = j->venv };
                 name_call(&call);
                 note_facts(j, &call);
-                if (call.name.p[0] == '!' && call.name.n > 1)
+                if (call.name.n > 1 && call.name.p[0] == '!')
                         judge_find(j, FINDING_HISTORY);
                 if (j->function.n && str_eq(call.name, j->function) && (j->in_pipe || j->in_background))
                         judge_find(j, FINDING_FORK_BOMB);

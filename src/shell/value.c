@@ -343,7 +343,9 @@ struct str sh_args_join(struct judge *j, const struct sh_arg *args, size_t n, bo
                         r = s.p[k] ? buf_add_char(&text, s.p[k]) : buf_add(&text, "${unknown}");
                 *ret_unknown = *ret_unknown || args[i].unknown;
         }
-        struct str copy = r < 0 ? (struct str){ 0 } : arena_copy(&j->arena, buf_str(&text));
+        struct str copy = { 0 };
+        if (r == 0)
+                copy = arena_copy(&j->arena, buf_str(&text));
         if (!copy.p) {
                 *ret_unknown = true;
                 return STR("");
