@@ -125,7 +125,8 @@ static int run_diff(const struct call *call, struct err *e) {
                 return print_json(&run, &c, e);
         for (size_t i = 0; i < c.list.n; i++)
                 print_change(&c.list.p[i]);
-        printf("%zu changes by %s. The new contents are in %s\n", c.list.n, run.id, run.upper);
+        printf("%zu %s by %s. The new contents are in %s\n", c.list.n, c.list.n == 1 ? "change" : "changes", run.id,
+               run.upper);
         return EXIT_OK;
 }
 
@@ -159,7 +160,7 @@ static int run_apply(const struct call *call, struct err *e) {
                         return EXIT_SYSTEM; /* what was applied stays; the rest is still in the overlay */
                 done++;
         }
-        printf("%zu changes applied to %s", done, run.workspace);
+        printf("%zu %s applied to %s", done, done == 1 ? "change" : "changes", run.workspace);
         if (left == 0)
                 return overlays_remove(&run, e) < 0 ? EXIT_SYSTEM : (puts("; nothing is left of the overlay"), EXIT_OK);
         printf("; %zu left (above): look at them, then bailey apply --risky or bailey discard\n", left);

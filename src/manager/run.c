@@ -475,8 +475,8 @@ static void keep_overlay(struct run *r) {
         if (s == 0 && c.list.n == 0)
                 s = overlays_remove(&r->overlay, &e);
         else if (s == 0)
-                log_notice("%zu changes are kept apart from %s: bailey diff %s, then bailey apply or discard", c.list.n,
-                           r->overlay.workspace, r->id);
+                log_notice("%zu %s kept apart from %s: bailey diff %s, then bailey apply or discard", c.list.n,
+                           c.list.n == 1 ? "change is" : "changes are", r->overlay.workspace, r->id);
         if (s < 0)
                 log_error("%s", err_text(&e));
         overlay_run_done(&r->overlay);

@@ -8,7 +8,7 @@ import pytest
 
 SECRET = "the-secret-value"
 
-# The broker runs under the sandbox's limits, into which a sanitizer's memory does not fit. Its own unit tests run there.
+# A sanitizer's memory does not fit into the limits of a sandbox; the broker's own unit tests run under sanitizers.
 pytestmark = pytest.mark.exact_build
 
 

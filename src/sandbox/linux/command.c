@@ -103,12 +103,11 @@ static int command_main(void *argument) {
                 fail(c, "working directory");
         else if (join_terminal(c) < 0)
                 fail(c, "process group");
-        else if (confine_limits(c->plan, &e) < 0) {
-                c->error = e.code;
-                snprintf(c->text, sizeof c->text, "%s", e.text);
-        } else if (c->landlock >= 0 && syscall(SYS_landlock_restrict_self, c->landlock, 0) < 0)
+        else if (c->landlock >= 0 && syscall(SYS_landlock_restrict_self, c->landlock, 0) < 0)
                 fail(c, "landlock: restrict");
-        else if ((c->plan->flags & PLAN_BROKER) && broker_start(c->plan, c->events, &e) < 0) {
+        /* The limits are the command's: the broker, which is started from here, must not starve under them. */
+        else if (((c->plan->flags & PLAN_BROKER) && broker_start(c->plan, c->events, &e) < 0) ||
+                 confine_limits(c->plan, &e) < 0) {
                 c->error = e.code;
                 snprintf(c->text, sizeof c->text, "%s", e.text);
         } else if (fd_close_from(3) < 0)
