@@ -22,7 +22,14 @@ static bool clean(struct str in, struct place_path *out) {
         while (str_split(&in, '/', &part)) {
                 if (part.n == 0 || str_is(part, "."))
                         continue;
-                if (str_is(part, "..") && (absolute || out->n > 0) && !(home && out->n <= 1)) {
+                if (str_is(part, "..") && home && !memchr(out->text, '/', out->n)) { /* where the homes are */
+                        memcpy(out->text, "/home", 5);
+                        out->n = 5;
+                        home = false;
+                        floor = 1;
+                        continue;
+                }
+                if (str_is(part, "..") && (absolute || out->n > 0)) {
                         while (out->n > floor && out->text[out->n - 1] != '/')
                                 out->n--;
                         if (out->n > floor)

@@ -36,12 +36,24 @@ bool deletes_root(const struct sh_call *c) {
         return has_root_operand(c, 0);
 }
 
+/* ../../..: how far up that is depends on where it runs. */
+static bool only_climbs(struct str path) {
+        struct str part;
+        unsigned up = 0;
+        while (str_split(&path, '/', &part)) {
+                if (part.n && !str_is(part, ".") && !str_is(part, "..") && !str_is(part, "*"))
+                        return false;
+                up += str_is(part, "..");
+        }
+        return up >= 2;
+}
+
 bool deletes_unknown(const struct sh_call *c) {
         const struct sh_arg *a;
         if (!is_recursive(c))
                 return false;
         for (size_t i = 0; (a = call_operand(c, i)); i++)
-                if (!a->fed && root_when_empty(*a))
+                if (!a->fed && (root_when_empty(*a) || only_climbs(a->text)))
                         return true;
         return false;
 }
@@ -333,6 +345,8 @@ static const struct {
 } active[] = {
         { WORDS("sort"), WORDS("-o", "--output", "--compress-program", "-T", "--temporary-directory") },
         { WORDS("date"), WORDS("-s", "--set") },
+        { WORDS("man"), WORDS("-P", "--pager", "-H", "--html") },
+        { WORDS("printf"), WORDS("-v") },
         { WORDS("file"), WORDS("-C", "--compile") },
         { WORDS("tree"), WORDS("-o") },
         { WORDS("rg"), WORDS("--pre", "--hostname-bin", "-z", "--search-zip") },

@@ -5,7 +5,7 @@
 static const struct sh_rule rules[] = {
         { "delete-unknown", SH_ESCALATED,
           "it deletes a tree whose name is known only when it runs; an empty one means /", .programs = WORDS("rm"),
-          .test = deletes_unknown, .match = WORDS("rm -rf \"$x\"", "rm -rf $x/*", "rm -r ${dir}/"),
+          .test = deletes_unknown, .match = WORDS("rm -rf \"$x\"", "rm -rf $x/*", "rm -r ${dir}/", "rm -rf ../../.."),
           .no_match = WORDS("rm -rf \"$x/build\"", "rm $x", "find . -name x | xargs rm -rf") },
         { "credentials", SH_ESCALATED, "it reads a file with secrets", .test = reads_credential,
           .match = WORDS("cat ~/.ssh/id_rsa", "cat .env", "grep KEY config/.env.production", "base64 server.pem",

@@ -194,13 +194,37 @@ static struct scan find_command(struct judge *j, const struct sh_call *c, const 
         return scan;
 }
 
-static void judge_fed(struct judge *j, const struct sh_arg *args, size_t n) {
+static bool contains(struct str text, struct str token) {
+        for (size_t i = 0; token.n && i + token.n <= text.n; i++)
+                if (memcmp(text.p + i, token.p, token.n) == 0)
+                        return true;
+        return false;
+}
+
+/* The words, and one more that stands for what is fed in; so does every word with the token in it. */
+static void judge_fed(struct judge *j, const struct sh_arg *args, size_t n, struct str token) {
         struct sh_args more = { 0 };
-        for (size_t i = 0; i < n; i++)
-                if (sh_args_add(j, &more, args[i]) < 0)
+        for (size_t i = 0; i < n; i++) {
+                struct sh_arg arg = args[i];
+                if (i > 0 && contains(arg.text, token))
+                        arg.unknown = arg.fed = true;
+                if (sh_args_add(j, &more, arg) < 0)
                         return;
+        }
         if (sh_args_add(j, &more, (struct sh_arg){ .text = str_n("", 1), .unknown = true, .fed = true }) == 0)
                 judge_call(j, more.p, more.n);
+}
+
+/* xargs -I % and -I%: what is replaced; {} otherwise. */
+static struct str feed_token(const struct sh_call *c) {
+        for (size_t i = 1; i < c->n; i++) {
+                struct str arg = c->p[i].text;
+                if (str_is(arg, "-I") && i + 1 < c->n)
+                        return c->p[i + 1].text;
+                if (arg.n > 2 && str_starts(arg, STR("-I")))
+                        return str_skip(arg, 2);
+        }
+        return STR("{}");
 }
 
 static bool through_table(struct judge *j, const struct sh_call *c, const struct wrapper *w) {
@@ -220,7 +244,7 @@ static bool through_table(struct judge *j, const struct sh_call *c, const struct
                 if (str_is(rest[i].text, "-c") || str_is(rest[i].text, "--command"))
                         program_text(j, c, &rest[i + 1], 1); /* runuser USER -c TEXT */
         if (w->flags & FEEDS)
-                judge_fed(j, rest, n);
+                judge_fed(j, rest, n, feed_token(c));
         else if (!(w->flags & JOINS))
                 judge_call(j, rest, n);
         if (w->flags & JOINS)
@@ -346,7 +370,7 @@ static bool find_call(struct judge *j, const struct sh_call *c) {
                 size_t end = i + 1;
                 while (end < c->n && !str_is(c->p[end].text, ";") && !str_is(c->p[end].text, "+"))
                         end++;
-                judge_fed(j, c->p + i + 1, end - i - 1);
+                judge_fed(j, c->p + i + 1, end - i - 1, STR("{}"));
                 i = end;
         }
         j->pipe_facts = before;
@@ -357,7 +381,7 @@ static bool fd_call(struct judge *j, const struct sh_call *c) {
         static const char *const runs[] = { "-x", "-X", "--exec", "--exec-batch", NULL };
         for (size_t i = 1; i + 1 < c->n; i++)
                 if (word_in(c->p[i].text, runs)) {
-                        judge_fed(j, c->p + i + 1, c->n - i - 1);
+                        judge_fed(j, c->p + i + 1, c->n - i - 1, STR("{}"));
                         return false;
                 }
         return false;
@@ -394,7 +418,10 @@ static bool alias_call(struct judge *j, const struct sh_call *c) {
 /* export, declare and their kin, and what writes into variables: read, printf -v, unset. */
 static bool variable_call(struct judge *j, const struct sh_call *c) {
         bool plain_before = j->plain_off;
-        bool reads = str_is(c->name, "read") || str_is(c->name, "mapfile") || str_is(c->name, "readarray");
+        if (str_is(c->name, "mapfile") && call_has_option(c, "-C"))
+                judge_not_understood(j, "a command for each line");
+        bool reads = str_is(c->name, "read") || str_is(c->name, "unset") || str_is(c->name, "mapfile") ||
+                     str_is(c->name, "readarray");
         for (size_t i = 1; i < c->n; i++) {
                 struct str name, value;
                 if (c->p[i].text.n && c->p[i].text.p[0] == '-')
@@ -473,7 +500,8 @@ static const struct {
         { WORDS("eval"), eval_call },
         { WORDS("trap"), trap_call },
         { WORDS("alias"), alias_call },
-        { WORDS("export", "declare", "typeset", "local", "readonly", "read", "mapfile", "readarray"), variable_call },
+        { WORDS("export", "declare", "typeset", "local", "readonly", "read", "mapfile", "readarray", "unset"),
+          variable_call },
         { WORDS("source", "."), source_call },
         { WORDS("command"), command_call },
         { WORDS("uv", "poetry", "pipenv", "bundle", "mise", "hatch", "pdm", "rye", "asdf", "rbenv", "pyenv"),
