@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mount operations, with the descriptor-based calls. Where the kernel lacks mount_setattr (before 5.12) the attributes
- * of a single mount are set by a remount of the attached place, and those of a tree by remounting each mount that
- * /proc/self/mountinfo lists below it.
+ * Mount operations, with the descriptor-based calls. They need Linux 5.12 (mount_setattr); before it the first of them
+ * fails and the launch with it, which says so.
  */
 #include "base/buf.h"
 #include "base/cleanup.h"
