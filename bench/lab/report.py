@@ -101,6 +101,9 @@ def markdown(figures, about):
              "CPU time is user and system time of all processes of the system under test, per operation; the spread is the middle half of the runs over the median.",
              f"A figure whose spread is above {SPREAD_MAX * 100:.0f} % is not reported. Absolute figures differ from machine to machine; the ratios are what counts.",
              "Bailey runs with its full policy and with the audit log on; the peers run without logs. `relay` is a bare relay without policy, parser or record: the practical limit.", ""]
+    if about["others"]:
+        lines += [f"The machine was not quiet: others used {about['others']:.1f} processors when this began. Wall times are too high for everybody; the ratios of "
+                  "processor time hold better. To be measured again.", ""]
     rows = [[what, "" if value is None else f"{value:.2f}", ("at most " if kind == "max" else "at least ") + f"{limit:g}", verdict(value, limit, kind)]
             for what, value, limit, kind in targets(figures)]
     lines += ["## Targets", ""] + table(["", "measured", "target", ""], rows)
