@@ -494,7 +494,7 @@ struct str take_name(struct parser *p) {
 }
 
 static bool ends_list(const struct parser *p) {
-        static const char *const closing[] = { "then", "else", "elif", "fi", "do", "done", "esac", "}" };
+        static const char *const closing[] = { "then", "else", "elif", "fi", "do", "done", "esac", "in", "}" };
         if (at_end(p) || *p->p == ')' || looking_at(p, ";;") || looking_at(p, ";&"))
                 return true;
         for (size_t i = 0; i < sizeof closing / sizeof closing[0]; i++)

@@ -164,7 +164,7 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
                 return spoken->protected ? add_dangling(s, path, spoken) : 0;
         /* Rules hold for what is reached. A person's own link widens a grant; nothing else widens anything. */
         enum path_access own = strcmp(real, path) == 0 ? access : path_rules_access(s->rules, real, NULL);
-        bool astray = there && rule->grants && own < access && survey_link_planted(s->rules, s->workspace, path);
+        bool astray = there && rule->grants && own < access && survey_link_planted(s->rules, s->workspace, path, real);
         if (!rule->grants && own < access)
                 access = own;
         return survey_add(s->host,

@@ -50,7 +50,7 @@ static bool may_write(const struct path_rules *rules, const char *workspace, con
         return (workspace && path_is_within(dir, workspace)) || path_rules_access(rules, dir, NULL) == PATH_WRITE;
 }
 
-bool survey_link_planted(const struct path_rules *rules, const char *workspace, const char *path) {
+bool survey_link_planted(const struct path_rules *rules, const char *workspace, const char *path, const char *real) {
         struct way w = { .at = "" };
         char name[NAME_MAX + 1], here[PATH_MAX];
         struct stat st;
@@ -71,12 +71,13 @@ bool survey_link_planted(const struct path_rules *rules, const char *workspace, 
                 if (n < 0 || (size_t)n >= sizeof here)
                         return true;
                 if (lstat(here, &st) < 0)
-                        return false; /* it leads nowhere */
+                        return true; /* it was there a moment ago */
                 if (!S_ISLNK(st.st_mode))
                         memcpy(w.at, here, (size_t)n + 1);
                 else if (may_write(rules, workspace, w.at[0] ? w.at : "/") || ++links > LINKS_MAX ||
                          !take_link(&w, here))
                         return true;
         }
-        return false;
+        /* The same end as before, or somebody is changing the way while it is looked at. */
+        return strcmp(w.at[0] ? w.at : "/", real) != 0;
 }
