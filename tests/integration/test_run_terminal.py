@@ -111,7 +111,8 @@ def test_interactive_shell_inside(terminal):
     terminal.type("\x1a")
     terminal.expect(b"Stopped")
     terminal.expect(b"INSIDE$ ")
-    terminal.type("kill %1; exit 5\n")
+    terminal.type("kill -9 %1; sleep 0.5\n")
+    terminal.expect(b"Killed")  # before that bash would refuse to leave a stopped job behind
     terminal.type("exit 5\n")
     terminal.expect(b"PROMPT$ ")
     terminal.type("echo status=$?\n")
