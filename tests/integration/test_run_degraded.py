@@ -79,6 +79,7 @@ def test_protected_path_is_not_left_behind(sh, work):
     assert not os.path.lexists(work / ".vscode")
 
 
+@pytest.mark.exact_build  # it runs itself inside, where a sanitizer's memory does not fit into the limits
 def test_sandbox_inside_a_sandbox(bailey, work):
     inner = [str(program("bailey")), "run", "--audit", "/tmp/inner.jsonl"]
     visible = ["--read", str(BUILD)]  # the tests may run from a copy in /tmp
