@@ -189,7 +189,7 @@ static int hide_records(struct run *r, struct err *e) {
         int s = r->preview || r->policy->audit_path ? 0 : audit_run_path(r->id, &r->audit_path, e);
         if (s == 0)
                 s = audit_directory(&directory, e);
-        if (s < 0)
+        if (s < 0 || !directory)
                 return s;
         char *slash = strrchr(directory, '/');
         if (slash > directory)
