@@ -26,6 +26,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -382,6 +383,8 @@ int gateway_process_start(struct gateway_process *g, struct err *e) {
         return start(g, e);
 }
 
+enum { LAST_WORD_MS = 250 };
+
 void gateway_process_stop(struct gateway_process *g) {
         if (g->state == GATEWAY_STOPPING || g->state == GATEWAY_STOPPED)
                 return;
@@ -497,10 +500,19 @@ int gateway_process_new(const struct gateway_settings *s, const void *snapshot, 
         return 0;
 }
 
+/* A moment to say what it still knows: the last attempts of a run are on record too. */
+static void let_finish(struct gateway_process *g) {
+        const struct ipc_message m = { .kind = IPC_STOP };
+        struct pollfd end = { .fd = g->pidfd, .events = POLLIN };
+        tell(g, &m, -1);
+        (void)poll(&end, 1, LAST_WORD_MS);
+}
+
 void gateway_process_free(struct gateway_process *g) {
         if (!g)
                 return;
         if (g->pid) {
+                let_finish(g);
                 gateway_spawn_kill(g->pidfd, g->pid);
                 siginfo_t info;
                 while (waitid(P_PID, (id_t)g->pid, &info, WEXITED) < 0 && errno == EINTR)
