@@ -26,7 +26,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { WORKERS_MAX = 64, EXIT_BROKEN = 70 };
+enum { EXIT_BROKEN = 70 };
 
 static void raise_descriptor_limit(void) {
         struct rlimit limit;
@@ -39,7 +39,7 @@ static void raise_descriptor_limit(void) {
 static unsigned worker_count(uint32_t wanted) {
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
         unsigned n = wanted ? wanted : processors > 0 ? (unsigned)processors : 1;
-        return n < WORKERS_MAX ? n : WORKERS_MAX;
+        return n < GATEWAY_WORKERS_MAX ? n : GATEWAY_WORKERS_MAX;
 }
 
 /* The descriptors that must be there, marked close-on-exec like all others. */

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "ipc/event.h"
+#include "ipc/valid.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -29,6 +30,7 @@ static const struct kind_row {
         [IPC_AUDIT] = { "audit", IPC_SUPERVISOR, .number_max = 1 },
         [IPC_ANSWER] = { "answer", IPC_SUPERVISOR, .id = true, .number_max = DECISION_ALLOW },
         [IPC_STOP] = { "stop", IPC_SUPERVISOR },
+        [IPC_VAULT] = { "vault", IPC_SUPERVISOR, .descriptor = true, .number_max = GATEWAY_WORKERS_MAX - 1 },
         [IPC_READY] = { "ready", IPC_GATEWAY },
         [IPC_SWAPPED] = { "swapped", IPC_GATEWAY, .number_max = UINT32_MAX },
         [IPC_ASK] = { "ask", IPC_GATEWAY, .id = true, .authority = true, .number_max = VIAS - 1 },
@@ -42,27 +44,9 @@ const char *ipc_kind_name(enum ipc_kind kind) {
         return (unsigned)kind < IPC_KINDS ? kinds[kind].name : NULL;
 }
 
-/* Canonical means that the one canonicaliser, given the text, makes exactly this host of it. */
-static bool host_valid(const struct host *h) {
-        if (h->name_n == 0 || h->name_n > HOST_TEXT_MAX || strnlen(h->name, sizeof h->name) != h->name_n)
-                return false;
-        if (h->kind == HOST_ADDR) {
-                char text[ADDR_TEXT_MAX];
-                if (h->addr.family != ADDR_V4 && h->addr.family != ADDR_V6)
-                        return false;
-                addr_text(&h->addr, text);
-                return str_is(host_str(h), text);
-        }
-        struct host parsed;
-        return h->kind == HOST_NAME && host_parse(host_str(h), &parsed, NULL) == 0 && host_equal(&parsed, h);
-}
-
 static bool text_valid(const char *text, size_t size) {
         size_t n = strnlen(text, size);
-        for (size_t i = 0; i < n; i++)
-                if (text[i] < 0x20 || text[i] > 0x7e)
-                        return false;
-        return n < size;
+        return n < size && ipc_text_valid(str_n(text, n));
 }
 
 static bool message_valid(const struct ipc_message *m, enum ipc_side from, bool descriptor) {
@@ -70,7 +54,7 @@ static bool message_valid(const struct ipc_message *m, enum ipc_side from, bool 
                 return false;
         const struct kind_row *k = &kinds[m->kind];
         return k->from == from && k->descriptor == descriptor && m->number <= k->number_max &&
-               (!k->authority || (m->authority.port != 0 && host_valid(&m->authority.host))) &&
+               (!k->authority || (m->authority.port != 0 && ipc_host_valid(&m->authority.host))) &&
                (!k->text || text_valid(m->text, sizeof m->text));
 }
 
@@ -84,13 +68,8 @@ static void message_reduce(struct ipc_message *to, const struct ipc_message *fro
         if (k->id)
                 to->id = from->id;
         if (k->authority) {
-                const struct host *h = &from->authority.host;
                 to->authority.port = from->authority.port;
-                to->authority.host.kind = h->kind;
-                to->authority.host.name_n = h->name_n;
-                memcpy(to->authority.host.name, h->name, h->name_n);
-                if (h->kind == HOST_ADDR)
-                        to->authority.host.addr = h->addr;
+                ipc_host_copy(&to->authority.host, &from->authority.host);
         }
         if (k->text)
                 memcpy(to->text, from->text, strnlen(from->text, sizeof from->text - 1));
@@ -166,7 +145,7 @@ static int check_upstream(const struct gateway_start *s, struct err *e) {
         }
         if (s->upstream_kind >= UPSTREAM_KINDS)
                 return err_set(e, EINVAL, "unknown kind of upstream proxy %u", s->upstream_kind);
-        if (s->upstream_kind != UPSTREAM_NONE && (s->upstream.port == 0 || !host_valid(&s->upstream.host)))
+        if (s->upstream_kind != UPSTREAM_NONE && (s->upstream.port == 0 || !ipc_host_valid(&s->upstream.host)))
                 return err_set(e, EINVAL, "the upstream proxy is no host with a port");
         return 0;
 }
@@ -196,8 +175,10 @@ int gateway_start_check(const struct gateway_start *s, struct err *e) {
                                "must be of the same build",
                                s->version, s->size);
         if (s->dns_mode >= DNS_MODES || s->can_ask > 1 || s->audit > 1 || s->log_level >= LOG_LEVELS ||
-            s->workers > 1024)
+            s->workers > GATEWAY_WORKERS_MAX || s->intercept > 1)
                 return err_set(e, EINVAL, "a value in the start block is out of range");
+        if (s->n_vaults != 0 && (!s->intercept || s->n_vaults != s->workers))
+                return err_set(e, EINVAL, "%u connections to the vault for %u workers", s->n_vaults, s->workers);
         if (!s->connect_ns || !s->header_ns || !s->idle_ns || !s->tunnel_idle_ns || s->header_bytes < 1024)
                 return err_set(e, EINVAL, "time limits cannot be 0 and the header limit not below 1024 bytes");
         int r = check_listeners(s, e);

@@ -8,6 +8,8 @@
  *   fd 5  events: SOCK_SEQPACKET, gateway to supervisor, batches of ipc/event.h records, non-blocking
  *   fd 6  policy snapshot, sealed
  *   fd 7+ listeners, in the order of gateway_start.listeners
+ *   then, with gateway_start.intercept, the credential table (ipc/credentials.h), sealed, and n_vaults connections to
+ * the vault (ipc/vault.h), one per worker in their order
  *
  * Either side takes a malformed message as the other's failure: the supervisor ends the gateway, the gateway ends
  * itself.
@@ -34,6 +36,7 @@ enum listener_kind {
         LISTENER_KINDS
 };
 #define GATEWAY_LISTENERS_MAX 32
+#define GATEWAY_WORKERS_MAX 64
 
 struct gateway_listener {
         uint16_t kind;
@@ -55,6 +58,8 @@ struct gateway_start {
         uint32_t workers;    /* 0: number of processors */
         uint32_t generation; /* of the first snapshot */
         uint32_t audit;      /* 1: the audit can be written, as IPC_AUDIT */
+        uint32_t intercept;  /* 1: there is a vault, so TLS can be opened where credentials or rules ask for it */
+        uint32_t n_vaults;   /* `workers`, or 0 while no vault runs: IPC_VAULT brings it */
         uint32_t n_listeners;
         struct gateway_listener listeners[GATEWAY_LISTENERS_MAX];
         uint32_t dns_mode; /* enum dns_mode */
@@ -80,6 +85,7 @@ enum ipc_kind {
         IPC_AUDIT,        /* number 1: the audit can be written; 0: it cannot, refuse new work */
         IPC_ANSWER,       /* id of a question; number: DECISION_ALLOW or DECISION_DENY */
         IPC_STOP,         /* finish: accept nothing more, end what is open, exit */
+        IPC_VAULT,        /* one descriptor: the vault, for worker `number`; it replaces the one before */
         /* gateway to supervisor */
         IPC_READY,    /* confined and accepting */
         IPC_SWAPPED,  /* number: the generation that judges now; tunnels that it refuses are closed */

@@ -36,6 +36,7 @@ static void each_kind_arrives(void **state) {
                 { IPC_SUPERVISOR, { .kind = IPC_AUDIT, .number = 1 }, false },
                 { IPC_SUPERVISOR, { .kind = IPC_ANSWER, .id = 5, .number = DECISION_ALLOW }, false },
                 { IPC_SUPERVISOR, { .kind = IPC_STOP }, false },
+                { IPC_SUPERVISOR, { .kind = IPC_VAULT, .number = 3 }, true },
                 { IPC_GATEWAY, { .kind = IPC_READY }, false },
                 { IPC_GATEWAY, { .kind = IPC_SWAPPED, .number = 2 }, false },
                 { IPC_GATEWAY,
@@ -179,6 +180,10 @@ static void start_block_is_checked(void **state) {
         BAD(s.listeners[0].forward_port = 1);
         BAD(s.listeners[1].forward_port = 0);
         BAD(s.dns_mode = DNS_MODES);
+        BAD(s.workers = GATEWAY_WORKERS_MAX + 1);
+        BAD(s.intercept = 2);
+        BAD(s.workers = s.n_vaults = 2);
+        BAD((s.intercept = 1, s.workers = 2, s.n_vaults = 1));
         BAD(s.n_servers = GATEWAY_SERVERS_MAX + 1);
         BAD(s.n_servers = 1);
         BAD(s.upstream_kind = UPSTREAM_KINDS);

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What every message is held to, whoever it is from. */
+#include "policy/host.h"
+
+/* Canonical: the one canonicaliser, given the text, makes exactly this host of it. */
+bool ipc_host_valid(const struct host *h);
+/* Of a valid host what is used; the rest is zero. */
+void ipc_host_copy(struct host *to, const struct host *from);
+/* Printable ASCII. */
+bool ipc_text_valid(struct str s);

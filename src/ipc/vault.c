@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages of the vault. One table says for each kind which way it goes and what it carries; sender and receiver are
+ * held to the same table. On the wire: a fixed head, then the bytes of data[] one after the other. The gateway parses
+ * hostile bytes and may be in hostile hands: what the vault takes from it is a kind it may send, a canonical host and
+ * data of the right size, or the channel is closed.
+ */
+#include "ipc/vault.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/secret.h"
+#include "ipc/valid.h"
+#include "policy/pattern.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Limits of one piece of data: 0 in `most` means that the kind has no such piece. */
+struct piece {
+        uint32_t least, most;
+        bool printable;
+};
+#define TEXT(least, most)                                                                                              \
+        { least, most, true }
+#define BYTES(least, most)                                                                                             \
+        { least, most, false }
+
+enum { KEY_MAX = 256, CERTIFICATE_MAX = 8192, VARIABLE_MAX = 8192, NOTE_MAX = 768 };
+
+static const struct kind_row {
+        const char *name;
+        enum vault_way way;
+        bool descriptor, id, mapping, part, host, port;
+        uint64_t number_max;
+        struct piece data[VAULT_DATA];
+} kinds[] = {
+        [VAULT_VALUE] = { "value", SUPERVISOR_TO_VAULT, .mapping = true, .data = { BYTES(0, VAULT_SECRET_MAX) } },
+        [VAULT_VARIABLE] = { "variable", SUPERVISOR_TO_VAULT, .data = { BYTES(2, VARIABLE_MAX) } },
+        [VAULT_FAKE_KEPT] = { "fake-kept", SUPERVISOR_TO_VAULT, .mapping = true, .part = true,
+                              .data = { TEXT(VAULT_SECRET_MIN, VAULT_SECRET_MAX) } },
+        [VAULT_OPEN] = { "open", SUPERVISOR_TO_VAULT },
+        [VAULT_CONNECT] = { "connect", SUPERVISOR_TO_VAULT, .descriptor = true },
+        [VAULT_RELOAD] = { "reload", SUPERVISOR_TO_VAULT },
+        [VAULT_STOP] = { "stop", SUPERVISOR_TO_VAULT },
+        [VAULT_CA] = { "ca", VAULT_TO_SUPERVISOR, .data = { BYTES(1, CERTIFICATE_MAX) } },
+        [VAULT_FAKE] = { "fake", VAULT_TO_SUPERVISOR, .mapping = true, .part = true,
+                         .data = { TEXT(VAULT_SECRET_MIN, VAULT_SECRET_MAX) } },
+        [VAULT_READY] = { "ready", VAULT_TO_SUPERVISOR },
+        [VAULT_CHANGED] = { "changed", VAULT_TO_SUPERVISOR, .mapping = true, .number_max = 1,
+                            .data = { TEXT(0, NOTE_MAX) } },
+        [VAULT_FAILED] = { "failed", VAULT_TO_SUPERVISOR, .data = { TEXT(0, NOTE_MAX) } },
+        [VAULT_SIGN] = { "sign", GATEWAY_TO_VAULT, .id = true, .host = true, .data = { BYTES(1, KEY_MAX) } },
+        [VAULT_RELEASE] = { "release", GATEWAY_TO_VAULT, .id = true, .mapping = true, .host = true, .port = true },
+        [VAULT_SIGV4] = { "sigv4", GATEWAY_TO_VAULT, .id = true, .mapping = true, .host = true, .port = true,
+                          .data = { TEXT(8, 8), TEXT(1, 64), TEXT(1, 64) } },
+        [VAULT_STALE] = { "stale", GATEWAY_TO_VAULT, .mapping = true, .number_max = UINT64_MAX },
+        [VAULT_HELLO] = { "hello", VAULT_TO_GATEWAY, .descriptor = true },
+        [VAULT_CERTIFICATE] = { "certificate", VAULT_TO_GATEWAY, .id = true, .data = { BYTES(1, CERTIFICATE_MAX) } },
+        [VAULT_SECRET] = { "secret", VAULT_TO_GATEWAY, .id = true, .number_max = UINT64_MAX,
+                           .data = { BYTES(1, VAULT_SECRET_MAX) } },
+        [VAULT_SIGNING_KEY] = { "signing-key", VAULT_TO_GATEWAY, .id = true, .number_max = UINT64_MAX,
+                                .data = { TEXT(1, 256), BYTES(VAULT_DIGEST_BYTES, VAULT_DIGEST_BYTES),
+                                          TEXT(0, VAULT_SECRET_MAX) } },
+        [VAULT_REFUSED] = { "refused", VAULT_TO_GATEWAY, .id = true, .number_max = VAULT_REFUSALS - 1 },
+};
+static_assert(sizeof kinds / sizeof *kinds == VAULT_KINDS, "a row for each kind of message");
+
+struct head {
+        uint32_t version, kind;
+        uint64_t id, number;
+        uint32_t mapping, part;
+        struct authority authority;
+        uint32_t lengths[VAULT_DATA];
+};
+static_assert(sizeof(struct head) <= 512, "the head fits in front of the largest data");
+
+const char *vault_kind_name(enum vault_kind kind) {
+        return (unsigned)kind < VAULT_KINDS ? kinds[kind].name : NULL;
+}
+
+const char *vault_refusal_text(enum vault_refusal r) {
+        static const char *const texts[] = {
+                [VAULT_NOT_MAPPED] = "there is no such credential",
+                [VAULT_WRONG_TARGET] = "the credential is not for this host and port",
+                [VAULT_NO_VALUE] = "the source of the credential has no value now",
+                [VAULT_BAD_KEY] = "the public key is not one on P-256",
+                [VAULT_BROKEN] = "the vault cannot do it now",
+        };
+        static_assert(sizeof texts / sizeof *texts == VAULT_REFUSALS, "a text for each refusal");
+        return (unsigned)r < VAULT_REFUSALS && texts[r] ? texts[r] : "?";
+}
+
+static bool piece_valid(const struct piece *piece, struct str s) {
+        return s.n >= piece->least && s.n <= piece->most && (!piece->printable || ipc_text_valid(s));
+}
+
+static bool message_valid(const struct vault_message *m, enum vault_way way, bool descriptor) {
+        if (m->kind >= VAULT_KINDS || !kinds[m->kind].name)
+                return false;
+        const struct kind_row *k = &kinds[m->kind];
+        if (k->way != way || k->descriptor != descriptor || m->number > k->number_max ||
+            m->mapping >= VAULT_MAPPINGS_MAX || m->part >= PARTS)
+                return false;
+        if (k->host && (!ipc_host_valid(&m->authority.host) || (m->authority.port != 0) != k->port))
+                return false;
+        for (size_t i = 0; i < VAULT_DATA; i++)
+                if (!piece_valid(&k->data[i], m->data[i]))
+                        return false;
+        return true;
+}
+
+/* Only what the kind uses: the rest is zero on the wire and for whoever reads it. */
+static void head_of(struct head *h, const struct vault_message *m) {
+        const struct kind_row *k = &kinds[m->kind];
+        *h = (struct head){ .version = VAULT_VERSION, .kind = m->kind, .number = m->number };
+        if (k->id)
+                h->id = m->id;
+        if (k->mapping)
+                h->mapping = m->mapping;
+        if (k->part)
+                h->part = m->part;
+        if (k->host)
+                ipc_host_copy(&h->authority.host, &m->authority.host);
+        if (k->port)
+                h->authority.port = m->authority.port;
+        for (size_t i = 0; i < VAULT_DATA; i++)
+                h->lengths[i] = (uint32_t)m->data[i].n;
+}
+
+int vault_send(int sock, enum vault_way way, const struct vault_message *m, int fd) {
+        char wire[VAULT_MESSAGE_MAX];
+        struct head head;
+        size_t n = sizeof head;
+        if (!message_valid(m, way, fd >= 0))
+                return -EINVAL;
+        head_of(&head, m);
+        for (size_t i = 0; i < VAULT_DATA; i++) {
+                if (m->data[i].n > sizeof wire - n)
+                        return -EINVAL;
+                if (m->data[i].n > 0)
+                        memcpy(wire + n, m->data[i].p, m->data[i].n);
+                n += m->data[i].n;
+        }
+        memcpy(wire, &head, sizeof head);
+        int r = fd_send(sock, str_n(wire, n), &fd, fd >= 0 ? 1 : 0);
+        secret_wipe(wire, n);
+        return r == -ECONNRESET ? -EPIPE : r; /* gone with messages unread, or without: gone */
+}
+
+static bool decode(struct str wire, enum vault_way way, bool descriptor, struct vault_message *ret) {
+        struct head h;
+        struct vault_message m;
+        if (wire.n < sizeof h)
+                return false;
+        memcpy(&h, wire.p, sizeof h);
+        m = (struct vault_message){ .kind = h.kind,
+                                    .mapping = h.mapping,
+                                    .part = h.part,
+                                    .id = h.id,
+                                    .number = h.number,
+                                    .authority = h.authority };
+        struct str rest = str_skip(wire, sizeof h);
+        for (size_t i = 0; i < VAULT_DATA; i++) {
+                if (h.lengths[i] > rest.n)
+                        return false;
+                m.data[i] = str_first(rest, h.lengths[i]);
+                rest = str_skip(rest, h.lengths[i]);
+        }
+        if (h.version != VAULT_VERSION || rest.n > 0 || !message_valid(&m, way, descriptor))
+                return false;
+        struct head used;
+        head_of(&used, &m);
+        *ret = (struct vault_message){ .kind = used.kind,
+                                       .mapping = used.mapping,
+                                       .part = used.part,
+                                       .id = used.id,
+                                       .number = used.number,
+                                       .authority = used.authority };
+        memcpy(ret->data, m.data, sizeof ret->data);
+        return true;
+}
+
+int vault_receive(int sock, enum vault_way way, char *room, struct vault_message *ret, int *ret_fd) {
+        cleanup(close_fd) int fd = -1;
+        size_t n_fds = 0;
+        ssize_t n = fd_receive(sock, room, VAULT_MESSAGE_MAX, &fd, 1, &n_fds);
+        if (n == 0 || n == -ECONNRESET)
+                return 0;
+        if (n == -EAGAIN)
+                return -EAGAIN;
+        if (n < 0)
+                return n == -EMSGSIZE || n == -ETOOMANYREFS ? -EBADMSG : (int)n;
+        if (!decode(str_n(room, (size_t)n), way, fd >= 0, ret))
+                return -EBADMSG;
+        *ret_fd = take_fd(&fd);
+        return 1;
+}
+
+/* the page */
+
+int vault_page_new(size_t n, struct vault_page **ret, int *ret_fd, struct err *e) {
+        if (n > VAULT_MAPPINGS_MAX)
+                return err_set(e, EINVAL, "%zu credentials; at most %d are possible", n, VAULT_MAPPINGS_MAX);
+        cleanup(close_fd) int fd = memfd_create("bailey-vault-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (fd < 0 || ftruncate(fd, sizeof(struct vault_page)) < 0)
+                return err_errno(e, "cannot make the page of serial numbers");
+        struct vault_page *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED)
+                return err_errno(e, "cannot map the page of serial numbers");
+        p->magic = VAULT_PAGE_MAGIC;
+        p->n = n;
+        /* From here on only the mapping above can write. */
+        if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
+                int r = err_errno(e, "cannot seal the page of serial numbers (needs Linux 5.1)");
+                vault_page_close(p);
+                return r;
+        }
+        *ret = p;
+        *ret_fd = take_fd(&fd);
+        return 0;
+}
+
+int vault_page_open(int fd, const struct vault_page **ret, struct err *e) {
+        const int wanted = F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+        int seals = fcntl(fd, F_GET_SEALS);
+        struct stat st;
+        if (seals < 0 || (seals & wanted) != wanted || fstat(fd, &st) < 0 ||
+            st.st_size != (off_t)sizeof(struct vault_page))
+                return err_set(e, EPROTO, "the vault's page of serial numbers is not what it must be");
+        const struct vault_page *p = mmap(NULL, sizeof *p, PROT_READ, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED)
+                return err_errno(e, "cannot map the vault's page of serial numbers");
+        if (p->magic != VAULT_PAGE_MAGIC || p->n > VAULT_MAPPINGS_MAX) {
+                vault_page_close(p);
+                return err_set(e, EPROTO, "the vault's page of serial numbers is of another version");
+        }
+        *ret = p;
+        return 0;
+}
+
+void vault_page_close(const struct vault_page *p) {
+        if (p)
+                munmap((void *)p, sizeof *p);
+}
+
+/* the start block */
+
+void vault_start_init(struct vault_start *s) {
+        memset(s, 0, sizeof *s);
+        s->version = VAULT_VERSION;
+        s->size = sizeof *s;
+        s->mapping_size = sizeof(struct vault_mapping);
+        s->log_level = LOG_NOTICE;
+        s->exec_timeout_ns = 30 * NS_PER_SECOND;
+        s->refresh_ns = 300 * NS_PER_SECOND;
+}
+
+static bool terminated(const char *text, size_t size) {
+        return strnlen(text, size) < size;
+}
+
+static int check_mapping(const struct vault_mapping *m, struct err *e) {
+        if (!terminated(m->name, sizeof m->name) || m->name[0] == '\0' || !ipc_text_valid(str_of(m->name)))
+                return err_set(e, EINVAL, "a credential's name is empty, too long or not printable");
+        if (m->kind >= MAPPING_KINDS)
+                return err_set(e, EINVAL, "credential '%s' is of the unknown kind %u", m->name, m->kind);
+        if (!terminated(m->source, sizeof m->source) || m->source[0] == '\0' ||
+            !terminated(m->prefix, sizeof m->prefix) || !ipc_text_valid(str_of(m->prefix)))
+                return err_set(e, EINVAL, "credential '%s': its source or prefix is empty or too long", m->name);
+        if (m->n_hosts == 0 || m->n_hosts > VAULT_HOSTS_MAX)
+                return err_set(e, EINVAL, "credential '%s' has %u hosts; 1 to %d are possible", m->name, m->n_hosts,
+                               VAULT_HOSTS_MAX);
+        for (uint32_t i = 0; i < m->n_hosts; i++) {
+                struct pattern p;
+                struct err why = { 0 };
+                if (!terminated(m->hosts[i], sizeof m->hosts[i]))
+                        return err_set(e, EINVAL, "credential '%s': a host is too long", m->name);
+                if (pattern_parse(str_of(m->hosts[i]), &p, &why) < 0)
+                        return err_set(e, EINVAL, "credential '%s': %s", m->name, err_text(&why));
+        }
+        return 0;
+}
+
+int vault_start_check(const struct vault_start *s, const struct vault_mapping *mappings, struct err *e) {
+        if (s->version != VAULT_VERSION || s->size != sizeof *s || s->mapping_size != sizeof *mappings)
+                return err_set(e, EPROTO,
+                               "the vault's start block is of another version (%u, %u bytes): bailey and bailey-vault "
+                               "must be of the same build",
+                               s->version, s->size);
+        if (s->n_mappings > VAULT_MAPPINGS_MAX)
+                return err_set(e, EINVAL, "%u credentials; at most %d are possible", s->n_mappings, VAULT_MAPPINGS_MAX);
+        if (s->ca >= VAULT_CAS || s->log_level >= LOG_LEVELS || s->exec_timeout_ns == 0)
+                return err_set(e, EINVAL, "a value in the vault's start block is out of range");
+        if (!terminated(s->ca_dir, sizeof s->ca_dir) || (s->ca_dir[0] != '\0' && s->ca_dir[0] != '/') ||
+            !terminated(s->credentials_dir, sizeof s->credentials_dir) ||
+            (s->credentials_dir[0] != '\0' && s->credentials_dir[0] != '/') ||
+            !terminated(s->sandbox_id, sizeof s->sandbox_id))
+                return err_set(e, EINVAL, "a path in the vault's start block is relative or too long");
+        for (uint32_t i = 0; i < s->n_mappings; i++) {
+                int r = check_mapping(&mappings[i], e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int vault_start_seal(const struct vault_start *s, const struct vault_mapping *mappings, int *ret_fd, struct err *e) {
+        int r = vault_start_check(s, mappings, e);
+        if (r < 0)
+                return r;
+        size_t list = s->n_mappings * sizeof *mappings;
+        cleanup(buf_done) struct buf b = BUF(sizeof *s + list);
+        if (buf_append(&b, str_n(s, sizeof *s)) < 0 || (list > 0 && buf_append(&b, str_n(mappings, list)) < 0))
+                return err_set(e, ENOMEM, "no memory for the vault's start block");
+        return fd_sealed("bailey-vault-start", buf_str(&b), ret_fd, e);
+}
+
+int vault_start_read(int fd, struct vault_start *ret, struct vault_mapping **ret_mappings, struct err *e) {
+        const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+        int seals = fcntl(fd, F_GET_SEALS);
+        struct stat st;
+        if (seals < 0 || (seals & wanted) != wanted)
+                return err_set(e, EPROTO,
+                               "the start block is not a sealed file; bailey-vault is started by bailey, not by hand");
+        if (fstat(fd, &st) < 0)
+                return err_errno(e, "cannot look at the start block");
+        cleanup(free_ptr) struct vault_start *s = calloc(1, sizeof *s);
+        if (!s)
+                return err_set(e, ENOMEM, "no memory for the start block");
+        if (st.st_size < (off_t)sizeof *s || pread(fd, s, sizeof *s, 0) != (ssize_t)sizeof *s)
+                return err_set(e, EPROTO, "the start block is too short");
+        if (s->n_mappings > VAULT_MAPPINGS_MAX)
+                return err_set(e, EPROTO, "the start block names too many credentials");
+        size_t list = s->n_mappings * sizeof(struct vault_mapping);
+        if (st.st_size != (off_t)(sizeof *s + list))
+                return err_set(e, EPROTO, "the start block has %jd bytes, not %zu", (intmax_t)st.st_size,
+                               sizeof *s + list);
+        cleanup(free_ptr) struct vault_mapping *mappings = calloc(s->n_mappings + 1, sizeof *mappings);
+        if (!mappings)
+                return err_set(e, ENOMEM, "no memory for the start block");
+        if (pread(fd, mappings, list, sizeof *s) != (ssize_t)list)
+                return err_errno(e, "cannot read the start block");
+        int r = vault_start_check(s, mappings, e);
+        if (r < 0)
+                return r;
+        *ret = *s;
+        *ret_mappings = take_ptr(&mappings);
+        return 0;
+}
