@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/protocol.h"
+
+#include "base/cleanup.h"
+#include "conf/json.h"
+#include "conf/suggest.h"
+
+#include <assert.h>
+#include <errno.h>
+
+enum field {
+        FIELD_ID,
+        FIELD_DO,
+        FIELD_VERSION,
+        FIELD_CLIENT,
+        FIELD_QUESTION,
+        FIELD_ANSWER,
+        FIELD_SCOPE,
+        FIELD_PATTERN,
+        FIELDS
+};
+
+static const char *const field_names[] = { "id", "do", "version", "client", "question", "answer", "scope", "pattern" };
+static_assert(sizeof field_names / sizeof *field_names == FIELDS, "one name per field");
+
+#define HAS(f) (1u << (f))
+static const struct {
+        const char *name;
+        unsigned needs, takes; /* besides id and do */
+} requests[] = {
+        [CONTROL_HELLO] = { "hello", HAS(FIELD_VERSION), HAS(FIELD_CLIENT) },
+        [CONTROL_STATUS] = { "status", 0, 0 },
+        [CONTROL_SUBSCRIBE] = { "subscribe", 0, 0 },
+        [CONTROL_PENDING] = { "pending", 0, 0 },
+        [CONTROL_ANSWER] = { "answer", HAS(FIELD_QUESTION) | HAS(FIELD_ANSWER), HAS(FIELD_SCOPE) },
+        [CONTROL_ALLOW] = { "allow", HAS(FIELD_PATTERN), HAS(FIELD_SCOPE) },
+        [CONTROL_DENY] = { "deny", HAS(FIELD_PATTERN), HAS(FIELD_SCOPE) },
+        [CONTROL_FORGET] = { "forget", HAS(FIELD_PATTERN), 0 },
+        [CONTROL_RULES] = { "rules", 0, 0 },
+        [CONTROL_RELOAD] = { "reload", 0, 0 },
+        [CONTROL_PAUSE] = { "pause", 0, 0 },
+        [CONTROL_RESUME] = { "resume", 0, 0 },
+        [CONTROL_KILL] = { "kill", 0, 0 },
+};
+static_assert(sizeof requests / sizeof *requests == CONTROL_DOS, "one row per request");
+
+static const char *const answers[] = { [ANSWER_DENY] = "deny", [ANSWER_ALLOW] = "allow" };
+static_assert(sizeof answers / sizeof *answers == CONTROL_ANSWERS, "one name per answer");
+static const char *const scopes[] = { "once", "sandbox", "workspace", "always" };
+static_assert(sizeof scopes / sizeof *scopes == CONTROL_SCOPES, "one name per scope");
+static const char *const faults[] = { "bad-request", "version", "hello-first", "not-found",
+                                      "invalid",     "failed",  "too-many" };
+static_assert(sizeof faults / sizeof *faults == CONTROL_FAULTS, "one code per fault");
+
+const char *control_do_name(enum control_do d) {
+        return (unsigned)d < CONTROL_DOS ? requests[d].name : "?";
+}
+const char *control_answer_name(enum control_answer a) {
+        return (unsigned)a < CONTROL_ANSWERS ? answers[a] : "?";
+}
+const char *control_scope_name(enum control_scope s) {
+        return (unsigned)s < CONTROL_SCOPES ? scopes[s] : "?";
+}
+const char *control_fault_code(enum control_fault f) {
+        return (unsigned)f < CONTROL_FAULTS ? faults[f] : "?";
+}
+
+bool control_scope_parse(struct str text, enum control_scope *ret) {
+        for (unsigned i = 0; i < CONTROL_SCOPES; i++)
+                if (str_is(text, scopes[i])) {
+                        *ret = (enum control_scope)i;
+                        return true;
+                }
+        return false;
+}
+
+/*
+ * Requests.
+ */
+static bool is_number(const struct node *n) {
+        return n->kind == NODE_SCALAR && !n->quoted;
+}
+static bool is_text(const struct node *n) {
+        return n->kind == NODE_SCALAR && n->quoted;
+}
+
+static int read_number(const struct node *n, uint64_t max, uint64_t *ret, struct err *e) {
+        if (!is_number(n) || !str_to_u64(n->text, max, ret))
+                return err_set(e, EINVAL, "\"%.*s\" must be a whole number of at most %ju", STR_FMT(n->key),
+                               (uintmax_t)max);
+        return 0;
+}
+
+/* Printable ASCII or UTF-8 without control bytes; terminated in ret. */
+static int read_text(const struct node *n, char *ret, size_t size, struct err *e) {
+        if (!is_text(n) || n->text.n >= size)
+                return err_set(e, EINVAL, "\"%.*s\" must be a text of at most %zu bytes", STR_FMT(n->key), size - 1);
+        for (size_t i = 0; i < n->text.n; i++)
+                if ((unsigned char)n->text.p[i] < 0x20 || n->text.p[i] == 0x7f)
+                        return err_set(e, EINVAL, "\"%.*s\" has control characters", STR_FMT(n->key));
+        memcpy(ret, n->text.p, n->text.n);
+        ret[n->text.n] = '\0';
+        return 0;
+}
+
+static int read_choice(const struct node *n, const char *const *names, unsigned count, unsigned *ret, struct err *e) {
+        struct suggestion s = suggest_for(n->text);
+        for (unsigned i = 0; is_text(n) && i < count; i++) {
+                if (str_is(n->text, names[i])) {
+                        *ret = i;
+                        return 0;
+                }
+                suggest_offer(&s, names[i]);
+        }
+        return err_set(e, EINVAL, "\"%.*s\": %s is not known%s", STR_FMT(n->key), show(n->text).text,
+                       suggest_text(&s, "").text);
+}
+
+static int read_field(const struct node *n, enum field f, struct control_request *q, struct err *e) {
+        uint64_t number = 0;
+        unsigned place = 0;
+        int r = 0;
+        switch (f) {
+        case FIELD_ID:
+        case FIELD_QUESTION:
+                return read_number(n, INT64_MAX, f == FIELD_ID ? &q->id : &q->question, e);
+        case FIELD_VERSION:
+                r = read_number(n, UINT32_MAX, &number, e);
+                q->version = (uint32_t)number;
+                return r;
+        case FIELD_CLIENT:
+                return read_text(n, q->client, sizeof q->client, e);
+        case FIELD_PATTERN:
+                return read_text(n, q->pattern, sizeof q->pattern, e);
+        case FIELD_ANSWER:
+                r = read_choice(n, answers, CONTROL_ANSWERS, &place, e);
+                q->answer = (enum control_answer)place;
+                return r;
+        case FIELD_SCOPE:
+                r = read_choice(n, scopes, CONTROL_SCOPES, &place, e);
+                q->scope = (enum control_scope)place;
+                return r;
+        default:
+                return 0;
+        }
+}
+
+static int find_field(struct str key, enum field *ret, struct err *e) {
+        struct suggestion s = suggest_for(key);
+        for (unsigned i = 0; i < FIELDS; i++) {
+                if (str_is(key, field_names[i])) {
+                        *ret = (enum field)i;
+                        return 0;
+                }
+                suggest_offer(&s, field_names[i]);
+        }
+        return err_set(e, EINVAL, "unknown field %s%s", show(key).text, suggest_text(&s, "").text);
+}
+
+static int find_do(const struct node *root, enum control_do *ret, struct err *e) {
+        const struct node *n = node_get(root, STR("do"));
+        if (!n || !is_text(n))
+                return err_set(e, EINVAL, "\"do\" must say what is wanted");
+        struct suggestion s = suggest_for(n->text);
+        for (unsigned i = 0; i < CONTROL_DOS; i++) {
+                if (str_is(n->text, requests[i].name)) {
+                        *ret = (enum control_do)i;
+                        return 0;
+                }
+                suggest_offer(&s, requests[i].name);
+        }
+        return err_set(e, EINVAL, "unknown request %s%s", show(n->text).text, suggest_text(&s, "").text);
+}
+
+static int read_fields(const struct node *root, struct control_request *q, struct err *e) {
+        unsigned seen = 0, takes = requests[q->what].needs | requests[q->what].takes | HAS(FIELD_ID) | HAS(FIELD_DO);
+        for (const struct node *n = root->first; n; n = n->next) {
+                enum field f = FIELDS;
+                int r = find_field(n->key, &f, e);
+                if (r == 0 && !(takes & HAS(f)))
+                        r = err_set(e, EINVAL, "%s takes no \"%s\"", requests[q->what].name, field_names[f]);
+                if (r == 0)
+                        r = read_field(n, f, q, e);
+                if (r < 0)
+                        return r;
+                seen |= HAS(f);
+        }
+        for (unsigned f = 0; f < FIELDS; f++)
+                if ((requests[q->what].needs & HAS(f)) && !(seen & HAS(f)))
+                        return err_set(e, EINVAL, "%s needs \"%s\"", requests[q->what].name, field_names[f]);
+        return 0;
+}
+
+int control_request_parse(struct str line, struct control_request *ret, struct err *e) {
+        cleanup(document_freep) struct document *d = NULL;
+        *ret = (struct control_request){ 0 };
+        if (line.n > CONTROL_LINE_MAX)
+                return err_set(e, EINVAL, "a request has at most %d bytes", CONTROL_LINE_MAX);
+        int r = json_read(line, STR("request"), &d, e);
+        if (r < 0)
+                return r == -ENOMEM ? r : -EINVAL;
+        const struct node *root = document_root(d);
+        if (!root || root->kind != NODE_MAP)
+                return err_set(e, EINVAL, "a request is a JSON object");
+        struct control_request q = { .scope = SCOPE_SANDBOX };
+        const struct node *id = node_get(root, STR("id"));
+        if (!id)
+                return err_set(e, EINVAL, "a request needs an \"id\"");
+        r = read_number(id, INT64_MAX, &q.id, e);
+        if (r < 0)
+                return r;
+        ret->id = q.id;
+        r = find_do(root, &q.what, e);
+        if (r == 0 && q.what == CONTROL_ANSWER)
+                q.scope = SCOPE_ONCE;
+        if (r == 0)
+                r = read_fields(root, &q, e);
+        if (r == 0)
+                *ret = q;
+        return r;
+}
+
+int control_request_write(struct buf *out, const struct control_request *q) {
+        if ((unsigned)q->what >= CONTROL_DOS)
+                return -EINVAL;
+        size_t before = out->n;
+        unsigned has = requests[q->what].needs | requests[q->what].takes;
+        struct emit j = emit_to(out);
+        emit_open(&j, '{');
+        emit_put_number(&j, "id", q->id);
+        emit_put_text(&j, "do", requests[q->what].name);
+        if (has & HAS(FIELD_VERSION))
+                emit_put_number(&j, "version", q->version);
+        if (has & HAS(FIELD_CLIENT))
+                emit_put_text(&j, "client", q->client);
+        if (has & HAS(FIELD_QUESTION))
+                emit_put_number(&j, "question", q->question);
+        if (has & HAS(FIELD_ANSWER))
+                emit_put_text(&j, "answer", control_answer_name(q->answer));
+        if (has & HAS(FIELD_PATTERN))
+                emit_put_text(&j, "pattern", q->pattern);
+        if (has & HAS(FIELD_SCOPE))
+                emit_put_text(&j, "scope", control_scope_name(q->scope));
+        int r = control_close(&j);
+        if (r < 0)
+                out->n = before;
+        return r;
+}
+
+/*
+ * Messages of the server.
+ */
+const char *control_text(const struct node *map, const char *key) {
+        const struct node *n = map ? node_get(map, str_of(key)) : NULL;
+        return n && is_text(n) && !str_has_nul(n->text) ? n->text.p : NULL;
+}
+
+uint64_t control_number(const struct node *map, const char *key) {
+        const struct node *n = map ? node_get(map, str_of(key)) : NULL;
+        uint64_t number = 0;
+        return n && is_number(n) && str_to_u64(n->text, UINT64_MAX, &number) ? number : 0;
+}
+
+bool control_bool(const struct node *map, const char *key) {
+        const struct node *n = map ? node_get(map, str_of(key)) : NULL;
+        return n && is_number(n) && str_is(n->text, "true");
+}
+
+void control_message_done(struct control_message *m) {
+        document_free(m->document);
+        *m = (struct control_message){ 0 };
+}
+
+static int read_reply(struct control_message *m, struct err *e) {
+        const struct node *id = node_get(m->root, STR("id")), *ok = node_get(m->root, STR("ok"));
+        if (!id || !is_number(id) || !str_to_u64(id->text, INT64_MAX, &m->id) || !ok || !is_number(ok))
+                return err_set(e, EBADMSG, "a message has either \"event\", or \"id\" and \"ok\"");
+        m->ok = control_bool(m->root, "ok");
+        if (m->ok)
+                return 0;
+        const struct node *fault = node_get(m->root, STR("error"));
+        const struct node *code = fault ? node_get(fault, STR("code")) : NULL;
+        const struct node *text = fault ? node_get(fault, STR("text")) : NULL;
+        if (!code || !text || !is_text(code) || !is_text(text))
+                return err_set(e, EBADMSG, "a reply that is not ok has an \"error\" with \"code\" and \"text\"");
+        m->fault = code->text;
+        m->text = text->text;
+        return 0;
+}
+
+int control_message_parse(struct str line, struct control_message *ret, struct err *e) {
+        struct control_message m = { 0 };
+        int r = json_read(line, STR("reply"), &m.document, e);
+        if (r < 0)
+                return r;
+        m.root = document_root(m.document);
+        if (!m.root || m.root->kind != NODE_MAP) {
+                r = err_set(e, EBADMSG, "a message is a JSON object");
+        } else {
+                const struct node *event = node_get(m.root, STR("event"));
+                m.is_event = event && is_text(event);
+                if (m.is_event)
+                        m.event = event->text;
+                else
+                        r = read_reply(&m, e);
+        }
+        if (r < 0) {
+                control_message_done(&m);
+                return r;
+        }
+        *ret = m;
+        return 0;
+}
+
+struct emit control_reply_open(struct buf *out, uint64_t id) {
+        struct emit j = emit_to(out);
+        emit_open(&j, '{');
+        emit_put_number(&j, "id", id);
+        emit_put_bool(&j, "ok", true);
+        return j;
+}
+
+struct emit control_event_open(struct buf *out, const char *event) {
+        struct emit j = emit_to(out);
+        emit_open(&j, '{');
+        emit_put_text(&j, "event", event);
+        return j;
+}
+
+int control_close(struct emit *j) {
+        emit_close(j);
+        int r = emit_status(j);
+        return r < 0 ? r : buf_add_char(j->out, '\n');
+}
+
+int control_reply_fault(struct buf *out, uint64_t id, enum control_fault f, const char *text) {
+        struct emit j = emit_to(out);
+        emit_open(&j, '{');
+        emit_put_number(&j, "id", id);
+        emit_put_bool(&j, "ok", false);
+        emit_key(&j, "error");
+        emit_open(&j, '{');
+        emit_put_text(&j, "code", control_fault_code(f));
+        emit_put_text(&j, "text", text);
+        emit_close(&j);
+        return control_close(&j);
+}
