@@ -276,6 +276,10 @@ void gate_open(struct gate_call *c) {
         decide(c);
 }
 
+bool gate_is_held(const struct gate_call *c) {
+        return c->state == GATE_ASKING;
+}
+
 void gate_cancel(struct gate_call *c) {
         switch ((enum state)c->state) {
         case GATE_IDLE:

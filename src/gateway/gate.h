@@ -48,6 +48,9 @@ struct verdict gate_judge(struct worker *w, const struct authority *target, bool
 void gate_open(struct gate_call *c);
 /* Forgets the call: closes what is under way, takes back the question. Harmless when nothing is under way. */
 void gate_cancel(struct gate_call *c);
+/* Whether a person is being asked. Then a client that has sent its end is taken to have given up, so that nobody looks
+ * at a question that nobody waits for; in the other states, which are short, it may still want to hear the answer. */
+bool gate_is_held(const struct gate_call *c);
 
 /* A synthetic address stands for a name: the target becomes that name. False when it is bound to none (now). */
 bool gate_unmask(struct worker *w, struct authority *target);

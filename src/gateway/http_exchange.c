@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "gateway/quota.h"
+#include "net/splice.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -109,47 +110,77 @@ static bool count_out(struct http_session *s, size_t n) {
         return quota_sent(s->client.worker->gateway->quota, s->host_bytes, n);
 }
 
+/* Whether the next bytes of a body go through a pipe: it is large, and only their number matters. */
+static bool is_spliced(const struct http_body *b, uint64_t moved, const struct stream *from, const struct stream *to) {
+        return moved >= SPLICE_AFTER && http_body_opaque(b) > 0 && splice_is_possible(from, to);
+}
+
+/* Each way up: 0 or the origin's error, -EAGAIN when somebody must be waited for, -ECANCELED when the exchange is over.
+ */
+static int copy_up(struct http_session *s) {
+        struct str bytes, span;
+        int r = body_bytes(s, &bytes);
+        if (r < 0) {
+                if (r != -EAGAIN)
+                        fail_client(s, REASON_PROTOCOL);
+                return r == -EAGAIN ? r : -ECANCELED;
+        }
+        enum http1_result body;
+        while ((body = http_body_next(&s->request, &bytes, &span)) == HTTP1_OK) {
+                if (!count_out(s, span.n)) {
+                        fail_client(s, REASON_LIMIT);
+                        return -ECANCELED;
+                }
+                r = http_flow_push(&s->up, pool_of(s), s->upstream, span);
+                if (r < 0 && r != -EAGAIN)
+                        break;
+        }
+        if (body != HTTP1_OK && body != HTTP1_MORE) {
+                if (s->head_sent) {
+                        fail_client(s, REASON_PROTOCOL);
+                } else {
+                        stream_abort(take_ptr(&s->upstream));
+                        http_refuse_bytes(s, 400, REASON_PROTOCOL, http1_result_text(body));
+                }
+                return -ECANCELED;
+        }
+        if (keep_behind(s, bytes) < 0) {
+                fail_client(s, REASON_LIMIT);
+                return -ECANCELED;
+        }
+        return r;
+}
+
+static int splice_up(struct http_session *s) {
+        ssize_t got = http_flow_splice(&s->up, pool_of(s), s->client.stream, http_body_opaque(&s->request));
+        if (got == -ENOSR)
+                return copy_up(s);
+        if (got == -EAGAIN)
+                return -EAGAIN;
+        if (got <= 0 || !count_out(s, (size_t)got)) { /* nothing of it has left yet */
+                fail_client(s, got <= 0 ? REASON_PROTOCOL : REASON_LIMIT);
+                return -ECANCELED;
+        }
+        http_body_passed(&s->request, (uint64_t)got);
+        return http_flow_flush(&s->up, pool_of(s), s->upstream);
+}
+
 /* From client to origin. */
 static bool pump_up(struct http_session *s) {
         if (s->up_broken)
                 return false;
         int r = http_flow_flush(&s->up, pool_of(s), s->upstream);
-        if (r == 0 && s->request.done)
+        if (r == 0 && s->request.done) {
+                http_flow_rest(&s->up, pool_of(s));
                 return false;
-        struct str bytes, span;
-        if (r == 0) {
-                r = body_bytes(s, &bytes);
-                if (r == -EAGAIN)
-                        return false;
-                if (r < 0) {
-                        fail_client(s, REASON_PROTOCOL);
-                        return false;
-                }
-                enum http1_result body;
-                while ((body = http_body_next(&s->request, &bytes, &span)) == HTTP1_OK) {
-                        if (!count_out(s, span.n)) {
-                                fail_client(s, REASON_LIMIT);
-                                return false;
-                        }
-                        r = http_flow_push(&s->up, pool_of(s), s->upstream, span);
-                        if (r < 0 && r != -EAGAIN)
-                                break;
-                }
-                if (body != HTTP1_OK && body != HTTP1_MORE) {
-                        if (s->head_sent) {
-                                fail_client(s, REASON_PROTOCOL);
-                        } else {
-                                stream_abort(take_ptr(&s->upstream));
-                                http_refuse_bytes(s, 400, REASON_PROTOCOL, http1_result_text(body));
-                        }
-                        return false;
-                }
-                if (keep_behind(s, bytes) < 0) {
-                        fail_client(s, REASON_LIMIT);
-                        return false;
-                }
         }
-        if (r < 0 && r != -EAGAIN)
+        if (r == 0) {
+                bool splices = !s->in && is_spliced(&s->request, s->bytes_out, s->client.stream, s->upstream);
+                r = splices ? splice_up(s) : copy_up(s);
+        }
+        if (r == -EAGAIN)
+                http_flow_rest(&s->up, pool_of(s));
+        else if (r < 0 && r != -ECANCELED)
                 s->up_broken = true; /* reading tells whether it answered before it closed */
         return r == 0;
 }
@@ -274,6 +305,35 @@ static void end_of_upstream(struct http_session *s, int error) {
         fail_upstream(s, REASON_UPSTREAM, error ? error : -ECONNRESET);
 }
 
+/* Bytes, or 0 or the origin's error, as stream_read(). */
+static ssize_t copy_down(struct http_session *s) {
+        char *to = pool_of(s)->scratch;
+        size_t had = 0, room = POOL_CHUNK_BYTES;
+        if (s->back) { /* never full: a head that fills it was refused */
+                to = s->back->bytes;
+                had = s->back->n;
+                room -= had;
+        }
+        ssize_t got = stream_read(s->upstream, to + had, room);
+        if (got > 0)
+                take_response(s, str_n(to, had + (size_t)got));
+        return got;
+}
+
+static ssize_t splice_down(struct http_session *s) {
+        ssize_t got = http_flow_splice(&s->down, pool_of(s), s->upstream, http_body_opaque(&s->response));
+        if (got == -ENOSR)
+                return copy_down(s);
+        if (got <= 0)
+                return got;
+        s->bytes_in += (uint64_t)got;
+        http_body_passed(&s->response, (uint64_t)got);
+        int e = http_flow_flush(&s->down, pool_of(s), s->client.stream);
+        if (e < 0 && e != -EAGAIN)
+                fail_client(s, REASON_UPSTREAM); /* the client does not listen any more */
+        return got;
+}
+
 /* From origin to client. */
 static bool pump_down(struct http_session *s) {
         int e = http_flow_flush(&s->down, pool_of(s), s->client.stream);
@@ -283,27 +343,19 @@ static bool pump_down(struct http_session *s) {
                 fail_client(s, REASON_UPSTREAM);
                 return false;
         }
-        char *to = pool_of(s)->scratch;
-        size_t had = 0, room = POOL_CHUNK_BYTES;
-        if (s->back) { /* never full: a head that fills it was refused */
-                to = s->back->bytes;
-                had = s->back->n;
-                room -= had;
-        }
-        ssize_t got = stream_read(s->upstream, to + had, room);
+        bool splices = s->head_sent && is_spliced(&s->response, s->bytes_in, s->upstream, s->client.stream);
+        ssize_t got = splices ? splice_down(s) : copy_down(s);
         if (got == -EAGAIN)
-                return false;
-        if (got <= 0)
+                http_flow_rest(&s->down, pool_of(s));
+        else if (got <= 0)
                 end_of_upstream(s, (int)got);
-        else
-                take_response(s, str_n(to, had + (size_t)got));
-        return s->state == HTTP_EXCHANGE;
+        return got != -EAGAIN && s->state == HTTP_EXCHANGE;
 }
 
 static void finish(struct http_session *s) {
         if (!s->request.done || s->up_broken)
-                s->keep_client = s->keep_upstream = false; /* answered before the body was sent: its rest is unknown */
-        if (s->keep_upstream && s->request.done)
+                s->keep_client = s->keep_upstream = false;  /* answered before the body was sent: its rest is unknown */
+        if (s->keep_upstream && http_flow_is_empty(&s->up)) /* all was sent: the next request is not read as a body */
                 upstream_pool_put(s->client.worker->upstreams, &s->call.target, &s->call.addr, take_ptr(&s->upstream));
         else
                 stream_close(take_ptr(&s->upstream));

@@ -3,12 +3,14 @@
 #include "gateway/http_session.h"
 
 #include "base/cleanup.h"
+#include "net/splice.h"
 
 #include <errno.h>
 
 void http_flow_done(struct http_flow *f, struct pool *pool) {
         if (f->rest)
                 pool_chunk_put(pool, take_ptr(&f->rest));
+        pool_pipe_put(pool, take_ptr(&f->pipe));
         buf_done(&f->head);
         f->head_at = 0;
 }
@@ -58,8 +60,17 @@ int http_flow_push(struct http_flow *f, struct pool *pool, struct stream *to, st
         return r < 0 ? r : -EAGAIN;
 }
 
+static int drain_pipe(struct http_flow *f, struct stream *to) {
+        while (f->pipe && f->pipe->n > 0) {
+                ssize_t put = splice_out(f->pipe, to);
+                if (put < 0)
+                        return (int)put;
+        }
+        return 0;
+}
+
 int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
-        while (!http_flow_is_empty(f)) {
+        while (f->head_at < f->head.n || f->rest) {
                 size_t head = f->head.n - f->head_at, rest = f->rest ? f->rest->n : 0;
                 struct iovec parts[2] = { { f->head.p + f->head_at, head },
                                           { f->rest ? f->rest->bytes + f->rest->at : NULL, rest } };
@@ -75,7 +86,27 @@ int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
                                 pool_chunk_put(pool, take_ptr(&f->rest));
                 }
         }
-        return 0;
+        return drain_pipe(f, to);
+}
+
+ssize_t http_flow_splice(struct http_flow *f, struct pool *pool, struct stream *from, uint64_t max) {
+        if (!from->readable)
+                return -EAGAIN;
+        if (!f->pipe && !(f->pipe = pool_pipe_get(pool)))
+                return -ENOSR;
+        return splice_in(from, f->pipe, max < SIZE_MAX ? (size_t)max : SIZE_MAX);
+}
+
+void http_flow_rest(struct http_flow *f, struct pool *pool) {
+        if (f->pipe && f->pipe->n == 0)
+                pool_pipe_put(pool, take_ptr(&f->pipe));
+}
+
+void http_body_passed(struct http_body *b, uint64_t n) {
+        if (b->kind != BODY_LENGTH)
+                return;
+        b->left -= n;
+        b->done = b->left == 0;
 }
 
 enum http1_result http_body_next(struct http_body *b, struct str *bytes, struct str *ret_span) {
@@ -86,12 +117,9 @@ enum http1_result http_body_next(struct http_body *b, struct str *bytes, struct 
                 b->done = b->chunked.done;
                 return r;
         }
-        size_t n = bytes->n;
-        if (b->kind == BODY_LENGTH) {
-                n = n < b->left ? n : (size_t)b->left;
-                b->left -= n;
-                b->done = b->left == 0;
-        }
+        uint64_t opaque = http_body_opaque(b);
+        size_t n = bytes->n < opaque ? bytes->n : (size_t)opaque;
+        http_body_passed(b, n);
         *ret_span = str_first(*bytes, n);
         *bytes = str_skip(*bytes, n);
         return HTTP1_OK;

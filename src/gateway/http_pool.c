@@ -14,6 +14,7 @@
 
 enum { BUCKETS = 256, IDLE_MAX = 512, IDLE_PER_BUCKET_MAX = 128 };
 #define IDLE_NS (30 * NS_PER_SECOND)
+#define ONCE_IDLE_NS (2 * NS_PER_SECOND)
 
 struct bucket {
         struct link upstreams;
@@ -27,6 +28,7 @@ struct upstream {
         struct stream *stream;
         struct timer limit;
         struct task destroy;
+        uint64_t since; /* it rests here */
         struct addr addr;
         uint16_t port;
         uint8_t name_n;
@@ -74,13 +76,22 @@ static void on_ready(struct stream *s, void *owner) {
                 stream_close(detach(owner));
 }
 
-/* Nothing has arrived on it since its last response, as far as anyone can know. */
-static bool is_silent(struct stream *s) {
+/* Nothing has arrived on it since its last response, as far as anyone can know. sure: the socket itself is asked, since
+ * an end may have arrived in this very turn. */
+static bool is_silent(struct stream *s, bool sure) {
         char byte;
+        if (sure)
+                s->readable = true;
         return !s->closed && (!s->readable || stream_read(s, &byte, 1) == -EAGAIN);
 }
 
-struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, struct addr *ret_addr) {
+/* Servers close what rested for some seconds (5 s is common), and a request may be on its way just then. */
+static bool is_recent(const struct upstream *u) {
+        return loop_now(u->pool->worker->loop) - u->since < ONCE_IDLE_NS;
+}
+
+struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, bool once,
+                                  struct addr *ret_addr) {
         struct link *bucket = &bucket_of(p, target)->upstreams;
         if (link_is_empty(bucket))
                 return NULL;
@@ -90,6 +101,8 @@ struct stream *upstream_pool_take(struct upstream_pool *p, const struct authorit
                 older = l->prev;
                 if (!leads_to(u, target))
                         continue;
+                if (once && !is_recent(u))
+                        return NULL; /* the newest is taken first: the others are older still */
                 if (u->addr.family != ADDR_NONE &&
                     verdict_address(snapshot, &target->host, &u->addr, target->port).decision == DECISION_DENY) {
                         stream_close(detach(u)); /* the policy changed while it rested */
@@ -97,7 +110,7 @@ struct stream *upstream_pool_take(struct upstream_pool *p, const struct authorit
                 }
                 struct addr addr = u->addr;
                 struct stream *s = detach(u);
-                if (is_silent(s)) {
+                if (is_silent(s, once)) {
                         *ret_addr = addr;
                         return s;
                 }
@@ -117,7 +130,12 @@ void upstream_pool_put(struct upstream_pool *p, const struct authority *target, 
                 return;
         }
         *u = (struct upstream){
-                .pool = p, .stream = s, .addr = *addr, .port = target->port, .name_n = target->host.name_n
+                .pool = p,
+                .stream = s,
+                .since = loop_now(p->worker->loop),
+                .addr = *addr,
+                .port = target->port,
+                .name_n = target->host.name_n,
         };
         memcpy(u->name, target->host.name, target->host.name_n);
         task_init(&u->destroy, destroy);

@@ -35,7 +35,7 @@ static const char *status_text(unsigned status) {
         }
 }
 
-static void record(struct http_session *s) {
+void http_refusal_record(struct http_session *s) {
         judged_remove(&s->judged);
         struct client as_connect = s->client;
         as_connect.via = VIA_CONNECT;
@@ -50,7 +50,7 @@ static void answer(struct http_session *s, unsigned status, enum reason reason, 
         if (!s->request.done)
                 s->keep_client = false;
         s->status = (uint16_t)status;
-        record(s);
+        http_refusal_record(s);
         if (s->down.head_at > 0 && s->down.head_at < s->down.head.n) {
                 http_session_end(s, true); /* an interim response is half out: nothing can follow it */
                 return;

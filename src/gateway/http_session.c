@@ -25,7 +25,7 @@
 #include <stdlib.h>
 
 #define LINGER_NS (2 * NS_PER_SECOND)
-enum { LINGER_BYTES = 1 << 20, STEPS_PER_TURN = 64 };
+enum { LINGER_BYTES = 1 << 20, STEPS_PER_TURN = 32 };
 
 static const char *const state_names[] = {
         [HTTP_HEAD] = "head",     [HTTP_OPENING] = "opening", [HTTP_EXCHANGE] = "exchange", [HTTP_ANSWER] = "answer",
@@ -274,7 +274,8 @@ static bool is_one_of(struct str method, const struct str *list, size_t n) {
 
 /* Copies out what is needed after the head's bytes are gone. */
 static void begin_request(struct http_session *s, const struct http1_request *r) {
-        static const struct str repeatable[] = { STR("GET"), STR("HEAD"), STR("OPTIONS") };
+        /* Doing it twice is as doing it once (RFC 9110, 9.2.2); without a body, which would be gone. */
+        static const struct str repeatable[] = { STR("GET"), STR("HEAD"), STR("OPTIONS"), STR("PUT"), STR("DELETE") };
         s->since = clock_ns();
         s->bytes_in = s->bytes_out = 0;
         s->status = 0;
@@ -347,7 +348,7 @@ static void judge_request(struct http_session *s, const struct http1_request *r)
                 return;
         }
         if (v.decision == DECISION_ALLOW)
-                s->upstream = upstream_pool_take(w->upstreams, &s->call.target, &s->call.addr);
+                s->upstream = upstream_pool_take(w->upstreams, &s->call.target, !s->repeatable, &s->call.addr);
         if (!s->upstream) {
                 http_session_open(s);
                 return;
@@ -460,20 +461,24 @@ static bool head_step(struct http_session *s) {
         return s->state != HTTP_GONE;
 }
 
-/* A client that asked for a tunnel and left before it was there: nobody is asked, nothing is dialled for it any more.
- * One that sent all it has to say ahead and then its end is still served. */
-static bool opening_step(struct http_session *s) {
+/* Whether the client has left before its connection was there. While it is only dialled, one that sent all it has to
+ * say ahead and then its end is still served. */
+static bool client_gave_up(struct http_session *s) {
+        if (gate_is_held(&s->call))
+                return stream_peer_left(s->client.stream);
         if (!s->connect || !s->client.stream->closed || s->in)
                 return false;
         char *bytes = pool_of(s)->scratch;
         ssize_t got = stream_read(s->client.stream, bytes, POOL_CHUNK_BYTES);
-        if (got == -EAGAIN || (got > 0 && keep_rest(s, str_n(bytes, (size_t)got), 0) == 0))
-                return false;
-        struct client as_connect = s->client;
-        as_connect.via = VIA_CONNECT;
-        s->call.verdict.decision = DECISION_DENY;
-        tunnel_report_refused(&as_connect, &s->call, 0);
-        http_session_end(s, false);
+        return got != -EAGAIN && (got <= 0 || keep_rest(s, str_n(bytes, (size_t)got), 0) < 0);
+}
+
+/* Nobody is asked, nothing is dialled any more for a client that gave up; its attempt is on record. */
+static bool opening_step(struct http_session *s) {
+        if (client_gave_up(s)) {
+                http_refusal_record(s);
+                http_session_end(s, false);
+        }
         return false;
 }
 

@@ -18,11 +18,12 @@ enum http_state {
         HTTP_STATES
 };
 
-/* What is on its way to one stream: a head that we wrote, then bytes that passed. */
+/* What is on its way to one stream: a head that we wrote, then bytes that passed, the last of them in a pipe. */
 struct http_flow {
         struct buf head;
         size_t head_at; /* sent so far */
         struct pool_chunk *rest;
+        struct pool_pipe *pipe; /* of a body that is spliced; NULL while none moves */
 };
 
 /* A body on its way, in either direction. */
@@ -112,20 +113,36 @@ void http_exchange_timeout(struct http_session *s);
 int http_flow_push(struct http_flow *f, struct pool *pool, struct stream *to, struct str bytes);
 int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to);
 static inline bool http_flow_is_empty(const struct http_flow *f) {
-        return f->head_at == f->head.n && !f->rest;
+        return f->head_at == f->head.n && !f->rest && (!f->pipe || f->pipe->n == 0);
 }
+/* Takes bytes of a stream that need no looking at into the flow, which is empty. Bytes, 0 at the stream's end, or its
+ * error; -ENOSR: there is no pipe to be had, so copy. */
+ssize_t http_flow_splice(struct http_flow *f, struct pool *pool, struct stream *from, uint64_t max);
+/* Nothing moves now: what is borrowed goes back. */
+void http_flow_rest(struct http_flow *f, struct pool *pool);
 void http_flow_done(struct http_flow *f, struct pool *pool);
 /* What of `bytes` belongs to the body, in spans to pass on; *ret_used counts what was taken. HTTP1_MORE: wants more
  * bytes, HTTP1_OK: *ret_span is to be passed on, call again; else malformed. body->done is set at the end. */
 enum http1_result http_body_next(struct http_body *b, struct str *bytes, struct str *ret_span);
+/* How much of a body may pass without being looked at: 0 when its own bytes say where it ends. */
+static inline uint64_t http_body_opaque(const struct http_body *b) {
+        return b->done ? 0 : b->kind == BODY_LENGTH ? b->left : b->kind == BODY_UNTIL_CLOSE ? UINT64_MAX : 0;
+}
+/* So many of its opaque bytes have passed. */
+void http_body_passed(struct http_body *b, uint64_t n);
 
-/* http_refusal.c: answers the client, by verdict or for bytes that are no HTTP. */
+/* http_refusal.c: answers the client, by verdict or for bytes that are no HTTP; or only records that it got no further.
+ */
+void http_refusal_record(struct http_session *s);
 void http_refuse(struct http_session *s);
 void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reason, const char *what);
 
 /* http_pool.c */
 void upstream_pool_watch(struct upstream_pool *p, struct link *session);
-struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, struct addr *ret_addr);
+/* A connection to the target that rests here, or NULL. once: what is sent on it cannot be sent again, so only one that
+ * was used a moment ago and is alive now will do. */
+struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, bool once,
+                                  struct addr *ret_addr);
 /* Takes the stream over; it is closed when there is no place. */
 void upstream_pool_put(struct upstream_pool *p, const struct authority *target, const struct addr *addr,
                        struct stream *s);

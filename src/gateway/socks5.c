@@ -209,10 +209,20 @@ static int read_more(struct session *s) {
         return 0;
 }
 
+/* The client left. One whose request was under way is on record. */
+static void leave(struct session *s) {
+        if (s->state == SOCKS5_OPENING)
+                tunnel_report_refused(&s->client, &s->call, 0);
+        end(s);
+}
+
 static void on_ready(struct stream *stream, void *owner) {
-        (void)stream;
         struct session *s = owner;
         for (;;) {
+                if (s->state == SOCKS5_OPENING && gate_is_held(&s->call) && stream_peer_left(stream)) {
+                        leave(s);
+                        return;
+                }
                 bool on = s->state == SOCKS5_GREETING ? greet(s) : s->state == SOCKS5_REQUEST && request(s);
                 if (!s->client.worker)
                         return;
@@ -223,7 +233,7 @@ static void on_ready(struct stream *stream, void *owner) {
                         return; /* half-closed after sending all: the tunnel will find the end again */
                 if (r < 0) {
                         if (r != -EAGAIN)
-                                end(s);
+                                leave(s);
                         return;
                 }
         }

@@ -71,8 +71,11 @@ static void on_opened(struct gate_call *c) {
         handed_on(k);
 }
 
+static void on_ready(struct stream *s, void *owner);
+
 static void open_now(struct capture *k) {
         timer_stop(&k->first_word);
+        stream_set_owner(k->client.stream, on_ready, k);
         k->opening = true;
         k->call.done = on_opened;
         gate_open(&k->call);
@@ -85,6 +88,10 @@ static void on_first_word_limit(struct timer *t) {
 /* The client's first bytes, read and given back. An HTTP request goes to a session of its own. */
 static void on_ready(struct stream *s, void *owner) {
         struct capture *k = owner;
+        if (k->opening && gate_is_held(&k->call) && stream_peer_left(s)) {
+                tunnel_report_refused(&k->client, &k->call, 0);
+                end(k, false);
+        }
         if (k->opening)
                 return;
         char bytes[4096];

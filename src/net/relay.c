@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/relay.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "net/splice.h"
 
-enum {
-        SPLICE_AFTER = 65536, /* making or fetching a pipe costs more than copying this little */
-        TURN_SHARE = 1 << 20, /* bytes one direction may move before others get their turn */
-};
+#include <errno.h>
+
+enum { TURN_SHARE = 1 << 20 }; /* bytes one direction may move before others get their turn */
 
 static void end(struct relay *r, enum relay_end how, int error) {
         if (r->over)
@@ -120,21 +118,9 @@ static int hold_step(struct relay *r) {
 }
 
 static int drain_pipe(struct relay *r, int from) {
-        struct relay_flow *f = &r->flow[from];
-        struct stream *to = r->side[!from];
-        if (!to->writable)
-                return BLOCKED;
-        ssize_t put;
-        do
-                put = splice(f->pipe->out, NULL, to->fd, NULL, f->pipe->n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-        while (put < 0 && errno == EINTR);
-        if (put < 0) {
-                if (errno != EAGAIN)
-                        return -errno;
-                to->writable = false;
-                return BLOCKED;
-        }
-        f->pipe->n -= (size_t)put;
+        ssize_t put = splice_out(r->flow[from].pipe, r->side[!from]);
+        if (put < 0)
+                return put == -EAGAIN ? BLOCKED : (int)put;
         return count(r, from, (size_t)put);
 }
 
@@ -145,22 +131,13 @@ static int splice_step(struct relay *r, int from) {
                 return BLOCKED;
         if (!f->pipe && !(f->pipe = pool_pipe_get(r->pool)))
                 return copy_step(r, from);
-        ssize_t got;
-        do
-                got = splice(source->fd, NULL, f->pipe->in, NULL, allowance(r, from, f->pipe->room),
-                             SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-        while (got < 0 && errno == EINTR);
-        if (got < 0) {
-                if (errno != EAGAIN)
-                        return -errno;
-                source->readable = false; /* the pipe was empty, so it was the socket */
-                return BLOCKED;
-        }
+        ssize_t got = splice_in(source, f->pipe, allowance(r, from, f->pipe->room));
+        if (got < 0)
+                return got == -EAGAIN ? BLOCKED : (int)got;
         if (got == 0) {
                 f->ended = true;
                 return BLOCKED;
         }
-        f->pipe->n = (size_t)got;
         return drain_pipe(r, from);
 }
 
@@ -175,8 +152,8 @@ static int step(struct relay *r, int from) {
                 return drain_pipe(r, from);
         if (f->ended)
                 return BLOCKED;
-        bool can_splice = r->side[0]->plain && r->side[1]->plain && !stream_has_pushback(r->side[from]);
-        return can_splice && f->bytes >= SPLICE_AFTER ? splice_step(r, from) : copy_step(r, from);
+        bool splices = f->bytes >= SPLICE_AFTER && splice_is_possible(r->side[from], r->side[!from]);
+        return splices ? splice_step(r, from) : copy_step(r, from);
 }
 
 static bool has_rest(const struct relay_flow *f) {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -168,6 +169,14 @@ int stream_unread(struct stream *s, struct str bytes) {
         free(s->pushback);
         s->pushback = b;
         return 0;
+}
+
+bool stream_peer_left(const struct stream *s) {
+        if (s->closed)
+                return true;
+        /* A reset is not told apart from new bytes by an edge. */
+        struct pollfd now = { .fd = s->fd, .events = POLLRDHUP };
+        return poll(&now, 1, 0) > 0 && (now.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 static void close_stream(struct stream *s, bool abort) {

@@ -67,6 +67,8 @@ int stream_unread(struct stream *s, struct str bytes);
 static inline bool stream_has_pushback(const struct stream *s) {
         return s->pushback != NULL;
 }
+/* Whether the peer has sent its end or reset the connection, however much of what it sent before is still unread. */
+bool stream_peer_left(const struct stream *s);
 /* Accepts NULL. */
 void stream_close(struct stream *s);
 void stream_abort(struct stream *s);

@@ -432,6 +432,50 @@ def test_a_question_ends_with_its_time_or_its_client_or_the_policy(lab, origin):
     assert origin.received() == b""
 
 
+def leave_cleanly(sock):
+    sock.close()
+
+
+def leave_with_a_reset(sock):
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+HELD = {  # listener, what is sent, how it is on record
+    "http": ("http", "GET http://late.test:{0}/ HTTP/1.1\r\nHost: late.test:{0}\r\n\r\n", "request http"),
+    "http-body": ("http", "POST http://late.test:{0}/ HTTP/1.1\r\nHost: late.test:{0}\r\nContent-Length: 9\r\n\r\nhalf", "request http"),
+    "connect": ("http", "CONNECT late.test:{0} HTTP/1.1\r\nHost: late.test:{0}\r\n\r\n", "tunnel-open connect"),
+    "connect-ahead": ("http", "CONNECT late.test:{0} HTTP/1.1\r\nHost: late.test:{0}\r\n\r\nahead", "tunnel-open connect"),
+    "socks": ("socks", "\5\1\0\5\1\0\3\x09late.test{1}", "tunnel-open socks5"),
+    "socks-ahead": ("socks", "\5\1\0\5\1\0\3\x09late.test{1}ahead", "tunnel-open socks5"),
+}
+
+
+@pytest.mark.parametrize("leave", [leave_cleanly, leave_with_a_reset])
+@pytest.mark.parametrize("way", HELD)
+def test_a_question_goes_with_the_last_client_that_waits_for_it(way, leave, lab, origin):
+    """Whatever it spoke, and whatever it had sent ahead: nobody looks at a question that nobody waits for."""
+    listener, words, record = HELD[way]
+    lab = lab("ask=1", "private=127.0.0.0/8:1-65535", "ask-ms=60000")
+    request = words.format(origin.port, struct.pack("!H", origin.port).decode("latin-1")).encode("latin-1")
+    first, second = lab.connect(listener), lab.connect(listener)
+    first.sendall(request)
+    ask = lab.wait_for(r"^ask (\d+)").group(1)
+    second.sendall(request)
+    time.sleep(0.2)
+    leave(first)
+    lab.wait_for(rf"^event {record} refused late.test {origin.port} reason=ask")
+    assert not any(line.startswith("ask-gone") for line in lab.lines)
+    leave(second)
+    lab.wait_for(rf"^ask-gone {ask}\b")
+    assert origin.connections == []
+    with lab.connect("http") as again:  # the next one is a new question
+        again.sendall(HELD["http"][1].format(origin.port).encode())
+        later = lab.wait_for(rf"^ask (?!{ask}\b)(\d+)").group(1)
+        lab.say(f"answer {later} allow")
+        assert again.recv(12) == b"HTTP/1.1 200"
+
+
 def test_no_audit_no_new_work(open_lab, make_origin):
     origin = make_origin(raw=echo)
     lab = open_lab()
@@ -833,6 +877,17 @@ def test_captured_connections_are_refused(captured, make_origin):
     got, _, _ = client("api.ok.test", origin.port, b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")
     assert not got.startswith(b"GET")
     assert origin.received() == b""
+
+
+def test_a_captured_client_that_leaves_takes_its_question_along(captured, origin):
+    lab, client = captured("ask=1", "private=127.0.0.0/8:1-65535", "ask-ms=60000")
+    for sends in (b"", b"\0ahead"):  # the client waits for a while and ends
+        client("late.test", origin.port, sends)
+        ask = lab.wait_for(r"^ask (\d+)").group(1)
+        lab.wait_for(rf"^ask-gone {ask}\b")
+        lab.wait_for(rf"^event tunnel-open transparent refused late.test {origin.port} reason=ask")
+        lab.forget()
+    assert origin.connections == []
 
 
 # the end

@@ -2,6 +2,7 @@
 """What an HTTP session does over time: streams, limits, pooled connections, policies that change under it."""
 import hashlib
 import os
+import re
 import socket
 import threading
 import time
@@ -152,6 +153,170 @@ def test_a_stale_pooled_connection_is_replaced(gateway, make_origin):
             assert client.answer()[0] == 200
         sock.sendall(get(origin.port, method="POST", more="Content-Length: 2\r\n") + b"ok")
         assert client.answer()[0] == 502
+
+
+def test_a_post_takes_no_connection_that_may_be_gone(gateway, make_origin):
+    """What cannot be sent twice goes on a pooled connection only while that is fresh and alive at that very moment."""
+    closes, closed = threading.Event(), threading.Semaphore(0)
+    closes.set()
+
+    def serve(client, connection):
+        while data := client.recv(65536):
+            connection.requests.append(data)
+            client.sendall(REPLY)
+            if closes.is_set():
+                client.shutdown(socket.SHUT_RDWR)
+                closed.release()
+                return
+
+    origin = make_origin(raw=serve)
+    g = gateway("workers=1")
+    post = get(origin.port, method="POST", more="Content-Length: 2\r\n") + b"ok"
+    with g.connect() as sock:
+        client = Client(sock)
+        for number in range(30):  # the origin closes as soon as it has answered
+            sock.sendall(get(origin.port) if number % 2 else post)
+            assert client.answer()[0] == 200, number
+            assert closed.acquire(timeout=10)
+        closes.clear()
+        sock.sendall(post)
+        assert client.answer()[0] == 200
+        before = len(origin.connections)
+        for _ in range(5):  # kept open and just used: taken
+            sock.sendall(post)
+            assert client.answer()[0] == 200
+        assert len(origin.connections) == before
+        time.sleep(2.5)  # not just used: a new one, although the old one still stands
+        sock.sendall(post)
+        assert client.answer()[0] == 200
+        assert len(origin.connections) == before + 1
+
+
+def test_an_answer_before_the_whole_body_was_sent_ends_the_connection(gateway, make_origin):
+    """Also when the gateway has all of it and only the origin has not: the next request would be read as its rest."""
+    sent = threading.Semaphore(0)
+
+    def early(client, connection):
+        """Answers a PUT before it reads the body, then reads it, then the next request, as servers do."""
+        data = b""
+        while data := data or client.recv(4096):
+            head, _, data = data.partition(b"\r\n\r\n")
+            length = int((re.search(rb"Content-Length: (\d+)", head) or [0, 0])[1])
+            if length:
+                sent.acquire(timeout=10)
+            client.sendall(REPLY)
+            time.sleep(0.01 if length else 0)
+            left = length - len(data)
+            while left > 0 and (part := client.recv(min(left, 65536))):
+                left -= len(part)
+            data = b""
+
+    origin = make_origin(raw=early)
+    origin.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    g = gateway("workers=1")
+    for size in range(2 << 20, 5 << 20, 48 << 10):  # somewhere here the last bytes are those that do not fit
+        with g.connect() as sock:
+            sock.settimeout(0.2)
+            try:
+                sock.sendall(get(origin.port, method="PUT", more=f"Content-Length: {size}\r\n") + b"x" * size)
+            except TimeoutError:
+                break  # from here on the client is held back too
+            finally:
+                sent.release()
+            sock.settimeout(10)
+            assert Client(sock).answer()[0] == 200
+        with g.connect(timeout=10) as sock:
+            sock.sendall(get(origin.port, "/next"))
+            assert Client(sock).answer()[0] == 200, size
+
+
+@pytest.mark.parametrize("framing", ["length", "close", "chunked"])
+@pytest.mark.parametrize("slow", ["client", "origin", "nobody"])
+def test_large_bodies_arrive_whole(gateway, make_origin, framing, slow):
+    """Both ways, copied or spliced, whoever is slow: every byte, counted, and the connection is as good as before."""
+    size = 6 << 20
+    body = os.urandom(1 << 16) * (size >> 16)
+    seen = []
+
+    def serve(client, connection):
+        data = b""
+        while True:
+            while b"\r\n\r\n" not in data:
+                if not (more := client.recv(65536)):
+                    return
+                data += more
+            head, _, data = data.partition(b"\r\n\r\n")
+            connection.requests.append(head)
+            if head.startswith(b"PUT"):
+                left, digest = size - len(data), hashlib.sha256(data)
+                while left > 0:
+                    part = client.recv(min(left, 65536))
+                    if slow == "origin":
+                        time.sleep(0.001)
+                    digest.update(part)
+                    left -= len(part)
+                seen.append(digest.digest())
+                client.sendall(REPLY)
+                data = b""
+            elif framing == "length":
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + body)
+            elif framing == "chunked":
+                client.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % size + body + b"\r\n0\r\n\r\n")
+            else:
+                client.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)
+                return
+
+    origin = make_origin(raw=serve)
+    g = gateway("workers=1")
+    with g.connect() as sock:
+        client = Client(sock)
+        for turn in range(2):
+            sock.sendall(get(origin.port, method="PUT", more=f"Content-Length: {size}\r\n") + body + get(origin.port, "/behind"))
+            assert client.answer()[0] == 200
+            if slow == "client":
+                time.sleep(0.5)
+            status, _, got = client.answer()
+            assert status == 200 and hashlib.sha256(got).digest() == hashlib.sha256(body).digest()
+            assert seen.pop() == hashlib.sha256(body).digest()
+            if framing == "close":
+                break
+    g.wait(lambda g: len([e for e in g.events if e["kind"] == "request"]) >= (2 if framing == "close" else 4))
+    assert all(size <= e["bytes_in"] < size + 64 for e in g.events if e["path"] == "/behind")
+    assert all(e["bytes_out"] > size for e in g.events if e["method"] == "PUT")
+    assert len(origin.connections) == 1
+
+
+def test_a_spliced_body_that_is_cut_is_not_taken_for_a_whole_one(gateway, make_origin):
+    def cut(client, _):
+        client.recv(65536)
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + b"x" * 4000000)
+
+    g = gateway("workers=1")
+    origin = make_origin(raw=cut)
+    with g.connect() as sock:
+        sock.sendall(get(origin.port))
+        client = Client(sock)
+        assert len(client.answer()[2]) < 9000000 and client.ended
+    assert g.wait_event(kind="request")["reason"] == "upstream"
+
+
+def test_the_limit_of_bytes_out_holds_for_spliced_bodies(gateway, make_origin):
+    received = []
+
+    def count(client, _):
+        while data := client.recv(65536):
+            received.append(len(data))
+
+    origin = make_origin(raw=count)
+    g = gateway("workers=1", "bytes-out=1000000")
+    with g.connect() as sock:
+        try:
+            sock.sendall(get(origin.port, method="PUT", more="Content-Length: 50000000\r\n"))
+            sock.sendall(b"x" * 50000000)
+        except OSError:
+            pass
+    assert g.wait_event(kind="request")["reason"] == "limit"
+    assert sum(received) <= 1000000
 
 
 def test_events_come_through_at_once(gateway, make_origin):
