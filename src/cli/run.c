@@ -31,6 +31,7 @@ int run_exit_code(enum run_end end, int status) {
         case RUN_UNAVAILABLE:
                 return EXIT_UNAVAILABLE;
         case RUN_TIMED_OUT:
+        case RUN_CANCELLED:
                 return EXIT_TIMEOUT;
         default:
                 return EXIT_SYSTEM;

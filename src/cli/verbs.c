@@ -22,6 +22,7 @@ extern const struct verb verb_relay;
 extern const struct verb verb_trust;
 extern const struct verb verb_plan;
 extern const struct verb verb_run;
+extern const struct verb verb_supervise;
 extern const struct verb verb_version;
 extern const struct verb verb_why;
 
@@ -52,6 +53,7 @@ const struct verb *const verbs[] = {
         &verb_completion,
         &verb_man_page,
         &verb_prove_inside,
+        &verb_supervise,
         NULL,
 };
 const size_t n_verbs = sizeof verbs / sizeof verbs[0] - 1;

@@ -7,6 +7,7 @@
 #include "manager/gateway_config.h"
 #include "manager/gateway_process.h"
 #include "manager/host_addresses.h"
+#include "manager/link.h"
 #include "manager/listen.h"
 #include "policy/load.h"
 #include "store/audit_place.h"
@@ -32,7 +33,7 @@ struct service {
         struct gateway_process *gateway;
         int signals;
         sigset_t old_mask;
-        bool masked, was_ready, ended;
+        bool masked, was_ready, ended, link_gone;
         struct err failure; /* why it could not start */
 };
 
@@ -99,17 +100,24 @@ static int open_listeners(struct service *s, struct err *e) {
 /*
  * The policy. This host's own addresses and the listeners themselves stay out of reach.
  */
-static int load_policy(const struct service *s, struct policy **ret_policy, void **ret_snapshot, size_t *ret_n,
-                       struct err *e) {
-        const struct policy_request request = { .command_line = s->settings->options, .network_only = true };
-        cleanup(policy_freep) struct policy *p = NULL;
+static int compile_policy(const struct service *s, const struct policy *p, void **ret, size_t *ret_n, struct err *e) {
         cleanup(endpoints_done) endpoints self = { 0 };
-        int r = policy_load(&request, &p, e);
-        r = r < 0 ? r : host_addresses(&self, e);
+        int r = host_addresses(&self, e);
         for (size_t i = 0; r == 0 && i < s->n_listeners; i++)
                 if (vec_push(&self, s->endpoints[i]) < 0)
                         r = err_set(e, ENOMEM, "out of memory");
-        r = r < 0 ? r : policy_compile_network(p, self.p, self.n, ret_snapshot, ret_n, e);
+        return r < 0 ? r : policy_compile_network(p, self.p, self.n, ret, ret_n, e);
+}
+
+static int load_policy(const struct service *s, struct policy **ret_policy, void **ret_snapshot, size_t *ret_n,
+                       struct err *e) {
+        struct policy_request request = { .command_line = s->settings->options };
+        cleanup(policy_freep) struct policy *p = NULL;
+        if (s->settings->policy)
+                request = *s->settings->policy;
+        request.network_only = true;
+        int r = policy_load(&request, &p, e);
+        r = r < 0 ? r : compile_policy(s, p, ret_snapshot, ret_n, e);
         if (r < 0)
                 return r;
         if (ret_policy)
@@ -117,11 +125,12 @@ static int load_policy(const struct service *s, struct policy **ret_policy, void
         return 0;
 }
 
-static void reload(struct service *s) {
+/* From the files as they are now, or `given`. */
+static void reload(struct service *s, const struct policy *given) {
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
         struct err e = { 0 };
-        int r = load_policy(s, NULL, &snapshot, &n, &e);
+        int r = given ? compile_policy(s, given, &snapshot, &n, &e) : load_policy(s, NULL, &snapshot, &n, &e);
         if (r == 0)
                 r = gateway_process_reload(s->gateway, snapshot, n, &e);
         if (r == 0)
@@ -167,6 +176,8 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
                 return;
         case NOTICE_RELOADED:
                 snprintf(line, sizeof line, "reloaded: %s", text);
+                if (s->settings->link)
+                        link_reloaded(s->settings->link);
                 say(s, false, line);
                 return;
         case NOTICE_STOPPED:
@@ -176,12 +187,25 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
         say(s, true, line);
 }
 
+static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
+        const struct service *s = arg;
+        (void)via;
+        if (!link_ask(s->settings->link, id, target))
+                gateway_process_answer(s->gateway, id, DECISION_DENY);
+}
+
+static void on_ask_gone(void *arg, uint64_t id) {
+        link_ask_gone(((const struct service *)arg)->settings->link, id);
+}
+
 static int make_gateway(struct service *s, const void *snapshot, size_t n, struct err *e) {
         const struct gateway_settings g = { .start = s->start,
                                             .listeners = s->listeners,
                                             .n_listeners = s->n_listeners,
                                             .audit = s->audit,
                                             .on_notice = on_notice,
+                                            .on_ask = s->settings->link ? on_ask : NULL,
+                                            .on_ask_gone = s->settings->link ? on_ask_gone : NULL,
                                             .arg = s };
         int r = gateway_process_new(&g, snapshot, n, &s->gateway, e);
         return r < 0 ? r : gateway_process_start(s->gateway, e);
@@ -212,6 +236,7 @@ static int configure(struct service *s, const struct policy *p, struct err *e) {
         s->start.dns_mode = DNS_REAL;
         s->start.workers = o->workers;
         s->start.log_level = o->log_level;
+        s->start.can_ask = o->link != NULL;
         int a = snprintf(s->start.hosts_file, sizeof s->start.hosts_file, "%s", o->hosts_file ? o->hosts_file : "");
         int b = snprintf(s->start.ca_bundle, sizeof s->start.ca_bundle, "%s", o->ca_bundle ? o->ca_bundle : "");
         if (r == 0 && (a >= (int)sizeof s->start.hosts_file || b >= (int)sizeof s->start.ca_bundle))
@@ -239,7 +264,7 @@ static void on_signals(struct service *s) {
         struct signalfd_siginfo info;
         while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
                 if (info.ssi_signo == SIGHUP)
-                        reload(s);
+                        reload(s, NULL);
                 else if (gateway_process_state(s->gateway) == GATEWAY_STOPPING)
                         s->ended = true; /* asked twice: at once */
                 else {
@@ -249,16 +274,44 @@ static void on_signals(struct service *s) {
         }
 }
 
+static void on_link(struct service *s) {
+        struct link_heard heard = { 0 };
+        switch (link_hear(s->settings->link, &heard)) {
+        case LINK_GONE:
+                (void)audit_note(s->audit, "asked to end by the program that started it");
+                s->link_gone = true;
+                gateway_process_stop(s->gateway);
+                break;
+        case LINK_ANSWER:
+                gateway_process_answer(s->gateway, heard.id, heard.allow ? DECISION_ALLOW : DECISION_DENY);
+                break;
+        case LINK_POLICY:
+                reload(s, heard.policy);
+                policy_free(heard.policy);
+                break;
+        default:
+                break;
+        }
+}
+
+enum { WATCHED = 2 }; /* signals, the link */
+
 static void loop(struct service *s) {
+        const struct link *link = s->settings->link;
         while (!s->ended) {
-                struct pollfd fds[1 + GATEWAY_POLL_MAX] = { { .fd = s->signals, .events = POLLIN } };
+                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX] = {
+                        { .fd = s->signals, .events = POLLIN },
+                        { .fd = link && !s->link_gone ? link->fd : -1, .events = POLLIN },
+                };
                 int timeout = -1;
-                size_t n = gateway_process_poll(s->gateway, fds + 1, GATEWAY_POLL_MAX, &timeout);
-                if (poll(fds, n + 1, timeout) < 0 && errno != EINTR)
+                size_t n = gateway_process_poll(s->gateway, fds + WATCHED, GATEWAY_POLL_MAX, &timeout);
+                if (poll(fds, n + WATCHED, timeout) < 0 && errno != EINTR)
                         return;
                 if (fds[0].revents)
                         on_signals(s);
-                gateway_process_step(s->gateway, fds + 1, n);
+                if (fds[1].revents)
+                        on_link(s);
+                gateway_process_step(s->gateway, fds + WATCHED, n);
         }
 }
 

@@ -21,8 +21,13 @@ struct service_info {
         int gateway_pid;
 };
 
+struct link;
+struct policy_request;
+
 struct service_settings {
         const struct option_values *options; /* of the policy */
+        const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
+        const struct link *link;             /* not NULL: a program that is told and asked; the service ends with it */
         /* Each NULL-terminated; "ADDRESS:PORT". */
         const char *const *http, *const *socks, *const *dns;
         const char *hosts_file, *ca_bundle; /* NULL: none, the system's */

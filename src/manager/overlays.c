@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/tree.h"
 #include "conf/dirs.h"
@@ -214,4 +215,20 @@ int overlays_changes(const struct overlay_run *r, struct changes *ret, struct er
 int overlays_apply(const struct overlay_run *r, const struct change *c, struct err *e) {
         const struct overlay_dirs dirs = { r->workspace, r->upper, r->began_us };
         return overlay_apply(&dirs, c, e);
+}
+
+void overlays_finish(struct overlay_run *r) {
+        cleanup(changes_done) struct changes c = { 0 };
+        struct err e = { 0 };
+        if (!r->directory)
+                return;
+        int s = overlays_changes(r, &c, &e);
+        if (s == 0 && c.list.n == 0)
+                s = overlays_remove(r, &e);
+        else if (s == 0)
+                log_notice("%zu %s kept apart from %s: bailey diff %s, then bailey apply or discard", c.list.n,
+                           c.list.n == 1 ? "change is" : "changes are", r->workspace, r->id);
+        if (s < 0)
+                log_error("%s", err_text(&e));
+        overlay_run_done(r);
 }

@@ -33,3 +33,5 @@ int overlays_remove(struct overlay_run *r, struct err *e);
 /* What changed, with protected paths marked by the workspace's default policy. */
 int overlays_changes(const struct overlay_run *r, struct changes *ret, struct err *e);
 int overlays_apply(const struct overlay_run *r, const struct change *c, struct err *e);
+/* At the end of the run. Nothing written: nothing kept. Otherwise it waits for a person. */
+void overlays_finish(struct overlay_run *r);

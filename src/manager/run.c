@@ -26,9 +26,11 @@
 #include "manager/gateway_process.h"
 #include "manager/host_addresses.h"
 #include "manager/learn.h"
+#include "manager/link.h"
 #include "manager/overlays.h"
 #include "manager/run_files.h"
 #include "manager/run_gateway.h"
+#include "manager/run_listen.h"
 #include "manager/run_report.h"
 #include "manager/run_terminal.h"
 #include "plan/dump.h"
@@ -40,11 +42,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,6 +57,7 @@ struct run {
         const struct run_request *q;
         char id[ID_LENGTH + 1];
         struct policy *policy;
+        struct policy *network; /* judges connections in its place: a newer one came by the link */
         struct path_rules *rules;
         struct plan_host host;
         char **env;
@@ -103,18 +104,6 @@ static const char **text_list(const origin_texts *texts) {
         return list;
 }
 
-static int listen_on_loopback(uint16_t *ret_port, int *ret_fd, struct err *e) {
-        struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-        socklen_t n = sizeof at;
-        cleanup(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0 || bind(fd, (struct sockaddr *)&at, n) < 0 || listen(fd, 1024) < 0 ||
-            getsockname(fd, (struct sockaddr *)&at, &n) < 0)
-                return err_errno(e, "cannot listen for the sandbox's connections");
-        *ret_port = ntohs(at.sin_port);
-        *ret_fd = take_fd(&fd);
-        return 0;
-}
-
 /* Without namespaces: a directory instead of the private /tmp, and two listeners on the host's own loopback. */
 static int make_degraded_places(struct run *r, struct err *e) {
         int s = survey_neighbours(&r->host, e);
@@ -127,10 +116,10 @@ static int make_degraded_places(struct run *r, struct err *e) {
         r->host.tmpdir = r->tmpdir;
         if (plan_network(r->policy) == NETWORK_NONE)
                 return 0;
-        s = listen_on_loopback(&r->host.http_port, &r->sandbox.listeners[0], e);
+        s = run_listen_loopback(&r->host.http_port, &r->sandbox.listeners[0], e);
         r->sandbox.n_listeners = s == 0 ? 1 : 0;
         if (s == 0)
-                s = listen_on_loopback(&r->host.socks_port, &r->sandbox.listeners[1], e);
+                s = run_listen_loopback(&r->host.socks_port, &r->sandbox.listeners[1], e);
         r->sandbox.n_listeners += s == 0 ? 1 : 0;
         return s;
 }
@@ -207,7 +196,8 @@ static int hide_records(struct run *r, struct err *e) {
 
 /* From options to the plan. *ret_end says whose fault a failure is. */
 static int make_plan(struct run *r, bool degraded, struct err *e) {
-        struct policy_request request = { .command_line = r->q->options };
+        struct policy_request request =
+            r->q->policy ? *r->q->policy : (struct policy_request){ .command_line = r->q->options };
         int s = policy_load(&request, &r->policy, e);
         if (s == 0 && r->q->learn)
                 observe(r->policy);
@@ -275,15 +265,31 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
                 log_error("gateway: %s", text ? text : "failed");
 }
 
-/* At the first connection: most commands make none, and then none of this is paid for. */
-static int make_gateway(struct run *r, struct err *e) {
+static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
+        struct run *r = arg;
+        (void)via;
+        if (!link_ask(r->q->link, id, target))
+                gateway_process_answer(r->gateway, id, DECISION_DENY);
+}
+
+static void on_ask_gone(void *arg, uint64_t id) {
+        link_ask_gone(((struct run *)arg)->q->link, id);
+}
+
+static int compile_network(const struct run *r, void **ret, size_t *ret_n, struct err *e) {
         endpoints self = { 0 };
-        cleanup(free_ptr) void *snapshot = NULL;
-        size_t n = 0;
         int s = host_addresses(&self, e);
         if (s == 0)
-                s = policy_compile_network(r->policy, self.p, self.n, &snapshot, &n, e);
+                s = policy_compile_network(r->network ? r->network : r->policy, self.p, self.n, ret, ret_n, e);
         vec_done(&self);
+        return s;
+}
+
+/* At the first connection: most commands make none, and then none of this is paid for. */
+static int make_gateway(struct run *r, struct err *e) {
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0;
+        int s = compile_network(r, &snapshot, &n, e);
         if (s < 0)
                 return s;
         struct gateway_settings settings = {
@@ -292,9 +298,12 @@ static int make_gateway(struct run *r, struct err *e) {
                 .audit = r->audit,
                 .on_event = on_event,
                 .on_notice = on_notice,
+                .on_ask = r->q->link ? on_ask : NULL,
+                .on_ask_gone = r->q->link ? on_ask_gone : NULL,
                 .arg = r,
         };
         s = run_gateway_start(r->policy, r->plan, r->id, r->q->hosts_file, &settings.start, e);
+        settings.start.can_ask = r->q->link != NULL;
         return s < 0 ? s : gateway_process_new(&settings, snapshot, n, &r->gateway, e);
 }
 
@@ -385,13 +394,42 @@ static void read_files(struct run *r) {
                 close_fd(&r->sandbox.events);
 }
 
-enum { WATCHED = 3 }; /* init, signals, the broker's reports */
+/* Connections are judged by it from now on; what the sandbox sees of files was settled when it began. */
+static int use_network(struct run *r, struct policy *p, struct err *e) {
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0;
+        policy_free(r->network);
+        r->network = p;
+        int s = r->gateway ? compile_network(r, &snapshot, &n, e) : 0;
+        return r->gateway && s == 0 ? gateway_process_reload(r->gateway, snapshot, n, e) : s;
+}
+
+static int step_link(struct run *r, struct err *e) {
+        struct link_heard heard = { 0 };
+        switch (link_hear(r->q->link, &heard)) {
+        case LINK_GONE:
+                finish(r, RUN_CANCELLED, 0);
+                return err_set(e, ECANCELED, "the command was cancelled and ended");
+        case LINK_ANSWER:
+                if (r->gateway)
+                        gateway_process_answer(r->gateway, heard.id, heard.allow ? DECISION_ALLOW : DECISION_DENY);
+                return 0;
+        case LINK_POLICY:
+                return use_network(r, heard.policy, e);
+        default:
+                return 0;
+        }
+}
+
+enum { WATCHED = 4 }; /* init, signals, the broker's reports, the link */
 
 static int supervise(struct run *r, struct err *e) {
         while (!r->ended) {
                 struct pollfd fds[WATCHED + GATEWAY_POLL_MAX] = { { .fd = r->sandbox.control, .events = POLLIN },
                                                                   { .fd = r->signals, .events = POLLIN },
-                                                                  { .fd = r->sandbox.events, .events = POLLIN } };
+                                                                  { .fd = r->sandbox.events, .events = POLLIN },
+                                                                  { .fd = r->q->link ? r->q->link->fd : -1,
+                                                                    .events = POLLIN } };
                 int timeout = -1;
                 size_t n = watch_network(r, fds + WATCHED, &timeout);
                 if (poll(fds, WATCHED + n, time_left_ms(r, timeout)) < 0 && errno != EINTR)
@@ -404,7 +442,9 @@ static int supervise(struct run *r, struct err *e) {
                         hand_on_signals(r);
                 if (fds[2].revents)
                         read_files(r);
-                int s = step_network(r, fds + WATCHED, n, e);
+                int s = fds[3].revents ? step_link(r, e) : 0;
+                if (s == 0)
+                        s = step_network(r, fds + WATCHED, n, e);
                 struct sandbox_event ev;
                 if (s == 0 && fds[0].revents) {
                         s = sandbox_receive(&r->sandbox, &ev, e);
@@ -462,24 +502,8 @@ static void run_done(struct run *r) {
         survey_done(&r->host);
         path_rules_free(r->rules);
         policy_free(r->policy);
+        policy_free(r->network);
         free(r->audit_path);
-}
-
-/* Nothing written: nothing kept. Otherwise it waits for a person. */
-static void keep_overlay(struct run *r) {
-        cleanup(changes_done) struct changes c = { 0 };
-        struct err e = { 0 };
-        if (!r->overlay.directory)
-                return;
-        int s = overlays_changes(&r->overlay, &c, &e);
-        if (s == 0 && c.list.n == 0)
-                s = overlays_remove(&r->overlay, &e);
-        else if (s == 0)
-                log_notice("%zu %s kept apart from %s: bailey diff %s, then bailey apply or discard", c.list.n,
-                           c.list.n == 1 ? "change is" : "changes are", r->overlay.workspace, r->id);
-        if (s < 0)
-                log_error("%s", err_text(&e));
-        overlay_run_done(&r->overlay);
 }
 
 static void print_report(struct run *r) {
@@ -491,33 +515,6 @@ static void print_report(struct run *r) {
 static void print_notes(const struct run *r) {
         for (size_t i = 0; i < r->plan->notes.n; i++)
                 log_notice("%s", r->plan->notes.p[i]);
-}
-
-static void close_published(struct run *r) {
-        for (size_t i = 0; i < PLAN_LISTENERS_MAX; i++)
-                if (r->published[i] > 0)
-                        close_fd(&r->published[i]);
-}
-
-/* Listeners of the host for --publish, bound before anything runs: a port that is taken is told at once. */
-static int open_published(struct run *r, struct err *e) {
-        for (size_t i = 0; i < r->plan->publish.n; i++) {
-                const struct plan_publish *m = &r->plan->publish.p[i];
-                struct addr address;
-                struct sockaddr_storage to;
-                const int on = 1;
-                if (!addr_parse(str_of(m->address), &address) || addr_classify(&address) == ADDR_CLASS_UNSPECIFIED)
-                        return err_set(e, EINVAL,
-                                       "--publish %s:%u: give one address of this host (127.0.0.1 if you leave it out)",
-                                       m->address, m->outside);
-                socklen_t n = addr_to_sockaddr(&address, m->outside, &to);
-                int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-                r->published[i] = fd;
-                if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
-                    bind(fd, (struct sockaddr *)&to, n) < 0 || listen(fd, 128) < 0)
-                        return err_errno(e, "cannot publish on %s port %u", m->address, m->outside);
-        }
-        return 0;
 }
 
 /* Everything up to the point where the command runs. */
@@ -539,10 +536,10 @@ static int launch(struct run *r, struct err *e) {
                 r->sandbox = made;
         }
         if (s == 0)
-                s = open_published(r, e);
+                s = run_listen_published(r->plan, r->published, e);
         if (s == 0)
                 s = sandbox_plan(&r->sandbox, r->plan, r->published, e);
-        close_published(r);
+        run_listen_close(r->published);
         if (s == 0)
                 s = open_audit(r, e);
         if (s == 0 && r->policy->process.timeout_ns)
@@ -570,7 +567,9 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
         enum run_end end = r.end;
         tear_down(&r);
         print_report(&r);
-        keep_overlay(&r);
+        if (q->link)
+                link_violations(q->link, &r.report);
+        overlays_finish(&r.overlay);
         *ret_status = r.status;
         run_done(&r);
         return end;

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 
 struct learn;
+struct link;
+struct policy_request;
 
 struct run_request {
         const struct option_values *options; /* rows of the policy's tables; others are ignored */
@@ -17,6 +19,8 @@ struct run_request {
         const char *hosts_file;              /* static names for the gateway, NULL for none */
         bool quiet;                          /* no summary at the end */
         struct learn *learn;                 /* not NULL: run observed (manager/learn.h), and collect there */
+        const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
+        const struct link *link;             /* not NULL: a program that is told and asked (manager/link.h) */
 };
 
 enum run_end {
@@ -25,7 +29,8 @@ enum run_end {
         RUN_REFUSED,     /* the workspace's file asks for more than was granted */
         RUN_UNAVAILABLE, /* this machine cannot make the sandbox */
         RUN_TIMED_OUT,
-        RUN_FAILED, /* a part of Bailey or of the system failed */
+        RUN_CANCELLED, /* the program behind `link` is gone */
+        RUN_FAILED,    /* a part of Bailey or of the system failed */
 };
 
 /* Fills *e for every end but RUN_ENDED. */

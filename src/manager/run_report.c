@@ -8,22 +8,26 @@
 /* Beyond the reasons of the network: what tells entries of the summary apart. */
 enum { GUARDED = REASONS, FILE_READ, FILE_WRITE, SYSTEM_CALL };
 
+static void refusal_done(struct refusal *x) {
+        free(x->target);
+        free(x->object);
+        free(x->rule);
+        free(x->advice);
+        free(x->why);
+}
+
 /* Takes the texts. Without memory the summary is shorter; the audit has every line in any case. */
-static void add(struct run_report *r, char *target, char *advice, char *why, uint16_t reason) {
-        for (size_t i = 0; target && i < r->refusals.n; i++)
-                if (strcmp(r->refusals.p[i].target, target) == 0 && r->refusals.p[i].reason == reason) {
+static void add(struct run_report *r, struct refusal x) {
+        for (size_t i = 0; x.target && i < r->refusals.n; i++)
+                if (strcmp(r->refusals.p[i].target, x.target) == 0 && r->refusals.p[i].reason == x.reason) {
                         r->refusals.p[i].count++;
-                        free(target);
-                        free(advice);
-                        free(why);
+                        refusal_done(&x);
                         return;
                 }
-        struct refusal refusal = { target, advice, why, reason, 1 };
-        if (!target || r->refusals.n >= RUN_REPORT_MAX || vec_push(&r->refusals, refusal) < 0) {
+        x.count = 1;
+        if (!x.target || r->refusals.n >= RUN_REPORT_MAX || vec_push(&r->refusals, x) < 0) {
                 r->more++;
-                free(target);
-                free(advice);
-                free(why);
+                refusal_done(&x);
         }
 }
 
@@ -74,28 +78,59 @@ void run_report_event(struct run_report *r, const struct event *ev, const struct
                 return;
         bool has_port = ev->port && ev->kind != EVENT_DNS;
         char *target = has_port ? str_format("%s:%u", domain, ev->port) : str_format("%s", domain);
-        add(r, target, target ? advice_for(ev, target, rule) : NULL, NULL, ev->reason);
+        add(r, (struct refusal){ .target = target,
+                                 .rule = rule ? escaped(rule->text) : NULL,
+                                 .advice = target ? advice_for(ev, target, rule) : NULL,
+                                 .reason = ev->reason });
 }
 
 void run_report_guard(struct run_report *r, const char *path) {
         char *shown = escaped(str_of(path));
-        add(r, shown, advice_with("--write", shown), NULL, GUARDED);
+        add(r, (struct refusal){ .target = shown, .advice = advice_with("--write", shown), .reason = GUARDED });
 }
 
 void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule) {
         cleanup(free_ptr) char *shown = escaped(str_of(path));
         if (!shown)
                 return;
-        cleanup(free_ptr) char *pattern = rule ? escaped(str_of(rule->pattern)) : NULL;
+        char *pattern = rule ? escaped(str_of(rule->pattern)) : NULL;
         cleanup(free_ptr) char *by = pattern ? escaped(str_of(rule->origin)) : NULL;
         char *why = by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", pattern, by)
                        : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
-        char *target = str_format("%s %s", write ? "writing" : "reading", shown);
-        add(r, target, advice_with(write ? "--write" : "--read", shown), why, write ? FILE_WRITE : FILE_READ);
+        add(r, (struct refusal){ .target = str_format("%s %s", write ? "writing" : "reading", shown),
+                                 .rule = pattern,
+                                 .advice = advice_with(write ? "--write" : "--read", shown),
+                                 .why = why,
+                                 .object = take_ptr(&shown),
+                                 .reason = write ? FILE_WRITE : FILE_READ });
 }
 
 void run_report_call(struct run_report *r, const char *name) {
-        add(r, str_format("the system call %s", name), NULL, str_format("no sandbox has it"), SYSTEM_CALL);
+        add(r, (struct refusal){ .target = str_format("the system call %s", name),
+                                 .object = str_format("%s", name),
+                                 .why = str_format("no sandbox has it"),
+                                 .reason = SYSTEM_CALL });
+}
+
+const char *run_report_operation(const struct refusal *x) {
+        switch (x->reason) {
+        case GUARDED:
+                return "protected";
+        case FILE_READ:
+                return "read";
+        case FILE_WRITE:
+                return "write";
+        case SYSTEM_CALL:
+                return "system-call";
+        default:
+                return "network";
+        }
+}
+
+const char *run_report_why(const struct refusal *x) {
+        return x->why                 ? x->why
+               : x->reason == GUARDED ? "a protected path that the command made"
+                                      : reason_text(x->reason);
 }
 
 int run_report_text(const struct run_report *r, struct buf *out) {
@@ -106,9 +141,7 @@ int run_report_text(const struct run_report *r, struct buf *out) {
                 e = buf_printf(out, "bailey: %s %s", guard ? "removed" : "refused", x->target);
                 if (e == 0 && x->count > 1)
                         e = buf_printf(out, " (%u times)", x->count);
-                struct str why = str_of(x->why  ? x->why
-                                        : guard ? "a protected path that the command made"
-                                                : reason_text(x->reason));
+                struct str why = str_of(run_report_why(x));
                 if (str_ends(why, STR(".")))
                         why.n--; /* more follows */
                 if (e == 0)
@@ -124,10 +157,7 @@ int run_report_text(const struct run_report *r, struct buf *out) {
 }
 
 void run_report_done(struct run_report *r) {
-        for (size_t i = 0; i < r->refusals.n; i++) {
-                free(r->refusals.p[i].target);
-                free(r->refusals.p[i].advice);
-                free(r->refusals.p[i].why);
-        }
+        for (size_t i = 0; i < r->refusals.n; i++)
+                refusal_done(&r->refusals.p[i]);
         vec_done(&r->refusals);
 }

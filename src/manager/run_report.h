@@ -8,6 +8,8 @@
 
 struct refusal {
         char *target; /* "name:port" or a path, escaped */
+        char *object; /* the path alone, where the target says more; else NULL */
+        char *rule;   /* what refused it, as it was written; NULL: nothing allows it */
         char *advice; /* NULL: nothing that a person should allow */
         char *why;    /* NULL: by the reason */
         uint16_t reason;
@@ -27,5 +29,9 @@ struct path_rule;
 void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule);
 /* A system call that no sandbox has. */
 void run_report_call(struct run_report *r, const char *name);
+/* network, read, write, system-call or protected. */
+const char *run_report_operation(const struct refusal *x);
+/* One sentence, without the full stop. */
+const char *run_report_why(const struct refusal *x);
 int run_report_text(const struct run_report *r, struct buf *out);
 void run_report_done(struct run_report *r);

@@ -82,6 +82,16 @@ int policy_file_open(struct policy_file *f, const char *path, const char *shown,
         return r <= 0 ? r : yaml_read(buf_str(&f->content), str_of(shown), &f->document, e);
 }
 
+int policy_file_text(struct policy_file *f, const char *text, const char *base, const char *shown, struct err *e) {
+        f->path = str_dup(str_of(shown));
+        f->base = str_dup(str_of(base));
+        if (!f->path || !f->base)
+                return no_memory(e);
+        if (strlen(text) > DOCUMENT_BYTES_MAX)
+                return err_set(e, EFBIG, "%s:1:1: the policy has more than %d bytes", shown, DOCUMENT_BYTES_MAX);
+        return yaml_read(str_of(text), str_of(shown), &f->document, e);
+}
+
 struct str policy_file_preset(const struct policy_file *f) {
         const struct node *root = f->document ? document_root(f->document) : NULL;
         const struct node *n = root && root->kind == NODE_MAP ? node_get(root, STR("preset")) : NULL;

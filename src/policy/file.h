@@ -24,6 +24,8 @@ struct policy_file {
 
 /* `shown` is the name in messages and origins. */
 int policy_file_open(struct policy_file *f, const char *path, const char *shown, unsigned flags, struct err *e);
+/* Text that the caller has: `base` as in the struct. */
+int policy_file_text(struct policy_file *f, const char *text, const char *base, const char *shown, struct err *e);
 void policy_file_done(struct policy_file *f);
 /* The preset that it names, as text; empty when it names none. */
 struct str policy_file_preset(const struct policy_file *f);

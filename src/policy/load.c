@@ -48,6 +48,11 @@ static int no_memory(struct err *e) {
         return err_set(e, ENOMEM, "out of memory");
 }
 
+/* The policy is said to be this and nothing else: no variable, no file that happens to be there. */
+static bool is_alone(const struct policy_request *q) {
+        return q->only_file || q->only_text;
+}
+
 /* The text that the later layers (call, command line, variables) give for a row, or NULL. */
 static const char *given(const struct loader *l, enum policy_row row) {
         const struct option_values *layers[] = { l->request->call, l->request->command_line, &l->variables };
@@ -60,15 +65,17 @@ static const char *given(const struct loader *l, enum policy_row row) {
 static int find_workspace(struct loader *l, struct err *e) {
         const char *named = l->request->workspace ? l->request->workspace : given(l, ROW_WORKSPACE);
         const char *home = path_home();
-        cleanup(free_ptr) char *expanded = NULL;
-        l->current = realpath(".", NULL);
+        cleanup(free_ptr) char *expanded = NULL, *path = NULL;
+        l->current = realpath(l->request->base ? l->request->base : ".", NULL);
         if (!l->current)
                 return err_errno(e, "the current directory cannot be used");
         if (home && !(l->policy->home = str_dup(str_of(home))))
                 return no_memory(e);
-        if (named && path_expand_home(str_of(named), home, &expanded) < 0)
+        if (named && (path_expand_home(str_of(named), home, &expanded) < 0 ||
+                      !(path = expanded[0] == '/' || !expanded[0] ? str_dup(str_of(expanded))
+                                                                  : path_join(l->current, expanded))))
                 return err_set(e, EINVAL, "the workspace %s cannot be used", show(str_of(named)).text);
-        l->policy->workspace = realpath(expanded ? expanded : ".", NULL);
+        l->policy->workspace = realpath(path ? path : l->current, NULL);
         if (!l->policy->workspace)
                 return err_errno(e, "the workspace %s cannot be used", show(str_of(named ? named : ".")).text);
         struct stat st;
@@ -81,6 +88,8 @@ static int find_workspace(struct loader *l, struct err *e) {
 /* The user's file, or the one named instead; only the latter must exist. */
 static int open_user_file(struct loader *l, struct err *e) {
         const char *named = l->request->only_file ? l->request->only_file : given(l, ROW_POLICY);
+        if (l->request->only_text)
+                return policy_file_text(&l->user, l->request->only_text, l->policy->workspace, "policy", e);
         if (named) {
                 cleanup(free_ptr) char *expanded = NULL, *path = NULL;
                 if (path_expand_home(str_of(named), l->policy->home, &expanded) < 0 ||
@@ -110,7 +119,7 @@ static int open_user_file(struct loader *l, struct err *e) {
 
 static int open_workspace_file(struct loader *l, struct err *e) {
         const char *wanted = given(l, ROW_WORKSPACE_POLICY);
-        if (l->request->only_file || (wanted && !option_number(&policy_rows[ROW_WORKSPACE_POLICY], str_of(wanted))))
+        if (is_alone(l->request) || (wanted && !option_number(&policy_rows[ROW_WORKSPACE_POLICY], str_of(wanted))))
                 return 0;
         cleanup(free_ptr) char *path = path_join(l->policy->workspace, workspace_file_name);
         l->workspace.untrusted = true;
@@ -232,7 +241,7 @@ static int load_files(struct loader *l, struct err *e) {
         l->policy = calloc(1, sizeof *l->policy);
         if (!l->policy)
                 return no_memory(e);
-        int r = l->request->only_file ? 0 : option_parse_env(policy_tables, POLICY_TABLES, &l->variables, e);
+        int r = is_alone(l->request) ? 0 : option_parse_env(policy_tables, POLICY_TABLES, &l->variables, e);
         r = r < 0 ? r : find_workspace(l, e);
         r = r < 0 ? r : open_user_file(l, e);
         r = r < 0 ? r : open_workspace_file(l, e);

@@ -19,8 +19,12 @@ struct policy_request {
         const struct option_values *command_line; /* NULL: none; rows of other tables are ignored */
         const struct option_values *call;         /* NULL: none */
         const char *only_file;                    /* nothing but the defaults and this file, trusted: for checking it */
-        enum policy_layer *ret_layer;             /* optional: the layer that a failure is about */
-        bool network_only;                        /* the files part will not be used: the workspace may be anything */
+        /* Nothing of this machine's user or workspace: defaults, this text (may be empty), and the two lists above. For
+         * a program that brings its policy with it. */
+        const char *only_text;
+        const char *base;             /* what is relative is relative to this directory; NULL: the current one */
+        enum policy_layer *ret_layer; /* optional: the layer that a failure is about */
+        bool network_only;            /* the files part will not be used: the workspace may be anything */
 };
 
 /* -EPERM: the workspace file asks for more than was granted and is not trusted. -EINVAL and others: a layer is wrong.

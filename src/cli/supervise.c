@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bailey supervise: a job for libbailey. */
+#include "manager/supervise.h"
+
+#include "cli/run.h"
+#include "cli/verb.h"
+
+static int run(const struct call *call, struct err *e) {
+        int status = 0;
+        (void)call;
+        enum run_end end = supervise_job(&status, e);
+        return run_exit_code(end, status);
+}
+
+const struct verb verb_supervise = {
+        .name = "supervise",
+        .group = GROUP_RUN,
+        .flags = VERB_HIDDEN | VERB_PASSES_STATUS,
+        .synopsis = "",
+        .help = "do one job for libbailey",
+        .max_words = 0,
+        .run = run,
+};

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ipc/supervise.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+/*
+ * The fields of a request: a letter each, in a table, so that writing, reading and freeing cannot disagree.
+ */
+enum field_type { FIELD_ONE, FIELD_MANY };
+static const struct field {
+        char letter;
+        enum field_type type;
+        size_t offset;
+} fields[] = {
+        { 'p', FIELD_ONE, offsetof(struct supervise_request, policy) },
+        { 'b', FIELD_ONE, offsetof(struct supervise_request, base) },
+        { 'd', FIELD_ONE, offsetof(struct supervise_request, cwd) },
+        { 'n', FIELD_ONE, offsetof(struct supervise_request, hosts_file) },
+        { 'h', FIELD_ONE, offsetof(struct supervise_request, http) },
+        { 's', FIELD_ONE, offsetof(struct supervise_request, socks) },
+        { 'o', FIELD_MANY, offsetof(struct supervise_request, config) },
+        { 'c', FIELD_MANY, offsetof(struct supervise_request, call) },
+        { 'a', FIELD_MANY, offsetof(struct supervise_request, argv) },
+};
+enum { FIELDS = sizeof fields / sizeof fields[0] };
+
+static char **one_of(const struct supervise_request *q, const struct field *f) {
+        return (char **)((char *)(uintptr_t)q + f->offset);
+}
+static supervise_texts *many_of(const struct supervise_request *q, const struct field *f) {
+        return (supervise_texts *)((char *)(uintptr_t)q + f->offset);
+}
+
+static void texts_done(supervise_texts *list) {
+        for (size_t i = 0; i < list->n; i++)
+                free(list->p[i]);
+        vec_done(list);
+}
+
+void supervise_request_done(struct supervise_request *q) {
+        for (size_t i = 0; i < FIELDS; i++)
+                if (fields[i].type == FIELD_ONE)
+                        free(*one_of(q, &fields[i]));
+                else
+                        texts_done(many_of(q, &fields[i]));
+        *q = (struct supervise_request){ 0 };
+}
+
+int supervise_texts_add(supervise_texts *list, struct str text) {
+        char *copy = str_dup(text);
+        if (copy && vec_push(list, copy) == 0)
+                return 0;
+        free(copy);
+        return -ENOMEM;
+}
+
+static int put(struct buf *out, char letter, const char *text) {
+        int r = buf_printf(out, "%zu:%c", strlen(text) + 1, letter);
+        r = r < 0 ? r : buf_add(out, text);
+        return r < 0 ? r : buf_add_char(out, ',');
+}
+
+int supervise_encode(const struct supervise_request *q, char **ret, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(SUPERVISE_BYTES_MAX);
+        char first[32];
+        snprintf(first, sizeof first, "%d.%u", SUPERVISE_VERSION, q->job);
+        int r = put(&out, 'v', first);
+        for (size_t i = 0; r == 0 && i < FIELDS; i++) {
+                const supervise_texts *many = many_of(q, &fields[i]);
+                if (fields[i].type == FIELD_ONE)
+                        r = *one_of(q, &fields[i]) ? put(&out, fields[i].letter, *one_of(q, &fields[i])) : 0;
+                for (size_t k = 0; r == 0 && fields[i].type == FIELD_MANY && k < many->n; k++)
+                        r = put(&out, fields[i].letter, many->p[k]);
+        }
+        char *text = r == 0 ? str_dup(buf_str(&out)) : NULL;
+        if (!text)
+                return r == -EMSGSIZE ? err_set(e, E2BIG, "the command and its policy are larger than %d bytes",
+                                                SUPERVISE_BYTES_MAX)
+                                      : err_set(e, ENOMEM, "out of memory");
+        *ret = text;
+        return 0;
+}
+
+/* "<length>:<letter><bytes>,"; false when it is not that. */
+static bool take_field(struct str *rest, char *ret_letter, struct str *ret_text) {
+        ptrdiff_t colon = str_find(str_first(*rest, 12), ':');
+        uint64_t n;
+        if (colon <= 0 || !str_to_u64(str_first(*rest, (size_t)colon), SUPERVISE_BYTES_MAX, &n) || n == 0)
+                return false;
+        *rest = str_skip(*rest, (size_t)colon + 1);
+        if (rest->n < n + 1 || rest->p[n] != ',')
+                return false;
+        *ret_letter = rest->p[0];
+        *ret_text = str_n(rest->p + 1, n - 1);
+        *rest = str_skip(*rest, n + 1);
+        return true;
+}
+
+static int read_first(struct str text, struct supervise_request *q, struct err *e) {
+        struct str version;
+        uint64_t number = 0, job = 0;
+        if (!str_split(&text, '.', &version) || !str_to_u64(version, UINT32_MAX, &number) ||
+            number != SUPERVISE_VERSION)
+                return err_set(e, EPROTO,
+                               "libbailey and the bailey executable are of different versions; install them together");
+        if (!str_to_u64(text, SUPERVISE_JOBS - 1, &job))
+                return err_set(e, EBADMSG, "the request is malformed");
+        q->job = (enum supervise_job)job;
+        return 0;
+}
+
+static int keep_field(struct supervise_request *q, char letter, struct str text) {
+        for (size_t i = 0; i < FIELDS; i++) {
+                if (fields[i].letter != letter)
+                        continue;
+                if (fields[i].type == FIELD_MANY)
+                        return supervise_texts_add(many_of(q, &fields[i]), text);
+                char **one = one_of(q, &fields[i]);
+                if (*one)
+                        return -EBADMSG;
+                return (*one = str_dup(text)) ? 0 : -ENOMEM;
+        }
+        return -EBADMSG;
+}
+
+int supervise_decode(struct str block, struct supervise_request *ret, struct err *e) {
+        cleanup(supervise_request_done) struct supervise_request q = { 0 };
+        char letter;
+        struct str text;
+        if (str_has_nul(block) || !take_field(&block, &letter, &text) || letter != 'v')
+                return err_set(e, EBADMSG, "the request is malformed");
+        int r = read_first(text, &q, e);
+        if (r < 0)
+                return r;
+        while (r == 0 && block.n)
+                r = take_field(&block, &letter, &text) ? keep_field(&q, letter, text) : -EBADMSG;
+        if (r == 0 && (!q.base || q.base[0] != '/' || (q.job == SUPERVISE_RUN && q.argv.n == 0)))
+                r = -EBADMSG;
+        if (r < 0)
+                return err_set(e, -r, r == -ENOMEM ? "out of memory" : "the request is malformed");
+        *ret = q;
+        q = (struct supervise_request){ 0 };
+        return 0;
+}
+
+/*
+ * Messages.
+ */
+int supervise_send(int sock, const struct supervise_message *m, int fd) {
+        struct supervise_message copy = *m;
+        copy.version = SUPERVISE_VERSION;
+        return fd_send(sock, str_n(&copy, sizeof copy), &fd, fd >= 0 ? 1 : 0);
+}
+
+static bool is_terminated(const char *text, size_t n) {
+        return memchr(text, '\0', n) != NULL;
+}
+
+int supervise_receive(int sock, struct supervise_message *ret, int *ret_fd) {
+        struct supervise_message m = { 0 };
+        size_t n_fds = 0;
+        cleanup(close_fd) int fd = -1;
+        ssize_t n = fd_receive(sock, &m, sizeof m, &fd, 1, &n_fds);
+        if (n == 0 || n == -ECONNRESET)
+                return 0;
+        if (n < 0)
+                return (int)n;
+        bool whole = n == (ssize_t)sizeof m && m.version == SUPERVISE_VERSION && m.kind && m.kind < SUPERVISE_KINDS &&
+                     is_terminated(m.host, sizeof m.host) && is_terminated(m.target, sizeof m.target) &&
+                     is_terminated(m.rule, sizeof m.rule) && is_terminated(m.detail, sizeof m.detail);
+        if (!whole || (n_fds == 1) != (m.kind == SUPERVISE_RELOAD))
+                return -EBADMSG;
+        *ret = m;
+        *ret_fd = take_fd(&fd);
+        return 1;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * libbailey and `bailey supervise`: what a program wants to be run, and what comes of it.
+ *
+ * The library launches nothing in the program that loaded it. It describes the job in one block of text, starts
+ * `bailey supervise` and reads fixed-size messages. The block is made of fields, each "<length>:<letter><bytes>,"; no
+ * byte of it is NUL, so that it travels in a sealed file or in one environment variable (bailey_manager_wrap, where the
+ * caller starts the process and has no descriptor to give).
+ *
+ * Descriptors of the process: 0, 1 and 2 are the command's, SUPERVISE_FD_LINK is the socket (SOCK_SEQPACKET) and
+ * SUPERVISE_FD_REQUEST the block. When the socket ends, so does the sandbox.
+ */
+#include "base/err.h"
+#include "base/vec.h"
+#include "policy/host.h"
+
+enum { SUPERVISE_VERSION = 1, SUPERVISE_FD_LINK = 3, SUPERVISE_FD_REQUEST = 4 };
+/* The kernel takes 128 KiB for one variable, its name included. */
+enum { SUPERVISE_BYTES_MAX = 8 << 20, SUPERVISE_VARIABLE_MAX = 120 << 10 };
+#define SUPERVISE_VARIABLE "BAILEY_SUPERVISE_REQUEST"
+
+enum supervise_job { SUPERVISE_RUN, SUPERVISE_GATEWAY, SUPERVISE_JOBS };
+
+typedef VEC(char *) supervise_texts;
+
+struct supervise_request {
+        enum supervise_job job;
+        char *policy;                 /* the text of a policy; NULL: none */
+        char *base;                   /* absolute: what is relative in the settings is relative to it */
+        char *cwd;                    /* where the command starts; NULL: base */
+        char *hosts_file;             /* NULL: none */
+        char *http, *socks;           /* of a gateway: "address:port", NULL: no such listener */
+        supervise_texts config, call; /* "key=value", the keys of bailey-policy(5) */
+        supervise_texts argv;
+};
+void supervise_request_done(struct supervise_request *q);
+int supervise_texts_add(supervise_texts *list, struct str text);
+/* Heap text in *ret. */
+int supervise_encode(const struct supervise_request *q, char **ret, struct err *e);
+/* -EPROTO when the two sides are of different versions, -EBADMSG when it is no such block. */
+int supervise_decode(struct str block, struct supervise_request *ret, struct err *e);
+
+enum supervise_kind {
+        /* to the library */
+        SUPERVISE_READY = 1, /* the gateway accepts; id: the HTTP port, number: the SOCKS5 port (0: none) */
+        SUPERVISE_ASK,       /* id, host, number: the port. Answered by SUPERVISE_ANSWER */
+        SUPERVISE_ASK_GONE,  /* id: nobody waits any more */
+        SUPERVISE_VIOLATION, /* host: the operation, target, rule, detail; number: how often */
+        SUPERVISE_RELOADED,  /* the new policy judges */
+        SUPERVISE_END,       /* number: enum supervise_end, status, detail: why. The last one */
+        /* from the library */
+        SUPERVISE_ANSWER, /* id; number: 1 allows */
+        SUPERVISE_RELOAD, /* one descriptor: a block whose policy and config count from now on */
+        SUPERVISE_KINDS
+};
+
+enum supervise_end {
+        SUPERVISE_ENDED, /* status: exit code, or 128 and the signal's number with `signalled` */
+        SUPERVISE_BAD_POLICY,
+        SUPERVISE_UNAVAILABLE,
+        SUPERVISE_TIMED_OUT,
+        SUPERVISE_CANCELLED,
+        SUPERVISE_FAILED,
+        SUPERVISE_ENDS
+};
+
+struct supervise_message {
+        uint32_t version, kind; /* version is set by supervise_send() */
+        uint64_t id, number;
+        int32_t status;
+        uint32_t signalled;
+        char host[HOST_TEXT_MAX + 3];
+        char target[1024], rule[512], detail[ERR_TEXT_MAX]; /* all terminated, clipped where longer */
+};
+
+/* `fd` -1: none. 0, -EAGAIN on a full non-blocking socket, -EPIPE when the other side is gone. */
+int supervise_send(int sock, const struct supervise_message *m, int fd);
+/* 1: got one, 0: the other side closed, -EAGAIN: nothing there, -EBADMSG: malformed. *ret_fd is -1 or the caller's. */
+int supervise_receive(int sock, struct supervise_message *ret, int *ret_fd);
