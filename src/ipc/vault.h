@@ -30,7 +30,7 @@ enum { VAULT_FD_START = 3, VAULT_FD_CONTROL, VAULT_FD_KEEP, VAULT_FDS_END };
 
 enum {
         VAULT_MAPPINGS_MAX = 256,
-        VAULT_HOSTS_MAX = 24,
+        VAULT_HOSTS_MAX = 32,
         VAULT_NAME_MAX = 64,
         VAULT_SECRET_MIN = 8,     /* shorter ones have no stand-in that could be told from other text */
         VAULT_SECRET_MAX = 16384, /* bytes of one value */

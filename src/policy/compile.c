@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "conf/suggest.h"
 #include "policy/expand.h"
+#include "policy/mappings.h"
 
 #include <errno.h>
 
@@ -71,6 +72,13 @@ static int add_private_mirrors(const struct policy *p, struct snapshot_builder *
         return 0;
 }
 
+static int add_credential_hosts(const struct policy *p, struct snapshot_builder *b, struct err *e) {
+        cleanup(mappings_done) mappings m = { 0 };
+        struct target t = { .builder = b, .list = LIST_ALLOW };
+        int r = mappings_of(p, &m, e);
+        return r < 0 ? r : mappings_each_host(p, &m, add_pattern, &t, e);
+}
+
 static void strs_of(const origin_texts *texts, struct str *ret) {
         for (size_t i = 0; i < texts->n; i++)
                 ret[i] = str_of(texts->p[i].text);
@@ -118,6 +126,8 @@ int policy_compile_network(const struct policy *p, const struct endpoint *self, 
                 r = add_files(b, LIST_DENY, p->network.deny_files.p, p->network.deny_files.n, e);
         if (r == 0)
                 r = add_private_mirrors(p, b, e);
+        if (r == 0)
+                r = add_credential_hosts(p, b, e);
         for (size_t i = 0; r == 0 && i < p->network.rules.n; i++)
                 r = add_request_rule(b, &p->network.rules.p[i], e);
         if (r == 0 && p->network.deny_cidrs_set)

@@ -5,13 +5,10 @@
 #include "base/clock.h"
 #include "conf/suggest.h"
 #include "policy/check.h"
+#include "policy/providers.h"
 
 #include <errno.h>
 
-static const char *const providers[] = { "anthropic", "azure-openai", "bedrock",  "deepseek",    "gemini",
-                                         "github",    "gitlab",       "groq",     "huggingface", "mistral",
-                                         "nous",      "npm",          "openai",   "openrouter",  "pypi",
-                                         "slack",     "stripe",       "together", "xai",         NULL };
 static const char *const decisions[] = { "forbid", "escalate", "allow", NULL };
 static const char *const accesses[] = { "sandboxed", "whitelist", "full", NULL };
 static const char *const actions[] = { "warn", "pause", "kill", NULL };
@@ -52,7 +49,10 @@ static const struct record_field command_fields[] = {
 };
 
 static const struct record_field credential_fields[] = {
-        { { .key = "provider", .type = OPTION_CHOICE, .choices = providers, .help = "a service that is known" },
+        { { .key = "provider",
+            .type = OPTION_CHOICE,
+            .choices = policy_provider_names,
+            .help = "a service that is known" },
           TEXT(struct credential, provider) },
         { { .key = "name", .type = OPTION_STRING, .help = "what it is called in the audit log" },
           TEXT(struct credential, name),

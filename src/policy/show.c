@@ -8,6 +8,7 @@
 #include "policy/apply.h"
 #include "policy/expand.h"
 #include "policy/keys.h"
+#include "policy/show_mappings.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -318,7 +319,7 @@ int policy_show_text(struct buf *out, const struct policy *p, unsigned flags) {
                 s.status = escape_text(out, str_of(p->workspace), 4096);
         put(&s, "\n");
         put_section(&s, STR(""), 0);
-        return s.status;
+        return s.status < 0 ? s.status : show_mappings_text(out, p);
 }
 
 /* --- JSON --- */
@@ -405,6 +406,7 @@ int policy_show_json(struct buf *out, const struct policy *p, unsigned flags) {
                         emit_row(&x, (enum policy_row)row);
         for (size_t i = 0; i < POLICY_RECORDS; i++)
                 emit_records(&x, &policy_records[i]);
+        show_mappings_json(&x.json, p);
         emit_close(&x.json);
         return x.shower.status < 0 ? x.shower.status : emit_status(&x.json);
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The credentials of a policy with their providers filled in: what the vault, the credential table, the environment of
+ * the sandbox and the network rules are made from. The index in the list is the mapping's number everywhere.
+ */
+#include "policy/policy.h"
+#include "policy/providers.h"
+
+enum { MAPPINGS_MAX = 256, MAPPING_HOSTS_MAX = 32, MAPPING_NAME_MAX = 63 };
+
+struct mapping {
+        const struct provider *provider; /* NULL: a service of the user's own */
+        char *name;                      /* unique; in the audit */
+        char *source;                    /* "env:NAME", "file:/PATH", "exec:COMMAND", ...; paths are absolute */
+        char *origin;                    /* where in the policy it stands */
+        bool sigv4;                      /* key id, secret key and session token instead of one value */
+        /* Variables inside. One value: the same stand-in in each. sigv4: key id, secret key, session token. */
+        VEC(char *) env;
+        VEC(char *) hosts; /* patterns, each with a port */
+        VEC(char *) slots;
+};
+typedef VEC(struct mapping) mappings;
+
+/* -EINVAL with the place when two have one name or one variable. */
+int mappings_of(const struct policy *p, mappings *ret, struct err *e);
+void mappings_done(mappings *m);
+
+/* The variables of the host that "env:NAME" of this mapping reads: one for a value; for sigv4 those of key id, secret
+ * key and session token, which are siblings of NAME (PROD_AWS_SECRET_ACCESS_KEY: PROD_AWS_ACCESS_KEY_ID ...). `i` 0..2;
+ * NULL beyond the last or when the source is another one. Heap text. */
+char *mapping_source_variable(const struct mapping *m, size_t i);
+
+/* A credential is of use only where its hosts can be reached: they are allowed by it, unless request rules of the
+ * policy say more closely what is allowed there. Calls back for each pattern that is. */
+typedef int mapping_host_function(void *context, struct str pattern, struct str origin, struct err *e);
+int mappings_each_host(const struct policy *p, const mappings *m, mapping_host_function *f, void *context,
+                       struct err *e);

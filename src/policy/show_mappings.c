@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the credentials of a policy amount to, providers filled in: part of policy/show.c. */
+#include "policy/show_mappings.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "policy/mappings.h"
+
+static int put_texts(struct buf *out, char *const *texts, size_t n) {
+        int r = 0;
+        for (size_t i = 0; i < n && r == 0; i++) {
+                r = i ? buf_add(out, ", ") : 0;
+                r = r < 0 ? r : escape_text(out, str_of(texts[i]), 400);
+        }
+        return r;
+}
+
+static int put_mapping(struct buf *out, const struct mapping *m) {
+        int r = buf_add(out, "#   ");
+        r = r < 0 ? r : escape_text(out, str_of(m->name), 64);
+        r = r < 0 ? r : buf_add(out, ": a stand-in in ");
+        r = r < 0 ? r : put_texts(out, m->env.p, m->env.n);
+        r = r < 0 ? r : buf_add(out, "; the secret goes to ");
+        r = r < 0 ? r : put_texts(out, m->hosts.p, m->hosts.n);
+        r = r < 0 ? r : buf_add(out, " as ");
+        r = r < 0 ? r : put_texts(out, m->slots.p, m->slots.n);
+        return r < 0 ? r : buf_add(out, "\n");
+}
+
+int show_mappings_text(struct buf *out, const struct policy *p) {
+        cleanup(mappings_done) mappings list = { 0 };
+        struct err e = { 0 };
+        if (p->credentials.n == 0)
+                return 0;
+        if (mappings_of(p, &list, &e) < 0) {
+                int r = buf_add(out, "# the credentials cannot be used: ");
+                r = r < 0 ? r : escape_text(out, str_of(err_text(&e)), 1024);
+                return r < 0 ? r : buf_add(out, "\n");
+        }
+        int r = buf_add(out, "# credentials, which also allow their hosts:\n");
+        for (size_t i = 0; r == 0 && i < list.n; i++)
+                r = put_mapping(out, &list.p[i]);
+        return r;
+}
+
+static void emit_texts(struct emit *j, const char *key, char *const *texts, size_t n) {
+        emit_key(j, key);
+        emit_open(j, '[');
+        for (size_t i = 0; i < n; i++)
+                emit_text(j, texts[i]);
+        emit_close(j);
+}
+
+void show_mappings_json(struct emit *j, const struct policy *p) {
+        cleanup(mappings_done) mappings list = { 0 };
+        (void)mappings_of(p, &list, NULL); /* what cannot be used is an empty list; `policy check` says why */
+        emit_key(j, "mappings");
+        emit_open(j, '[');
+        for (size_t i = 0; i < list.n; i++) {
+                const struct mapping *m = &list.p[i];
+                emit_open(j, '{');
+                emit_put_text(j, "name", m->name);
+                emit_put_text(j, "provider", m->provider ? m->provider->name : NULL);
+                emit_texts(j, "env", m->env.p, m->env.n);
+                emit_texts(j, "hosts", m->hosts.p, m->hosts.n);
+                emit_texts(j, "slots", m->slots.p, m->slots.n);
+                emit_close(j);
+        }
+        emit_close(j);
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+#include "conf/emit.h"
+#include "policy/policy.h"
+
+/* Comment lines after the policy's own text; nothing without credentials. */
+int show_mappings_text(struct buf *out, const struct policy *p);
+/* The member "mappings" of the object that is open. */
+void show_mappings_json(struct emit *j, const struct policy *p);
