@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/chain.h"
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/secret.h"
 #include "base/vec.h"
@@ -135,15 +136,13 @@ static void finish(struct chain *c, int error) {
 /* speaking */
 
 static int add_basic(struct buf *out, const char *user, const char *password) {
-        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         cleanup(buf_done) struct buf plain = BUF(1024);
         int r = buf_printf(&plain, "%s:%s", user, password);
-        for (size_t i = 0; r == 0 && i < plain.n; i += 3) {
-                uint32_t v = 0;
-                for (size_t k = 0; k < 3; k++)
-                        v = v << 8 | (i + k < plain.n ? (unsigned char)plain.p[i + k] : 0);
-                for (size_t k = 0; r == 0 && k < 4; k++)
-                        r = buf_add_char(out, i + k > plain.n ? '=' : digits[v >> (18 - 6 * k) & 63]);
+        if (r == 0)
+                r = buf_reserve(out, base64_length(plain.n));
+        if (r == 0) {
+                base64_encode(buf_str(&plain), BASE64_STANDARD, out->p + out->n);
+                out->n += base64_length(plain.n);
         }
         if (plain.p)
                 secret_wipe(plain.p, plain.cap);

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The block: a head, then for each mapping its texts, each with its length before it. It is read once, from front to
+ * back, into structs that point into it; whatever does not fit exactly is refused, so there is one way to write a
+ * table.
+ */
+#include "ipc/credentials.h"
+
+#include "base/base64.h"
+#include "base/cleanup.h"
+#include "base/map.h"
+#include "base/needles.h"
+#include "base/vec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define CREDENTIALS_MAGIC "BLYCRD01"
+#define PORT_HTTPS 443
+
+struct head {
+        char magic[8];
+        uint32_t size, n;
+};
+
+struct named_host { /* mappings of one exact name, whatever the port */
+        VEC(uint32_t) mappings;
+};
+
+struct credentials {
+        size_t n;
+        struct credential_mapping *mappings;
+        struct map names;               /* to struct named_host */
+        struct credential_set patterns; /* mappings with hosts that are not exact names */
+        struct needles *needles;
+        void *mapped;
+        size_t mapped_n;
+};
+
+/* --- slots --- */
+
+static bool is_token(struct str s) {
+        static const char others[] = "!#$%&'*+-.^_`|~";
+        for (size_t i = 0; i < s.n; i++)
+                if (!ascii_is_alnum(s.p[i]) && (s.p[i] == '\0' || !strchr(others, s.p[i])))
+                        return false;
+        return s.n > 0;
+}
+
+/* Headers that frame, route or sign the request: what stands there is never a secret. */
+static bool header_is_fit(struct str name) {
+        static const char *const unfit[] = { "host",       "connection",      "content-length",   "transfer-encoding",
+                                             "te",         "trailer",         "upgrade",          "expect",
+                                             "keep-alive", "accept-encoding", "content-encoding", "range",
+                                             "cookie" };
+        for (size_t i = 0; i < sizeof unfit / sizeof *unfit; i++)
+                if (str_eq_nocase(name, str_of(unfit[i])))
+                        return false;
+        return !str_eq_nocase(str_first(name, 6), STR("proxy-")) && !str_eq_nocase(str_first(name, 6), STR("x-amz-"));
+}
+
+static int parse_header_slot(struct str name, struct err *e) {
+        if (!is_token(name))
+                return err_set(e, EINVAL, "a slot is written as header:NAME, as in header:x-api-key");
+        return header_is_fit(name) ? 0
+                                   : err_set(e, EINVAL, "a secret cannot stand in the header '%.*s'", STR_FMT(name));
+}
+
+static int parse_query_slot(struct str name, struct err *e) {
+        for (size_t i = 0; i < name.n; i++)
+                if (!ascii_is_alnum(name.p[i]) && (name.p[i] == '\0' || !strchr("-._~", name.p[i])))
+                        return err_set(e, EINVAL,
+                                       "the name in query:NAME has letters, digits, '-', '.', '_' and '~' only");
+        return name.n > 0 ? 0 : err_set(e, EINVAL, "a slot is written as query:NAME, as in query:api_key");
+}
+
+int credential_slot_parse(struct str text, struct credential_slot *ret, struct err *e) {
+        static const struct {
+                const char *text;
+                enum credential_slot_kind kind;
+        } plain[] = { { "bearer", SLOT_BEARER },
+                      { "basic", SLOT_BASIC },
+                      { "basic:user", SLOT_BASIC_USER },
+                      { "basic:password", SLOT_BASIC_PASSWORD },
+                      { "path", SLOT_PATH },
+                      { "sigv4", SLOT_SIGV4 } };
+        for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+                if (str_is(text, plain[i].text)) {
+                        *ret = (struct credential_slot){ .kind = (uint8_t)plain[i].kind };
+                        return 0;
+                }
+        struct str name;
+        int r;
+        if (str_starts(text, STR("header:"))) {
+                name = str_skip(text, 7);
+                r = parse_header_slot(name, e);
+        } else if (str_starts(text, STR("query:"))) {
+                name = str_skip(text, 6);
+                r = parse_query_slot(name, e);
+        } else {
+                return err_set(e, EINVAL,
+                               "a slot is bearer, header:NAME, basic, basic:user, basic:password, query:NAME, "
+                               "path or sigv4");
+        }
+        if (r == 0)
+                *ret = (struct credential_slot){ .kind = str_starts(text, STR("header:")) ? SLOT_HEADER : SLOT_QUERY,
+                                                 .name = name };
+        return r;
+}
+
+static int parse_slots(struct str text, struct credential_mapping *m, struct err *e) {
+        struct str one;
+        while (str_split(&text, ',', &one)) {
+                if (m->n_slots == CREDENTIAL_SLOTS_MAX)
+                        return err_set(e, E2BIG, "more than %d slots", CREDENTIAL_SLOTS_MAX);
+                int r = credential_slot_parse(one, &m->slots[m->n_slots], e);
+                if (r < 0)
+                        return r;
+                if ((m->slots[m->n_slots++].kind == SLOT_SIGV4) != (m->kind == MAPPING_SIGV4))
+                        return err_set(e, EINVAL, "the slot sigv4 is for AWS credentials, and they have no other");
+        }
+        return m->n_slots > 0 ? 0 : err_set(e, EINVAL, "no slot");
+}
+
+/* --- texts --- */
+
+/* What a fake may consist of: it stands in headers, variables and URLs. */
+static bool is_visible(struct str s) {
+        for (size_t i = 0; i < s.n; i++)
+                if (s.p[i] <= ' ' || s.p[i] >= 0x7f)
+                        return false;
+        return true;
+}
+
+static bool is_variable(struct str s) {
+        for (size_t i = 0; i < s.n; i++)
+                if (!ascii_is_alnum(s.p[i]) && s.p[i] != '_')
+                        return false;
+        return s.n <= CREDENTIAL_ENV_MAX && (s.n == 0 || !ascii_is_digit(s.p[0]));
+}
+
+/* The name goes into the audit in a list with commas. */
+static bool is_name(struct str s) {
+        for (size_t i = 0; i < s.n; i++)
+                if (!ascii_is_alnum(s.p[i]) && (s.p[i] == '\0' || !strchr("-_.", s.p[i])))
+                        return false;
+        return s.n > 0 && s.n <= CREDENTIAL_NAME_MAX;
+}
+
+static int check_texts(const struct credential_mapping *m, struct err *e) {
+        if (m->kind >= MAPPING_KINDS)
+                return err_set(e, EINVAL, "unknown kind");
+        if (!is_name(m->name))
+                return err_set(e, EINVAL, "the name has 1 to %d letters, digits, '-', '_' and '.' only",
+                               CREDENTIAL_NAME_MAX);
+        for (int i = 0; i < PARTS; i++) {
+                bool aws = m->kind == MAPPING_SIGV4;
+                bool wanted = aws ? i == PART_KEY_ID || i == PART_SECRET_KEY : i == PART_VALUE;
+                bool possible = wanted || (aws && i == PART_SESSION_TOKEN);
+                if ((wanted && m->fake[i].n == 0) || (!possible && (m->fake[i].n > 0 || m->env[i].n > 0)))
+                        return err_set(e, EINVAL, "a part is missing, or there is one too many");
+                if (m->fake[i].n > 0 && (m->fake[i].n < CREDENTIAL_FAKE_MIN || m->fake[i].n > CREDENTIAL_FAKE_MAX ||
+                                         !is_visible(m->fake[i])))
+                        return err_set(e, EINVAL, "a stand-in has %d to %d visible ASCII characters",
+                                       CREDENTIAL_FAKE_MIN, CREDENTIAL_FAKE_MAX);
+                if (!is_variable(m->env[i]))
+                        return err_set(e, EINVAL, "not the name of a variable");
+        }
+        return 0;
+}
+
+static int parse_host(struct str text, struct pattern *ret, struct err *e) {
+        int r = pattern_parse(text, ret, e);
+        if (r < 0)
+                return r;
+        if (ret->kind == PATTERN_NET && ret->net.bits != addr_bits(&ret->net.addr))
+                return err_set(e, EINVAL, "a secret goes to hosts, not to networks");
+        if (!ret->has_port)
+                ret->port_first = ret->port_last = PORT_HTTPS;
+        return 0;
+}
+
+/* --- writing --- */
+
+static int put_text(struct buf *out, struct str s) {
+        uint32_t n = (uint32_t)s.n;
+        int r = buf_append(out, str_n(&n, sizeof n));
+        return r < 0 ? r : buf_append(out, s);
+}
+
+static int put_row(struct buf *out, const struct credential_row *row) {
+        uint32_t numbers[2] = { row->kind, (uint32_t)row->n_hosts };
+        int r = buf_append(out, str_n(numbers, sizeof numbers));
+        r = r < 0 ? r : put_text(out, row->name);
+        r = r < 0 ? r : put_text(out, row->slots);
+        for (int i = 0; r == 0 && i < PARTS; i++) {
+                r = put_text(out, row->env[i]);
+                r = r < 0 ? r : put_text(out, row->fake[i]);
+        }
+        for (size_t i = 0; r == 0 && i < row->n_hosts; i++)
+                r = put_text(out, row->hosts[i]);
+        return r;
+}
+
+int credentials_encode(const struct credential_row *rows, size_t n, struct buf *out, struct err *e) {
+        struct head head = { .magic = CREDENTIALS_MAGIC, .n = (uint32_t)n };
+        size_t start = out->n;
+        if (n > CREDENTIALS_MAX)
+                return err_set(e, E2BIG, "at most %d credentials can be used at once", CREDENTIALS_MAX);
+        int r = buf_append(out, str_n(&head, sizeof head));
+        for (size_t i = 0; r == 0 && i < n; i++)
+                r = put_row(out, &rows[i]);
+        if (r < 0) {
+                out->n = start;
+                return err_set(e, -r, "cannot write the table of credentials");
+        }
+        head.size = (uint32_t)(out->n - start);
+        memcpy(out->p + start, &head, sizeof head);
+        cleanup(credentials_closep) struct credentials *read = NULL;
+        r = credentials_open(str_skip(buf_str(out), start), &read, e);
+        if (r < 0)
+                out->n = start;
+        return r;
+}
+
+/* --- reading --- */
+
+static int damaged(struct err *e, const char *what) {
+        return err_set(e, EBADMSG, "the table of credentials is damaged: %s", what);
+}
+
+static bool take_number(struct str *in, uint32_t *ret) {
+        if (in->n < sizeof *ret)
+                return false;
+        memcpy(ret, in->p, sizeof *ret);
+        *in = str_skip(*in, sizeof *ret);
+        return true;
+}
+
+static bool take_text(struct str *in, struct str *ret) {
+        uint32_t n;
+        if (!take_number(in, &n) || n > in->n)
+                return false;
+        *ret = str_first(*in, n);
+        *in = str_skip(*in, n);
+        return true;
+}
+
+static int take_hosts(struct str *in, uint32_t n, struct credential_mapping *m, struct err *e) {
+        struct str text;
+        if (n == 0 || n > CREDENTIAL_HOSTS_MAX)
+                return err_set(e, EINVAL, "it needs 1 to %d hosts", CREDENTIAL_HOSTS_MAX);
+        m->hosts = calloc(n, sizeof *m->hosts);
+        if (!m->hosts)
+                return err_set(e, ENOMEM, "out of memory");
+        for (uint32_t i = 0; i < n; i++) {
+                if (!take_text(in, &text))
+                        return damaged(e, "too short");
+                int r = parse_host(text, &m->hosts[m->n_hosts], e);
+                if (r < 0)
+                        return r;
+                m->n_hosts++;
+        }
+        return 0;
+}
+
+static int take_mapping(struct str *in, struct credential_mapping *m, struct err *e) {
+        uint32_t kind, n_hosts;
+        struct str slots;
+        bool whole =
+            take_number(in, &kind) && take_number(in, &n_hosts) && take_text(in, &m->name) && take_text(in, &slots);
+        for (int i = 0; whole && i < PARTS; i++)
+                whole = take_text(in, &m->env[i]) && take_text(in, &m->fake[i]);
+        if (!whole || kind >= MAPPING_KINDS)
+                return damaged(e, "too short, or of an unknown kind");
+        m->kind = (uint8_t)kind;
+        int r = check_texts(m, e);
+        r = r < 0 ? r : parse_slots(slots, m, e);
+        r = r < 0 ? r : take_hosts(in, n_hosts, m, e);
+        return r;
+}
+
+/* Names and fakes are each one's own: what is found must say whose it is. */
+static int check_distinct(const struct credentials *c, struct err *e) {
+        struct map seen = { 0 };
+        int r = 0;
+        for (size_t i = 0; r == 0 && i < c->n; i++) {
+                const struct credential_mapping *m = &c->mappings[i];
+                for (size_t k = 0; r == 0 && k < i; k++)
+                        if (str_eq(c->mappings[k].name, m->name))
+                                r = -EEXIST;
+                for (int part = 0; r == 0 && part < PARTS; part++)
+                        if (m->fake[part].n > 0)
+                                r = map_add(&seen, m->fake[part], c->mappings);
+                if (r == -EEXIST)
+                        err_set(e, EEXIST, "two credentials have the same name or stand-in, '%.*s'", STR_FMT(m->name));
+                else if (r < 0)
+                        err_set(e, ENOMEM, "out of memory");
+        }
+        map_done(&seen, NULL);
+        return r;
+}
+
+static int index_hosts(struct credentials *c) {
+        for (size_t i = 0; i < c->n; i++)
+                for (size_t k = 0; k < c->mappings[i].n_hosts; k++) {
+                        const struct pattern *p = &c->mappings[i].hosts[k];
+                        if (p->kind != PATTERN_NAME) {
+                                c->patterns.bits[i / 64] |= 1ULL << i % 64;
+                                continue;
+                        }
+                        struct named_host *h = map_get(&c->names, host_str(&p->host));
+                        if (!h) {
+                                h = calloc(1, sizeof *h);
+                                if (!h || map_add(&c->names, host_str(&p->host), h) < 0) {
+                                        free(h);
+                                        return -ENOMEM;
+                                }
+                        }
+                        if (vec_push(&h->mappings, (uint32_t)i) < 0)
+                                return -ENOMEM;
+                }
+        return 0;
+}
+
+/* --- needles: each fake as it is and in base64 --- */
+
+enum { FORMS = 7 }; /* raw; three alignments in two alphabets */
+
+static uint32_t needle_id(uint32_t mapping, unsigned part, bool base64) {
+        return mapping << 8 | part << 1 | base64;
+}
+
+struct needle_list {
+        VEC(struct needle) needles;
+        struct buf text; /* of the base64 forms; never grows, so that needles may point into it */
+};
+
+static int add_needles(struct needle_list *l, uint32_t mapping, unsigned part, struct str fake) {
+        struct needle raw = { fake, needle_id(mapping, part, false) };
+        if (vec_push(&l->needles, raw) < 0)
+                return -ENOMEM;
+        for (unsigned form = 0; form < FORMS - 1; form++) {
+                char *at = l->text.p + l->text.n;
+                size_t n = base64_inner(fake, form % 3, form < 3 ? BASE64_STANDARD : BASE64_URL, at);
+                struct needle encoded = { str_n(at, n), needle_id(mapping, part, true) };
+                l->text.n += n;
+                if (n > 0 && vec_push(&l->needles, encoded) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static int make_needles(struct credentials *c) {
+        struct needle_list l = { .text = BUF(SIZE_MAX) };
+        size_t total = 1;
+        for (size_t i = 0; i < c->n; i++)
+                for (int part = 0; part < PARTS; part++)
+                        total += (FORMS - 1) * base64_length(c->mappings[i].fake[part].n);
+        int r = buf_reserve(&l.text, total);
+        for (size_t i = 0; r == 0 && i < c->n; i++)
+                for (unsigned part = 0; r == 0 && part < PARTS; part++)
+                        if (c->mappings[i].fake[part].n > 0)
+                                r = add_needles(&l, (uint32_t)i, part, c->mappings[i].fake[part]);
+        if (r == 0)
+                r = needles_new(l.needles.p, l.needles.n, &c->needles);
+        vec_done(&l.needles);
+        buf_done(&l.text);
+        return r;
+}
+
+int credentials_open(struct str bytes, struct credentials **ret, struct err *e) {
+        struct head head;
+        if (bytes.n < sizeof head)
+                return damaged(e, "too short");
+        memcpy(&head, bytes.p, sizeof head);
+        if (memcmp(head.magic, CREDENTIALS_MAGIC, sizeof head.magic) != 0)
+                return damaged(e, "not a table, or one of another version");
+        if (head.size != bytes.n || bytes.n > CREDENTIALS_BYTES_MAX || head.n > CREDENTIALS_MAX)
+                return damaged(e, "bad size");
+        cleanup(credentials_closep) struct credentials *c = calloc(1, sizeof *c);
+        if (!c)
+                return err_set(e, ENOMEM, "out of memory");
+        c->mappings = calloc(head.n ? head.n : 1, sizeof *c->mappings);
+        if (!c->mappings)
+                return err_set(e, ENOMEM, "out of memory");
+        struct str in = str_skip(bytes, sizeof head);
+        for (c->n = 0; c->n < head.n;) {
+                struct credential_mapping *m = &c->mappings[c->n++];
+                m->index = (uint32_t)c->n - 1;
+                int r = take_mapping(&in, m, e);
+                if (r < 0)
+                        return err_wrap(e, r, "in credential number %zu", c->n);
+        }
+        if (in.n > 0)
+                return damaged(e, "too long");
+        int r = check_distinct(c, e);
+        if (r < 0)
+                return r;
+        r = index_hosts(c);
+        r = r < 0 ? r : make_needles(c);
+        if (r < 0)
+                return err_set(e, -r, "cannot index the table of credentials");
+        *ret = take_ptr(&c);
+        return 0;
+}
+
+int credentials_open_fd(int fd, struct credentials **ret, struct err *e) {
+        const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+        int seals = fcntl(fd, F_GET_SEALS);
+        if (seals < 0)
+                return err_errno(e, "cannot read the seals of the table of credentials");
+        if ((seals & wanted) != wanted)
+                return err_set(e, EPERM, "the table of credentials is not sealed: it could change while it is in use");
+        struct stat st;
+        if (fstat(fd, &st) < 0)
+                return err_errno(e, "cannot examine the table of credentials");
+        if (st.st_size <= 0 || (uint64_t)st.st_size > CREDENTIALS_BYTES_MAX)
+                return damaged(e, "bad size");
+        void *mapped = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (mapped == MAP_FAILED)
+                return err_errno(e, "cannot map the table of credentials");
+        int r = credentials_open(str_n(mapped, (size_t)st.st_size), ret, e);
+        if (r < 0) {
+                munmap(mapped, (size_t)st.st_size);
+                return r;
+        }
+        (*ret)->mapped = mapped;
+        (*ret)->mapped_n = (size_t)st.st_size;
+        return 0;
+}
+
+static void free_named_host(void *value) {
+        struct named_host *h = value;
+        vec_done(&h->mappings);
+        free(h);
+}
+
+void credentials_close(struct credentials *c) {
+        if (!c)
+                return;
+        for (size_t i = 0; i < c->n; i++)
+                free(c->mappings[i].hosts);
+        free(c->mappings);
+        map_done(&c->names, free_named_host);
+        needles_free(c->needles);
+        if (c->mapped)
+                munmap(c->mapped, c->mapped_n);
+        free(c);
+}
+
+void credentials_closep(struct credentials **c) {
+        credentials_close(*c);
+}
+
+/* --- looking things up --- */
+
+size_t credentials_count(const struct credentials *c) {
+        return c->n;
+}
+
+const struct credential_mapping *credentials_get(const struct credentials *c, uint32_t index) {
+        return index < c->n ? &c->mappings[index] : NULL;
+}
+
+static void add_if_matches(const struct credentials *c, uint32_t i, const struct host *host, uint16_t port,
+                           struct credential_set *set) {
+        const struct credential_mapping *m = &c->mappings[i];
+        for (size_t k = 0; k < m->n_hosts; k++)
+                if (pattern_matches(&m->hosts[k], host, port)) {
+                        set->bits[i / 64] |= 1ULL << i % 64;
+                        return;
+                }
+}
+
+struct credential_set credentials_at(const struct credentials *c, const struct host *host, uint16_t port) {
+        struct credential_set set = { 0 };
+        const struct named_host *h = map_get(&c->names, host_str(host));
+        for (size_t i = 0; h && i < h->mappings.n; i++)
+                add_if_matches(c, h->mappings.p[i], host, port, &set);
+        for (size_t word = 0; word < CREDENTIALS_MAX / 64; word++)
+                for (uint64_t left = c->patterns.bits[word]; left; left &= left - 1)
+                        add_if_matches(c, (uint32_t)(word * 64 + (size_t)__builtin_ctzll(left)), host, port, &set);
+        return set;
+}
+
+bool credentials_find(const struct credentials *c, struct str bytes, size_t *at, struct credential_hit *ret) {
+        struct needle_scan scan;
+        struct needle_match match;
+        struct str rest = str_skip(bytes, *at);
+        needle_scan_init(&scan, c->needles, false); /* without places it cannot fail */
+        if (!needle_scan_next(&scan, &rest, &match)) {
+                *at = bytes.n;
+                return false;
+        }
+        *at = bytes.n - rest.n;
+        *ret = (struct credential_hit){
+                .mapping = match.id >> 8, .part = match.id >> 1 & 3, .base64 = match.id & 1, .end = *at
+        };
+        return true;
+}
