@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all TLS of a process shares. All files are read, and OpenSSL is set up, before the process gives up its rights;
+ * OpenSSL's own configuration file is not read at all, since it can load code. The system's roots are kept as the text
+ * that they are and parsed when the first origin is connected to, which takes some milliseconds that a process without
+ * such a connection does not spend.
+ *
+ * One leaf key serves all hosts: to the client it says "Bailey", and it never leaves this process's memory.
+ */
+#include "net/tls_stream.h"
+
+#include "base/cleanup.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <stdlib.h>
+
+enum { ROOTS_BYTES_MAX = 16 << 20 };
+
+/* Where distributions keep them. */
+static const char *const system_root_files[] = {
+        "/etc/ssl/certs/ca-certificates.crt",                /* Debian, Alpine, Arch */
+        "/etc/pki/tls/certs/ca-bundle.crt",                  /* Fedora */
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* RHEL */
+        "/etc/ssl/ca-bundle.pem",                            /* SUSE */
+        "/etc/ssl/cert.pem",
+};
+
+#define CLIENT_CIPHERS                                                                                                 \
+        "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:ECDHE+AES:RSA+AESGCM:RSA+AES:!aNULL:!PSK:!SRP:@SECLEVEL=2"
+#define SERVER_CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!aNULL:!PSK:!SRP:@SECLEVEL=2"
+#define CIPHERSUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+
+static void bio_freep(BIO **b) {
+        BIO_free(*b);
+}
+
+/* Adds every certificate of the PEM text; how many, or -ENOMEM. One that cannot be parsed is passed over: bundles of
+ * distributions hold some that are odd. */
+static int add_roots(X509_STORE *store, struct str pem) {
+        if (pem.n == 0)
+                return 0;
+        cleanup(bio_freep) BIO *bio = BIO_new_mem_buf(pem.p, (int)pem.n);
+        if (!bio)
+                return -ENOMEM;
+        int n = 0;
+        for (;;) {
+                X509 *x = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+                if (!x && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE)
+                        break;
+                if (x && X509_STORE_add_cert(store, x) == 1)
+                        n++;
+                X509_free(x);
+                ERR_clear_error();
+        }
+        ERR_clear_error();
+        return n;
+}
+
+static void set_common(SSL_CTX *c) {
+        SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
+        SSL_CTX_set_options(c, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+        SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+        SSL_CTX_set_read_ahead(c, 1); /* a record with one read, not two */
+}
+
+/* to origins */
+
+static SSL_CTX *make_client(struct tls_context *c) {
+        SSL_CTX *client = SSL_CTX_new(TLS_client_method());
+        if (!client)
+                return NULL;
+        set_common(client);
+        SSL_CTX_set_verify(client, SSL_VERIFY_PEER, NULL);
+        SSL_CTX_set_session_cache_mode(client, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+        SSL_CTX_sess_set_new_cb(client, tls_client_session);
+        X509_STORE_up_ref(c->configured);
+        SSL_CTX_set_cert_store(client, c->configured);
+        /* A root that was configured is trusted as it is, also when it is an intermediate one or a server's own. */
+        X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(client), X509_V_FLAG_PARTIAL_CHAIN);
+        if (SSL_CTX_set_cipher_list(client, CLIENT_CIPHERS) != 1 ||
+            SSL_CTX_set_ciphersuites(client, CIPHERSUITES) != 1 || add_roots(c->configured, c->system_roots) < 0) {
+                SSL_CTX_free(client);
+                return NULL;
+        }
+        return client;
+}
+
+SSL_CTX *tls_context_client(struct tls_context *c) {
+        SSL_CTX *client = atomic_load_explicit(&c->client, memory_order_acquire);
+        if (client)
+                return client;
+        pthread_mutex_lock(&c->lock);
+        client = atomic_load_explicit(&c->client, memory_order_relaxed);
+        if (!client) {
+                client = make_client(c);
+                atomic_store_explicit(&c->client, client, memory_order_release);
+        }
+        pthread_mutex_unlock(&c->lock);
+        return client;
+}
+
+/* to clients */
+
+static int make_server(struct tls_context *c) {
+        SSL_CTX *server = SSL_CTX_new(TLS_server_method());
+        if (!server)
+                return -ENOMEM;
+        c->server = server;
+        set_common(server);
+        SSL_CTX_set_options(server, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+        SSL_CTX_set_session_cache_mode(server, SSL_SESS_CACHE_OFF); /* tickets, which cost no memory here */
+        SSL_CTX_set_num_tickets(server, 1);
+        SSL_CTX_set_alpn_select_cb(server, tls_server_choose, NULL);
+        SSL_CTX_set_tlsext_servername_callback(server, tls_server_check_name);
+        if (SSL_CTX_set_cipher_list(server, SERVER_CIPHERS) != 1 || SSL_CTX_set_ciphersuites(server, CIPHERSUITES) != 1)
+                return -EINVAL;
+        return 0;
+}
+
+static int make_leaf_key(struct tls_context *c) {
+        c->leaf_key = EVP_EC_gen("P-256");
+        int n = c->leaf_key ? i2d_PUBKEY(c->leaf_key, &c->leaf_key_der) : 0;
+        if (n <= 0)
+                return -ENOMEM;
+        c->leaf_key_der_n = (size_t)n;
+        return 0;
+}
+
+struct str tls_context_public_key(const struct tls_context *c) {
+        return str_n(c->leaf_key_der, c->leaf_key_der_n);
+}
+
+/* files */
+
+static int read_system_roots(struct tls_context *c, struct err *e) {
+        for (size_t i = 0; i < sizeof system_root_files / sizeof *system_root_files; i++) {
+                cleanup(buf_done) struct buf text = BUF(ROOTS_BYTES_MAX);
+                int r = path_read_file(system_root_files[i], ROOTS_BYTES_MAX, &text, e);
+                if (r == -ENOENT)
+                        continue;
+                if (r < 0)
+                        return err_wrap(e, r, "while reading the system's root certificates");
+                c->system_roots = buf_str(&text);
+                text = (struct buf){ 0 };
+                break;
+        }
+        err_clear(e);
+        return 0;
+}
+
+static int read_configured_roots(struct tls_context *c, const char *path, struct err *e) {
+        cleanup(buf_done) struct buf text = BUF(ROOTS_BYTES_MAX);
+        c->configured = X509_STORE_new();
+        if (!c->configured)
+                return err_set(e, ENOMEM, "no memory for root certificates");
+        if (!path || !*path)
+                return 0;
+        int r = path_read_file(path, ROOTS_BYTES_MAX, &text, e);
+        if (r < 0)
+                return err_wrap(e, r, "while reading the configured root certificates");
+        r = add_roots(c->configured, buf_str(&text));
+        if (r == 0)
+                return err_set(e, EINVAL, "%s holds no certificate in PEM form", path);
+        return r < 0 ? err_set(e, -r, "no memory for root certificates") : 0;
+}
+
+int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err *e) {
+        if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL) != 1)
+                return err_set(e, ENOMEM, "cannot set up OpenSSL");
+        cleanup(tls_context_freep) struct tls_context *c = calloc(1, sizeof *c);
+        if (!c)
+                return err_set(e, ENOMEM, "no memory for TLS");
+        pthread_mutex_init(&c->lock, NULL);
+        int r = read_configured_roots(c, ca_bundle, e);
+        r = r < 0 ? r : read_system_roots(c, e);
+        if (r < 0)
+                return r;
+        r = make_leaf_key(c);
+        r = r < 0 ? r : make_server(c);
+        if (r < 0)
+                return err_set(e, -r, "cannot set up TLS");
+        *ret = take_ptr(&c);
+        return 0;
+}
+
+void tls_context_free(struct tls_context *c) {
+        if (!c)
+                return;
+        SSL_CTX_free(atomic_load(&c->client));
+        SSL_CTX_free(c->server);
+        X509_STORE_free(c->configured);
+        EVP_PKEY_free(c->leaf_key);
+        OPENSSL_free(c->leaf_key_der);
+        free((char *)c->system_roots.p);
+        pthread_mutex_destroy(&c->lock);
+        free(c);
+}
+
+void tls_context_freep(struct tls_context **c) {
+        tls_context_free(*c);
+}
+
+/* leaves */
+
+int tls_leaf_new(const struct tls_context *c, struct str der, struct tls_leaf **ret, struct err *e) {
+        const unsigned char *p = (const unsigned char *)der.p;
+        X509 *x = der.n <= INT32_MAX ? d2i_X509(NULL, &p, (long)der.n) : NULL;
+        bool whole = x && p == (const unsigned char *)der.p + der.n;
+        bool fits = whole && X509_check_private_key(x, c->leaf_key) == 1;
+        ERR_clear_error();
+        struct tls_leaf *l = fits ? malloc(sizeof *l) : NULL;
+        if (!l) {
+                X509_free(x);
+                return fits    ? err_set(e, ENOMEM, "no memory for a certificate")
+                       : whole ? err_set(e, EINVAL, "the certificate is for another key")
+                               : err_set(e, EINVAL, "these bytes are no certificate");
+        }
+        atomic_init(&l->references, 1);
+        l->certificate = x;
+        l->key = c->leaf_key;
+        EVP_PKEY_up_ref(l->key);
+        *ret = l;
+        return 0;
+}
+
+struct tls_leaf *tls_leaf_ref(struct tls_leaf *l) {
+        atomic_fetch_add_explicit(&l->references, 1, memory_order_relaxed);
+        return l;
+}
+
+void tls_leaf_unref(struct tls_leaf *l) {
+        if (!l || atomic_fetch_sub_explicit(&l->references, 1, memory_order_acq_rel) != 1)
+                return;
+        X509_free(l->certificate);
+        EVP_PKEY_free(l->key);
+        free(l);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions of origins, of one loop: a resumed handshake costs half. The newest of each key is kept. It is used for as
+ * many connections as come, as servers with tickets permit: a proxy has no privacy to gain from using each but once.
+ * What a resumed handshake does not do is look at the certificate again, so a session counts only while the certificate
+ * that it was made with does, and for an hour.
+ */
+#include "net/tls_stream.h"
+
+#include "base/map.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { SESSIONS_MAX = 1024, SESSION_SECONDS = 3600 };
+
+struct entry {
+        struct link link; /* the one used last is at the end */
+        SSL_SESSION *session;
+        size_t key_n;
+        char key[];
+};
+
+struct tls_sessions {
+        struct map entries;
+        struct link order;
+};
+
+struct tls_sessions *tls_sessions_new(void) {
+        struct tls_sessions *s = calloc(1, sizeof *s);
+        if (s)
+                link_init(&s->order);
+        return s;
+}
+
+static void drop(struct tls_sessions *s, struct entry *e) {
+        map_remove(&s->entries, str_n(e->key, e->key_n));
+        link_remove(&e->link);
+        SSL_SESSION_free(e->session);
+        free(e);
+}
+
+void tls_sessions_free(struct tls_sessions *s) {
+        if (!s)
+                return;
+        while (!link_is_empty(&s->order))
+                drop(s, link_owner(s->order.next, struct entry, link));
+        map_done(&s->entries, NULL);
+        free(s);
+}
+
+static bool is_current(const SSL_SESSION *session) {
+        X509 *peer = SSL_SESSION_get0_peer((SSL_SESSION *)session);
+        long age = (long)time(NULL) - SSL_SESSION_get_time(session);
+        return SSL_SESSION_is_resumable(session) && age >= 0 && age < SESSION_SECONDS && peer &&
+               X509_cmp_current_time(X509_get0_notAfter(peer)) > 0;
+}
+
+SSL_SESSION *tls_sessions_find(struct tls_sessions *s, struct str key) {
+        struct entry *e = map_get(&s->entries, key);
+        if (!e)
+                return NULL;
+        if (!is_current(e->session)) {
+                drop(s, e);
+                return NULL;
+        }
+        link_remove(&e->link);
+        link_append(&s->order, &e->link);
+        return e->session;
+}
+
+void tls_sessions_store(struct tls_sessions *s, struct str key, SSL_SESSION *session) {
+        struct entry *e = map_get(&s->entries, key);
+        if (e) {
+                SSL_SESSION_free(e->session);
+                e->session = session;
+                link_remove(&e->link);
+                link_append(&s->order, &e->link);
+                return;
+        }
+        if (s->entries.n >= SESSIONS_MAX)
+                drop(s, link_owner(s->order.next, struct entry, link));
+        e = malloc(sizeof *e + key.n);
+        if (!e || map_add(&s->entries, key, e) < 0) {
+                SSL_SESSION_free(session);
+                free(e);
+                return;
+        }
+        e->session = session;
+        e->key_n = key.n;
+        memcpy(e->key, key.p, key.n);
+        link_append(&s->order, &e->link);
+}
+
+void tls_sessions_drop(struct tls_sessions *s, struct str key) {
+        struct entry *e = map_get(&s->entries, key);
+        if (e)
+                drop(s, e);
+}
