@@ -17,12 +17,45 @@ uint64_t clock_wall_us(void) {
         return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
+enum { SECONDS_PER_DAY = 86400 };
+
+struct date {
+        uint64_t year;
+        unsigned month, day;
+};
+
+/* The date of a day counted from 1970-01-01. Years begin in March here, so that the leap day is the last one; 400 of
+ * them have a fixed number of days. The library's function would read the time zone's file first. */
+static struct date date_of(uint64_t days) {
+        enum { DAYS_PER_400_YEARS = 146097, DAYS_PER_CENTURY = 36524, DAYS_PER_4_YEARS = 1461, TO_MARCH_OF_0 = 719468 };
+        const uint64_t shifted = days + TO_MARCH_OF_0, era = shifted / DAYS_PER_400_YEARS;
+        const unsigned in_era = (unsigned)(shifted % DAYS_PER_400_YEARS);
+        const unsigned year =
+            (in_era - in_era / (DAYS_PER_4_YEARS - 1) + in_era / DAYS_PER_CENTURY - in_era / (DAYS_PER_400_YEARS - 1)) /
+            365;
+        const unsigned in_year = in_era - (365 * year + year / 4 - year / 100);
+        const unsigned from_march = (5 * in_year + 2) / 153, month = from_march < 10 ? from_march + 3 : from_march - 9;
+        return (struct date){ era * 400 + year + (month <= 2), month, in_year - (153 * from_march + 2) / 5 + 1 };
+}
+
+/* The last n decimal digits. */
+static void put_digits(char *at, unsigned n, uint64_t value) {
+        for (; n-- > 0; value /= 10)
+                at[n] = (char)('0' + value % 10);
+}
+
 void clock_text(uint64_t wall_us, char ret[static CLOCK_TEXT_MAX]) {
-        time_t seconds = (time_t)(wall_us / 1000000);
-        struct tm parts;
-        gmtime_r(&seconds, &parts);
-        size_t n = strftime(ret, CLOCK_TEXT_MAX, "%Y-%m-%dT%H:%M:%S", &parts);
-        snprintf(ret + n, CLOCK_TEXT_MAX - n, ".%06uZ", (unsigned)(wall_us % 1000000));
+        static const char form[CLOCK_TEXT_MAX] = "0000-00-00T00:00:00.000000Z";
+        const uint64_t seconds = wall_us / 1000000, second = seconds % SECONDS_PER_DAY;
+        const struct date d = date_of(seconds / SECONDS_PER_DAY);
+        memcpy(ret, form, sizeof form);
+        put_digits(ret, 4, d.year);
+        put_digits(ret + 5, 2, d.month);
+        put_digits(ret + 8, 2, d.day);
+        put_digits(ret + 11, 2, second / 3600);
+        put_digits(ret + 14, 2, second / 60 % 60);
+        put_digits(ret + 17, 2, second % 60);
+        put_digits(ret + 20, 6, wall_us);
 }
 
 static const struct {

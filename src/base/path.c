@@ -72,8 +72,16 @@ int path_expand_home(struct str path, const char *home, char **ret) {
 }
 
 char *path_join(const char *directory, const char *name) {
-        size_t n = strlen(directory);
-        return str_format("%s%s%s", directory, n && directory[n - 1] == '/' ? "" : "/", name);
+        size_t n = strlen(directory), name_n = strlen(name);
+        bool slash = !n || directory[n - 1] != '/';
+        char *out = malloc(n + slash + name_n + 1);
+        if (!out)
+                return NULL;
+        memcpy(out, directory, n);
+        if (slash)
+                out[n] = '/';
+        memcpy(out + n + slash, name, name_n + 1);
+        return out;
 }
 
 bool path_is_within(const char *path, const char *directory) {

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /*
  * Five file formats, each read for the one thing that matters: the URLs behind a few keys. All are lines of "key =
@@ -168,7 +169,8 @@ static bool sandbox_writes(const struct policy *p, const char *path) {
 static void scan_file(struct search *s, const char *path, char separator, key_test *counts) {
         cleanup(buf_done) struct buf content = BUF(SETTINGS_MAX);
         char name[PATH_SHOWN_MAX];
-        if (!path || sandbox_writes(s->policy, path) || !read_settings(path, &content))
+        /* Most of them do not exist, and every launch asks: one call must do. */
+        if (!path || access(path, R_OK) < 0 || sandbox_writes(s->policy, path) || !read_settings(path, &content))
                 return;
         shown_name(s, path, name);
         if (counts)

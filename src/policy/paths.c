@@ -12,8 +12,9 @@
 #include <stdlib.h>
 
 struct compiled {
-        struct path_rule rule; /* pattern and origin are owned */
+        struct path_rule rule; /* the pattern is owned, the origin only where it was made up here */
         size_t depth;          /* components of the pattern */
+        char *owned_origin;
 };
 
 struct path_rules {
@@ -26,7 +27,7 @@ void path_rules_free(struct path_rules *r) {
                 return;
         for (size_t i = 0; i < r->rules.n; i++) {
                 free((char *)r->rules.p[i].rule.pattern);
-                free((char *)r->rules.p[i].rule.origin);
+                free(r->rules.p[i].owned_origin);
         }
         vec_done(&r->rules);
         free(r);
@@ -62,11 +63,26 @@ static int absolute_pattern(const struct policy *p, const char *text, char **ret
         return path_normalise(s, base, ret);
 }
 
-/* `kind` gives the flags; text and origin are copied. */
+/* Takes the pattern, which is absolute and normalised. The origin is copied, unless the rule is built in: those have
+ * theirs in a table. */
+static int push(struct path_rules *r, struct path_rule kind, char *taken_pattern, const char *origin, struct err *e) {
+        cleanup(free_ptr) char *pattern = taken_pattern;
+        cleanup(free_ptr) char *copy = kind.built_in ? NULL : strdup(origin ? origin : "");
+        if (!pattern || (!copy && !kind.built_in) || vec_reserve(&r->rules, 1) < 0)
+                return no_memory(e);
+        kind.is_glob = glob_has_magic(str_of(pattern));
+        kind.anywhere = kind.is_glob && has_any_depth(pattern);
+        kind.origin = copy ? copy : origin;
+        kind.pattern = pattern;
+        r->rules.p[r->rules.n++] = (struct compiled){ kind, path_depth(pattern), take_ptr(&copy) };
+        take_ptr(&pattern);
+        return 0;
+}
+
+/* `kind` gives the flags; the text is copied. */
 static int add(struct path_rules *r, const struct policy *p, struct path_rule kind, const char *text,
                const char *origin, struct err *e) {
         cleanup(free_ptr) char *pattern = NULL;
-        cleanup(free_ptr) char *from = NULL;
         int status = absolute_pattern(p, text, &pattern);
         if (status == -ENOMEM)
                 return no_memory(e);
@@ -74,20 +90,12 @@ static int add(struct path_rules *r, const struct policy *p, struct path_rule ki
                 return err_set(e, EINVAL,
                                "%s: %s is not a path (write it absolute, from ~/, or relative to the workspace)",
                                origin ? origin : "?", show(str_of(text)).text);
-        kind.is_glob = glob_has_magic(str_of(pattern));
-        kind.anywhere = kind.is_glob && has_any_depth(pattern);
-        if (kind.is_glob && kind.grants)
+        if (kind.grants && glob_has_magic(str_of(pattern)))
                 return err_set(e, EINVAL,
                                "%s: %s: globs are for denials only; grant the directory, and deny what is too much "
                                "below it",
                                origin ? origin : "?", show(str_of(text)).text);
-        from = str_format("%s%s", kind.built_in ? "built in: " : "", origin ? origin : "");
-        if (!from || vec_reserve(&r->rules, 1) < 0)
-                return no_memory(e);
-        kind.origin = take_ptr(&from);
-        kind.pattern = take_ptr(&pattern);
-        r->rules.p[r->rules.n++] = (struct compiled){ kind, path_depth(kind.pattern) };
-        return 0;
+        return push(r, kind, take_ptr(&pattern), origin, e);
 }
 
 static int add_texts(struct path_rules *r, const struct policy *p, struct path_rule kind, const origin_texts *texts,
@@ -111,15 +119,33 @@ static bool touches_write_grant(const struct path_rules *r, const char *pattern)
         return false;
 }
 
-static int add_protected(struct path_rules *r, const struct policy *p, const char *directory, struct err *e) {
+/* Every launch does this for all of the table, so it is joined and nothing more: the names in it are normal, and so is
+ * the directory. */
+static int add_protected(struct path_rules *r, const char *directory, struct err *e) {
         const struct path_rule kind = { .built_in = true, .protected = true };
+        if (!touches_write_grant(r, directory))
+                return 0; /* then nothing below it does */
         for (size_t i = 0; i < builtin_protected_n; i++) {
                 cleanup(free_ptr) char *path = path_join(directory, builtin_protected[i].path);
                 if (!path)
                         return no_memory(e);
                 if (!touches_write_grant(r, path))
                         continue;
-                int status = add(r, p, kind, path, builtin_protected[i].reason, e);
+                int status = push(r, kind, take_ptr(&path), builtin_protected[i].reason, e);
+                if (status < 0)
+                        return status;
+        }
+        return 0;
+}
+
+static int add_denied(struct path_rules *r, const char *home, struct err *e) {
+        const struct path_rule deny = { .built_in = true, .decides_read = true };
+        for (size_t i = 0; i < builtin_deny_read_n; i++) {
+                const struct builtin_path *b = &builtin_deny_read[i];
+                bool in_home = b->path[0] == '~';
+                if (in_home && !home)
+                        continue;
+                int status = push(r, deny, in_home ? path_join(home, b->path + 2) : strdup(b->path), b->reason, e);
                 if (status < 0)
                         return status;
         }
@@ -127,15 +153,15 @@ static int add_protected(struct path_rules *r, const struct policy *p, const cha
 }
 
 static int add_builtin(struct path_rules *r, const struct policy *p, struct err *e) {
-        const struct path_rule deny = { .built_in = true, .decides_read = true };
-        int status = 0;
-        for (size_t i = 0; status == 0 && i < builtin_deny_read_n; i++)
-                if (p->home || builtin_deny_read[i].path[0] != '~')
-                        status = add(r, p, deny, builtin_deny_read[i].path, builtin_deny_read[i].reason, e);
-        if (status == 0 && p->workspace)
-                status = add_protected(r, p, p->workspace, e);
-        if (status == 0 && p->home && !(p->workspace && strcmp(p->home, p->workspace) == 0))
-                status = add_protected(r, p, p->home, e);
+        cleanup(free_ptr) char *home = NULL, *workspace = NULL;
+        if ((p->home && path_normalise(str_of(p->home), NULL, &home) < 0) ||
+            (p->workspace && path_normalise(str_of(p->workspace), NULL, &workspace) < 0))
+                return err_set(e, EINVAL, "the home directory or the workspace is not an absolute path");
+        int status = add_denied(r, home, e);
+        if (status == 0 && workspace)
+                status = add_protected(r, workspace, e);
+        if (status == 0 && home && !(workspace && strcmp(home, workspace) == 0))
+                status = add_protected(r, home, e);
         return status;
 }
 
@@ -146,7 +172,8 @@ static int add_writes(struct path_rules *r, const struct policy *p, struct err *
         workspace.built_in = true;
         if (p->mode == MODE_READ_ONLY)
                 return 0;
-        int status = p->workspace ? add(r, p, workspace, p->workspace, "the workspace is writable in this mode", e) : 0;
+        int status =
+            p->workspace ? add(r, p, workspace, p->workspace, BUILT_IN "the workspace is writable in this mode", e) : 0;
         return status < 0 ? status : add_texts(r, p, grant, &p->filesystem.write, e);
 }
 
@@ -173,7 +200,7 @@ int path_rules_compile(const struct policy *p, struct path_rules **ret, struct e
             add_texts(r, p, (struct path_rule){ .decides_read = true, .grants = true }, &p->filesystem.read, e);
         if (status == 0 && p->filesystem.reads_denied && p->workspace)
                 status = add(r, p, (struct path_rule){ .decides_read = true, .grants = true, .built_in = true },
-                             p->workspace, "the workspace is readable", e);
+                             p->workspace, BUILT_IN "the workspace is readable", e);
         if (status == 0)
                 status = add_writes(r, p, e);
         if (status == 0)
@@ -203,10 +230,11 @@ int path_rules_restore(const struct path_rule *list, size_t n, bool reads_open, 
                         return err_set(e, EINVAL, "path rule %zu is not a normalised path", i);
                 rule.is_glob = glob_has_magic(str_of(normal));
                 rule.anywhere = rule.is_glob && has_any_depth(normal);
-                rule.origin = strdup(rule.origin ? rule.origin : "");
+                char *origin = strdup(rule.origin ? rule.origin : "");
+                rule.origin = origin;
                 rule.pattern = take_ptr(&normal);
-                r->rules.p[r->rules.n++] = (struct compiled){ rule, path_depth(rule.pattern) };
-                if (!rule.origin)
+                r->rules.p[r->rules.n++] = (struct compiled){ rule, path_depth(rule.pattern), origin };
+                if (!origin)
                         return no_memory(e);
         }
         if (r->rules.n > 1)

@@ -5,8 +5,9 @@
 
 struct builtin_path {
         const char *path; /* "~/..." or absolute; relative ones hold below the workspace and below the home directory */
-        const char *reason; /* completes "built in: " */
+        const char *reason; /* begins with BUILT_IN */
 };
+#define BUILT_IN "built in: "
 
 /* Not readable, and so not writable. */
 extern const struct builtin_path builtin_deny_read[];

@@ -23,23 +23,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A parent that is no directory is a find as well. Guards share parents: the last answer is kept. */
+/* The directory of the guard that was looked at last; guards share them. */
 struct parent {
-        char path[PATH_MAX];
-        bool swapped;
+        const char *path; /* of a guard in it; NULL: none yet */
+        size_t n;
+        int fd; /* -EXXX: cannot be opened as it was: with all of its components, and no link among them */
 };
 
-static bool swapped_parent(struct parent *p, const char *path) {
+static void parent_done(struct parent *p) {
+        if (p->fd >= 0)
+                close(p->fd);
+}
+
+/* Whether nothing is there. Almost always, and then one short call says so; otherwise the walk finds out what it is. */
+static bool is_absent(struct parent *p, const char *path) {
         size_t n = (size_t)(strrchr(path, '/') - path);
         struct stat st;
-        if (n == 0 || n >= sizeof p->path)
-                return n > 0;
-        if (strncmp(p->path, path, n) == 0 && p->path[n] == '\0')
-                return p->swapped;
-        memcpy(p->path, path, n);
-        p->path[n] = '\0';
-        p->swapped = lstat(p->path, &st) == 0 && !S_ISDIR(st.st_mode);
-        return p->swapped;
+        if (!p->path || p->n != n || memcmp(p->path, path, n) != 0) {
+                char dir[PATH_MAX];
+                parent_done(p);
+                *p = (struct parent){ path, n, -ENAMETOOLONG };
+                if (n >= sizeof dir)
+                        return false;
+                memcpy(dir, n ? path : "/", n ? n : 1);
+                dir[n ? n : 1] = '\0';
+                p->fd = path_open_at(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
+        }
+        if (p->fd < 0)
+                return p->fd == -ENOENT;
+        return fstatat(p->fd, path + n + 1, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
 static bool same_link(const char *path, const char *text) {
@@ -97,13 +109,10 @@ static int remove_name(struct held *at, const char *name) {
         return r == -ENOENT ? 0 : r < 0 ? r : 1;
 }
 
-/* 1 removed, 0 nothing there: almost always, and then one call says so. */
+/* 1 removed, 0 nothing there. */
 static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
         const char *path = guard->path;
-        struct stat any;
-        if (guard->link && same_link(path, guard->link))
-                return 0;
-        if (lstat(path, &any) < 0 && (errno == ENOENT || errno == ENOTDIR) && !swapped_parent(parent, path))
+        if ((guard->link && same_link(path, guard->link)) || is_absent(parent, path))
                 return 0;
         cleanup(held_done) struct held at = { .fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) };
         struct str rest = str_skip(str_of(path), 1), part;
@@ -125,7 +134,7 @@ static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
 
 int guard_sweep(const struct plan *p, void (*report)(const char *path, void *context), void *context, struct err *e) {
         int removed = 0, failed = 0;
-        struct parent parent = { 0 };
+        cleanup(parent_done) struct parent parent = { .fd = -1 };
         for (size_t i = 0; i < p->guards.n; i++) {
                 int r = sweep_one(&p->guards.p[i], &parent);
                 if (r > 0 && report)

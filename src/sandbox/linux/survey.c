@@ -28,46 +28,37 @@ struct survey {
         const char *workspace;
         struct plan_host *host;
         struct err *e;
-        char *dir, *dir_real; /* see resolve_dir() */
+        struct survey_dirs dirs;
+        VEC(const char *) by_hand; /* patterns of rules that a person wrote */
 };
 
 static int no_memory(struct err *e) {
         return err_set(e, ENOMEM, "out of memory");
 }
 
-/* The directory with links resolved. Rules speak of few directories and many names in them: the last one is kept. */
-static const char *resolve_dir(struct survey *s, const char *dir) {
-        if (s->dir && strcmp(s->dir, dir) == 0)
-                return s->dir_real;
-        char *real = realpath(dir, NULL);
-        if (!real) { /* not there: its nearest existing parent, and the rest as it is spelled */
-                const char *slash = strrchr(dir, '/');
-                cleanup(free_ptr) char *parent = slash > dir ? str_dup(str_n(dir, (size_t)(slash - dir))) : strdup("/");
-                const char *parent_real = parent && slash ? resolve_dir(s, parent) : NULL;
-                real = parent_real ? path_join(parent_real, slash + 1) : NULL;
-        }
-        char *copy = strdup(dir);
-        if (!real || !copy) {
-                free(real);
-                free(copy);
-                return NULL;
-        }
-        free(s->dir);
-        free(s->dir_real);
-        s->dir = copy;
-        s->dir_real = real;
-        return real;
+/* A path as its directory and its name in it. Only "/" has no name. */
+struct place {
+        const struct survey_dir *dir;
+        const char *name;
+};
+
+static int find_place(struct survey *s, const char *path, struct place *ret) {
+        const char *slash = strrchr(path, '/');
+        ret->dir = survey_dir(&s->dirs, str_n(path, slash > path ? (size_t)(slash - path) : 1));
+        ret->name = slash + 1;
+        return ret->dir ? 0 : no_memory(s->e);
 }
 
-/* The path with links resolved: a link itself, or its directory and its name. NULL when out of memory. */
-static char *resolve(struct survey *s, const char *path, bool is_link) {
-        char *real = is_link ? realpath(path, NULL) : NULL;
-        const char *slash = strrchr(path, '/');
-        if (real || !slash || slash[1] == '\0')
-                return real ? real : strdup(path);
-        cleanup(free_ptr) char *dir = slash > path ? str_dup(str_n(path, (size_t)(slash - path))) : strdup("/");
-        const char *dir_real = dir ? resolve_dir(s, dir) : NULL;
-        return dir_real ? path_join(dir_real, slash + 1) : NULL;
+/* 0, or the positive errno of lstat(). */
+static int look(const struct place *at, struct stat *ret) {
+        if (at->dir->error)
+                return at->dir->error;
+        return fstatat(at->dir->fd, at->name, ret, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0 ? errno : 0;
+}
+
+/* The path with the links on the way resolved, not the last one. NULL when out of memory. */
+static char *real_of(const struct place *at) {
+        return at->name[0] ? path_join(at->dir->real, at->name) : strdup("/");
 }
 
 int survey_add(struct plan_host *h, struct plan_path path, struct err *e) {
@@ -108,11 +99,9 @@ static int add_instead(struct survey *s, const char *path, const struct path_rul
 /* A built-in protection is as specific as a rule can be; only a person's rule for the very same path comes before it.
  */
 static bool overruled(const struct survey *s, const char *path) {
-        for (size_t i = 0; i < path_rules_count(s->rules); i++) {
-                const struct path_rule *rule = path_rules_at(s->rules, i);
-                if (!rule->built_in && strcmp(rule->pattern, path) == 0)
+        for (size_t i = 0; i < s->by_hand.n; i++)
+                if (strcmp(s->by_hand.p[i], path) == 0)
                         return true;
-        }
         return false;
 }
 
@@ -123,10 +112,15 @@ static int add_dangling(struct survey *s, const char *path, const struct path_ru
         if (n <= 0)
                 return 0;
         text[n] = '\0';
-        cleanup(free_ptr) char *own = resolve(s, path, false);
-        cleanup(free_ptr) char *dir = own ? str_dup(str_n(own, (size_t)(strrchr(own, '/') - own) + 1)) : NULL;
-        cleanup(free_ptr) char *target = NULL, *target_real = NULL;
-        if (!dir || path_normalise(str_of(text), dir, &target) < 0 || !(target_real = resolve(s, target, false)))
+        struct place at, target_at;
+        cleanup(free_ptr) char *target = NULL;
+        int r = find_place(s, path, &at);
+        cleanup(free_ptr) char *own = r == 0 ? real_of(&at) : NULL;
+        if (!own || path_normalise(str_of(text), at.dir->real, &target) < 0)
+                return no_memory(s->e);
+        r = find_place(s, target, &target_at);
+        cleanup(free_ptr) char *target_real = r == 0 ? real_of(&target_at) : NULL;
+        if (!target_real)
                 return no_memory(s->e);
         struct plan_path guard = { .path = own,
                                    .type = PLAN_PATH_MISSING,
@@ -134,7 +128,7 @@ static int add_dangling(struct survey *s, const char *path, const struct path_ru
                                    .protected = true,
                                    .origin = rule->origin,
                                    .link = text };
-        int r = survey_add(s->host, guard, s->e);
+        r = survey_add(s->host, guard, s->e);
         struct stat st;
         guard.path = target_real;
         guard.link = NULL;
@@ -147,8 +141,12 @@ static int add_dangling(struct survey *s, const char *path, const struct path_ru
 
 static int add_path(struct survey *s, const char *path, const struct path_rule *spoken) {
         struct stat st;
-        bool there = lstat(path, &st) == 0;
-        if (!there && errno == ENOTDIR && spoken->protected)
+        struct place at;
+        if (find_place(s, path, &at) < 0)
+                return -ENOMEM;
+        int missing = look(&at, &st);
+        bool there = missing == 0, link = there && S_ISLNK(st.st_mode);
+        if (missing == ENOTDIR && spoken->protected)
                 return add_instead(s, path, spoken);
         /* What takes away from something that is not there matters only where the sandbox could make it. */
         if (!there && !spoken->grants && !spoken->protected)
@@ -157,11 +155,11 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
         bool settled = !there && spoken->protected && !spoken->is_glob && !overruled(s, path);
         enum path_access access = settled ? PATH_READ : path_rules_access(s->rules, path, &decided);
         const struct path_rule *rule = decided ? decided : spoken;
-        cleanup(free_ptr) char *real = resolve(s, path, there && S_ISLNK(st.st_mode));
-        if (!real)
-                return no_memory(s->e);
-        if (there && S_ISLNK(st.st_mode) && stat(path, &st) < 0)
+        if (link && stat(path, &st) < 0)
                 return spoken->protected ? add_dangling(s, path, spoken) : 0;
+        cleanup(free_ptr) char *real = link ? realpath(path, NULL) : NULL;
+        if (!real && !(real = real_of(&at)))
+                return no_memory(s->e);
         /* Rules hold for what is reached. A person's own link widens a grant; nothing else widens anything. */
         enum path_access own = strcmp(real, path) == 0 ? access : path_rules_access(s->rules, real, NULL);
         bool astray = there && rule->grants && own < access && survey_link_planted(s->rules, s->workspace, path, real);
@@ -180,41 +178,61 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
                           s->e);
 }
 
+static int expand(struct survey *s, const char *done, struct str rest, const struct path_rule *rule, size_t *budget);
+
+/* Each name in the directory that the component matches, and what is left of the pattern below it. */
+static int expand_in(struct survey *s, const char *at, struct str magic, struct str rest, const struct path_rule *rule,
+                     size_t *budget) {
+        const struct survey_dir *dir = survey_dir(&s->dirs, at[0] ? str_of(at) : STR("/"));
+        if (!dir)
+                return no_memory(s->e);
+        DIR *d = dir->error ? NULL : opendir(at[0] ? at : "/");
+        if (!d)
+                return 0; /* nothing there to match */
+        int r = 0;
+        for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
+                if (entry->d_name[0] == '.' && (entry->d_name[1] == '\0' || strcmp(entry->d_name, "..") == 0))
+                        continue;
+                if (!glob_match(magic, str_of(entry->d_name)))
+                        continue;
+                cleanup(free_ptr) char *path = path_join(at, entry->d_name);
+                if (!path)
+                        r = no_memory(s->e);
+                else if (++*budget > EXPANDED_MAX)
+                        r = err_set(s->e, E2BIG, "%s: the pattern %s stands for more than %u paths", rule->origin,
+                                    rule->pattern, EXPANDED_MAX);
+                else
+                        r = expand(s, path, rest, rule, budget);
+        }
+        closedir(d);
+        return r;
+}
+
 /* A glob without `**`: each component with magic is matched against one directory. */
 static int expand(struct survey *s, const char *done, struct str rest, const struct path_rule *rule, size_t *budget) {
+        const struct str all = rest;
         struct str part;
-        cleanup(free_ptr) char *at = strdup(done);
-        while (at && str_split(&rest, '/', &part)) {
-                if (part.n == 0)
-                        continue;
-                if (!glob_has_magic(part)) {
-                        char *next = str_format("%s/%.*s", at, STR_FMT(part));
-                        free(at);
-                        at = next;
-                        continue;
-                }
-                DIR *d = opendir(at[0] ? at : "/");
-                if (!d)
-                        return 0; /* nothing there to match */
-                int r = 0;
-                for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
-                        if (entry->d_name[0] == '.' && (entry->d_name[1] == '\0' || strcmp(entry->d_name, "..") == 0))
-                                continue;
-                        if (!glob_match(part, str_of(entry->d_name)))
-                                continue;
-                        cleanup(free_ptr) char *path = str_format("%s/%s", at, entry->d_name);
-                        if (!path)
-                                r = no_memory(s->e);
-                        else if (++*budget > EXPANDED_MAX)
-                                r = err_set(s->e, E2BIG, "%s: the pattern %s stands for more than %u paths",
-                                            rule->origin, rule->pattern, EXPANDED_MAX);
-                        else
-                                r = expand(s, path, rest, rule, budget);
-                }
-                closedir(d);
-                return r;
+        size_t literal = 0; /* bytes before the first component with magic */
+        bool magic = false;
+        while (!magic && str_split(&rest, '/', &part)) {
+                magic = glob_has_magic(part);
+                if (!magic)
+                        literal = (size_t)(part.p + part.n - all.p);
         }
-        return at ? add_path(s, at, rule) : no_memory(s->e);
+        cleanup(free_ptr) char *at =
+            str_format("%s%s%.*s", done, literal && all.p[0] != '/' ? "/" : "", STR_FMT(str_first(all, literal)));
+        if (!at)
+                return no_memory(s->e);
+        return magic ? expand_in(s, at, part, rest, rule, budget) : add_path(s, at, rule);
+}
+
+static int list_by_hand(struct survey *s) {
+        for (size_t i = 0; i < path_rules_count(s->rules); i++) {
+                const struct path_rule *rule = path_rules_at(s->rules, i);
+                if (!rule->built_in && vec_push(&s->by_hand, rule->pattern) < 0)
+                        return no_memory(s->e);
+        }
+        return 0;
 }
 
 static int survey_paths(struct survey *s) {
@@ -378,6 +396,8 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, str
         survey_terminal(ret);
         int r = survey_fixed(ret, e);
         if (r == 0)
+                r = list_by_hand(&s);
+        if (r == 0)
                 r = survey_paths(&s);
         if (r == 0)
                 r = survey_git(policy, rules, ret, e);
@@ -385,8 +405,8 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, str
                 r = survey_sockets(&s);
         if (r == 0 && policy->filesystem.reads_denied)
                 r = survey_root_links(ret, e);
-        free(s.dir);
-        free(s.dir_real);
+        vec_done(&s.by_hand);
+        survey_dirs_done(&s.dirs);
         if (r < 0)
                 survey_done(ret);
         return r;

@@ -3,6 +3,24 @@
 /* Between the files of the survey. */
 #include "sandbox/sandbox.h"
 
+/* A directory, as it was when it was first asked for. */
+struct survey_dir {
+        char *path; /* absolute and normalised, as a rule spells it */
+        size_t path_n;
+        char *real; /* links resolved; where it does not exist: its nearest existing parent resolved, then the rest */
+        int fd;     /* -1: cannot be looked into, and `error` says why */
+        int error;
+};
+#define SURVEY_DIRS_MAX 64
+struct survey_dirs {
+        struct survey_dir d[SURVEY_DIRS_MAX];
+        size_t n, next;
+};
+/* NULL when out of memory. The answer holds until the next call. */
+const struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path);
+void survey_dir_done(struct survey_dir *d);
+void survey_dirs_done(struct survey_dirs *dirs);
+
 /* One more path for the plan; the texts are copied. */
 int survey_add(struct plan_host *h, struct plan_path path, struct err *e);
 /* The parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */

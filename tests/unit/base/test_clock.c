@@ -3,6 +3,8 @@
 
 #include "../cmocka_all.h"
 
+#include <time.h>
+
 static const struct {
         const char *text;
         uint64_t ns;
@@ -82,6 +84,20 @@ static void spells_times(void **state) {
         assert_true(strlen(text) < CLOCK_TEXT_MAX);
 }
 
+/* Every day of 800 years, from the epoch on: the library's own calendar is the measure. */
+static void knows_every_date(void **state) {
+        (void)state;
+        for (uint64_t day = 0; day < 800 * 365; day++) {
+                char text[CLOCK_TEXT_MAX], expected[CLOCK_TEXT_MAX];
+                time_t seconds = (time_t)(day * 86400 + day % 86400);
+                struct tm parts;
+                assert_non_null(gmtime_r(&seconds, &parts));
+                assert_int_equal(strftime(expected, sizeof expected, "%Y-%m-%dT%H:%M:%S.000042Z", &parts), 27);
+                clock_text((uint64_t)seconds * 1000000 + 42, text);
+                assert_string_equal(text, expected);
+        }
+}
+
 static void goes_forward(void **state) {
         (void)state;
         uint64_t before = clock_ns(), wall = clock_wall_us();
@@ -99,6 +115,7 @@ int main(void) {
                 cmocka_unit_test(parses_durations),
                 cmocka_unit_test(every_value_is_spelled_back),
                 cmocka_unit_test(spells_times),
+                cmocka_unit_test(knows_every_date),
                 cmocka_unit_test(goes_forward),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path policies and what they say, from tests/cases/paths.txt; the format is explained there. */
+#include "base/path.h"
 #include "policy/paths.h"
 
 #include "../cmocka_all.h"
@@ -110,6 +111,10 @@ static void least_specific_first(void **state) {
                 assert_true(strncmp(rule->origin, "built in: ", 10) == 0);
                 protected += rule->protected;
                 assert_false(rule->protected && rule->grants);
+                /* The tables' names are joined as they are: they must be normal already. */
+                cleanup(free_ptr) char *normal = NULL;
+                assert_int_equal(path_normalise(str_of(rule->pattern), NULL, &normal), 0);
+                assert_string_equal(normal, rule->pattern);
         }
         /* All of the workspace, none of the home directory, which is not writable anyway. */
         assert_int_equal(protected, builtin_protected_n);
