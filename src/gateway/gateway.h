@@ -4,6 +4,7 @@
  * What all workers share: the settings from the start block, which never change, counters for the limits, which are
  * atomic, and the way to the supervisor.
  */
+#include "gateway/tally.h"
 #include "ipc/gateway.h"
 #include "policy/snapshot.h"
 
@@ -35,6 +36,7 @@ struct gateway {
         struct synthetic *synthetic; /* NULL unless DNS_SYNTHETIC; shared, has its own lock */
         struct chain_bypass *bypass; /* targets that do not go through the upstream proxy */
         atomic_uint_fast64_t connections_ever;
-        atomic_bool audit_fails; /* IPC_AUDIT 0, or events cannot be delivered: no new work */
+        struct tally_rate tally_rate; /* of records that a program can cause without being let through */
+        atomic_bool audit_fails;      /* IPC_AUDIT 0, or events cannot be delivered: no new work */
         int events_fd;
 };

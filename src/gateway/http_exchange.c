@@ -169,7 +169,8 @@ static int splice_up(struct http_session *s) {
 static bool pump_up(struct http_session *s) {
         if (s->up_broken)
                 return false;
-        int r = http_flow_flush(&s->up, pool_of(s), s->upstream);
+        bool together = s->up.head_at == 0 && s->in && !s->request.done; /* head and body leave in one packet */
+        int r = together ? 0 : http_flow_flush(&s->up, pool_of(s), s->upstream);
         if (r == 0 && s->request.done) {
                 http_flow_rest(&s->up, pool_of(s));
                 return false;

@@ -221,7 +221,6 @@ static void on_opened(struct gate_call *c) {
 
 void http_session_open(struct http_session *s) {
         s->call.worker = s->client.worker;
-        s->call.via = s->connect ? VIA_CONNECT : s->client.via;
         s->call.request_visible = !s->connect;
         s->call.done = on_opened;
         http_session_enter(s, HTTP_OPENING);
@@ -288,6 +287,7 @@ static void begin_request(struct http_session *s, const struct http1_request *r)
         s->client_minor = r->head.minor;
         s->keep_client = !r->head.close;
         s->connect = r->form == FORM_AUTHORITY;
+        s->call.via = s->connect ? VIA_CONNECT : s->client.via;
         s->head_method = str_eq(r->method, STR("HEAD"));
         s->repeatable = s->request.done && is_one_of(r->method, repeatable, sizeof repeatable / sizeof *repeatable);
         s->upgrade[0] = '\0';

@@ -115,13 +115,9 @@ static int set_aside(struct report *r) {
         return 0;
 }
 
-void report_event(struct report *r, const struct event *ev) {
+static void add(struct report *r, const struct event *ev) {
         if (r->failed)
                 return;
-        if (ev->reason == REASON_AUDIT && ev->kind != EVENT_NOTE && report_is_stuck(r)) {
-                r->untold++; /* one line for all of them, later: refusals must not fill the memory */
-                return;
-        }
         struct event stamped = *ev;
         if (stamped.wall_us == 0)
                 stamped.wall_us = clock_wall_us();
@@ -140,21 +136,36 @@ void report_event(struct report *r, const struct event *ev) {
                 loop_defer(r->loop, &r->flush);
 }
 
+static void add_tallied(struct tally *t, const struct event *ev) {
+        add(link_owner(t, struct report, tally), ev);
+}
+
+void report_event(struct report *r, const struct event *ev) {
+        if (ev->reason == REASON_AUDIT && ev->kind != EVENT_NOTE && report_is_stuck(r))
+                r->untold++; /* one line for all of them, later: refusals must not fill the memory */
+        else if (tally_wants(ev))
+                tally_event(&r->tally, ev);
+        else
+                add(r, ev);
+}
+
 bool report_is_stuck(const struct report *r) {
         return r->failed || r->waiting_bytes > REPORT_PENDING_MAX;
 }
 
-int report_init(struct report *r, struct loop *l, int fd) {
+int report_init(struct report *r, struct loop *l, int fd, struct tally_rate *rate) {
         *r = (struct report){ .loop = l, .fd = fd, .batch = BUF(EVENT_BATCH_MAX) };
         link_init(&r->waiting);
         task_init(&r->flush, on_flush);
         timer_init(&r->pause, l, on_pause_over);
+        tally_init(&r->tally, l, rate, add_tallied);
         return 0;
 }
 
 void report_done(struct report *r) {
         if (!r->loop)
                 return;
+        tally_done(&r->tally);
         flush(r);
         watch_stop(&r->writable);
         task_cancel(&r->flush);

@@ -8,6 +8,7 @@
  * dropped silently.
  */
 #include "base/buf.h"
+#include "gateway/tally.h"
 #include "ipc/event.h"
 #include "net/loop.h"
 
@@ -22,13 +23,14 @@ struct report {
         struct task flush;
         struct timer pause; /* runs since a batch was sent: the next one gathers */
         struct watch writable;
+        struct tally tally;
         uint64_t untold; /* refusals that could not be recorded one by one */
         bool blocked, failed;
 };
 
-int report_init(struct report *r, struct loop *l, int fd);
+int report_init(struct report *r, struct loop *l, int fd, struct tally_rate *rate);
 /* Sends what it can without waiting. */
 void report_done(struct report *r);
-/* Adds one event (wall_us is filled in when 0). */
+/* Adds one event (wall_us is filled in when 0); what may be repeated without end goes through gateway/tally.h. */
 void report_event(struct report *r, const struct event *ev);
 bool report_is_stuck(const struct report *r);

@@ -120,7 +120,7 @@ int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct w
         if (r < 0)
                 return r;
         r = pool_init(&w->pool);
-        r = r < 0 ? r : report_init(&w->report, w->loop, g->events_fd);
+        r = r < 0 ? r : report_init(&w->report, w->loop, g->events_fd, &g->tally_rate);
         r = r < 0 ? r : upstream_pool_new(w, &w->upstreams);
         if (r < 0)
                 return err_set(e, -r, "cannot set up a worker");

@@ -19,7 +19,7 @@ struct wire {
         uint16_t text_n[TEXTS];
         uint8_t allowed;
         uint8_t family, address[16];
-        uint8_t zero[4];
+        uint32_t count;
 };
 static_assert(sizeof(struct wire) == 96, "the record's head has no hidden padding");
 static_assert(sizeof(struct wire) + TEXTS * EVENT_TEXT_MAX <= EVENT_BATCH_MAX, "one record fits into an empty batch");
@@ -70,7 +70,8 @@ const char *event_scheme_name(enum event_scheme s) {
 /* The one list of what a field may hold: the sender is held to it as well, so that its mistake shows at its place. */
 static bool values_valid(const struct wire *w) {
         return w->kind < EVENT_KINDS && w->via < VIAS && w->scheme < SCHEMES && w->reason < REASONS &&
-               w->status <= EVENT_STATUS_MAX && w->wall_us <= WALL_MAX_US && w->allowed <= 1 && w->family <= ADDR_V6;
+               w->status <= EVENT_STATUS_MAX && w->wall_us <= WALL_MAX_US && w->allowed <= 1 && w->family <= ADDR_V6 &&
+               w->count != 1;
 }
 
 int event_encode(struct buf *batch, const struct event *ev) {
@@ -92,6 +93,7 @@ int event_encode(struct buf *batch, const struct event *ev) {
                 .status = ev->status,
                 .allowed = ev->allowed,
                 .family = ev->addr.family,
+                .count = ev->count == 1 ? 0 : ev->count,
         };
         if (!values_valid(&w))
                 return -EINVAL;
@@ -132,8 +134,6 @@ static bool record_valid(const struct wire *w, size_t available) {
         uint8_t rest = 0;
         for (size_t i = w->family == ADDR_V6 ? 16 : w->family == ADDR_V4 ? 4 : 0; i < sizeof w->address; i++)
                 rest |= w->address[i];
-        for (size_t i = 0; i < sizeof w->zero; i++)
-                rest |= w->zero[i];
         return wanted == w->size && rest == 0;
 }
 
@@ -161,6 +161,7 @@ int event_decode(struct str *batch, struct event *ret) {
                 .duration_us = w.duration_us,
                 .rule = w.rule,
                 .generation = w.generation,
+                .count = w.count,
                 .kind = w.kind,
                 .via = w.via,
                 .scheme = w.scheme,

@@ -32,6 +32,7 @@ struct event {
         uint64_t bytes_in, bytes_out, duration_us; /* in: from the far end to the sandbox */
         uint32_t rule;                             /* index in the snapshot of `generation`, or RULE_NONE */
         uint32_t generation;                       /* of the policy snapshot that judged */
+        uint32_t count;                            /* attempts of this kind that the record stands for; 0 means 1 */
         uint16_t kind, via, scheme, reason, port, status;
         bool allowed;
         struct addr addr; /* dialled, or ADDR_NONE */

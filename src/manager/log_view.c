@@ -180,6 +180,8 @@ static int add_outcome(struct view *v, const struct audit_record *rec, bool open
                 r = r < 0 || !rec->origin.n ? r : add_shown(v, rec->origin);
                 r = r < 0 ? r : buf_add_char(&v->line, ']');
         }
+        if (r == 0 && rec->count)
+                r = buf_printf(&v->line, "  %" PRIu64 " times", rec->count);
         if (r == 0 && rec->swapped.n) {
                 r = buf_add(&v->line, "  swapped ");
                 r = r < 0 ? r : add_shown(v, rec->swapped);

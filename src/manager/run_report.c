@@ -20,13 +20,13 @@ static void refusal_done(struct refusal *x) {
 static void add(struct run_report *r, struct refusal x) {
         for (size_t i = 0; x.target && i < r->refusals.n; i++)
                 if (strcmp(r->refusals.p[i].target, x.target) == 0 && r->refusals.p[i].reason == x.reason) {
-                        r->refusals.p[i].count++;
+                        r->refusals.p[i].count += x.count ? x.count : 1;
                         refusal_done(&x);
                         return;
                 }
-        x.count = 1;
+        x.count = x.count ? x.count : 1;
         if (!x.target || r->refusals.n >= RUN_REPORT_MAX || vec_push(&r->refusals, x) < 0) {
-                r->more++;
+                r->more += x.count;
                 refusal_done(&x);
         }
 }
@@ -72,6 +72,10 @@ static char *advice_for(const struct event *ev, const char *target, const struct
 void run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule) {
         if (ev->allowed || ev->kind == EVENT_NOTE || ev->kind == EVENT_TUNNEL_CLOSE)
                 return;
+        if (ev->domain.n == 0 && ev->count) { /* many at once that were not recorded one by one */
+                r->more += ev->count;
+                return;
+        }
         /* A question for a name says no port: the connection that would have followed is what a person allows. */
         cleanup(free_ptr) char *domain = escaped(ev->domain);
         if (!domain)
@@ -81,7 +85,8 @@ void run_report_event(struct run_report *r, const struct event *ev, const struct
         add(r, (struct refusal){ .target = target,
                                  .rule = rule ? escaped(rule->text) : NULL,
                                  .advice = target ? advice_for(ev, target, rule) : NULL,
-                                 .reason = ev->reason });
+                                 .reason = ev->reason,
+                                 .count = ev->count });
 }
 
 void run_report_guard(struct run_report *r, const char *path) {

@@ -180,6 +180,10 @@ static void put_network(struct put *p, const struct event *ev, const struct snap
         put_names(p, ev->swapped);
         put(p, ",\"connection\":");
         put_number(p, ev->connection);
+        if (ev->count > 1) {
+                put(p, ",\"count\":");
+                put_number(p, ev->count);
+        }
 }
 
 /* What the tracer saw. */
@@ -331,6 +335,7 @@ static const struct field {
         F(via, FORM_TEXT, false),
         F(swapped, FORM_NAMES, false),
         F(connection, FORM_NUMBER, false),
+        F(count, FORM_NUMBER, false),
         F(detail, FORM_TEXT, false),
         F(prev, FORM_TEXT, true),
 #undef F

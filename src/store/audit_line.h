@@ -31,7 +31,7 @@ int audit_line_format(struct buf *out, struct audit_head *head, const struct eve
 struct audit_record {
         struct str ts, run_id, sandbox, kind, method, scheme, domain, path, addr, rule, origin, reason, via, swapped,
             detail, prev; /* p == NULL: null or not there */
-        uint64_t seq, port, status, bytes_in, bytes_out, connection;
+        uint64_t seq, port, status, bytes_in, bytes_out, connection, count;
         uint64_t duration_us;
         bool allowed, has_allowed;
 };

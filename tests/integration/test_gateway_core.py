@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway alone, driven by gateway-lab: tunnels, SOCKS5, names inside tunnels, limits, reloads, questions, faults."""
+"""The gateway alone, driven by gateway-driver: tunnels, SOCKS5, names inside tunnels, limits, reloads, questions, faults."""
 import concurrent.futures
 import json
 import os
@@ -19,16 +19,29 @@ from conftest import BUILD
 from kit.netns import Namespace
 from kit.origin import REPLY
 
-LAB = BUILD / "tests/integration/lab/gateway-lab"
+DRIVER = BUILD / "tests/tools/gateway-driver"
 GATEWAY = BUILD / "src/gateway/bailey-gateway"
 SLOW = 4 if "san" in os.environ.get("BAILEY_KIND", BUILD.name) else 1
 
 
+POLICY_WORDS = ("allow=", "deny=", "private=")
+
+
+def as_line(line):
+    """An event as one line of words, for patterns; messages of the gateway are lines already."""
+    if not line.startswith("{"):
+        return line
+    e = json.loads(line)
+    return (f"event {e['kind']} {e['via']} {'allowed' if e['allowed'] else 'refused'} {e['domain'] or '-'} {e['port']} "
+            f"reason={e['reason']} status={e['status']} in={e['bytes_in']} out={e['bytes_out']} conn={e['connection']}")
+
+
 class Lab:
-    """A running gateway. Lines that gateway-lab prints are kept; wait_for() finds one by pattern."""
+    """A running gateway. What gateway-driver prints is kept as lines; wait_for() finds one by pattern."""
 
     def __init__(self, words, env, preexec=None, pass_fds=()):
-        self.process = subprocess.Popen([LAB, GATEWAY, *words], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.policy = [word for word in words if word.startswith(POLICY_WORDS)]
+        self.process = subprocess.Popen([DRIVER, GATEWAY, *words], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, bufsize=1, preexec_fn=preexec, pass_fds=pass_fds)
         self.lines, self.ports, self._queue = [], {}, queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -41,7 +54,7 @@ class Lab:
 
     def _read(self):
         for line in self.process.stdout:
-            self._queue.put(line.rstrip("\n"))
+            self._queue.put(as_line(line.rstrip("\n")))
         self._queue.put(None)
 
     def wait_for(self, pattern, timeout=5 * SLOW):
@@ -65,8 +78,10 @@ class Lab:
             self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def reload(self, generation, *lines):
-        self.say(*lines, "reload")
+    def reload(self, generation, *words, clear=False):
+        """With these words besides those so far, or instead of them."""
+        self.policy = [*([] if clear else self.policy), *words]
+        self.say(" ".join(["policy", *self.policy]))
         self.wait_for(rf"^swapped 0 {generation}\b")
 
     def forget(self):
@@ -86,7 +101,7 @@ class Lab:
         left = []
         while (line := self._queue.get(timeout=5)) is not None:
             left.append(line)
-        assert "exit 0" in left, f"the gateway did not end well: {self.lines[-5:]} {left[-5:]}"
+        assert "ended 0" in left, f"the gateway did not end well: {self.lines[-5:]} {left[-5:]}"
 
     # clients
 
@@ -152,7 +167,7 @@ def hosts(tmp_path):
 @pytest.fixture
 def lab(environment, hosts, closing):
     def start(*words, preexec=None):
-        return closing(Lab(["http=0", "socks=0", f"hosts={hosts}", *words], environment, preexec))
+        return closing(Lab(["http", "socks", f"hosts={hosts}", *words], environment, preexec))
     return start
 
 
@@ -245,7 +260,7 @@ def test_socks_odd_requests(open_lab, sent, answer):
 
 
 def test_socks_one_byte_at_a_time_and_too_slow(open_lab, origin):
-    lab = open_lab("header-ms=700")
+    lab = open_lab("header=700ms")
     message = b"\5\1\0" + b"\5\1\0\3\x0bapi.ok.test" + struct.pack("!H", origin.port)
     s = lab.connect("socks")
     for byte in message:
@@ -263,7 +278,7 @@ def test_socks_one_byte_at_a_time_and_too_slow(open_lab, origin):
 
 
 def test_socks_upstream_failures_have_their_codes(open_lab, free_port):
-    lab = open_lab("connect-ms=800", "private=10.255.255.1:1-65535")
+    lab = open_lab("connect=800ms", "private=10.255.255.1:1-65535")
     assert lab.socks("api.ok.test", free_port())[1] == 5
     full = socket.socket()  # a listener whose queue is full never answers
     full.bind(("127.0.0.1", 0))
@@ -356,7 +371,7 @@ def test_a_server_that_speaks_first_is_heard(open_lab, make_origin):
 
 def test_a_greeting_that_never_completes_is_closed(open_lab, make_origin):
     origin = make_origin(raw=echo)
-    lab = open_lab("header-ms=500")
+    lab = open_lab("header=500ms")
     s, _ = lab.socks("api.ok.test", origin.port)
     s.sendall(hello("api.ok.test")[:50])
     assert ended(s)
@@ -374,25 +389,25 @@ def test_reload_closes_what_is_refused_now_and_leaves_the_rest(open_lab, make_or
     for s in (doomed, kept):
         s.sendall(b"\0before")
         assert exactly(s, 7) == b"\0before"
-    lab.reload(2, "deny www.ok.test")
+    lab.reload(2, "deny=www.ok.test")
     assert ended(doomed)
     kept.sendall(b"after")
     assert exactly(kept, 5) == b"after"
     lab.wait_for(r"tunnel-close socks5 refused www.ok.test \d+ reason=deny-rule")
     assert lab.socks("www.ok.test", origin.port)[1] == 2
-    lab.reload(3, "clear", "allow www.ok.test", "private 127.0.0.0/8:1-65535")
+    lab.reload(3, "allow=www.ok.test", "private=127.0.0.0/8:1-65535", clear=True)
     assert ended(kept)
     assert lab.socks("www.ok.test", origin.port)[1] == 0
 
 
 def test_a_question_is_asked_once_and_answered_for_all(lab, origin):
-    lab = lab("ask=1", "private=127.0.0.0/8:1-65535", "ask-ms=20000")
+    lab = lab("can-ask", "private=127.0.0.0/8:1-65535", "ask-time=20000ms")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         waiting = [pool.submit(lab.socks, "late.test", origin.port) for _ in range(8)]
         ask = lab.wait_for(rf"^ask (\d+) \d+ late.test:{origin.port}")
         time.sleep(0.3)
         assert not any(w.done() for w in waiting)
-        lab.say(f"answer {ask.group(1)} allow")
+        lab.say(f"answer {ask.group(1)} 1")
         assert {w.result(10)[1] for w in waiting} == {0}
     time.sleep(0.1)
     assert sum(line.startswith("ask ") for line in lab.lines) == 1
@@ -403,14 +418,14 @@ def test_a_question_is_asked_once_and_answered_for_all(lab, origin):
         lab.forget()
         later = pool.submit(lab.socks, "late.test", origin.port)
         ask = lab.wait_for(r"^ask (\d+)")
-        lab.say(f"answer {ask.group(1)} deny")
+        lab.say(f"answer {ask.group(1)} 0")
         s, code = later.result(10)
     assert code == 2
     s.close()
 
 
 def test_a_question_ends_with_its_time_or_its_client_or_the_policy(lab, origin):
-    lab = lab("ask=1", "private=127.0.0.0/8:1-65535", "ask-ms=600")
+    lab = lab("can-ask", "private=127.0.0.0/8:1-65535", "ask-time=600ms")
     started = time.monotonic()
     assert lab.socks("late.test", origin.port)[1] == 2
     assert 0.5 < time.monotonic() - started < 4 * SLOW
@@ -426,7 +441,7 @@ def test_a_question_ends_with_its_time_or_its_client_or_the_policy(lab, origin):
         lab.forget()
         held = pool.submit(lab.socks, "late.test", origin.port)
         lab.wait_for(r"^ask (\d+)")
-        lab.say("allow late.test", "reload")
+        lab.reload(2, "allow=late.test")
         assert held.result(10)[1] == 0
         held.result()[0].close()
     assert origin.received() == b""
@@ -456,7 +471,7 @@ HELD = {  # listener, what is sent, how it is on record
 def test_a_question_goes_with_the_last_client_that_waits_for_it(way, leave, lab, origin):
     """Whatever it spoke, and whatever it had sent ahead: nobody looks at a question that nobody waits for."""
     listener, words, record = HELD[way]
-    lab = lab("ask=1", "private=127.0.0.0/8:1-65535", "ask-ms=60000")
+    lab = lab("can-ask", "private=127.0.0.0/8:1-65535", "ask-time=60000ms")
     request = words.format(origin.port, struct.pack("!H", origin.port).decode("latin-1")).encode("latin-1")
     first, second = lab.connect(listener), lab.connect(listener)
     first.sendall(request)
@@ -472,7 +487,7 @@ def test_a_question_goes_with_the_last_client_that_waits_for_it(way, leave, lab,
     with lab.connect("http") as again:  # the next one is a new question
         again.sendall(HELD["http"][1].format(origin.port).encode())
         later = lab.wait_for(rf"^ask (?!{ask}\b)(\d+)").group(1)
-        lab.say(f"answer {later} allow")
+        lab.say(f"answer {later} 1")
         assert again.recv(12) == b"HTTP/1.1 200"
 
 
@@ -493,11 +508,11 @@ def test_no_audit_no_new_work(open_lab, make_origin):
 
 
 def test_a_yes_opens_nothing_while_there_is_no_audit(lab, origin):
-    lab = lab("ask=1", "private=127.0.0.0/8:1-65535", "ask-ms=20000")
+    lab = lab("can-ask", "private=127.0.0.0/8:1-65535", "ask-time=20000ms")
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         held = pool.submit(lab.socks, "late.test", origin.port)
         ask = lab.wait_for(r"^ask (\d+)")
-        lab.say("audit 0", f"answer {ask.group(1)} allow")
+        lab.say("audit 0", f"answer {ask.group(1)} 1")
         sock, code = held.result(10)
         sock.close()
     assert code == 1
@@ -564,7 +579,7 @@ def test_bytes_out_limits(open_lab, make_origin):
 
 def test_idle_tunnels_are_closed(open_lab, make_origin):
     origin = make_origin(raw=echo)
-    lab = open_lab("tunnel-idle-ms=600")
+    lab = open_lab("tunnel=600ms")
     s, _ = lab.socks("api.ok.test", origin.port)
     for _ in range(4):
         time.sleep(0.3)
@@ -598,7 +613,7 @@ def test_out_of_descriptors_refuses_keeps_and_recovers(open_lab, make_origin, en
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
-    lab = closing(Lab(["http=0", "socks=0", f"hosts={hosts}", "allow=*.ok.test", "private=127.0.0.0/8:1-65535", "workers=1"],
+    lab = closing(Lab(["http", "socks", f"hosts={hosts}", "allow=*.ok.test", "private=127.0.0.0/8:1-65535", "workers=1"],
                       environment, few))
     kept, _ = lab.socks("api.ok.test", origin.port)
     crowd = []
@@ -627,7 +642,7 @@ def test_out_of_descriptors_refuses_keeps_and_recovers(open_lab, make_origin, en
 
 def test_half_open_and_idle_crowds_cost_little_and_go_away(open_lab, make_origin):
     origin = make_origin(raw=lambda sock, connection: sock.recv(1))
-    lab = open_lab("header-ms=2000", "connections=4000", "workers=2")
+    lab = open_lab("header=2000ms", "connections=4000", "workers=2")
 
     def memory():
         with open(f"/proc/{lab.pid}/status") as f:
@@ -670,7 +685,7 @@ def test_bulk_is_whole(open_lab, make_origin):
 
 def test_forwarded_port(lab, make_origin, closing, environment, hosts):
     origin = make_origin(raw=echo)
-    lab = lab(f"forward=0:{origin.port}")
+    lab = lab(f"forward={origin.port}")
     s = lab.connect("forward")
     request = b"GET / HTTP/1.1\r\nHost: anything\r\n\r\n"
     s.sendall(request)
@@ -782,7 +797,7 @@ def test_chaining_through_an_upstream_proxy(open_lab, make_origin, closing, kind
                                           (b"HTTP/1.1 100\r\n\r\n" * 1000 + b"HTTP/1.1 200 OK\r\n\r\n", 1)])
 def test_an_upstream_proxy_that_fails(open_lab, origin, closing, answer, code):
     proxy = closing(Proxy("http", origin.port, answer or b"\r"))
-    lab = open_lab(f"upstream=http:{proxy.port}", "connect-ms=1500")
+    lab = open_lab(f"upstream=http:{proxy.port}", "connect=1500ms")
     assert lab.socks("api.ok.test", 443)[1] == code
     assert origin.received() == b""
 
@@ -880,7 +895,7 @@ def test_captured_connections_are_refused(captured, make_origin):
 
 
 def test_a_captured_client_that_leaves_takes_its_question_along(captured, origin):
-    lab, client = captured("ask=1", "private=127.0.0.0/8:1-65535", "ask-ms=60000")
+    lab, client = captured("can-ask", "private=127.0.0.0/8:1-65535", "ask-time=60000ms")
     for sends in (b"", b"\0ahead"):  # the client waits for a while and ends
         client("late.test", origin.port, sends)
         ask = lab.wait_for(r"^ask (\d+)").group(1)

@@ -202,3 +202,37 @@ def test_real_answers_are_filtered(closing, make_dns):
         assert ask(gateway, "TXT", "public.ok.test", over) == (0, [])
     asked = {q.name for q in resolver.asked()}
     assert asked == {"public.ok.test", "private.ok.test"}
+
+
+def test_floods_of_refusals_are_counted_not_lost(tmp_path, closing):
+    """Made-up names, the same name over and over, refused connections: a bounded number of records, every attempt in them."""
+    gateway = Gateway(BUILD, ["dns", "http", "socks", *POLICY, "workers=2"])
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(5)
+            sock.connect(("127.0.0.1", gateway.port["dns-udp"]))
+            for number in range(6000):
+                name = "same.evil.test" if number < 1000 else f"x{number}.evil.test" if number < 5000 else f"x{number}.ok.test"
+                sock.send(b"\1\2" + question("A", name))
+                assert sock.recv(512)[:2] == b"\1\2"
+        with gateway.connect() as sock:
+            client = Client(sock)
+            for _ in range(500):
+                sock.sendall(b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\nCONNECT evil.test:443 HTTP/1.1\r\n\r\n")
+                assert client.answer()[0] == 403 and client.answer()[0] == 403
+        for _ in range(200):
+            with gateway.connect("socks") as sock:
+                sock.sendall(b"\5\1\0\5\1\0\3\x09evil.test\1\xbb")
+                assert read_exact(sock, 4)[3] == 2
+    finally:
+        gateway.close()
+    attempts, records = {}, {}
+    for event in gateway.events:
+        key = event["via"], event["allowed"]
+        attempts[key] = attempts.get(key, 0) + event["count"]
+        records[key] = records.get(key, 0) + 1
+    assert attempts == {("dns", False): 5000, ("dns", True): 1000, ("http", False): 500, ("connect", False): 500, ("socks5", False): 200}
+    assert sum(records.values()) < 4000, records  # a burst, and a rate since then, on a slow machine too
+    assert records["http", False] <= 2 * 65 and records["connect", False] <= 2 * 65
+    same = [e for e in gateway.events if e["domain"] == "same.evil.test"]
+    assert sum(e["count"] for e in same) == 1000 and len(same) <= 2 * 65

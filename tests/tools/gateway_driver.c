@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs bailey-gateway by itself, for tests: plays the supervisor. Words on the command line make the policy and the
- * settings, standard output gets one line per listener, then "ready", then one JSON object per event. It ends when its
- * input does.
+ * Runs bailey-gateway by itself, for tests: plays the supervisor, with its messages and nothing else of it. Words on
+ * the command line make the policy and the settings; standard output gets "listen KIND PORT" for each listener, "pid
+ * N", each message of the gateway as "KIND ID NUMBER TEXT", and one JSON object per event. It ends when its input does.
  *
- *     gateway-driver PROGRAM http socks dns allow=a.test:80 deny=b.test private=127.0.0.1 rule=HOST|GET,HEAD|/x/
- * hosts=FILE real can-ask header=200ms idle=1s tunnel=1s connect=1s head-bytes=8192 bytes-out=N workers=N server=PORT
+ *     gateway-driver PROGRAM WORD...
+ *       http socks dns forward=PORT inherit=KIND:FD     listeners on loopback; or one that was passed in
+ *       allow= deny= private= rule=HOST|GET,HEAD|/x/    the policy; each may be repeated
+ *       header= idle= tunnel= connect= ask-time=        limits of time: 200ms, 1s
+ *       head-bytes= bytes-out= bytes-host= connections= rate= workers= log=
+ *       hosts=FILE server=PORT real can-ask upstream=http:PORT|socks5:PORT user= password= bypass=
  *
- * Lines on standard input change things meanwhile: "policy WORDS..." swaps the policy, "audit 0" and "audit 1", "answer
- * ID 1".
+ * Lines on standard input change things meanwhile: "policy WORDS..." swaps the policy; "audit 0|1"; "answer ID 0|1";
+ * "stop".
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -18,6 +22,7 @@
 #include "ipc/gateway.h"
 #include "policy/snapshot.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -43,16 +48,27 @@ static void die(const char *what, const struct err *e) {
         exit(2);
 }
 
-static void add_listener(struct driver *d, const char *name, enum listener_kind kind, int type) {
+static const char *const listener_names[] = { "http", "socks", "dns-udp", "dns-tcp", "transparent", "forward" };
+static_assert(sizeof listener_names / sizeof *listener_names == LISTENER_KINDS, "a name for each kind");
+
+static void keep_listener(struct driver *d, enum listener_kind kind, uint16_t forward, int fd) {
+        if (d->start.n_listeners == GATEWAY_LISTENERS_MAX)
+                die("too many listeners", NULL);
+        d->listeners[d->start.n_listeners] = fd;
+        d->start.listeners[d->start.n_listeners++] =
+            (struct gateway_listener){ .kind = (uint16_t)kind, .forward_port = forward };
+}
+
+static void add_listener(struct driver *d, enum listener_kind kind, uint16_t forward) {
         struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
         socklen_t n = sizeof at;
+        int type = kind == LISTENER_DNS_UDP ? SOCK_DGRAM : SOCK_STREAM;
         int fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0 || bind(fd, (struct sockaddr *)&at, n) < 0 || (type == SOCK_STREAM && listen(fd, 1024) < 0) ||
+        if (fd < 0 || bind(fd, (struct sockaddr *)&at, n) < 0 || (type == SOCK_STREAM && listen(fd, 4096) < 0) ||
             getsockname(fd, (struct sockaddr *)&at, &n) < 0)
                 die("listener", NULL);
-        d->listeners[d->start.n_listeners] = fd;
-        d->start.listeners[d->start.n_listeners++] = (struct gateway_listener){ .kind = (uint16_t)kind };
-        printf("%s %u\n", name, ntohs(at.sin_port));
+        keep_listener(d, kind, forward, fd);
+        printf("listen %s %u\n", listener_names[kind], ntohs(at.sin_port));
 }
 
 static void add_rule(struct driver *d, struct str value, struct err *e) {
@@ -96,55 +112,111 @@ static void number_word(uint64_t *to, struct str value) {
                 die("number", NULL);
 }
 
-static void setting_word(struct driver *d, struct str key, struct str value) {
-        struct gateway_start *s = &d->start;
-        uint64_t n = 0;
+static uint64_t number_of(struct str value) {
+        uint64_t n;
+        number_word(&n, value);
+        return n;
+}
+
+/* A listener made elsewhere, for example in another network namespace: "inherit=transparent:7". */
+static void inherit_listener(struct driver *d, struct str value) {
+        struct str name;
+        str_split(&value, ':', &name);
+        for (unsigned kind = 0; kind < LISTENER_KINDS; kind++)
+                if (str_is(name, listener_names[kind])) {
+                        keep_listener(d, (enum listener_kind)kind, 0, (int)number_of(value));
+                        return;
+                }
+        die("unknown kind of listener", NULL);
+}
+
+static bool listener_word(struct driver *d, struct str key, struct str value) {
         if (str_is(key, "http"))
-                add_listener(d, "http", LISTENER_HTTP, SOCK_STREAM);
+                add_listener(d, LISTENER_HTTP, 0);
         else if (str_is(key, "socks"))
-                add_listener(d, "socks", LISTENER_SOCKS5, SOCK_STREAM);
+                add_listener(d, LISTENER_SOCKS5, 0);
+        else if (str_is(key, "forward"))
+                add_listener(d, LISTENER_FORWARD, (uint16_t)number_of(value));
+        else if (str_is(key, "inherit"))
+                inherit_listener(d, value);
         else if (str_is(key, "dns")) {
-                add_listener(d, "dns-udp", LISTENER_DNS_UDP, SOCK_DGRAM);
-                add_listener(d, "dns-tcp", LISTENER_DNS_TCP, SOCK_STREAM);
-        } else if (str_is(key, "real"))
+                add_listener(d, LISTENER_DNS_UDP, 0);
+                add_listener(d, LISTENER_DNS_TCP, 0);
+        } else
+                return false;
+        return true;
+}
+
+static const struct addr loopback = { ADDR_V4, { 127, 0, 0, 1 } };
+
+static bool special_word(struct driver *d, struct str key, struct str value) {
+        struct gateway_start *s = &d->start;
+        struct str kind;
+        if (str_is(key, "real"))
                 s->dns_mode = DNS_REAL;
         else if (str_is(key, "can-ask"))
                 s->can_ask = 1;
-        else if (str_is(key, "header"))
-                duration_word(&s->header_ns, value);
-        else if (str_is(key, "idle"))
-                duration_word(&s->idle_ns, value);
-        else if (str_is(key, "tunnel"))
-                duration_word(&s->tunnel_idle_ns, value);
-        else if (str_is(key, "connect"))
-                duration_word(&s->connect_ns, value);
-        else if (str_is(key, "bytes-out"))
-                number_word(&s->bytes_out, value);
-        else if (str_is(key, "hosts"))
-                snprintf(s->hosts_file, sizeof s->hosts_file, "%.*s", STR_FMT(value));
-        else {
-                number_word(&n, value);
-                if (str_is(key, "head-bytes"))
-                        s->header_bytes = (uint32_t)n;
-                else if (str_is(key, "workers"))
-                        s->workers = (uint32_t)n;
-                else if (str_is(key, "connections"))
-                        s->connections = (uint32_t)n;
-                else if (str_is(key, "log"))
-                        s->log_level = (uint32_t)n;
-                else if (str_is(key, "server")) {
-                        s->servers[s->n_servers].addr = (struct addr){ ADDR_V4, { 127, 0, 0, 1 } };
-                        s->servers[s->n_servers++].port = (uint16_t)n;
-                } else
-                        die("unknown word", NULL);
+        else if (str_is(key, "server") && s->n_servers < GATEWAY_SERVERS_MAX)
+                s->servers[s->n_servers++] = (struct gateway_server){ loopback, (uint16_t)number_of(value) };
+        else if (str_is(key, "upstream")) {
+                str_split(&value, ':', &kind);
+                s->upstream_kind = str_is(kind, "http") ? UPSTREAM_HTTP : UPSTREAM_SOCKS5;
+                host_from_addr(&loopback, &s->upstream.host);
+                s->upstream.port = (uint16_t)number_of(value);
+        } else
+                return false;
+        return true;
+}
+
+enum setting_form { DURATION, WIDE, NARROW, TEXT };
+
+static void setting_word(struct driver *d, struct str key, struct str value) {
+        struct gateway_start *s = &d->start;
+        const struct {
+                const char *key;
+                enum setting_form form;
+                void *to;
+                size_t size;
+        } table[] = {
+                { "header", DURATION, &s->header_ns, 0 },
+                { "idle", DURATION, &s->idle_ns, 0 },
+                { "tunnel", DURATION, &s->tunnel_idle_ns, 0 },
+                { "connect", DURATION, &s->connect_ns, 0 },
+                { "ask-time", DURATION, &s->ask_timeout_ns, 0 },
+                { "bytes-out", WIDE, &s->bytes_out, 0 },
+                { "bytes-host", WIDE, &s->bytes_out_per_host, 0 },
+                { "head-bytes", NARROW, &s->header_bytes, 0 },
+                { "workers", NARROW, &s->workers, 0 },
+                { "connections", NARROW, &s->connections, 0 },
+                { "rate", NARROW, &s->connections_per_second, 0 },
+                { "log", NARROW, &s->log_level, 0 },
+                { "hosts", TEXT, s->hosts_file, sizeof s->hosts_file },
+                { "user", TEXT, s->upstream_user, sizeof s->upstream_user },
+                { "password", TEXT, s->upstream_password, sizeof s->upstream_password },
+                { "bypass", TEXT, s->upstream_bypass, sizeof s->upstream_bypass },
+        };
+        for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+                if (!str_is(key, table[i].key))
+                        continue;
+                if (table[i].form == DURATION)
+                        duration_word(table[i].to, value);
+                else if (table[i].form == WIDE)
+                        number_word(table[i].to, value);
+                else if (table[i].form == NARROW)
+                        *(uint32_t *)table[i].to = (uint32_t)number_of(value);
+                else
+                        snprintf(table[i].to, table[i].size, "%.*s", STR_FMT(value));
+                return;
         }
+        die("unknown word", NULL);
 }
 
 static void take_word(struct driver *d, struct str word, bool policy_only) {
         struct err e = { 0 };
         struct str key, value = word;
         str_split(&value, '=', &key);
-        if (!policy_word(d, key, value, &e) && !policy_only)
+        if (!policy_word(d, key, value, &e) && !policy_only && !listener_word(d, key, value) &&
+            !special_word(d, key, value))
                 setting_word(d, key, value);
 }
 
@@ -185,7 +257,7 @@ static void start_gateway(struct driver *d, const char *program) {
                 for (unsigned i = 0; i < d->start.n_listeners; i++)
                         fds[GATEWAY_FD_LISTENERS + i] = d->listeners[i];
                 for (unsigned i = GATEWAY_FD_START; i < n; i++) /* out of the way first */
-                        if ((fds[i] = fcntl(fds[i], F_DUPFD, 64)) < 0)
+                        if ((fds[i] = fcntl(fds[i], F_DUPFD, GATEWAY_FD_LISTENERS + GATEWAY_LISTENERS_MAX)) < 0)
                                 _exit(3);
                 for (unsigned i = GATEWAY_FD_START; i < n; i++)
                         if (dup2(fds[i], (int)i) < 0)
@@ -195,12 +267,15 @@ static void start_gateway(struct driver *d, const char *program) {
                 execl(program, "bailey-gateway", (char *)NULL);
                 _exit(4);
         }
+        printf("pid %d\n", (int)d->pid);
         d->control = control[0];
         d->events = events[0];
         close(control[1]);
         close(events[1]);
         close(start_fd);
         close(snapshot_fd);
+        for (unsigned i = 0; i < d->start.n_listeners; i++)
+                close(d->listeners[i]);
 }
 
 static void print_event(const struct event *ev) {
@@ -211,9 +286,11 @@ static void print_event(const struct event *ev) {
         buf_printf(&out, "{\"kind\":\"%s\",\"via\":\"%s\",\"allowed\":%s,\"reason\":\"%s\",\"status\":%u,\"port\":%u,",
                    event_kind_name(ev->kind), event_via_name(ev->via), ev->allowed ? "true" : "false",
                    reason_code(ev->reason), ev->status, ev->port);
-        buf_printf(&out, "\"bytes_in\":%llu,\"bytes_out\":%llu,\"connection\":%llu,\"generation\":%u,\"addr\":\"%s\"",
-                   (unsigned long long)ev->bytes_in, (unsigned long long)ev->bytes_out,
-                   (unsigned long long)ev->connection, ev->generation, addr);
+        buf_printf(
+            &out,
+            "\"bytes_in\":%llu,\"bytes_out\":%llu,\"connection\":%llu,\"generation\":%u,\"count\":%u,\"addr\":\"%s\"",
+            (unsigned long long)ev->bytes_in, (unsigned long long)ev->bytes_out, (unsigned long long)ev->connection,
+            ev->generation, ev->count ? ev->count : 1, addr);
         const struct {
                 const char *name;
                 struct str value;
@@ -248,12 +325,11 @@ static bool take_control(struct driver *d) {
         int fd = -1, r = ipc_receive(d->control, IPC_GATEWAY, &m, &fd);
         if (r <= 0)
                 return false;
+        char where[AUTHORITY_TEXT_MAX] = "";
         if (m.kind == IPC_ASK)
-                printf("ask %llu %s %u\n", (unsigned long long)m.id, m.authority.host.name, m.authority.port);
-        else if (m.kind == IPC_FAILED)
-                printf("failed %s\n", m.text);
-        else
-                printf("%s\n", ipc_kind_name(m.kind));
+                authority_text(&m.authority, where);
+        printf("%s %llu %llu %s%s\n", ipc_kind_name(m.kind), (unsigned long long)m.id, (unsigned long long)m.number,
+               where, m.text);
         return true;
 }
 
@@ -276,6 +352,8 @@ static void take_line(struct driver *d, struct str line) {
                 str_split(&line, ' ', &word);
                 str_to_u64(word, UINT64_MAX, &m.id);
                 m.number = str_is(line, "1");
+        } else if (str_is(word, "stop")) {
+                m.kind = IPC_STOP;
         }
         if (m.kind && ipc_send(d->control, IPC_SUPERVISOR, &m, fd) < 0)
                 die("send", NULL);

@@ -18,7 +18,7 @@ class Gateway:
             file = tmp_path / "hosts"
             file.write_text("".join(f"{address} {name}\n" for name, address in hosts))
             words.append(f"hosts={file}")
-        self.port, self.events, self.asks, self._changed = {}, [], [], threading.Condition()
+        self.port, self.events, self.asks, self.pid, self._changed = {}, [], [], 0, threading.Condition()
         self.ended = None
         self.process = subprocess.Popen([build / "tests/tools/gateway-driver", build / "src/gateway/bailey-gateway", *words],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
@@ -44,13 +44,15 @@ class Gateway:
                 elif word == "ready":
                     self._ready = True
                 elif word == "ask":
-                    self.asks.append(rest.split())
+                    self.asks.append([rest.split()[0], *rest.split()[2].rsplit(":", 1)])
                 elif word == "ended":
                     self.ended = int(rest)
-                elif word in ("http", "socks", "dns-udp", "dns-tcp"):
-                    self.port[word] = int(rest)
+                elif word == "listen":
+                    self.port[rest.split()[0]] = int(rest.split()[1])
+                elif word == "pid":
+                    self.pid = int(rest)
                 else:
-                    self.notes.append(line.strip())
+                    self.notes.append(word)
                 self._changed.notify_all()
 
     def say(self, line):
@@ -67,12 +69,6 @@ class Gateway:
             return [e for e in self.events if all(e[k] == v for k, v in fields.items())]
         self.wait(found, seconds)
         return found(self)[0]
-
-    @property
-    def pid(self):
-        """Of the gateway itself, the driver's only child."""
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
-            return int(file.read().split()[0])
 
     def close(self):
         if self.process.stdin.closed:

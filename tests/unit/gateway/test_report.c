@@ -9,6 +9,7 @@
 struct line {
         struct loop *loop;
         struct report report;
+        struct tally_rate rate;
         int far;
         uint64_t next; /* the event number that must come next */
         unsigned notes;
@@ -19,7 +20,7 @@ static int set_up(void **state) {
         int pair[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
         assert_int_equal(loop_new(&l->loop, NULL), 0);
-        assert_int_equal(report_init(&l->report, l->loop, pair[0]), 0);
+        assert_int_equal(report_init(&l->report, l->loop, pair[0], &l->rate), 0);
         l->far = pair[1];
         l->next = 1;
         *state = l;
@@ -43,6 +44,7 @@ static void tell(struct line *l, uint64_t number, enum reason reason) {
                             .connection = number,
                             .rule = RULE_NONE,
                             .reason = (uint16_t)reason,
+                            .allowed = true,
                             .domain = STR("api.ok.test"),
                             .path = STR("/some/path/that/makes/the/record/longer") };
         report_event(&l->report, &ev);
