@@ -15,7 +15,10 @@ static bool may_pass(const struct verdict *v) {
 static const char *what_failed(const struct verdict *v, int error) {
         switch (v->reason) {
         case REASON_RESOLVE:
-                return error == -ENOENT ? "The name has no address." : "The name could not be resolved.";
+                return error == -ENOENT      ? "The name has no address."
+                       : error == -ETIMEDOUT ? "No name server answered in time."
+                       : error == -EBUSY     ? "Too many names are being looked up."
+                                             : "The name servers could not resolve the name.";
         case REASON_TIMEOUT:
                 return "It did not answer in time.";
         case REASON_UPSTREAM:

@@ -93,7 +93,8 @@ static struct resolver_settings resolver_settings(const struct gateway_start *st
                 .servers = servers,
                 .n_servers = start->n_servers,
                 .hosts_file = start->hosts_file,
-                .timeout_ns = start->connect_ns, /* a name that takes longer than a connection may is of no use */
+                /* A name that takes longer than a connection may is of no use. */
+                .timeout_ns = start->connect_ns < RESOLVE_TIMEOUT_NS ? start->connect_ns : RESOLVE_TIMEOUT_NS,
         };
 }
 

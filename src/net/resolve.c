@@ -15,6 +15,10 @@
  * which it holds). Kept entries are on the `kept` list, oldest use first, and the oldest makes room for a new one;
  * entries in flight are bounded by their own number and never dropped, since c-ares will call back with them.
  *
+ * Servers are tried in turn, each a little longer than before; a question as a whole has one limit, short enough for a
+ * person to wait. When the first server let a question time out and another answered, the others come first from then
+ * on, so that a dead server costs one question its patience and not every one.
+ *
  * What a resolver says is not believed beyond "these are addresses": each is judged by the gate. A resolver that is
  * slow or dead costs its callers one timeout, then a short time of immediate failure, so that a dead server does not
  * collect connections. One that answers with too many addresses is refused whole.
@@ -24,6 +28,9 @@ enum {
         TTL_MAX = 300,
         TTL_ABSENT = 10, /* no such name */
         TTL_FAILED = 2,  /* nobody could say */
+        SERVERS_MAX = 16,
+        FIRST_TRY_MS = 800, /* for one server; each round doubles it */
+        TRIES = 3,
 };
 
 struct entry {
@@ -54,6 +61,9 @@ struct resolver {
         struct link socks;
         struct timer tick; /* c-ares's own timeouts */
         struct task tidy;
+        struct ares_addr_port_node servers[SERVERS_MAX]; /* in the order in which they are asked */
+        size_t n_servers;
+        bool first_is_slow;
         size_t n_flight, flight_max, cache_max;
         uint64_t timeout_ns;
         bool ending;
@@ -210,8 +220,9 @@ static struct resolve_answer *answer_of(int status, const struct ares_addrinfo *
 }
 
 static void on_answer(void *argument, int status, int timeouts, struct ares_addrinfo *result) {
-        (void)timeouts;
         struct entry *en = argument;
+        if (timeouts > 0 && (status == ARES_SUCCESS || status == ARES_ENOTFOUND || status == ARES_ENODATA))
+                en->resolver->first_is_slow = true;
         en->in_flight = false;
         en->resolver->n_flight--;
         if (!en->resolver->ending)
@@ -245,8 +256,29 @@ static struct entry *new_entry(struct resolver *r, const struct host *name) {
         return en;
 }
 
+/* Tells c-ares the order; not while it asks, which it does not allow. */
+static int set_servers(struct resolver *r) {
+        for (size_t i = 0; i < r->n_servers; i++)
+                r->servers[i].next = i + 1 < r->n_servers ? &r->servers[i + 1] : NULL;
+        return ares_set_servers_ports(r->channel, r->servers);
+}
+
+/* The first of the servers goes to the end. */
+static void prefer_others(struct resolver *r) {
+        if (!r->first_is_slow || r->n_flight > 0)
+                return;
+        r->first_is_slow = false;
+        if (r->n_servers < 2)
+                return;
+        struct ares_addr_port_node first = r->servers[0];
+        memmove(r->servers, r->servers + 1, (r->n_servers - 1) * sizeof first);
+        r->servers[r->n_servers - 1] = first;
+        (void)set_servers(r); /* fails only for want of memory, and the old order still works */
+}
+
 static void ask(struct entry *en) {
         struct resolver *r = en->resolver;
+        prefer_others(r);
         if (r->n_flight >= r->flight_max) {
                 settle(en, failure(-EBUSY, 0));
                 return;
@@ -309,28 +341,37 @@ void resolve_cancel(struct resolve_call *c) {
 /* setting up */
 
 static int use_servers(struct resolver *r, const struct resolve_server *servers, size_t n, struct err *e) {
-        struct ares_addr_port_node nodes[16] = { 0 };
-        if (n > sizeof nodes / sizeof nodes[0])
-                return err_set(e, E2BIG, "at most %zu name servers can be used", sizeof nodes / sizeof nodes[0]);
+        if (n > SERVERS_MAX)
+                return err_set(e, E2BIG, "at most %d name servers can be used", SERVERS_MAX);
         for (size_t i = 0; i < n; i++) {
-                struct ares_addr_port_node *node = &nodes[i];
+                struct ares_addr_port_node *node = &r->servers[i];
                 bool v4 = servers[i].addr.family == ADDR_V4;
                 node->family = v4 ? AF_INET : AF_INET6;
                 memcpy(&node->addr, servers[i].addr.bytes, v4 ? 4 : 16);
                 node->udp_port = node->tcp_port = servers[i].port ? servers[i].port : 53;
-                node->next = i + 1 < n ? &nodes[i + 1] : NULL;
         }
-        int status = ares_set_servers_ports(r->channel, nodes);
+        r->n_servers = n;
+        int status = set_servers(r);
         return status == ARES_SUCCESS ? 0
                                       : err_set(e, EINVAL, "cannot use the name servers: %s", ares_strerror(status));
+}
+
+/* Those of the system, so that their order can be changed too. */
+static void learn_servers(struct resolver *r) {
+        struct ares_addr_port_node *list = NULL;
+        if (ares_get_servers_ports(r->channel, &list) != ARES_SUCCESS)
+                return;
+        for (const struct ares_addr_port_node *node = list; node && r->n_servers < SERVERS_MAX; node = node->next)
+                r->servers[r->n_servers++] = *node;
+        ares_free_data(list);
 }
 
 static int open_channel(struct resolver *r, struct err *e) {
         char lookups[] = "b"; /* servers only: the host file of the system is not part of the policy */
         struct ares_options options = {
                 .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
-                .timeout = 1500,
-                .tries = 3,
+                .timeout = FIRST_TRY_MS,
+                .tries = TRIES,
                 .lookups = lookups,
                 .sock_state_cb = on_sock_state,
                 .sock_state_cb_data = r,
@@ -356,12 +397,14 @@ int resolver_new(struct loop *l, const struct resolver_settings *settings, struc
         link_init(&r->socks);
         timer_init(&r->tick, l, on_tick);
         task_init(&r->tidy, tidy);
-        r->timeout_ns = settings->timeout_ns ? settings->timeout_ns : 5 * NS_PER_SECOND;
+        r->timeout_ns = settings->timeout_ns ? settings->timeout_ns : RESOLVE_TIMEOUT_NS;
         r->cache_max = settings->cache_max ? settings->cache_max : 2048;
         r->flight_max = settings->flight_max ? settings->flight_max : 1024;
         int status = open_channel(r, e);
         if (status == 0 && settings->n_servers)
                 status = use_servers(r, settings->servers, settings->n_servers, e);
+        else if (status == 0)
+                learn_servers(r);
         if (status == 0 && settings->hosts_file && settings->hosts_file[0])
                 status = resolve_hosts_load(settings->hosts_file, &r->fixed, e);
         if (status < 0)

@@ -8,9 +8,11 @@
  * Answers are cached, good and bad, between limits of time and number; identical questions in flight are one. A static
  * host file ("address name..." lines) comes before everything.
  */
+#include "base/clock.h"
 #include "net/loop.h"
 #include "policy/host.h"
 
+#define RESOLVE_TIMEOUT_NS (5 * NS_PER_SECOND)
 #define RESOLVE_ADDRS_MAX 32 /* more addresses than these in one answer are an error: all must be judged */
 
 struct resolver;
@@ -24,7 +26,7 @@ struct resolver_settings {
         const struct resolve_server *servers; /* none: those of /etc/resolv.conf, read once, at the start */
         size_t n_servers;
         const char *hosts_file; /* NULL or "": none */
-        uint64_t timeout_ns;    /* for the whole question; 0: 5 s */
+        uint64_t timeout_ns;    /* for the whole question; 0: RESOLVE_TIMEOUT_NS */
         size_t cache_max;       /* names; 0: 2048 */
         size_t flight_max;      /* questions at once; 0: 1024 */
 };

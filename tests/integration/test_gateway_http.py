@@ -10,6 +10,7 @@ import time
 import pytest
 
 from conftest import BUILD
+from kit.dns import Answer
 from kit.gateway import Client, Gateway
 from kit.origin import REPLY
 
@@ -618,3 +619,35 @@ def test_client_that_goes_away(gateway, make_origin):
     sock.recv(100)
     sock.close()
     assert gone.wait(5)
+
+
+def test_a_dead_name_server_costs_one_question_its_patience(gateway, make_dns, origin):
+    """The next server is asked within a second, and first from then on; when none answers the client is told so."""
+    names = [f"n{number}.ok.test" for number in range(4)]
+    dead, alive = make_dns({name: Answer(silent=True) for name in names}), make_dns({name: Answer(("127.0.0.1",)) for name in names})
+    g = gateway("workers=1", f"server={dead.port}", f"server={alive.port}", policy=["allow=*.ok.test", "private=127.0.0.0/8:1-65535"])
+    took = []
+    for name in names:
+        with g.connect(timeout=20) as sock:
+            started = time.monotonic()
+            sock.sendall(get(origin.port, host=name))
+            assert Client(sock).answer()[0] == 200
+            took.append(time.monotonic() - started)
+    assert took[0] > 0.5 and max(took) < 4
+    assert {q.name for q in dead.asked()} == {names[0]}, took  # the others went to the one that answers
+    assert max(took[1:]) < took[0]
+
+
+def test_without_any_name_server_the_client_is_told_why(gateway, make_dns, origin):
+    dead = [make_dns({"gone.ok.test": Answer(silent=True)}) for _ in range(2)]
+    g = gateway("workers=1", *(f"server={d.port}" for d in dead), policy=["allow=*.ok.test"])
+    with g.connect(timeout=30) as sock:
+        client, started = Client(sock), time.monotonic()
+        sock.sendall(get(origin.port, host="gone.ok.test"))
+        status, headers, body = client.answer()
+        assert status == 504 and headers["x-bailey-reason"] == "resolve" and b"No name server answered in time." in body
+        assert time.monotonic() - started < 8  # not the ten seconds that connecting may take
+        started = time.monotonic()
+        sock.sendall(get(origin.port, host="gone.ok.test"))
+        assert client.answer()[0] == 504 and time.monotonic() - started < 1  # known for a moment
+    assert all(len(d.asked()) > 0 for d in dead)
