@@ -89,7 +89,10 @@ unsigned refusal_status(const struct verdict *v, int error) {
         case REASON_LIMIT:
                 return error == -EMFILE || error == -ENFILE || error == -ENOMEM ? 503 : 429;
         case REASON_AUDIT:
+        case REASON_VAULT:
                 return 503;
+        case REASON_CERTIFICATE:
+                return 502;
         case REASON_BAD_NAME:
         case REASON_PROTOCOL:
                 return 400;

@@ -13,7 +13,13 @@ enum {
         HANDSHAKE_CLIENT_HELLO = 1,
         HANDSHAKE_HEADER = 4
 };
-enum { EXTENSION_SERVER_NAME = 0, EXTENSION_EARLY_DATA = 42, EXTENSION_ECH = 0xfe0d, NAME_TYPE_HOST = 0 };
+enum {
+        EXTENSION_SERVER_NAME = 0,
+        EXTENSION_ALPN = 16,
+        EXTENSION_EARLY_DATA = 42,
+        EXTENSION_ECH = 0xfe0d,
+        NAME_TYPE_HOST = 0
+};
 
 static uint8_t byte_at(struct str s, size_t i) {
         return (uint8_t)s.p[i];
@@ -50,8 +56,24 @@ static bool take_server_name(struct str extension, struct sni *ret) {
         return true;
 }
 
+/* Names behind their lengths, none empty. */
+static bool take_protocols(struct str extension, struct sni *ret) {
+        struct str list, name;
+        if (!take_vector(&extension, 2, &list) || extension.n > 0 || list.n == 0)
+                return false;
+        while (list.n > 0) {
+                if (!take_vector(&list, 1, &name) || name.n == 0)
+                        return false;
+                if (name.n + 1 > sizeof ret->protocols - ret->protocols_n)
+                        continue;
+                memcpy(ret->protocols + ret->protocols_n, name.p - 1, name.n + 1);
+                ret->protocols_n += (uint16_t)(name.n + 1);
+        }
+        return true;
+}
+
 static enum sni_result parse_extensions(struct str list, struct sni *ret) {
-        bool named = false;
+        bool named = false, offered = false;
         while (list.n > 0) {
                 if (list.n < 4)
                         return SNI_BAD;
@@ -64,6 +86,11 @@ static enum sni_result parse_extensions(struct str list, struct sni *ret) {
                         ret->ech = true;
                 if (type == EXTENSION_EARLY_DATA)
                         ret->early = true;
+                if (type == EXTENSION_ALPN) {
+                        if (offered || !take_protocols(body, ret))
+                                return SNI_BAD;
+                        offered = true;
+                }
                 if (type != EXTENSION_SERVER_NAME)
                         continue;
                 if (named || !take_server_name(body, ret))

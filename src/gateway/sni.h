@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "policy/host.h"
 
+#define SNI_PROTOCOLS_MAX 256
 #define SNI_HELLO_MAX 16384 /* a longer ClientHello is malformed */
 
 enum sni_result {
@@ -22,7 +23,9 @@ struct sni {
         char name[256]; /* as sent, any bytes: to be canonicalised by host_parse() */
         bool ech;   /* offers encrypted ClientHello (or greases it): the name may not be the one the server will use */
         bool early; /* data may follow at once, before the server has spoken */
-        size_t bytes; /* of the records that hold it, when the whole ClientHello is there */
+        uint16_t protocols_n;
+        char protocols[SNI_PROTOCOLS_MAX]; /* offered (ALPN), in wire form; names that do not fit are left out */
+        size_t bytes;                      /* of the records that hold it, when the whole ClientHello is there */
 };
 
 enum sni_result sni_parse(struct str bytes, struct sni *ret);
@@ -61,6 +64,8 @@ struct sniff {
         bool ech;
         struct tls_records records; /* what follows a SNIFF_TLS */
         struct host host;           /* canonical, when has_host */
+        uint16_t protocols_n;       /* as struct sni */
+        char protocols[SNI_PROTOCOLS_MAX];
 };
 
 /* max: bytes that are looked at before the answer must be known. */

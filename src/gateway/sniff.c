@@ -9,6 +9,8 @@
 
 static enum sniff_kind sniff_tls(enum sni_result r, const struct sni *sni, struct sniff *ret) {
         ret->ech = sni->ech;
+        ret->protocols_n = sni->protocols_n;
+        memcpy(ret->protocols, sni->protocols, sni->protocols_n);
         ret->records = (struct tls_records){ .early = sni->early, .pass = sni->bytes };
         switch (r) {
         case SNI_MORE:

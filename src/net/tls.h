@@ -38,6 +38,8 @@ void tls_free(struct tls *t);
 int tls_leaf_new(const struct tls_context *c, struct str der, struct tls_leaf **ret, struct err *e);
 struct tls_leaf *tls_leaf_ref(struct tls_leaf *l);
 void tls_leaf_unref(struct tls_leaf *l);
+/* It will not expire within the next minute. */
+bool tls_leaf_is_current(const struct tls_leaf *l);
 
 #define TLS_IDENTITY_MAX 64
 #define TLS_PROTOCOLS_MAX 256 /* bytes of a list */

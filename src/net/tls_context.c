@@ -17,6 +17,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { ROOTS_BYTES_MAX = 16 << 20 };
 
@@ -207,6 +208,17 @@ void tls_context_freep(struct tls_context **c) {
 
 /* leaves */
 
+enum { LEAF_MARGIN_SECONDS = 60 };
+
+static int64_t expiry_of(const X509 *x) {
+        struct tm t;
+        return ASN1_TIME_to_tm(X509_get0_notAfter(x), &t) == 1 ? (int64_t)timegm(&t) : 0;
+}
+
+bool tls_leaf_is_current(const struct tls_leaf *l) {
+        return (int64_t)time(NULL) + LEAF_MARGIN_SECONDS < l->until;
+}
+
 int tls_leaf_new(const struct tls_context *c, struct str der, struct tls_leaf **ret, struct err *e) {
         const unsigned char *p = (const unsigned char *)der.p;
         X509 *x = der.n <= INT32_MAX ? d2i_X509(NULL, &p, (long)der.n) : NULL;
@@ -222,6 +234,7 @@ int tls_leaf_new(const struct tls_context *c, struct str der, struct tls_leaf **
         }
         atomic_init(&l->references, 1);
         l->certificate = x;
+        l->until = expiry_of(x);
         l->key = c->leaf_key;
         EVP_PKEY_up_ref(l->key);
         *ret = l;

@@ -25,6 +25,7 @@ struct tls_leaf {
         atomic_uint references;
         X509 *certificate;
         EVP_PKEY *key;
+        int64_t until; /* seconds since the epoch */
 };
 
 /* tls_session.c: sessions of origins, by host, port and identity; the one used least recently gives way. */

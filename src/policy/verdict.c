@@ -250,6 +250,12 @@ static const struct {
         [REASON_PROTOCOL] = { "protocol", "The bytes are malformed or not supported." },
         [REASON_UPSTREAM] = { "upstream", "The far end failed." },
         [REASON_TIMEOUT] = { "timeout", "It took too long." },
+        [REASON_CREDENTIAL] = { "credential",
+                                "A stand-in for a credential may go only to the host and the place that the "
+                                "credential is for." },
+        [REASON_VAULT] = { "vault", "What keeps the credentials is not there now." },
+        [REASON_CERTIFICATE] = { "certificate",
+                                 "The certificate of the origin cannot be trusted, so nothing was sent." },
 };
 static_assert(sizeof reasons / sizeof reasons[0] == REASONS, "words for each reason");
 

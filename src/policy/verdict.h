@@ -34,6 +34,9 @@ enum reason {
         REASON_PROTOCOL,        /* malformed or unsupported bytes */
         REASON_UPSTREAM,        /* the far end failed */
         REASON_TIMEOUT,
+        REASON_CREDENTIAL,  /* a stand-in heads to another host or place than its own, or would be sent in the clear */
+        REASON_VAULT,       /* the vault is not there, or has no value for a credential now */
+        REASON_CERTIFICATE, /* the origin's certificate cannot be trusted: nothing was sent */
         REASONS
 };
 /* Stable code for x-bailey-reason, the audit and JSON output: "not-allowed", "address-class", ... */

@@ -59,6 +59,7 @@ static void names(void **state) {
         put_extension(&extensions, 0x2a2a, STR("")); /* grease */
         put_server_name(&extensions, STR("Api.ok.test"));
         put_extension(&extensions, 0xfe0d, STR("ech"));
+        put_extension(&extensions, 16, STR("\0\14\2h2\10http/1.1"));
         put_hello(&hello, buf_str(&extensions));
         static const size_t sizes[] = { 1, 2, 3, 7, 50, 16384 };
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -73,6 +74,7 @@ static void names(void **state) {
                 struct sniff found;
                 assert_int_equal(sniff(buf_str(&wire), 65536, &found), SNIFF_TLS);
                 assert_true(found.has_host && str_is(host_str(&found.host), "api.ok.test"));
+                assert_true(str_eq(str_n(found.protocols, found.protocols_n), STR("\2h2\10http/1.1")));
         }
 }
 
@@ -226,13 +228,52 @@ static void first_bytes(void **state) {
         }
 }
 
+static void protocols(void **state) {
+        (void)state;
+        static const struct {
+                struct str extension;
+                enum sni_result result;
+                struct str kept;
+        } cases[] = {
+                { STR("\0\3\2h2"), SNI_NONE, STR("\2h2") },
+                { STR("\0\4\2h2"), SNI_BAD, STR("") },   /* longer than what is there */
+                { STR("\0\3\2h2x"), SNI_BAD, STR("") },  /* shorter */
+                { STR("\0\4\2h2\5"), SNI_BAD, STR("") }, /* a name cut off */
+                { STR("\0\4\0\2h2"), SNI_BAD, STR("") }, /* an empty name */
+                { STR("\0\0"), SNI_BAD, STR("") },
+                { STR(""), SNI_BAD, STR("") },
+        };
+        struct sni sni;
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                cleanup(buf_done) struct buf extensions = BUF(1 << 16);
+                put_extension(&extensions, 16, cases[i].extension);
+                assert_int_equal(parse_hello(buf_str(&extensions), &sni), cases[i].result);
+                if (cases[i].result == SNI_NONE)
+                        assert_true(str_eq(str_n(sni.protocols, sni.protocols_n), cases[i].kept));
+        }
+        /* What does not fit is left out, whole. */
+        cleanup(buf_done) struct buf list = BUF(1 << 16), extensions = BUF(1 << 16);
+        char name[256];
+        memset(name, 'a', sizeof name);
+        put16(&list, 3 + 201 + 101 + 9);
+        buf_append(&list, STR("\2h2"));
+        buf_append(&list, STR("\310"));
+        buf_append(&list, str_n(name, 200));
+        buf_append(&list, STR("\144"));
+        buf_append(&list, str_n(name, 100));
+        buf_append(&list, STR("\10http/1.1"));
+        put_extension(&extensions, 16, buf_str(&list));
+        assert_int_equal(parse_hello(buf_str(&extensions), &sni), SNI_NONE);
+        assert_int_equal(sni.protocols_n, 3 + 201 + 9);
+        put_extension(&extensions, 16, STR("\0\3\2h2"));
+        assert_int_equal(parse_hello(buf_str(&extensions), &sni), SNI_BAD); /* offered twice */
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(names),
-                cmocka_unit_test(refusals),
-                cmocka_unit_test(nothing_behind_the_hello),
-                cmocka_unit_test(second_hello),
-                cmocka_unit_test(first_bytes),
+                cmocka_unit_test(names),        cmocka_unit_test(protocols),
+                cmocka_unit_test(refusals),     cmocka_unit_test(nothing_behind_the_hello),
+                cmocka_unit_test(second_hello), cmocka_unit_test(first_bytes),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
