@@ -28,9 +28,11 @@
 #include "manager/learn.h"
 #include "manager/link.h"
 #include "manager/overlays.h"
+#include "manager/run_env.h"
 #include "manager/run_files.h"
 #include "manager/run_gateway.h"
 #include "manager/run_listen.h"
+#include "manager/run_records.h"
 #include "manager/run_report.h"
 #include "manager/run_terminal.h"
 #include "plan/dump.h"
@@ -38,7 +40,6 @@
 #include "policy/load.h"
 #include "sandbox/sandbox.h"
 #include "store/audit.h"
-#include "store/audit_place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,8 +49,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum { ID_LENGTH = 12, CANNOT_EXECUTE = 126, NOT_FOUND = 127, SIGNALLED = 128, RUNS_KEPT_EVERY = 16 };
 
@@ -66,7 +65,7 @@ struct run {
         struct sandbox sandbox;
         struct run_terminal terminal;
         struct audit *audit;
-        char *audit_path; /* NULL where the policy names one */
+        char *audit_path;
         struct gateway_process *gateway;
         struct run_report report;
         int published[PLAN_LISTENERS_MAX];
@@ -80,6 +79,7 @@ struct run {
         struct err no_namespaces; /* why */
         char *tmpdir;             /* degraded: removed at the end */
         bool preview;             /* only the plan is wanted: nothing is made */
+        bool emptied;             /* nothing of the sandbox lives but init */
         bool torn_down;
 };
 
@@ -94,14 +94,6 @@ static int catch_signals(struct run *r, struct err *e) {
                 return err_errno(e, "cannot block signals");
         r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
         return r->signals < 0 ? err_errno(e, "cannot watch signals") : 0;
-}
-
-/* A pointer array over texts that the policy owns; NULL-terminated. */
-static const char **text_list(const origin_texts *texts) {
-        const char **list = calloc(texts->n + 1, sizeof *list);
-        for (size_t i = 0; list && i < texts->n; i++)
-                list[i] = texts->p[i].text;
-        return list;
 }
 
 /* Without namespaces: a directory instead of the private /tmp, and two listeners on the host's own loopback. */
@@ -121,34 +113,6 @@ static int make_degraded_places(struct run *r, struct err *e) {
         if (s == 0)
                 s = run_listen_loopback(&r->host.socks_port, &r->sandbox.listeners[1], e);
         r->sandbox.n_listeners += s == 0 ? 1 : 0;
-        return s;
-}
-
-static int make_env(struct run *r, bool degraded, struct err *e) {
-        cleanup(free_ptr) const char **pass = text_list(&r->policy->process.env_pass);
-        cleanup(free_ptr) const char **set = text_list(&r->policy->process.env_set);
-        bool network = plan_network(r->policy) != NETWORK_NONE;
-        struct env env = { 0 };
-        if (!pass || !set)
-                return err_set(e, ENOMEM, "out of memory");
-        struct env_input in = {
-                .host = environ,
-                .sandbox_id = r->id,
-                .http_port = degraded  ? r->host.http_port
-                             : network ? PLAN_PORT_HTTP
-                                       : 0,
-                .socks_port = degraded  ? r->host.socks_port
-                              : network ? PLAN_PORT_SOCKS5
-                                        : 0,
-                .transparent = !degraded,
-                .tmpdir = degraded ? r->tmpdir : "/tmp",
-                .pass = pass,
-                .set = set,
-        };
-        int s = env_build(&in, &env, e);
-        if (s == 0)
-                s = env_block(&env, &r->env, e);
-        env_done(&env);
         return s;
 }
 
@@ -172,28 +136,6 @@ static void observe(struct policy *p) {
         p->process.trace_denials = true;
 }
 
-/* Bailey's own records are not for the program, wherever they are and also when this run is the first to have some. */
-static int hide_records(struct run *r, struct err *e) {
-        cleanup(free_ptr) char *directory = NULL;
-        int s = r->preview || r->policy->audit_path ? 0 : audit_run_path(r->id, &r->audit_path, e);
-        if (s == 0)
-                s = audit_directory(&directory, e);
-        if (s < 0 || !directory)
-                return s;
-        char *slash = strrchr(directory, '/');
-        if (slash > directory)
-                *slash = '\0'; /* all of the state, not only this part */
-        cleanup(free_ptr) char *real = realpath(directory, NULL), *origin = strdup("built in: Bailey's own state");
-        if (!real)
-                return 0; /* none yet */
-        struct plan_path path = { .path = real, .type = PLAN_PATH_DIR, .access = PATH_DENIED, .origin = origin };
-        if (!origin || vec_push(&r->host.paths, path) < 0)
-                return err_set(e, ENOMEM, "out of memory");
-        take_ptr(&real);
-        take_ptr(&origin);
-        return 0;
-}
-
 /* From options to the plan. *ret_end says whose fault a failure is. */
 static int make_plan(struct run *r, bool degraded, struct err *e) {
         struct policy_request request =
@@ -201,6 +143,8 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
         int s = policy_load(&request, &r->policy, e);
         if (s == 0 && r->q->learn)
                 observe(r->policy);
+        if (s == 0 && r->sandbox.pid > 0)
+                s = sandbox_network(&r->sandbox, plan_network(r->policy) != NETWORK_NONE, e);
         r->end = s == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
         if (s == 0)
                 s = path_rules_compile(r->policy, &r->rules, e);
@@ -209,7 +153,7 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
                 s = survey_host(r->policy, r->rules, &r->host, e);
         }
         if (s == 0)
-                s = hide_records(r, e);
+                s = run_records(r->policy, r->rules, r->preview ? NULL : r->id, &r->host, &r->audit_path, e);
         if (s < 0)
                 return s;
         r->host.namespaces = !degraded;
@@ -227,7 +171,7 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
         if (s == 0)
                 s = make_overlay(r, degraded, e);
         if (s == 0)
-                s = make_env(r, degraded, e);
+                s = run_env(r->policy, &r->host, r->id, &r->env, e);
         struct plan_request plan_request = {
                 .policy = r->policy,
                 .rules = r->rules,
@@ -240,9 +184,7 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
 }
 
 static int open_audit(struct run *r, struct err *e) {
-        struct audit_settings settings = { .path = r->audit_path ? r->audit_path : r->policy->audit_path,
-                                           .run_id = r->id,
-                                           .sandbox = r->id };
+        struct audit_settings settings = { .path = r->audit_path, .run_id = r->id, .sandbox = r->id };
         int s = audit_open(&settings, &r->audit, e);
         if (s < 0)
                 return err_wrap(e, s, "the audit cannot be written");
@@ -337,6 +279,7 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
                 follow_stop(r, ev->value);
                 return 0;
         case SANDBOX_EXITED:
+                r->emptied = !r->degraded;
                 finish(r, RUN_ENDED, WIFSIGNALED(ev->value) ? SIGNALLED + WTERMSIG(ev->value) : WEXITSTATUS(ev->value));
                 return 0;
         case SANDBOX_NOT_RUN:
@@ -465,14 +408,16 @@ static void on_guard(const char *path, void *arg) {
 }
 
 /* In this order: the sandbox dies, the gateway's last word is recorded, and when nothing is left that could still write
- * (without namespaces descendants outlive init) what the sandbox made is looked at. */
+ * (without namespaces descendants outlive init) what the sandbox made is looked at. After an ordinary end init is all
+ * that is left of the sandbox, and the kernel takes its time to undo its namespaces: that is waited for last. */
 static void tear_down(struct run *r) {
         struct err e = { 0 };
         if (r->torn_down)
                 return;
         r->torn_down = true;
         read_files(r); /* what was refused last */
-        sandbox_finish(&r->sandbox);
+        if (!r->emptied)
+                sandbox_finish(&r->sandbox);
         run_terminal_close(&r->terminal);
         gateway_process_free(r->gateway);
         r->gateway = NULL;
@@ -490,6 +435,7 @@ static void tear_down(struct run *r) {
                         log_error("the audit is not whole: %s", err_text(&e));
         }
         r->audit = NULL;
+        sandbox_finish(&r->sandbox);
 }
 
 static void run_done(struct run *r) {

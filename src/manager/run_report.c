@@ -102,9 +102,11 @@ void run_report_file(struct run_report *r, const char *path, bool write, const s
         cleanup(free_ptr) char *by = pattern ? escaped(str_of(rule->origin)) : NULL;
         char *why = by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", pattern, by)
                        : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
-        add(r, (struct refusal){ .target = str_format("%s %s", write ? "writing" : "reading", shown),
+        char *target = str_format("%s %s", write ? "writing" : "reading", shown);
+        char *advice = advice_with(write ? "--write" : "--read", shown);
+        add(r, (struct refusal){ .target = target,
                                  .rule = pattern,
-                                 .advice = advice_with(write ? "--write" : "--read", shown),
+                                 .advice = advice,
                                  .why = why,
                                  .object = take_ptr(&shown),
                                  .reason = write ? FILE_WRITE : FILE_READ });

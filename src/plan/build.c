@@ -68,18 +68,18 @@ static int add_published(struct plan *p, const struct plan_request *q) {
 }
 
 /* Every sandbox has its own network namespace. Without network it holds a loopback and nothing else. */
+void plan_fill_network(struct plan *p, bool captured, bool ipv6) {
+        p->routes_v4 = captured ? embedded_routes_v4 : embedded_link;
+        p->routes_v6 = captured && ipv6 ? embedded_routes_v6 : (struct str){ 0 };
+        p->nft = captured ? embedded_nft : (struct str){ 0 };
+}
+
 static int plan_net(struct plan *p, const struct plan_request *q) {
         if (add_published(p, q) < 0)
                 return -ENOMEM;
-        if (plan_network(q->policy) == NETWORK_NONE) {
-                p->routes_v4 = embedded_link;
-                return 0;
-        }
-        p->routes_v4 = embedded_routes_v4;
-        if (q->host->ipv6)
-                p->routes_v6 = embedded_routes_v6;
-        p->nft = embedded_nft;
-        return add_listeners(p, q);
+        bool captured = plan_network(q->policy) != NETWORK_NONE;
+        plan_fill_network(p, captured, q->host->ipv6);
+        return captured ? add_listeners(p, q) : 0;
 }
 
 static int add_limit(struct plan *p, uint32_t resource, uint64_t value) {

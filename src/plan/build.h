@@ -70,4 +70,6 @@ struct plan_request {
 };
 
 enum network_mode plan_network(const struct policy *p);
+/* The netlink batches of a plan. They are fixed, so that init can send them before the rest of the plan is known. */
+void plan_fill_network(struct plan *p, bool captured, bool ipv6);
 int plan_build(const struct plan_request *request, struct plan **ret, struct err *e);

@@ -227,7 +227,7 @@ const struct option policy_rows[POLICY_ROWS] = {
                         .env = "BAILEY_AUDIT",
                         .type = OPTION_PATH,
                         .metavar = "FILE",
-                        .help = "write the audit log here" },
+                        .help = "write the audit log here: a place that the sandbox may not write to" },
 
         [ROW_PROCESSES] = { .key = "process.limits.processes",
                             .env = "BAILEY_LIMIT_PROCESSES",

@@ -4,6 +4,7 @@
  * A sandbox, from first to last. The one interface that the manager uses; linux/ implements it.
  *
  *     sandbox_prepare(&options, &s, e)             clones init into new namespaces; it waits for its plan
+ *     sandbox_network(&s, captured, e)             as soon as the policy says what kind of network there is
  *     survey_host(policy, rules, &host, e)         facts, once per launch
  *     plan_build(&request, &plan, e)
  *     sandbox_plan(&s, plan, e)                    init applies it and says SANDBOX_READY
@@ -11,8 +12,8 @@
  *     poll(s.control), sandbox_receive(&s, ...)    what happens to it
  *     sandbox_finish(&s)                           everything in it is dead when this returns
  *
- * Preparing comes first because the kernel needs its time for namespaces: the policy is read meanwhile. Until it has a
- * plan, init does nothing but wait. Init is process 1 of the sandbox; it dies with the supervisor (its control socket
+ * Preparing comes first because the kernel needs its time for namespaces and networks: the policy is read and the plan
+ * made meanwhile. Init is process 1 of the sandbox; it dies with the supervisor (its control socket
  * ends) and the sandbox dies with it.
  */
 #include "plan/build.h"
@@ -28,17 +29,20 @@ enum sandbox_event_kind {
         SANDBOX_READY,     /* the plan is applied; the command waits for sandbox_go() */
         SANDBOX_STARTED,   /* the command runs */
         SANDBOX_STOPPED,   /* the command stopped; value: the signal */
-        SANDBOX_EXITED,    /* value: wait status */
+        SANDBOX_EXITED,    /* value: wait status; nothing of the sandbox lives any more but init */
         SANDBOX_FAILED,    /* a step of the launch failed; value: errno, text: which step on what */
         SANDBOX_NOT_RUN,   /* the command itself could not be executed; value: errno */
         SANDBOX_ENDED,     /* init is gone, there will be no more */
         /* to init */
-        SANDBOX_PLAN, /* descriptors: the sealed plan, then the published listeners */
+        SANDBOX_NETWORK, /* value: SANDBOX_NETWORK_* */
+        SANDBOX_PLAN,    /* descriptors: the sealed plan, then the published listeners */
         SANDBOX_GO,
         SANDBOX_SIGNAL,     /* value: for the command's process group */
         SANDBOX_FOREGROUND, /* lend the terminal to the command's process group */
         SANDBOX_EVENT_KINDS
 };
+
+enum { SANDBOX_NETWORK_CAPTURED = 1, SANDBOX_NETWORK_IPV6 = 2 };
 
 #define SANDBOX_TEXT_MAX ERR_TEXT_MAX
 
@@ -66,6 +70,8 @@ struct sandbox {
 
 /* -EPERM, -ENOSPC, -EINVAL ...: the kernel or its settings do not let this user make namespaces. */
 int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct err *e);
+/* Not where it was prepared without namespaces. The plan must be for the same network. */
+int sandbox_network(struct sandbox *s, bool captured, struct err *e);
 /* `published`: listening sockets of the host, one for each entry of plan->publish. */
 int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, struct err *e);
 int sandbox_go(struct sandbox *s, struct err *e);
@@ -79,6 +85,8 @@ void sandbox_finish(struct sandbox *s);
 /* Without namespaces nothing ends with init by itself: kills and waits for every descendant of this process. */
 void sandbox_end_descendants(void);
 
+/* Whether the kernel has IPv6; found out once. */
+bool survey_ipv6(void);
 /* Facts about this host that the plan needs. Strings belong to *ret. */
 int survey_host(const struct policy *policy, const struct path_rules *rules, struct plan_host *ret, struct err *e);
 /* More of them, for a plan without namespaces: what lies beside denied paths. */

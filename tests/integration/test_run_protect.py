@@ -46,6 +46,24 @@ def test_own_records_are_hidden_from_the_first_run_on(sh, home, state):
     assert len(list(place.glob("audit/*.jsonl"))) == 2
 
 
+def test_a_named_record_is_out_of_reach(sh, home, work):
+    """Where the sandbox writes it could change its own record; elsewhere it cannot even read it."""
+    (home / "link").symlink_to(work)
+    (work / "sub").mkdir()
+    for name in ("audit.jsonl", work / "sub/audit.jsonl", home / "link/audit.jsonl", work / "sub/../../work/audit.jsonl"):
+        result = sh("true", "--audit", name)
+        assert result.status != 0 and "where the sandbox may write" in result.errors, result
+    assert sh("true", "--write", home / "more", "--audit", home / "more/audit.jsonl").status != 0
+    assert sorted(path.name for path in work.rglob("*")) == ["sub"]
+    record = home / "audit.jsonl"
+    for _ in range(2):
+        result = sh(f"cat {record}; echo x >> {record}; rm {record}", "--audit", record)
+        assert result.status != 0 and result.text == "", result
+    assert record.read_text().count("start: mode") == 2 and "\nx" not in record.read_text()
+    # A part of the workspace that is closed for writing will do.
+    assert sh("true", "--deny-write", work / "sub", "--audit", work / "sub/audit.jsonl").check().status == 0
+
+
 def bomb(home):
     """A configuration with which git runs a program, and the file that shows that it did."""
     return f"[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch {home}/ran; true\n"

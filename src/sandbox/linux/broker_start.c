@@ -170,5 +170,5 @@ int broker_start(const struct plan *p, int events_fd, struct err *e) {
         r = fd_send(ours, STR("n"), &notify, 1);
         if (r < 0)
                 return err_set(e, -r, "broker: hand over the filter: %s", strerror(-r));
-        return confine_privileges(false, e);
+        return confine_capabilities(false, e);
 }

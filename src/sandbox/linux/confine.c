@@ -46,8 +46,10 @@ int apply_hostname(const struct plan *p, struct err *e) {
         return 0;
 }
 
-static int drop_capabilities(bool keep_ptrace, struct err *e) {
-        /* From the top down; the first number that the kernel does not know ends the list. */
+int confine_exec(struct err *e) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return err_errno(e, "privileges: no_new_privs");
+        /* From the first on; the first number that the kernel does not know ends the list. */
         for (unsigned long cap = 0; cap < 64; cap++)
                 if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
                         if (errno == EINVAL && cap > 0)
@@ -58,6 +60,10 @@ static int drop_capabilities(bool keep_ptrace, struct err *e) {
                 }
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
                 return err_errno(e, "privileges: ambient set");
+        return 0;
+}
+
+int confine_capabilities(bool keep_ptrace, struct err *e) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
         struct __user_cap_data_struct kept[2] = { 0 };
         if (keep_ptrace)
@@ -65,12 +71,6 @@ static int drop_capabilities(bool keep_ptrace, struct err *e) {
         if (syscall(SYS_capset, &header, kept) < 0)
                 return err_errno(e, "privileges: capabilities");
         return 0;
-}
-
-int confine_privileges(bool keep_ptrace, struct err *e) {
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return err_errno(e, "privileges: no_new_privs");
-        return drop_capabilities(keep_ptrace, e);
 }
 
 int confine_syscalls(const struct plan *p, struct err *e) {

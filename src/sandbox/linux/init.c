@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of init. It is the cloned child of the supervisor, already in its new namespaces, and process 1 of its own. It
- * makes the network namespace, waits for the plan, validates it once more, applies it in a fixed order, gives up every
- * privilege, waits for the word to go, starts the command, and from then on does three things: it reaps, it hands
- * signals on, and it watches the control socket. Whichever side ends first, everything ends: the kernel kills the whole
- * namespace when process 1 exits, and init exits when the supervisor's end of the socket closes. It trusts the
- * supervisor's messages (fixed size, checked) and nothing from the command.
+ * makes the network, waits for the plan, validates it once more, applies it in a fixed order, gives up every privilege,
+ * waits for the word to go, starts the command, and from then on does three things: it reaps, it hands signals on, and
+ * it watches the control socket. Whichever side ends first, everything ends: when the command has ended, init kills and
+ * reaps whatever else is there, says so, and exits; when the supervisor's end of the socket closes it does the same,
+ * and when init itself is killed the kernel does it. It trusts the supervisor's messages (fixed size, checked) and
+ * nothing from the command.
  *
- * Order matters. The network namespace is the kernel's slowest part, so a thread makes it and fills it while the plan
- * is awaited and the files are put in place; it is joined before anything is given up. Listeners come while the
- * privilege to bind port 53 is there, privileges go last. Landlock is prepared by init and applied by the command: init
- * must still be able to remove guarded paths when the supervisor was killed.
+ * Order matters. The network is the kernel's slowest part, and it is one of two that are fixed: init makes it while the
+ * supervisor still works on the plan. Listeners come while the privilege to bind port 53 is there, privileges go last.
+ * Landlock is prepared by init and applied by the command: init must still be able to remove guarded paths when the
+ * supervisor was killed.
  */
 #include "sandbox/linux/init.h"
 
@@ -23,9 +24,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -35,21 +34,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NETWORK_STACK = 128 << 10 };
-
-/* The network of the sandbox, made beside everything else. Touches no memory but its own. */
-struct network {
-        pthread_t thread;
-        bool threaded; /* else the steps are taken in line */
-        sem_t planned; /* the plan is there */
-        const struct plan *plan;
-        int namespace; /* of the thread, for init to join */
-        int listeners[PLAN_LISTENERS_MAX];
-        size_t n_listeners;
-        int result;
-        struct err e;
-};
-
 struct init {
         const struct init_args *args;
         struct plan *plan;
@@ -57,7 +41,7 @@ struct init {
         int signals; /* signalfd for SIGCHLD */
         int published[PLAN_LISTENERS_MAX];
         size_t n_published;
-        struct network network;
+        struct plan network; /* the batches that were sent before there was a plan */
 };
 
 static void report(int control, enum sandbox_event_kind kind, int value, const char *text) {
@@ -73,66 +57,6 @@ _Noreturn static void give_up(const struct init_args *args, const struct err *e)
         _exit(125);
 }
 
-static void network_make(struct network *n) {
-        if (unshare(CLONE_NEWNET) < 0)
-                n->result = err_errno(&n->e, "network: namespace");
-        else if ((n->namespace = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) < 0)
-                n->result = err_errno(&n->e, "network: open the namespace");
-}
-
-static void network_fill(struct network *n) {
-        if (n->result == 0)
-                n->result = apply_network(n->plan, &n->e);
-        if (n->result == 0)
-                n->result = apply_listeners(n->plan, n->listeners, &n->n_listeners, &n->e);
-}
-
-static void *network_main(void *argument) {
-        struct network *n = argument;
-        network_make(n);
-        while (sem_wait(&n->planned) < 0)
-                ;
-        network_fill(n);
-        return NULL;
-}
-
-static void network_start(struct network *n) {
-        pthread_attr_t small;
-        n->namespace = -1;
-        sem_init(&n->planned, 0, 0);
-        pthread_attr_init(&small);
-        pthread_attr_setstacksize(&small, NETWORK_STACK);
-        n->threaded = pthread_create(&n->thread, &small, network_main, n) == 0;
-        pthread_attr_destroy(&small);
-        if (!n->threaded)
-                network_make(n);
-}
-
-/* Init moves into the namespace when it is ready. */
-static int network_join(struct network *n, struct err *e) {
-        if (n->threaded)
-                pthread_join(n->thread, NULL);
-        else
-                network_fill(n);
-        if (n->result == 0 && n->threaded && setns(n->namespace, CLONE_NEWNET) < 0)
-                n->result = err_errno(&n->e, "network: enter the namespace");
-        close_fd(&n->namespace);
-        if (n->result < 0)
-                *e = n->e;
-        return n->result;
-}
-
-static int send_listeners(const struct init *in, struct network *n, struct err *e) {
-        if (n->n_listeners == 0)
-                return 0;
-        struct sandbox_event m = { .kind = SANDBOX_LISTENERS, .value = (int32_t)n->n_listeners };
-        int r =
-            fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), n->listeners, n->n_listeners);
-        for (size_t i = 0; i < n->n_listeners; i++)
-                close(n->listeners[i]);
-        return r < 0 ? err_set(e, -r, "network: hand over listeners: %s", strerror(-r)) : 0;
-}
-
 /* The next message must be this one. Without a supervisor there is nothing to do, and nobody to tell. */
 static int await(const struct init *in, enum sandbox_event_kind kind, int *ret_value, int *fds, size_t max,
                  size_t *ret_n, struct err *e) {
@@ -145,6 +69,10 @@ static int await(const struct init *in, enum sandbox_event_kind kind, int *ret_v
         if (ret_value)
                 *ret_value = m.value;
         return 0;
+}
+
+static bool same_network(const struct plan *a, const struct plan *b) {
+        return str_eq(a->routes_v4, b->routes_v4) && str_eq(a->routes_v6, b->routes_v6) && str_eq(a->nft, b->nft);
 }
 
 static int receive_plan(struct init *in, struct err *e) {
@@ -176,20 +104,47 @@ static int receive_plan(struct init *in, struct err *e) {
         in->plan->env.n--;
         if (in->plan->namespaces != (in->args->degraded ? 0 : PLAN_NAMESPACES))
                 r = err_set(e, EINVAL, "launch plan: made for other namespaces");
+        if (r == 0 && !in->args->degraded && !same_network(in->plan, &in->network))
+                r = err_set(e, EINVAL, "launch plan: made for another network");
         if (r == 0 && in->plan->publish.n != in->n_published)
                 r = err_set(e, EBADMSG, "launch plan: %zu published ports and %zu sockets", in->plan->publish.n,
                             in->n_published);
         return r;
 }
 
+static int make_network(struct init *in, struct err *e) {
+        int kind = 0;
+        size_t none = 0;
+        int r = await(in, SANDBOX_NETWORK, &kind, NULL, 0, &none, e);
+        plan_fill_network(&in->network, kind & SANDBOX_NETWORK_CAPTURED, kind & SANDBOX_NETWORK_IPV6);
+        return r < 0 ? r : apply_network(&in->network, e);
+}
+
 /* Before the plan: what every sandbox has. */
 static int separate(struct init *in, struct err *e) {
+        if (confine_exec(e) < 0)
+                return -e->code;
         if (in->args->degraded) /* descendants whose parent ended come to init, as they would to process 1 */
                 return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ? err_errno(e, "processes: subreaper") : 0;
         int r = apply_identity(in->args->uid, in->args->gid, e);
-        if (r == 0)
-                network_start(&in->network);
-        return r;
+        if (r == 0 && unshare(CLONE_NEWNET) < 0)
+                r = err_errno(e, "network: namespace");
+        return r < 0 ? r : make_network(in, e);
+}
+
+/* They are the supervisor's from now on. */
+static int open_listeners(const struct init *in, struct err *e) {
+        struct sandbox_event m = { .kind = SANDBOX_LISTENERS };
+        int fds[PLAN_LISTENERS_MAX];
+        size_t n = 0;
+        int r = apply_listeners(in->plan, fds, &n, e);
+        if (r < 0 || n == 0)
+                return r;
+        m.value = (int32_t)n;
+        r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), fds, n);
+        for (size_t i = 0; i < n; i++)
+                close(fds[i]);
+        return r < 0 ? err_set(e, -r, "network: hand over listeners: %s", strerror(-r)) : 0;
 }
 
 static int set_up(struct init *in, struct err *e) {
@@ -197,13 +152,9 @@ static int set_up(struct init *in, struct err *e) {
         int r = 0;
         if (!in->args->degraded) {
                 limit_processes_of_root(p);
-                in->network.plan = p;
-                sem_post(&in->network.planned);
                 r = apply_mounts(p, e);
                 if (r == 0)
-                        r = network_join(&in->network, e);
-                if (r == 0)
-                        r = send_listeners(in, &in->network, e);
+                        r = open_listeners(in, e);
                 if (r == 0)
                         r = apply_hostname(p, e);
         }
@@ -211,7 +162,7 @@ static int set_up(struct init *in, struct err *e) {
         if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 r = err_errno(e, "privileges: not dumpable");
         if (r == 0)
-                r = confine_privileges(p->flags & PLAN_BROKER, e);
+                r = confine_capabilities(p->flags & PLAN_BROKER, e);
         /* With a trace the filter hands refused calls to the broker; one that refuses by itself would take precedence.
          */
         if (r == 0 && !(p->flags & PLAN_TRACE))
@@ -241,7 +192,7 @@ static int open_events(const struct init *in, int *ret_fd, struct err *e) {
 
 /* What init still had for the broker's and the trace's sake. */
 static int give_up_the_rest(const struct init *in, struct err *e) {
-        int r = in->plan->flags & PLAN_BROKER ? confine_privileges(false, e) : 0;
+        int r = in->plan->flags & PLAN_BROKER ? confine_capabilities(false, e) : 0;
         return r == 0 && (in->plan->flags & PLAN_TRACE) ? confine_syscalls(in->plan, e) : r;
 }
 
@@ -332,10 +283,9 @@ _Noreturn static void loop(struct init *in) {
         for (;;) {
                 int status;
                 if (reap(in, &status)) {
-                        if (in->args->degraded)
-                                kill_everything(in);
+                        kill_everything(in);
                         report(in->args->control, SANDBOX_EXITED, status, NULL);
-                        _exit(0); /* the kernel ends the rest */
+                        _exit(0);
                 }
                 if (poll(polls, 2, -1) < 0 && errno != EINTR)
                         orphaned(in);

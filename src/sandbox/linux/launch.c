@@ -2,7 +2,7 @@
 /*
  * The supervisor's side: one clone with the namespaces, one socket to init, the plan in a sealed anonymous file. Init
  * runs from the supervisor's own image, without another exec. The network namespace is the slow one; init makes it for
- * itself, while the supervisor reads the policy.
+ * itself and fills it, while the supervisor reads the policy and makes the plan.
  */
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -66,6 +66,16 @@ static int tell(struct sandbox *s, enum sandbox_event_kind kind, int value, cons
         return fd_send(s->control, str_n(&m, offsetof(struct sandbox_event, text)), fds, n_fds);
 }
 
+/* When init is gone already, what it said before tells why: that is read next. */
+static int told(int r, const char *what, struct err *e) {
+        return r < 0 && r != -EPIPE ? err_set(e, -r, "cannot %s: %s", what, strerror(-r)) : 0;
+}
+
+int sandbox_network(struct sandbox *s, bool captured, struct err *e) {
+        int kind = (captured ? SANDBOX_NETWORK_CAPTURED : 0) | (survey_ipv6() ? SANDBOX_NETWORK_IPV6 : 0);
+        return told(tell(s, SANDBOX_NETWORK, kind, NULL, 0), "tell the sandbox's init about the network", e);
+}
+
 int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, struct err *e) {
         int fds[1 + PLAN_LISTENERS_MAX];
         cleanup(buf_done) struct buf bytes = BUF(PLAN_BYTES_MAX);
@@ -79,14 +89,11 @@ int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, 
         for (size_t i = 0; i < p->publish.n; i++)
                 fds[1 + i] = published[i];
         r = tell(s, SANDBOX_PLAN, (int)bytes.n, fds, 1 + p->publish.n);
-        /* When init is gone already, what it said before tells why: that is read next. */
-        return r < 0 && r != -EPIPE ? err_set(e, -r, "cannot hand the plan to the sandbox's init: %s", strerror(-r))
-                                    : 0;
+        return told(r, "hand the plan to the sandbox's init", e);
 }
 
 int sandbox_go(struct sandbox *s, struct err *e) {
-        int r = tell(s, SANDBOX_GO, 0, NULL, 0);
-        return r < 0 && r != -EPIPE ? err_set(e, -r, "cannot start the command: %s", strerror(-r)) : 0;
+        return told(tell(s, SANDBOX_GO, 0, NULL, 0), "start the command", e);
 }
 
 /* An event that init cannot have sent ends the sandbox like any other failure of init. */

@@ -10,9 +10,10 @@ int apply_network(const struct plan *p, struct err *e);
 /* The listening sockets, in the plan's order. */
 int apply_listeners(const struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e);
 int apply_hostname(const struct plan *p, struct err *e);
-/* For good: no capability, and none to be had by exec. With keep_ptrace the one that the broker needs stays until the
- * next call without it. */
-int confine_privileges(bool keep_ptrace, struct err *e);
+/* For good: no capability is to be had by exec. Those that are there stay, so that this may come first. */
+int confine_exec(struct err *e);
+/* No capability. With keep_ptrace the one that the broker needs stays until the next call without it. */
+int confine_capabilities(bool keep_ptrace, struct err *e);
 /* The system call filter. */
 int confine_syscalls(const struct plan *p, struct err *e);
 /* Opens the ruleset's paths and returns the ruleset; -1 in *ret_fd when the plan has none. */

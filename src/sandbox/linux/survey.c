@@ -298,6 +298,16 @@ static void survey_terminal(struct plan_host *h) {
         }
 }
 
+bool survey_ipv6(void) {
+        static int known; /* 0: not yet */
+        if (known)
+                return known > 0;
+        int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        known = fd >= 0 ? 1 : -1;
+        close_fd(&fd);
+        return known > 0;
+}
+
 static int survey_fixed(struct plan_host *h, struct err *e) {
         for (const char *const *d = plan_devices; *d; d++)
                 if (access(*d, F_OK) == 0 && vec_push(&h->devices, *d) < 0)
@@ -311,9 +321,7 @@ static int survey_fixed(struct plan_host *h, struct err *e) {
         h->namespaces = true;
         h->cwd = getcwd(NULL, 0);
         h->resolv_conf = realpath("/etc/resolv.conf", NULL);
-        int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        h->ipv6 = fd >= 0;
-        close_fd(&fd);
+        h->ipv6 = survey_ipv6();
         return 0;
 }
 

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/run_env.h"
+
+#include "base/cleanup.h"
+#include "plan/env.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+extern char **environ;
+
+/* A pointer array over texts that the policy owns; NULL-terminated. */
+static const char **text_list(const origin_texts *texts) {
+        const char **list = calloc(texts->n + 1, sizeof *list);
+        for (size_t i = 0; list && i < texts->n; i++)
+                list[i] = texts->p[i].text;
+        return list;
+}
+
+int run_env(const struct policy *policy, const struct plan_host *host, const char *id, char ***ret, struct err *e) {
+        cleanup(free_ptr) const char **pass = text_list(&policy->process.env_pass);
+        cleanup(free_ptr) const char **set = text_list(&policy->process.env_set);
+        bool degraded = !host->namespaces;
+        bool network = plan_network(policy) != NETWORK_NONE;
+        struct env env = { 0 };
+        if (!pass || !set)
+                return err_set(e, ENOMEM, "out of memory");
+        struct env_input in = {
+                .host = environ,
+                .sandbox_id = id,
+                .http_port = degraded  ? host->http_port
+                             : network ? PLAN_PORT_HTTP
+                                       : 0,
+                .socks_port = degraded  ? host->socks_port
+                              : network ? PLAN_PORT_SOCKS5
+                                        : 0,
+                .transparent = !degraded,
+                .tmpdir = degraded ? host->tmpdir : "/tmp",
+                .pass = pass,
+                .set = set,
+        };
+        int s = env_build(&in, &env, e);
+        if (s == 0)
+                s = env_block(&env, ret, e);
+        env_done(&env);
+        return s;
+}

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The environment of a run's command. */
+#include "plan/build.h"
+
+/* A block as execve() wants it; released with env_block_free(). */
+int run_env(const struct policy *policy, const struct plan_host *host, const char *id, char ***ret, struct err *e);
