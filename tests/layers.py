@@ -19,12 +19,15 @@ LAYERS = {
     "store": ["base", "conf", "policy", "ipc"],
     "plan": ["base", "policy"],
     "sandbox": ["base", "policy", "ipc", "plan"],
+    # libbailey: in other people's programs, so that only what is pure is in reach; it launches by `bailey supervise`.
+    "api": ["bailey", "base", "conf", "shell", "policy", "ipc", "plan/env.h"],
     "vault": ["base", "conf", "policy", "ipc"],
     "control": ["base", "conf", "policy", "ipc", "store"],
     "bridge": ["base", "conf", "policy", "ipc", "control"],
     "gateway": ["base", "conf", "net", "policy", "ipc"],
     # The manager talks to the gateway and the vault by message: it never includes their inside.
-    "manager": ["base", "conf", "net", "shell", "policy", "ipc", "store", "plan", "sandbox", "control", "bridge", "bailey"],
+    "manager": ["base", "conf", "net", "shell", "policy", "ipc", "store", "plan", "sandbox", "control", "bridge", "bailey",
+                "api/commands.h"],
     "cli": ["bailey", "base", "conf", "control", "manager"],
     "ui": ["bailey", "base", "conf", "control"],
 }

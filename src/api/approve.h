@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Whether a command may run: the classifier's word and, where it wants one, a person's. */
+#include "api/manager.h"
+
+/* One text for a shell, or the words of a command that runs without one. */
+struct approve_command {
+        const char *text;        /* NULL: argv */
+        const char *const *argv; /* NULL-terminated */
+};
+
+int approve_classify(const struct state *s, const struct approve_command *c, struct sh_verdict *ret,
+                     struct bailey_error *e);
+/* BAILEY_OK, or BAILEY_E_FORBIDDEN and BAILEY_E_ESCALATED with rule, reason and segment. */
+int approve(bailey_manager *m, const struct state *s, const struct approve_command *c, const bailey_options *o,
+            struct bailey_error *e);

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/config.h"
+
+#include "api/report.h"
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "conf/node.h"
+#include "conf/suggest.h"
+#include "conf/yaml.h"
+#include "policy/options.h"
+#include "policy/profiles.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static const char *key_of(const struct option *o) {
+        return o->key ? o->key : o->flag;
+}
+
+/* Where settings come from is the program's business: these two name files of people. */
+static bool is_closed(const struct option *o) {
+        return o == &policy_rows[ROW_POLICY] || o == &policy_rows[ROW_WORKSPACE_POLICY];
+}
+
+static int set(struct option_values *values, const char *key, const char *value, struct bailey_error *e) {
+        struct err why = { 0 };
+        if (!values || !key || !value)
+                return report_null(e);
+        struct suggestion s = suggest_for(str_of(key));
+        for (size_t i = 0; i < POLICY_ROWS; i++) {
+                const struct option *o = &policy_rows[i];
+                if (is_closed(o))
+                        continue;
+                if (strcmp(key, key_of(o)) == 0)
+                        return option_set(values, o, str_of(value), key, &why) < 0
+                                   ? report_err(e, BAILEY_E_CONFIG, &why)
+                                   : BAILEY_OK;
+                suggest_offer(&s, key_of(o));
+        }
+        return report(e, BAILEY_E_CONFIG, "there is no setting %s%s", show(str_of(key)).text,
+                      suggest_text(&s, "").text);
+}
+
+static int replace(char **text, const char *with, struct bailey_error *e) {
+        char *copy = str_dup(str_of(with));
+        if (!copy)
+                return report_memory(e);
+        free(*text);
+        *text = copy;
+        return BAILEY_OK;
+}
+
+int config_texts(const struct option_values *values, supervise_texts *ret) {
+        int r = 0;
+        for (size_t i = 0; r == 0 && i < values->values.n; i++) {
+                const struct option_value *v = &values->values.p[i];
+                cleanup(free_ptr) char *text = str_format("%s=%s", key_of(v->option), v->text);
+                r = text ? supervise_texts_add(ret, str_of(text)) : -ENOMEM;
+        }
+        return r;
+}
+
+bool config_sets(const struct option_values *values, const char *key) {
+        for (size_t i = 0; i < values->values.n; i++)
+                if (strcmp(key_of(values->values.p[i].option), key) == 0)
+                        return true;
+        return false;
+}
+
+static int copy_values(const struct option_values *from, struct option_values *to) {
+        for (size_t i = 0; i < from->values.n; i++) {
+                const struct option_value *v = &from->values.p[i];
+                if (option_set(to, v->option, str_of(v->text), v->origin, NULL) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+/*
+ * Configs.
+ */
+int bailey_config_new(const char *preset, bailey_config **ret, struct bailey_error *e) {
+        struct err why = { 0 };
+        if (!ret)
+                return report_null(e);
+        const char *name = preset ? preset : "default";
+        if (!preset_find(str_of(name), &why))
+                return report_err(e, BAILEY_E_ARGUMENT, &why);
+        bailey_config *c = calloc(1, sizeof *c);
+        if (!c)
+                return report_memory(e);
+        c->output_limit = CONFIG_OUTPUT_LIMIT;
+        c->unavailable = strcmp(name, "development") == 0 ? BAILEY_WARN : BAILEY_STRICT;
+        int r = set(&c->values, "preset", name, e);
+        if (r == BAILEY_OK)
+                r = replace(&c->shell, "/bin/sh", e);
+        if (r != BAILEY_OK) {
+                bailey_config_free(c);
+                return r;
+        }
+        *ret = c;
+        return BAILEY_OK;
+}
+
+int bailey_config_copy(const bailey_config *from, bailey_config **ret, struct bailey_error *e) {
+        if (!from || !ret)
+                return report_null(e);
+        bailey_config *c = calloc(1, sizeof *c);
+        if (!c)
+                return report_memory(e);
+        *c = *from;
+        c->values = (struct option_values){ 0 };
+        c->policy = from->policy ? str_dup(str_of(from->policy)) : NULL;
+        c->shell = str_dup(str_of(from->shell));
+        c->executable = from->executable ? str_dup(str_of(from->executable)) : NULL;
+        c->hosts_file = from->hosts_file ? str_dup(str_of(from->hosts_file)) : NULL;
+        bool whole = c->shell && !c->policy == !from->policy && !c->executable == !from->executable &&
+                     !c->hosts_file == !from->hosts_file;
+        if (!whole || copy_values(&from->values, &c->values) < 0) {
+                bailey_config_free(c);
+                return report_memory(e);
+        }
+        *ret = c;
+        return BAILEY_OK;
+}
+
+void bailey_config_free(bailey_config *c) {
+        if (!c)
+                return;
+        option_values_done(&c->values);
+        free(c->policy);
+        free(c->shell);
+        free(c->executable);
+        free(c->hosts_file);
+        free(c);
+}
+
+int bailey_config_set(bailey_config *c, const char *key, const char *value, struct bailey_error *e) {
+        return set(c ? &c->values : NULL, key, value, e);
+}
+
+int bailey_config_policy(bailey_config *c, const char *text, struct bailey_error *e) {
+        cleanup(document_freep) struct document *d = NULL;
+        struct err why = { 0 };
+        if (!c || !text)
+                return report_null(e);
+        if (yaml_read(str_of(text), STR("policy"), &d, &why) < 0)
+                return report_err(e, BAILEY_E_CONFIG, &why);
+        return replace(&c->policy, text, e);
+}
+
+int bailey_config_policy_file(bailey_config *c, const char *path, struct bailey_error *e) {
+        cleanup(buf_done) struct buf content = BUF(DOCUMENT_BYTES_MAX);
+        struct err why = { 0 };
+        if (!c || !path)
+                return report_null(e);
+        if (path_read_file(path, DOCUMENT_BYTES_MAX, &content, &why) < 0)
+                return report_err(e, BAILEY_E_CONFIG, &why);
+        if (str_has_nul(buf_str(&content)))
+                return report(e, BAILEY_E_CONFIG, "%s holds a NUL byte", path);
+        const char *text = buf_text(&content);
+        return text ? bailey_config_policy(c, text, e) : report_memory(e);
+}
+
+int bailey_config_workspace(bailey_config *c, const char *directory, struct bailey_error *e) {
+        return bailey_config_set(c, "workspace", directory, e);
+}
+int bailey_config_allow(bailey_config *c, const char *pattern, struct bailey_error *e) {
+        return bailey_config_set(c, "network.allow", pattern, e);
+}
+int bailey_config_deny(bailey_config *c, const char *pattern, struct bailey_error *e) {
+        return bailey_config_set(c, "network.deny", pattern, e);
+}
+int bailey_config_write(bailey_config *c, const char *path, struct bailey_error *e) {
+        return bailey_config_set(c, "filesystem.write", path, e);
+}
+int bailey_config_deny_read(bailey_config *c, const char *path, struct bailey_error *e) {
+        return bailey_config_set(c, "filesystem.deny_read", path, e);
+}
+int bailey_config_deny_write(bailey_config *c, const char *path, struct bailey_error *e) {
+        return bailey_config_set(c, "filesystem.deny_write", path, e);
+}
+int bailey_config_env(bailey_config *c, const char *assignment, struct bailey_error *e) {
+        return bailey_config_set(c, "process.env.set", assignment, e);
+}
+
+int bailey_config_unavailable(bailey_config *c, enum bailey_unavailable what, struct bailey_error *e) {
+        if (!c)
+                return report_null(e);
+        if (what != BAILEY_STRICT && what != BAILEY_WARN)
+                return report(e, BAILEY_E_ARGUMENT, "neither BAILEY_STRICT nor BAILEY_WARN");
+        c->unavailable = what;
+        return BAILEY_OK;
+}
+
+int bailey_config_shell(bailey_config *c, const char *path, struct bailey_error *e) {
+        return c && path ? replace(&c->shell, path, e) : report_null(e);
+}
+
+int bailey_config_output_limit(bailey_config *c, uint64_t bytes, struct bailey_error *e) {
+        if (!c)
+                return report_null(e);
+        c->output_limit = bytes;
+        return BAILEY_OK;
+}
+
+int bailey_config_executable(bailey_config *c, const char *path, struct bailey_error *e) {
+        return c && path ? replace(&c->executable, path, e) : report_null(e);
+}
+
+int bailey_config_hosts_file(bailey_config *c, const char *path, struct bailey_error *e) {
+        return c && path ? replace(&c->hosts_file, path, e) : report_null(e);
+}
+
+int bailey_config_on_approval(bailey_config *c, bailey_approval_fn fn, void *arg, struct bailey_error *e) {
+        if (!c)
+                return report_null(e);
+        c->approver = (struct approver){ fn, arg };
+        return BAILEY_OK;
+}
+
+int bailey_config_on_request(bailey_config *c, bailey_request_fn fn, void *arg, struct bailey_error *e) {
+        if (!c)
+                return report_null(e);
+        c->on_request = fn;
+        c->request_arg = arg;
+        return BAILEY_OK;
+}
+
+/*
+ * Options of a call.
+ */
+int bailey_options_new(bailey_options **ret, struct bailey_error *e) {
+        if (!ret)
+                return report_null(e);
+        bailey_options *o = calloc(1, sizeof *o);
+        if (!o)
+                return report_memory(e);
+        o->input = -1;
+        *ret = o;
+        return BAILEY_OK;
+}
+
+void bailey_options_free(bailey_options *o) {
+        if (!o)
+                return;
+        option_values_done(&o->values);
+        free(o->directory);
+        free(o->shell);
+        free(o);
+}
+
+int bailey_options_set(bailey_options *o, const char *key, const char *value, struct bailey_error *e) {
+        return set(o ? &o->values : NULL, key, value, e);
+}
+
+int bailey_options_directory(bailey_options *o, const char *path, struct bailey_error *e) {
+        return o && path ? replace(&o->directory, path, e) : report_null(e);
+}
+
+int bailey_options_timeout(bailey_options *o, uint64_t milliseconds, struct bailey_error *e) {
+        cleanup(free_ptr) char *text = str_format("%llums", (unsigned long long)milliseconds);
+        return text ? bailey_options_set(o, "process.timeout", text, e) : report_memory(e);
+}
+
+int bailey_options_shell(bailey_options *o, const char *path, struct bailey_error *e) {
+        return o && path ? replace(&o->shell, path, e) : report_null(e);
+}
+
+int bailey_options_output_limit(bailey_options *o, uint64_t bytes, struct bailey_error *e) {
+        if (!o)
+                return report_null(e);
+        o->output_limit = bytes;
+        o->has_limit = true;
+        return BAILEY_OK;
+}
+
+int bailey_options_on_approval(bailey_options *o, bailey_approval_fn fn, void *arg, struct bailey_error *e) {
+        if (!o)
+                return report_null(e);
+        o->approver = (struct approver){ fn, arg };
+        o->has_approver = true;
+        return BAILEY_OK;
+}
+
+int bailey_options_input(bailey_options *o, int fd, struct bailey_error *e) {
+        if (!o)
+                return report_null(e);
+        o->input = fd;
+        return BAILEY_OK;
+}
+
+int bailey_options_classify(bailey_options *o, int on, struct bailey_error *e) {
+        if (!o)
+                return report_null(e);
+        o->unclassified = !on;
+        return BAILEY_OK;
+}
+
+int bailey_options_cancel(bailey_options *o, bailey_cancel *c, struct bailey_error *e) {
+        if (!o)
+                return report_null(e);
+        o->cancel = c;
+        return BAILEY_OK;
+}

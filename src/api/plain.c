@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/plain.h"
+
+#include "api/child.h"
+#include "api/report.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+enum { CANNOT_EXECUTE = 126, NOT_FOUND = 127, TICK_MS = 50, PATIENCE_MS = 5000 };
+
+struct plain {
+        bailey_manager *manager;
+        struct child child;
+        bailey_result *result;
+        int cancel;
+        uint64_t deadline_ns; /* 0: none */
+};
+
+/* Served until the command has ended; what it left behind in its session is killed then, as a sandbox would. */
+static enum bailey_code serve(struct plain *p) {
+        struct child *c = &p->child;
+        bool ended = false;
+        while (c->out >= 0 || c->err >= 0) {
+                struct pollfd fds[] = {
+                        { .fd = c->out, .events = POLLIN },
+                        { .fd = c->err, .events = POLLIN },
+                        { .fd = c->pidfd, .events = POLLIN },
+                        { .fd = p->cancel, .events = POLLIN },
+                        { .fd = p->manager->closing, .events = POLLIN },
+                };
+                int ready = poll(fds, sizeof fds / sizeof *fds, ended ? 0 : p->deadline_ns ? TICK_MS : -1);
+                if (ready < 0)
+                        continue;
+                if (fds[3].revents || fds[4].revents)
+                        return BAILEY_E_CANCELLED;
+                if (p->deadline_ns && clock_ns() >= p->deadline_ns)
+                        return BAILEY_E_TIMEOUT;
+                bool read = fds[0].revents || fds[1].revents;
+                if (fds[0].revents && !output_read(&p->result->out, c->out))
+                        close_fd(&c->out);
+                if (fds[1].revents && !output_read(&p->result->err, c->err))
+                        close_fd(&c->err);
+                if (ended && !read)
+                        return BAILEY_OK; /* the rest is held open by what it left behind */
+                ended = fds[2].revents != 0;
+        }
+        return BAILEY_OK;
+}
+
+/* The program's environment with the call's variables over it. NULL-terminated; the texts are borrowed. */
+static char **make_env(char *const *host, const supervise_texts *variables) {
+        size_t n = 0;
+        while (host[n])
+                n++;
+        char **env = calloc(n + variables->n + 1, sizeof *env);
+        size_t used = 0;
+        for (size_t i = 0; env && i < n; i++) {
+                bool replaced = false;
+                for (size_t k = 0; k < variables->n && !replaced; k++) {
+                        size_t name = strcspn(variables->p[k], "=") + 1;
+                        replaced = strncmp(host[i], variables->p[k], name) == 0;
+                }
+                if (!replaced)
+                        env[used++] = host[i];
+        }
+        for (size_t k = 0; env && k < variables->n; k++)
+                env[used++] = variables->p[k];
+        return env;
+}
+
+static int conclude(struct plain *p, enum bailey_code ended, struct bailey_error *e) {
+        bailey_result *r = p->result;
+        child_kill(&p->child, true);
+        int status = child_wait(&p->child, PATIENCE_MS);
+        child_done(&p->child);
+        if (ended == BAILEY_E_TIMEOUT)
+                return report(e, ended, "the command ran longer than its time limit and was ended");
+        if (ended == BAILEY_E_CANCELLED)
+                return report(e, ended, "the command was cancelled and ended");
+        if (status == -1)
+                return report(e, BAILEY_E_SYSTEM, "another part of this program took the command's exit status");
+        r->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        r->exit_code = WIFSIGNALED(status) ? -1 : WEXITSTATUS(status);
+        return result_finish(r) < 0 ? report_memory(e) : BAILEY_OK;
+}
+
+int plain_run(bailey_manager *m, const struct state *s, const struct exec_call *c, bailey_result *result,
+              struct bailey_error *e) {
+        cleanup(free_ptr) char *directory = NULL;
+        cleanup(free_ptr) char **env = NULL;
+        cleanup(call_settings_done) struct call_settings settings = { 0 };
+        int r = exec_directory(s, c->options, &directory, e);
+        r = r == BAILEY_OK ? state_call(s, c->options, &settings, e) : r;
+        if (r != BAILEY_OK)
+                return r;
+        env = make_env(m->env, &settings.variables);
+        if (!env)
+                return report_memory(e);
+        snprintf(result->notice, sizeof result->notice, "%s", m->notice);
+        const struct child_plan plan = { .path = c->argv[0],
+                                         .argv = (char *const *)(uintptr_t)c->argv,
+                                         .envp = env,
+                                         .directory = directory,
+                                         .input = c->options ? c->options->input : -1,
+                                         .capture = true,
+                                         .search = true };
+        struct plain p = { .manager = m,
+                           .child = CHILD_NONE,
+                           .result = result,
+                           .cancel = c->options && c->options->cancel ? c->options->cancel->fd : -1,
+                           .deadline_ns = settings.timeout_ns ? clock_ns() + settings.timeout_ns : 0 };
+        int started = 0;
+        r = child_start(&plan, &p.child, &started, e);
+        if (r != BAILEY_OK && (started == ENOENT || started == EACCES || started == ENOEXEC)) {
+                result->exit_code = started == ENOENT ? NOT_FOUND : CANNOT_EXECUTE;
+                return result_finish(result) < 0 ? report_memory(e) : BAILEY_OK;
+        }
+        return r == BAILEY_OK ? conclude(&p, serve(&p), e) : r;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/result.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { CHUNK = 64 * 1024, CHUNKS_AT_ONCE = 16 };
+
+/* Straight into the buffer while there is room; then into a place that is forgotten. */
+bool output_read(struct output *o, int fd) {
+        char rest[CHUNK];
+        for (int i = 0; i < CHUNKS_AT_ONCE; i++) {
+                size_t room = o->kept.max - o->kept.n;
+                bool keep = room > 0 && buf_reserve(&o->kept, room < CHUNK ? room : CHUNK) == 0;
+                char *to = keep ? o->kept.p + o->kept.n : rest;
+                ssize_t n = read(fd, to, keep && room < CHUNK ? room : CHUNK);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return errno == EAGAIN;
+                if (n == 0)
+                        return false;
+                if (keep)
+                        o->kept.n += (size_t)n;
+                else
+                        o->truncated = true;
+        }
+        return true;
+}
+
+int result_new(uint64_t output_limit, bailey_result **ret) {
+        bailey_result *r = calloc(1, sizeof *r);
+        if (!r)
+                return -ENOMEM;
+        size_t limit = output_limit > SIZE_MAX / 4 ? SIZE_MAX / 4 : (size_t)output_limit;
+        r->out.kept = r->err.kept = BUF(limit);
+        *ret = r;
+        return 0;
+}
+
+static char *copy(const char *text) {
+        return str_dup(str_of(text ? text : ""));
+}
+
+static void violation_done(struct bailey_violation *v) {
+        free((char *)(uintptr_t)v->operation);
+        free((char *)(uintptr_t)v->target);
+        free((char *)(uintptr_t)v->rule);
+        free((char *)(uintptr_t)v->detail);
+}
+
+int result_add_violation(bailey_result *r, const struct bailey_violation *from) {
+        struct bailey_violation v = { .operation = copy(from->operation),
+                                      .target = copy(from->target),
+                                      .rule = copy(from->rule),
+                                      .detail = copy(from->detail),
+                                      .count = from->count };
+        if (v.operation && v.target && v.rule && v.detail && vec_push(&r->violations, v) == 0)
+                return 0;
+        violation_done(&v);
+        return -ENOMEM;
+}
+
+/* The terminating NUL is not part of what the limit counts. */
+static int terminate(struct buf *b) {
+        char *text = realloc(b->p, b->n + 1);
+        if (!text)
+                return -ENOMEM;
+        text[b->n] = '\0';
+        b->p = text;
+        b->cap = b->n + 1;
+        return 0;
+}
+
+int result_finish(bailey_result *r) {
+        int a = terminate(&r->out.kept), b = terminate(&r->err.kept);
+        return a < 0 ? a : b;
+}
+
+void bailey_result_free(bailey_result *r) {
+        if (!r)
+                return;
+        buf_done(&r->out.kept);
+        buf_done(&r->err.kept);
+        for (size_t i = 0; i < r->violations.n; i++)
+                violation_done(&r->violations.p[i]);
+        vec_done(&r->violations);
+        free(r);
+}
+
+void result_freep(bailey_result **r) {
+        bailey_result_free(*r);
+}
+
+int bailey_result_exit_code(const bailey_result *r) {
+        return r->exit_code;
+}
+int bailey_result_signal(const bailey_result *r) {
+        return r->signal;
+}
+
+static const char *bytes(const struct output *o, size_t *ret_n) {
+        if (ret_n)
+                *ret_n = o->kept.n;
+        return o->kept.p;
+}
+const char *bailey_result_stdout(const bailey_result *r, size_t *ret_n) {
+        return bytes(&r->out, ret_n);
+}
+const char *bailey_result_stderr(const bailey_result *r, size_t *ret_n) {
+        return bytes(&r->err, ret_n);
+}
+int bailey_result_truncated(const bailey_result *r) {
+        return r->out.truncated || r->err.truncated;
+}
+uint64_t bailey_result_duration_ns(const bailey_result *r) {
+        return r->duration_ns;
+}
+int bailey_result_sandboxed(const bailey_result *r) {
+        return r->sandboxed;
+}
+const char *bailey_result_notice(const bailey_result *r) {
+        return r->notice;
+}
+size_t bailey_result_violations(const bailey_result *r) {
+        return r->violations.n;
+}
+const struct bailey_violation *bailey_result_violation(const bailey_result *r, size_t i) {
+        return i < r->violations.n ? &r->violations.p[i] : NULL;
+}

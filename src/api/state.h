@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A validated config: what calls work with. Immutable and counted, so that an update swaps one pointer while calls go
+ * on with the one they began with.
+ */
+#include "api/config.h"
+#include "shell/classify.h"
+
+#include <stdatomic.h>
+
+struct state {
+        atomic_uint refs;
+        struct supervise_request request; /* all but job, cwd, call and argv */
+        char *reload;                     /* the same as a block, for jobs that run already */
+        struct sh_rules *rules;
+        char *shell, *program;
+        uint64_t output_limit;
+        enum bailey_unavailable unavailable;
+        struct approver approver;
+        bailey_request_fn on_request;
+        void *request_arg;
+        bool asks_elsewhere;            /* the config says who is asked: silence is not a no */
+        struct bailey_error no_program; /* why `program` is NULL */
+};
+
+/* `base`: what is relative is relative to this directory. */
+int state_new(const bailey_config *c, const char *base, struct state **ret, struct bailey_error *e);
+struct state *state_ref(struct state *s);
+void state_unref(struct state *s);
+void state_unrefp(struct state **s);
+
+/* What the values of a call come to under this state. The supervisor applies them by itself; this is for a command that
+ * runs without one. */
+struct call_settings {
+        uint64_t timeout_ns;
+        supervise_texts variables; /* "NAME=VALUE" */
+};
+void call_settings_done(struct call_settings *s);
+int state_call(const struct state *s, const bailey_options *o, struct call_settings *ret, struct bailey_error *e);
+/* Whether the values of a call are valid. */
+int state_check_call(const struct state *s, const bailey_options *o, struct bailey_error *e);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A command that the caller starts. The job travels in an environment variable and not in a descriptor: a descriptor
+ * that a child must inherit would be inherited by whatever else the program starts at that moment, and not every way to
+ * start a process can hand one on. `bailey supervise` takes the variable out before anything else; the command never
+ * sees it.
+ */
+#include "api/approve.h"
+#include "api/exec.h"
+#include "api/report.h"
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+
+struct wrapped {
+        char *program, *variable;
+        const char *argv[3];
+        const char **envp;
+        char **copies; /* of the environment, NULL-terminated */
+};
+
+static void wrapped_free(struct wrapped *w) {
+        if (!w)
+                return;
+        for (size_t i = 0; w->copies && w->copies[i]; i++)
+                free(w->copies[i]);
+        free(w->copies);
+        free(w->envp);
+        free(w->program);
+        free(w->variable);
+        free(w);
+}
+CLEANUP_PTR(struct wrapped, wrapped_free)
+
+static int copy_env(struct wrapped *w, const char *const *envp) {
+        size_t n = 0;
+        while (envp[n])
+                n++;
+        w->copies = calloc(n + 1, sizeof *w->copies);
+        w->envp = calloc(n + 2, sizeof *w->envp);
+        if (!w->copies || !w->envp)
+                return -1;
+        size_t used = 0;
+        for (size_t i = 0; i < n; i++) {
+                if (strncmp(envp[i], SUPERVISE_VARIABLE "=", sizeof SUPERVISE_VARIABLE) == 0)
+                        continue;
+                if (!(w->copies[used] = str_dup(str_of(envp[i]))))
+                        return -1;
+                w->envp[used] = w->copies[used];
+                used++;
+        }
+        w->envp[used] = w->variable;
+        return 0;
+}
+
+static int make(const bailey_manager *m, const struct state *s, const struct bailey_command *command,
+                const bailey_options *o, struct wrapped **ret, struct bailey_error *e) {
+        cleanup(wrapped_freep) struct wrapped *w = calloc(1, sizeof *w);
+        cleanup(free_ptr) char *block = NULL;
+        const struct exec_call call = { .argv = command->argv, .options = o };
+        if (!w)
+                return report_memory(e);
+        int r = exec_block(s, &call, &block, e);
+        if (r != BAILEY_OK)
+                return r;
+        if (strlen(block) > SUPERVISE_VARIABLE_MAX)
+                return report(e, BAILEY_E_CONFIG,
+                              "the command and its policy are larger than %d bytes; put long lists of hosts into a "
+                              "file (network.allow_file, network.deny_file)",
+                              SUPERVISE_VARIABLE_MAX);
+        w->program = str_dup(str_of(s->program));
+        w->variable = str_format(SUPERVISE_VARIABLE "=%s", block);
+        const char *const *envp = command->envp ? command->envp : (const char *const *)m->env;
+        if (!w->program || !w->variable || copy_env(w, envp) < 0)
+                return report_memory(e);
+        w->argv[0] = "bailey";
+        w->argv[1] = "supervise";
+        *ret = take_ptr(&w);
+        return BAILEY_OK;
+}
+
+/* argv[0] may differ from path, as of a login shell: what is executed is the path. */
+static const char **words_of(const struct bailey_command *command) {
+        size_t n = 0;
+        while (command->argv[n])
+                n++;
+        const char **words = calloc(n + 1, sizeof *words);
+        for (size_t i = 0; words && i < n; i++)
+                words[i] = i ? command->argv[i] : command->path;
+        return words;
+}
+
+static int wrap(bailey_manager *m, const struct state *s, struct bailey_command *command, const bailey_options *o,
+                struct bailey_error *e) {
+        cleanup(free_ptr) const char **words = words_of(command);
+        struct wrapped *w = NULL;
+        if (!words)
+                return report_memory(e);
+        struct bailey_command own = *command;
+        own.argv = words;
+        int r = state_check_call(s, o, e);
+        r = r == BAILEY_OK ? approve(m, s, &(struct approve_command){ .argv = words }, o, e) : r;
+        if (r != BAILEY_OK || !m->sandboxed)
+                return r;
+        r = make(m, s, &own, o, &w, e);
+        if (!w)
+                return r;
+        command->path = w->program;
+        command->argv = w->argv;
+        command->envp = w->envp;
+        command->memory = w;
+        return BAILEY_OK;
+}
+
+int bailey_manager_wrap(bailey_manager *m, struct bailey_command *command, const bailey_options *o,
+                        struct bailey_error *e) {
+        cleanup(state_unrefp) struct state *s = NULL;
+        if (!m || !command || !command->path || !command->argv || !command->argv[0])
+                return report_null(e);
+        if (command->memory)
+                return report(e, BAILEY_E_ARGUMENT, "the command is wrapped already");
+        int r = manager_enter(m, &s, e);
+        if (r != BAILEY_OK)
+                return r;
+        r = wrap(m, s, command, o, e);
+        manager_leave(m);
+        return r;
+}
+
+void bailey_command_done(struct bailey_command *command) {
+        if (!command || !command->memory)
+                return;
+        wrapped_free(command->memory);
+        *command = (struct bailey_command){ 0 };
+}
