@@ -40,7 +40,7 @@ LIBRARIES = {
     "yaml.h": ["src/conf/*"],
     "jansson.h": ["src/conf/*"],
     "idn2.h": ["src/conf/*", "src/policy/idn*"],
-    "seccomp.h": ["src/plan/*", "src/gateway/confine.c"],
+    "seccomp.h": ["src/plan/*", "src/gateway/confine.c", "src/vault/confine.c"],
     "libmnl/*": ["src/plan/*"],
     "libnftnl/*": ["src/plan/*"],
     "sqlite3.h": ["src/store/*"],

@@ -54,7 +54,7 @@ static const struct kind_row {
         [VAULT_FAKE] = { "fake", VAULT_TO_SUPERVISOR, .mapping = true, .part = true,
                          .data = { TEXT(VAULT_SECRET_MIN, VAULT_SECRET_MAX) } },
         [VAULT_READY] = { "ready", VAULT_TO_SUPERVISOR },
-        [VAULT_CHANGED] = { "changed", VAULT_TO_SUPERVISOR, .mapping = true, .number_max = 1,
+        [VAULT_CHANGED] = { "changed", VAULT_TO_SUPERVISOR, .mapping = true, .number_max = VAULT_CHANGES - 1,
                             .data = { TEXT(0, NOTE_MAX) } },
         [VAULT_FAILED] = { "failed", VAULT_TO_SUPERVISOR, .data = { TEXT(0, NOTE_MAX) } },
         [VAULT_SIGN] = { "sign", GATEWAY_TO_VAULT, .id = true, .host = true, .data = { BYTES(1, KEY_MAX) } },

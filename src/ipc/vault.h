@@ -104,6 +104,13 @@ enum vault_kind {
         VAULT_KINDS
 };
 
+enum vault_change {
+        VAULT_CHANGE_GONE, /* the source has no value any more: requests that need it are refused */
+        VAULT_CHANGE_NEW,  /* a new value counts from now on */
+        VAULT_CHANGE_KEPT, /* the source could not be read again; the value before stays */
+        VAULT_CHANGES
+};
+
 enum vault_refusal {
         VAULT_NOT_MAPPED = 1, /* no such mapping, or of the other kind */
         VAULT_WRONG_TARGET,   /* the mapping is not for this host and port */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What the vault and its reader give up. */
+#include "base/err.h"
+
+#include <stdbool.h>
+
+/* At once, before anything else: no core file, no tracing, nothing readable in /proc for others of the same user. */
+int confine_early(struct err *e);
+/* The vault, when its files are read and its reader runs: descriptors that are open, memory, time and chance are left.
+ * No file, no socket, no process, no signal to others; any other system call ends it. */
+int confine_vault(struct err *e);
+/* The reader: no socket, no tracing, no other privileges; without `programs` nothing can be executed either. With them
+ * it keeps what programs need (the user's own tools fetch secrets over the network). */
+int confine_reader(bool programs, struct err *e);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vault/fake.h"
+
+#include "base/random.h"
+#include "base/secret.h"
+
+#include <errno.h>
+
+/* Beginnings that are public: they say whose token it is and of which kind, and clients check them. */
+static const char *const known[] = {
+        "sk-ant-api03-", "sk-ant-admin01-",
+        "sk-ant-oat01-", "sk-ant-",
+        "sk-proj-",      "sk-svcacct-",
+        "sk-or-v1-",     "sk-or-",
+        "sk-",           "gsk_",
+        "xai-",          "AIza",
+        "ya29.",         "ghp_",
+        "gho_",          "ghu_",
+        "ghs_",          "ghr_",
+        "github_pat_",   "glpat-",
+        "gldt-",         "glptt-",
+        "npm_",          "pypi-",
+        "hf_",           "xoxb-",
+        "xoxp-",         "xoxa-",
+        "xapp-",         "sk_live_",
+        "sk_test_",      "rk_live_",
+        "rk_test_",      "AKIA",
+        "ASIA",          "r8_",
+        "tgp_v1_",       "dop_v1_",
+        "eyJ",
+};
+
+static size_t prefix_length(struct str real, struct str prefix) {
+        size_t most = prefix.n <= real.n && str_starts(real, prefix) ? prefix.n : 0;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+                if (str_starts(real, str_of(known[i])) && strlen(known[i]) > most)
+                        most = strlen(known[i]);
+        return most;
+}
+
+/* A number below n, each as likely as the others. */
+static unsigned draw(unsigned n) {
+        uint8_t byte;
+        unsigned limit = 256 / n * n;
+        do
+                random_bytes(&byte, 1);
+        while (byte >= limit);
+        return byte % n;
+}
+
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
+#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+
+/* What a run of letters and digits is made of decides what its stand-in is made of. */
+static const char *alphabet_of(struct str run) {
+        bool lower = false, upper = false, digit = false, hex = true;
+        for (size_t i = 0; i < run.n; i++) {
+                char c = run.p[i];
+                digit |= ascii_is_digit(c);
+                lower |= c >= 'a' && c <= 'z';
+                upper |= c >= 'A' && c <= 'Z';
+                hex &= ascii_hex(c) >= 0;
+        }
+        if (digit && !lower && !upper)
+                return DIGITS;
+        if (hex && run.n >= 8 && !(lower && upper))
+                return upper ? DIGITS "ABCDEF" : DIGITS "abcdef";
+        if (lower && upper)
+                return digit ? LOWER UPPER DIGITS : LOWER UPPER;
+        if (lower)
+                return digit ? LOWER DIGITS : LOWER;
+        return digit ? UPPER DIGITS : UPPER;
+}
+
+static size_t run_length(struct str s) {
+        size_t n = 0;
+        while (n < s.n && ascii_is_alnum(s.p[n]))
+                n++;
+        return n;
+}
+
+/* Returns how many characters were drawn. */
+static size_t replace(struct str real, size_t from, char *ret) {
+        size_t drawn = 0, at = from;
+        memcpy(ret, real.p, real.n);
+        while (at < real.n) {
+                size_t n = run_length(str_skip(real, at));
+                if (n == 0) {
+                        at++; /* a separator stays where it is */
+                        continue;
+                }
+                const char *alphabet = alphabet_of(str_first(str_skip(real, at), n));
+                for (size_t i = 0; i < n; i++)
+                        ret[at + i] = alphabet[draw((unsigned)strlen(alphabet))];
+                drawn += n;
+                at += n;
+        }
+        return drawn;
+}
+
+bool fake_is_apart(struct str fake, struct str real, struct str prefix) {
+        struct str own = str_skip(real, prefix_length(real, prefix));
+        return own.n == 0 || fake.n < own.n || !memmem(fake.p, fake.n, own.p, own.n);
+}
+
+int fake_make(struct str real, struct str prefix, char *ret, struct err *e) {
+        size_t from = prefix_length(real, prefix);
+        for (int i = 0; i < 100; i++) {
+                if (replace(real, from, ret) < FAKE_RANDOM_MIN)
+                        break;
+                if (fake_is_apart(str_n(ret, real.n), real, prefix))
+                        return 0;
+        }
+        secret_wipe(ret, real.n);
+        return err_set(e, EINVAL,
+                       "it is too short: fewer than %d letters and digits would be left to make a stand-in of",
+                       FAKE_RANDOM_MIN);
+}

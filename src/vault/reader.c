@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vault/reader.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/secret.h"
+#include "base/vec.h"
+#include "vault/confine.h"
+#include "vault/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SAY_VARIABLE = 1, SAY_READ, SAY_FOUND, SAY_FAILED };
+enum { TEXT_MAX = VAULT_SECRET_MAX, JOB_ROOM = sizeof(uint32_t) + TEXT_MAX, SETTLE_MS = 20 };
+#define NEVER UINT64_MAX
+
+/* On the socket: this, then the text. Both ends are the same program. */
+struct head {
+        uint32_t kind, mapping;
+};
+
+struct job {
+        pid_t pid; /* 0: none runs */
+        int from;
+        uint64_t deadline_ns;
+        size_t n;
+        char *text;   /* JOB_ROOM bytes: kind, then the text */
+        bool again;   /* it was asked for, or changed, while it was being read */
+        int watch[2]; /* of the file's directory and of the file itself */
+        char path[PATH_MAX];
+};
+
+struct state {
+        const struct vault_start *start;
+        const struct vault_mapping *mappings;
+        struct job jobs[VAULT_MAPPINGS_MAX];
+        VEC(char *) environment; /* NULL-terminated */
+        int sock, notify;
+        uint64_t settle_ns; /* files changed: they are read then */
+        bool changed[VAULT_MAPPINGS_MAX];
+};
+
+static int say(int sock, uint32_t kind, uint32_t mapping, struct str text) {
+        char wire[sizeof(struct head) + TEXT_MAX];
+        const struct head h = { kind, mapping };
+        if (text.n > TEXT_MAX)
+                return -EMSGSIZE;
+        memcpy(wire, &h, sizeof h);
+        if (text.n > 0)
+                memcpy(wire + sizeof h, text.p, text.n);
+        int r = fd_send(sock, str_n(wire, sizeof h + text.n), NULL, 0);
+        secret_wipe(wire, sizeof h + text.n);
+        return r;
+}
+
+/*
+ * One reading, in a child. It writes what it found into a pipe that holds it whole, and ends.
+ */
+static _Noreturn void read_in_child(const struct state *s, uint32_t mapping, int to) {
+        char text[VAULT_SECRET_MAX + 1];
+        struct err e = { 0 };
+        size_t n = 0;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setsid();
+        char *const none[] = { NULL };
+        int r = source_read(s->start, &s->mappings[mapping], s->environment.n ? s->environment.p : none, text, &n, &e);
+        const uint32_t kind = r < 0 ? SAY_FAILED : SAY_FOUND;
+        struct str told = r < 0 ? str_of(err_text(&e)) : str_n(text, n);
+        if (fd_write_all(to, &kind, sizeof kind) == 0)
+                (void)fd_write_all(to, told.p, told.n);
+        _exit(0);
+}
+
+static void begin(struct state *s, uint32_t mapping) {
+        struct job *j = &s->jobs[mapping];
+        int ends[2];
+        if (j->pid) {
+                j->again = true;
+                return;
+        }
+        if (!j->text)
+                j->text = malloc(JOB_ROOM);
+        if (!j->text || pipe2(ends, O_CLOEXEC) < 0) {
+                (void)say(s->sock, SAY_FAILED, mapping, STR("out of memory or descriptors"));
+                return;
+        }
+        (void)fcntl(ends[1], F_SETPIPE_SZ, 65536);
+        pid_t pid = fork();
+        if (pid == 0)
+                read_in_child(s, mapping, ends[1]);
+        close(ends[1]);
+        if (pid < 0) {
+                close(ends[0]);
+                (void)say(s->sock, SAY_FAILED, mapping, STR("no process could be made to read it"));
+                return;
+        }
+        j->pid = pid;
+        j->from = ends[0];
+        j->n = 0;
+        j->again = false;
+        j->deadline_ns = clock_ns() + s->start->exec_timeout_ns;
+        (void)fd_set_nonblocking(j->from, true);
+}
+
+/* The reading and all that it started. */
+static void end_job(struct job *j) {
+        kill(-j->pid, SIGKILL);
+        kill(j->pid, SIGKILL);
+        while (waitpid(j->pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        close(j->from);
+        j->from = -1;
+        j->pid = 0;
+}
+
+static void finish(struct state *s, uint32_t mapping, struct str failure) {
+        struct job *j = &s->jobs[mapping];
+        uint32_t kind = 0;
+        end_job(j);
+        if (j->n >= sizeof kind)
+                memcpy(&kind, j->text, sizeof kind);
+        if (failure.n > 0)
+                (void)say(s->sock, SAY_FAILED, mapping, failure);
+        else if (kind == SAY_FOUND || kind == SAY_FAILED)
+                (void)say(s->sock, kind, mapping, str_n(j->text + sizeof kind, j->n - sizeof kind));
+        else
+                (void)say(s->sock, SAY_FAILED, mapping, STR("the process that read it died"));
+        secret_wipe(j->text, JOB_ROOM);
+        if (j->again)
+                begin(s, mapping);
+}
+
+static void collect(struct state *s, uint32_t mapping) {
+        struct job *j = &s->jobs[mapping];
+        for (;;) {
+                ssize_t got = j->n < JOB_ROOM ? read(j->from, j->text + j->n, JOB_ROOM - j->n) : 0;
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got < 0 && errno == EAGAIN)
+                        return;
+                if (got <= 0)
+                        break;
+                j->n += (size_t)got;
+        }
+        finish(s, mapping, STR(""));
+}
+
+/*
+ * Files that change. The directory is watched for files that are put in place of the old one, the file itself for those
+ * that are written again, also at the end of a link.
+ */
+static void watch(struct state *s, uint32_t mapping) {
+        struct job *j = &s->jobs[mapping];
+        char directory[PATH_MAX];
+        if (j->path[0] == '\0' || s->notify < 0)
+                return;
+        snprintf(directory, sizeof directory, "%s", j->path);
+        char *slash = strrchr(directory, '/');
+        if (slash)
+                slash[slash == directory ? 1 : 0] = '\0';
+        j->watch[0] = inotify_add_watch(s->notify, directory,
+                                        IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |
+                                            IN_MOVE_SELF | IN_DELETE_SELF);
+        j->watch[1] = inotify_add_watch(s->notify, j->path, IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF);
+}
+
+/* In its directory only what has its name concerns it, unless it is a link: then any of its steps may be what changed.
+ * A file that was only made has no content yet: its closing is waited for. */
+static bool counts(const struct job *j, const struct inotify_event *ev) {
+        char target[PATH_MAX];
+        if (readlink(j->path, target, sizeof target) > 0)
+                return true;
+        if (ev->mask & IN_CREATE)
+                return false;
+        return ev->len == 0 || str_eq(path_basename(j->path), str_of(ev->name));
+}
+
+static void read_notes(struct state *s) {
+        _Alignas(struct inotify_event) char events[4096];
+        ssize_t n;
+        while ((n = read(s->notify, events, sizeof events)) > 0)
+                for (ssize_t at = 0; at < n;) {
+                        const struct inotify_event *ev = (const void *)(events + at);
+                        for (uint32_t i = 0; i < s->start->n_mappings; i++) {
+                                const struct job *j = &s->jobs[i];
+                                bool mine = ev->wd == j->watch[0] || ev->wd == j->watch[1];
+                                if ((ev->mask & IN_Q_OVERFLOW) || (mine && j->path[0] && counts(j, ev)))
+                                        s->changed[i] = true;
+                        }
+                        at += (ssize_t)(sizeof *ev + ev->len);
+                }
+        s->settle_ns = clock_ns(); /* everything that was waiting counts as one change */
+}
+
+static void read_changed(struct state *s) {
+        s->settle_ns = NEVER;
+        for (uint32_t i = 0; i < s->start->n_mappings; i++)
+                if (s->changed[i]) {
+                        s->changed[i] = false;
+                        watch(s, i);
+                        begin(s, i);
+                }
+}
+
+/*
+ * The loop.
+ */
+static int add_variable(struct state *s, struct str text) {
+        char *copy = str_dup(text);
+        if (!copy)
+                return -ENOMEM;
+        if (s->environment.n > 0)
+                s->environment.n--; /* the NULL at the end */
+        if (vec_push(&s->environment, copy) < 0 || vec_push(&s->environment, NULL) < 0)
+                return -ENOMEM;
+        return 0;
+}
+
+/* False: the vault has gone, or is broken. */
+static bool obey(struct state *s) {
+        static char room[VAULT_MESSAGE_MAX];
+        struct head h;
+        size_t none;
+        int fd = -1;
+        ssize_t n = fd_receive(s->sock, room, sizeof room, &fd, 1, &none);
+        if (n == -EAGAIN)
+                return true;
+        if (n < (ssize_t)sizeof h || fd >= 0)
+                return false;
+        memcpy(&h, room, sizeof h);
+        if (h.kind == SAY_VARIABLE)
+                return add_variable(s, str_n(room + sizeof h, (size_t)n - sizeof h)) == 0;
+        if (h.kind != SAY_READ || h.mapping >= s->start->n_mappings)
+                return false;
+        watch(s, h.mapping);
+        begin(s, h.mapping);
+        return true;
+}
+
+static int time_left(const struct state *s) {
+        uint64_t next = s->settle_ns, now = clock_ns();
+        for (uint32_t i = 0; i < s->start->n_mappings; i++)
+                if (s->jobs[i].pid && s->jobs[i].deadline_ns < next)
+                        next = s->jobs[i].deadline_ns;
+        if (next == NEVER)
+                return -1;
+        return next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
+}
+
+static void check_deadlines(struct state *s) {
+        uint64_t now = clock_ns();
+        char text[96], limit[24];
+        for (uint32_t i = 0; i < s->start->n_mappings; i++)
+                if (s->jobs[i].pid && s->jobs[i].deadline_ns <= now) {
+                        clock_duration_text(s->start->exec_timeout_ns, limit);
+                        snprintf(text, sizeof text, "it took longer than %s and was ended", limit);
+                        finish(s, i, str_of(text));
+                }
+}
+
+static void serve(struct state *s) {
+        static struct pollfd fds[2 + VAULT_MAPPINGS_MAX];
+        static uint32_t owners[VAULT_MAPPINGS_MAX];
+        for (;;) {
+                nfds_t n = 2;
+                fds[0] = (struct pollfd){ .fd = s->sock, .events = POLLIN };
+                fds[1] = (struct pollfd){ .fd = s->notify, .events = POLLIN };
+                for (uint32_t i = 0; i < s->start->n_mappings; i++)
+                        if (s->jobs[i].pid) {
+                                owners[n - 2] = i;
+                                fds[n++] = (struct pollfd){ .fd = s->jobs[i].from, .events = POLLIN };
+                        }
+                if (poll(fds, n, time_left(s)) < 0 && errno != EINTR)
+                        return;
+                for (nfds_t i = 2; i < n; i++)
+                        if (fds[i].revents)
+                                collect(s, owners[i - 2]);
+                check_deadlines(s);
+                if (fds[1].revents)
+                        read_notes(s);
+                if (s->settle_ns <= clock_ns())
+                        read_changed(s);
+                if (fds[0].revents && !obey(s))
+                        return;
+        }
+}
+
+static _Noreturn void run(const struct vault_start *start, const struct vault_mapping *mappings, int sock,
+                          pid_t parent) {
+        static struct state s;
+        struct err e = { 0 };
+        bool programs = false;
+        s = (struct state){ .start = start, .mappings = mappings, .sock = 3, .settle_ns = NEVER };
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_NAME, "vault-reader");
+        if (getppid() != parent || dup2(sock, s.sock) < 0 || fcntl(s.sock, F_SETFD, FD_CLOEXEC) < 0 ||
+            fd_close_from(s.sock + 1) < 0)
+                _exit(1);
+        s.notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        for (uint32_t i = 0; i < start->n_mappings; i++) {
+                struct job *j = &s.jobs[i];
+                programs |= source_runs_program(mappings[i].source);
+                j->from = j->watch[0] = j->watch[1] = -1;
+                if (!source_path(start, mappings[i].source, j->path, sizeof j->path))
+                        j->path[0] = '\0';
+        }
+        if (confine_reader(programs, &e) < 0) {
+                log_error("%s", err_text(&e));
+                _exit(1);
+        }
+        serve(&s);
+        for (uint32_t i = 0; i < start->n_mappings; i++)
+                if (s.jobs[i].pid)
+                        end_job(&s.jobs[i]);
+        _exit(0);
+}
+
+/*
+ * The vault's side.
+ */
+static bool is_needed(const struct vault_start *start, const struct vault_mapping *mappings) {
+        for (uint32_t i = 0; i < start->n_mappings; i++)
+                if (strncmp(mappings[i].source, "env:", 4) != 0)
+                        return true;
+        return false;
+}
+
+int reader_start(const struct vault_start *start, const struct vault_mapping *mappings, struct reader *ret,
+                 struct err *e) {
+        int ends[2];
+        *ret = (struct reader){ .sock = -1 };
+        if (!is_needed(start, mappings))
+                return 0;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+                return err_errno(e, "cannot make the reader's socket");
+        cleanup(close_fd) int ours = ends[0], its = ends[1];
+        pid_t parent = getpid(), pid = fork();
+        if (pid < 0)
+                return err_errno(e, "cannot make the reader");
+        if (pid == 0)
+                run(start, mappings, its, parent);
+        ret->sock = take_fd(&ours);
+        ret->pid = pid;
+        return 0;
+}
+
+int reader_variable(const struct reader *r, struct str variable, struct err *e) {
+        int s = r->sock < 0 ? 0 : say(r->sock, SAY_VARIABLE, 0, variable);
+        return s < 0 ? err_set(e, -s, "the reader cannot be told anything: %s", strerror(-s)) : 0;
+}
+
+int reader_ask(const struct reader *r, uint32_t mapping, struct err *e) {
+        int s = say(r->sock, SAY_READ, mapping, STR(""));
+        return s < 0 ? err_set(e, -s, "the reader cannot be asked: %s", strerror(-s)) : 0;
+}
+
+int reader_receive(const struct reader *r, size_t n_mappings, char *room, struct reading *ret) {
+        struct head h;
+        cleanup(close_fd) int fd = -1;
+        size_t none;
+        ssize_t n = fd_receive(r->sock, room, VAULT_MESSAGE_MAX, &fd, 1, &none);
+        if (n <= 0)
+                return n == -EAGAIN ? -EAGAIN : n == 0 || n == -ECONNRESET ? 0 : -EBADMSG;
+        if (n < (ssize_t)sizeof h || fd >= 0)
+                return -EBADMSG;
+        memcpy(&h, room, sizeof h);
+        if ((h.kind != SAY_FOUND && h.kind != SAY_FAILED) || h.mapping >= n_mappings)
+                return -EBADMSG;
+        *ret = (struct reading){ .mapping = h.mapping,
+                                 .found = h.kind == SAY_FOUND,
+                                 .text = str_n(room + sizeof h, (size_t)n - sizeof h) };
+        return 1;
+}
