@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/digest.h"
 
+#include <assert.h>
+#include <nettle/hmac.h>
 #include <nettle/sha2.h>
+
+static_assert(sizeof(struct sha256_ctx) <= sizeof(struct digest) &&
+                  _Alignof(struct sha256_ctx) <= _Alignof(struct digest),
+              "the library's state fits");
 
 void digest_sha256(struct str data, unsigned char ret[static DIGEST_BYTES]) {
         digest_sha256_pair(data, STR(""), ret);
@@ -13,6 +19,26 @@ void digest_sha256_pair(struct str first, struct str second, unsigned char ret[s
         sha256_update(&context, first.n, (const uint8_t *)first.p);
         sha256_update(&context, second.n, (const uint8_t *)second.p);
         sha256_digest(&context, DIGEST_BYTES, ret);
+}
+
+void digest_hmac(struct str key, struct str data, unsigned char ret[static DIGEST_BYTES]) {
+        struct hmac_sha256_ctx context;
+        hmac_sha256_set_key(&context, key.n, (const uint8_t *)key.p);
+        hmac_sha256_update(&context, data.n, (const uint8_t *)data.p);
+        hmac_sha256_digest(&context, DIGEST_BYTES, ret);
+        explicit_bzero(&context, sizeof context);
+}
+
+void digest_begin(struct digest *d) {
+        sha256_init((struct sha256_ctx *)d->state);
+}
+
+void digest_add(struct digest *d, struct str data) {
+        sha256_update((struct sha256_ctx *)d->state, data.n, (const uint8_t *)data.p);
+}
+
+void digest_end(struct digest *d, unsigned char ret[static DIGEST_BYTES]) {
+        sha256_digest((struct sha256_ctx *)d->state, DIGEST_BYTES, ret);
 }
 
 void digest_hex(const unsigned char digest[static DIGEST_BYTES], char ret[static DIGEST_HEX_MAX]) {

@@ -12,4 +12,15 @@
 void digest_sha256(struct str data, unsigned char ret[static DIGEST_BYTES]);
 /* Two pieces, as if joined. */
 void digest_sha256_pair(struct str first, struct str second, unsigned char ret[static DIGEST_BYTES]);
+/* Keyed (RFC 2104). */
+void digest_hmac(struct str key, struct str data, unsigned char ret[static DIGEST_BYTES]);
+
+/* In pieces: the library's own state, which stays behind this module. */
+struct digest {
+        uint64_t state[16];
+};
+void digest_begin(struct digest *d);
+void digest_add(struct digest *d, struct str data);
+void digest_end(struct digest *d, unsigned char ret[static DIGEST_BYTES]); /* and begins anew */
+
 void digest_hex(const unsigned char digest[static DIGEST_BYTES], char ret[static DIGEST_HEX_MAX]);

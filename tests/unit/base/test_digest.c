@@ -51,10 +51,51 @@ static void pairs_are_joined(void **state) {
         }
 }
 
+/* RFC 4231, cases 1, 2 and 6 (a key longer than a block). */
+static void keyed(void **state) {
+        (void)state;
+        char long_key[131], first_key[20];
+        memset(long_key, 0xaa, sizeof long_key);
+        memset(first_key, 0x0b, sizeof first_key);
+        const struct {
+                struct str key, data;
+                const char *hex;
+        } cases[] = {
+                { str_n(first_key, sizeof first_key), STR("Hi There"),
+                  "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7" },
+                { STR("Jefe"), STR("what do ya want for nothing?"),
+                  "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843" },
+                { str_n(long_key, sizeof long_key), STR("Test Using Larger Than Block-Size Key - Hash Key First"),
+                  "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54" },
+        };
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                unsigned char digest[DIGEST_BYTES];
+                char hex[DIGEST_HEX_MAX];
+                digest_hmac(cases[i].key, cases[i].data, digest);
+                digest_hex(digest, hex);
+                assert_string_equal(hex, cases[i].hex);
+        }
+}
+
+static void in_pieces(void **state) {
+        (void)state;
+        struct digest d;
+        digest_begin(&d);
+        for (int round = 0; round < 2; round++) { /* the end is a new beginning */
+                unsigned char whole[DIGEST_BYTES], pieces[DIGEST_BYTES];
+                digest_add(&d, STR("ab"));
+                digest_add(&d, STR(""));
+                digest_add(&d, STR("c"));
+                digest_end(&d, pieces);
+                digest_sha256(STR("abc"), whole);
+                assert_memory_equal(whole, pieces, DIGEST_BYTES);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(known_vectors),
-                cmocka_unit_test(a_million_letters),
+                cmocka_unit_test(known_vectors),    cmocka_unit_test(keyed),
+                cmocka_unit_test(in_pieces),        cmocka_unit_test(a_million_letters),
                 cmocka_unit_test(pairs_are_joined),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
