@@ -18,7 +18,7 @@
  * of it. The proxy is the user's own choice, so its address is not judged. What it says is parsed like any hostile
  * bytes, and what it sends behind its answer is given back to the stream.
  */
-enum { ANSWER_MAX = 16384, INTERIM_MAX = 32 };
+enum { ANSWER_MAX = 16384, OUT_MAX = 4096, INTERIM_MAX = 32 };
 
 enum state { CHAIN_RESOLVE, CHAIN_DIAL, CHAIN_HTTP, CHAIN_CHOICE, CHAIN_PASSWORD, CHAIN_ANSWER, CHAIN_STATES };
 
@@ -135,9 +135,16 @@ static void finish(struct chain *c, int error) {
 
 /* speaking */
 
-static int add_basic(struct buf *out, const char *user, const char *password) {
+static struct str password_of(const struct chain *c) {
+        const struct secret *password = c->worker->gateway->upstream_password;
+        return password ? secret_value(password) : STR("");
+}
+
+/* Nothing here grows while it holds the password: what is left behind by growing would not be wiped. */
+static int add_basic(struct buf *out, const char *user, struct str password) {
         cleanup(buf_done) struct buf plain = BUF(1024);
-        int r = buf_printf(&plain, "%s:%s", user, password);
+        int r = buf_reserve(&plain, 1024);
+        r = r < 0 ? r : buf_printf(&plain, "%s:%.*s", user, STR_FMT(password));
         if (r == 0)
                 r = buf_reserve(out, base64_length(plain.n));
         if (r == 0) {
@@ -156,7 +163,7 @@ static int put_connect(struct chain *c) {
         int r = buf_printf(&c->out, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", where, where);
         if (r == 0 && start->upstream_user[0]) {
                 r = buf_add(&c->out, "Proxy-Authorization: Basic ");
-                r = r < 0 ? r : add_basic(&c->out, start->upstream_user, start->upstream_password);
+                r = r < 0 ? r : add_basic(&c->out, start->upstream_user, password_of(c));
                 r = r < 0 ? r : buf_add(&c->out, "\r\n");
         }
         return r < 0 ? r : buf_add(&c->out, "\r\n");
@@ -211,7 +218,7 @@ static int read_choice(struct chain *c) {
         if (method != 2 || !start->upstream_user[0])
                 return -EACCES;
         c->state = CHAIN_PASSWORD;
-        return socks5_put_password(&c->out, str_of(start->upstream_user), str_of(start->upstream_password));
+        return socks5_put_password(&c->out, str_of(start->upstream_user), password_of(c));
 }
 
 static int read_password(struct chain *c) {
@@ -293,7 +300,8 @@ static void on_dialled(void *owner, int error, struct stream *s, const struct ad
         c->stream = s;
         c->addr = *addr;
         stream_set_owner(s, on_ready, c);
-        int r = begin_talk(c);
+        int r = buf_reserve(&c->out, OUT_MAX);
+        r = r < 0 ? r : begin_talk(c);
         if (r < 0)
                 finish(c, r);
         else
@@ -337,7 +345,7 @@ int chain_start(struct worker *w, const struct authority *target, dial_fn *done,
         if (!c)
                 return -ENOMEM;
         *c = (struct chain){ .worker = w, .target = *target, .done = done, .owner = owner };
-        c->out = BUF(4096);
+        c->out = BUF(OUT_MAX);
         c->in = BUF(ANSWER_MAX);
         link_init(&c->resolving.link);
         timer_init(&c->limit, w->loop, on_limit);

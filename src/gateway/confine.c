@@ -2,7 +2,7 @@
 /*
  * The gateway parses every hostile byte, so it is built to be worth nothing to whoever takes it over. When this has
  * run, what is left are the sockets it was given, new connections to IPv4 and IPv6 addresses, pipes, timers, threads
- * and its own memory. It never held a key or a secret; the policy it judges by is sealed.
+ * and its own memory. The policy it judges by is sealed.
  *
  * Layers, each sufficient for most of it: no capabilities and none to gain (NO_NEW_PRIVS); not dumpable, no core file;
  * Landlock without a single rule, so that no file can be reached; a seccomp allow-list. A system call on no list ends

@@ -16,6 +16,7 @@ struct control;
 struct quota;
 struct synthetic;
 struct chain_bypass;
+struct secret;
 
 /* A policy snapshot with its number; workers hold references, the last one unmaps it. */
 struct policy_ref {
@@ -33,8 +34,9 @@ struct gateway {
         unsigned n_workers;
         struct control *control;
         struct quota *quota;
-        struct synthetic *synthetic; /* NULL unless DNS_SYNTHETIC; shared, has its own lock */
-        struct chain_bypass *bypass; /* targets that do not go through the upstream proxy */
+        struct synthetic *synthetic;      /* NULL unless DNS_SYNTHETIC; shared, has its own lock */
+        struct secret *upstream_password; /* NULL: none */
+        struct chain_bypass *bypass;      /* targets that do not go through the upstream proxy */
         atomic_uint_fast64_t connections_ever;
         struct tally_rate tally_rate; /* of records that a program can cause without being let through */
         atomic_bool audit_fails;      /* IPC_AUDIT 0, or events cannot be delivered: no new work */

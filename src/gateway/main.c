@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "gateway/acceptor.h"
 #include "gateway/chain.h"
 #include "gateway/confine.h"
@@ -78,9 +79,20 @@ static int make_workers(struct gateway *g, struct err *e) {
         return g->workers ? r : err_set(e, ENOMEM, "no memory for the workers");
 }
 
+/* Out of the start block, whose file goes with its last descriptor, into memory that no core file or stray read shows.
+ */
+static int keep_password(struct gateway *g, struct err *e) {
+        struct str password = str_of(g->start.upstream_password);
+        int r = password.n ? secret_new(password, &g->upstream_password, e) : 0;
+        secret_wipe(g->start.upstream_password, sizeof g->start.upstream_password);
+        close(GATEWAY_FD_START);
+        return r;
+}
+
 static int set_up(struct gateway *g, struct err *e) {
         int r = gateway_start_read(GATEWAY_FD_START, &g->start, e);
         r = r < 0 ? r : check_descriptors(&g->start, e);
+        r = r < 0 ? r : keep_password(g, e);
         if (r < 0)
                 return r;
         log_setup(&(struct log_settings){
@@ -135,6 +147,7 @@ static void tear_down(struct gateway *g) {
         chain_bypass_free(g->bypass);
         synthetic_free(g->synthetic);
         quota_free(g->quota);
+        secret_free(g->upstream_password);
 }
 
 int main(void) {

@@ -8,7 +8,8 @@
  * other lines, other runs or the supervisor's own notes.
  *
  * Ownership: this module owns duplicates of the listeners, the snapshots of the last few generations (events name rules
- * by generation), the process, and its three descriptors (control, events, pidfd). The audit is borrowed.
+ * by generation), the process, its three descriptors (control, events, pidfd), the watch of this host's addresses and
+ * the upstream proxy's password. The audit is borrowed.
  *
  * States: see enum gateway_state; set_state() is the only place that changes it. A gateway that dies is replaced at the
  * next connection, but not sooner than a delay that doubles with each death in a row. Limits: GENERATIONS kept, BATCHES
@@ -21,7 +22,9 @@
 #include "base/escape.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "manager/gateway_spawn.h"
+#include "manager/host_addresses.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -56,6 +59,7 @@ struct gateway_process {
         struct gateway_settings settings;
         int listeners[GATEWAY_LISTENERS_MAX];
         char *program;
+        struct secret *password;                    /* of the upstream proxy; not in settings.start */
         struct generation generations[GENERATIONS]; /* the newest first */
         char *batch;                                /* EVENT_BATCH_MAX bytes */
 
@@ -65,7 +69,8 @@ struct gateway_process {
         uint64_t started_ns, deadline_ns; /* deadline of the state, or NEVER */
         uint64_t audit_retry_ns;          /* NEVER: the audit can be written */
         unsigned delay_ms;
-        bool ended_by_us; /* killed for a reason that was reported already */
+        bool addresses_due; /* the newest policy was compiled without an address that this host has now */
+        bool ended_by_us;   /* killed for a reason that was reported already */
 };
 
 static const char *const state_names[] = {
@@ -170,6 +175,30 @@ int gateway_process_reload(struct gateway_process *g, const void *snapshot, size
                 tell(g, &m, fd);
         }
         return 0;
+}
+
+/* The same policy with the addresses of now. */
+static int use_addresses(struct gateway_process *g, struct err *e) {
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0;
+        g->addresses_due = true;
+        int r = g->settings.compile(g->settings.arg, &snapshot, &n, e);
+        const struct generation *newest = &g->generations[0];
+        if (r == 0 && (n != newest->n || memcmp(snapshot, newest->bytes, n) != 0)) {
+                (void)audit_note(g->settings.audit, "the addresses of this host have changed");
+                r = gateway_process_reload(g, snapshot, n, e);
+        }
+        g->addresses_due = r < 0;
+        return r;
+}
+
+/* Without the new list an address of this host may be reached: then there is no gateway until there is one. */
+static void follow_addresses(struct gateway_process *g) {
+        struct err e = { 0 };
+        if (!host_addresses_changed(g->settings.addresses) || use_addresses(g, &e) == 0)
+                return;
+        (void)audit_note(g->settings.audit, "the new addresses of this host cannot be judged: %s", err_text(&e));
+        end_by_force(g, "this host's addresses have changed, and the policy could not be compiled with them");
 }
 
 /*
@@ -297,15 +326,27 @@ void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decisio
 /*
  * Life and death.
  */
+/* The start block with the password, which is nowhere else but in secret memory: not in ours when this returns, and not
+ * in the file when the gateway has read it. */
+static int seal_block(struct gateway_process *g, int *ret, struct err *e) {
+        struct gateway_start s = g->settings.start;
+        s.generation = g->generations[0].number;
+        s.audit = g->audit_retry_ns == NEVER;
+        if (g->password)
+                memcpy(s.upstream_password, secret_value(g->password).p, secret_value(g->password).n);
+        int r = gateway_start_seal(&s, ret, e);
+        secret_wipe(&s, sizeof s);
+        return r;
+}
+
 static int start(struct gateway_process *g, struct err *e) {
         cleanup(close_fd) int snapshot = -1, block = -1;
+        int r = g->addresses_due ? use_addresses(g, e) : 0;
         const struct generation *newest = &g->generations[0];
-        struct gateway_start *s = &g->settings.start;
-        s->generation = newest->number;
-        s->audit = g->audit_retry_ns == NEVER;
-        int r = fd_sealed("bailey-policy", str_n(newest->bytes, newest->n), &snapshot, e);
         if (r == 0)
-                r = gateway_start_seal(s, &block, e);
+                r = fd_sealed("bailey-policy", str_n(newest->bytes, newest->n), &snapshot, e);
+        if (r == 0)
+                r = seal_block(g, &block, e);
         if (r == 0 && !g->program)
                 r = gateway_program(&g->program, e);
         if (r < 0)
@@ -420,10 +461,10 @@ static void on_deadline(struct gateway_process *g) {
  * The loop's side.
  */
 size_t gateway_process_poll(const struct gateway_process *g, struct pollfd *ret, size_t max, int *timeout_ms) {
-        const int own[] = { g->pidfd, g->control, g->events };
+        const int own[] = { g->pidfd, g->control, g->events, g->settings.addresses };
         size_t n = 0;
-        for (size_t i = 0; i < 3 && n < max; i++)
-                if (own[i] >= 0)
+        for (size_t i = 0; i < sizeof own / sizeof *own && n < max; i++)
+                if (own[i] > 0)
                         ret[n++] = (struct pollfd){ .fd = own[i], .events = POLLIN };
         for (size_t i = 0; g->state == GATEWAY_IDLE && i < g->settings.n_listeners && n < max; i++)
                 ret[n++] = (struct pollfd){ .fd = g->listeners[i], .events = POLLIN };
@@ -446,6 +487,8 @@ void gateway_process_step(struct gateway_process *g, const struct pollfd *fds, s
                         death = true;
                 else if (fds[i].fd == g->control)
                         control = true;
+                else if (fds[i].fd == g->settings.addresses)
+                        follow_addresses(g);
                 else if (fds[i].fd != g->events)
                         connection = true;
         }
@@ -466,6 +509,7 @@ void gateway_process_step(struct gateway_process *g, const struct pollfd *fds, s
  */
 int gateway_process_new(const struct gateway_settings *s, const void *snapshot, size_t n, struct gateway_process **ret,
                         struct err *e) {
+        cleanup(close_fd) int addresses = s->addresses > 0 ? s->addresses : -1;
         if (s->n_listeners == 0 || s->n_listeners > GATEWAY_LISTENERS_MAX)
                 return err_set(e, EINVAL, "a gateway has 1 to %d listeners, not %zu", GATEWAY_LISTENERS_MAX,
                                s->n_listeners);
@@ -473,6 +517,10 @@ int gateway_process_new(const struct gateway_settings *s, const void *snapshot, 
         if (!g)
                 return err_set(e, ENOMEM, "out of memory");
         g->settings = *s;
+        g->settings.addresses = take_fd(&addresses);
+        struct str password = str_of(g->settings.start.upstream_password);
+        int r = password.n ? secret_new(password, &g->password, e) : 0;
+        secret_wipe(g->settings.start.upstream_password, sizeof g->settings.start.upstream_password);
         g->settings.start.version = IPC_VERSION;
         g->settings.start.size = sizeof g->settings.start;
         g->settings.start.n_listeners = (uint32_t)s->n_listeners;
@@ -480,6 +528,8 @@ int gateway_process_new(const struct gateway_settings *s, const void *snapshot, 
         g->deadline_ns = g->audit_retry_ns = NEVER;
         for (size_t i = 0; i < GATEWAY_LISTENERS_MAX; i++)
                 g->listeners[i] = -1;
+        if (r < 0)
+                return r;
         g->batch = malloc(EVENT_BATCH_MAX);
         g->program = s->program ? str_format("%s", s->program) : NULL;
         if (!g->batch || (s->program && !g->program))
@@ -491,7 +541,7 @@ int gateway_process_new(const struct gateway_settings *s, const void *snapshot, 
                 if (g->listeners[i] < 0)
                         return err_errno(e, "cannot keep listener %zu", i);
         }
-        int r = gateway_start_check(&g->settings.start, e);
+        r = gateway_start_check(&g->settings.start, e);
         if (r == 0)
                 r = generation_open(&g->generations[0], snapshot, n, 1, e);
         if (r < 0)
@@ -527,6 +577,9 @@ void gateway_process_free(struct gateway_process *g) {
                 close_fd(&g->listeners[i]);
         for (size_t i = 0; i < GENERATIONS; i++)
                 generation_done(&g->generations[i]);
+        if (g->settings.addresses > 0)
+                close(g->settings.addresses);
+        secret_free(g->password);
         free(g->batch);
         free(g->program);
         free(g);

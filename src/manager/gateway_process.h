@@ -50,12 +50,16 @@ enum gateway_notice {
 };
 
 struct gateway_settings {
-        /* Everything but version, size, n_listeners, generation and audit; the listeners' kinds are in listeners[]. */
+        /* Everything but version, size, n_listeners, generation and audit; the listeners' kinds are in listeners[]. The
+         * password in it is copied into secret memory: the caller wipes its own. */
         struct gateway_start start;
         const int *listeners; /* n_listeners descriptors, bound and listening; duplicated */
         size_t n_listeners;
         struct audit *audit; /* borrowed; must outlive the process */
         const char *program; /* NULL: gateway_program() */
+        int addresses;       /* of host_addresses_watch(), taken over in any case; 0: they are not followed */
+        /* This host's addresses have changed: the same policy, compiled with those of now. */
+        int (*compile)(void *arg, void **ret_snapshot, size_t *ret_n, struct err *e);
         /* All optional. `rule` is what decided, or NULL. Pointers are valid during the call only. */
         void (*on_event)(void *arg, const struct event *ev, const struct snapshot_rule *rule);
         void (*on_ask)(void *arg, uint64_t id, const struct authority *target, enum event_via via); /* NULL: denied */
@@ -82,7 +86,7 @@ void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decisio
 void gateway_process_stop(struct gateway_process *g);
 #define GATEWAY_STOP_MS 4000
 
-enum { GATEWAY_POLL_MAX = GATEWAY_LISTENERS_MAX + 3 };
+enum { GATEWAY_POLL_MAX = GATEWAY_LISTENERS_MAX + 4 };
 /* Fills the descriptors to watch and lowers *timeout_ms (-1: none) to when it must be stepped at the latest. */
 size_t gateway_process_poll(const struct gateway_process *g, struct pollfd *ret, size_t max, int *timeout_ms);
 /* Does what the descriptors, filled by poll(), call for. Failures become notices. */

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/random.h"
+#include "base/secret.h"
 #include "manager/gateway_config.h"
 #include "manager/gateway_process.h"
 #include "manager/host_addresses.h"
@@ -24,6 +25,7 @@ enum { RUN_ID = 9 };
 struct service {
         const struct service_settings *settings;
         struct gateway_start start;
+        struct policy *policy; /* that judges now */
         int listeners[GATEWAY_LISTENERS_MAX];
         struct endpoint endpoints[GATEWAY_LISTENERS_MAX];
         struct service_listener shown[GATEWAY_LISTENERS_MAX];
@@ -118,23 +120,31 @@ static int load_policy(const struct service *s, struct policy **ret_policy, void
         request.network_only = true;
         int r = policy_load(&request, &p, e);
         r = r < 0 ? r : compile_policy(s, p, ret_snapshot, ret_n, e);
-        if (r < 0)
-                return r;
-        if (ret_policy)
+        if (r == 0)
                 *ret_policy = take_ptr(&p);
-        return 0;
+        return r;
 }
 
-/* From the files as they are now, or `given`. */
-static void reload(struct service *s, const struct policy *given) {
+/* This host's addresses have changed. The policy is the one that judges, not the file, which may be half edited. */
+static int compile_again(void *arg, void **ret_snapshot, size_t *ret_n, struct err *e) {
+        const struct service *s = arg;
+        return compile_policy(s, s->policy, ret_snapshot, ret_n, e);
+}
+
+/* From the files as they are now, or `given`, which it takes. */
+static void reload(struct service *s, struct policy *given) {
+        cleanup(policy_freep) struct policy *p = given;
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
         struct err e = { 0 };
-        int r = given ? compile_policy(s, given, &snapshot, &n, &e) : load_policy(s, NULL, &snapshot, &n, &e);
+        int r = p ? compile_policy(s, p, &snapshot, &n, &e) : load_policy(s, &p, &snapshot, &n, &e);
         if (r == 0)
                 r = gateway_process_reload(s->gateway, snapshot, n, &e);
-        if (r == 0)
-                return; /* NOTICE_RELOADED follows */
+        if (r == 0) { /* NOTICE_RELOADED follows */
+                policy_free(s->policy);
+                s->policy = take_ptr(&p);
+                return;
+        }
         char text[ERR_TEXT_MAX + 64];
         snprintf(text, sizeof text, "not reloaded, the old rules stay: %s", err_text(&e));
         (void)audit_note(s->audit, "%s", text);
@@ -198,16 +208,20 @@ static void on_ask_gone(void *arg, uint64_t id) {
         link_ask_gone(((const struct service *)arg)->settings->link, id);
 }
 
-static int make_gateway(struct service *s, const void *snapshot, size_t n, struct err *e) {
-        const struct gateway_settings g = { .start = s->start,
-                                            .listeners = s->listeners,
-                                            .n_listeners = s->n_listeners,
-                                            .audit = s->audit,
-                                            .on_notice = on_notice,
-                                            .on_ask = s->settings->link ? on_ask : NULL,
-                                            .on_ask_gone = s->settings->link ? on_ask_gone : NULL,
-                                            .arg = s };
+static int make_gateway(struct service *s, int *addresses, const void *snapshot, size_t n, struct err *e) {
+        struct gateway_settings g = { .start = s->start,
+                                      .listeners = s->listeners,
+                                      .n_listeners = s->n_listeners,
+                                      .audit = s->audit,
+                                      .addresses = take_fd(addresses),
+                                      .compile = compile_again,
+                                      .on_notice = on_notice,
+                                      .on_ask = s->settings->link ? on_ask : NULL,
+                                      .on_ask_gone = s->settings->link ? on_ask_gone : NULL,
+                                      .arg = s };
         int r = gateway_process_new(&g, snapshot, n, &s->gateway, e);
+        secret_wipe(g.start.upstream_password, sizeof g.start.upstream_password);
+        secret_wipe(s->start.upstream_password, sizeof s->start.upstream_password);
         return r < 0 ? r : gateway_process_start(s->gateway, e);
 }
 
@@ -287,7 +301,6 @@ static void on_link(struct service *s) {
                 break;
         case LINK_POLICY:
                 reload(s, heard.policy);
-                policy_free(heard.policy);
                 break;
         default:
                 break;
@@ -317,6 +330,7 @@ static void loop(struct service *s) {
 
 static void service_done(struct service *s) {
         gateway_process_free(s->gateway);
+        policy_free(s->policy);
         audit_free(s->audit);
         for (size_t i = 0; i < s->n_listeners; i++)
                 close(s->listeners[i]);
@@ -326,24 +340,28 @@ static void service_done(struct service *s) {
 }
 
 static int prepare(struct service *s, enum service_fault *ret_fault, struct err *e) {
-        cleanup(policy_freep) struct policy *p = NULL;
+        cleanup(close_fd) int addresses = -1;
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
         *ret_fault = SERVICE_USAGE;
         int r = open_listeners(s, e);
         if (r < 0)
                 return r;
+        *ret_fault = SERVICE_SYSTEM;
+        r = host_addresses_watch(&addresses, e);
+        if (r < 0)
+                return r;
         *ret_fault = SERVICE_CONFIG;
-        r = load_policy(s, &p, &snapshot, &n, e);
+        r = load_policy(s, &s->policy, &snapshot, &n, e);
         if (r == 0)
-                r = configure(s, p, e);
+                r = configure(s, s->policy, e);
         if (r < 0)
                 return r;
         *ret_fault = SERVICE_SYSTEM;
-        r = open_audit(s, p, e);
+        r = open_audit(s, s->policy, e);
         if (r == 0)
                 r = catch_signals(s, e);
-        return r < 0 ? r : make_gateway(s, snapshot, n, e);
+        return r < 0 ? r : make_gateway(s, &addresses, snapshot, n, e);
 }
 
 int gateway_service_run(const struct service_settings *settings, enum service_fault *ret_fault, struct err *e) {

@@ -9,3 +9,8 @@ typedef VEC(struct endpoint) endpoints;
 void endpoints_done(endpoints *list);
 /* Of every interface, with port 0: all ports. Adds to the list. */
 int host_addresses(endpoints *ret, struct err *e);
+/* A descriptor that becomes readable when an address comes or goes. To be opened before the addresses are read, so that
+ * no change is missed. */
+int host_addresses_watch(int *ret_fd, struct err *e);
+/* Reads what it says; false when that was nothing. */
+bool host_addresses_changed(int fd);

@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/secret.h"
 #include "base/tree.h"
 #include "manager/gateway_process.h"
 #include "manager/host_addresses.h"
@@ -218,26 +219,26 @@ static void on_ask_gone(void *arg, uint64_t id) {
         link_ask_gone(((struct run *)arg)->q->link, id);
 }
 
-static int compile_network(const struct run *r, void **ret, size_t *ret_n, struct err *e) {
-        endpoints self = { 0 };
-        int s = host_addresses(&self, e);
-        if (s == 0)
-                s = policy_compile_network(r->network ? r->network : r->policy, self.p, self.n, ret, ret_n, e);
-        vec_done(&self);
-        return s;
+static int compile_network(void *arg, void **ret, size_t *ret_n, struct err *e) {
+        const struct run *r = arg;
+        return run_gateway_compile(r->network ? r->network : r->policy, ret, ret_n, e);
 }
 
 /* At the first connection: most commands make none, and then none of this is paid for. */
 static int make_gateway(struct run *r, struct err *e) {
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
-        int s = compile_network(r, &snapshot, &n, e);
+        cleanup(close_fd) int addresses = -1;
+        int s = host_addresses_watch(&addresses, e);
+        if (s == 0)
+                s = compile_network(r, &snapshot, &n, e);
         if (s < 0)
                 return s;
         struct gateway_settings settings = {
                 .listeners = r->sandbox.listeners,
                 .n_listeners = r->sandbox.n_listeners,
                 .audit = r->audit,
+                .compile = compile_network,
                 .on_event = on_event,
                 .on_notice = on_notice,
                 .on_ask = r->q->link ? on_ask : NULL,
@@ -246,7 +247,10 @@ static int make_gateway(struct run *r, struct err *e) {
         };
         s = run_gateway_start(r->policy, r->plan, r->id, r->q->hosts_file, &settings.start, e);
         settings.start.can_ask = r->q->link != NULL;
-        return s < 0 ? s : gateway_process_new(&settings, snapshot, n, &r->gateway, e);
+        settings.addresses = s < 0 ? 0 : take_fd(&addresses);
+        s = s < 0 ? s : gateway_process_new(&settings, snapshot, n, &r->gateway, e);
+        secret_wipe(settings.start.upstream_password, sizeof settings.start.upstream_password);
+        return s;
 }
 
 static void finish(struct run *r, enum run_end end, int status) {

@@ -7,3 +7,5 @@
 
 int run_gateway_start(const struct policy *p, const struct plan *plan, const char *sandbox_id, const char *hosts_file,
                       struct gateway_start *ret, struct err *e);
+/* The policy's network rules, with the addresses that this host has now. */
+int run_gateway_compile(const struct policy *p, void **ret, size_t *ret_n, struct err *e);
