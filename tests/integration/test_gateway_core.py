@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gateway alone, driven by gateway-driver: tunnels, SOCKS5, names inside tunnels, limits, reloads, questions, faults."""
+import base64
 import concurrent.futures
 import json
 import os
@@ -790,6 +791,42 @@ def test_chaining_through_an_upstream_proxy(open_lab, make_origin, closing, kind
     s, code = lab.socks("www.ok.test", origin.port)  # bypasses
     assert code == 0 and exactly(s, 3) == b"hi\n"
     assert len(proxy.asked) == asked
+
+
+def memory_holding(pid, needle):
+    """Names of the mappings of a process in which the bytes are found."""
+    found = []
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            words = line.split()
+            begin, end = (int(part, 16) for part in words[0].split("-"))
+            try:
+                memory.seek(begin)
+                text = memory.read(end - begin)
+            except (OSError, OverflowError):
+                continue  # guard pages, secret memory, [vvar]
+            if needle in text:
+                found.append(words[5] if len(words) > 5 else "anonymous")
+    return found
+
+
+@pytest.mark.root
+@pytest.mark.exact_build
+def test_the_password_of_the_upstream_proxy_is_nowhere_but_in_secret_memory(open_lab, make_origin, closing):
+    """Also after it was used: the start block is wiped and its file gone, what was sent is wiped."""
+    password = "pass" + os.urandom(8).hex()
+    origin = make_origin(raw=speaks_first)
+    proxy = closing(Proxy("http", origin.port))
+    lab = open_lab(f"upstream=http:{proxy.port}", "user=joe", f"password={password}", "workers=1")
+    for _ in range(20):
+        s, code = lab.socks("api.ok.test", 443)
+        assert code == 0
+        s.close()
+    assert base64.b64encode(f"joe:{password}".encode()).decode() in proxy.asked[0]
+    everywhere = memory_holding(lab.pid, password.encode())
+    assert len(everywhere) <= 1 and "[heap]" not in everywhere, everywhere  # one: a kernel without memfd_secret
+    files = {os.readlink(f"/proc/{lab.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{lab.pid}/fd")}
+    assert not any("bailey-gateway-start" in name for name in files), files
 
 
 @pytest.mark.parametrize("answer, code", [(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n", 1), (b"garbage\r\n\r\n", 1),

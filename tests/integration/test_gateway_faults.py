@@ -321,6 +321,39 @@ def test_crowds_of_half_open_and_idle_connections(make_service, origin, many_fil
         memory_returns(service, before)
 
 
+# this host
+
+
+def test_a_new_address_of_this_host_is_out_of_reach_at_once(make_service, make_namespace):
+    """The policy allows it; as soon as it is the host's own, it is refused, and free again after."""
+    ns, other = make_namespace(), None
+    other = make_namespace(inside=ns)
+    ns.link(other, "10.77.0.1/24", "10.77.0.2/24")
+    ns.run(["ip", "route", "add", "9.88.0.0/16", "via", "10.77.0.2"]).check()
+    moving = "9.88.0.9"  # public, as far as the policy knows
+    other.run(["ip", "addr", "add", f"{moving}/32", "dev", "veth0"]).check()
+    server = other.start(["/usr/bin/python3", "-m", "http.server", "8099", "--bind", "0.0.0.0"])
+    wait_until(lambda: b"8099" in other.run(["ss", "-ltn"]).out, what="the server")
+    service = make_service({"allow": [f"{moving}:8099"]}, before=ns.enter())
+
+    def ask():
+        words = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-x", service.http, f"http://{moving}:8099/"]
+        return ns.run(words).text.strip()
+
+    try:
+        assert ask() == "200"
+        service.write_policy("half edi")  # not read: only the addresses are
+        ns.run(["ip", "addr", "add", f"{moving}/32", "dev", "lo"]).check()
+        wait_until(lambda: ask() == "403", what="a refusal")
+        assert service.wait_record(domain=moving, allowed=False)["reason"] == "self"
+        assert service.records(kind="note", detail="the addresses of this host have changed")
+        ns.run(["ip", "addr", "del", f"{moving}/32", "dev", "lo"]).check()
+        wait_until(lambda: ask() == "200", what="the way that was free before")
+    finally:
+        server.kill()
+        server.stop()
+
+
 # the gateway itself
 
 
