@@ -6,9 +6,11 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "gateway/ask.h"
+#include "gateway/vault_client.h"
 #include "gateway/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -258,6 +260,37 @@ static void answered(struct control *c, uint64_t id, uint64_t decision) {
         }
 }
 
+/* vaults */
+
+struct arrival {
+        struct task task;
+        struct worker *worker;
+        int fd;
+};
+
+static void on_arrival(struct task *t) {
+        struct arrival *a = link_owner(t, struct arrival, task);
+        vault_client_connect(a->worker->vault, a->fd);
+        free(a);
+}
+
+static int bring_vault(struct control *c, int fd, uint64_t worker) {
+        if (!c->gateway->tls || worker >= c->gateway->n_workers)
+                return -EINVAL;
+        struct arrival *a = malloc(sizeof *a);
+        if (!a)
+                return -ENOMEM;
+        a->worker = c->gateway->workers[worker];
+        a->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (a->fd < 0) {
+                free(a);
+                return -errno;
+        }
+        task_init(&a->task, on_arrival);
+        loop_post(a->worker->loop, &a->task);
+        return 0;
+}
+
 /* in */
 
 static void act(struct control *c, const struct ipc_message *m, int fd) {
@@ -276,6 +309,10 @@ static void act(struct control *c, const struct ipc_message *m, int fd) {
                 return;
         case IPC_ANSWER:
                 answered(c, m->id, m->number);
+                return;
+        case IPC_VAULT:
+                if (bring_vault(c, fd, m->number) < 0)
+                        finish(c, "a vault for no worker");
                 return;
         default:
                 finish(c, "told to stop");

@@ -4,14 +4,26 @@
 #include "base/log.h"
 #include "gateway/ask.h"
 #include "gateway/chain.h"
+#include "gateway/intercept.h"
 #include "gateway/quota.h"
 #include "gateway/synthetic.h"
 
 #include <assert.h>
 #include <errno.h>
 
-enum state { GATE_IDLE, GATE_TELLING, GATE_ASKING, GATE_RESOLVING, GATE_DIALLING, GATE_CHAINING, GATE_STATES };
-static const char *const state_names[] = { "idle", "telling", "asking", "resolving", "dialling", "chaining" };
+enum state {
+        GATE_IDLE,
+        GATE_TELLING,
+        GATE_ASKING,
+        GATE_SIGNING,
+        GATE_RESOLVING,
+        GATE_DIALLING,
+        GATE_CHAINING,
+        GATE_STATES
+};
+static const char *const state_names[] = {
+        "idle", "telling", "asking", "signing", "resolving", "dialling", "chaining"
+};
 static_assert(sizeof state_names / sizeof state_names[0] == GATE_STATES, "one name per state");
 
 static void enter(struct gate_call *c, enum state s) {
@@ -84,6 +96,17 @@ struct verdict gate_judge(struct worker *w, const struct authority *target, bool
         return full || !quota_host_may_send(w->gateway->quota, h) ? denied(REASON_LIMIT) : v;
 }
 
+/* With the vault's help a tunnel's requests can be seen too. */
+static struct verdict judge(struct gate_call *c) {
+        c->intercept = !c->request_visible && intercept_is_wanted(c->worker, &c->target);
+        struct verdict v = gate_judge(c->worker, &c->target, c->request_visible || c->intercept);
+        if (v.decision == DECISION_ASK && (c->asked || c->approved)) {
+                v.decision = DECISION_ALLOW;
+                c->asked = true;
+        }
+        return v;
+}
+
 bool gate_unmask(struct worker *w, struct authority *target) {
         if (target->host.kind != HOST_ADDR || !w->gateway->synthetic || !synthetic_contains(&target->host.addr))
                 return true;
@@ -119,9 +142,7 @@ static struct verdict still_allowed(struct gate_call *c) {
         if (c->generation == w->policy->generation)
                 return v;
         c->generation = w->policy->generation;
-        v = gate_judge(w, &c->target, c->request_visible);
-        if (v.decision == DECISION_ASK && c->asked)
-                v.decision = DECISION_ALLOW;
+        v = judge(c);
         if (v.decision != DECISION_ALLOW || c->chained || c->target.host.kind == HOST_ADDR)
                 return v;
         struct verdict a = judge_addresses(w, &c->target, &c->addr, 1);
@@ -201,7 +222,7 @@ static void on_resolved(struct resolve_call *r, const struct resolve_answer *a) 
                 use_answer(c, a);
 }
 
-static void go_on(struct gate_call *c) {
+static void find_addresses(struct gate_call *c) {
         const struct host *h = &c->target.host;
         if (h->kind == HOST_ADDR) {
                 reach(c, &h->addr, 1); /* judged with the target */
@@ -216,6 +237,27 @@ static void go_on(struct gate_call *c) {
         c->resolving.done = on_resolved;
         if (resolve_start(c->worker->resolver, h, &c->resolving) < 0)
                 fail(c, REASON_LIMIT, -ENOMEM);
+}
+
+static void on_signed(struct vault_call *call, int error) {
+        struct gate_call *c = link_owner(call, struct gate_call, signing);
+        if (error < 0)
+                fail(c, REASON_VAULT, error);
+        else
+                find_addresses(c);
+}
+
+/* First of all what the client will be shown: without it, nobody is bothered. */
+static void go_on(struct gate_call *c) {
+        if (!c->intercept || vault_leaf(c->worker->vault, &c->target.host)) {
+                find_addresses(c);
+                return;
+        }
+        enter(c, GATE_SIGNING);
+        c->signing.done = on_signed;
+        int r = vault_ask_leaf(c->worker->vault, &c->target.host, &c->signing);
+        if (r < 0)
+                fail(c, REASON_VAULT, r);
 }
 
 /* opening */
@@ -245,7 +287,7 @@ static void decide(struct gate_call *c) {
 void gate_answered(struct gate_call *c, enum decision d, int error) {
         c->generation = c->worker->policy->generation;
         if (d == DECISION_ASK) {
-                c->verdict = gate_judge(c->worker, &c->target, c->request_visible);
+                c->verdict = judge(c);
                 decide(c);
         } else if (d == DECISION_ALLOW) {
                 c->asked = true;
@@ -262,6 +304,7 @@ void gate_open(struct gate_call *c) {
         struct worker *w = c->worker;
         c->state = GATE_IDLE;
         c->error = 0;
+        c->why = NULL;
         c->asked = c->chained = false;
         c->upstream = NULL;
         c->addr = (struct addr){ .family = ADDR_NONE };
@@ -272,7 +315,7 @@ void gate_open(struct gate_call *c) {
         timer_init(&c->ask_limit, w->loop, NULL);
         task_init(&c->later, on_later);
         c->generation = w->policy->generation;
-        c->verdict = gate_judge(w, &c->target, c->request_visible);
+        c->verdict = judge(c);
         decide(c);
 }
 
@@ -290,6 +333,9 @@ void gate_cancel(struct gate_call *c) {
                 break;
         case GATE_ASKING:
                 ask_leave(c);
+                break;
+        case GATE_SIGNING:
+                vault_call_cancel(&c->signing);
                 break;
         case GATE_RESOLVING:
                 resolve_cancel(&c->resolving);

@@ -5,12 +5,14 @@
  *
  *     judge (verdict_target) -> refuse
  *                            -> hold while a person is asked -> refuse
+ *     get a leaf certificate ready, where TLS will be opened (gateway/intercept.h)
  *     resolve -> judge every address, one bad one refuses the name
  *     dial the judged addresses, directly or through the configured proxy
  *
  * Nothing is asked of a resolver before the name was allowed, and nothing is dialled that was not judged. Limits and
  * the state of the audit come first. The caller is told exactly once, unless it cancels, never from inside gate_open().
  */
+#include "gateway/vault_client.h"
 #include "gateway/worker.h"
 #include "net/dial.h"
 
@@ -21,19 +23,23 @@ struct gate_call {
         uint8_t via;          /* enum event_via: shown to the person who is asked */
         bool request_visible; /* the caller sees the request and judges it (verdict_request); else needs_request refuses
                                */
+        bool approved;        /* a person has said yes to this target on this connection before */
         void (*done)(struct gate_call *c);
 
         /* the result */
         struct verdict verdict; /* DECISION_ALLOW and upstream set, or DECISION_DENY and why */
         uint32_t generation;    /* of the policy that judged */
-        int error;  /* negative errno behind REASON_UPSTREAM, REASON_TIMEOUT, REASON_RESOLVE, REASON_LIMIT */
-        bool asked; /* a person said yes */
+        int error;       /* negative errno behind REASON_UPSTREAM, REASON_TIMEOUT, REASON_RESOLVE, REASON_LIMIT */
+        const char *why; /* more about it, for people; NULL: the reason says it all */
+        bool asked;      /* a person said yes */
+        bool intercept;  /* what the caller does not see is to be opened: intercept_start(), not tunnel_start() */
         struct stream *upstream; /* the caller's from now on */
         struct addr addr;        /* where it leads (the proxy's own address when chained) */
         bool chained;            /* through the configured proxy */
 
         /* the gate's own */
         uint8_t state;
+        struct vault_call signing;
         struct resolve_call resolving;
         struct dial *dial;
         struct chain *chain;

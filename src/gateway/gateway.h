@@ -17,6 +17,8 @@ struct quota;
 struct synthetic;
 struct chain_bypass;
 struct secret;
+struct tls_context;
+struct credentials;
 
 /* A policy snapshot with its number; workers hold references, the last one unmaps it. */
 struct policy_ref {
@@ -37,6 +39,8 @@ struct gateway {
         struct synthetic *synthetic;      /* NULL unless DNS_SYNTHETIC; shared, has its own lock */
         struct secret *upstream_password; /* NULL: none */
         struct chain_bypass *bypass;      /* targets that do not go through the upstream proxy */
+        struct tls_context *tls;          /* NULL: no vault, so no TLS is opened */
+        struct credentials *credentials;  /* with tls */
         atomic_uint_fast64_t connections_ever;
         struct tally_rate tally_rate; /* of records that a program can cause without being let through */
         atomic_bool audit_fails;      /* IPC_AUDIT 0, or events cannot be delivered: no new work */

@@ -14,6 +14,20 @@ int http_session_start(const struct client *client);
 int http_session_start_bound(const struct client *client, const struct authority *target,
                              const struct synthetic_hold *hold);
 
+/* HTTP inside TLS that was opened (gateway/intercept.h): client->stream is the TLS stream, requests must be for the
+ * target. */
+struct http_inside {
+        const struct authority *target;
+        struct synthetic_hold hold;
+        struct stream
+            *upstream;    /* to the origin, TLS, verified; taken. NULL: `spoilt` says why, or one is to be opened */
+        struct addr addr; /* where that leads; ADDR_NONE: not known */
+        bool approved;    /* a person said yes to the target */
+        uint8_t spoilt;   /* enum reason, or REASON_NONE: what every request is answered with */
+        const char *why;  /* of spoilt, for people: text that stays */
+};
+int http_session_start_inside(const struct client *client, const struct http_inside *inside);
+
 /* For worker_new() and worker_free(). */
 int upstream_pool_new(struct worker *w, struct upstream_pool **ret);
 void upstream_pool_free(struct upstream_pool *p);

@@ -132,10 +132,11 @@ bool http1_response_switches(const struct http1_response *r, struct str protocol
 struct str http1_path_only(struct str path);
 
 /*
- * What leaves. The request line is written anew, Host comes from the canonical authority (no port when it is 80),
- * framing from what was parsed, hop-by-hop headers are gone.
+ * What leaves. The request line is written anew, Host comes from the canonical authority (no port when it is the
+ * scheme's), framing from what was parsed, hop-by-hop headers are gone.
  */
-int http1_request_write(struct buf *out, const struct http1_request *r, const struct authority *to);
+int http1_request_write(struct buf *out, const struct http1_request *r, const struct authority *to,
+                        uint16_t default_port);
 /* `chunked_out` false: the body is sent bare and ended by closing (HTTP/1.0 clients). `connection`: the value of the
  * header of that name, NULL for none. */
 int http1_response_write(struct buf *out, const struct http1_response *r, enum http1_body body, bool chunked_out,

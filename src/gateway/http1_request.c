@@ -157,12 +157,13 @@ static int append_all(struct buf *out, const struct str *parts, size_t n) {
         return r;
 }
 
-int http1_request_write(struct buf *out, const struct http1_request *r, const struct authority *to) {
+int http1_request_write(struct buf *out, const struct http1_request *r, const struct authority *to,
+                        uint16_t default_port) {
         char host[AUTHORITY_TEXT_MAX];
         authority_text(to, host);
         struct str host_text = str_of(host);
-        if (to->port == 80)
-                host_text.n -= 3; /* ":80", the default of the scheme */
+        if (to->port == default_port)
+                host_text.n = (size_t)str_rfind(host_text, ':');
         bool bare_options = r->path.n == 0 && str_eq(r->method, STR("OPTIONS"));
         bool no_path = r->path.n == 0 || r->path.p[0] == '?';
         const struct str line[] = {

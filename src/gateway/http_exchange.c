@@ -357,7 +357,8 @@ static void finish(struct http_session *s) {
         if (!s->request.done || s->up_broken)
                 s->keep_client = s->keep_upstream = false;  /* answered before the body was sent: its rest is unknown */
         if (s->keep_upstream && http_flow_is_empty(&s->up)) /* all was sent: the next request is not read as a body */
-                upstream_pool_put(s->client.worker->upstreams, &s->call.target, &s->call.addr, take_ptr(&s->upstream));
+                upstream_pool_put(s->client.worker->upstreams, &s->call.target, http_session_identity(s), &s->call.addr,
+                                  take_ptr(&s->upstream));
         else
                 stream_close(take_ptr(&s->upstream));
         http_session_record(s, true);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Idle connections to origins, of one worker. Keyed by name, port and the address that was judged; whoever takes one
- * judges name and address again by the policy of that moment. Bytes or an end that arrive while a connection rests here
- * make it useless: nobody asked for them. The newest is taken first, so that the others can age.
+ * Idle connections to origins, of one worker. Keyed by identity, name, port and the address that was judged; whoever
+ * takes one judges name and address again by the policy of that moment. Bytes or an end that arrive while a connection
+ * rests here make it useless: nobody asked for them. The newest is taken first, so that the others can age.
  */
 #include "gateway/http_session.h"
 
@@ -31,6 +31,7 @@ struct upstream {
         uint64_t since; /* it rests here */
         struct addr addr;
         uint16_t port;
+        uint8_t identity; /* enum http_identity */
         uint8_t name_n;
         char name[];
 };
@@ -47,8 +48,8 @@ static struct bucket *bucket_of(struct upstream_pool *p, const struct authority 
         return &p->buckets[hash % BUCKETS];
 }
 
-static bool leads_to(const struct upstream *u, const struct authority *t) {
-        return u->port == t->port && str_eq(str_n(u->name, u->name_n), host_str(&t->host));
+static bool leads_to(const struct upstream *u, const struct authority *t, uint8_t identity) {
+        return u->port == t->port && u->identity == identity && str_eq(str_n(u->name, u->name_n), host_str(&t->host));
 }
 
 static void destroy(struct task *t) {
@@ -71,18 +72,19 @@ static void on_limit(struct timer *t) {
         stream_close(detach(link_owner(t, struct upstream, limit)));
 }
 
-static void on_ready(struct stream *s, void *owner) {
-        if (s->readable || s->closed)
-                stream_close(detach(owner));
-}
-
 /* Nothing has arrived on it since its last response, as far as anyone can know. sure: the socket itself is asked, since
  * an end may have arrived in this very turn. */
 static bool is_silent(struct stream *s, bool sure) {
         char byte;
         if (sure)
-                s->readable = true;
+                stream_assume_readable(s);
         return !s->closed && (!s->readable || stream_read(s, &byte, 1) == -EAGAIN);
+}
+
+/* What wakes a resting connection may be TLS's own talk (a session ticket), which is none of ours. */
+static void on_ready(struct stream *s, void *owner) {
+        if (!is_silent(s, false))
+                stream_close(detach(owner));
 }
 
 /* Servers close what rested for some seconds (5 s is common), and a request may be on its way just then. */
@@ -90,7 +92,7 @@ static bool is_recent(const struct upstream *u) {
         return loop_now(u->pool->worker->loop) - u->since < ONCE_IDLE_NS;
 }
 
-struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, bool once,
+struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, uint8_t identity, bool once,
                                   struct addr *ret_addr) {
         struct link *bucket = &bucket_of(p, target)->upstreams;
         if (link_is_empty(bucket))
@@ -99,7 +101,7 @@ struct stream *upstream_pool_take(struct upstream_pool *p, const struct authorit
         for (struct link *l = bucket->prev, *older; l != bucket; l = older) {
                 struct upstream *u = link_owner(l, struct upstream, link);
                 older = l->prev;
-                if (!leads_to(u, target))
+                if (!leads_to(u, target, identity))
                         continue;
                 if (once && !is_recent(u))
                         return NULL; /* the newest is taken first: the others are older still */
@@ -119,8 +121,8 @@ struct stream *upstream_pool_take(struct upstream_pool *p, const struct authorit
         return NULL;
 }
 
-void upstream_pool_put(struct upstream_pool *p, const struct authority *target, const struct addr *addr,
-                       struct stream *s) {
+void upstream_pool_put(struct upstream_pool *p, const struct authority *target, uint8_t identity,
+                       const struct addr *addr, struct stream *s) {
         struct bucket *bucket = bucket_of(p, target);
         struct upstream *u = NULL;
         if (p->n < IDLE_MAX && bucket->n < IDLE_PER_BUCKET_MAX && !s->closed && !stream_has_pushback(s))
@@ -135,6 +137,7 @@ void upstream_pool_put(struct upstream_pool *p, const struct authority *target, 
                 .since = loop_now(p->worker->loop),
                 .addr = *addr,
                 .port = target->port,
+                .identity = identity,
                 .name_n = target->host.name_n,
         };
         memcpy(u->name, target->host.name, target->host.name_n);

@@ -83,7 +83,7 @@ static void answer(struct http_session *s, unsigned status, enum reason reason, 
 void http_refuse(struct http_session *s) {
         const struct verdict *v = &s->call.verdict;
         cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
-        if (refusal_text(&text, worker_snapshot(s->client.worker), &s->call.target, v, s->call.error) < 0)
+        if (refusal_text(&text, worker_snapshot(s->client.worker), &s->call.target, v, s->call.error, s->call.why) < 0)
                 buf_clear(&text);
         unsigned status = v->reason == REASON_METHOD ? 405 : refusal_status(v, s->call.error);
         answer(s, status, v->reason, buf_str(&text));

@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "gateway/intercept.h"
 #include "gateway/tunnel.h"
 
 #include <errno.h>
@@ -53,6 +54,7 @@ static struct pool *pool_of(struct http_session *s) {
 static void destroy(struct task *t) {
         struct http_session *s = link_owner(t, struct http_session, destroy);
         free(s->switched);
+        free(s->secure);
         free(s);
 }
 
@@ -66,12 +68,34 @@ static void forget_request(struct http_session *s) {
                 pool_chunk_put(pool_of(s), take_ptr(&s->back));
 }
 
+/* A connection that carried no request is on record all the same: its origin was reached. */
+static void end_secure(struct http_session *s) {
+        http_secure_done(s);
+        if (s->secure->used)
+                return;
+        report_event(&s->client.worker->report,
+                     &(struct event){ .kind = EVENT_TUNNEL_CLOSE,
+                                      .via = s->client.via,
+                                      .scheme = SCHEME_HTTPS,
+                                      .connection = s->client.number,
+                                      .duration_us = (loop_now(s->client.worker->loop) - s->client.since) / 1000,
+                                      .rule = RULE_NONE,
+                                      .generation = s->client.worker->policy->generation,
+                                      .reason = s->secure->spoilt ? s->secure->spoilt : REASON_ALLOWED,
+                                      .port = s->call.target.port,
+                                      .allowed = s->secure->spoilt == REASON_NONE,
+                                      .addr = s->secure->addr,
+                                      .domain = host_str(&s->call.target.host) });
+}
+
 void http_session_end(struct http_session *s, bool abort) {
         if (s->state == HTTP_GONE)
                 return;
         struct worker *w = s->client.worker;
         if (s->state == HTTP_OPENING)
                 gate_cancel(&s->call);
+        if (s->secure)
+                end_secure(s);
         http_session_enter(s, HTTP_GONE);
         link_remove(&s->of_worker);
         timer_stop(&s->limit);
@@ -98,7 +122,7 @@ void http_session_record(struct http_session *s, bool allowed) {
         struct event ev = {
                 .kind = EVENT_REQUEST,
                 .via = s->client.via,
-                .scheme = SCHEME_HTTP,
+                .scheme = s->secure ? SCHEME_HTTPS : SCHEME_HTTP,
                 .connection = s->client.number,
                 .bytes_in = s->bytes_in,
                 .bytes_out = s->bytes_out,
@@ -113,6 +137,7 @@ void http_session_record(struct http_session *s, bool allowed) {
                 .domain = host_str(&s->call.target.host),
                 .method = str_first(sent, s->method_n),
                 .path = str_first(sent_path(s), EVENT_TEXT_MAX),
+                .detail = str_of(s->call.why),
         };
         report_event(&w->report, &ev);
 }
@@ -178,7 +203,10 @@ static void begin_tunnel(struct http_session *s) {
         }
         timer_stop(&s->limit);
         s->client.via = VIA_CONNECT;
-        tunnel_start(&s->client, &s->call);
+        if (s->call.intercept)
+                intercept_start(&s->client, &s->call, NULL);
+        else
+                tunnel_start(&s->client, &s->call);
         /* What is left of the session holds neither stream nor place. */
         s->client.stream = NULL;
         link_remove(&s->of_worker);
@@ -190,19 +218,29 @@ static void begin_tunnel(struct http_session *s) {
         loop_defer(s->client.worker->loop, &s->destroy);
 }
 
-/* The policy may have changed while the gate was asked. */
+/* The policy may have changed while the gate was asked, or the origin. */
 static void judge_again(struct http_session *s) {
         struct gate_call *c = &s->call;
-        if (s->connect || c->verdict.decision != DECISION_ALLOW || !c->verdict.needs_request)
+        if (s->connect || c->verdict.decision != DECISION_ALLOW)
                 return;
-        c->verdict = verdict_request(worker_snapshot(s->client.worker), &c->target.host, c->target.port,
-                                     str_first(buf_str(&s->up.head), s->method_n), sent_path(s));
+        if (s->secure) {
+                uint32_t rule = c->verdict.rule;
+                c->generation = s->client.worker->policy->generation;
+                c->verdict = gate_judge(s->client.worker, &c->target, true);
+                if (c->verdict.decision == DECISION_ASK && c->asked) {
+                        c->verdict.decision = DECISION_ALLOW;
+                        c->verdict.rule = rule;
+                }
+        }
+        if (c->verdict.decision == DECISION_ALLOW && c->verdict.needs_request)
+                c->verdict = verdict_request(worker_snapshot(s->client.worker), &c->target.host, c->target.port,
+                                             str_first(buf_str(&s->up.head), s->method_n), sent_path(s));
         if (c->verdict.decision != DECISION_ALLOW)
                 stream_close(take_ptr(&c->upstream));
 }
 
-static void on_opened(struct gate_call *c) {
-        struct http_session *s = link_owner(c, struct http_session, call);
+void http_session_opened(struct http_session *s) {
+        struct gate_call *c = &s->call;
         http_session_enter(s, HTTP_HEAD); /* nothing is under way that would have to be cancelled */
         judge_again(s);
         if (c->verdict.decision != DECISION_ALLOW || !c->upstream) {
@@ -219,6 +257,14 @@ static void on_opened(struct gate_call *c) {
         http_session_run(s);
 }
 
+static void on_opened(struct gate_call *c) {
+        struct http_session *s = link_owner(c, struct http_session, call);
+        if (s->secure && c->upstream)
+                http_secure_open(s);
+        else
+                http_session_opened(s);
+}
+
 void http_session_open(struct http_session *s) {
         s->call.worker = s->client.worker;
         s->call.request_visible = !s->connect;
@@ -226,163 +272,6 @@ void http_session_open(struct http_session *s) {
         http_session_enter(s, HTTP_OPENING);
         timer_stop(&s->limit); /* the gate has limits of its own */
         gate_open(&s->call);
-}
-
-/* What the request says about where it wants to go, agreed between target, Host and, for captured ones, the address. */
-static unsigned settle_target(struct http_session *s, const struct http1_request *r, const char **ret_what) {
-        struct authority *to = &s->call.target, named = { 0 };
-        struct err e = { 0 };
-        s->call.verdict.reason = REASON_PROTOCOL;
-        if (r->form == FORM_ABSOLUTE && r->https) {
-                *ret_what = "An https:// URL cannot be sent in the clear; open a CONNECT tunnel to the host instead";
-                return 400;
-        }
-        if (r->form == FORM_ABSOLUTE || r->form == FORM_AUTHORITY) {
-                s->call.verdict.reason = REASON_BAD_NAME;
-                *ret_what = "The host or port of the request target is not valid";
-                if (authority_parse(r->authority, r->form == FORM_ABSOLUTE ? 80 : 0, &named, &e) < 0)
-                        return 400;
-        } else if (!s->bound) {
-                *ret_what = "This is a proxy: it takes absolute-form requests and CONNECT";
-                return 400;
-        }
-        if (s->bound && r->form == FORM_ABSOLUTE && (!host_equal(&named.host, &to->host) || named.port != to->port))
-                goto fronting;
-        if (!s->bound)
-                *to = named;
-        if (!r->host.p || (r->authority.n > 0 && str_eq(r->host, r->authority)))
-                return 0;
-        s->call.verdict.reason = REASON_BAD_NAME;
-        *ret_what = "The Host header is not valid";
-        if (authority_parse(r->host, to->port, &named, &e) < 0)
-                return 400;
-        if (host_equal(&named.host, &to->host) && named.port == to->port)
-                return 0;
-fronting:
-        s->call.verdict.reason = REASON_FRONTING;
-        *ret_what = "The Host header names another host than the request is for";
-        return 421;
-}
-
-static bool is_one_of(struct str method, const struct str *list, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                if (str_eq(method, list[i]))
-                        return true;
-        return false;
-}
-
-/* Copies out what is needed after the head's bytes are gone. */
-static void begin_request(struct http_session *s, const struct http1_request *r) {
-        /* Doing it twice is as doing it once (RFC 9110, 9.2.2); without a body, which would be gone. */
-        static const struct str repeatable[] = { STR("GET"), STR("HEAD"), STR("OPTIONS"), STR("PUT"), STR("DELETE") };
-        s->since = clock_ns();
-        s->bytes_in = s->bytes_out = 0;
-        s->status = 0;
-        s->n_interim = 0;
-        s->begun = s->reused = s->answered = s->head_sent = s->up_broken = s->keep_upstream = false;
-        s->back_progress = (struct http1_progress){ 0 };
-        s->response = (struct http_body){ 0 };
-        s->request = (struct http_body){ .kind = r->head.body, .left = r->head.length };
-        s->request.done = r->head.body == BODY_NONE || (r->head.body == BODY_LENGTH && r->head.length == 0);
-        s->client_minor = r->head.minor;
-        s->keep_client = !r->head.close;
-        s->connect = r->form == FORM_AUTHORITY;
-        s->call.via = s->connect ? VIA_CONNECT : s->client.via;
-        s->head_method = str_eq(r->method, STR("HEAD"));
-        s->repeatable = s->request.done && is_one_of(r->method, repeatable, sizeof repeatable / sizeof *repeatable);
-        s->upgrade[0] = '\0';
-        if (r->head.upgrade && r->head.upgrade_to.n < sizeof s->upgrade) {
-                memcpy(s->upgrade, r->head.upgrade_to.p, r->head.upgrade_to.n);
-                s->upgrade[r->head.upgrade_to.n] = '\0';
-                s->repeatable = false;
-        }
-        s->call.verdict = (struct verdict){ .rule = RULE_NONE };
-        s->call.generation = s->client.worker->policy->generation;
-        s->call.addr = (struct addr){ 0 };
-        s->call.asked = false;
-        s->call.error = 0;
-        s->up.head = BUF(2 * POOL_CHUNK_BYTES);
-        s->down.head = BUF(2 * POOL_CHUNK_BYTES);
-        s->up.head_at = s->down.head_at = 0;
-        s->method_n = 0;
-        s->path_n = 0;
-        if (!s->bound)
-                s->call.target = (struct authority){ 0 };
-}
-
-/* The bytes that will leave; the record reads method and path from them. */
-static int write_request(struct http_session *s, const struct http1_request *r) {
-        int e = buf_reserve(&s->up.head, r->head.bytes + AUTHORITY_TEXT_MAX);
-        if (e == 0)
-                e = http1_request_write(&s->up.head, r, &s->call.target);
-        s->method_n = (uint8_t)r->method.n;
-        s->path_n = (uint32_t)http1_path_only(r->path).n;
-        return e;
-}
-
-/* A synthetic address that stands for no name. */
-static void refuse_unbound(struct http_session *s) {
-        s->call.verdict = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_SELF, .rule = RULE_NONE };
-        http_refuse(s);
-}
-
-static void judge_connect(struct http_session *s, const struct http1_request *r) {
-        if (!s->request.done || r->head.body != BODY_NONE) {
-                s->request.done = false;
-                http_refuse_bytes(s, 400, REASON_PROTOCOL, "A CONNECT request has no body");
-                return;
-        }
-        http_session_open(s);
-}
-
-/* One request: judged, then sent on a connection that rests in the pool or on a new one. */
-static void judge_request(struct http_session *s, const struct http1_request *r) {
-        struct worker *w = s->client.worker;
-        struct verdict v = gate_judge(w, &s->call.target, true);
-        if (v.decision == DECISION_ALLOW && v.needs_request)
-                v = verdict_request(worker_snapshot(w), &s->call.target.host, s->call.target.port, r->method,
-                                    http1_path_only(r->path));
-        s->call.verdict = v;
-        if (v.decision == DECISION_DENY) {
-                http_refuse(s);
-                return;
-        }
-        if (v.decision == DECISION_ALLOW)
-                s->upstream = upstream_pool_take(w->upstreams, &s->call.target, !s->repeatable, &s->call.addr);
-        if (!s->upstream) {
-                http_session_open(s);
-                return;
-        }
-        s->reused = true;
-        http_exchange_begin(s);
-}
-
-static void take_request(struct http_session *s, const struct http1_request *r) {
-        const char *what = NULL;
-        begin_request(s, r);
-        if (s->bound && s->connect) {
-                http_refuse_bytes(s, 405, REASON_METHOD,
-                                  "CONNECT is for proxies, and this connection goes to an origin");
-                return;
-        }
-        if (str_eq(r->method, STR("TRACE"))) {
-                http_refuse_bytes(s, 405, REASON_METHOD, "TRACE is not supported");
-                return;
-        }
-        unsigned status = settle_target(s, r, &what);
-        bool known = status || gate_unmask(s->client.worker, &s->call.target);
-        if (!s->connect && write_request(s, r) < 0) {
-                http_refuse_bytes(s, 503, REASON_LIMIT, "Out of memory");
-        } else if (status) {
-                s->keep_client = false;
-                http_refuse_bytes(s, status, s->call.verdict.reason, what);
-        } else if (!known) {
-                refuse_unbound(s);
-        } else if (s->connect) {
-                judge_connect(s, r);
-        } else {
-                judge_request(s, r);
-        }
 }
 
 /* Keeps bytes[used..] as what comes next. They lie in the scratch area or in `in` itself. */
@@ -421,14 +310,14 @@ static void take_head(struct http_session *s, struct str bytes) {
                 return;
         }
         if (r != HTTP1_OK) {
-                begin_request(s, &(struct http1_request){ .head.close = true });
+                http_request_begin(s, &(struct http1_request){ .head.close = true });
                 s->request.done = false;
                 bool large = r == HTTP1_TOO_LARGE || r == HTTP1_TOO_MANY;
                 http_refuse_bytes(s, large ? 431 : 400, REASON_PROTOCOL, http1_result_text(r));
                 return;
         }
         timer_stop(&s->limit);
-        take_request(s, &request);
+        http_request_take(s, &request);
         if (s->state != HTTP_GONE && keep_rest(s, bytes, request.head.bytes) < 0)
                 http_session_end(s, true);
 }
@@ -521,7 +410,7 @@ static void on_client(struct stream *stream, void *owner) {
 static void on_limit(struct timer *t) {
         struct http_session *s = link_owner(t, struct http_session, limit);
         if (s->state == HTTP_HEAD && s->partial) {
-                begin_request(s, &(struct http1_request){ .head.close = true });
+                http_request_begin(s, &(struct http1_request){ .head.close = true });
                 s->request.done = false;
                 http_refuse_bytes(s, 408, REASON_TIMEOUT, "The request's header did not arrive in time");
         } else if (s->state == HTTP_EXCHANGE) {
@@ -533,13 +422,11 @@ static void on_limit(struct timer *t) {
         http_session_run(s);
 }
 
-static int start(const struct client *client, const struct authority *bound, const struct synthetic_hold *hold) {
+static struct http_session *make(const struct client *client, const struct authority *bound,
+                                 const struct synthetic_hold *hold) {
         struct http_session *s = alloc_zeroed(sizeof *s);
-        if (!s) {
-                struct client copy = *client;
-                client_done(&copy);
-                return -ENOMEM;
-        }
+        if (!s)
+                return NULL;
         s->client = *client;
         s->bound = bound != NULL;
         if (bound)
@@ -550,6 +437,15 @@ static int start(const struct client *client, const struct authority *bound, con
         task_init(&s->later, on_later);
         task_init(&s->destroy, destroy);
         timer_init(&s->limit, client->worker->loop, on_limit);
+        return s;
+}
+
+static int start(const struct client *client, struct http_session *s) {
+        if (!s) {
+                struct client copy = *client;
+                client_done(&copy);
+                return -ENOMEM;
+        }
         stream_set_owner(s->client.stream, on_client, s);
         upstream_pool_watch(client->worker->upstreams, &s->of_worker);
         http_session_limit(s, http_settings(s)->header_ns);
@@ -558,10 +454,28 @@ static int start(const struct client *client, const struct authority *bound, con
 }
 
 int http_session_start(const struct client *client) {
-        return start(client, NULL, NULL);
+        return start(client, make(client, NULL, NULL));
 }
 
 int http_session_start_bound(const struct client *client, const struct authority *target,
                              const struct synthetic_hold *hold) {
-        return start(client, target, hold);
+        return start(client, make(client, target, hold));
+}
+
+int http_session_start_inside(const struct client *client, const struct http_inside *inside) {
+        struct http_secure *k = calloc(1, sizeof *k);
+        struct http_session *s = k ? make(client, inside->target, &inside->hold) : NULL;
+        if (!s) {
+                free(k);
+                stream_close(inside->upstream);
+                return start(client, NULL);
+        }
+        k->session = s;
+        k->ready = inside->upstream;
+        k->addr = inside->addr;
+        k->spoilt = inside->spoilt;
+        k->why = inside->why;
+        s->secure = k;
+        s->call.approved = inside->approved;
+        return start(client, s);
 }

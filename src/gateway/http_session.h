@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The inside of an HTTP session, for http_session.c, http_exchange.c, http_refusal.c and http_pool.c only. */
+/* The inside of an HTTP session, for the http_*.c files only. */
 #include "gateway/gate.h"
 #include "gateway/http.h"
 #include "gateway/http1.h"
+#include "gateway/origin.h"
 #include "net/relay.h"
+
+/* Whose connections these are: a plain one never serves a request that was promised TLS. */
+enum http_identity { IDENTITY_PLAIN, IDENTITY_HTTPS };
 
 enum http_state {
         HTTP_HEAD,     /* waits for a request head, or for the rest of one */
@@ -41,13 +45,26 @@ struct http_switched {
         struct http_session *session;
 };
 
+/* A session inside TLS that was opened (gateway/intercept.h). */
+struct http_secure {
+        struct http_session *session;
+        struct origin_call origin; /* TLS to the origin, while it is under way */
+        struct stream *ready;      /* opened ahead of the first request */
+        struct addr addr;          /* where that leads */
+        const char *why;           /* of spoilt, for people */
+        uint8_t spoilt; /* enum reason: the origin could not be connected to as it must be; no request passes */
+        bool securing;  /* the gate is through, TLS is under way */
+        bool used;      /* a request was taken: it is on record */
+};
+
 struct http_session {
         struct client client;
         uint8_t state; /* enum http_state */
         bool bound;    /* captured: call.target is fixed */
         bool partial;  /* `in` was looked at and holds no whole head */
         struct synthetic_hold hold;
-        struct pool_chunk *in; /* from the client, not yet understood */
+        struct http_secure *secure; /* NULL: plain HTTP */
+        struct pool_chunk *in;      /* from the client, not yet understood */
         struct http1_progress progress;
         struct timer limit;
         struct task later, destroy;
@@ -102,6 +119,23 @@ static inline const char *http_session_connection(const struct http_session *s) 
         return !s->keep_client ? "close" : s->client_minor == 0 ? "keep-alive" : NULL;
 }
 
+/* http_request.c: a parsed head becomes the request under way; sent when its verdict allows it. */
+void http_request_begin(struct http_session *s, const struct http1_request *r);
+void http_request_take(struct http_session *s, const struct http1_request *r);
+void http_request_send(struct http_session *s);
+
+/* http_secure.c: sessions inside TLS. */
+struct stream *http_secure_take(struct http_session *s); /* the connection that was opened ahead, if it is any good */
+void http_secure_open(struct http_session *s);           /* the gate has opened a connection: TLS on it */
+void http_secure_refuse(struct http_session *s);
+void http_secure_done(struct http_session *s);
+/* Connections to origins are shared among sessions of the same identity only. */
+static inline uint8_t http_session_identity(const struct http_session *s) {
+        return s->secure ? IDENTITY_HTTPS : IDENTITY_PLAIN;
+}
+/* The connection that the gate and TLS have opened is there, or is not to be had (call.verdict). */
+void http_session_opened(struct http_session *s);
+
 /* http_exchange.c: one step each; true when something moved and the step should be tried again. */
 void http_exchange_begin(struct http_session *s);
 bool http_exchange_step(struct http_session *s);
@@ -141,8 +175,8 @@ void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reas
 void upstream_pool_watch(struct upstream_pool *p, struct link *session);
 /* A connection to the target that rests here, or NULL. once: what is sent on it cannot be sent again, so only one that
  * was used a moment ago and is alive now will do. */
-struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, bool once,
+struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, uint8_t identity, bool once,
                                   struct addr *ret_addr);
 /* Takes the stream over; it is closed when there is no place. */
-void upstream_pool_put(struct upstream_pool *p, const struct authority *target, const struct addr *addr,
-                       struct stream *s);
+void upstream_pool_put(struct upstream_pool *p, const struct authority *target, uint8_t identity,
+                       const struct addr *addr, struct stream *s);

@@ -17,7 +17,10 @@
 #include "gateway/control.h"
 #include "gateway/quota.h"
 #include "gateway/synthetic.h"
+#include "gateway/vault_client.h"
 #include "gateway/worker.h"
+#include "ipc/credentials.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,12 +46,18 @@ static unsigned worker_count(uint32_t wanted) {
         return n < GATEWAY_WORKERS_MAX ? n : GATEWAY_WORKERS_MAX;
 }
 
+/* Behind the listeners: the credential table, if TLS is to be opened, then the connections to the vault. */
+static int first_vault(const struct gateway_start *start) {
+        return GATEWAY_FD_LISTENERS + (int)start->n_listeners + (start->intercept ? 1 : 0);
+}
+
 /* The descriptors that must be there, marked close-on-exec like all others. */
 static int check_descriptors(const struct gateway_start *start, struct err *e) {
-        for (int fd = GATEWAY_FD_START; fd < GATEWAY_FD_LISTENERS + (int)start->n_listeners; fd++)
+        int end = first_vault(start) + (int)start->n_vaults;
+        for (int fd = GATEWAY_FD_START; fd < end; fd++)
                 if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
                         return err_errno(e, "descriptor %d, which the supervisor must pass, is missing", fd);
-        return fd_close_from(GATEWAY_FD_LISTENERS + (int)start->n_listeners);
+        return fd_close_from(end);
 }
 
 static int load_policy(struct gateway *g, struct policy_ref **ret, struct err *e) {
@@ -75,6 +84,8 @@ static int make_workers(struct gateway *g, struct err *e) {
                 if (r == 0)
                         g->n_workers++;
         }
+        for (unsigned i = 0; r == 0 && i < g->n_workers && i < g->start.n_vaults; i++)
+                vault_client_connect(g->workers[i]->vault, first_vault(&g->start) + (int)i);
         policy_ref_put(p);
         return g->workers ? r : err_set(e, ENOMEM, "no memory for the workers");
 }
@@ -106,6 +117,10 @@ static int set_up(struct gateway *g, struct err *e) {
                 r = synthetic_new(&(struct synthetic_settings){ 0 }, &g->synthetic, e);
         if (r == 0 && g->start.upstream_kind != UPSTREAM_NONE)
                 r = chain_bypass_new(g->start.upstream_bypass, &g->bypass, e);
+        if (r == 0 && g->start.intercept)
+                r = tls_context_new(g->start.ca_bundle, &g->tls, e);
+        if (r == 0 && g->start.intercept)
+                r = credentials_open_fd(first_vault(&g->start) - 1, &g->credentials, e);
         return r < 0 ? r : make_workers(g, e);
 }
 
@@ -145,6 +160,8 @@ static void tear_down(struct gateway *g) {
         free(g->workers);
         control_free(g->control);
         chain_bypass_free(g->bypass);
+        credentials_close(g->credentials);
+        tls_context_free(g->tls);
         synthetic_free(g->synthetic);
         quota_free(g->quota);
         secret_free(g->upstream_password);

@@ -8,7 +8,7 @@
 
 static bool may_pass(const struct verdict *v) {
         return v->reason == REASON_UPSTREAM || v->reason == REASON_TIMEOUT || v->reason == REASON_RESOLVE ||
-               v->reason == REASON_LIMIT || v->reason == REASON_AUDIT;
+               v->reason == REASON_LIMIT || v->reason == REASON_AUDIT || v->reason == REASON_VAULT;
 }
 
 /* A sentence. */
@@ -51,15 +51,21 @@ static int how_to_allow(struct buf *out, const char *where, const struct verdict
 }
 
 int refusal_text(struct buf *out, const struct snapshot *s, const struct authority *target, const struct verdict *v,
-                 int error) {
+                 int error, const char *why) {
         char where[AUTHORITY_TEXT_MAX] = "the destination";
         if (target)
                 authority_text(target, where);
         if (may_pass(v)) {
-                bool ours = v->reason == REASON_LIMIT || v->reason == REASON_AUDIT;
-                return buf_printf(out, "bailey: cannot connect to %s. %s %s", where, what_failed(v, error),
+                bool ours = v->reason == REASON_LIMIT || v->reason == REASON_AUDIT || v->reason == REASON_VAULT;
+                return buf_printf(out, "bailey: cannot connect to %s. %s %s", where, why ? why : what_failed(v, error),
                                   ours ? "It may work later." : "Policy allows it; this is not a refusal.");
         }
+        if (v->reason == REASON_CERTIFICATE)
+                return buf_printf(
+                    out,
+                    "bailey: nothing was sent to %s. %s Trying again will not help. A person can make its "
+                    "issuer known with: --ca-bundle FILE",
+                    where, why ? why : reason_text(REASON_CERTIFICATE));
         size_t before = out->n;
         struct snapshot_rule rule;
         int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason_text((enum reason)v->reason));

@@ -11,6 +11,6 @@
 
 /* Appends the text, without a line end. `error` as in struct gate_call, 0 when there is none. */
 int refusal_text(struct buf *out, const struct snapshot *s, const struct authority *target, const struct verdict *v,
-                 int error);
+                 int error, const char *why);
 /* The HTTP status for it: 403, 429, 503, 502 or 504, ... */
 unsigned refusal_status(const struct verdict *v, int error);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "gateway/http.h"
+#include "gateway/intercept.h"
 #include "gateway/socks5_wire.h"
 #include "gateway/tunnel.h"
 
@@ -59,8 +60,10 @@ static int reply(struct session *s, enum socks5_reply code) {
 
 static enum socks5_reply reply_for(const struct gate_call *c) {
         if (gate_was_refused(&c->verdict))
-                return c->verdict.reason == REASON_LIMIT || c->verdict.reason == REASON_AUDIT ? SOCKS5_FAILURE
-                                                                                              : SOCKS5_DENIED;
+                return c->verdict.reason == REASON_LIMIT || c->verdict.reason == REASON_AUDIT ||
+                               c->verdict.reason == REASON_VAULT
+                           ? SOCKS5_FAILURE
+                           : SOCKS5_DENIED;
         switch (c->error) {
         case -ENETUNREACH:
                 return SOCKS5_NET_UNREACHABLE;
@@ -96,7 +99,10 @@ static void on_opened(struct gate_call *c) {
                 end(s);
                 return;
         }
-        tunnel_start(&s->client, c);
+        if (c->intercept)
+                intercept_start(&s->client, c, NULL);
+        else
+                tunnel_start(&s->client, c);
         s->client.worker = NULL; /* it is the tunnel's now */
         end(s);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "gateway/http.h"
+#include "gateway/intercept.h"
 #include "gateway/sni.h"
 #include "gateway/tunnel.h"
 
@@ -33,6 +34,7 @@ struct capture {
         struct task destroy;
         struct gate_call call;
         bool opening;
+        bool intercepts; /* TLS to this target is opened */
 };
 
 static void destroy(struct task *t) {
@@ -67,7 +69,10 @@ static void on_opened(struct gate_call *c) {
                 end(k, true);
                 return;
         }
-        tunnel_start_captured(&k->client, c, &k->hold);
+        if (c->intercept)
+                intercept_start(&k->client, c, &k->hold);
+        else
+                tunnel_start_captured(&k->client, c, &k->hold);
         handed_on(k);
 }
 
@@ -104,7 +109,8 @@ static void on_ready(struct stream *s, void *owner) {
         }
         struct sniff seen;
         enum sniff_kind kind = sniff(str_n(bytes, (size_t)got), k->call.worker->gateway->start.header_bytes, &seen);
-        if (kind == SNIFF_HTTP || (kind == SNIFF_MORE && bytes[0] != 0x16)) {
+        bool http = kind == SNIFF_HTTP || (kind == SNIFF_MORE && bytes[0] != 0x16);
+        if (http && !(k->intercepts && intercept_expects_tls(k->call.worker, &k->call.target))) {
                 http_session_start_bound(&k->client, &k->call.target, &k->hold);
                 handed_on(k);
                 return;
@@ -164,11 +170,13 @@ int transparent_start(const struct client *c) {
                 return 0;
         }
         struct verdict v = verdict_target(worker_snapshot(w), &k->call.target.host, k->call.target.port);
-        if (v.decision != DECISION_DENY && (v.needs_request || http_is_usual(k->call.target.port))) {
+        k->intercepts = v.decision != DECISION_DENY && intercept_is_wanted(w, &k->call.target);
+        bool wants_word = v.needs_request || k->intercepts;
+        if (v.decision != DECISION_DENY && (wants_word || http_is_usual(k->call.target.port))) {
                 /* A rule that must see the request cannot be met by a client that stays silent: gate_open() refuses
                  * then. */
                 stream_set_owner(c->stream, on_ready, k);
-                timer_start(&k->first_word, v.needs_request ? w->gateway->start.header_ns : FIRST_WORD_NS);
+                timer_start(&k->first_word, wants_word ? w->gateway->start.header_ns : FIRST_WORD_NS);
                 on_ready(c->stream, k);
                 return 0;
         }

@@ -308,7 +308,9 @@ static int start(const struct client *client, struct gate_call *call, const stru
         t->rule = call->verdict.rule;
         t->generation = call->generation;
         t->reason = call->verdict.reason;
-        t->judged = (struct judged){ .target = &t->target, .addr = call->addr, .asked = call->asked, .revoke = revoke };
+        t->judged = (struct judged){
+                .target = &t->target, .addr = call->addr, .asked = call->asked, .opaque = true, .revoke = revoke
+        };
         if (call->chained)
                 t->judged.addr = (struct addr){ .family = ADDR_NONE };
         link_init(&t->judged.link);

@@ -6,6 +6,8 @@
 #include "gateway/acceptor.h"
 #include "gateway/ask.h"
 #include "gateway/http.h"
+#include "gateway/vault_client.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -60,6 +62,10 @@ static bool is_still_allowed(const struct worker *w, const struct judged *j, str
         *ret = verdict_target(s, &j->target->host, j->target->port);
         if (ret->decision == DECISION_ASK && j->asked)
                 ret->decision = DECISION_ALLOW;
+        if (ret->decision == DECISION_ALLOW && ret->needs_request && j->opaque) {
+                ret->decision = DECISION_DENY;
+                ret->reason = REASON_NOT_VISIBLE;
+        }
         if (ret->decision != DECISION_ALLOW)
                 return false;
         if (j->target->host.kind == HOST_ADDR || j->addr.family == ADDR_NONE)
@@ -125,6 +131,12 @@ int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct w
         r = r < 0 ? r : upstream_pool_new(w, &w->upstreams);
         if (r < 0)
                 return err_set(e, -r, "cannot set up a worker");
+        if (g->tls) {
+                r = tls_new(g->tls, w->loop, &w->tls, e);
+                r = r < 0 ? r : vault_client_new(w->loop, g->tls, g->start.connect_ns, &w->vault);
+                if (r < 0)
+                        return err_set(e, -r, "cannot set up TLS for a worker");
+        }
         *ret = take_ptr(&w);
         return 0;
 }
@@ -151,6 +163,8 @@ void worker_free(struct worker *w) {
         if (w->loop) {
                 revoke_all(w);
                 upstream_pool_free(w->upstreams);
+                vault_client_free(w->vault);
+                tls_free(w->tls);
                 resolver_free(w->resolver);
                 loop_drain(w->loop); /* the deferred frees and the last events; pool and resolver are gone */
                 report_done(&w->report);

@@ -14,6 +14,8 @@
 #include "policy/snapshot.h"
 
 struct acceptor;
+struct vault_client;
+struct tls;
 struct upstream_pool; /* of the HTTP sessions: idle connections to origins */
 
 struct worker {
@@ -27,6 +29,8 @@ struct worker {
         struct link asks;          /* struct ask: questions that calls of this worker wait for */
         struct report report;
         struct upstream_pool *upstreams;
+        struct tls *tls;            /* NULL: no TLS is opened */
+        struct vault_client *vault; /* with tls */
         atomic_uint clients;        /* connections pinned here; acceptors read it to choose */
         unsigned crowd;             /* the most of them since memory was given back */
         struct timer trim;          /* runs while memory is to be given back */
@@ -72,6 +76,7 @@ struct judged {
         const struct authority *target;
         struct addr addr; /* dialled; ADDR_NONE while it is not known */
         bool asked;       /* a person approved it: a policy that would ask again leaves it open */
+        bool opaque;      /* its requests are not seen: a policy that wants to see them closes it */
         void (*revoke)(struct judged *j, struct verdict v);
 };
 

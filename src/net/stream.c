@@ -179,6 +179,11 @@ bool stream_peer_left(const struct stream *s) {
         return poll(&now, 1, 0) > 0 && (now.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
+void stream_assume_readable(struct stream *s) {
+        for (; s; s = s->below)
+                s->readable = true;
+}
+
 static void close_stream(struct stream *s, bool abort) {
         if (!s)
                 return;

@@ -40,6 +40,7 @@ struct stream {
         bool closed;             /* the peer's end was seen: a short read does not mean drained */
         bool plain; /* bytes on fd are the stream's bytes: splice may be used when nothing is pushed back */
         struct stream_pushback *pushback;
+        struct stream *below; /* what it is stacked on; NULL for a socket */
 };
 
 /* Takes the connected, non-blocking socket, also when it fails. For an accepted one the listener's TCP_NODELAY holds.
@@ -69,6 +70,8 @@ static inline bool stream_has_pushback(const struct stream *s) {
 }
 /* Whether the peer has sent its end or reset the connection, however much of what it sent before is still unread. */
 bool stream_peer_left(const struct stream *s);
+/* The next read asks the socket itself, whatever was remembered of it. */
+void stream_assume_readable(struct stream *s);
 /* Accepts NULL. */
 void stream_close(struct stream *s);
 void stream_abort(struct stream *s);

@@ -50,7 +50,7 @@ static void drop_out(struct tls_stream *t) {
 /* 0 when nothing waits any more, -EAGAIN, or the error of the stream below. */
 static int flush(struct tls_stream *t) {
         while (t->out) {
-                ssize_t put = stream_write(t->below, str_n(t->out + t->out_at, t->out_n - t->out_at));
+                ssize_t put = stream_write(t->s.below, str_n(t->out + t->out_at, t->out_n - t->out_at));
                 if (put < 0)
                         return (int)put;
                 t->out_at += (size_t)put;
@@ -59,7 +59,7 @@ static int flush(struct tls_stream *t) {
         }
         if (t->finishing && !t->ended_below) {
                 t->ended_below = true;
-                return stream_finish(t->below);
+                return stream_finish(t->s.below);
         }
         return 0;
 }
@@ -68,7 +68,7 @@ static int bio_write(BIO *bio, const char *p, int n) {
         struct tls_stream *t = BIO_get_data(bio);
         struct str bytes = str_n(p, (size_t)n);
         if (!t->out) {
-                ssize_t put = stream_write(t->below, bytes);
+                ssize_t put = stream_write(t->s.below, bytes);
                 if (put < 0 && put != -EAGAIN) {
                         t->below_error = (int)put;
                         return -1;
@@ -85,7 +85,7 @@ static int bio_write(BIO *bio, const char *p, int n) {
 static int bio_read(BIO *bio, char *p, int n) {
         struct tls_stream *t = BIO_get_data(bio);
         BIO_clear_retry_flags(bio);
-        ssize_t got = stream_read(t->below, p, (size_t)n);
+        ssize_t got = stream_read(t->s.below, p, (size_t)n);
         if (got == -EAGAIN)
                 BIO_set_retry_read(bio);
         else if (got < 0)
@@ -211,7 +211,7 @@ static ssize_t tls_read(struct stream *s, void *p, size_t n) {
                 if (SSL_read_ex(t->ssl, (char *)p + total, n - total, &got)) {
                         total += got;
                         /* Nothing here and nothing below: the read that would only say so is saved. */
-                        if (!t->below->readable && !t->below->pushback && !SSL_has_pending(t->ssl)) {
+                        if (!t->s.below->readable && !t->s.below->pushback && !SSL_has_pending(t->ssl)) {
                                 s->readable = false;
                                 break;
                         }
@@ -303,10 +303,10 @@ static void drained(struct tls_stream *t, bool abort) {
         timer_stop(&t->drain);
         link_remove(&t->draining);
         if (abort)
-                stream_abort(t->below);
+                stream_abort(t->s.below);
         else
-                stream_close(t->below);
-        t->below = NULL;
+                stream_close(t->s.below);
+        t->s.below = NULL;
         loop_defer(t->s.loop, &t->destroy);
 }
 
@@ -342,7 +342,7 @@ static void tls_close(struct stream *s, bool abort) {
         t->finishing = false;
         link_append(&t->tls->draining, &t->draining);
         timer_start(&t->drain, DRAIN_NS);
-        stream_set_owner(t->below, on_draining, t);
+        stream_set_owner(t->s.below, on_draining, t);
 }
 
 static const struct stream_ops tls_ops = {
@@ -373,10 +373,13 @@ int tls_stream_new(struct tls *tls, struct stream *below, SSL_CTX *context, stru
                 stream_close(below);
                 return -ENOMEM;
         }
-        t->s = (struct stream){
-                .ops = &tls_ops, .loop = tls->loop, .fd = below->fd, .readable = true, .closed = below->closed
-        };
-        t->below = below;
+        t->s = (struct stream){ .ops = &tls_ops,
+                                .loop = tls->loop,
+                                .fd = below->fd,
+                                .readable = true,
+                                .closed = below->closed,
+                                .below = below };
+
         t->tls = tls;
         link_init(&t->draining);
         timer_init(&t->drain, tls->loop, on_drain_limit);

@@ -58,7 +58,6 @@ struct tls_accepting {
 
 struct tls_stream {
         struct stream s;
-        struct stream *below;
         struct tls *tls;
         SSL *ssl;
         char *out; /* encrypted, and not taken by the stream below yet */

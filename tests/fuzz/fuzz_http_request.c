@@ -36,7 +36,7 @@ static void check_rewrite(const struct http1_request *r) {
                 return;
         struct authority to = { .host = { .name = "host.test", .name_n = 9 }, .port = 8080 };
         cleanup(buf_done) struct buf out = BUF(1 << 17);
-        FUZZ_CHECK(http1_request_write(&out, r, &to) == 0);
+        FUZZ_CHECK(http1_request_write(&out, r, &to, 80) == 0);
         struct http1_progress at = { 0 };
         FUZZ_CHECK(http1_request_parse(&at, buf_str(&out), 1 << 17, &again) == HTTP1_OK);
         FUZZ_CHECK(again.head.bytes == out.n);

@@ -9,10 +9,11 @@
  *       allow= deny= private= rule=HOST|GET,HEAD|/x/    the policy; each may be repeated
  *       header= idle= tunnel= connect= ask-time=        limits of time: 200ms, 1s
  *       head-bytes= bytes-out= bytes-host= connections= rate= workers= log=
- *       hosts=FILE server=PORT real can-ask upstream=http:PORT|socks5:PORT user= password= bypass=
+ *       vault=PROGRAM ca=FILE credential=NAME|HOSTS|SLOT|VALUE roots=FILE      TLS is opened; ca: where its CA is
+ * written hosts=FILE server=PORT real can-ask upstream=http:PORT|socks5:PORT user= password= bypass=
  *
  * Lines on standard input change things meanwhile: "policy WORDS..." swaps the policy; "audit 0|1"; "answer ID 0|1";
- * "stop".
+ * "stop"; "kill-vault"; "start-vault"; "value NAME VALUE".
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -21,6 +22,8 @@
 #include "ipc/event.h"
 #include "ipc/gateway.h"
 #include "policy/snapshot.h"
+
+#include "driver_vault.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -41,6 +44,8 @@ struct driver {
         int control, events;
         uint32_t generation;
         pid_t pid;
+        struct driver_vault *vault; /* NULL: none */
+        const char *ca_file;
 };
 
 static void die(const char *what, const struct err *e) {
@@ -156,6 +161,12 @@ static bool special_word(struct driver *d, struct str key, struct str value) {
                 s->dns_mode = DNS_REAL;
         else if (str_is(key, "can-ask"))
                 s->can_ask = 1;
+        else if (str_is(key, "vault"))
+                d->vault = driver_vault_new(value.p); /* the end of an argument */
+        else if (str_is(key, "ca"))
+                d->ca_file = value.p;
+        else if (str_is(key, "credential") && d->vault)
+                driver_vault_credential(d->vault, value);
         else if (str_is(key, "server") && s->n_servers < GATEWAY_SERVERS_MAX)
                 s->servers[s->n_servers++] = (struct gateway_server){ loopback, (uint16_t)number_of(value) };
         else if (str_is(key, "upstream")) {
@@ -190,6 +201,7 @@ static void setting_word(struct driver *d, struct str key, struct str value) {
                 { "connections", NARROW, &s->connections, 0 },
                 { "rate", NARROW, &s->connections_per_second, 0 },
                 { "log", NARROW, &s->log_level, 0 },
+                { "roots", TEXT, s->ca_bundle, sizeof s->ca_bundle },
                 { "hosts", TEXT, s->hosts_file, sizeof s->hosts_file },
                 { "user", TEXT, s->upstream_user, sizeof s->upstream_user },
                 { "password", TEXT, s->upstream_password, sizeof s->upstream_password },
@@ -233,11 +245,26 @@ static int seal_policy(struct driver *d) {
         return fd;
 }
 
+/* The vault with its table and channels; how many descriptors that makes. */
+static unsigned start_vault(struct driver *d, int *fds) {
+        if (!d->vault)
+                return 0;
+        driver_vault_start(d->vault, d->ca_file);
+        d->start.workers = d->start.workers ? d->start.workers : 2;
+        d->start.intercept = 1;
+        d->start.n_vaults = d->start.workers;
+        fds[0] = driver_vault_table(d->vault);
+        for (unsigned i = 0; i < d->start.n_vaults; i++)
+                fds[1 + i] = driver_vault_connect(d->vault);
+        return 1 + d->start.n_vaults;
+}
+
 static void start_gateway(struct driver *d, const char *program) {
         struct err e = { 0 };
-        int control[2], events[2], start_fd = -1;
+        int control[2], events[2], start_fd = -1, more[1 + GATEWAY_WORKERS_MAX];
         d->start.generation = d->generation = 1;
         d->start.audit = 1;
+        unsigned n_more = start_vault(d, more);
         if (gateway_start_seal(&d->start, &start_fd, &e) < 0)
                 die("start block", &e);
         int snapshot_fd = seal_policy(d);
@@ -248,7 +275,7 @@ static void start_gateway(struct driver *d, const char *program) {
         fd_set_nonblocking(control[1], true);
         d->pid = fork();
         if (d->pid == 0) {
-                int fds[GATEWAY_FD_LISTENERS + GATEWAY_LISTENERS_MAX];
+                int fds[GATEWAY_FD_LISTENERS + GATEWAY_LISTENERS_MAX + 1 + GATEWAY_WORKERS_MAX];
                 fds[GATEWAY_FD_START] = start_fd;
                 fds[GATEWAY_FD_CONTROL] = control[1];
                 fds[GATEWAY_FD_EVENTS] = events[1];
@@ -256,8 +283,10 @@ static void start_gateway(struct driver *d, const char *program) {
                 unsigned n = GATEWAY_FD_LISTENERS + d->start.n_listeners;
                 for (unsigned i = 0; i < d->start.n_listeners; i++)
                         fds[GATEWAY_FD_LISTENERS + i] = d->listeners[i];
+                for (unsigned i = 0; i < n_more; i++)
+                        fds[n++] = more[i];
                 for (unsigned i = GATEWAY_FD_START; i < n; i++) /* out of the way first */
-                        if ((fds[i] = fcntl(fds[i], F_DUPFD, GATEWAY_FD_LISTENERS + GATEWAY_LISTENERS_MAX)) < 0)
+                        if ((fds[i] = fcntl(fds[i], F_DUPFD, (int)(sizeof fds / sizeof *fds))) < 0)
                                 _exit(3);
                 for (unsigned i = GATEWAY_FD_START; i < n; i++)
                         if (dup2(fds[i], (int)i) < 0)
@@ -276,6 +305,8 @@ static void start_gateway(struct driver *d, const char *program) {
         close(snapshot_fd);
         for (unsigned i = 0; i < d->start.n_listeners; i++)
                 close(d->listeners[i]);
+        for (unsigned i = 0; i < n_more; i++)
+                close(more[i]);
 }
 
 static void print_event(const struct event *ev) {
@@ -283,7 +314,8 @@ static void print_event(const struct event *ev) {
         char addr[ADDR_TEXT_MAX] = "";
         if (ev->addr.family != ADDR_NONE)
                 addr_text(&ev->addr, addr);
-        buf_printf(&out, "{\"kind\":\"%s\",\"via\":\"%s\",\"allowed\":%s,\"reason\":\"%s\",\"status\":%u,\"port\":%u,",
+        buf_printf(&out, "{\"scheme\":\"%s\",", event_scheme_name(ev->scheme));
+        buf_printf(&out, "\"kind\":\"%s\",\"via\":\"%s\",\"allowed\":%s,\"reason\":\"%s\",\"status\":%u,\"port\":%u,",
                    event_kind_name(ev->kind), event_via_name(ev->via), ev->allowed ? "true" : "false",
                    reason_code(ev->reason), ev->status, ev->port);
         buf_printf(
@@ -333,11 +365,38 @@ static bool take_control(struct driver *d) {
         return true;
 }
 
+/* A new vault in the place of one that was killed. */
+static void restart_vault(struct driver *d) {
+        driver_vault_start(d->vault, NULL);
+        for (unsigned i = 0; i < d->start.n_vaults; i++) {
+                cleanup(close_fd) int fd = driver_vault_connect(d->vault);
+                struct ipc_message m = { .kind = IPC_VAULT, .number = i };
+                if (ipc_send(d->control, IPC_SUPERVISOR, &m, fd) < 0)
+                        die("send", NULL);
+        }
+}
+
+static bool vault_line(struct driver *d, struct str word, struct str line) {
+        if (!d->vault)
+                return false;
+        if (str_is(word, "kill-vault"))
+                driver_vault_kill(d->vault);
+        else if (str_is(word, "start-vault"))
+                restart_vault(d);
+        else if (str_is(word, "value"))
+                driver_vault_value(d->vault, line);
+        else
+                return false;
+        return true;
+}
+
 static void take_line(struct driver *d, struct str line) {
         struct str word;
         struct ipc_message m = { 0 };
         int fd = -1;
         str_split(&line, ' ', &word);
+        if (vault_line(d, word, line))
+                return;
         if (str_is(word, "policy")) {
                 while (str_split(&line, ' ', &word))
                         take_word(d, word, true);

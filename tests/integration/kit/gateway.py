@@ -19,7 +19,7 @@ class Gateway:
             file.write_text("".join(f"{address} {name}\n" for name, address in hosts))
             words.append(f"hosts={file}")
         self.port, self.events, self.asks, self.pid, self._changed = {}, [], [], 0, threading.Condition()
-        self.ended = None
+        self.ended, self.fakes, self.vault = None, {}, 0
         self.process = subprocess.Popen([build / "tests/tools/gateway-driver", build / "src/gateway/bailey-gateway", *words],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         self._errors = []
@@ -49,6 +49,10 @@ class Gateway:
                     self.ended = int(rest)
                 elif word == "listen":
                     self.port[rest.split()[0]] = int(rest.split()[1])
+                elif word == "fake":
+                    self.fakes[rest.split()[0]] = rest.split()[1]
+                elif word == "vault":
+                    self.vault = int(rest)
                 elif word == "pid":
                     self.pid = int(rest)
                 else:

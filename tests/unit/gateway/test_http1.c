@@ -168,7 +168,7 @@ static void upgrades(void **state) {
                 assert_int_equal(request.head.upgrade, cases[i].passes);
                 cleanup(buf_done) struct buf out = BUF(1024);
                 struct authority to = { .host = { .name = "a.test", .name_n = 6 }, .port = 80 };
-                assert_int_equal(http1_request_write(&out, &request, &to), 0);
+                assert_int_equal(http1_request_write(&out, &request, &to, 80), 0);
                 assert_int_equal(strstr(buf_text(&out), "Upgrade: ") != NULL, cases[i].passes);
                 assert_null(strstr(buf_text(&out), "HTTP2-Settings"));
         }
@@ -184,13 +184,13 @@ static void rewritten(void **state) {
             HTTP1_OK);
         cleanup(buf_done) struct buf out = BUF(1024);
         struct authority to = { .host = { .name = "a.test", .name_n = 6 }, .port = 8080 };
-        assert_int_equal(http1_request_write(&out, &request, &to), 0);
+        assert_int_equal(http1_request_write(&out, &request, &to, 80), 0);
         assert_string_equal(buf_text(&out), "POST /x HTTP/1.1\r\nHost: a.test:8080\r\nAccept: a\r\nB: c\r\nLast: 1\r\n"
                                             "Transfer-Encoding: chunked\r\n\r\n");
         assert_int_equal(parse(REQUEST("OPTIONS http://a.test HTTP/1.1", "")), HTTP1_OK);
         buf_clear(&out);
         to.port = 80;
-        assert_int_equal(http1_request_write(&out, &request, &to), 0);
+        assert_int_equal(http1_request_write(&out, &request, &to, 80), 0);
         assert_string_equal(buf_text(&out), "OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n");
 }
 

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection whose TLS is opened, until both handshakes are over and it becomes an HTTP session.
+ *
+ *     GREETING   the client's ClientHello is read and given back: it must be TLS and name the host that was judged
+ *     ORIGIN     TLS to the origin, verified, offering what the client offered and we can carry
+ *     ACCEPT     TLS with the client, with the leaf that the vault signed and the protocol that the origin chose
+ *
+ * The origin comes first: what the client is told about protocols is what the origin speaks, so nothing is translated.
+ * An origin that cannot be trusted or fails gets not a byte of a request; the client's TLS is accepted all the same, so
+ * that it can be told why (502). A client that is not heard of in time, goes away, or sends anything but TLS is closed
+ * and on record.
+ *
+ * Trust: neither end. The gate has judged target and address; they are what the leaf is for, what the origin's
+ * certificate must be for, and what every request inside must name. The leaf was made ready by the gate.
+ */
+#include "gateway/intercept.h"
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "gateway/http.h"
+#include "gateway/origin.h"
+#include "gateway/sni.h"
+#include "gateway/tunnel.h"
+#include "gateway/vault_client.h"
+#include "ipc/credentials.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum state { INTERCEPT_GREETING, INTERCEPT_ORIGIN, INTERCEPT_ACCEPT, INTERCEPT_GONE, INTERCEPT_STATES };
+static const char *const state_names[] = { "greeting", "origin", "accept", "gone" };
+static_assert(sizeof state_names / sizeof state_names[0] == INTERCEPT_STATES, "one name per state");
+
+#define HTTPS_PORT 443
+#define HTTP_1_1 STR("http/1.1")
+
+struct intercept {
+        struct client client;
+        struct authority target;
+        struct judged judged;
+        struct synthetic_hold hold;
+        struct origin_call origin;
+        struct stream *upstream;
+        struct tls_leaf *leaf;
+        struct timer limit;
+        struct task destroy;
+        uint64_t opened;
+        uint32_t rule, generation;
+        uint8_t state;
+        uint8_t spoilt;  /* enum reason: the origin failed */
+        const char *why; /* of spoilt */
+        uint16_t offered_n;
+        char offered[SNI_PROTOCOLS_MAX]; /* by the client (ALPN), in wire form */
+};
+
+/* what is opened */
+
+static bool has_credential(const struct gateway *g, const struct authority *target) {
+        if (!g->credentials)
+                return false;
+        struct credential_set at = credentials_at(g->credentials, &target->host, target->port);
+        return !credential_set_is_empty(&at);
+}
+
+bool intercept_is_wanted(const struct worker *w, const struct authority *target) {
+        if (!w->tls)
+                return false;
+        return has_credential(w->gateway, target) ||
+               verdict_target(worker_snapshot(w), &target->host, target->port).needs_request;
+}
+
+bool intercept_expects_tls(const struct worker *w, const struct authority *target) {
+        return target->port == HTTPS_PORT || has_credential(w->gateway, target);
+}
+
+/* the end */
+
+static void enter(struct intercept *k, enum state s) {
+        log_debug("intercept %llu: %s to %s", (unsigned long long)k->client.number, state_names[k->state],
+                  state_names[s]);
+        k->state = (uint8_t)s;
+}
+
+static void destroy(struct task *t) {
+        struct intercept *k = link_owner(t, struct intercept, destroy);
+        tls_leaf_unref(k->leaf);
+        free(k);
+}
+
+static void release(struct intercept *k) {
+        struct worker *w = k->client.worker;
+        timer_stop(&k->limit);
+        judged_remove(&k->judged);
+        origin_cancel(&k->origin);
+        stream_close(take_ptr(&k->upstream));
+        if (w->gateway->synthetic)
+                synthetic_release(w->gateway->synthetic, &k->hold, loop_now(w->loop));
+        enter(k, INTERCEPT_GONE);
+        loop_defer(w->loop, &k->destroy);
+}
+
+static void report(struct intercept *k, enum reason why, const char *detail) {
+        struct worker *w = k->client.worker;
+        report_event(&w->report, &(struct event){ .kind = EVENT_TUNNEL_CLOSE,
+                                                  .connection = k->client.number,
+                                                  .rule = k->rule,
+                                                  .generation = k->generation,
+                                                  .via = k->client.via,
+                                                  .scheme = SCHEME_HTTPS,
+                                                  .reason = (uint16_t)why,
+                                                  .allowed = why == REASON_NONE,
+                                                  .port = k->target.port,
+                                                  .addr = k->judged.addr,
+                                                  .duration_us = (loop_now(w->loop) - k->opened) / 1000,
+                                                  .domain = host_str(&k->target.host),
+                                                  .detail = str_of(detail) });
+}
+
+/* Nothing of a request has passed. The client sees its connection end; how, is all that TLS lets us say. */
+static void end(struct intercept *k, enum reason why, const char *detail, bool abort) {
+        report(k, why, detail);
+        if (abort)
+                stream_abort(take_ptr(&k->client.stream));
+        release(k);
+        client_done(&k->client);
+}
+
+static void revoke(struct judged *j, struct verdict v) {
+        struct intercept *k = link_owner(j, struct intercept, judged);
+        bool refused = v.decision != DECISION_ALLOW; /* else the gateway ends */
+        if (refused) {
+                k->rule = v.rule;
+                k->generation = k->client.worker->policy->generation;
+        }
+        end(k, refused ? (enum reason)v.reason : REASON_NONE, NULL, true);
+}
+
+static void on_limit(struct timer *t) {
+        struct intercept *k = link_owner(t, struct intercept, limit);
+        end(k, REASON_TIMEOUT,
+            k->state == INTERCEPT_GREETING ? "no TLS greeting came" : "the TLS handshake took too long", true);
+}
+
+/* with the client */
+
+/* From here on it is HTTP like any other. A further protocol (h2) is handed over here, too. */
+static void become_session(struct intercept *k) {
+        struct http_inside inside = {
+                .target = &k->target,
+                .hold = k->hold,
+                .upstream = take_ptr(&k->upstream),
+                .addr = k->judged.addr,
+                .approved = k->judged.asked,
+                .spoilt = k->spoilt,
+                .why = k->why,
+        };
+        struct client client = k->client;
+        k->hold = (struct synthetic_hold){ 0 };
+        k->client.stream = NULL;
+        release(k);
+        http_session_start_inside(&client, &inside);
+}
+
+static void on_client(struct stream *s, void *owner);
+
+static void on_accepting(struct intercept *k) {
+        int r = tls_handshake(k->client.stream);
+        if (r == 0)
+                become_session(k);
+        else if (r != -EAGAIN) /* an alert that says why may be on its way */
+                end(k, REASON_PROTOCOL, tls_failure(k->client.stream), false);
+}
+
+static void accept_client(struct intercept *k, struct str protocol) {
+        struct tls_accept how = { .leaf = k->leaf, .host = &k->target.host, .protocol = protocol, .required = true };
+        int r = tls_accept(k->client.worker->tls, take_ptr(&k->client.stream), &how, &k->client.stream);
+        if (r < 0) {
+                end(k, REASON_LIMIT, NULL, false);
+                return;
+        }
+        enter(k, INTERCEPT_ACCEPT);
+        timer_start(&k->limit, k->client.worker->gateway->start.header_ns);
+        stream_set_owner(k->client.stream, on_client, k);
+        on_accepting(k);
+}
+
+/* with the origin */
+
+static void on_origin(struct origin_call *o) {
+        struct intercept *k = link_owner(o, struct intercept, origin);
+        struct str protocol = HTTP_1_1;
+        k->upstream = take_ptr(&o->stream);
+        if (k->upstream) {
+                protocol = tls_protocol(k->upstream);
+        } else {
+                k->spoilt = (uint8_t)o->reason;
+                k->why = o->why;
+        }
+        /* An origin that chose nothing speaks HTTP/1.1, and a client that offers that may hear it. */
+        if (protocol.n == 0)
+                protocol = HTTP_1_1;
+        accept_client(k, protocol);
+}
+
+/* Of what the client offers, what can be carried. */
+static struct str protocols_for_origin(const struct intercept *k) {
+        static const struct str carried = STR("\10http/1.1");
+        struct str offered = str_n(k->offered, k->offered_n);
+        return tls_protocols_contain(offered, HTTP_1_1) ? carried : str_n(NULL, 0);
+}
+
+static void secure_origin(struct intercept *k) {
+        enter(k, INTERCEPT_ORIGIN);
+        timer_stop(&k->limit); /* that call has its own */
+        k->origin.worker = k->client.worker;
+        k->origin.done = on_origin;
+        origin_secure(&k->origin, take_ptr(&k->upstream), &k->target, protocols_for_origin(k));
+}
+
+/* greeting */
+
+/* Plain HTTP where nobody promised TLS: its requests are visible as they are. */
+static void become_plain(struct intercept *k) {
+        struct client client = k->client;
+        struct authority target = k->target;
+        struct synthetic_hold hold = k->hold;
+        k->hold = (struct synthetic_hold){ 0 };
+        k->client.stream = NULL;
+        release(k);
+        http_session_start_bound(&client, &target, &hold);
+}
+
+static void take_greeting(struct intercept *k, enum sniff_kind kind, const struct sniff *seen) {
+        switch (kind) {
+        case SNIFF_TLS:
+                if (seen->has_host && !host_equal(&seen->host, &k->target.host)) {
+                        end(k, REASON_FRONTING, "the TLS greeting names another host", true);
+                        return;
+                }
+                k->offered_n = seen->protocols_n;
+                memcpy(k->offered, seen->protocols, seen->protocols_n);
+                secure_origin(k);
+                return;
+        case SNIFF_HTTP:
+                if (!intercept_expects_tls(k->client.worker, &k->target)) {
+                        become_plain(k);
+                        return;
+                }
+                break;
+        default:
+                break;
+        }
+        end(k, REASON_PROTOCOL, "TLS was expected", true);
+}
+
+/* All that is there, looked at and given back. */
+static void on_greeting(struct intercept *k) {
+        struct stream *s = k->client.stream;
+        char *bytes = k->client.worker->pool.scratch;
+        size_t n = 0, max = k->client.worker->gateway->start.header_bytes;
+        ssize_t got = 0;
+        max = max < POOL_CHUNK_BYTES ? max : POOL_CHUNK_BYTES;
+        while (n < max && (got = stream_read(s, bytes + n, max - n)) > 0)
+                n += (size_t)got;
+        if (got == 0 || (got < 0 && got != -EAGAIN)) {
+                end(k, REASON_PROTOCOL, "the client left", false);
+                return;
+        }
+        struct sniff seen;
+        enum sniff_kind kind = sniff(str_n(bytes, n), max, &seen);
+        if (stream_unread(s, str_n(bytes, n)) < 0)
+                end(k, REASON_LIMIT, NULL, true);
+        else if (kind != SNIFF_MORE || n == max)
+                take_greeting(k, kind, &seen);
+}
+
+static void on_client(struct stream *s, void *owner) {
+        struct intercept *k = owner;
+        switch ((enum state)k->state) {
+        case INTERCEPT_GREETING:
+                on_greeting(k);
+                return;
+        case INTERCEPT_ORIGIN:
+                if (s->closed)
+                        end(k, REASON_PROTOCOL, "the client left", false);
+                return;
+        case INTERCEPT_ACCEPT:
+                on_accepting(k);
+                return;
+        default:
+                return;
+        }
+}
+
+/* the beginning */
+
+static int give_up(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold,
+                   enum reason why) {
+        struct worker *w = client->worker;
+        struct client copy = *client;
+        struct synthetic_hold h = hold ? *hold : (struct synthetic_hold){ 0 };
+        call->verdict.decision = DECISION_DENY;
+        call->verdict.reason = (uint8_t)why;
+        tunnel_report_refused(client, call, 0);
+        stream_close(take_ptr(&call->upstream));
+        if (w->gateway->synthetic)
+                synthetic_release(w->gateway->synthetic, &h, loop_now(w->loop));
+        stream_abort(take_ptr(&copy.stream));
+        client_done(&copy);
+        return -ENOMEM;
+}
+
+int intercept_start(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold) {
+        struct worker *w = client->worker;
+        struct tls_leaf *leaf = vault_leaf(w->vault, &call->target.host);
+        struct intercept *k = leaf ? alloc_zeroed(sizeof *k) : NULL;
+        if (!k)
+                return give_up(client, call, hold, leaf ? REASON_LIMIT : REASON_VAULT);
+        k->client = *client;
+        k->client.via = call->via;
+        k->target = call->target;
+        k->leaf = tls_leaf_ref(leaf);
+        k->upstream = take_ptr(&call->upstream);
+        k->opened = loop_now(w->loop);
+        k->rule = call->verdict.rule;
+        k->generation = call->generation;
+        if (hold)
+                k->hold = *hold;
+        k->judged = (struct judged){ .target = &k->target, .addr = call->addr, .asked = call->asked, .revoke = revoke };
+        if (call->chained)
+                k->judged.addr = (struct addr){ .family = ADDR_NONE };
+        link_init(&k->judged.link);
+        judged_add(w, &k->judged);
+        task_init(&k->destroy, destroy);
+        timer_init(&k->limit, w->loop, on_limit);
+        timer_start(&k->limit, w->gateway->start.header_ns);
+        stream_set_owner(k->client.stream, on_client, k);
+        on_greeting(k);
+        return 0;
+}

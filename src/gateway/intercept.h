@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * TLS that is opened on its way through: only for targets with a credential or with rules about methods and paths, and
+ * only where there is a vault to sign for them. All others stay end to end. Theory in intercept.c.
+ */
+#include "gateway/gate.h"
+#include "gateway/synthetic.h"
+
+/* Whether a tunnel to this target is to be opened. */
+bool intercept_is_wanted(const struct worker *w, const struct authority *target);
+/* Whether it can be nothing but TLS: a credential is bound to the target, or it is https's own port. */
+bool intercept_expects_tls(const struct worker *w, const struct authority *target);
+
+/* Opens the client's TLS and joins it to the call's upstream; takes both over, also when it fails (-ENOMEM: all is
+ * closed and reported). The client's protocol answer (200, SOCKS reply) was already written; bytes that it sent ahead
+ * are given back to its stream first. `hold`, when not NULL, is released at the end. */
+int intercept_start(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold);
