@@ -280,11 +280,18 @@ struct needle_symbol needle_scan_symbol(const struct needle_scan *s, const struc
         return (struct needle_symbol){ at, next - at };
 }
 
+/* How much of what leads here can still be the beginning of a needle: the end of one has nothing behind it. */
+static size_t open_depth(const struct needles *n, uint32_t at) {
+        while (at != ROOT && !n->nodes[at].child)
+                at = n->nodes[at].back;
+        return n->nodes[at].depth;
+}
+
 size_t needle_scan_partial(const struct needle_scan *s) {
-        size_t raw = s->needles->nodes[s->raw].depth;
+        size_t raw = open_depth(s->needles, s->raw);
         if (!s->split)
                 return raw;
-        size_t depth = s->needles->nodes[s->dec].depth, dec = s->pending;
+        size_t depth = open_depth(s->needles, s->dec), dec = s->pending;
         if (depth > 0)
                 dec = (size_t)(s->at - start_of(s, s->symbols - depth));
         return raw > dec ? raw : dec;

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Takes secrets out of what comes back: wherever a real value appears in a response (as it is, inside base64 at any
+ * alignment, percent-encoded in whole or in part), its stand-in is put, byte for byte. Lengths do not change, so
+ * framing does not either. A stream is held back only as far as its last bytes may be the beginning of a secret. Theory
+ * in scrub.c.
+ */
+#include "base/needles.h"
+
+struct scrub_pair {
+        struct str real, fake;
+};
+
+/* What to look for, made once and used for many responses. Counted: each user has a reference. */
+struct scrub_words;
+/* -ENOMEM, -EINVAL (an empty one), -E2BIG. */
+int scrub_words_new(const struct scrub_pair *pairs, size_t n, struct scrub_words **ret);
+struct scrub_words *scrub_words_ref(struct scrub_words *w);
+void scrub_words_unref(struct scrub_words *w); /* wipes at the last; accepts NULL */
+
+/* A text that is there whole: a header's value. In place. True when something was replaced; on -ENOMEM the whole text
+ * is made unreadable, and that counts as replaced. */
+bool scrub_text(const struct scrub_words *w, char *bytes, size_t n);
+
+/* One body. Zeroed: nothing to do, nothing to free. */
+struct scrub {
+        struct scrub_words *words;
+        struct needle_scan scan;
+        char *held, *spare; /* bytes that may be the beginning of a secret; what was released last lies in the other */
+        size_t n_held;
+        bool found;
+};
+
+int scrub_init(struct scrub *s, struct scrub_words *w); /* takes a reference; 0 or -ENOMEM */
+void scrub_done(struct scrub *s);
+static inline bool scrub_is_on(const struct scrub *s) {
+        return s->words != NULL;
+}
+/* The next bytes of the body, changed in place where a secret is. *ret_before, then *ret_now, are to be passed on; both
+ * are valid until the next call. */
+void scrub_feed(struct scrub *s, char *bytes, size_t n, struct str *ret_before, struct str *ret_now);
+/* No more will come: what is still held. */
+struct str scrub_end(struct scrub *s);
