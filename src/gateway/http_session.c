@@ -2,10 +2,10 @@
 /*
  * An HTTP session: one client connection to the proxy, request after request.
  *
- *     HEAD -> OPENING -> EXCHANGE -> HEAD ...            a request that passes (OPENING is left out on a pooled
- * connection) HEAD -> ANSWER -> HEAD | LINGER                    a refusal, which never touches the network behind HEAD
- * -> OPENING -> (tunnel)                        CONNECT: the tunnel takes client and upstream over EXCHANGE -> SWITCH
- * -> RELAY                        after a valid 101
+ *     HEAD -> OPENING -> EXCHANGE -> HEAD     a request that passes; a pooled connection needs no OPENING
+ *     HEAD -> ANSWER -> HEAD or LINGER        a refusal, which never touches the network behind
+ *     HEAD -> OPENING -> (tunnel)             CONNECT: the tunnel takes client and upstream over
+ *     EXCHANGE -> SWITCH -> RELAY             after a valid 101
  *
  * Trusts nobody: neither the client's bytes nor the origin's. Each request is judged by itself, pipelined ones one
  * after another, each with the policy of its own moment. The target is parsed once into call.target, and that is what

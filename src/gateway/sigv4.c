@@ -107,7 +107,7 @@ static bool decode(struct str text, char *to, size_t max, struct str *ret) {
                 bool escape = text.p[0] == '%' && text.n >= 3 && ascii_hex(text.p[1]) >= 0 && ascii_hex(text.p[2]) >= 0;
                 if (n == max || (text.p[0] == '%' && !escape))
                         return false;
-                to[n++] = escape ? (char)(ascii_hex(text.p[1]) << 4 | ascii_hex(text.p[2])) : text.p[0];
+                to[n++] = (char)(escape ? ascii_hex(text.p[1]) << 4 | ascii_hex(text.p[2]) : text.p[0]);
                 text = str_skip(text, escape ? 3 : 1);
         }
         *ret = str_n(to, n);
