@@ -340,11 +340,8 @@ static void on_tcp_ready(struct stream *stream, void *owner) {
 
 int dns_tcp_start(const struct client *client) {
         struct dns_tcp *s = calloc(1, sizeof *s);
-        if (!s) {
-                struct client copy = *client;
-                client_done(&copy);
-                return -ENOMEM;
-        }
+        if (!s)
+                return client_has_no_room(client);
         s->client = *client;
         s->worker = client->worker;
         s->in = BUF(TCP_IN_MAX);

@@ -16,10 +16,6 @@
 
 enum { INTERIM_MAX = 32 }; /* 1xx responses before the final one */
 
-static struct pool *pool_of(struct http_session *s) {
-        return &s->client.worker->pool;
-}
-
 /* The exchange failed on the origin's side: told to the client if it was told nothing yet, else its connection is cut.
  */
 static void fail_upstream(struct http_session *s, enum reason reason, int error) {
@@ -73,31 +69,11 @@ static int body_bytes(struct http_session *s, struct str *ret) {
                 *ret = str_n(s->in->bytes + s->in->at, s->in->n);
                 return 0;
         }
-        char *scratch = pool_of(s)->scratch;
+        char *scratch = http_pool(s)->scratch;
         ssize_t got = stream_read(s->client.stream, scratch, POOL_CHUNK_BYTES);
         if (got <= 0)
                 return got < 0 ? (int)got : -EPIPE;
         *ret = str_n(scratch, (size_t)got);
-        return 0;
-}
-
-/* What came behind the body is the next request: kept until this one is over. */
-static int keep_behind(struct http_session *s, struct str left) {
-        if (s->in) {
-                s->in->at += s->in->n - left.n;
-                s->in->n = left.n;
-                if (left.n == 0)
-                        pool_chunk_put(pool_of(s), take_ptr(&s->in));
-                return 0;
-        }
-        if (left.n == 0)
-                return 0;
-        s->in = pool_chunk_get(pool_of(s));
-        if (!s->in)
-                return -ENOMEM;
-        s->in->at = 0;
-        s->in->n = left.n;
-        memcpy(s->in->bytes, left.p, left.n);
         return 0;
 }
 
@@ -118,20 +94,21 @@ static bool is_spliced(const struct http_body *b, uint64_t moved, const struct s
 /* Each way up: 0 or the origin's error, -EAGAIN when somebody must be waited for, -ECANCELED when the exchange is over.
  */
 static int copy_up(struct http_session *s) {
-        struct str bytes, span;
-        int r = body_bytes(s, &bytes);
+        struct str all, span;
+        int r = body_bytes(s, &all);
         if (r < 0) {
                 if (r != -EAGAIN)
                         fail_client(s, REASON_PROTOCOL);
                 return r == -EAGAIN ? r : -ECANCELED;
         }
+        struct str bytes = all;
         enum http1_result body;
         while ((body = http_body_next(&s->request, &bytes, &span)) == HTTP1_OK) {
                 if (!count_out(s, span.n)) {
                         fail_client(s, REASON_LIMIT);
                         return -ECANCELED;
                 }
-                r = http_flow_push(&s->up, pool_of(s), s->upstream, span);
+                r = http_flow_push(&s->up, http_pool(s), s->upstream, span);
                 if (r < 0 && r != -EAGAIN)
                         break;
         }
@@ -144,7 +121,7 @@ static int copy_up(struct http_session *s) {
                 }
                 return -ECANCELED;
         }
-        if (keep_behind(s, bytes) < 0) {
+        if (http_session_keep(s, all, all.n - bytes.n) < 0) { /* what came behind the body is the next request */
                 fail_client(s, REASON_LIMIT);
                 return -ECANCELED;
         }
@@ -152,7 +129,7 @@ static int copy_up(struct http_session *s) {
 }
 
 static int splice_up(struct http_session *s) {
-        ssize_t got = http_flow_splice(&s->up, pool_of(s), s->client.stream, http_body_opaque(&s->request));
+        ssize_t got = http_flow_splice(&s->up, http_pool(s), s->client.stream, http_body_opaque(&s->request));
         if (got == -ENOSR)
                 return copy_up(s);
         if (got == -EAGAIN)
@@ -162,7 +139,7 @@ static int splice_up(struct http_session *s) {
                 return -ECANCELED;
         }
         http_body_passed(&s->request, (uint64_t)got);
-        return http_flow_flush(&s->up, pool_of(s), s->upstream);
+        return http_flow_flush(&s->up, http_pool(s), s->upstream);
 }
 
 /* From client to origin. */
@@ -170,9 +147,9 @@ static bool pump_up(struct http_session *s) {
         if (s->up_broken)
                 return false;
         bool together = s->up.head_at == 0 && s->in && !s->request.done; /* head and body leave in one packet */
-        int r = together ? 0 : http_flow_flush(&s->up, pool_of(s), s->upstream);
+        int r = together ? 0 : http_flow_flush(&s->up, http_pool(s), s->upstream);
         if (r == 0 && s->request.done) {
-                http_flow_rest(&s->up, pool_of(s));
+                http_flow_rest(&s->up, http_pool(s));
                 return false;
         }
         if (r == 0) {
@@ -180,7 +157,7 @@ static bool pump_up(struct http_session *s) {
                 r = splices ? splice_up(s) : copy_up(s);
         }
         if (r == -EAGAIN)
-                http_flow_rest(&s->up, pool_of(s));
+                http_flow_rest(&s->up, http_pool(s));
         else if (r < 0 && r != -ECANCELED)
                 s->up_broken = true; /* reading tells whether it answered before it closed */
         return r == 0;
@@ -242,11 +219,11 @@ static enum http1_result take_heads(struct http_session *s, struct str *in) {
 static int keep_head(struct http_session *s, struct str left) {
         if (left.n == 0) {
                 if (s->back)
-                        pool_chunk_put(pool_of(s), take_ptr(&s->back));
+                        pool_chunk_put(http_pool(s), take_ptr(&s->back));
                 return 0;
         }
         if (!s->back) {
-                s->back = pool_chunk_get(pool_of(s));
+                s->back = pool_chunk_get(http_pool(s));
                 if (!s->back)
                         return -ENOMEM;
         }
@@ -264,7 +241,7 @@ static int pass_body(struct http_session *s, struct str bytes, enum http1_result
         while ((*ret = http_body_next(&s->response, &bytes, &span)) == HTTP1_OK) {
                 any = true;
                 s->bytes_in += span.n;
-                e = http_flow_push(&s->down, pool_of(s), s->client.stream, span);
+                e = http_flow_push(&s->down, http_pool(s), s->client.stream, span);
                 if (e < 0 && e != -EAGAIN)
                         return e;
         }
@@ -272,7 +249,7 @@ static int pass_body(struct http_session *s, struct str bytes, enum http1_result
                 return 0;
         if (bytes.n > 0)
                 s->keep_upstream = false;
-        return any ? e : http_flow_flush(&s->down, pool_of(s), s->client.stream);
+        return any ? e : http_flow_flush(&s->down, http_pool(s), s->client.stream);
 }
 
 static void take_response(struct http_session *s, struct str bytes) {
@@ -308,7 +285,7 @@ static void end_of_upstream(struct http_session *s, int error) {
 
 /* Bytes, or 0 or the origin's error, as stream_read(). */
 static ssize_t copy_down(struct http_session *s) {
-        char *to = pool_of(s)->scratch;
+        char *to = http_pool(s)->scratch;
         size_t had = 0, room = POOL_CHUNK_BYTES;
         if (s->back) { /* never full: a head that fills it was refused */
                 to = s->back->bytes;
@@ -322,14 +299,14 @@ static ssize_t copy_down(struct http_session *s) {
 }
 
 static ssize_t splice_down(struct http_session *s) {
-        ssize_t got = http_flow_splice(&s->down, pool_of(s), s->upstream, http_body_opaque(&s->response));
+        ssize_t got = http_flow_splice(&s->down, http_pool(s), s->upstream, http_body_opaque(&s->response));
         if (got == -ENOSR)
                 return copy_down(s);
         if (got <= 0)
                 return got;
         s->bytes_in += (uint64_t)got;
         http_body_passed(&s->response, (uint64_t)got);
-        int e = http_flow_flush(&s->down, pool_of(s), s->client.stream);
+        int e = http_flow_flush(&s->down, http_pool(s), s->client.stream);
         if (e < 0 && e != -EAGAIN)
                 fail_client(s, REASON_UPSTREAM); /* the client does not listen any more */
         return got;
@@ -337,7 +314,7 @@ static ssize_t splice_down(struct http_session *s) {
 
 /* From origin to client. */
 static bool pump_down(struct http_session *s) {
-        int e = http_flow_flush(&s->down, pool_of(s), s->client.stream);
+        int e = http_flow_flush(&s->down, http_pool(s), s->client.stream);
         if (e == -EAGAIN || s->response.done)
                 return false;
         if (e < 0) {
@@ -347,7 +324,7 @@ static bool pump_down(struct http_session *s) {
         bool splices = s->head_sent && is_spliced(&s->response, s->bytes_in, s->upstream, s->client.stream);
         ssize_t got = splices ? splice_down(s) : copy_down(s);
         if (got == -EAGAIN)
-                http_flow_rest(&s->down, pool_of(s));
+                http_flow_rest(&s->down, http_pool(s));
         else if (got <= 0)
                 end_of_upstream(s, (int)got);
         return got != -EAGAIN && s->state == HTTP_EXCHANGE;
@@ -439,12 +416,12 @@ static bool on_relay_sent(struct relay *r, size_t n) {
 
 /* Once the 101 is out: bytes both ways, not looked at, with the limits of a tunnel. */
 bool http_switch_step(struct http_session *s) {
-        int r = http_flow_flush(&s->down, pool_of(s), s->client.stream);
+        int r = http_flow_flush(&s->down, http_pool(s), s->client.stream);
         if (r == -EAGAIN)
                 return false;
         if (r == 0 && s->in) {
                 r = stream_unread(s->client.stream, str_n(s->in->bytes + s->in->at, s->in->n));
-                pool_chunk_put(pool_of(s), take_ptr(&s->in));
+                pool_chunk_put(http_pool(s), take_ptr(&s->in));
         }
         s->switched = r == 0 ? calloc(1, sizeof *s->switched) : NULL;
         if (!s->switched) {
@@ -456,7 +433,7 @@ bool http_switch_step(struct http_session *s) {
         s->switched->relay.account = on_relay_sent;
         s->switched->session = s;
         http_session_enter(s, HTTP_RELAY);
-        relay_start(&s->switched->relay, pool_of(s), take_ptr(&s->client.stream), take_ptr(&s->upstream),
+        relay_start(&s->switched->relay, http_pool(s), take_ptr(&s->client.stream), take_ptr(&s->upstream),
                     http_settings(s)->tunnel_idle_ns);
         return false;
 }

@@ -37,10 +37,8 @@ static const char *status_text(unsigned status) {
 
 void http_refusal_record(struct http_session *s) {
         judged_remove(&s->judged);
-        struct client as_connect = s->client;
-        as_connect.via = VIA_CONNECT;
         if (s->connect)
-                tunnel_report_refused(&as_connect, &s->call, s->status);
+                tunnel_report_refused(&s->client, &s->call, s->status);
         else
                 http_session_record(s, s->begun || !gate_was_refused(&s->call.verdict));
 }

@@ -47,10 +47,6 @@ void http_session_limit(struct http_session *s, uint64_t ns) {
                 timer_stop(&s->limit);
 }
 
-static struct pool *pool_of(struct http_session *s) {
-        return &s->client.worker->pool;
-}
-
 static void destroy(struct task *t) {
         struct http_session *s = link_owner(t, struct http_session, destroy);
         free(s->switched);
@@ -62,10 +58,10 @@ static void destroy(struct task *t) {
 static void forget_request(struct http_session *s) {
         judged_remove(&s->judged);
         stream_close(take_ptr(&s->upstream));
-        http_flow_done(&s->up, pool_of(s));
-        http_flow_done(&s->down, pool_of(s));
+        http_flow_done(&s->up, http_pool(s));
+        http_flow_done(&s->down, http_pool(s));
         if (s->back)
-                pool_chunk_put(pool_of(s), take_ptr(&s->back));
+                pool_chunk_put(http_pool(s), take_ptr(&s->back));
 }
 
 /* A connection that carried no request is on record all the same: its origin was reached. */
@@ -102,7 +98,7 @@ void http_session_end(struct http_session *s, bool abort) {
         task_cancel(&s->later);
         forget_request(s);
         if (s->in)
-                pool_chunk_put(pool_of(s), take_ptr(&s->in));
+                pool_chunk_put(http_pool(s), take_ptr(&s->in));
         if (w->gateway->synthetic)
                 synthetic_release(w->gateway->synthetic, &s->hold, loop_now(w->loop));
         if (abort)
@@ -167,7 +163,7 @@ void http_session_next(struct http_session *s) {
 
 /* Reads and throws away, so that the client gets our last bytes before the kernel would reset the connection. */
 static bool linger_step(struct http_session *s) {
-        ssize_t got = stream_read(s->client.stream, pool_of(s)->scratch, POOL_SCRATCH_BYTES);
+        ssize_t got = stream_read(s->client.stream, http_pool(s)->scratch, POOL_SCRATCH_BYTES);
         if (got == -EAGAIN)
                 return false;
         s->lingered += got > 0 ? (uint64_t)got : 0;
@@ -178,7 +174,7 @@ static bool linger_step(struct http_session *s) {
 }
 
 static bool answer_step(struct http_session *s) {
-        int r = http_flow_flush(&s->down, pool_of(s), s->client.stream);
+        int r = http_flow_flush(&s->down, http_pool(s), s->client.stream);
         if (r == -EAGAIN)
                 return false;
         if (r < 0)
@@ -214,7 +210,7 @@ static void begin_tunnel(struct http_session *s) {
         task_cancel(&s->later);
         forget_request(s);
         if (s->in)
-                pool_chunk_put(pool_of(s), take_ptr(&s->in));
+                pool_chunk_put(http_pool(s), take_ptr(&s->in));
         loop_defer(s->client.worker->loop, &s->destroy);
 }
 
@@ -274,19 +270,18 @@ void http_session_open(struct http_session *s) {
         gate_open(&s->call);
 }
 
-/* Keeps bytes[used..] as what comes next. They lie in the scratch area or in `in` itself. */
-static int keep_rest(struct http_session *s, struct str bytes, size_t used) {
+int http_session_keep(struct http_session *s, struct str bytes, size_t used) {
         size_t left = bytes.n - used;
         if (s->in) {
                 s->in->at += used;
                 s->in->n = left;
                 if (left == 0)
-                        pool_chunk_put(pool_of(s), take_ptr(&s->in));
+                        pool_chunk_put(http_pool(s), take_ptr(&s->in));
                 return 0;
         }
         if (left == 0)
                 return 0;
-        s->in = pool_chunk_get(pool_of(s));
+        s->in = pool_chunk_get(http_pool(s));
         if (!s->in)
                 return -ENOMEM;
         s->in->at = 0;
@@ -304,7 +299,7 @@ static void take_head(struct http_session *s, struct str bytes) {
         if (r == HTTP1_MORE) {
                 if (!s->partial)
                         http_session_limit(s, http_settings(s)->header_ns); /* once: dripping bytes buys no time */
-                if (keep_rest(s, bytes, 0) < 0)
+                if (http_session_keep(s, bytes, 0) < 0)
                         http_session_end(s, true);
                 s->partial = true;
                 return;
@@ -318,7 +313,7 @@ static void take_head(struct http_session *s, struct str bytes) {
         }
         timer_stop(&s->limit);
         http_request_take(s, &request);
-        if (s->state != HTTP_GONE && keep_rest(s, bytes, request.head.bytes) < 0)
+        if (s->state != HTTP_GONE && http_session_keep(s, bytes, request.head.bytes) < 0)
                 http_session_end(s, true);
 }
 
@@ -328,7 +323,7 @@ static bool head_step(struct http_session *s) {
                 take_head(s, str_n(in->bytes + in->at, in->n));
                 return s->state != HTTP_GONE;
         }
-        char *to = pool_of(s)->scratch;
+        char *to = http_pool(s)->scratch;
         size_t had = 0;
         if (in) {
                 if (in->at > 0)
@@ -357,9 +352,9 @@ static bool client_gave_up(struct http_session *s) {
                 return stream_peer_left(s->client.stream);
         if (!s->connect || !s->client.stream->closed || s->in)
                 return false;
-        char *bytes = pool_of(s)->scratch;
+        char *bytes = http_pool(s)->scratch;
         ssize_t got = stream_read(s->client.stream, bytes, POOL_CHUNK_BYTES);
-        return got != -EAGAIN && (got <= 0 || keep_rest(s, str_n(bytes, (size_t)got), 0) < 0);
+        return got != -EAGAIN && (got <= 0 || http_session_keep(s, str_n(bytes, (size_t)got), 0) < 0);
 }
 
 /* Nobody is asked, nothing is dialled any more for a client that gave up; its attempt is on record. */
@@ -441,11 +436,8 @@ static struct http_session *make(const struct client *client, const struct autho
 }
 
 static int start(const struct client *client, struct http_session *s) {
-        if (!s) {
-                struct client copy = *client;
-                client_done(&copy);
-                return -ENOMEM;
-        }
+        if (!s)
+                return client_has_no_room(client);
         stream_set_owner(s->client.stream, on_client, s);
         upstream_pool_watch(client->worker->upstreams, &s->of_worker);
         http_session_limit(s, http_settings(s)->header_ns);

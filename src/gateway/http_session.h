@@ -110,6 +110,11 @@ void http_session_next(struct http_session *s);
 /* Asks the gate for a new connection to call.target. */
 void http_session_open(struct http_session *s);
 void http_session_limit(struct http_session *s, uint64_t ns);
+/* Keeps bytes[used..], which lie in the scratch area or in `in` itself, as what comes next. 0 or -ENOMEM. */
+int http_session_keep(struct http_session *s, struct str bytes, size_t used);
+static inline struct pool *http_pool(struct http_session *s) {
+        return &s->client.worker->pool;
+}
 static inline const struct gateway_start *http_settings(const struct http_session *s) {
         return &s->client.worker->gateway->start;
 }

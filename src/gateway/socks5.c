@@ -251,11 +251,8 @@ static void on_limit(struct timer *t) {
 
 int socks5_start(const struct client *c) {
         struct session *s = alloc_zeroed(sizeof *s);
-        if (!s) {
-                struct client copy = *c;
-                client_done(&copy);
-                return -ENOMEM;
-        }
+        if (!s)
+                return client_has_no_room(c);
         struct worker *w = c->worker;
         s->client = *c;
         s->call.worker = w;

@@ -150,11 +150,8 @@ static bool http_is_usual(uint16_t port) {
 int transparent_start(const struct client *c) {
         struct worker *w = c->worker;
         struct capture *k = calloc(1, sizeof *k);
-        if (!k) {
-                struct client copy = *c;
-                client_done(&copy);
-                return -ENOMEM;
-        }
+        if (!k)
+                return client_has_no_room(c);
         k->client = *c;
         k->call.worker = w;
         k->call.via = VIA_TRANSPARENT;

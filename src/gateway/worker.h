@@ -13,6 +13,8 @@
 #include "net/stream.h"
 #include "policy/snapshot.h"
 
+#include <errno.h>
+
 struct acceptor;
 struct vault_client;
 struct tls;
@@ -66,6 +68,12 @@ struct client {
 void worker_left(struct worker *w, unsigned before);
 /* Closes the stream, if it is still there, and gives the place back. */
 void client_done(struct client *c);
+/* There is no memory for its session: the same, and -ENOMEM. */
+static inline int client_has_no_room(const struct client *c) {
+        struct client copy = *c;
+        client_done(&copy);
+        return -ENOMEM;
+}
 
 /*
  * Something open under a verdict: a tunnel, or a request on its way. When the policy changes each is judged again, and
