@@ -286,7 +286,7 @@ static void start_gateway(struct driver *d, const char *program) {
                 for (unsigned i = 0; i < n_more; i++)
                         fds[n++] = more[i];
                 for (unsigned i = GATEWAY_FD_START; i < n; i++) /* out of the way first */
-                        if ((fds[i] = fcntl(fds[i], F_DUPFD, (int)(sizeof fds / sizeof *fds))) < 0)
+                        if ((fds[i] = fcntl(fds[i], F_DUPFD, (int)n)) < 0)
                                 _exit(3);
                 for (unsigned i = GATEWAY_FD_START; i < n; i++)
                         if (dup2(fds[i], (int)i) < 0)
