@@ -104,8 +104,9 @@ int fd_read_exact(int fd, void *p, size_t n) {
 
 int fd_read_all(int fd, struct buf *into) {
         for (;;) {
-                size_t room = into->max - into->n;
-                size_t step = room < 65536 ? room : 65536;
+                /* Most files are small; a large one is read in steps that grow with it. */
+                size_t room = into->max - into->n, step = into->n < 4096 ? 4096 : into->n;
+                step = room < step ? room : step;
                 char probe;
                 if (step && buf_reserve(into, step) < 0)
                         return -ENOMEM;

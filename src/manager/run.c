@@ -277,8 +277,6 @@ static void follow_stop(struct run *r, int signal_number) {
 
 static int handle_event(struct run *r, const struct sandbox_event *ev, struct err *e) {
         switch (ev->kind) {
-        case SANDBOX_READY:
-                return sandbox_go(&r->sandbox, e);
         case SANDBOX_STOPPED:
                 follow_stop(r, ev->value);
                 return 0;
@@ -496,7 +494,7 @@ static int launch(struct run *r, struct err *e) {
                 r->deadline_ns = clock_ns() + r->policy->process.timeout_ns;
         if (s == 0)
                 print_notes(r);
-        return s;
+        return s < 0 ? s : sandbox_go(&r->sandbox, e);
 }
 
 enum run_end run_command(const struct run_request *q, int *ret_status, struct err *e) {

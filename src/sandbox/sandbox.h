@@ -7,8 +7,8 @@
  *     sandbox_network(&s, captured, e)             as soon as the policy says what kind of network there is
  *     survey_host(policy, rules, &host, e)         facts, once per launch
  *     plan_build(&request, &plan, e)
- *     sandbox_plan(&s, plan, e)                    init applies it and says SANDBOX_READY
- *     sandbox_go(&s, e)                            the command starts
+ *     sandbox_plan(&s, plan, e)                    init applies it
+ *     sandbox_go(&s, e)                            and then the command starts; not before everything out here is ready
  *     poll(s.control), sandbox_receive(&s, ...)    what happens to it
  *     sandbox_finish(&s)                           everything in it is dead when this returns
  *
@@ -26,8 +26,6 @@ enum sandbox_event_kind {
         /* from init */
         SANDBOX_LISTENERS, /* value: how many; they are in sandbox.listeners, in the plan's order */
         SANDBOX_EVENTS,    /* what the broker reports comes from sandbox.events (ipc/event.h batches) */
-        SANDBOX_READY,     /* the plan is applied; the command waits for sandbox_go() */
-        SANDBOX_STARTED,   /* the command runs */
         SANDBOX_STOPPED,   /* the command stopped; value: the signal */
         SANDBOX_EXITED,    /* value: wait status; nothing of the sandbox lives any more but init */
         SANDBOX_FAILED,    /* a step of the launch failed; value: errno, text: which step on what */

@@ -207,7 +207,6 @@ static int start_command(struct init *in, struct err *e) {
                 r = open_events(in, &c.events, e);
         if (r < 0)
                 return r;
-        report(in->args->control, SANDBOX_READY, 0, NULL);
         size_t none = 0;
         r = await(in, SANDBOX_GO, NULL, NULL, 0, &none, e);
         if (r < 0)
@@ -322,6 +321,5 @@ _Noreturn void init_main(const struct init_args *args) {
                 r = start_command(&in, &e);
         if (r < 0)
                 give_up(args, &e);
-        report(args->control, SANDBOX_STARTED, 0, NULL);
         loop(&in);
 }
