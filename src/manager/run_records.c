@@ -11,12 +11,13 @@
 
 /* One more path that is closed; takes `given`. */
 static int hide(struct plan_host *host, char *given, enum plan_path_type type, struct err *e) {
-        cleanup(free_ptr) char *path = given, *origin = strdup("built in: Bailey's own records");
-        struct plan_path closed = { .path = path, .type = type, .access = PATH_DENIED, .origin = origin };
-        if (!path || !origin || vec_push(&host->paths, closed) < 0)
+        cleanup(free_ptr) char *path = given;
+        struct plan_path closed = {
+                .path = path, .type = type, .access = PATH_DENIED, .origin = "built in: Bailey's own records"
+        };
+        if (!path || vec_push(&host->paths, closed) < 0)
                 return err_set(e, ENOMEM, "out of memory");
         take_ptr(&path);
-        take_ptr(&origin);
         return 0;
 }
 

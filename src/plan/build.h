@@ -18,7 +18,7 @@ struct plan_path {
         bool grants;             /* the rule gives this access (else it takes the rest away) */
         bool protected;          /* built-in protection inside a writable tree */
         bool astray;             /* a grant that a link may have led elsewhere: given as missing */
-        const char *origin;      /* where the rule was written */
+        const char *origin;      /* where the rule was written: a text of the rules, or one that is built in */
         const char *link;        /* missing, but there is a link that leads nowhere: its text */
 };
 

@@ -146,7 +146,6 @@ static void visit_limit(struct wire *w, struct plan_limit *l) {
 
 static void visit_guard(struct wire *w, struct plan_guard *g) {
         visit_text(w, &g->path, "guard->path");
-        visit_text(w, &g->origin, "guard->origin");
         visit_text(w, &g->link, "guard->link");
 }
 

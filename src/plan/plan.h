@@ -80,7 +80,6 @@ struct plan_limit {
 /* A path that does not exist at launch and must not be there afterwards. */
 struct plan_guard {
         const char *path;
-        const char *origin;
         const char
             *link; /* a link that led nowhere: its text; as long as it is the same, it stays. NULL: nothing was there */
 };

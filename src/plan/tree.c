@@ -213,7 +213,7 @@ static void collect_fixed(struct tree *t) {
 }
 
 static void add_guard(struct tree *t, const struct plan_path *path) {
-        struct plan_guard g = { keep(t, path->path), keep(t, path->origin), path->link ? keep(t, path->link) : NULL };
+        struct plan_guard g = { keep(t, path->path), path->link ? keep(t, path->link) : NULL };
         if (vec_push(&t->p->guards, g) < 0)
                 t->error = -ENOMEM;
 }

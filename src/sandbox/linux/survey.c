@@ -62,16 +62,13 @@ static char *real_of(const struct place *at) {
 }
 
 int survey_add(struct plan_host *h, struct plan_path path, struct err *e) {
-        cleanup(free_ptr) char *copy = strdup(path.path), *origin = strdup(path.origin ? path.origin : "");
-        cleanup(free_ptr) char *link = path.link ? strdup(path.link) : NULL;
-        bool whole = copy && origin && (link || !path.link);
+        cleanup(free_ptr) char *copy = strdup(path.path), *link = path.link ? strdup(path.link) : NULL;
+        bool whole = copy && (link || !path.link);
         path.path = copy;
-        path.origin = origin;
         path.link = link;
         if (!whole || vec_push(&h->paths, path) < 0)
                 return no_memory(e);
         take_ptr(&copy);
-        take_ptr(&origin);
         take_ptr(&link);
         return 0;
 }
@@ -426,7 +423,6 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, str
 void survey_done(struct plan_host *h) {
         for (size_t i = 0; i < h->paths.n; i++) {
                 free((char *)h->paths.p[i].path);
-                free((char *)h->paths.p[i].origin);
                 free((char *)h->paths.p[i].link);
         }
         for (size_t i = 0; i < h->sockets.n; i++)

@@ -21,7 +21,7 @@ const struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path);
 void survey_dir_done(struct survey_dir *d);
 void survey_dirs_done(struct survey_dirs *dirs);
 
-/* One more path for the plan; the texts are copied. */
+/* One more path for the plan; path and link are copied, the origin is not. */
 int survey_add(struct plan_host *h, struct plan_path path, struct err *e);
 /* The parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */
 int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *h, struct err *e);
