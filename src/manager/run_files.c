@@ -16,12 +16,25 @@ static struct snapshot_rule shown(const struct path_rule *rule) {
             struct snapshot_rule){ .text = str_of(rule->pattern), .origin = str_of(rule->origin), .list = LIST_DENY };
 }
 
+/* A Unix socket that somebody outside listens on: whatever the rules say about the file, it is none of the sandbox's.
+ */
+static void socket_refused(const struct run_files *f, struct event *ev, const char *path) {
+        ev->reason = REASON_NOT_ALLOWED;
+        ev->swapped = STR("");
+        (void)audit_add(f->audit, ev, NULL);
+        run_report_socket(f->report, path);
+}
+
 /* A path may be refused by its own permissions too: only what policy refuses is a violation. */
 static void file_refused(const struct run_files *f, struct event *ev) {
         cleanup(free_ptr) char *path = str_dup(ev->path);
         if (!path || path[0] != '/')
                 return;
         bool write = !str_is(ev->method, "open");
+        if (str_is(ev->method, "connect")) {
+                socket_refused(f, ev, path);
+                return;
+        }
         const struct path_rule *rule = NULL;
         enum path_access access = path_rules_access(f->rules, path, &rule);
         if (access == PATH_WRITE || (access == PATH_READ && !write))

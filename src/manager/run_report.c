@@ -6,7 +6,7 @@
 #include "policy/paths.h"
 
 /* Beyond the reasons of the network: what tells entries of the summary apart. */
-enum { GUARDED = REASONS, FILE_READ, FILE_WRITE, SYSTEM_CALL };
+enum { GUARDED = REASONS, FILE_READ, FILE_WRITE, SYSTEM_CALL, HOST_SOCKET };
 
 static void refusal_done(struct refusal *x) {
         free(x->target);
@@ -112,6 +112,18 @@ void run_report_file(struct run_report *r, const char *path, bool write, const s
                                  .reason = write ? FILE_WRITE : FILE_READ });
 }
 
+void run_report_socket(struct run_report *r, const char *path) {
+        cleanup(free_ptr) char *shown = escaped(str_of(path));
+        if (!shown)
+                return;
+        char *target = str_format("connecting to %s", shown), *advice = advice_with("--read", shown);
+        add(r, (struct refusal){ .target = target,
+                                 .advice = advice,
+                                 .why = str_format("a program outside listens there"),
+                                 .object = take_ptr(&shown),
+                                 .reason = HOST_SOCKET });
+}
+
 void run_report_call(struct run_report *r, const char *name) {
         add(r, (struct refusal){ .target = str_format("the system call %s", name),
                                  .object = str_format("%s", name),
@@ -129,6 +141,8 @@ const char *run_report_operation(const struct refusal *x) {
                 return "write";
         case SYSTEM_CALL:
                 return "system-call";
+        case HOST_SOCKET:
+                return "socket";
         default:
                 return "network";
         }

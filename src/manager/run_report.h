@@ -27,6 +27,8 @@ void run_report_guard(struct run_report *r, const char *path);
 /* A file that the policy keeps from being read or written; rule: what refuses it, NULL when nothing grants it. */
 struct path_rule;
 void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule);
+/* A Unix socket that a program outside listens on. */
+void run_report_socket(struct run_report *r, const char *path);
 /* A system call that no sandbox has. */
 void run_report_call(struct run_report *r, const char *name);
 /* network, read, write, system-call or protected. */

@@ -161,7 +161,8 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         if (q->host->namespaces) {
                 p->namespaces = PLAN_NAMESPACES;
                 p->hostname = plan_copy(p, STR("bailey"));
-                p->seccomp = embedded_seccomp;
+                p->flags |= q->host->landlock_abi < LANDLOCK_ABI_UNIX ? PLAN_SOCKETS : 0;
+                p->seccomp = p->flags & PLAN_SOCKETS ? embedded_seccomp_sockets : embedded_seccomp;
                 r = plan_net(p, q);
         } else {
                 p->flags |= PLAN_DEGRADED;

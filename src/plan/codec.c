@@ -190,6 +190,7 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit_vec(w, &p->guards, visit_guard);
         visit_vec(w, &p->path_rules, visit_path_rule);
         visit(w, p->reads_open);
+        visit_vec(w, &p->sockets, visit_word);
         visit_vec(w, &p->notes, visit_word);
         visit_text(w, &p->cwd, "cwd");
         visit_vec(w, &p->argv, visit_word);
@@ -252,6 +253,11 @@ static const char *check_plan(const struct plan *p) {
         for (size_t i = 0; i < p->path_rules.n; i++)
                 if (!p->path_rules.p[i].pattern || p->path_rules.p[i].pattern[0] != '/')
                         return "path rule without an absolute path";
+        for (size_t i = 0; i < p->sockets.n; i++)
+                if (!p->sockets.p[i] || p->sockets.p[i][0] != '/')
+                        return "socket without an absolute path";
+        if ((p->flags & PLAN_SOCKETS) && !p->namespaces)
+                return "sockets watched without namespaces";
         if ((p->flags & (PLAN_TRACE | PLAN_OBSERVE)) && !(p->flags & PLAN_BROKER))
                 return "tracing without a broker";
         for (size_t i = 0; i < p->argv.n; i++)

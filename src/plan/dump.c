@@ -211,6 +211,18 @@ static bool is_judged(const struct plan_path_rule *rule) {
         return !rule->grants && glob_has_magic(str_of(rule->pattern));
 }
 
+static void text_sockets(struct dump *d, const struct plan *p) {
+        if (p->namespaces)
+                put(d, p->flags & PLAN_SOCKETS
+                           ? "unix sockets: the sandbox's own, each connect() is judged; no datagram sockets\n"
+                           : "unix sockets: the sandbox's own, by Landlock\n");
+        for (size_t i = 0; i < p->sockets.n; i++) {
+                put(d, "  and of the host: ");
+                put_value(d, p->sockets.p[i]);
+                put(d, "\n");
+        }
+}
+
 int plan_dump_text(const struct plan *p, struct buf *out) {
         struct dump d = { .out = out };
         put(&d, "command: ");
@@ -237,6 +249,7 @@ int plan_dump_text(const struct plan *p, struct buf *out) {
                         put_value(&d, p->path_rules.p[i].pattern);
                         put(&d, "\n");
                 }
+        text_sockets(&d, p);
         text_landlock(&d, p);
         text_network(&d, p);
         if (!d.error)
@@ -401,6 +414,10 @@ int plan_dump_json(const struct plan *p, struct buf *out) {
                         put_value(&d, p->path_rules.p[i].pattern);
                 }
         close_with(&d, "]");
+        open_with(&d, "unix_sockets", "{");
+        json_text(&d, "judged_by", !p->namespaces ? "none" : p->flags & PLAN_SOCKETS ? "broker" : "landlock");
+        json_words(&d, "host", p->sockets.p, p->sockets.n);
+        close_with(&d, "}");
         json_landlock(&d, p);
         json_network(&d, p);
         json_number(&d, "filter_instructions", p->seccomp.n / sizeof(struct sock_filter));

@@ -8,6 +8,7 @@
 #include "base/str.h"
 
 extern const struct str embedded_seccomp;          /* in full isolation */
+extern const struct str embedded_seccomp_sockets;  /* and the broker acts on sockets: its calls are left to it */
 extern const struct str embedded_seccomp_degraded; /* without namespaces: stricter about sockets and other processes */
 struct embedded_call {
         int nr;

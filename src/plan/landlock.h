@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #define LANDLOCK_ABI_NEWEST 9 /* rights of later ABIs are left alone, not guessed */
+#define LANDLOCK_ABI_UNIX 9   /* from here on the kernel tells sockets of the host from the sandbox's own */
 
 enum landlock_fs {
         LANDLOCK_FS_EXECUTE = 1u << 0,

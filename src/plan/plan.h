@@ -100,6 +100,7 @@ enum {
         PLAN_BROKER = 4,       /* calls that reach files by name are judged one by one (sandbox/linux/broker.h) */
         PLAN_TRACE = 8,        /* and what is refused, file or system call, is reported; with PLAN_BROKER */
         PLAN_OBSERVE = 16,     /* what is granted too; with PLAN_TRACE */
+        PLAN_SOCKETS = 32,     /* connect() is judged: below Landlock ABI 9 a name may lead to a socket of the host */
 };
 
 /* All of them: a sandbox has these or (degraded) none. */
@@ -135,7 +136,8 @@ struct plan {
         VEC(struct plan_guard) guards;
         VEC(struct plan_path_rule) path_rules; /* empty without PLAN_BROKER */
         uint8_t reads_open;
-        VEC(const char *) notes; /* for people: what could not be set up as asked, and why */
+        VEC(const char *) sockets; /* Unix sockets of the host that a rule names: these may be connected to */
+        VEC(const char *) notes;   /* for people: what could not be set up as asked, and why */
         const char *cwd;
         VEC(const char *) argv, env;
 };

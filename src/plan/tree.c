@@ -297,8 +297,11 @@ static void collect_sockets(struct tree *t) {
         size_t n = t->nodes.n;
         for (size_t i = 0; i < t->q->host->sockets.n; i++) {
                 const char *path = t->q->host->sockets.p[i];
-                struct node *top = above_or_at(t, path);
-                if (top && !ours(top) && top->kind != NODE_FS && !find(t, path))
+                struct node *top = above_or_at(t, path), *named = find(t, path);
+                if (named && (named->kind == NODE_READ || named->kind == NODE_WRITE)) {
+                        if (vec_push(&t->p->sockets, keep(t, path)) < 0)
+                                t->error = -ENOMEM;
+                } else if (top && !ours(top) && top->kind != NODE_FS && !named)
                         add(t, (struct node){ .path = keep(t, path), .kind = NODE_MASK });
         }
         if (t->nodes.n != n)
@@ -508,6 +511,8 @@ static void landlock_rules(struct tree *t) {
                 else if (n->kind == NODE_WRITE)
                         add_landlock(t, n->path, LANDLOCK_WRITE & on);
         }
+        for (size_t i = 0; i < p->sockets.n && p->landlock.abi >= LANDLOCK_ABI_UNIX; i++)
+                add_landlock(t, p->sockets.p[i], LANDLOCK_FS_RESOLVE_UNIX);
         const uint64_t device =
             LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE;
         add_landlock(t, "/dev", device | LANDLOCK_FS_IOCTL_DEV);

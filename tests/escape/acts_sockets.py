@@ -12,7 +12,7 @@ from world import act, syscall
 AF_PACKET, AF_VSOCK, NETLINK_KOBJECT_UEVENT = 17, 40, 15
 
 
-@act(inside="EACCES ECONNREFUSED ENOENT", degraded="done")
+@act(inside="EACCES ECONNREFUSED ENOENT EPERM", degraded="done")
 def connect_to_host_unix_socket(w):
     with socket.socket(socket.AF_UNIX) as s:
         s.connect(w.unix_socket)
@@ -51,7 +51,7 @@ def connect_to_host_message_socket(w):
         s.connect(w.unix_messages)
 
 
-@act(inside="EACCES ECONNREFUSED ENOENT", degraded="done")
+@act(inside="EPERM EACCES ECONNREFUSED ENOENT", degraded="done")
 def send_to_host_datagram_socket(w):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.sendto(b"x", w.unix_datagrams)

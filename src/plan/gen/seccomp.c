@@ -65,7 +65,6 @@ static const char *const refused[] = {
         "add_key",
         "request_key",
         "open_by_handle_at",
-        "pidfd_getfd",
         "kcmp",
         "fanotify_init",
         /* the machine */
@@ -198,7 +197,15 @@ static void refuse_limits_of_init(scmp_filter_ctx ctx) {
              "prlimit64 of init");
 }
 
-static void make(const char *name, bool degraded) {
+/* Where the broker acts on sockets of its callers it takes copies of them; the command's own filter refuses the call
+ * (sandbox/linux/broker_filter.c). */
+static void refuse_descriptors_of_others(scmp_filter_ctx ctx) {
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(pidfd_getfd), 0), "pidfd_getfd");
+}
+
+enum kind { ORDINARY, WITH_SOCKETS_WATCHED, DEGRADED };
+
+static void make(const char *name, enum kind kind) {
         scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
         if (!ctx)
                 must(-ENOMEM, "init");
@@ -208,7 +215,9 @@ static void make(const char *name, bool degraded) {
         refuse_namespaces(ctx);
         refuse_families(ctx);
         refuse_terminal_tricks(ctx);
-        if (degraded)
+        if (kind != WITH_SOCKETS_WATCHED)
+                refuse_descriptors_of_others(ctx);
+        if (kind == DEGRADED)
                 refuse_degraded(ctx);
         else
                 refuse_limits_of_init(ctx);
@@ -230,8 +239,8 @@ static void make(const char *name, bool degraded) {
 
 /* Names for reports: every call that a filter may refuse. */
 static void emit_names(void) {
-        static const char *const partly[] = { "clone",      "clone3", "unshare", "socket",
-                                              "socketpair", "ioctl",  "ptrace",  "prlimit64" };
+        static const char *const partly[] = { "clone", "clone3", "unshare",   "socket",     "socketpair",
+                                              "ioctl", "ptrace", "prlimit64", "pidfd_getfd" };
         printf("const struct embedded_call embedded_refused_calls[] = {\n");
         for (size_t i = 0; i < sizeof refused / sizeof *refused + sizeof partly / sizeof *partly; i++) {
                 size_t n = sizeof refused / sizeof *refused;
@@ -245,8 +254,9 @@ static void emit_names(void) {
 
 int main(void) {
         printf("/* Made by src/plan/gen/seccomp.c. */\n#include \"plan/embedded.h\"\n");
-        make("embedded_seccomp", false);
-        make("embedded_seccomp_degraded", true);
+        make("embedded_seccomp", ORDINARY);
+        make("embedded_seccomp_sockets", WITH_SOCKETS_WATCHED);
+        make("embedded_seccomp_degraded", DEGRADED);
         emit_names();
         return 0;
 }

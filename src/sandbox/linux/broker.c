@@ -12,6 +12,8 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -19,13 +21,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { WORKERS_MAX = 256, WORKER_STACK = 256 << 10 };
+#define NOTIFY_SET_FLAGS _IOW('!', 4, uint64_t) /* SECCOMP_IOCTL_NOTIF_SET_FLAGS, newer than some headers */
+#define NOTIFY_SYNC_WAKE_UP 1UL
+
 /* --- answers ---------------------------------------------------------------------------------------------------------
  */
 
 int broker_answer(const struct tracee *t, int result) {
-        struct seccomp_notif_resp answer = { .id = t->id,
-                                             .error = result < 0 ? result : 0,
-                                             .val = result > 0 ? result : 0 };
+        struct seccomp_notif_resp answer = { .id = t->id, .error = result < 0 ? result : 0 };
+        if (result == OP_CONTINUE)
+                answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
         return ioctl(t->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0 ? 0 : -errno;
 }
 
@@ -69,7 +75,7 @@ static bool worth_a_report(const struct held *h, int result) {
         if (h->broker->events_fd < 0)
                 return false;
         bool refused = result == -EACCES || result == -EPERM || result == -EROFS;
-        return h->glob || h->broker->report_all || (h->broker->report_refused && refused);
+        return h->glob || h->stranger || h->broker->report_all || (h->broker->report_refused && refused);
 }
 
 static void report(const struct held *h, enum event_kind kind, const char *what, int result) {
@@ -105,47 +111,112 @@ static int refuse_syscall(struct held *h, int nr) {
         return result;
 }
 
-static void serve(const struct broker *b, const struct seccomp_notif *call) {
-        struct held h = { .broker = b, .args = call->data.args };
-        const struct broker_op *op = broker_op_find(call->data.nr);
-        int r = tracee_open(&h.tracee, b->notify_fd, call);
-        if (r == -ESRCH)
-                return; /* it is gone, and its call with it */
+static const struct broker_op *find_op(const struct broker_op *ops, size_t n, int nr) {
+        for (size_t i = 0; i < n; i++)
+                if (ops[i].nr == nr)
+                        return &ops[i];
+        return NULL;
+}
+
+/* One at a time for everything about files; `idle` counts who waits for a call. */
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int idle, workers;
+static int start_worker(const struct broker *b);
+
+static void serve_socket(struct held *h, const struct broker_op *op) {
+        if (atomic_load(&idle) == 0)
+                (void)start_worker(h->broker); /* a full house: then others wait until one comes back */
+        int r = op->run(h);
+        if (h->stranger) {
+                pthread_mutex_lock(&files_lock);
+                report(h, EVENT_FILE, op->name, r);
+                pthread_mutex_unlock(&files_lock);
+        }
+        broker_answer(&h->tracee, r);
+}
+
+static void serve_file(struct held *h, int nr) {
+        const struct broker_op *op = find_op(broker_ops, broker_ops_n, nr);
+        int r = tracee_open(&h->tracee);
         if (r == 0) {
-                r = op ? op->run(&h) : refuse_syscall(&h, call->data.nr);
+                pthread_mutex_lock(&files_lock);
+                r = op ? op->run(h) : refuse_syscall(h, nr);
                 if (op)
-                        report(&h, EVENT_FILE, op->name, r);
+                        report(h, EVENT_FILE, op->name, r);
+                pthread_mutex_unlock(&files_lock);
         }
         if (r != OP_ANSWERED)
-                broker_answer(&h.tracee, r);
+                broker_answer(&h->tracee, r); /* one that is gone, and its call with it, hears nothing */
+}
+
+static void serve(const struct broker *b, const struct seccomp_notif *call) {
+        struct held h = { .broker = b, .args = call->data.args };
+        const struct broker_op *op = find_op(broker_socket_ops, broker_socket_ops_n, call->data.nr);
+        tracee_init(&h.tracee, b->notify_fd, call);
+        if (op)
+                serve_socket(&h, op);
+        else
+                serve_file(&h, call->data.nr);
         tracee_close(&h.tracee);
 }
 
+static size_t call_size(void) {
+        struct seccomp_notif_sizes sizes = { 0 };
+        (void)syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes);
+        return sizes.seccomp_notif > sizeof(struct seccomp_notif) ? sizes.seccomp_notif : sizeof(struct seccomp_notif);
+}
+
+static void *work(void *arg) {
+        const struct broker *b = arg;
+        size_t size = call_size();
+        struct seccomp_notif *call = malloc(size);
+        while (call) {
+                memset(call, 0, size);
+                atomic_fetch_add(&idle, 1);
+                int r = ioctl(b->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, call);
+                int error = errno;
+                atomic_fetch_sub(&idle, 1);
+                if (r == 0)
+                        serve(b, call);
+                else if (error != EINTR && error != ENOENT)
+                        break;
+        }
+        free(call);
+        return NULL;
+}
+
+/* A call that waits must not hold up the others: whoever takes one up sees to it that somebody is left to wait. */
+static int start_worker(const struct broker *b) {
+        pthread_t thread;
+        pthread_attr_t small;
+        if (atomic_fetch_add(&workers, 1) >= WORKERS_MAX) {
+                atomic_fetch_sub(&workers, 1);
+                return -EAGAIN;
+        }
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, WORKER_STACK);
+        pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+        int r = pthread_create(&thread, &small, work, (void *)b);
+        pthread_attr_destroy(&small);
+        if (r != 0)
+                atomic_fetch_sub(&workers, 1);
+        return -r;
+}
+
 int broker_serve(const struct broker *b) {
-        struct seccomp_notif_sizes sizes;
-        if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
-                return -errno;
-        size_t size =
-            sizes.seccomp_notif > sizeof(struct seccomp_notif) ? sizes.seccomp_notif : sizeof(struct seccomp_notif);
-        cleanup(free_ptr) struct seccomp_notif *call = malloc(size);
-        if (!call)
-                return -ENOMEM;
         int r = tracee_setup();
         if (r < 0)
                 return r;
         umask(0); /* the caller's is applied instead */
-        for (;;) {
-                struct pollfd ready = { .fd = b->notify_fd, .events = POLLIN };
-                if (poll(&ready, 1, -1) < 0 && errno != EINTR)
-                        return -errno;
-                if (ready.revents & (POLLHUP | POLLERR | POLLNVAL))
+        /* Questions and answers go to and fro: on one processor, where the kernel can (Linux 6.6). */
+        (void)ioctl(b->notify_fd, NOTIFY_SET_FLAGS, NOTIFY_SYNC_WAKE_UP);
+        r = start_worker(b);
+        while (r == 0) {
+                struct pollfd end = { .fd = b->notify_fd };
+                if (poll(&end, 1, -1) < 0 && errno != EINTR)
+                        r = -errno;
+                if (end.revents)
                         return 0; /* nobody is left under the filter */
-                memset(call, 0, size);
-                if (!(ready.revents & POLLIN))
-                        continue;
-                if (ioctl(b->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, call) == 0)
-                        serve(b, call);
-                else if (errno != EINTR && errno != ENOENT)
-                        return -errno;
         }
+        return r;
 }

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The broker: file system calls judged at access time, and denials made visible.
+ * The broker: calls that reach files and Unix sockets by name, judged at access time, and denials made visible.
  *
  * Mounts and Landlock cannot say "no file called .env, wherever it appears". For policies with such globs, and for
  * --trace-denials and learn, a seccomp filter hands the calls that reach files by name to this process. It does not let
  * them continue: a path in the caller's memory can change between a look and the call. It finds the object itself,
  * judges the object it holds, performs the call on that object, and passes the result (for open, the descriptor) back.
  *
+ * The same holds for connect() where the kernel cannot tell sockets of the host from the sandbox's own
+ * (broker_sockets.c). That part is there in every sandbox below Landlock ABI 9, but its process only from the first
+ * connect() or listen() on (keeper.h).
+ *
  * What it trusts: the kernel. What it does not trust: anything the caller says, before and after.
  * What it may do: no more than the caller. It lives inside the sandbox, under the same mounts, Landlock domain and
- * user, so that acting on somebody's behalf grants nothing; the one capability it has (tracee.h) serves only to look at
- * the caller. One call is served at a time, so no rename can pass between the judging and the doing of another; only
- * the opening of a FIFO, which may wait for its other end, goes on in a thread of its own, on an object already judged.
+ * user, so that acting on somebody's behalf grants nothing; its capabilities (tracee.h) serve only to look at the
+ * caller and at its sockets. One call about files is served at a time, so no rename can pass between the judging and
+ * the doing of another; only the opening of a FIFO, which may wait for its other end, goes on in a thread of its own,
+ * on an object already judged. connect() may wait too: calls about sockets are served beside each other.
  *
- * States: it is started by init before the command, gets the notify descriptor from it, and serves until every process
- * under the filter is gone. If it dies the waiting calls fail with ENOSYS: closed, never open.
+ * States: it gets the notify descriptor of the command's filter and serves until every process under it is gone. If it
+ * dies the waiting calls fail with ENOSYS: closed, never open.
  */
 #include "base/err.h"
 #include "policy/paths.h"
@@ -26,23 +31,36 @@
 struct broker {
         const struct path_rules *rules; /* only its globs are enforced here: the rest holds by mounts and Landlock */
         int notify_fd;
-        int events_fd;       /* SOCK_SEQPACKET to the supervisor, ipc/event.h records; -1: no reports */
-        bool report_refused; /* trace: whatever failed for want of rights, not only what a glob refused */
-        bool report_all;     /* learn: what was granted too */
+        int events_fd;              /* SOCK_SEQPACKET to the supervisor, ipc/event.h records; -1: no reports */
+        bool report_refused;        /* trace: whatever failed for want of rights, not only what a glob refused */
+        bool report_all;            /* learn: what was granted too */
+        const char *const *sockets; /* of the host, that a rule names: they may be connected to */
+        size_t n_sockets;
 };
 
 /* Serves until the notify descriptor hangs up (0) or fails. */
 int broker_serve(const struct broker *b);
 
-/* For the command's side, just before exec: loads a filter that hands over the calls which the broker serves and
- * returns the notify descriptor. `traced` (or an empty string): the sandbox's main filter, whose refusals are then
- * handed over too. */
-int broker_filter_load(struct str traced, struct err *e);
+/* For the command's side, just before exec: loads a filter that hands over the calls which the broker serves, in front
+ * of the sandbox's main filter. *ret_fd: the notify descriptor, or -1 where there cannot be one and the filter refuses
+ * what it would have handed over. */
+struct broker_filter {
+        struct str main; /* what follows, or empty: everything else is allowed */
+        bool traced;     /* what the main filter refuses is handed over too */
+        bool files;
+        bool sockets;
+};
+int broker_filter_load(const struct broker_filter *f, int *ret_fd, struct err *e);
+struct plan;
+struct broker_filter broker_filter_of(const struct plan *p);
+/* Capabilities that its process starts with, as a mask. */
+uint32_t broker_capabilities(const struct plan *p);
 
 /* In the process that becomes the command, under its Landlock domain: starts the broker of this plan and puts the
  * process under its filter. The broker shares that domain, or it could not look at processes in it. */
-struct plan;
 int broker_start(const struct plan *p, int events_fd, struct err *e);
+/* What the new process does; both descriptors are its own. */
+_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd);
 
 /* The glob that refuses this use of the path, or NULL. Paths without a name in the tree (pipes, sockets) are nobody's.
  */

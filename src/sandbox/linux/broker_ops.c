@@ -130,15 +130,23 @@ static int open_in_thread(const struct held *h, struct place *p, int flags) {
         return -ENOMEM;
 }
 
+/* The kernel hands over no O_PATH descriptor. One that can be read serves the same ends for what may be read anyway;
+ * for links, devices and sockets there is none. */
+static int open_as_place(struct held *h, struct place *p, int flags) {
+        if (!is_kind(p->object, S_IFDIR) && !is_kind(p->object, S_IFREG))
+                return -EOPNOTSUPP;
+        struct fd_link link = link_to(p->object);
+        cleanup(close_fd) int fd = open(link.path, O_RDONLY | O_CLOEXEC);
+        return fd < 0 ? -errno : broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
+}
+
 static int open_existing(struct held *h, struct place *p, int flags, mode_t mode) {
         if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
                 return -EEXIST;
         if (p->wants_directory && !is_kind(p->object, S_IFDIR))
                 return -ENOTDIR;
         if (flags & O_PATH)
-                return (flags & O_DIRECTORY) && !is_kind(p->object, S_IFDIR)
-                           ? -ENOTDIR
-                           : broker_pass_fd(&h->tracee, p->object, flags & O_CLOEXEC);
+                return (flags & O_DIRECTORY) && !is_kind(p->object, S_IFDIR) ? -ENOTDIR : open_as_place(h, p, flags);
         if (is_kind(p->object, S_IFLNK))
                 return -ELOOP;
         if ((flags & O_CREAT) && is_kind(p->object, S_IFDIR))
@@ -401,10 +409,3 @@ const struct broker_op broker_ops[] = {
 #endif
 };
 const size_t broker_ops_n = sizeof broker_ops / sizeof broker_ops[0];
-
-const struct broker_op *broker_op_find(int nr) {
-        for (size_t i = 0; i < broker_ops_n; i++)
-                if (broker_ops[i].nr == nr)
-                        return &broker_ops[i];
-        return NULL;
-}

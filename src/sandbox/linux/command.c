@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -96,6 +97,45 @@ static void reset_signals(const sigset_t *mask) {
         sigprocmask(SIG_SETMASK, mask, NULL);
 }
 
+int command_enter_landlock(const struct command *c) {
+        return c->landlock >= 0 ? (int)syscall(SYS_landlock_restrict_self, c->landlock, 0) : 0;
+}
+
+/* A socket that sends to any name it is given: nobody inside may have one (broker_filter.c). */
+static int check_inherited(struct err *e) {
+        for (int fd = 0; fd <= 2; fd++) {
+                int domain = 0, type = 0;
+                socklen_t n = sizeof domain;
+                if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX &&
+                    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_DGRAM)
+                        return err_set(e, EINVAL,
+                                       "standard %s is a Unix datagram socket, which could be used to reach others; "
+                                       "redirect it",
+                                       fd == 0   ? "input"
+                                       : fd == 1 ? "output"
+                                                 : "error");
+        }
+        return 0;
+}
+
+/* The notify descriptor lands where the keeper finds it; from then on the descriptors are the command's own. */
+static int watch_sockets(struct command *c, struct err *e) {
+        const struct broker_filter filter = broker_filter_of(c->plan);
+        int r = confine_capabilities(0, e);
+        if (r == 0)
+                r = broker_filter_load(&filter, &c->notify, e);
+        if (r == 0 && unshare(CLONE_FILES) < 0)
+                r = err_errno(e, "start the command: descriptors");
+        return r;
+}
+
+static int start_filters(struct command *c, struct err *e) {
+        int r = c->plan->flags & PLAN_SOCKETS ? check_inherited(e) : 0;
+        if (r == 0 && (c->plan->flags & PLAN_BROKER))
+                return broker_start(c->plan, c->events, e);
+        return r == 0 && c->kept ? watch_sockets(c, e) : r;
+}
+
 static int command_main(void *argument) {
         struct command *c = argument;
         struct err e = { 0 };
@@ -103,11 +143,10 @@ static int command_main(void *argument) {
                 fail(c, "working directory");
         else if (join_terminal(c) < 0)
                 fail(c, "process group");
-        else if (c->landlock >= 0 && syscall(SYS_landlock_restrict_self, c->landlock, 0) < 0)
+        else if (!c->kept && command_enter_landlock(c) < 0)
                 fail(c, "landlock: restrict");
         /* The limits are the command's: the broker, which is started from here, must not starve under them. */
-        else if (((c->plan->flags & PLAN_BROKER) && broker_start(c->plan, c->events, &e) < 0) ||
-                 confine_limits(c->plan, &e) < 0) {
+        else if (start_filters(c, &e) < 0 || confine_limits(c->plan, &e) < 0) {
                 c->error = e.code;
                 snprintf(c->text, sizeof c->text, "%s", e.text);
         } else if (fd_close_from(3) < 0)
@@ -123,6 +162,7 @@ static int command_main(void *argument) {
 
 pid_t command_start(struct command *c) {
         static _Alignas(16) char stack[STACK_BYTES];
-        pid_t pid = clone(command_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
+        pid_t pid = clone(command_main, stack + sizeof stack,
+                          CLONE_VM | CLONE_VFORK | SIGCHLD | (c->kept ? CLONE_FILES : 0), c);
         return pid < 0 ? -errno : pid;
 }

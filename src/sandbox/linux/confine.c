@@ -63,11 +63,9 @@ int confine_exec(struct err *e) {
         return 0;
 }
 
-int confine_capabilities(bool keep_ptrace, struct err *e) {
+int confine_capabilities(uint32_t keep, struct err *e) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct kept[2] = { 0 };
-        if (keep_ptrace)
-                kept[0].permitted = 1U << CAP_SYS_PTRACE;
+        struct __user_cap_data_struct kept[2] = { { .permitted = keep } };
         if (syscall(SYS_capset, &header, kept) < 0)
                 return err_errno(e, "privileges: capabilities");
         return 0;

@@ -18,6 +18,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "plan/codec.h"
+#include "sandbox/linux/broker.h"
+#include "sandbox/linux/keeper.h"
 #include "sandbox/linux/publish.h"
 #include "sandbox/linux/step.h"
 
@@ -162,7 +164,7 @@ static int set_up(struct init *in, struct err *e) {
         if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 r = err_errno(e, "privileges: not dumpable");
         if (r == 0)
-                r = confine_capabilities(p->flags & PLAN_BROKER, e);
+                r = confine_capabilities(broker_capabilities(p), e);
         /* With a trace the filter hands refused calls to the broker; one that refuses by itself would take precedence.
          */
         if (r == 0 && !(p->flags & PLAN_TRACE))
@@ -192,7 +194,7 @@ static int open_events(const struct init *in, int *ret_fd, struct err *e) {
 
 /* What init still had for the broker's and the trace's sake. */
 static int give_up_the_rest(const struct init *in, struct err *e) {
-        int r = in->plan->flags & PLAN_BROKER ? confine_capabilities(false, e) : 0;
+        int r = broker_capabilities(in->plan) ? confine_capabilities(0, e) : 0;
         return r == 0 && (in->plan->flags & PLAN_TRACE) ? confine_syscalls(in->plan, e) : r;
 }
 
@@ -201,6 +203,8 @@ static int start_command(struct init *in, struct err *e) {
                              .terminal = in->args->foreground ? in->args->terminal : -1,
                              .mask = in->args->mask,
                              .landlock = -1,
+                             .kept = (in->plan->flags & (PLAN_SOCKETS | PLAN_BROKER)) == PLAN_SOCKETS,
+                             .notify = -1,
                              .events = -1 };
         int r = confine_landlock(in->plan, &c.landlock, e);
         if (r == 0)
@@ -211,7 +215,7 @@ static int start_command(struct init *in, struct err *e) {
         r = await(in, SANDBOX_GO, NULL, NULL, 0, &none, e);
         if (r < 0)
                 return r;
-        in->command = command_start(&c);
+        in->command = c.kept ? keeper_start_command(&c, in->args->control) : command_start(&c);
         close_fd(&c.landlock);
         close_fd(&c.events);
         if (in->command < 0)

@@ -20,11 +20,15 @@ struct command {
         int terminal; /* lent to the command, -1 for none */
         int landlock; /* ruleset, -1 for none */
         int events;   /* for the broker's reports, -1 for no broker */
+        bool kept;    /* started by the keeper: it is in the Landlock domain already, and shares descriptors */
         const sigset_t *mask;
         /* results, read by init after exec or exit */
         bool not_run; /* the command itself could not be executed */
         int error;
+        int notify; /* kept: of its filter, in the keeper's descriptors; -1 for none */
         char text[SANDBOX_TEXT_MAX];
 };
 /* Returns the process number or a negative errno; c->error is set when the command could not be started. */
 pid_t command_start(struct command *c);
+/* For this thread and what it starts, for good. */
+int command_enter_landlock(const struct command *c);

@@ -170,7 +170,7 @@ int publish_start(const struct plan *p, int *listeners, size_t n, struct err *e)
                 prctl(PR_SET_NAME, "bailey-publish", 0, 0, 0);
                 prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
                 /* What init keeps for the broker is not for the relay. */
-                if (confine_capabilities(false, NULL) < 0 || ((p->flags & PLAN_TRACE) && confine_syscalls(p, NULL) < 0))
+                if (confine_capabilities(0, NULL) < 0 || ((p->flags & PLAN_TRACE) && confine_syscalls(p, NULL) < 0))
                         _exit(1);
                 relay_main(&r, n);
         }

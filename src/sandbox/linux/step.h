@@ -12,8 +12,9 @@ int apply_listeners(const struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX]
 int apply_hostname(const struct plan *p, struct err *e);
 /* For good: no capability is to be had by exec. Those that are there stay, so that this may come first. */
 int confine_exec(struct err *e);
-/* No capability. With keep_ptrace the one that the broker needs stays until the next call without it. */
-int confine_capabilities(bool keep_ptrace, struct err *e);
+/* No capability but those in the mask, which the broker needs: they stay permitted until the next call without them. Of
+ * the calling thread. */
+int confine_capabilities(uint32_t keep, struct err *e);
 /* The system call filter. */
 int confine_syscalls(const struct plan *p, struct err *e);
 /* Opens the ruleset's paths and returns the ruleset; -1 in *ret_fd when the plan has none. */

@@ -10,33 +10,46 @@
 #include <linux/capability.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+#ifndef SIOCUNIXFILE
+#define SIOCUNIXFILE 0x89e0 /* linux/un.h, which does not go with sys/un.h */
+#endif
+
+enum { LOOK = 1U << CAP_SYS_PTRACE, NAME_SOCKETS = 1U << CAP_NET_ADMIN };
+static uint32_t had; /* of these, what this process was started with */
+
 /* Capabilities are per thread; effective only between raise and lower. */
-static int set_ptrace_capability(bool effective) {
+static int raise_capability(uint32_t effective) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct data[2] = { 0 };
-        data[0].permitted = 1U << CAP_SYS_PTRACE;
-        data[0].effective = effective ? 1U << CAP_SYS_PTRACE : 0;
+        struct __user_cap_data_struct data[2] = { { .permitted = had, .effective = had & effective } };
         return syscall(SYS_capset, &header, data) == 0 ? 0 : -errno;
 }
 
 int tracee_setup(void) {
-        if (set_ptrace_capability(false) == 0)
-                return 0;
-        /* Started without it: dumpable callers only, and no capability at all. */
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct none[2] = { 0 };
-        return syscall(SYS_capset, &header, none) == 0 ? 0 : -errno;
+        struct __user_cap_data_struct data[2] = { 0 };
+        if (syscall(SYS_capget, &header, data) < 0)
+                return -errno;
+        had = data[0].permitted & (LOOK | NAME_SOCKETS);
+        return raise_capability(0);
 }
 
 static int open_with_capability(int directory_fd, const char *path, int flags) {
-        set_ptrace_capability(true); /* without it, dumpable processes still work */
+        raise_capability(LOOK); /* without it, dumpable processes still work */
         int fd = openat(directory_fd, path, flags | O_CLOEXEC);
         int saved = errno;
-        set_ptrace_capability(false);
+        raise_capability(0);
         return fd >= 0 ? fd : -saved;
 }
 
@@ -96,8 +109,11 @@ static int check_same_root(pid_t tid) {
         return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino ? 0 : -EACCES;
 }
 
-int tracee_open(struct tracee *t, int notify_fd, const struct seccomp_notif *call) {
+void tracee_init(struct tracee *t, int notify_fd, const struct seccomp_notif *call) {
         *t = (struct tracee){ .notify_fd = notify_fd, .id = call->id, .tid = (pid_t)call->pid, .mem = -1 };
+}
+
+int tracee_open(struct tracee *t) {
         int r = read_status(t);
         if (r == 0)
                 r = check_same_root(t->tid);
@@ -137,6 +153,53 @@ int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t
                 n += (size_t)got;
         }
         return -ENAMETOOLONG;
+}
+
+/* A thread may have descriptors of its own; before Linux 6.9 only those of its process can be had. */
+static int open_pidfd(struct tracee *t) {
+        enum { PIDFD_OF_THREAD = O_EXCL };
+        int fd = (int)syscall(SYS_pidfd_open, t->tid, PIDFD_OF_THREAD);
+        if (fd < 0 && errno == EINVAL) {
+                int r = t->tgid ? 0 : read_status(t);
+                fd = r < 0 ? r : (int)syscall(SYS_pidfd_open, t->tgid, 0);
+        }
+        return fd;
+}
+
+static int take(int pidfd, const struct tracee *t, int number, const struct tracee_bytes *b) {
+        struct iovec here = { b->p, b->n }, there = { (void *)(uintptr_t)b->address, b->n };
+        int fd = (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+        if (fd < 0)
+                return -errno;
+        if (b->n && process_vm_readv(t->tid, &here, 1, &there, 1, 0) != (ssize_t)b->n) {
+                close(fd);
+                return -EFAULT;
+        }
+        return fd;
+}
+
+int tracee_take(struct tracee *t, int number, const struct tracee_bytes *b) {
+        if (number < 0)
+                return -EBADF;
+        cleanup(close_fd) int pidfd = open_pidfd(t);
+        if (pidfd < 0)
+                return -ESRCH;
+        raise_capability(LOOK);
+        int fd = take(pidfd, t, number, b);
+        raise_capability(0);
+        if (fd >= 0 && !tracee_waits(t)) {
+                close(fd);
+                return -ESRCH;
+        }
+        return fd;
+}
+
+int tracee_socket_file(int socket_fd) {
+        raise_capability(NAME_SOCKETS);
+        int fd = ioctl(socket_fd, SIOCUNIXFILE);
+        int saved = errno;
+        raise_capability(0);
+        return fd < 0 ? -saved : fd;
 }
 
 int tracee_open_base(const struct tracee *t, int dirfd) {

@@ -2,9 +2,9 @@
 #pragma once
 /*
  * The process whose system call the broker holds: its memory, directories and umask, read while the call waits.
- * Only here does the broker use its one capability (CAP_SYS_PTRACE in the sandbox's own user namespace), so that a
- * program which made itself non-dumpable can still open its files. Everything else the broker does with no more rights
- * than the program has itself.
+ * Only here does the broker use its capabilities, both of the sandbox's own user namespace: CAP_SYS_PTRACE, so that a
+ * program which made itself non-dumpable can still open its files, and CAP_NET_ADMIN, to ask which file a socket is
+ * bound to. Everything else the broker does with no more rights than the program has itself.
  */
 #include "base/str.h"
 
@@ -22,17 +22,30 @@ struct tracee {
         char name[16]; /* comm, for reports */
 };
 
-/* -ESRCH when the call no longer waits; -EACCES when the process does not share the broker's root directory. */
-int tracee_open(struct tracee *t, int notify_fd, const struct seccomp_notif *call);
+void tracee_init(struct tracee *t, int notify_fd, const struct seccomp_notif *call);
+/* What paths need. -ESRCH when the call no longer waits; -EACCES when the process does not share the broker's root
+ * directory. */
+int tracee_open(struct tracee *t);
 void tracee_close(struct tracee *t);
 /* Whether the call still waits: what was read belongs to it and to no successor of its thread id. */
 bool tracee_waits(const struct tracee *t);
 /* A path argument, copied once. -EFAULT, -ENAMETOOLONG. */
 int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t size);
+/* Bytes of its memory, n of them exactly. */
+struct tracee_bytes {
+        uint64_t address;
+        size_t n;
+        void *p;
+};
+/* A copy of one of its descriptors, and bytes that come with it. Needs no tracee_open(). -EBADF, -EFAULT, -ESRCH. */
+int tracee_take(struct tracee *t, int number, const struct tracee_bytes *b);
+/* The file that a Unix socket of this network namespace is bound to, as an O_PATH descriptor; -ENOENT for one without.
+ */
+int tracee_socket_file(int socket_fd);
 /* The directory that a relative path starts from, as an O_PATH descriptor: AT_FDCWD or one of its descriptors. */
 int tracee_open_base(const struct tracee *t, int dirfd);
 /* One of its own magic links (/proc/PID/fd/3, cwd, root, exe), followed. */
 int tracee_follow_magic(const struct tracee *t, int directory_fd, const char *name);
 
-/* Once, at start: keeps CAP_SYS_PTRACE permitted but not effective, drops all else. */
+/* Once, at start: keeps what it has of the two permitted but not effective, drops all else. */
 int tracee_setup(void);

@@ -48,6 +48,8 @@ static bool on_proc(int fd) {
 static int open_plain(int base, const char *path, int flags) {
         struct open_how how = { .flags = (unsigned)(O_PATH | O_CLOEXEC | flags), .resolve = RESOLVE_NO_MAGICLINKS };
         int fd = (int)syscall(SYS_openat2, base, path, &how, sizeof how);
+        if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+                return -ELOOP; /* an older kernel, or a filter above: the slow way does without it */
         return fd >= 0 ? fd : -errno;
 }
 

@@ -82,6 +82,12 @@ static int opens_ordinary_files(void) {
         EXPECT(fd >= 0);
         close(fd);
         EXPECT(REFUSED(openat(999, "inner", O_RDONLY), EBADF));
+        int place = open("dir", O_PATH | O_CLOEXEC);
+        EXPECT(place >= 0 && fcntl(place, F_GETFD) == FD_CLOEXEC);
+        fd = openat(place, "inner", O_PATH);
+        EXPECT(fd >= 0 && close(fd) == 0 && close(place) == 0);
+        EXPECT(REFUSED(open("plain", O_PATH | O_DIRECTORY), ENOTDIR));
+        EXPECT(REFUSED(open("link", O_PATH | O_NOFOLLOW), EOPNOTSUPP));
         EXPECT(REFUSED(openat(dir, "../.env", O_RDONLY), EACCES));
         close(dir);
         return 0;
@@ -361,8 +367,9 @@ static void run_under_filter(int channel, int (*scenario)(void)) {
         if (read(channel, &told, sizeof told) != sizeof told || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 _exit(250);
         broker_pid = told;
-        int notify = broker_filter_load(STR(""), &e);
-        if (notify < 0 || fd_send(channel, STR("n"), &notify, 1) < 0)
+        int notify = -1;
+        const struct broker_filter filter = { .files = true, .sockets = true };
+        if (broker_filter_load(&filter, &notify, &e) < 0 || fd_send(channel, STR("n"), &notify, 1) < 0)
                 _exit(251);
         close(notify);
         int line = scenario();

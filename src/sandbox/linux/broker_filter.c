@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command's own filter: a few instructions on top of the sandbox's main filter, or in front of it within one filter
+ * where refusals are traced (jumps are relative, so a whole filter can stand behind others).
+ *
+ * With sockets watched, connect() and listen() are handed over. A datagram socket of the Unix family would reach a name
+ * with every sendmsg(), whose address a filter cannot see: there are none. Stream and packet sockets ignore or refuse
+ * such a name. Where nobody can be asked (the kernel knows no pidfd_getfd, or a filter above has taken the one listener
+ * that a process can have), there are no Unix sockets at all but pairs.
+ */
+#include "base/cleanup.h"
+#include "plan/plan.h"
+#include "sandbox/linux/broker.h"
+#include "sandbox/linux/broker_ops.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
+#if defined(__aarch64__)
+#define THIS_ARCHITECTURE AUDIT_ARCH_AARCH64
+#elif defined(__x86_64__)
+#define THIS_ARCHITECTURE AUDIT_ARCH_X86_64
+#else
+#error "the broker's filter does not know this architecture"
+#endif
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half of an argument comes first");
+
+enum { FRONT_MAX = 96 };
+/* Where a jump leads: onwards, or to one of these, which are resolved when the front is complete. */
+enum label { ONWARDS, TO_MAIN, TO_NOTIFY, TO_REFUSE, TO_PAIR, TO_SOCKET, LABELS };
+
+struct front {
+        struct sock_filter code[FRONT_MAX];
+        unsigned n;
+        unsigned at[LABELS];
+};
+
+static void emit(struct front *f, uint16_t code, uint32_t k, enum label yes, enum label no) {
+        f->code[f->n++] = (struct sock_filter){ code, (uint8_t)yes, (uint8_t)no, k };
+}
+
+static void load(struct front *f, size_t offset) {
+        emit(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, ONWARDS, ONWARDS);
+}
+
+static void when_equal(struct front *f, uint32_t value, enum label yes, enum label no) {
+        emit(f, BPF_JMP | BPF_JEQ | BPF_K, value, yes, no);
+}
+
+static void always(struct front *f, enum label where) {
+        when_equal(f, 0, where, where);
+}
+
+static void finish(struct front *f, enum label label, uint32_t action) {
+        f->at[label] = f->n;
+        emit(f, BPF_RET | BPF_K, action, ONWARDS, ONWARDS);
+}
+
+static void begin(struct front *f) {
+        load(f, offsetof(struct seccomp_data, arch));
+        when_equal(f, THIS_ARCHITECTURE, ONWARDS, TO_MAIN);
+        load(f, offsetof(struct seccomp_data, nr));
+}
+
+static void resolve(struct front *f) {
+        f->at[TO_MAIN] = f->n;
+        for (unsigned i = 0; i < f->n; i++) {
+                struct sock_filter *c = &f->code[i];
+                if (BPF_CLASS(c->code) != BPF_JMP)
+                        continue;
+                c->jt = c->jt ? (uint8_t)(f->at[c->jt] - i - 1) : 0;
+                c->jf = c->jf ? (uint8_t)(f->at[c->jf] - i - 1) : 0;
+        }
+}
+
+static void hand_over(struct front *f, const struct broker_op *ops, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                when_equal(f, (uint32_t)ops[i].nr, TO_NOTIFY, ONWARDS);
+}
+
+/* The kernel takes both arguments as 32 bits, and only the lower four of the type. */
+static void refuse_datagrams(struct front *f, bool asked) {
+        f->at[TO_SOCKET] = f->n;
+        load(f, offsetof(struct seccomp_data, args[0]));
+        when_equal(f, AF_UNIX, asked ? ONWARDS : TO_REFUSE, TO_MAIN);
+        f->at[TO_PAIR] = f->n;
+        load(f, offsetof(struct seccomp_data, args[0]));
+        when_equal(f, AF_UNIX, ONWARDS, TO_MAIN);
+        load(f, offsetof(struct seccomp_data, args[1]));
+        emit(f, BPF_ALU | BPF_AND | BPF_K, 0xf, ONWARDS, ONWARDS);
+        when_equal(f, SOCK_DGRAM, TO_REFUSE, ONWARDS);
+        when_equal(f, SOCK_RAW, TO_REFUSE, TO_MAIN); /* the family makes it a datagram socket */
+}
+
+static void make_front(struct front *f, const struct broker_filter *b, bool asked) {
+        begin(f);
+        if (b->files)
+                hand_over(f, broker_ops, broker_ops_n);
+        if (b->sockets) {
+                if (asked)
+                        hand_over(f, broker_socket_ops, broker_socket_ops_n);
+                when_equal(f, SYS_pidfd_getfd, TO_REFUSE, ONWARDS); /* the main filter leaves it to the broker */
+                when_equal(f, SYS_socket, TO_SOCKET, ONWARDS);
+                when_equal(f, SYS_socketpair, TO_PAIR, ONWARDS);
+        }
+        always(f, TO_MAIN);
+        if (b->sockets)
+                refuse_datagrams(f, asked);
+        finish(f, TO_REFUSE, b->traced ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM);
+        finish(f, TO_NOTIFY, SECCOMP_RET_USER_NOTIF);
+        resolve(f);
+}
+
+/* In a trace, what the main filter refuses with EPERM is handed over: the broker refuses it and says so. */
+static int put_together(const struct front *f, struct str main, bool traced, struct sock_fprog *ret) {
+        size_t n_main = main.n / sizeof *f->code, n = f->n + (n_main ? n_main : 1);
+        struct sock_filter *code = calloc(n, sizeof *code);
+        if (!code || n > BPF_MAXINSNS) {
+                free(code);
+                return code ? -E2BIG : -ENOMEM;
+        }
+        memcpy(code, f->code, f->n * sizeof *code);
+        if (n_main)
+                memcpy(code + f->n, main.p, main.n);
+        else
+                code[f->n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+        for (size_t i = f->n; i < n && traced; i++)
+                if (code[i].code == (BPF_RET | BPF_K) && code[i].k == (SECCOMP_RET_ERRNO | EPERM))
+                        code[i].k = SECCOMP_RET_USER_NOTIF;
+        *ret = (struct sock_fprog){ (unsigned short)n, code };
+        return 0;
+}
+
+static long load_listening(const struct sock_fprog *program) {
+        /* Once a call is received only a fatal signal interrupts it: nothing is done twice because of a timer. */
+        unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+        long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, program);
+        if (fd < 0 && errno == EINVAL)
+                fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, program);
+        return fd;
+}
+
+static bool can_reach_sockets(void) {
+        return syscall(SYS_pidfd_getfd, -1, -1, 0) < 0 && errno == EBADF;
+}
+
+int broker_filter_load(const struct broker_filter *b, int *ret_fd, struct err *e) {
+        bool asked = !b->sockets || can_reach_sockets();
+        long fd = -1;
+        for (bool done = false; !done;) {
+                struct front f = { .n = 0 };
+                struct sock_fprog program = { 0 };
+                make_front(&f, b, asked);
+                int r = put_together(&f, b->main, b->traced, &program);
+                if (r < 0)
+                        return err_set(e, -r, "broker: filter: %s", strerror(-r));
+                bool listens = b->files || b->traced || asked;
+                fd = listens ? load_listening(&program) : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+                free(program.filter);
+                if (fd < 0 && !(errno == EBUSY && asked && !b->files && !b->traced))
+                        return err_errno(e, "broker: filter");
+                done = fd >= 0;
+                if (done)
+                        *ret_fd = listens ? (int)fd : -1;
+                asked = false;
+        }
+        return 0;
+}
+
+struct broker_filter broker_filter_of(const struct plan *p) {
+        return (struct broker_filter){ .main = p->flags & PLAN_TRACE ? p->seccomp : STR(""),
+                                       .traced = p->flags & PLAN_TRACE,
+                                       .files = p->flags & PLAN_BROKER,
+                                       .sockets = p->flags & PLAN_SOCKETS };
+}
+
+uint32_t broker_capabilities(const struct plan *p) {
+        return (p->flags & (PLAN_BROKER | PLAN_SOCKETS) ? 1U << CAP_SYS_PTRACE : 0) |
+               (p->flags & PLAN_SOCKETS ? 1U << CAP_NET_ADMIN : 0);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unix sockets. A name in the file system leads to whoever listens there, in whichever network namespace, and neither
+ * a read-only mount nor Landlock before ABI 9 stops connect(). So connect() is performed here: the address is copied
+ * once, the file that it names is held, and only a file that a socket of this sandbox is bound to is connected to, by
+ * what is held and not by name.
+ *
+ * Which files those are is learned when a socket starts to listen. The kernel itself says which file a socket is
+ * bound to, and says it only for sockets of the sandbox's own network namespace. Binding always makes a new file, so
+ * a file that was ours once can never become somebody else's; it is held open so that its number is not used again.
+ * A listener that was missed can not be connected to: the error is on the safe side.
+ *
+ * Datagram sockets need no connect(): the filter lets nobody have one (broker_filter.c).
+ */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/vec.h"
+#include "sandbox/linux/broker_ops.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { OWN_MAX = 4096 };
+
+struct own {
+        dev_t dev;
+        ino_t ino;
+        int file; /* O_PATH */
+};
+static VEC(struct own) owned;
+static pthread_mutex_t owned_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_owned(const struct stat *st) {
+        for (size_t i = 0; i < owned.n; i++)
+                if (owned.p[i].dev == st->st_dev && owned.p[i].ino == st->st_ino)
+                        return true;
+        return false;
+}
+
+/* Makes room: first what has no name any more and cannot be reached, else the oldest. */
+static void forget_some(void) {
+        size_t kept = 0;
+        for (size_t i = 0; i < owned.n; i++) {
+                struct stat st;
+                if (fstat(owned.p[i].file, &st) == 0 && st.st_nlink > 0)
+                        owned.p[kept++] = owned.p[i];
+                else
+                        close_fd(&owned.p[i].file);
+        }
+        size_t oldest = kept == owned.n && kept > 0 ? kept / 4 + 1 : 0;
+        for (size_t i = 0; i < oldest; i++)
+                close_fd(&owned.p[i].file);
+        for (size_t i = oldest; i < kept; i++)
+                owned.p[i - oldest] = owned.p[i];
+        owned.n = kept - oldest;
+}
+
+/* Takes the descriptor. */
+static void remember(int taken) {
+        cleanup(close_fd) int file = taken;
+        struct stat st;
+        if (fstat(file, &st) < 0 || !S_ISSOCK(st.st_mode))
+                return;
+        pthread_mutex_lock(&owned_lock);
+        if (owned.n >= OWN_MAX)
+                forget_some();
+        if (!is_owned(&st) && vec_push(&owned, ((struct own){ st.st_dev, st.st_ino, file })) == 0)
+                (void)take_fd(&file);
+        pthread_mutex_unlock(&owned_lock);
+}
+
+static bool is_unix(int fd) {
+        int domain = 0;
+        socklen_t n = sizeof domain;
+        return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX;
+}
+
+/* Nothing is decided here, so the call itself is the caller's own. */
+static int op_listen(struct held *h) {
+        cleanup(close_fd) int fd = tracee_take(&h->tracee, (int)h->args[0], &(struct tracee_bytes){ 0 });
+        if (fd >= 0 && is_unix(fd)) {
+                int file = tracee_socket_file(fd);
+                if (file == -EMFILE || file == -ENFILE) {
+                        pthread_mutex_lock(&owned_lock);
+                        forget_some();
+                        pthread_mutex_unlock(&owned_lock);
+                        file = tracee_socket_file(fd);
+                }
+                if (file >= 0)
+                        remember(file);
+        }
+        return OP_CONTINUE;
+}
+
+static bool may_reach(struct held *h, const struct stat *st) {
+        pthread_mutex_lock(&owned_lock);
+        bool may = is_owned(st);
+        pthread_mutex_unlock(&owned_lock);
+        for (size_t i = 0; i < h->broker->n_sockets && !may; i++)
+                may = strcmp(h->broker->sockets[i], h->path) == 0;
+        return may;
+}
+
+/* Servers take the file of one that has ended for what it is by ECONNREFUSED, and begin anew. A datagram socket that
+ * connects is not noticed by the other side, whatever kind that is. */
+static bool somebody_is_there(const struct sockaddr_un *held) {
+        cleanup(close_fd) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        return fd < 0 || connect(fd, (const struct sockaddr *)held, sizeof *held) == 0 || errno != ECONNREFUSED;
+}
+
+static int connect_by_name(struct held *h, int fd, const struct sockaddr_un *to, size_t n) {
+        char name[sizeof to->sun_path + 1] = { 0 };
+        memcpy(name, to->sun_path, n - offsetof(struct sockaddr_un, sun_path)); /* the kernel needs no NUL either */
+        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+        int r = tracee_open(&h->tracee);
+        if (r == 0)
+                r = walk(&h->tracee, AT_FDCWD, name, WALK_FOLLOW, &p);
+        struct stat st;
+        if (r < 0 || p.object < 0)
+                return r < 0 ? r : -ENOENT;
+        if (fstat(p.object, &st) < 0)
+                return -errno;
+        if (p.wants_directory && !S_ISDIR(st.st_mode))
+                return -ENOTDIR;
+        if (!S_ISSOCK(st.st_mode))
+                return -ECONNREFUSED;
+        memcpy(h->path, p.path, strlen(p.path) + 1);
+        h->writes = true;
+        struct sockaddr_un held = { .sun_family = AF_UNIX };
+        snprintf(held.sun_path, sizeof held.sun_path, "/proc/self/fd/%d", p.object);
+        if (!may_reach(h, &st)) {
+                h->stranger = somebody_is_there(&held);
+                return h->stranger ? -EACCES : -ECONNREFUSED;
+        }
+        return connect(fd, (struct sockaddr *)&held, sizeof held) < 0 ? -errno : 0;
+}
+
+static int op_connect(struct held *h) {
+        _Alignas(struct sockaddr_storage) char address[sizeof(struct sockaddr_storage)] = { 0 };
+        int length = (int)h->args[2];
+        bool fits = length >= 0 && (size_t)length <= sizeof address;
+        size_t n = fits ? (size_t)length : 0;
+        cleanup(close_fd) int fd =
+            tracee_take(&h->tracee, (int)h->args[0], &(struct tracee_bytes){ h->args[1], n, address });
+        if (fd < 0 || !fits)
+                return fd < 0 ? fd : -EINVAL;
+        const struct sockaddr_un *to = (const struct sockaddr_un *)address;
+        bool named = n > offsetof(struct sockaddr_un, sun_path) && to->sun_family == AF_UNIX && to->sun_path[0];
+        if (named && is_unix(fd))
+                return n > sizeof *to ? -EINVAL : connect_by_name(h, fd, to, n);
+        return connect(fd, (const struct sockaddr *)address, (socklen_t)n) < 0 ? -errno : 0;
+}
+
+const struct broker_op broker_socket_ops[] = {
+        { SYS_connect, "connect", op_connect },
+        { SYS_listen, "listen", op_listen },
+};
+const size_t broker_socket_ops_n = sizeof broker_socket_ops / sizeof broker_socket_ops[0];

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/linux/keeper.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "sandbox/linux/broker.h"
+#include "sandbox/linux/step.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { KEEPER_STACK = 256 << 10 }; /* the broker's first thread goes on with it */
+
+struct keeper {
+        struct command *command; /* init's, gone when `started` is posted */
+        const struct plan *plan;
+        int control;
+        pid_t pid;
+        sem_t started;
+};
+
+static int open_reports(int control) {
+        int ends[2];
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+                return -errno;
+        struct sandbox_event m = { .kind = SANDBOX_EVENTS };
+        (void)fd_send(control, str_n(&m, offsetof(struct sandbox_event, text)), &ends[0], 1); /* gone: then all ends */
+        close(ends[0]);
+        return ends[1];
+}
+
+/* False when nobody is left who could ask. */
+static bool await_first_call(int notify) {
+        struct pollfd first = { .fd = notify, .events = POLLIN };
+        while (poll(&first, 1, -1) < 0 && errno == EINTR)
+                ;
+        return first.revents & POLLIN;
+}
+
+/* Without a broker calls that wait would wait for ever: with the descriptor closed they fail. */
+static void keep(const struct keeper *k, int taken) {
+        cleanup(close_fd) int notify = taken;
+        if (!await_first_call(notify))
+                return;
+        cleanup(close_fd) int reports = open_reports(k->control);
+        if (reports >= 0 && fork() == 0)
+                broker_main(k->plan, notify, reports);
+}
+
+static void *keeper_main(void *argument) {
+        struct keeper *k = argument, own = { .plan = k->plan, .control = k->control };
+        prctl(PR_SET_NAME, "bailey-keeper", 0, 0, 0);
+        k->pid = command_enter_landlock(k->command) < 0 ? -errno : command_start(k->command);
+        int notify = k->pid > 0 ? k->command->notify : -1;
+        sem_post(&k->started); /* k is not ours any more */
+        if (notify >= 0)
+                keep(&own, notify);
+        return NULL;
+}
+
+pid_t keeper_start_command(struct command *c, int control) {
+        struct keeper k = { .command = c, .plan = c->plan, .control = control };
+        pthread_t thread;
+        pthread_attr_t small;
+        sem_init(&k.started, 0, 0);
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, KEEPER_STACK);
+        pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+        int r = pthread_create(&thread, &small, keeper_main, &k);
+        pthread_attr_destroy(&small);
+        if (r != 0)
+                return -r;
+        while (sem_wait(&k.started) < 0)
+                ;
+        sem_destroy(&k.started);
+        return k.pid;
+}
