@@ -13,12 +13,11 @@
 
 /* From the directory of the library or the program. */
 static const char *const places[] = {
-        "bailey",                  /* beside it: unpacked somewhere */
-        "../bin/bailey",           /* installed: lib and bin */
-        "../../bin/bailey",        /* installed: lib/aarch64-linux-gnu and bin */
-        "../cli/bailey",           /* the build tree: the library */
-        "../src/cli/bailey",       /* the build tree: examples */
-        "../../../src/cli/bailey", /* the build tree: tests */
+        "bailey",            /* beside it: unpacked somewhere */
+        "../bin/bailey",     /* installed: lib and bin */
+        "../../bin/bailey",  /* installed: lib/aarch64-linux-gnu and bin */
+        "../cli/bailey",     /* the build tree: the library */
+        "../src/cli/bailey", /* the build tree: examples */
 };
 
 /* 1: usable, 0: not there, or what is wrong with it. */

@@ -168,10 +168,11 @@ int supervise_receive(int sock, struct supervise_message *ret, int *ret_fd) {
         size_t n_fds = 0;
         cleanup(close_fd) int fd = -1;
         ssize_t n = fd_receive(sock, &m, sizeof m, &fd, 1, &n_fds);
-        if (n == 0 || n == -ECONNRESET)
-                return 0;
-        if (n < 0)
-                return (int)n;
+        /* The other side ended with something of ours unread. That is said once, before what it had still to say. */
+        if (n == -ECONNRESET)
+                n = fd_receive(sock, &m, sizeof m, &fd, 1, &n_fds);
+        if (n <= 0)
+                return n == -ECONNRESET ? 0 : (int)n;
         bool whole = n == (ssize_t)sizeof m && m.version == SUPERVISE_VERSION && m.kind && m.kind < SUPERVISE_KINDS &&
                      is_terminated(m.host, sizeof m.host) && is_terminated(m.target, sizeof m.target) &&
                      is_terminated(m.rule, sizeof m.rule) && is_terminated(m.detail, sizeof m.detail);
