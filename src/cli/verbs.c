@@ -4,23 +4,31 @@
 
 #include <assert.h>
 
+extern const struct verb verb_allow;
 extern const struct verb verb_apply;
 extern const struct verb verb_check;
 extern const struct verb verb_completion;
+extern const struct verb verb_deny;
 extern const struct verb verb_diff;
 extern const struct verb verb_discard;
 extern const struct verb verb_doctor;
 extern const struct verb verb_env;
+extern const struct verb verb_events;
 extern const struct verb verb_gateway;
 extern const struct verb verb_help;
+extern const struct verb verb_kill;
 extern const struct verb verb_learn;
 extern const struct verb verb_log;
 extern const struct verb verb_man_page;
 extern const struct verb verb_policy;
 extern const struct verb verb_prove_inside;
+extern const struct verb verb_ps;
 extern const struct verb verb_relay;
 extern const struct verb verb_trust;
+extern const struct verb verb_pause;
+extern const struct verb verb_pending;
 extern const struct verb verb_plan;
+extern const struct verb verb_resume;
 extern const struct verb verb_run;
 extern const struct verb verb_supervise;
 extern const struct verb verb_version;
@@ -40,6 +48,14 @@ const struct verb *const verbs[] = {
         &verb_check,
         &verb_trust,
         /* GROUP_WATCH */
+        &verb_ps,
+        &verb_pending,
+        &verb_allow,
+        &verb_deny,
+        &verb_events,
+        &verb_pause,
+        &verb_resume,
+        &verb_kill,
         &verb_log,
         /* GROUP_EGRESS */
         &verb_gateway,

@@ -30,6 +30,7 @@ enum option_trust {
         TRUST_NARROWS,      /* any value only takes away */
         TRUST_LESS_NARROWS, /* a lower number (0 is unlimited), an earlier choice, false */
         TRUST_MORE_NARROWS, /* true */
+        TRUST_NEVER,        /* not even a trusted one: only the user's own files */
 };
 
 struct option {

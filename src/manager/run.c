@@ -29,6 +29,7 @@
 #include "manager/learn.h"
 #include "manager/link.h"
 #include "manager/overlays.h"
+#include "manager/run_control.h"
 #include "manager/run_env.h"
 #include "manager/run_files.h"
 #include "manager/run_gateway.h"
@@ -68,6 +69,7 @@ struct run {
         struct audit *audit;
         char *audit_path;
         struct gateway_process *gateway;
+        struct run_control *control; /* NULL without namespaces */
         struct run_report report;
         int published[PLAN_LISTENERS_MAX];
         sigset_t mask_before;
@@ -155,6 +157,8 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
         }
         if (s == 0)
                 s = run_records(r->policy, r->rules, r->preview ? NULL : r->id, &r->host, &r->audit_path, e);
+        if (s == 0 && !degraded)
+                s = run_control_hide(&r->host, r->preview, e);
         if (s < 0)
                 return s;
         r->host.namespaces = !degraded;
@@ -200,23 +204,30 @@ static void on_event(void *arg, const struct event *ev, const struct snapshot_ru
         run_report_event(&r->report, ev, rule);
         if (r->q->learn)
                 learn_connection(r->q->learn, ev);
-}
-
-static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
-        (void)arg;
-        if (notice == NOTICE_CANNOT_START || notice == NOTICE_DIED || notice == NOTICE_AUDIT_FAILED)
-                log_error("gateway: %s", text ? text : "failed");
+        run_control_event(r->control, ev, rule);
 }
 
 static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
         struct run *r = arg;
-        (void)via;
-        if (!link_ask(r->q->link, id, target))
+        if (r->control && !r->q->link)
+                run_control_ask(r->control, id, target, via);
+        else if (!r->q->link || !link_ask(r->q->link, id, target))
                 gateway_process_answer(r->gateway, id, DECISION_DENY);
 }
 
 static void on_ask_gone(void *arg, uint64_t id) {
-        link_ask_gone(((struct run *)arg)->q->link, id);
+        struct run *r = arg;
+        if (r->q->link)
+                link_ask_gone(r->q->link, id);
+        else if (r->control)
+                run_control_ask_gone(r->control, id);
+}
+
+static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
+        struct run *r = arg;
+        run_control_notice(r->control, notice, text);
+        if (notice == NOTICE_CANNOT_START || notice == NOTICE_DIED || notice == NOTICE_AUDIT_FAILED)
+                log_error("gateway: %s", text ? text : "failed");
 }
 
 static int compile_network(void *arg, void **ret, size_t *ret_n, struct err *e) {
@@ -240,13 +251,13 @@ static int make_gateway(struct run *r, struct err *e) {
                 .audit = r->audit,
                 .compile = compile_network,
                 .on_event = on_event,
+                .on_ask = on_ask,
+                .on_ask_gone = on_ask_gone,
                 .on_notice = on_notice,
-                .on_ask = r->q->link ? on_ask : NULL,
-                .on_ask_gone = r->q->link ? on_ask_gone : NULL,
                 .arg = r,
         };
         s = run_gateway_start(r->policy, r->plan, r->id, r->q->hosts_file, &settings.start, e);
-        settings.start.can_ask = r->q->link != NULL;
+        settings.start.can_ask = 1; /* what nobody can be asked is denied by on_ask() */
         settings.addresses = s < 0 ? 0 : take_fd(&addresses);
         s = s < 0 ? s : gateway_process_new(&settings, snapshot, n, &r->gateway, e);
         secret_wipe(settings.start.upstream_password, sizeof settings.start.upstream_password);
@@ -284,6 +295,9 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
                 r->emptied = !r->degraded;
                 finish(r, RUN_ENDED, WIFSIGNALED(ev->value) ? SIGNALLED + WTERMSIG(ev->value) : WEXITSTATUS(ev->value));
                 return 0;
+        case SANDBOX_FROZEN:
+                run_control_frozen(r->control, ev->value);
+                return 0;
         case SANDBOX_NOT_RUN:
                 log_error("%s", ev->text);
                 finish(r, RUN_ENDED, ev->value == ENOENT || ev->value == ENOTDIR ? NOT_FOUND : CANNOT_EXECUTE);
@@ -302,7 +316,8 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
 static void hand_on_signals(struct run *r) {
         struct signalfd_siginfo info;
         while (read(r->signals, &info, sizeof info) == sizeof info)
-                (void)sandbox_signal(&r->sandbox, (int)info.ssi_signo);
+                if (!run_control_signal(r->control, (int)info.ssi_signo, info.ssi_code == SI_KERNEL))
+                        (void)sandbox_signal(&r->sandbox, (int)info.ssi_signo);
 }
 
 static int time_left_ms(const struct run *r, int timeout) {
@@ -370,14 +385,16 @@ enum { WATCHED = 4 }; /* init, signals, the broker's reports, the link */
 
 static int supervise(struct run *r, struct err *e) {
         while (!r->ended) {
-                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX] = { { .fd = r->sandbox.control, .events = POLLIN },
-                                                                  { .fd = r->signals, .events = POLLIN },
-                                                                  { .fd = r->sandbox.events, .events = POLLIN },
-                                                                  { .fd = r->q->link ? r->q->link->fd : -1,
-                                                                    .events = POLLIN } };
+                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + RUN_CONTROL_POLL_MAX] = {
+                        { .fd = r->sandbox.control, .events = POLLIN },
+                        { .fd = r->signals, .events = POLLIN },
+                        { .fd = r->sandbox.events, .events = POLLIN },
+                        { .fd = r->q->link ? r->q->link->fd : -1, .events = POLLIN }
+                };
                 int timeout = -1;
                 size_t n = watch_network(r, fds + WATCHED, &timeout);
-                if (poll(fds, WATCHED + n, time_left_ms(r, timeout)) < 0 && errno != EINTR)
+                size_t m = run_control_poll(r->control, fds + WATCHED + n, &timeout);
+                if (poll(fds, WATCHED + n + m, time_left_ms(r, timeout)) < 0 && errno != EINTR)
                         return err_errno(e, "cannot wait");
                 if (r->deadline_ns && clock_ns() >= r->deadline_ns) {
                         finish(r, RUN_TIMED_OUT, 0);
@@ -390,6 +407,7 @@ static int supervise(struct run *r, struct err *e) {
                 int s = fds[3].revents ? step_link(r, e) : 0;
                 if (s == 0)
                         s = step_network(r, fds + WATCHED, n, e);
+                run_control_step(r->control, fds + WATCHED + n, m);
                 struct sandbox_event ev;
                 if (s == 0 && fds[0].revents) {
                         s = sandbox_receive(&r->sandbox, &ev, e);
@@ -420,6 +438,8 @@ static void tear_down(struct run *r) {
         read_files(r); /* what was refused last */
         if (!r->emptied)
                 sandbox_finish(&r->sandbox);
+        run_control_free(r->control, r->status);
+        r->control = NULL;
         run_terminal_close(&r->terminal);
         gateway_process_free(r->gateway);
         r->gateway = NULL;
@@ -465,6 +485,24 @@ static void print_notes(const struct run *r) {
                 log_notice("%s", r->plan->notes.p[i]);
 }
 
+static void end_by_order(void *run, int status) {
+        finish(run, RUN_ENDED, status);
+}
+
+static int open_control(struct run *r, struct err *e) {
+        const struct run_parts parts = { .id = r->id,
+                                         .request = r->q,
+                                         .policy = &r->policy,
+                                         .network = &r->network,
+                                         .gateway = &r->gateway,
+                                         .sandbox = &r->sandbox,
+                                         .terminal = &r->terminal,
+                                         .audit = &r->audit,
+                                         .end = end_by_order,
+                                         .run = r };
+        return run_control_new(&parts, &r->control, e);
+}
+
 /* Everything up to the point where the command runs. */
 static int launch(struct run *r, struct err *e) {
         struct sandbox_options options = { .terminal = r->terminal.fd,
@@ -490,6 +528,8 @@ static int launch(struct run *r, struct err *e) {
         run_listen_close(r->published);
         if (s == 0)
                 s = open_audit(r, e);
+        if (s == 0 && !r->degraded)
+                s = open_control(r, e);
         if (s == 0 && r->policy->process.timeout_ns)
                 r->deadline_ns = clock_ns() + r->policy->process.timeout_ns;
         if (s == 0)

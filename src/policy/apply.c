@@ -63,6 +63,8 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_ALLOW_DEGRADED] = { SLOT_BOOL, AT(process.allow_degraded) },
         [ROW_TRACE_DENIALS] = { SLOT_BOOL, AT(process.trace_denials) },
         [ROW_AUDIT] = { SLOT_TEXT, AT(audit_path) },
+        [ROW_APPROVAL_COMMAND] = { SLOT_TEXT, AT(approval.command) },
+        [ROW_APPROVAL_WEBHOOK] = { SLOT_TEXT, AT(approval.webhook), .check = check_webhook },
         [ROW_PROCESSES] = { SLOT_U64, AT(process.limits.processes) },
         [ROW_MEMORY] = { SLOT_U64, AT(process.limits.memory) },
         [ROW_FILES] = { SLOT_U64, AT(process.limits.files) },

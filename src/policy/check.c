@@ -122,6 +122,22 @@ int check_proxy_url(struct str text, struct err *e) {
         return r < 0 ? err_wrap(e, r, "the proxy's host and port %s", show(target).text) : 0;
 }
 
+int check_webhook(struct str text, struct err *e) {
+        bool tls = str_starts(text, STR("https://"));
+        if (!tls && !str_starts(text, STR("http://")))
+                return err_set(e, EINVAL, "a webhook is an http:// or https:// URL");
+        struct str rest = str_skip(text, tls ? 8 : 7);
+        for (size_t i = 0; i < text.n; i++)
+                if ((unsigned char)text.p[i] <= 0x20 || (unsigned char)text.p[i] >= 0x7f)
+                        return err_set(e, EINVAL, "a webhook's URL is printable ASCII without blanks");
+        ptrdiff_t slash = str_find(rest, '/');
+        struct authority to;
+        /* The path often is a secret: the message names the host only. */
+        struct str host = slash < 0 ? rest : str_first(rest, (size_t)slash);
+        int r = authority_parse(host, tls ? 443 : 80, &to, e);
+        return r < 0 ? err_wrap(e, r, "the webhook's host %s", show(host).text) : 0;
+}
+
 int check_dns_server(struct str text, struct err *e) {
         struct addr addr;
         struct authority authority;

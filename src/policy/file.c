@@ -134,6 +134,8 @@ static int apply_text(struct walk *w, enum policy_row row, const struct node *n,
         const struct document *d = w->file->document;
         struct err inner = { 0 };
         int r = option_check(o, text, &inner);
+        if (r == 0 && w->file->untrusted && o->trust == TRUST_NEVER)
+                r = err_set(&inner, EPERM, "this belongs into your own configuration, not into a workspace's");
         if (r == 0 && w->file->untrusted && (policy_widens(w->policy, row, text) || reads_elsewhere(w, row, text)))
                 r = note_widening(w, n, o->key, text, &inner);
         cleanup(free_ptr) char *origin = node_origin(d, n);

@@ -9,6 +9,7 @@
 #include "conf/trust.h"
 #include "conf/yaml.h"
 #include "policy/apply.h"
+#include "policy/approved.h"
 #include "policy/file.h"
 #include "policy/mirrors.h"
 #include "policy/profiles.h"
@@ -236,6 +237,17 @@ static int require_trust(const struct loader *l, struct err *e) {
         return r < 0 ? r : trusted ? 0 : refuse_widening(&l->workspace, e);
 }
 
+/* What a person said yes or no to before, for this workspace or for all. */
+static int apply_approved(struct loader *l, struct err *e) {
+        cleanup(approved_done) struct approved rules = { 0 };
+        cleanup(free_ptr) char *path = NULL;
+        int r = l->request->only_file ? -ENOENT : approved_path(&path);
+        if (r < 0)
+                return r == -ENOENT ? 0 : no_memory(e);
+        r = approved_read(path, &rules, e);
+        return r < 0 ? r : approved_apply(&rules, l->policy, e);
+}
+
 /* Layers up to and with the workspace file. */
 static int load_files(struct loader *l, struct err *e) {
         l->policy = calloc(1, sizeof *l->policy);
@@ -248,6 +260,7 @@ static int load_files(struct loader *l, struct err *e) {
         r = r < 0 ? r : apply_defaults(l, e);
         r = r < 0 ? r : apply_preset(l, e);
         r = r < 0 ? r : policy_file_apply(&l->user, l->policy, e);
+        r = r < 0 ? r : apply_approved(l, e);
         return r < 0 ? r : policy_file_apply(&l->workspace, l->policy, e);
 }
 

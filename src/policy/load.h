@@ -3,8 +3,8 @@
 /*
  * Makes the merged policy. Layers, each laid over the ones before; single values are replaced, lists add up:
  *
- *   defaults, preset, user file (~/.config/bailey/config.yaml, or --policy FILE in its place), workspace file
- *   (.bailey.yaml), BAILEY_* variables, command line, options of the call
+ *   defaults, preset, user file (~/.config/bailey/config.yaml, or --policy FILE in its place), approved rules
+ *   (policy/approved.h), workspace file (.bailey.yaml), BAILEY_* variables, command line, options of the call
  *
  * The workspace file comes with the code that is to be confined, so it is not trusted: it may take away. If it asks for
  * more, nothing is loaded and the error names what it asks for, until a person has trusted that very content.

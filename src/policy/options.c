@@ -229,6 +229,15 @@ const struct option policy_rows[POLICY_ROWS] = {
                         .metavar = "FILE",
                         .help = "write the audit log here: a place that the sandbox may not write to" },
 
+        [ROW_APPROVAL_COMMAND] = { .key = "approval.command",
+                                   .type = OPTION_STRING,
+                                   .trust = TRUST_NEVER,
+                                   .help = "a command that is told of questions and of the monitor's alarms" },
+        [ROW_APPROVAL_WEBHOOK] = { .key = "approval.webhook",
+                                   .type = OPTION_STRING,
+                                   .trust = TRUST_NEVER,
+                                   .help = "an http or https URL that is told the same and may answer" },
+
         [ROW_PROCESSES] = { .key = "process.limits.processes",
                             .env = "BAILEY_LIMIT_PROCESSES",
                             .type = OPTION_INTEGER,
@@ -320,8 +329,9 @@ const struct option_table policy_table_general = TABLE("Policy", ROW_POLICY, ROW
 const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_DNS_SERVERS);
 const struct option_table policy_table_files = TABLE("Files", ROW_READS, ROW_OVERLAY);
 const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_AUDIT);
+const struct option_table policy_table_approvals = TABLE("Approvals", ROW_APPROVAL_COMMAND, ROW_APPROVAL_WEBHOOK);
 const struct option_table policy_table_limits = TABLE("Limits", ROW_PROCESSES, ROW_LIMIT_BYTES_OUT);
 
-const struct option_table *const policy_tables[POLICY_TABLES] = { &policy_table_general, &policy_table_network,
-                                                                  &policy_table_files, &policy_table_process,
-                                                                  &policy_table_limits };
+const struct option_table *const policy_tables[POLICY_TABLES] = { &policy_table_general,   &policy_table_network,
+                                                                  &policy_table_files,     &policy_table_process,
+                                                                  &policy_table_approvals, &policy_table_limits };

@@ -43,6 +43,9 @@ enum policy_row {
         ROW_ALLOW_DEGRADED,
         ROW_TRACE_DENIALS,
         ROW_AUDIT,
+        /* Approvals */
+        ROW_APPROVAL_COMMAND,
+        ROW_APPROVAL_WEBHOOK,
         /* Limits */
         ROW_PROCESSES,
         ROW_MEMORY,
@@ -64,6 +67,6 @@ extern const struct option policy_rows[POLICY_ROWS];
 
 /* The same rows under headings. */
 extern const struct option_table policy_table_general, policy_table_network, policy_table_files, policy_table_process,
-    policy_table_limits;
-enum { POLICY_TABLES = 5 };
+    policy_table_approvals, policy_table_limits;
+enum { POLICY_TABLES = 6 };
 extern const struct option_table *const policy_tables[POLICY_TABLES];

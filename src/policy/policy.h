@@ -121,6 +121,9 @@ struct policy {
         } process;
 
         char *audit_path; /* NULL: the default place in the state directory */
+        struct {
+                char *command, *webhook; /* NULL: none */
+        } approval;
         char *agent;
         VEC(struct command_rule) commands;
         VEC(struct credential) credentials;

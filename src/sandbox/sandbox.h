@@ -30,6 +30,7 @@ enum sandbox_event_kind {
         SANDBOX_EXITED,    /* value: wait status; nothing of the sandbox lives any more but init */
         SANDBOX_FAILED,    /* a step of the launch failed; value: errno, text: which step on what */
         SANDBOX_NOT_RUN,   /* the command itself could not be executed; value: errno */
+        SANDBOX_FROZEN,    /* every process stands still; value: 0, or the errno of why they do not */
         SANDBOX_ENDED,     /* init is gone, there will be no more */
         /* to init */
         SANDBOX_NETWORK, /* value: SANDBOX_NETWORK_* */
@@ -37,6 +38,8 @@ enum sandbox_event_kind {
         SANDBOX_GO,
         SANDBOX_SIGNAL,     /* value: for the command's process group */
         SANDBOX_FOREGROUND, /* lend the terminal to the command's process group */
+        SANDBOX_FREEZE,     /* SANDBOX_FROZEN follows */
+        SANDBOX_THAW,
         SANDBOX_EVENT_KINDS
 };
 
@@ -77,6 +80,9 @@ int sandbox_go(struct sandbox *s, struct err *e);
 int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e);
 int sandbox_signal(struct sandbox *s, int signal_number);
 int sandbox_foreground(struct sandbox *s);
+/* SANDBOX_FROZEN follows. With EOPNOTSUPP where there are no namespaces. */
+int sandbox_freeze(struct sandbox *s);
+int sandbox_thaw(struct sandbox *s);
 /* Ends whatever is left of it and waits until it is gone. Safe on a half-built one and twice. */
 void sandbox_finish(struct sandbox *s);
 

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "plan/codec.h"
 #include "sandbox/linux/broker.h"
+#include "sandbox/linux/freeze.h"
 #include "sandbox/linux/keeper.h"
 #include "sandbox/linux/publish.h"
 #include "sandbox/linux/step.h"
@@ -44,6 +45,7 @@ struct init {
         int published[PLAN_LISTENERS_MAX];
         size_t n_published;
         struct plan network; /* the batches that were sent before there was a plan */
+        struct freeze freeze;
 };
 
 static void report(int control, enum sandbox_event_kind kind, int value, const char *text) {
@@ -276,6 +278,11 @@ static void from_supervisor(struct init *in) {
                 kill(-in->command, m.value);
         else if (m.kind == SANDBOX_FOREGROUND && in->args->terminal >= 0)
                 (void)tcsetpgrp(in->args->terminal, in->command); /* gone terminals are found out by the command */
+        else if (m.kind == SANDBOX_FREEZE) /* without namespaces -1 would mean every process of this user */
+                report(in->args->control, SANDBOX_FROZEN, in->args->degraded ? EOPNOTSUPP : -freeze_begin(&in->freeze),
+                       NULL);
+        else if (m.kind == SANDBOX_THAW)
+                freeze_end(&in->freeze);
         else
                 orphaned(in);
 }

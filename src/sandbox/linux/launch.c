@@ -141,6 +141,14 @@ int sandbox_foreground(struct sandbox *s) {
         return tell(s, SANDBOX_FOREGROUND, 0, NULL, 0);
 }
 
+int sandbox_freeze(struct sandbox *s) {
+        return tell(s, SANDBOX_FREEZE, 0, NULL, 0);
+}
+
+int sandbox_thaw(struct sandbox *s) {
+        return tell(s, SANDBOX_THAW, 0, NULL, 0);
+}
+
 void sandbox_finish(struct sandbox *s) {
         for (size_t i = 0; i < s->n_listeners; i++)
                 close_fd(&s->listeners[i]);

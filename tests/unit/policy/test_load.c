@@ -306,6 +306,15 @@ static const struct {
         { "network: { deny_cidrs: [0.0.0.0/0] }", "network: { deny_cidrs: null }" },
 };
 
+/* Keys that no workspace may set, trusted or not. */
+static const struct {
+        enum policy_row row;
+        const char *text;
+} own_cases[] = {
+        { ROW_APPROVAL_COMMAND, "approval: { command: 'touch x' }" },
+        { ROW_APPROVAL_WEBHOOK, "approval: { webhook: 'http://a.example/' }" },
+};
+
 static void workspace_may_only_narrow(void **state) {
         (void)state;
         bool covered[POLICY_ROWS] = { false };
@@ -325,6 +334,11 @@ static void workspace_may_only_narrow(void **state) {
                                        "the workspace's .bailey.yaml asks for more than you granted: .bailey.yaml:1:");
                 }
                 assert_true(trust_cases[i].narrow || trust_cases[i].widen);
+        }
+        for (size_t i = 0; i < sizeof own_cases / sizeof own_cases[0]; i++) {
+                covered[own_cases[i].row] = true;
+                workspace_yaml(own_cases[i].text);
+                assert_refused(EINVAL, "this belongs into your own configuration, not into a workspace's");
         }
         for (unsigned row = 0; row < POLICY_ROWS; row++)
                 if (policy_rows[row].key && !covered[row])

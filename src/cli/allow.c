@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* allow and deny: answers and rules from another terminal. */
+#include "base/cleanup.h"
+#include "cli/sandboxes.h"
+#include "cli/verb.h"
+
+#include <assert.h>
+
+enum { DECIDE_SANDBOX, DECIDE_SCOPE, DECIDE_FORGET, DECIDE_WORKSPACE, DECIDE_ROWS };
+static const char *const scopes[] = { "once", "sandbox", "workspace", "always", NULL };
+static const struct option rows[] = {
+        [DECIDE_SANDBOX] = { .flag = "sandbox",
+                             .letter = 's',
+                             .type = OPTION_STRING,
+                             .metavar = "ID",
+                             .help = "only this running sandbox, by its id or the beginning of it" },
+        [DECIDE_SCOPE] = { .flag = "scope",
+                           .type = OPTION_CHOICE,
+                           .metavar = "SCOPE",
+                           .choices = scopes,
+                           .fallback = "sandbox",
+                           .help = "how far it reaches" },
+        [DECIDE_FORGET] = { .flag = "forget",
+                            .type = OPTION_FLAG,
+                            .help = "take back the rule with this very pattern instead" },
+        [DECIDE_WORKSPACE] = { .flag = "workspace",
+                               .letter = 'w',
+                               .type = OPTION_PATH,
+                               .metavar = "DIR",
+                               .help = "the workspace of --scope workspace, instead of the current directory" },
+};
+static_assert(sizeof rows / sizeof *rows == DECIDE_ROWS, "one row each");
+static const struct option_table table = { "Options", rows, DECIDE_ROWS };
+
+static int decide(const struct call *call, bool deny, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(1 << 20);
+        const struct option_values *v = &call->options;
+        const struct decide_request q = {
+                .deny = deny,
+                .forget = option_get_flag(v, &rows[DECIDE_FORGET]),
+                .target = call->argv[0],
+                .sandbox = option_get(v, &rows[DECIDE_SANDBOX]),
+                .scope = (enum control_scope)option_get_number(v, &rows[DECIDE_SCOPE]),
+                .workspace = option_get(v, &rows[DECIDE_WORKSPACE]),
+        };
+        int r = sandboxes_decide(&q, &out, e);
+        int printed = sandboxes_print(&out); /* some may have been told before one said no */
+        return r < 0 ? sandboxes_exit_code(r) : printed;
+}
+
+static int run_allow(const struct call *call, struct err *e) {
+        return decide(call, false, e);
+}
+
+static int run_deny(const struct call *call, struct err *e) {
+        return decide(call, true, e);
+}
+
+#define SCOPES                                                                                                         \
+        "HOST is what --allow of \"bailey run\" takes: a name, *.name, an address or network, each with an optional "  \
+        ":PORT, or a @group.\n"                                                                                        \
+        "Scopes: once answers the connections that wait now; sandbox (the default) holds until the sandbox ends; "     \
+        "workspace and always are remembered, and work also when nothing runs. Without --sandbox, once and sandbox "   \
+        "are for the sandboxes that wait for HOST, or for the only one that runs; workspace is for the sandboxes in "  \
+        "the current directory, and always for all.\n"                                                                 \
+        "Remembered rules are shown by \"bailey policy show\" with the day on which they were approved; --forget "     \
+        "takes them back."
+
+const struct verb verb_allow = {
+        .name = "allow",
+        .group = GROUP_WATCH,
+        .synopsis = "[OPTIONS] HOST[:PORT]",
+        .help = "let running sandboxes reach a host, or answer that they may",
+        .about = SCOPES " A deny wins over every allow.",
+        .tables = { &table },
+        .min_words = 1,
+        .max_words = 1,
+        .run = run_allow,
+};
+
+const struct verb verb_deny = {
+        .name = "deny",
+        .group = GROUP_WATCH,
+        .synopsis = "[OPTIONS] HOST[:PORT]",
+        .help = "keep running sandboxes from a host, or answer that they may not reach it",
+        .about = SCOPES " Connections that a new deny refuses are closed.",
+        .tables = { &table },
+        .min_words = 1,
+        .max_words = 1,
+        .run = run_deny,
+};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pause, resume, kill: one order to one sandbox. */
+#include "cli/sandboxes.h"
+#include "cli/verb.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+int sandboxes_exit_code(int r) {
+        switch (r) {
+        case -EINVAL:
+                return EXIT_USAGE;
+        case -ENOENT:
+        case -ECONNREFUSED:
+        case -ECONNRESET:
+                return EXIT_UNAVAILABLE;
+        case -EREMOTEIO:
+        case -EPERM:
+                return EXIT_REFUSED;
+        case -ETIMEDOUT:
+                return EXIT_TIMEOUT;
+        default:
+                return EXIT_SYSTEM;
+        }
+}
+
+int sandboxes_print(const struct buf *out) {
+        fwrite(out->p ? out->p : "", 1, out->n, stdout);
+        return EXIT_OK;
+}
+
+static int order(const struct call *call, enum control_do what, const char *done, struct err *e) {
+        char id[CONTROL_ID_MAX];
+        int r = sandboxes_order(call->argv[0], what, id, e);
+        if (r < 0)
+                return sandboxes_exit_code(r);
+        printf("%s: %s\n", id, done);
+        return EXIT_OK;
+}
+
+static int run_kill(const struct call *call, struct err *e) {
+        return order(call, CONTROL_KILL, "killed", e);
+}
+
+static int run_pause(const struct call *call, struct err *e) {
+        return order(call, CONTROL_PAUSE, "paused", e);
+}
+
+static int run_resume(const struct call *call, struct err *e) {
+        return order(call, CONTROL_RESUME, "running", e);
+}
+
+const struct verb verb_kill = {
+        .name = "kill",
+        .group = GROUP_WATCH,
+        .synopsis = "SANDBOX",
+        .help = "end a sandbox and everything in it at once",
+        .about = "The sandbox is named by its id, or the beginning of it, as \"bailey ps\" shows it. \"bailey run\" "
+                 "ends with status 137.",
+        .min_words = 1,
+        .max_words = 1,
+        .run = run_kill,
+};
+
+const struct verb verb_pause = {
+        .name = "pause",
+        .group = GROUP_WATCH,
+        .synopsis = "SANDBOX",
+        .help = "freeze every process of a sandbox",
+        .about = "Returns when they stand still. Connections stay open, and \"bailey resume\" lets them go on.",
+        .min_words = 1,
+        .max_words = 1,
+        .run = run_pause,
+};
+
+const struct verb verb_resume = {
+        .name = "resume",
+        .group = GROUP_WATCH,
+        .synopsis = "SANDBOX",
+        .help = "let a paused sandbox go on",
+        .min_words = 1,
+        .max_words = 1,
+        .run = run_resume,
+};

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What the verbs for running sandboxes share. */
+#include "manager/sandboxes.h"
+
+int sandboxes_exit_code(int r);
+/* To standard output; EXIT_OK. */
+int sandboxes_print(const struct buf *out);

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/monitor.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+static const char *const action_names[] = { "nothing", "warn", "pause", "kill" };
+static_assert(sizeof action_names / sizeof *action_names == MONITOR_ACTIONS, "one name per action");
+
+const char *monitor_action_name(enum monitor_action a) {
+        return (unsigned)a < MONITOR_ACTIONS ? action_names[a] : "?";
+}
+
+static enum monitor_action action_of(const char *name) {
+        for (unsigned i = MONITOR_WARN; i < MONITOR_ACTIONS; i++)
+                if (strcmp(name, action_names[i]) == 0)
+                        return (enum monitor_action)i;
+        return MONITOR_KILL; /* the policy's reader knows no other; the strictest is the safe reading */
+}
+
+static const struct agent_role *role_of(const struct policy *p) {
+        for (size_t i = p->agents.n; p->agent && i-- > 0;)
+                if (strcmp(p->agents.p[i].name, p->agent) == 0)
+                        return &p->agents.p[i];
+        return NULL;
+}
+
+static int add(struct monitor *m, uint32_t violations, uint64_t within_ns, enum monitor_action action,
+               const char *origin, struct err *e) {
+        struct monitor_counter c = {
+                .violations = violations, .within_ns = within_ns, .action = action, .origin = str_dup(str_of(origin))
+        };
+        if (!c.origin || vec_push(&m->counters, c) < 0) {
+                free(c.origin);
+                return err_set(e, ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+int monitor_init(struct monitor *m, const struct policy *p, struct err *e) {
+        const struct agent_role *role = role_of(p);
+        int r = 0;
+        *m = (struct monitor){ 0 };
+        if (role && !role->monitor_enabled && !role->auto_kill_on_threat)
+                return 0;
+        bool kills = role && role->auto_kill_on_threat;
+        for (size_t i = 0; r == 0 && i < p->monitor.n; i++) {
+                const struct monitor_rule *rule = &p->monitor.p[i];
+                r = add(m, rule->violations, rule->within_ns, kills ? MONITOR_KILL : action_of(rule->action),
+                        rule->origin, e);
+        }
+        if (r == 0 && role && p->monitor.n == 0)
+                r = add(m, MONITOR_DEFAULT_VIOLATIONS, MONITOR_DEFAULT_WITHIN_NS, kills ? MONITOR_KILL : MONITOR_WARN,
+                        role->origin, e);
+        if (r < 0)
+                monitor_done(m);
+        return r;
+}
+
+void monitor_done(struct monitor *m) {
+        for (size_t i = 0; i < m->counters.n; i++) {
+                free(m->counters.p[i].origin);
+                free(m->counters.p[i].times);
+        }
+        vec_done(&m->counters);
+}
+
+bool monitor_is_violation(const struct event *ev) {
+        if (ev->allowed || ev->kind == EVENT_NOTE || ev->kind == EVENT_TUNNEL_CLOSE)
+                return false;
+        switch ((enum reason)ev->reason) {
+        case REASON_RESOLVE:
+        case REASON_LIMIT:
+        case REASON_AUDIT:
+        case REASON_UPSTREAM:
+        case REASON_TIMEOUT:
+                return false;
+        default:
+                return true;
+        }
+}
+
+/* The ring is full and its oldest entry is young enough: reached. */
+static bool reached(struct monitor_counter *c, uint64_t now_ns) {
+        if (!c->times)
+                c->times = calloc(c->violations, sizeof *c->times);
+        if (!c->times)
+                return true; /* what cannot be counted is not let go on */
+        c->times[c->next] = now_ns;
+        c->next = (c->next + 1) % c->violations;
+        if (c->n < c->violations)
+                c->n++;
+        if (c->n < c->violations || now_ns - c->times[c->next] > c->within_ns)
+                return false;
+        c->n = c->next = 0;
+        return true;
+}
+
+enum monitor_action monitor_count(struct monitor *m, uint64_t now_ns, const struct monitor_counter **ret_rule) {
+        enum monitor_action strongest = MONITOR_NOTHING;
+        m->total++;
+        for (size_t i = 0; i < m->counters.n; i++) {
+                struct monitor_counter *c = &m->counters.p[i];
+                if (reached(c, now_ns) && c->action > strongest) {
+                        strongest = c->action;
+                        *ret_rule = c;
+                }
+        }
+        return strongest;
+}

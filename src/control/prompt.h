@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The words of the terminal prompt: what is shown, and what a line that a person typed means. Pure. */
+#include "control/protocol.h"
+#include "control/questions.h"
+
+/* Two lines, the second without a line break. Everything in it is ASCII that was parsed as a name before. */
+int prompt_text(struct buf *out, const struct question *q, const char *sandbox_id);
+
+enum prompt_reading { PROMPT_AGAIN, PROMPT_ANSWER };
+/* One line without its line break. A line with anything but lower-case letters and blanks is not an answer: what a
+ * terminal sends by itself (a report that the sandboxed program asked for) begins with an escape character. */
+enum prompt_reading prompt_read(struct str line, enum control_answer *ret_answer, enum control_scope *ret_scope);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Questions that wait for a person: one for each host and port, however many connections, and workers of the gateway,
+ * wait for it. A question lives as long as somebody waits.
+ */
+#include "base/buf.h"
+#include "base/vec.h"
+#include "conf/emit.h"
+#include "ipc/event.h"
+#include "policy/host.h"
+#include "policy/pattern.h"
+
+#define QUESTIONS_MAX 256
+
+struct question {
+        uint64_t number;
+        struct authority target;
+        enum event_via via;
+        uint64_t asked_us, expires_us; /* wall clock, to show */
+        VEC(uint64_t) waiting;         /* the gateway's ids */
+        bool told;                     /* the terminal and the hooks know of it */
+};
+
+struct questions {
+        VEC(struct question) list; /* oldest first */
+        uint64_t last;
+};
+
+/* The question for this target, new or with one more that waits; NULL when there are too many. */
+struct question *questions_ask(struct questions *qs, uint64_t waiting_id, const struct authority *target,
+                               enum event_via via, uint64_t timeout_ns, bool *ret_new);
+/* Nobody waits under this id any more. Returns the number of a question that is gone with it, or 0. */
+uint64_t questions_gone(struct questions *qs, uint64_t waiting_id);
+struct question *questions_find(struct questions *qs, uint64_t number);
+/* The first one that the pattern covers, or NULL. */
+struct question *questions_covered(struct questions *qs, const struct pattern *p);
+void questions_remove(struct questions *qs, uint64_t number);
+void questions_done(struct questions *qs);
+
+/* As an object of the protocol. */
+void question_emit(struct emit *j, const struct question *q);

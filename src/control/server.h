@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The server of the control protocol: a listener and a few clients inside the supervisor's poll loop. It reads lines,
+ * parses them, checks that hello came first, and hands requests to its owner; it decides nothing itself. Bounded for
+ * each client: one request at a time, CONTROL_LINE_MAX bytes of input, CONTROL_OUT_MAX bytes that wait to be read.
+ */
+#include "control/protocol.h"
+
+#include <poll.h>
+
+struct control_server; /* opaque */
+
+enum { CONTROL_CLIENTS_MAX = 32, CONTROL_POLL_MAX = CONTROL_CLIENTS_MAX + 1, CONTROL_OUT_MAX = 1 << 20 };
+
+/* What became of a request. */
+enum control_done {
+        CONTROL_REPLIED, /* the reply is in `out` */
+        CONTROL_LATER,   /* control_server_reply() follows; the client's further requests wait */
+};
+
+struct control_handler {
+        /* Every request but hello. `ticket` names the client for a later reply, `by` is what it calls itself. */
+        enum control_done (*handle)(void *arg, const struct control_request *q, uint64_t ticket, const char *by,
+                                    struct buf *out);
+        /* Optional: somebody was turned away, or dropped. */
+        void (*note)(void *arg, const char *text);
+        void *arg;
+};
+
+/* Makes the directory and the socket. */
+int control_server_new(const char *id, const char *version_text, const struct control_handler *h,
+                       struct control_server **ret, struct err *e);
+/* Says its last words (what is written goes out as far as it can without waiting) and removes the socket. */
+void control_server_free(struct control_server *s);
+
+/* Fills the descriptors to watch and lowers *timeout_ms. At most CONTROL_POLL_MAX. */
+size_t control_server_poll(const struct control_server *s, struct pollfd *ret, int *timeout_ms);
+void control_server_step(struct control_server *s, const struct pollfd *fds, size_t n);
+
+/* Is anybody listening to events? If not there is no need to write any. */
+bool control_server_watched(const struct control_server *s);
+/* One whole line to every subscriber. One that does not keep up is told so and dropped. */
+void control_server_publish(struct control_server *s, struct str line);
+/* The reply to a request that was CONTROL_LATER; a ticket whose client is gone is no error. */
+void control_server_reply(struct control_server *s, uint64_t ticket, struct str line);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What can be done to a run while it runs: questions and their answers, rules that come and go, a new policy, freezing,
+ * the end; by the control socket, on the terminal, by a hook, by the monitor. One object beside the supervisor's own
+ * state; run.c tells it what happens and lets it take part in its loop.
+ *
+ * Parts: run_control.c (requests, freezing, life), run_rules.c (rules, reload), run_questions.c (questions and
+ * answers), run_prompt.c (the terminal), run_hooks.c (commands and webhooks that are told), run_watch.c (events, the
+ * monitor).
+ */
+#include "control/server.h"
+#include "manager/gateway_process.h"
+#include "manager/run.h"
+#include "manager/run_terminal.h"
+#include "plan/build.h"
+#include "policy/policy.h"
+#include "sandbox/sandbox.h"
+#include "store/audit.h"
+
+#include <poll.h>
+
+struct run_control; /* opaque */
+
+/* The parts of the run that it acts on; they belong to the run, and are looked at when they are needed. */
+struct run_parts {
+        const char *id;
+        const struct run_request *request;
+        struct policy **policy;
+        struct policy **network;          /* not NULL there: judges connections in the other's place */
+        struct gateway_process **gateway; /* NULL there: not started */
+        struct sandbox *sandbox;
+        struct run_terminal *terminal;
+        struct audit **audit;
+        void (*end)(void *run, int status); /* ends the sandbox; `bailey run` exits with this status */
+        void *run;
+};
+
+/* Makes the directory of control sockets and has the plan hide it. For a look at the plan (`preview`) nothing is made.
+ */
+int run_control_hide(struct plan_host *host, bool preview, struct err *e);
+
+int run_control_new(const struct run_parts *parts, struct run_control **ret, struct err *e);
+/* Tells subscribers the end. Everything accepts NULL: a run without namespaces has no control. */
+void run_control_free(struct run_control *c, int status);
+
+enum { RUN_HOOKS_MAX = 8, RUN_CONTROL_POLL_MAX = CONTROL_POLL_MAX + 1 + RUN_HOOKS_MAX };
+size_t run_control_poll(struct run_control *c, struct pollfd *ret, int *timeout_ms);
+void run_control_step(struct run_control *c, const struct pollfd *fds, size_t n);
+
+/* What happens to the run. */
+void run_control_event(struct run_control *c, const struct event *ev, const struct snapshot_rule *rule);
+void run_control_ask(struct run_control *c, uint64_t id, const struct authority *target, enum event_via via);
+void run_control_ask_gone(struct run_control *c, uint64_t id);
+void run_control_notice(struct run_control *c, enum gateway_notice notice, const char *text);
+void run_control_frozen(struct run_control *c, int error); /* SANDBOX_FROZEN */
+/* A signal for the command. True when it was meant for the supervisor: SIGHUP from somebody who wants a reload. */
+bool run_control_signal(struct run_control *c, int number, bool from_kernel);

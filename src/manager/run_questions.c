@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Questions of the gateway and their answers. The gateway holds the connections and counts their time; here each host
+ * and port is asked for once, on every way that the policy opens, and the first answer on any way counts. An answer
+ * goes to the gateway before anything else is done with it.
+ */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "manager/run_control_parts.h"
+
+#include <errno.h>
+
+static void deny_now(struct run_control *c, uint64_t waiting_id) {
+        if (*c->parts.gateway)
+                gateway_process_answer(*c->parts.gateway, waiting_id, DECISION_DENY);
+}
+
+/* For hooks: what a chat shows as text, and what a program reads beside it. */
+static void tell_hooks(struct run_control *c, const struct question *q, const char *target) {
+        cleanup(buf_done) struct buf out = BUF(RUN_EVENT_MAX);
+        cleanup(free_ptr) char *text =
+            str_format("bailey: sandbox %s wants to connect to %s. Allow it with: bailey allow %s --sandbox %s",
+                       c->parts.id, target, target, c->parts.id);
+        struct emit j = control_event_open(&out, "ask");
+        emit_put_text(&j, "text", text);
+        emit_put_text(&j, "sandbox", c->parts.id);
+        emit_put_text(&j, "workspace", (*c->parts.policy)->workspace);
+        emit_key(&j, "question");
+        question_emit(&j, q);
+        if (control_close(&j) == 0)
+                run_hooks_tell(c, q->number, buf_str(&out));
+}
+
+void run_control_ask(struct run_control *c, uint64_t id, const struct authority *target, enum event_via via) {
+        cleanup(buf_done) struct buf out = BUF(RUN_EVENT_MAX);
+        char text[AUTHORITY_TEXT_MAX];
+        bool fresh = false;
+        const struct policy *p = *c->parts.policy;
+        struct question *q = questions_ask(&c->questions, id, target, via, p->network.ask_timeout_ns, &fresh);
+        if (!q) {
+                deny_now(c, id);
+                return;
+        }
+        if (!fresh)
+                return;
+        authority_text(target, text);
+        (void)audit_note(*c->parts.audit, "asked: %s", text);
+        if (control_server_watched(c->server)) {
+                struct emit j = control_event_open(&out, "ask");
+                emit_key(&j, "question");
+                question_emit(&j, q);
+                run_publish(c, &j);
+        }
+        tell_hooks(c, q, text);
+        run_prompt_consider(c);
+}
+
+static void publish_answer(struct run_control *c, uint64_t number, enum control_answer answer, enum control_scope scope,
+                           const char *by) {
+        cleanup(buf_done) struct buf out = BUF(RUN_EVENT_MAX);
+        if (!control_server_watched(c->server))
+                return;
+        struct emit j = control_event_open(&out, "answered");
+        emit_put_number(&j, "question", number);
+        emit_put_text(&j, "answer", control_answer_name(answer));
+        emit_put_text(&j, "scope", control_scope_name(scope));
+        emit_put_text(&j, "by", by);
+        run_publish(c, &j);
+}
+
+void run_control_ask_gone(struct run_control *c, uint64_t id) {
+        cleanup(buf_done) struct buf out = BUF(RUN_EVENT_MAX);
+        uint64_t expires = 0;
+        char target[AUTHORITY_TEXT_MAX] = "";
+        for (size_t i = 0; i < c->questions.list.n; i++) {
+                const struct question *q = &c->questions.list.p[i];
+                for (size_t k = 0; k < q->waiting.n; k++)
+                        if (q->waiting.p[k] == id) {
+                                expires = q->expires_us;
+                                authority_text(&q->target, target);
+                        }
+        }
+        uint64_t number = questions_gone(&c->questions, id);
+        if (!number)
+                return;
+        run_prompt_gone(c, number);
+        run_hooks_gone(c, number);
+        if (clock_wall_us() >= expires) {
+                (void)audit_note(*c->parts.audit, "answered: %s, deny, by timeout", target);
+                publish_answer(c, number, ANSWER_DENY, SCOPE_ONCE, "timeout");
+                return;
+        }
+        (void)audit_note(*c->parts.audit, "no longer asked: %s", target);
+        struct emit j = control_event_open(&out, "gone");
+        emit_put_number(&j, "question", number);
+        run_publish(c, &j);
+}
+
+/* The gateway first, the papers after. */
+static void settle(struct run_control *c, struct question *q, enum control_answer answer, enum control_scope scope,
+                   const char *by) {
+        enum decision d = answer == ANSWER_ALLOW ? DECISION_ALLOW : DECISION_DENY;
+        struct authority target = q->target;
+        uint64_t number = q->number;
+        char text[AUTHORITY_TEXT_MAX];
+        for (size_t i = 0; i < q->waiting.n && *c->parts.gateway; i++)
+                gateway_process_answer(*c->parts.gateway, q->waiting.p[i], d);
+        authority_text(&target, text);
+        questions_remove(&c->questions, number);
+        run_prompt_gone(c, number);
+        run_hooks_gone(c, number);
+        (void)audit_note(*c->parts.audit, "answered: %s, %s, scope %s, by %s", text, control_answer_name(answer),
+                         control_scope_name(scope), by);
+        publish_answer(c, number, answer, scope, by);
+        run_rules_decided(c, target.host.name, target.port, answer, scope, by);
+}
+
+int run_answer(struct run_control *c, uint64_t number, enum control_answer answer, enum control_scope scope,
+               const char *by, struct err *e) {
+        struct question *q = questions_find(&c->questions, number);
+        char pattern[AUTHORITY_TEXT_MAX];
+        if (!q)
+                return err_set(e, ENOENT,
+                               "there is no question %ju; it may have been answered, or nobody waits any more",
+                               (uintmax_t)number);
+        authority_text(&q->target, pattern);
+        settle(c, q, answer, scope, by);
+        if (scope == SCOPE_ONCE)
+                return 0;
+        const struct rule_change change = {
+                .deny = answer == ANSWER_DENY, .pattern = pattern, .scope = scope, .by = by
+        };
+        return run_rules_add(c, &change, e);
+}
+
+int run_answer_covered(struct run_control *c, const char *text, enum control_answer answer, const char *by,
+                       unsigned *ret_n, struct err *e) {
+        struct pattern p;
+        struct question *q;
+        *ret_n = 0;
+        if (text[0] == '@')
+                return 0; /* a group: the gateway judges what waits anew by itself */
+        int r = pattern_parse_user(str_of(text), &p, e);
+        if (r < 0)
+                return -EINVAL;
+        while ((q = questions_covered(&c->questions, &p))) {
+                settle(c, q, answer, SCOPE_ONCE, by);
+                ++*ret_n;
+        }
+        return 0;
+}

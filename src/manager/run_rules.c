@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules that change while the sandbox runs. There is one way for all of them: the network part of the policy is
+ * changed, compiled whole, and handed to the gateway; when that fails the policy is as it was. What a person approved
+ * is kept beside it, so that a reload of the files does not lose it. Remembering comes last: an answer never waits for
+ * a disk, and a database that cannot be written is told, but does not take the answer back.
+ */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "manager/run_control_parts.h"
+#include "manager/run_gateway.h"
+#include "policy/apply.h"
+#include "policy/check.h"
+#include "policy/load.h"
+#include "store/state.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum { LIVE_MAX = 1024 };
+
+void run_rules_done(struct run_control *c) {
+        for (size_t i = 0; i < c->live.n; i++) {
+                free(c->live.p[i].pattern);
+                free(c->live.p[i].origin);
+        }
+        vec_done(&c->live);
+}
+
+/* What judges connections now. */
+static struct policy *judging(const struct run_control *c) {
+        return *c->parts.network ? *c->parts.network : *c->parts.policy;
+}
+
+static origin_texts *list_of(struct policy *p, bool deny) {
+        return deny ? &p->network.deny : &p->network.allow;
+}
+
+/* The last entry of the list with this text and origin. */
+static bool remove_entry(origin_texts *list, const char *text, const char *origin) {
+        for (size_t i = list->n; i-- > 0;) {
+                struct origin_text *t = &list->p[i];
+                if (strcmp(t->text, text) != 0 || (origin && strcmp(t->origin, origin) != 0))
+                        continue;
+                free(t->text);
+                free(t->origin);
+                memmove(t, t + 1, (list->n - i - 1) * sizeof *t);
+                list->n--;
+                return true;
+        }
+        return false;
+}
+
+static int hand_over(struct run_control *c, const void *snapshot, size_t n, struct err *e) {
+        struct gateway_process *g = *c->parts.gateway;
+        return g ? gateway_process_reload(g, snapshot, n, e) : 0; /* one that starts later takes the policy then */
+}
+
+/* An allow that cannot help is an error: whoever asked would wonder why nothing changes. */
+static int check_effect(const void *bytes, size_t n, const char *text, struct err *e) {
+        cleanup(snapshot_closep) struct snapshot *s = NULL;
+        struct pattern p;
+        struct snapshot_rule rule;
+        if (pattern_parse_user(str_of(text), &p, NULL) < 0 || p.kind != PATTERN_NAME)
+                return 0; /* groups, wildcards and networks: some of it may be refused still */
+        int r = snapshot_open(bytes, n, &s, e);
+        if (r < 0)
+                return r;
+        struct verdict v = verdict_target(s, &p.host, p.port_first == p.port_last ? p.port_first : 443);
+        if (v.decision == DECISION_DENY && v.reason == REASON_NO_NETWORK)
+                return err_set(e, EINVAL, "this sandbox has no network: it runs in a mode without");
+        if (v.decision == DECISION_DENY && v.reason == REASON_DENY_RULE && snapshot_rule(s, v.rule, &rule))
+                return err_set(e, EINVAL, "%s stays refused by the rule %.*s (%.*s)", text, STR_FMT(rule.text),
+                               STR_FMT(rule.origin));
+        return 0;
+}
+
+/*
+ * Remembering.
+ */
+static char *command_text(const struct run_control *c) {
+        cleanup(buf_done) struct buf out = BUF(4096);
+        for (char *const *word = c->parts.request->argv; *word; word++)
+                if (buf_printf(&out, "%s%s", out.n ? " " : "", *word) < 0)
+                        break;
+        return str_dup(buf_str(&out));
+}
+
+void run_rules_decided(struct run_control *c, const char *host, uint16_t port, enum control_answer answer,
+                       enum control_scope scope, const char *by) {
+        cleanup(state_closep) struct state *s = NULL;
+        cleanup(free_ptr) char *command = command_text(c);
+        struct err e = { 0 };
+        const struct state_decision d = { .sandbox = c->parts.id,
+                                          .workspace = (*c->parts.policy)->workspace,
+                                          .command = command,
+                                          .host = host,
+                                          .port = port,
+                                          .answer = control_answer_name(answer),
+                                          .scope = control_scope_name(scope),
+                                          .by = by };
+        if (state_open(&s, &e) < 0 || state_add_decision(s, &d, &e) < 0)
+                log_notice("the decision is not remembered: %s", err_text(&e));
+}
+
+static int remember(struct run_control *c, const struct rule_change *change, struct err *e) {
+        cleanup(state_closep) struct state *s = NULL;
+        const char *workspace = change->scope == SCOPE_WORKSPACE ? (*c->parts.policy)->workspace : NULL;
+        int r = state_open(&s, e);
+        if (r == 0)
+                r = state_add_rule(s, change->deny, workspace, change->pattern, e);
+        return r < 0 ? err_wrap(e, r, "the rule holds for this sandbox, but is not remembered") : 0;
+}
+
+/*
+ * Adding and taking back.
+ */
+static int keep_live(struct run_control *c, const struct rule_change *change, const char *origin) {
+        struct live_rule rule = { .deny = change->deny,
+                                  .remembered = change->scope > SCOPE_SANDBOX,
+                                  .pattern = str_dup(str_of(change->pattern)),
+                                  .origin = str_dup(str_of(origin)) };
+        if (rule.pattern && rule.origin && vec_push(&c->live, rule) == 0)
+                return 0;
+        free(rule.pattern);
+        free(rule.origin);
+        return -ENOMEM;
+}
+
+static void tell(struct run_control *c, const struct rule_change *change) {
+        cleanup(buf_done) struct buf out = BUF(RUN_EVENT_MAX);
+        const char *list = change->deny ? "deny" : "allow";
+        (void)audit_note(*c->parts.audit, "rule: %s %s, scope %s, by %s", list, change->pattern,
+                         control_scope_name(change->scope), change->by);
+        if (!control_server_watched(c->server))
+                return;
+        struct emit j = control_event_open(&out, "rules");
+        emit_put_text(&j, "list", list);
+        emit_put_text(&j, "pattern", change->pattern);
+        emit_put_text(&j, "scope", control_scope_name(change->scope));
+        run_publish(c, &j);
+}
+
+int run_rules_add(struct run_control *c, const struct rule_change *change, struct err *e) {
+        struct policy *p = judging(c);
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0;
+        char day[CLOCK_TEXT_MAX], origin[48];
+        if (c->live.n >= LIVE_MAX)
+                return err_set(e, E2BIG, "this sandbox has %d rules that were added to it already", LIVE_MAX);
+        clock_text(clock_wall_us(), day);
+        day[10] = '\0';
+        snprintf(origin, sizeof origin, "approved %s", day);
+        int r = policy_apply(p, change->deny ? ROW_DENY : ROW_ALLOW, str_of(change->pattern), origin, "/", e);
+        if (r < 0)
+                return r == -ENOMEM ? r : -EINVAL;
+        r = run_gateway_compile(p, &snapshot, &n, e);
+        if (r == 0 && !change->deny)
+                r = check_effect(snapshot, n, change->pattern, e);
+        if (r == 0)
+                r = keep_live(c, change, origin) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        if (r == 0)
+                r = hand_over(c, snapshot, n, e);
+        if (r < 0) {
+                remove_entry(list_of(p, change->deny), change->pattern, origin);
+                return r;
+        }
+        tell(c, change);
+        if (change->scope > SCOPE_SANDBOX)
+                r = remember(c, change, e);
+        return r;
+}
+
+static int forget_remembered(struct run_control *c, const char *pattern, struct err *e) {
+        cleanup(state_closep) struct state *s = NULL;
+        int r = state_open(&s, e);
+        return r < 0 ? r : state_forget_rule(s, (*c->parts.policy)->workspace, pattern, e);
+}
+
+int run_rules_forget(struct run_control *c, const char *pattern, struct err *e) {
+        struct policy *p = judging(c);
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0, removed = 0;
+        for (size_t i = c->live.n; i-- > 0;) {
+                struct live_rule *rule = &c->live.p[i];
+                if (strcmp(rule->pattern, pattern) != 0)
+                        continue;
+                remove_entry(list_of(p, rule->deny), rule->pattern, rule->origin);
+                free(rule->pattern);
+                free(rule->origin);
+                memmove(rule, rule + 1, (c->live.n - i - 1) * sizeof *rule);
+                c->live.n--;
+                removed++;
+        }
+        int remembered = forget_remembered(c, pattern, e);
+        if (remembered < 0)
+                return remembered;
+        if (removed == 0 && remembered == 0)
+                return err_set(e, ENOENT, "%s is no rule that was added", pattern);
+        for (int list = 0; list < 2 && remembered > 0; list++) { /* what the launch had read of them */
+                origin_texts *texts = list_of(p, list);
+                for (size_t i = texts->n; i-- > 0;)
+                        if (strcmp(texts->p[i].text, pattern) == 0 &&
+                            str_starts(str_of(texts->p[i].origin), STR("approved ")))
+                                (void)remove_entry(texts, pattern, texts->p[i].origin);
+        }
+        int r = run_gateway_compile(p, &snapshot, &n, e);
+        if (r == 0)
+                r = hand_over(c, snapshot, n, e);
+        if (r < 0)
+                return r;
+        (void)audit_note(*c->parts.audit, "rule taken back: %s", pattern);
+        return (int)removed > remembered ? (int)removed : remembered;
+}
+
+static bool is_live(const struct run_control *c, const struct origin_text *t, bool deny) {
+        for (size_t i = 0; i < c->live.n; i++)
+                if (c->live.p[i].deny == deny && strcmp(c->live.p[i].pattern, t->text) == 0 &&
+                    strcmp(c->live.p[i].origin, t->origin) == 0)
+                        return true;
+        return false;
+}
+
+void run_rules_emit(const struct run_control *c, struct emit *j) {
+        emit_key(j, "rules");
+        emit_open(j, '[');
+        for (int deny = 0; deny < 2; deny++) {
+                const origin_texts *texts = list_of(judging(c), deny);
+                for (size_t i = 0; i < texts->n; i++) {
+                        emit_open(j, '{');
+                        emit_put_text(j, "list", deny ? "deny" : "allow");
+                        emit_put_text(j, "pattern", texts->p[i].text);
+                        emit_put_text(j, "origin", texts->p[i].origin);
+                        emit_put_bool(j, "live", is_live(c, &texts->p[i], deny));
+                        emit_close(j);
+                }
+        }
+        emit_close(j);
+}
+
+/*
+ * Reload: everything is read and checked first, then what can change in a running sandbox is exchanged.
+ */
+static int load(struct run_control *c, struct policy **ret, struct err *e) {
+        struct policy_request request = { .command_line = c->parts.request->options };
+        cleanup(policy_freep) struct policy *p = NULL;
+        if (c->parts.request->link)
+                return err_set(e, EOPNOTSUPP, "the program that started this sandbox brings its policies itself");
+        int r = policy_load(&request, &p, e);
+        for (size_t i = 0; r == 0 && i < c->live.n; i++) {
+                const struct live_rule *rule = &c->live.p[i];
+                if (!rule->remembered)
+                        r = policy_apply(p, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), rule->origin, "/",
+                                         e);
+        }
+        if (r < 0)
+                return r;
+        *ret = take_ptr(&p);
+        return 0;
+}
+
+#define SWAP(a, b)                                                                                                     \
+        do {                                                                                                           \
+                __typeof__(a) swapped = (a);                                                                           \
+                (a) = (b);                                                                                             \
+                (b) = swapped;                                                                                         \
+        } while (0)
+
+/* Other parts of the run hold on to the files part of the policy: that one stays where it is. */
+static void exchange(struct run_control *c, struct policy *fresh, struct monitor *monitor) {
+        struct policy *p = *c->parts.policy;
+        SWAP(p->network, fresh->network);
+        SWAP(p->approval, fresh->approval);
+        SWAP(p->monitor, fresh->monitor);
+        SWAP(p->agents, fresh->agents);
+        SWAP(p->mode, fresh->mode);
+        SWAP(c->monitor, *monitor);
+}
+
+int run_rules_reload(struct run_control *c, struct err *e) {
+        cleanup(policy_freep) struct policy *fresh = NULL;
+        cleanup(monitor_done) struct monitor monitor = { 0 };
+        cleanup(free_ptr) void *snapshot = NULL;
+        cleanup(buf_done) struct buf out = BUF(RUN_EVENT_MAX);
+        size_t n = 0;
+        struct err local = { 0 };
+        e = e ? e : &local;
+        int r = load(c, &fresh, e);
+        if (r == 0)
+                r = monitor_init(&monitor, fresh, e);
+        if (r == 0)
+                r = run_gateway_compile(fresh, &snapshot, &n, e);
+        if (r == 0)
+                r = hand_over(c, snapshot, n, e);
+        if (r == 0)
+                exchange(c, fresh, &monitor);
+        (void)audit_note(*c->parts.audit, r == 0 ? "the policy was read again" : "the policy stays as it was: %s",
+                         err_text(e));
+        struct emit j = control_event_open(&out, "reload");
+        emit_put_bool(&j, "ok", r == 0);
+        emit_put_text(&j, "text", r == 0 ? "" : err_text(e));
+        run_publish(c, &j);
+        return r < 0 ? err_set(e, e->code ? e->code : -r, "%s; the policy stays as it was", err_text(e)) : 0;
+}

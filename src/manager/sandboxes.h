@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Running sandboxes as the verbs see them: found by their control sockets, asked, told. */
+#include "base/buf.h"
+#include "control/client.h"
+#include "store/state.h"
+
+struct sandboxes_list {
+        VEC(struct control_client) clients;
+        VEC(char *) silent; /* ids that are there but did not reply: their supervisor is stopped, or busy */
+};
+/* Connects to the one named by the beginning of its id, or to all that run for NULL; sockets of dead ones are removed.
+ */
+int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *ret, struct err *e);
+void sandboxes_done(struct sandboxes_list *l);
+
+/* A table for people or a JSON array: what runs, what waits for an answer. */
+int sandboxes_ps(bool json, struct buf *out, struct err *e);
+int sandboxes_pending(const char *prefix, bool json, struct buf *out, struct err *e);
+
+/* One request without fields: pause, resume, kill, reload. */
+int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static CONTROL_ID_MAX], struct err *e);
+
+/* Follows events until all named sandboxes have ended (with no name: for ever). A negative return of on_line ends it.
+ */
+struct events_request {
+        const char *prefix; /* NULL: all, also those that come later */
+        bool follow, json;
+        int (*on_line)(void *arg, struct str line);
+        void *arg;
+};
+int sandboxes_events(const struct events_request *q, struct err *e);
+
+/* `bailey allow` and `bailey deny`. */
+struct decide_request {
+        bool deny, forget;
+        const char *target;  /* HOST, HOST:PORT, pattern or @group */
+        const char *sandbox; /* the beginning of an id; NULL: those that it concerns */
+        enum control_scope scope;
+        const char *workspace; /* NULL: the current directory */
+};
+int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err *e);

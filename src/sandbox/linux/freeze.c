@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Freezing with signals. SIGSTOP cannot be caught, and kill(-1) from process 1 reaches every other process of the
+ * namespace in one go, forks included: the kernel does not finish a fork while a signal waits for the parent. What can
+ * go wrong is a process that runs on another processor for a moment longer and sends SIGCONT to one that stands
+ * already. So it is repeated until two looks in a row see every thread standing, each look after another SIGSTOP to
+ * all. A thread in an uninterruptible sleep counts as standing: the signal waits for it and comes before its next step.
+ *
+ * They are let go in the order of falling process numbers, children mostly before their parents, so that a shell which
+ * looks after its jobs does not see them stopped.
+ */
+#include "sandbox/linux/freeze.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUNDS = 400, QUICK_ROUNDS = 8, PAUSE_NS = 500000 };
+
+static void close_listing(DIR **d) {
+        if (*d)
+                closedir(*d);
+}
+
+static bool number_of(const char *name, pid_t *ret) {
+        uint64_t n;
+        if (!str_to_u64(str_of(name), INT_MAX, &n))
+                return false;
+        *ret = (pid_t)n;
+        return true;
+}
+
+/* The letter of the state: behind the name in brackets, which may hold anything. '?' when it is gone. */
+static char state_of(pid_t process, pid_t thread) {
+        char path[64], text[512];
+        snprintf(path, sizeof path, "/proc/%d/task/%d/stat", (int)process, (int)thread);
+        cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+        ptrdiff_t bracket = n > 0 ? str_rfind(str_n(text, (size_t)n), ')') : -1;
+        return bracket >= 0 && bracket + 2 < n ? text[bracket + 2] : '?';
+}
+
+static bool stands(char state) {
+        return state == 'T' || state == 't' || state == 'Z' || state == 'X' || state == 'D' || state == '?';
+}
+
+/* Does every thread of it stand? *ret_stopped: is one of them stopped? */
+static bool process_stands(pid_t process, bool *ret_stopped) {
+        char path[32];
+        snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+        cleanup(close_listing) DIR *d = opendir(path);
+        struct dirent *entry;
+        bool all = true;
+        while (d && (entry = readdir(d))) {
+                pid_t thread;
+                if (!number_of(entry->d_name, &thread))
+                        continue;
+                char state = state_of(process, thread);
+                all = all && stands(state);
+                *ret_stopped = *ret_stopped || state == 'T';
+        }
+        return all;
+}
+
+typedef VEC(pid_t) pids;
+
+/* All processes but this one. */
+static int list(pids *ret) {
+        cleanup(close_listing) DIR *d = opendir("/proc");
+        struct dirent *entry;
+        if (!d)
+                return -errno;
+        while ((entry = readdir(d))) {
+                pid_t process;
+                if (number_of(entry->d_name, &process) && process != getpid() && vec_push(ret, process) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static bool all_stand(void) {
+        pids all = { 0 };
+        bool standing = list(&all) == 0, stopped = false;
+        for (size_t i = 0; standing && i < all.n; i++)
+                standing = process_stands(all.p[i], &stopped);
+        vec_done(&all);
+        return standing;
+}
+
+static int remember_stopped(struct freeze *f) {
+        pids all = { 0 };
+        int r = list(&all);
+        for (size_t i = 0; r == 0 && i < all.n; i++) {
+                bool stopped = false;
+                (void)process_stands(all.p[i], &stopped);
+                if (stopped && vec_push(&f->stopped, all.p[i]) < 0)
+                        r = -ENOMEM;
+        }
+        vec_done(&all);
+        return r;
+}
+
+int freeze_begin(struct freeze *f) {
+        if (f->on)
+                return 0;
+        f->on = true;
+        int r = remember_stopped(f), clean = 0;
+        for (int round = 0; r == 0 && round < ROUNDS && clean < 2; round++) {
+                kill(-1, SIGSTOP); /* fails only when there is nobody */
+                clean = all_stand() ? clean + 1 : 0;
+                const struct timespec moment = { .tv_nsec = PAUSE_NS };
+                if (clean == 0 && round >= QUICK_ROUNDS)
+                        nanosleep(&moment, NULL);
+        }
+        if (r == 0 && clean < 2)
+                r = -EAGAIN;
+        if (r < 0)
+                freeze_end(f);
+        return r;
+}
+
+static int falling(const void *a, const void *b) {
+        pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+        return (x < y) - (x > y);
+}
+
+static bool was_stopped(const struct freeze *f, pid_t process) {
+        for (size_t i = 0; i < f->stopped.n; i++)
+                if (f->stopped.p[i] == process)
+                        return true;
+        return false;
+}
+
+void freeze_end(struct freeze *f) {
+        pids all = { 0 };
+        if (!f->on)
+                return;
+        if (list(&all) < 0)
+                kill(-1, SIGCONT); /* better all than none */
+        else if (all.n)
+                qsort(all.p, all.n, sizeof *all.p, falling);
+        for (size_t i = 0; i < all.n; i++)
+                if (!was_stopped(f, all.p[i]))
+                        kill(all.p[i], SIGCONT);
+        vec_done(&all);
+        vec_done(&f->stopped);
+        f->on = false;
+}

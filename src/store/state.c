@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of the state. SQLite does the locking between processes and the recovery after a crash; this file holds the
+ * only SQL there is. The schema's version is user_version: migrations[] takes a database from each version to the next,
+ * in one transaction each. A database that is newer than this program is left alone. A damaged one is never repaired or
+ * replaced by itself: a person moves it away, and the rules come back from the file beside it.
+ */
+#include "store/state.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/path.h"
+#include "conf/dirs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WAIT_MS = 5000, RULES_MAX = 100000, EXPORT_MAX = 4 << 20 };
+
+struct state {
+        sqlite3 *db;
+        char *path;
+};
+
+static const char *const migrations[] = {
+        /* 1 */
+        "CREATE TABLE sandboxes (id TEXT PRIMARY KEY, workspace TEXT NOT NULL, command TEXT NOT NULL, at_us INTEGER "
+        "NOT "
+        "NULL);"
+        "CREATE TABLE rules (id INTEGER PRIMARY KEY, list TEXT NOT NULL CHECK (list IN ('allow', 'deny')),"
+        " pattern TEXT NOT NULL, workspace TEXT NOT NULL DEFAULT '', at_us INTEGER NOT NULL,"
+        " UNIQUE (pattern, workspace));"
+        "CREATE TABLE decisions (id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, sandbox TEXT NOT NULL,"
+        " host TEXT NOT NULL, port INTEGER NOT NULL, answer TEXT NOT NULL, scope TEXT NOT NULL, by TEXT NOT NULL);"
+        "CREATE INDEX decisions_by_sandbox ON decisions (sandbox);",
+};
+enum { VERSION = sizeof migrations / sizeof *migrations };
+
+void state_close(struct state *s) {
+        if (!s)
+                return;
+        sqlite3_close(s->db);
+        free(s->path);
+        free(s);
+}
+
+void state_closep(struct state **s) {
+        state_close(*s);
+}
+
+static int fault(const struct state *s, struct err *e) {
+        int code = sqlite3_errcode(s->db);
+        if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+                return err_set(e, EBADMSG,
+                               "%s is damaged (%s). Move it away (mv %s %s.broken) and try again: the rules that you "
+                               "approved are kept beside it and are taken over",
+                               s->path, sqlite3_errmsg(s->db), s->path, s->path);
+        if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
+                return err_set(e, EBUSY, "%s is in use by another process", s->path);
+        return err_set(e, code == SQLITE_NOMEM ? ENOMEM : EIO, "%s: %s", s->path, sqlite3_errmsg(s->db));
+}
+
+static int execute(struct state *s, const char *sql, struct err *e) {
+        return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fault(s, e);
+}
+
+static void finish(sqlite3_stmt **q) {
+        sqlite3_finalize(*q);
+}
+
+/* Texts by their places; NULL stands for "". */
+static int prepare(struct state *s, const char *sql, const char *const *texts, int n, sqlite3_stmt **ret,
+                   struct err *e) {
+        cleanup(finish) sqlite3_stmt *q = NULL;
+        if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
+                return fault(s, e);
+        for (int i = 0; i < n; i++)
+                if (sqlite3_bind_text(q, i + 1, texts[i] ? texts[i] : "", -1, SQLITE_TRANSIENT) != SQLITE_OK)
+                        return fault(s, e);
+        *ret = take_ptr(&q);
+        return 0;
+}
+
+static int run(struct state *s, const char *sql, const char *const *texts, int n, struct err *e) {
+        cleanup(finish) sqlite3_stmt *q = NULL;
+        int r = prepare(s, sql, texts, n, &q, e);
+        return r < 0 ? r : sqlite3_step(q) == SQLITE_DONE ? 0 : fault(s, e);
+}
+
+static int number(struct state *s, const char *sql, int *ret, struct err *e) {
+        cleanup(finish) sqlite3_stmt *q = NULL;
+        int r = prepare(s, sql, NULL, 0, &q, e);
+        if (r == 0 && sqlite3_step(q) != SQLITE_ROW)
+                r = fault(s, e);
+        if (r == 0)
+                *ret = sqlite3_column_int(q, 0);
+        return r;
+}
+
+/*
+ * Opening.
+ */
+static int add_row(struct state *s, bool deny, const char *workspace, const char *pattern, uint64_t at_us,
+                   struct err *e) {
+        char at[24];
+        snprintf(at, sizeof at, "%ju", (uintmax_t)at_us);
+        const char *const texts[] = { deny ? "deny" : "allow", pattern, workspace, at };
+        return run(s,
+                   "INSERT INTO rules (list, pattern, workspace, at_us) VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))"
+                   " ON CONFLICT (pattern, workspace) DO UPDATE SET list = excluded.list, at_us = excluded.at_us",
+                   texts, 4, e);
+}
+
+/* "2026-11-15" as a time of that day; what is kept of a rule whose database is gone. */
+static uint64_t time_of_day(const char *day) {
+        int year, month, date;
+        if (sscanf(day, "%4d-%2d-%2d", &year, &month, &date) != 3)
+                return clock_wall_us();
+        struct tm tm = { .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = date, .tm_hour = 12 };
+        time_t t = timegm(&tm);
+        return t < 0 ? clock_wall_us() : (uint64_t)t * 1000000;
+}
+
+static int take_over(struct state *s, struct err *e) {
+        cleanup(approved_done) struct approved rules = { 0 };
+        cleanup(free_ptr) char *path = NULL;
+        int r = approved_path(&path) < 0 ? 0 : approved_read(path, &rules, e);
+        for (size_t i = 0; r == 0 && i < rules.rules.n; i++) {
+                const struct approved_rule *rule = &rules.rules.p[i];
+                r = add_row(s, rule->deny, rule->workspace, rule->pattern, time_of_day(rule->day), e);
+        }
+        return r;
+}
+
+static int migrate(struct state *s, struct err *e) {
+        int version = 0;
+        char set[64];
+        int r = execute(s, "BEGIN IMMEDIATE", e);
+        if (r == 0)
+                r = number(s, "PRAGMA user_version", &version, e);
+        if (r == 0 && version > VERSION)
+                r = err_set(
+                    e, EPROTO,
+                    "%s was written by a newer Bailey (version %d, this one knows %d); update it, or move it away",
+                    s->path, version, VERSION);
+        bool fresh = version == 0;
+        for (; r == 0 && version < VERSION; version++)
+                r = execute(s, migrations[version], e);
+        snprintf(set, sizeof set, "PRAGMA user_version = %d", version);
+        if (r == 0)
+                r = execute(s, set, e);
+        if (r == 0 && fresh)
+                r = take_over(s, e);
+        if (r == 0)
+                return execute(s, "COMMIT", e);
+        (void)execute(s, "ROLLBACK", NULL); /* the first error is the one to tell */
+        return r;
+}
+
+/* Made by us with the right mode before SQLite sees it; an existing one must be ours and closed to others. */
+static int check_file(const char *path, struct err *e) {
+        int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+        struct stat st;
+        if (fd < 0)
+                return err_errno(e, "cannot open %s", path);
+        int r = fstat(fd, &st) < 0 ? err_errno(e, "cannot look at %s", path) : 0;
+        close(fd);
+        if (r == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077)))
+                r = err_set(e, EPERM, "%s must be a file of yours that is closed to others (chmod 600 %s)", path, path);
+        return r;
+}
+
+int state_open(struct state **ret, struct err *e) {
+        cleanup(free_ptr) char *directory = NULL;
+        cleanup(state_closep) struct state *s = calloc(1, sizeof *s);
+        int r = dirs_state(&directory);
+        if (r == -ENOENT)
+                return err_set(e, ENOENT, "there is no home directory to remember anything in");
+        if (r < 0 || !s || !(s->path = path_join(directory, "state.db")))
+                return err_set(e, ENOMEM, "out of memory");
+        r = path_make_private_dir(directory, e);
+        if (r == 0)
+                r = check_file(s->path, e);
+        if (r < 0)
+                return r;
+        if (sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
+                            NULL) != SQLITE_OK)
+                return s->db ? fault(s, e) : err_set(e, ENOMEM, "out of memory");
+        sqlite3_busy_timeout(s->db, WAIT_MS);
+        r = migrate(s, e);
+        if (r < 0)
+                return r;
+        *ret = take_ptr(&s);
+        return 0;
+}
+
+/*
+ * Rules and decisions.
+ */
+int state_rules(struct state *s, struct approved *ret, struct err *e) {
+        cleanup(finish) sqlite3_stmt *q = NULL;
+        int r = prepare(s, "SELECT list, pattern, workspace, at_us FROM rules ORDER BY id", NULL, 0, &q, e), step;
+        while (r == 0 && (step = sqlite3_step(q)) != SQLITE_DONE) {
+                char day[CLOCK_TEXT_MAX];
+                if (step != SQLITE_ROW)
+                        return fault(s, e);
+                const char *list = (const char *)sqlite3_column_text(q, 0);
+                const char *pattern = (const char *)sqlite3_column_text(q, 1);
+                const char *workspace = (const char *)sqlite3_column_text(q, 2);
+                clock_text((uint64_t)sqlite3_column_int64(q, 3), day);
+                day[10] = '\0';
+                if (!list || !pattern || !workspace || ret->rules.n >= RULES_MAX ||
+                    approved_add(ret, strcmp(list, "deny") == 0, day, workspace[0] ? workspace : NULL, pattern) < 0)
+                        r = err_set(e, ENOMEM, "out of memory");
+        }
+        return r;
+}
+
+/* The file that launches read. */
+static int export(struct state *s, struct err *e) {
+        cleanup(approved_done) struct approved rules = { 0 };
+        cleanup(buf_done) struct buf text = BUF(EXPORT_MAX);
+        cleanup(free_ptr) char *path = NULL;
+        int r = state_rules(s, &rules, e);
+        if (r == 0 && (approved_path(&path) < 0 || approved_format(&rules, &text) < 0))
+                r = err_set(e, ENOMEM, "the approved rules cannot be written: out of memory, or too many");
+        return r < 0 ? r : path_replace_file(path, buf_str(&text), 0600, e);
+}
+
+int state_add_rule(struct state *s, bool deny, const char *workspace, const char *pattern, struct err *e) {
+        int r = add_row(s, deny, workspace, pattern, clock_wall_us(), e);
+        return r < 0 ? r : export(s, e);
+}
+
+int state_forget_rule(struct state *s, const char *workspace, const char *pattern, struct err *e) {
+        const char *const texts[] = { pattern, workspace };
+        int r = run(s, "DELETE FROM rules WHERE pattern = ?1 AND workspace IN ('', ?2)", texts, 2, e);
+        int removed = sqlite3_changes(s->db);
+        if (r == 0)
+                r = export(s, e);
+        return r < 0 ? r : removed;
+}
+
+int state_add_decision(struct state *s, const struct state_decision *d, struct err *e) {
+        char at[24], port[8];
+        snprintf(at, sizeof at, "%ju", (uintmax_t)clock_wall_us());
+        snprintf(port, sizeof port, "%u", d->port);
+        const char *const sandbox[] = { d->sandbox, d->workspace, d->command, at };
+        const char *const decision[] = { at, d->sandbox, d->host, port, d->answer, d->scope, d->by };
+        int r = 0;
+        if (d->sandbox)
+                r = run(s, "INSERT OR IGNORE INTO sandboxes VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))", sandbox, 4, e);
+        return r < 0 ? r
+                     : run(s,
+                           "INSERT INTO decisions (at_us, sandbox, host, port, answer, scope, by) VALUES"
+                           " (CAST(?1 AS INTEGER), ?2, ?3, CAST(?4 AS INTEGER), ?5, ?6, ?7)",
+                           decision, 7, e);
+}
+
+static const char *column(sqlite3_stmt *q, int i) {
+        const char *text = (const char *)sqlite3_column_text(q, i);
+        return text ? text : "";
+}
+
+int state_decisions(struct state *s, unsigned max, state_on_decision *on, void *arg, struct err *e) {
+        cleanup(finish) sqlite3_stmt *q = NULL;
+        char limit[16];
+        snprintf(limit, sizeof limit, "%u", max);
+        const char *const texts[] = { limit };
+        int r = prepare(s,
+                        "SELECT d.at_us, d.sandbox, coalesce(b.workspace, ''), coalesce(b.command, ''), d.host, d.port,"
+                        " d.answer, d.scope, d.by FROM decisions d LEFT JOIN sandboxes b ON b.id = d.sandbox"
+                        " ORDER BY d.id DESC LIMIT CAST(?1 AS INTEGER)",
+                        texts, 1, &q, e),
+            step;
+        while (r == 0 && (step = sqlite3_step(q)) != SQLITE_DONE) {
+                if (step != SQLITE_ROW)
+                        return fault(s, e);
+                const struct state_decision d = { .sandbox = column(q, 1),
+                                                  .workspace = column(q, 2),
+                                                  .command = column(q, 3),
+                                                  .host = column(q, 4),
+                                                  .port = (uint16_t)sqlite3_column_int(q, 5),
+                                                  .answer = column(q, 6),
+                                                  .scope = column(q, 7),
+                                                  .by = column(q, 8) };
+                r = on(arg, (uint64_t)sqlite3_column_int64(q, 0), &d);
+        }
+        return r;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What Bailey remembers beyond one run: rules that a person approved for a workspace or for good, the decisions behind
+ * them, and the sandboxes that they were made in. One SQLite file in the state directory, 0600, opened only when
+ * something is to be remembered or looked up. A launch does not open it: the active rules are also in the file that
+ * policy/approved.h reads, written anew after each change.
+ */
+#include "base/err.h"
+#include "policy/approved.h"
+
+struct state; /* opaque */
+
+/* $XDG_STATE_HOME/bailey/state.db, made when it is absent; then the rules of the file beside it are taken over, so that
+ * a database that was lost or moved away loses no rule. -EBADMSG: it is damaged, and the text says what to do. */
+int state_open(struct state **ret, struct err *e);
+void state_close(struct state *s);
+void state_closep(struct state **s);
+
+struct state_decision {
+        const char *sandbox, *workspace, *command; /* where */
+        const char *host;                          /* or pattern */
+        uint16_t port;                             /* 0: of the pattern */
+        const char *answer, *scope, *by;           /* as in the control protocol */
+};
+int state_add_decision(struct state *s, const struct state_decision *d, struct err *e);
+
+/* A remembered rule. The same pattern in the other list, for the same place, is taken back. workspace NULL: for all. */
+int state_add_rule(struct state *s, bool deny, const char *workspace, const char *pattern, struct err *e);
+/* Takes back rules with this pattern in every list, those of the workspace and those for all. Returns how many. */
+int state_forget_rule(struct state *s, const char *workspace, const char *pattern, struct err *e);
+int state_rules(struct state *s, struct approved *ret, struct err *e);
+
+/* Decisions, newest first, at most max. Texts are valid during the call. A negative return ends it. */
+typedef int state_on_decision(void *arg, uint64_t at_us, const struct state_decision *d);
+int state_decisions(struct state *s, unsigned max, state_on_decision *on, void *arg, struct err *e);

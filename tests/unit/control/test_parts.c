@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions, the monitor and the words of the prompt. */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "control/monitor.h"
+#include "control/prompt.h"
+
+#include <stdio.h>
+
+#include "../cmocka_all.h"
+
+static struct authority target(const char *text) {
+        struct authority a;
+        assert_int_equal(authority_parse(str_of(text), 0, &a, NULL), 0);
+        return a;
+}
+
+static void one_question_for_each_target(void **state) {
+        (void)state;
+        cleanup(questions_done) struct questions qs = { 0 };
+        struct authority a = target("a.test:443"), b = target("a.test:80");
+        bool fresh;
+        for (uint64_t id = 1; id <= 1000; id++) {
+                assert_non_null(questions_ask(&qs, id, &a, VIA_CONNECT, NS_PER_SECOND, &fresh));
+                assert_int_equal(fresh, id == 1);
+        }
+        assert_non_null(questions_ask(&qs, 1001, &b, VIA_HTTP, NS_PER_SECOND, &fresh));
+        assert_true(fresh);
+        assert_int_equal(qs.list.n, 2);
+        for (uint64_t id = 1; id < 1000; id++)
+                assert_int_equal(questions_gone(&qs, id), 0);
+        assert_int_equal(questions_gone(&qs, 1000), 1); /* the last one takes the question with it */
+        assert_int_equal(questions_gone(&qs, 1000), 0);
+        assert_null(questions_find(&qs, 1));
+        assert_non_null(questions_find(&qs, 2));
+}
+
+static void questions_are_limited(void **state) {
+        (void)state;
+        cleanup(questions_done) struct questions qs = { 0 };
+        bool fresh;
+        for (unsigned i = 0; i < QUESTIONS_MAX + 10; i++) {
+                char text[64];
+                snprintf(text, sizeof text, "h%u.test:1", i);
+                struct authority a = target(text);
+                bool fits = questions_ask(&qs, i + 1, &a, VIA_HTTP, 1, &fresh) != NULL;
+                assert_int_equal(fits, i < QUESTIONS_MAX);
+        }
+}
+
+static void pattern_covers_questions(void **state) {
+        (void)state;
+        cleanup(questions_done) struct questions qs = { 0 };
+        struct authority a = target("x.a.test:443");
+        struct pattern p;
+        bool fresh;
+        questions_ask(&qs, 1, &a, VIA_HTTP, 1, &fresh);
+        assert_int_equal(pattern_parse(STR("*.a.test"), &p, NULL), 0);
+        assert_non_null(questions_covered(&qs, &p));
+        assert_int_equal(pattern_parse(STR("x.a.test:80"), &p, NULL), 0);
+        assert_null(questions_covered(&qs, &p));
+}
+
+static void question_as_object(void **state) {
+        (void)state;
+        cleanup(questions_done) struct questions qs = { 0 };
+        cleanup(buf_done) struct buf out = BUF(4096);
+        struct authority a = target("xn--bcher-kva.example:443");
+        bool fresh;
+        struct question *q = questions_ask(&qs, 1, &a, VIA_CONNECT, NS_PER_SECOND, &fresh);
+        q->asked_us = q->expires_us = 0;
+        struct emit j = emit_to(&out);
+        question_emit(&j, q);
+        assert_string_equal(buf_text(&out),
+                            "{\"id\":1,\"kind\":\"host\",\"host\":\"xn--bcher-kva.example\",\"port\":443,\"via\":"
+                            "\"connect\",\"waiting\":1,\"asked\":\"1970-01-01T00:00:00.000000Z\",\"expires\":"
+                            "\"1970-01-01T00:00:00.000000Z\"}");
+}
+
+static void words_of_the_prompt(void **state) {
+        (void)state;
+        static const struct {
+                const char *line;
+                enum prompt_reading reading;
+                enum control_answer answer;
+                enum control_scope scope;
+        } cases[] = {
+                { "once", PROMPT_ANSWER, ANSWER_ALLOW, SCOPE_ONCE },
+                { " sandbox ", PROMPT_ANSWER, ANSWER_ALLOW, SCOPE_SANDBOX },
+                { "workspace", PROMPT_ANSWER, ANSWER_ALLOW, SCOPE_WORKSPACE },
+                { "always", PROMPT_ANSWER, ANSWER_ALLOW, SCOPE_ALWAYS },
+                { "no", PROMPT_ANSWER, ANSWER_DENY, SCOPE_SANDBOX },
+                { "", PROMPT_AGAIN, 0, 0 },
+                { "y", PROMPT_AGAIN, 0, 0 },
+                { "\033[24;80R", PROMPT_AGAIN, 0, 0 },
+                { "\033]lonce\033\\once", PROMPT_AGAIN, 0, 0 },
+                { "once once", PROMPT_AGAIN, 0, 0 },
+                { "ALWAYS", PROMPT_AGAIN, 0, 0 },
+        };
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                enum control_answer answer = 0;
+                enum control_scope scope = 0;
+                assert_int_equal(prompt_read(str_of(cases[i].line), &answer, &scope), cases[i].reading);
+                assert_int_equal(answer, cases[i].answer);
+                assert_int_equal(scope, cases[i].scope);
+        }
+}
+
+/*
+ * The monitor.
+ */
+static void rule(struct policy *p, uint32_t violations, uint64_t within, const char *action) {
+        struct monitor_rule r = {
+                .violations = violations, .within_ns = within, .action = (char *)action, .origin = (char *)"test"
+        };
+        assert_int_equal(vec_push(&p->monitor, r), 0);
+}
+
+static void monitor_counts_within_its_time(void **state) {
+        (void)state;
+        struct policy p = { 0 };
+        struct monitor m;
+        const struct monitor_counter *reached = NULL;
+        rule(&p, 3, 10 * NS_PER_SECOND, "pause");
+        rule(&p, 5, 100 * NS_PER_SECOND, "kill");
+        assert_int_equal(monitor_init(&m, &p, NULL), 0);
+        assert_int_equal(monitor_count(&m, 1 * NS_PER_SECOND, &reached), MONITOR_NOTHING);
+        assert_int_equal(monitor_count(&m, 2 * NS_PER_SECOND, &reached), MONITOR_NOTHING);
+        /* too late for the first rule */
+        assert_int_equal(monitor_count(&m, 20 * NS_PER_SECOND, &reached), MONITOR_NOTHING);
+        assert_int_equal(monitor_count(&m, 21 * NS_PER_SECOND, &reached), MONITOR_NOTHING);
+        /* both rules now: the stronger one counts */
+        assert_int_equal(monitor_count(&m, 22 * NS_PER_SECOND, &reached), MONITOR_KILL);
+        /* and both begin anew */
+        assert_int_equal(monitor_count(&m, 23 * NS_PER_SECOND, &reached), MONITOR_NOTHING);
+        assert_int_equal(monitor_count(&m, 24 * NS_PER_SECOND, &reached), MONITOR_NOTHING);
+        assert_int_equal(monitor_count(&m, 25 * NS_PER_SECOND, &reached), MONITOR_PAUSE);
+        assert_int_equal(reached->violations, 3);
+        monitor_done(&m);
+        vec_done(&p.monitor);
+}
+
+static void roles_decide_over_the_monitor(void **state) {
+        (void)state;
+        static const struct {
+                bool enabled, kills, has_rule;
+                size_t counters;
+                enum monitor_action action;
+        } cases[] = {
+                { false, false, true, 0, MONITOR_NOTHING }, { true, false, true, 1, MONITOR_WARN },
+                { true, false, false, 1, MONITOR_WARN }, /* the built-in rule */
+                { true, true, true, 1, MONITOR_KILL },      { false, true, false, 1, MONITOR_KILL },
+        };
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                struct policy p = { .agent = (char *)"builder" };
+                struct agent_role role = { .name = (char *)"builder",
+                                           .origin = (char *)"test",
+                                           .monitor_enabled = cases[i].enabled,
+                                           .auto_kill_on_threat = cases[i].kills };
+                struct monitor m;
+                assert_int_equal(vec_push(&p.agents, role), 0);
+                if (cases[i].has_rule)
+                        rule(&p, 1, NS_PER_SECOND, "warn");
+                assert_int_equal(monitor_init(&m, &p, NULL), 0);
+                assert_int_equal(m.counters.n, cases[i].counters);
+                if (m.counters.n)
+                        assert_int_equal(m.counters.p[0].action, cases[i].action);
+                monitor_done(&m);
+                vec_done(&p.agents);
+                vec_done(&p.monitor);
+        }
+}
+
+static void only_policy_makes_violations(void **state) {
+        (void)state;
+        struct event ev = { .kind = EVENT_TUNNEL_OPEN, .reason = REASON_NOT_ALLOWED };
+        assert_true(monitor_is_violation(&ev));
+        ev.reason = REASON_UPSTREAM;
+        assert_false(monitor_is_violation(&ev));
+        ev.reason = REASON_NOT_ALLOWED;
+        ev.allowed = true;
+        assert_false(monitor_is_violation(&ev));
+        ev = (struct event){ .kind = EVENT_NOTE };
+        assert_false(monitor_is_violation(&ev));
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(one_question_for_each_target),  cmocka_unit_test(questions_are_limited),
+                cmocka_unit_test(pattern_covers_questions),      cmocka_unit_test(question_as_object),
+                cmocka_unit_test(words_of_the_prompt),           cmocka_unit_test(monitor_counts_within_its_time),
+                cmocka_unit_test(roles_decide_over_the_monitor), cmocka_unit_test(only_policy_makes_violations),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
