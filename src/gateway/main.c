@@ -84,7 +84,7 @@ static int make_workers(struct gateway *g, struct err *e) {
                 if (r == 0)
                         g->n_workers++;
         }
-        for (unsigned i = 0; r == 0 && i < g->n_workers && i < g->start.n_vaults; i++)
+        for (unsigned i = 0; g->workers && r == 0 && i < g->n_workers && i < g->start.n_vaults; i++)
                 vault_client_connect(g->workers[i]->vault, first_vault(&g->start) + (int)i);
         policy_ref_put(p);
         return g->workers ? r : err_set(e, ENOMEM, "no memory for the workers");

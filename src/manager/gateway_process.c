@@ -153,7 +153,7 @@ static const struct generation *generation_find(const struct gateway_process *g,
 }
 
 int gateway_process_reload(struct gateway_process *g, const void *snapshot, size_t n, struct err *e) {
-        struct generation next;
+        struct generation next = { 0 };
         uint32_t number = g->generations[0].number + 1;
         int r = generation_open(&next, snapshot, n, number ? number : 1, e);
         if (r < 0)
