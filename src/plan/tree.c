@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "plan/landlock.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 
@@ -364,8 +365,25 @@ static void clone_sources(struct tree *t) {
         }
 }
 
+/* What is written there is memory: never more than the command may have, nor than the half of the machine's that a
+ * tmpfs gets by itself. A file without content takes some too. */
+static const char *base_options(struct tree *t) {
+        enum { BYTES_PER_INODE = 4096, INODES_MIN = 4096 /* mount points are among them */ };
+        const struct policy_limits *l = &t->q->policy->process.limits;
+        const uint64_t limits[] = { l->temporary, l->memory, t->q->host->memory / 2 };
+        uint64_t size = 0;
+        for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+                if (limits[i] && (!size || limits[i] < size))
+                        size = limits[i];
+        if (!size)
+                return "mode=0755";
+        uint64_t inodes = size / BYTES_PER_INODE;
+        return text(t, plan_format(t->p, "mode=0755,size=%" PRIu64 ",nr_inodes=%" PRIu64, size,
+                                   inodes > INODES_MIN ? inodes : INODES_MIN));
+}
+
 static void make_base(struct tree *t) {
-        t->base = op_new_fs(t, "tmpfs", "mode=0755", plain);
+        t->base = op_new_fs(t, "tmpfs", base_options(t), plain);
         op_attach(t, t->base, PLAN_ROOT, base_place);
         if (t->q->policy->filesystem.reads_denied)
                 make_dir(t, "root", 0755);

@@ -67,6 +67,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_APPROVAL_WEBHOOK] = { SLOT_TEXT, AT(approval.webhook), .check = check_webhook },
         [ROW_PROCESSES] = { SLOT_U64, AT(process.limits.processes) },
         [ROW_MEMORY] = { SLOT_U64, AT(process.limits.memory) },
+        [ROW_TEMPORARY] = { SLOT_U64, AT(process.limits.temporary) },
         [ROW_FILES] = { SLOT_U64, AT(process.limits.files) },
         [ROW_CPU] = { SLOT_SECONDS, AT(process.limits.cpu_seconds) },
         [ROW_LIMIT_CONNECT] = { SLOT_U64, AT(network.limits.connect_ns) },

@@ -251,6 +251,14 @@ const struct option policy_rows[POLICY_ROWS] = {
                          .fallback = "2GiB",
                          .trust = TRUST_LESS_NARROWS,
                          .help = "memory; 0 for no limit" },
+        [ROW_TEMPORARY] = { .key = "process.limits.temporary",
+                            .env = "BAILEY_LIMIT_TEMPORARY",
+                            .type = OPTION_SIZE,
+                            .fallback = "2GiB",
+                            .trust = TRUST_LESS_NARROWS,
+                            .help =
+                                "files in the private /tmp, /run and /dev/shm together; never more than the limit of "
+                                "memory, or than half of the machine's; 0 for no limit of its own" },
         [ROW_FILES] = { .key = "process.limits.files",
                         .env = "BAILEY_LIMIT_FILES",
                         .type = OPTION_INTEGER,

@@ -49,6 +49,7 @@ enum policy_row {
         /* Limits */
         ROW_PROCESSES,
         ROW_MEMORY,
+        ROW_TEMPORARY,
         ROW_FILES,
         ROW_CPU,
         ROW_LIMIT_CONNECT,

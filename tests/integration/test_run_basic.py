@@ -55,6 +55,21 @@ def test_same_identity_no_privileges(sandboxed):
     assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
 
 
+def test_files_in_memory_are_limited(sandboxed):
+    """/tmp, /run and /dev/shm are one place with one limit, and never more than the limit of memory."""
+    fill = "for d in /tmp /dev/shm /run; do head -c {0} /dev/zero > $d/f && echo $d; rm -f $d/f; done; true"
+    little = {"BAILEY_LIMIT_TEMPORARY": "4MiB"}
+    assert sandboxed("--", "sh", "-c", fill.format(2 << 20), env=little).check().text == "/tmp\n/dev/shm\n/run\n"
+    assert sandboxed("--", "sh", "-c", fill.format(8 << 20), env=little).text == ""
+    by_memory = {"BAILEY_LIMIT_MEMORY": "32MiB"}
+    assert sandboxed("--", "sh", "-c", fill.format(16 << 20), env=by_memory).check().text.count("/") == 4
+    assert sandboxed("--", "sh", "-c", fill.format(64 << 20), env=by_memory).text == ""
+    both = "head -c 3000000 /dev/zero > /tmp/f && head -c 3000000 /dev/zero > /dev/shm/f"
+    assert sandboxed("--", "sh", "-c", both, env=little).status != 0
+    empty = "i=0; while [ $i -lt 9000 ] && : > /tmp/$i; do i=$((i+1)); done; echo $i"
+    assert int(sandboxed("--", "sh", "-c", empty, env=little).text or 0) < 5000
+
+
 def test_own_process_tree(sandboxed):
     pids = {int(name) for name in sandboxed("--", "ls", "/proc").check().text.split() if name.isdigit()}
     assert len(pids) == 2 and 1 in pids  # init and the listing itself

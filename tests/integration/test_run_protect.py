@@ -89,6 +89,64 @@ def test_workspace_that_is_a_bare_repository(sh, home, work):
     assert (work / "HEAD").read_text().startswith("ref:")
 
 
+def settings(work):
+    told = git("config", "--file", work / ".git/config", "--list", cwd="/").stdout
+    return dict(line.split("=", 1) for line in told.splitlines())
+
+
+def test_a_new_repository_works_afterwards(sh, work):
+    script = """git init -q -b main . && git config user.name "Zoë O'Neil" && git config user.email z@example.org &&
+        echo a > f && git add f && git commit -qm one"""
+    result = sh(script, env=GIT).check()
+    assert result.errors == "", result
+    assert settings(work) == {"core.repositoryformatversion": "0", "core.filemode": "true", "core.bare": "false",
+                              "core.logallrefupdates": "true", "user.name": "Zoë O'Neil", "user.email": "z@example.org"}
+    assert not (work / ".git/hooks").exists()
+    (work / "g").write_text("b")
+    assert git("add", "g", cwd=work).returncode == 0 and git("commit", "-qm", "two", cwd=work).returncode == 0
+    assert git("log", "--format=%s", cwd=work).stdout == "two\none\n"
+    # From now on it is a repository like any other.
+    assert sh("git config core.pager x", env=GIT).status != 0
+    assert sh("echo c > h && git add h && git commit -qm three", env=GIT).status == 0
+
+
+PLANTED = [
+    "[core]\n\tfsmonitor = touch RAN", "[core] fsmonitor = touch RAN", "[core]\n\thooksPath = .", "[core]\n\tpager = touch RAN",
+    "[core]\n\tsshCommand = touch RAN", "[core]\n\tworktree = /", "[core]\n\tbare = true", "[alias]\n\tst = !touch RAN",
+    "[filter \"x\"]\n\tclean = touch RAN", "[diff \"x\"]\n\tcommand = touch RAN", "[credential]\n\thelper = !touch RAN",
+    "[include]\n\tpath = ../evil", "[includeIf \"gitdir:/\"]\n\tpath = ../evil", "[remote \"origin\"]\n\turl = ext::touch RAN",
+    "[gpg]\n\tprogram = touch RAN", "[user]\n\tname = a\\\n[core]\n\tfsmonitor = touch RAN", "[user]\n\tname = \"a\\n[core]\"",
+    "[core]\n\tfilemode = true # \\\n\tfsmonitor = touch RAN", "[core \"x\"]\n\tfilemode = true", "[extensions]\n\tworktreeConfig = true",
+    "[user]\n\tname = a\r\n[core]\r\n\tfsmonitor = touch RAN\r", "[core]\n\tfilemode", "\x00[core]\n\tfsmonitor = touch RAN",
+    "[user]\n\tname = a\x0b[core]\x0bfsmonitor = x",
+]
+
+
+@pytest.mark.parametrize("content", PLANTED)
+def test_a_new_repository_obeys_nobody(sh, home, work, content):
+    """Whatever the configuration says, only harmless settings are left, and git outside runs nothing."""
+    (work / "input").write_text(content.replace("RAN", f"{home}/ran") + "\n")
+    result = sh("git init -q . && cat input >> .git/config && mkdir -p .git/hooks && echo x > .git/hooks/post-checkout", env=GIT).check()
+    assert ".git/config" in result.errors and ".git/hooks" in result.errors, result
+    allowed = {"core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates", "user.name"}
+    assert set(settings(work)) <= allowed and settings(work)["core.bare"] == "false"
+    git("status", cwd=work)
+    assert not (home / "ran").exists() and not (work / ".git/hooks").exists()
+
+
+@pytest.mark.parametrize("script", [
+    "ln -s ../evil .git/config", "mkdir -p .git/config/x", "mkfifo .git/config", "ln evil .git/config", "head -c 100000 /dev/zero > .git/config",
+    "cp evil .git/config; chmod 000 .git/config", "cp evil .git/config; chmod 500 .git",
+])
+def test_a_new_configuration_of_another_kind(sh, home, work, script):
+    (work / "evil").write_text(bomb(home))
+    sh(f"mkdir -p .git && {script}").check()
+    git("status", cwd=work)
+    assert not (home / "ran").exists()
+    assert "fsmonitor" not in ((work / ".git/config").read_text() if (work / ".git/config").exists() else "")
+    assert "fsmonitor" in (work / "evil").read_text()
+
+
 @pytest.mark.parametrize("where", ["tools/hooks", ".husky/_", "./tools/hooks/"])
 def test_hooks_that_the_configuration_keeps_in_the_workspace(sh, home, work, where):
     git("init", "-q", ".", cwd=work)

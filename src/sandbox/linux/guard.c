@@ -10,6 +10,8 @@
  *
  * The sandbox may have closed the directory, so that nothing can be removed from it: it is opened for the moment.
  */
+#include "sandbox/linux/guard.h"
+
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
@@ -109,7 +111,20 @@ static int remove_name(struct held *at, const char *name) {
         return r == -ENOENT ? 0 : r < 0 ? r : 1;
 }
 
-/* 1 removed, 0 nothing there. */
+/* What git init makes in a repository that was not there before goes, or is made harmless, without many words. */
+static int sweep_name(struct held *at, const char *name, const char *path) {
+        struct str whole = str_of(path);
+        if (str_ends(whole, STR("/.git/config"))) {
+                int r = guard_git_config(at->fd, name);
+                if (r >= 0)
+                        return r;
+        }
+        bool quietly = str_ends(whole, STR("/.git/hooks")) && guard_only_samples(at->fd, name);
+        int r = remove_name(at, name);
+        return r > 0 && quietly ? 0 : r;
+}
+
+/* 1 removed, 0 nothing that is worth a word. */
 static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
         const char *path = guard->path;
         if ((guard->link && same_link(path, guard->link)) || is_absent(parent, path))
@@ -124,7 +139,9 @@ static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
                         return -ENAMETOOLONG;
                 memcpy(name, part.p, part.n);
                 name[part.n] = '\0';
-                int next = rest.n ? open_next(&at, name) : -1;
+                if (rest.n == 0)
+                        return sweep_name(&at, name, path);
+                int next = open_next(&at, name);
                 if (next < 0)
                         return remove_name(&at, name);
                 hold(&at, next);

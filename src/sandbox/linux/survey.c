@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 enum { EXPANDED_MAX = 4096 /* paths that one glob may stand for */ };
@@ -322,6 +323,9 @@ static int survey_fixed(struct plan_host *h, struct err *e) {
         h->cwd = getcwd(NULL, 0);
         h->resolv_conf = realpath("/etc/resolv.conf", NULL);
         h->ipv6 = survey_ipv6();
+        struct sysinfo machine;
+        if (sysinfo(&machine) == 0)
+                h->memory = (uint64_t)machine.totalram * machine.mem_unit;
         return 0;
 }
 

@@ -272,6 +272,7 @@ static const struct {
         { ROW_AUDIT, NULL, "audit: /tmp/x" },
         { ROW_PROCESSES, "process: { limits: { processes: 10 } }", "process: { limits: { processes: 0 } }" },
         { ROW_MEMORY, "process: { limits: { memory: 1GiB } }", "process: { limits: { memory: 3GiB } }" },
+        { ROW_TEMPORARY, "process: { limits: { temporary: 1GiB } }", "process: { limits: { temporary: 0 } }" },
         { ROW_FILES, "process: { limits: { files: 1024 } }", "process: { limits: { files: 1025 } }" },
         { ROW_CPU, "process: { limits: { cpu: 10s } }", NULL },
         { ROW_LIMIT_CONNECT, "network: { limits: { connect: 1s } }", "network: { limits: { connect: 11s } }" },
