@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "gateway/ask.h"
 #include "gateway/chain.h"
+#include "gateway/http.h"
 #include "gateway/intercept.h"
 #include "gateway/quota.h"
 #include "gateway/synthetic.h"
@@ -222,7 +223,14 @@ static void on_resolved(struct resolve_call *r, const struct resolve_answer *a) 
                 use_answer(c, a);
 }
 
+/* A connection that rests in the pool was dialled after the same judgement, and its address will be judged once more.
+ */
 static void find_addresses(struct gate_call *c) {
+        if (c->intercept && upstream_pool_has(c->worker->upstreams, &c->target)) {
+                c->pooled = true;
+                tell_later(c);
+                return;
+        }
         const struct host *h = &c->target.host;
         if (h->kind == HOST_ADDR) {
                 reach(c, &h->addr, 1); /* judged with the target */
@@ -305,7 +313,7 @@ void gate_open(struct gate_call *c) {
         c->state = GATE_IDLE;
         c->error = 0;
         c->why = NULL;
-        c->asked = c->chained = false;
+        c->asked = c->chained = c->pooled = false;
         c->upstream = NULL;
         c->addr = (struct addr){ .family = ADDR_NONE };
         c->dial = NULL;

@@ -34,8 +34,9 @@ struct gate_call {
         bool asked;      /* a person said yes */
         bool intercept;  /* what the caller does not see is to be opened: intercept_start(), not tunnel_start() */
         struct stream *upstream; /* the caller's from now on */
-        struct addr addr;        /* where it leads (the proxy's own address when chained) */
-        bool chained;            /* through the configured proxy */
+        bool pooled;      /* with intercept, no upstream: an HTTP session will find a connection to it in the pool */
+        struct addr addr; /* where it leads (the proxy's own address when chained) */
+        bool chained;     /* through the configured proxy */
 
         /* the gate's own */
         uint8_t state;
@@ -57,6 +58,11 @@ void gate_cancel(struct gate_call *c);
 /* Whether a person is being asked. Then a client that has sent its end is taken to have given up, so that nobody looks
  * at a question that nobody waits for; in the other states, which are short, it may still want to hear the answer. */
 bool gate_is_held(const struct gate_call *c);
+
+/* What was asked for can be had. */
+static inline bool gate_is_through(const struct gate_call *c) {
+        return c->verdict.decision == DECISION_ALLOW && (c->upstream || c->pooled);
+}
 
 /* A synthetic address stands for a name: the target becomes that name. False when it is bound to none (now). */
 bool gate_unmask(struct worker *w, struct authority *target);

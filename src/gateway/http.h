@@ -28,6 +28,8 @@ struct http_inside {
 };
 int http_session_start_inside(const struct client *client, const struct http_inside *inside);
 
+/* Whether a connection to this origin, TLS and HTTP/1.1, rests in the pool. */
+bool upstream_pool_has(struct upstream_pool *p, const struct authority *target);
 /* For worker_new() and worker_free(). */
 int upstream_pool_new(struct worker *w, struct upstream_pool **ret);
 void upstream_pool_free(struct upstream_pool *p);

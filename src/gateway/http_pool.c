@@ -92,6 +92,14 @@ static bool is_recent(const struct upstream *u) {
         return loop_now(u->pool->worker->loop) - u->since < ONCE_IDLE_NS;
 }
 
+bool upstream_pool_has(struct upstream_pool *p, const struct authority *target) {
+        struct link *bucket = &bucket_of(p, target)->upstreams;
+        for (struct link *l = bucket->prev; l != bucket; l = l->prev)
+                if (leads_to(link_owner(l, struct upstream, link), target, IDENTITY_HTTPS))
+                        return true;
+        return false;
+}
+
 struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, uint8_t identity, bool once,
                                   struct addr *ret_addr) {
         struct link *bucket = &bucket_of(p, target)->upstreams;

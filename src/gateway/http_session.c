@@ -239,7 +239,7 @@ void http_session_opened(struct http_session *s) {
         struct gate_call *c = &s->call;
         http_session_enter(s, HTTP_HEAD); /* nothing is under way that would have to be cancelled */
         judge_again(s);
-        if (c->verdict.decision != DECISION_ALLOW || !c->upstream) {
+        if (!gate_is_through(c)) {
                 http_refuse(s);
         } else if (s->connect) {
                 begin_tunnel(s);

@@ -3,7 +3,8 @@
  * One connection whose TLS is opened, until both handshakes are over and it becomes an HTTP session.
  *
  *     GREETING   the client's ClientHello is read and given back: it must be TLS and name the host that was judged
- *     ORIGIN     TLS to the origin, verified, offering what the client offered and we can carry
+ *     ORIGIN     TLS to the origin, verified, offering what the client offered and we can carry; left out when a
+ *                connection to it rests in the pool
  *     ACCEPT     TLS with the client, with the leaf that the vault signed and the protocol that the origin chose
  *
  * The origin comes first: what the client is told about protocols is what the origin speaks, so nothing is translated.
@@ -213,6 +214,10 @@ static struct str protocols_for_origin(const struct intercept *k) {
 }
 
 static void secure_origin(struct intercept *k) {
+        if (!k->upstream) {
+                accept_client(k, HTTP_1_1);
+                return;
+        }
         enter(k, INTERCEPT_ORIGIN);
         timer_stop(&k->limit); /* that call has its own */
         k->origin.worker = k->client.worker;

@@ -87,7 +87,7 @@ static void refuse(struct session *s, enum socks5_reply code) {
 
 static void on_opened(struct gate_call *c) {
         struct session *s = link_owner(c, struct session, call);
-        if (!c->upstream) {
+        if (!gate_is_through(c)) {
                 enum socks5_reply code = reply_for(c);
                 tunnel_report_refused(&s->client, c, (uint16_t)code);
                 refuse(s, code);

@@ -64,7 +64,7 @@ static void handed_on(struct capture *k) {
 
 static void on_opened(struct gate_call *c) {
         struct capture *k = link_owner(c, struct capture, call);
-        if (!c->upstream) {
+        if (!gate_is_through(c)) {
                 tunnel_report_refused(&k->client, c, 0);
                 end(k, true);
                 return;

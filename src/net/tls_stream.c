@@ -149,6 +149,8 @@ static int result(struct tls_stream *t) {
                         return fail(t, t->below_error, "The connection broke.");
                 }
                 int error = tls_explain(t, &why);
+                if (t->session_key && error != -ECONNRESET)
+                        tls_sessions_drop(t->tls->sessions, str_n(t->session_key, t->session_key_n));
                 return fail(t, error, why);
         }
 }
@@ -174,8 +176,6 @@ int tls_handshake(struct stream *s) {
         int r = result(t);
         if (r == 0)
                 r = fail(t, -ECONNRESET, "The connection was closed during the TLS handshake.");
-        if (r != -EAGAIN && t->session_key)
-                tls_sessions_drop(t->tls->sessions, str_n(t->session_key, t->session_key_n));
         return r;
 }
 

@@ -12,7 +12,7 @@ import time
 class Gateway:
     """Gateway(build, ["http", "allow=plain.ok.test"]) then gateway.port["http"], gateway.events, gateway.say("audit 0")."""
 
-    def __init__(self, build, words, hosts=None, tmp_path=None, env=None):
+    def __init__(self, build, words, hosts=None, tmp_path=None, env=None, pass_fds=()):
         words = list(words)
         if hosts is not None:
             file = tmp_path / "hosts"
@@ -21,7 +21,7 @@ class Gateway:
         self.port, self.events, self.asks, self.pid, self._changed = {}, [], [], 0, threading.Condition()
         self.ended, self.fakes, self.vault = None, {}, 0
         self.process = subprocess.Popen([build / "tests/tools/gateway-driver", build / "src/gateway/bailey-gateway", *words],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, pass_fds=pass_fds)
         self._errors = []
         threads = [threading.Thread(target=self._read, daemon=True), threading.Thread(target=self._read_errors, daemon=True)]
         self._threads, self._ready, self.notes = threads, False, []
