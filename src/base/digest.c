@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <nettle/hmac.h>
+#include <nettle/sha1.h>
 #include <nettle/sha2.h>
 
 static_assert(sizeof(struct sha256_ctx) <= sizeof(struct digest) &&
@@ -39,6 +40,14 @@ void digest_add(struct digest *d, struct str data) {
 
 void digest_end(struct digest *d, unsigned char ret[static DIGEST_BYTES]) {
         sha256_digest((struct sha256_ctx *)d->state, DIGEST_BYTES, ret);
+}
+
+void digest_sha1(const struct str *pieces, size_t n, unsigned char ret[static DIGEST_SHA1_BYTES]) {
+        struct sha1_ctx context;
+        sha1_init(&context);
+        for (size_t i = 0; i < n; i++)
+                sha1_update(&context, pieces[i].n, (const uint8_t *)pieces[i].p);
+        sha1_digest(&context, DIGEST_SHA1_BYTES, ret);
 }
 
 void digest_hex(const unsigned char digest[static DIGEST_BYTES], char ret[static DIGEST_HEX_MAX]) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * SHA-256, by nettle: the one library below which everything stands, since OpenSSL costs a process two milliseconds
+ * Digests, by nettle: the one library below which everything stands, since OpenSSL costs a process two milliseconds
  * before main and the launch path needs only this.
  */
 #include "base/str.h"
@@ -23,4 +23,9 @@ void digest_begin(struct digest *d);
 void digest_add(struct digest *d, struct str data);
 void digest_end(struct digest *d, unsigned char ret[static DIGEST_BYTES]); /* and begins anew */
 
+/* SHA-1 of the pieces one after the other: for file formats that are made with it, never for anything that must be
+ * safe.
+ */
+#define DIGEST_SHA1_BYTES 20
+void digest_sha1(const struct str *pieces, size_t n, unsigned char ret[static DIGEST_SHA1_BYTES]);
 void digest_hex(const unsigned char digest[static DIGEST_BYTES], char ret[static DIGEST_HEX_MAX]);

@@ -7,12 +7,16 @@
 
 #include <stdio.h>
 
-enum { RUN_HOSTS, RUN_QUIET, RUN_OPTIONS };
+enum { RUN_HOSTS, RUN_CA_BUNDLE, RUN_QUIET, RUN_OPTIONS };
 static const struct option rows[] = {
         [RUN_HOSTS] = { .flag = "hosts",
                         .type = OPTION_PATH,
                         .metavar = "FILE",
                         .help = "names that the gateway knows without asking, as in /etc/hosts" },
+        [RUN_CA_BUNDLE] = { .flag = "ca-bundle",
+                            .type = OPTION_PATH,
+                            .metavar = "FILE",
+                            .help = "trust these roots instead of the system's, here and inside" },
         [RUN_QUIET] = { .flag = "quiet",
                         .letter = 'q',
                         .type = OPTION_FLAG,
@@ -43,6 +47,7 @@ static int run(const struct call *call, struct err *e) {
                 .options = &call->options,
                 .argv = call->argv,
                 .hosts_file = option_get(&call->options, &rows[RUN_HOSTS]),
+                .ca_bundle = option_get(&call->options, &rows[RUN_CA_BUNDLE]),
                 .quiet = option_get_flag(&call->options, &rows[RUN_QUIET]),
         };
         int status = 0;

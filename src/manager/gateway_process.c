@@ -24,6 +24,8 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "manager/gateway_spawn.h"
+#include "manager/generation.h"
+#include "manager/helper.h"
 #include "manager/host_addresses.h"
 
 #include <assert.h>
@@ -47,13 +49,6 @@ enum {
 };
 #define NEVER UINT64_MAX
 #define CLOCK_SKEW_US 60000000ULL
-
-struct generation {
-        uint32_t number; /* 0: empty */
-        void *bytes;
-        size_t n;
-        struct snapshot *snapshot;
-};
 
 struct gateway_process {
         struct gateway_settings settings;
@@ -111,7 +106,7 @@ static void end_by_force(struct gateway_process *g, const char *why) {
         g->ended_by_us = true;
         (void)audit_note(g->settings.audit, "the gateway is ended: %s", why);
         notice(g, NOTICE_DIED, why);
-        gateway_spawn_kill(g->pidfd, g->pid);
+        helper_kill(g->pidfd, g->pid);
 }
 
 static void tell(struct gateway_process *g, const struct ipc_message *m, int fd) {
@@ -125,26 +120,6 @@ static void tell(struct gateway_process *g, const struct ipc_message *m, int fd)
 /*
  * Policies.
  */
-static void generation_done(struct generation *p) {
-        snapshot_close(p->snapshot);
-        free(p->bytes);
-        *p = (struct generation){ 0 };
-}
-
-static int generation_open(struct generation *ret, const void *bytes, size_t n, uint32_t number, struct err *e) {
-        struct generation p = { .number = number, .n = n, .bytes = malloc(n ? n : 1) };
-        if (!p.bytes)
-                return err_set(e, ENOMEM, "no memory for the policy");
-        memcpy(p.bytes, bytes, n);
-        int r = snapshot_open(p.bytes, n, &p.snapshot, e);
-        if (r < 0) {
-                generation_done(&p);
-                return r;
-        }
-        *ret = p;
-        return 0;
-}
-
 static const struct generation *generation_find(const struct gateway_process *g, uint32_t number) {
         for (size_t i = 0; i < GENERATIONS; i++)
                 if (number && g->generations[i].number == number)
@@ -293,7 +268,7 @@ static void handle(struct gateway_process *g, const struct ipc_message *m) {
                 (void)audit_note(g->settings.audit, "the gateway cannot work: %s", m->text);
                 notice(g, NOTICE_CANNOT_START, m->text);
                 g->ended_by_us = true; /* it said why; its end needs no second report */
-                gateway_spawn_kill(g->pidfd, g->pid);
+                helper_kill(g->pidfd, g->pid);
                 break;
         default:
                 break;
@@ -324,6 +299,21 @@ void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decisio
 }
 
 /*
+ * The vault: one channel for each worker, all or none.
+ */
+void gateway_process_vault(struct gateway_process *g) {
+        int fds[GATEWAY_WORKERS_MAX];
+        if (!g->settings.vault || !g->pid || g->state == GATEWAY_STOPPING)
+                return; /* the next gateway is connected when it starts */
+        uint32_t n = vault_process_connect_all(g->settings.vault, fds, g->settings.start.workers);
+        for (uint32_t i = 0; i < n; i++) {
+                const struct ipc_message m = { .kind = IPC_VAULT, .number = i };
+                tell(g, &m, fds[i]);
+                close_fd(&fds[i]);
+        }
+}
+
+/*
  * Life and death.
  */
 /* The start block with the password, which is nowhere else but in secret memory: not in ours when this returns, and not
@@ -339,20 +329,37 @@ static int seal_block(struct gateway_process *g, int *ret, struct err *e) {
         return r;
 }
 
+static int spawn(struct gateway_process *g, int block, int snapshot, const int *vaults, struct gateway_child *ret,
+                 struct err *e) {
+        int others[GATEWAY_LISTENERS_MAX + 1 + GATEWAY_WORKERS_MAX];
+        size_t n = g->settings.n_listeners;
+        memcpy(others, g->listeners, n * sizeof *others);
+        if (g->settings.vault)
+                others[n++] = g->settings.credentials;
+        for (uint32_t i = 0; i < g->settings.start.n_vaults; i++)
+                others[n++] = vaults[i];
+        return gateway_spawn(g->program, block, snapshot, others, n, ret, e);
+}
+
 static int start(struct gateway_process *g, struct err *e) {
         cleanup(close_fd) int snapshot = -1, block = -1;
         int r = g->addresses_due ? use_addresses(g, e) : 0;
         const struct generation *newest = &g->generations[0];
+        uint32_t *n_vaults = &g->settings.start.n_vaults;
+        int vaults[GATEWAY_WORKERS_MAX];
+        *n_vaults =
+            g->settings.vault ? vault_process_connect_all(g->settings.vault, vaults, g->settings.start.workers) : 0;
         if (r == 0)
                 r = fd_sealed("bailey-policy", str_n(newest->bytes, newest->n), &snapshot, e);
         if (r == 0)
                 r = seal_block(g, &block, e);
         if (r == 0 && !g->program)
                 r = gateway_program(&g->program, e);
-        if (r < 0)
-                return r;
         struct gateway_child child;
-        r = gateway_spawn(g->program, block, snapshot, g->listeners, g->settings.n_listeners, &child, e);
+        if (r == 0)
+                r = spawn(g, block, snapshot, vaults, &child, e);
+        for (uint32_t i = 0; i < *n_vaults; i++)
+                close_fd(&vaults[i]);
         if (r < 0)
                 return r;
         g->pid = child.pid;
@@ -386,15 +393,6 @@ static void try_start(struct gateway_process *g) {
         wait_before_next(g);
 }
 
-static void describe_end(const siginfo_t *info, char *ret, size_t size) {
-        if (info->si_code == CLD_EXITED)
-                snprintf(ret, size, "it ended with status %d", info->si_status);
-        else if (info->si_status == SIGSYS)
-                snprintf(ret, size, "it was stopped at a system call that it must not make (SIGSYS)");
-        else
-                snprintf(ret, size, "it was killed by signal %d (%s)", info->si_status, strsignal(info->si_status));
-}
-
 static void reap(struct gateway_process *g) {
         siginfo_t info = { 0 };
         char how[160];
@@ -406,7 +404,7 @@ static void reap(struct gateway_process *g) {
         close_fd(&g->events);
         close_fd(&g->pidfd);
         g->pid = 0;
-        describe_end(&info, how, sizeof how);
+        helper_describe_end(&info, how, sizeof how);
         (void)audit_note(g->settings.audit, "gateway ended: %s", how);
         if (g->state == GATEWAY_STOPPING) {
                 set_state(g, GATEWAY_STOPPED, 0);
@@ -450,7 +448,7 @@ static void on_deadline(struct gateway_process *g) {
                 break;
         case GATEWAY_STOPPING:
                 g->deadline_ns = NEVER;
-                gateway_spawn_kill(g->pidfd, g->pid);
+                helper_kill(g->pidfd, g->pid);
                 break;
         default:
                 g->deadline_ns = NEVER;
@@ -524,6 +522,13 @@ int gateway_process_new(const struct gateway_settings *s, const void *snapshot, 
         g->settings.start.version = IPC_VERSION;
         g->settings.start.size = sizeof g->settings.start;
         g->settings.start.n_listeners = (uint32_t)s->n_listeners;
+        g->settings.start.intercept = s->vault != NULL;
+        if (s->vault && !g->settings.start.workers) { /* one channel each: their number must be known */
+                long processors = sysconf(_SC_NPROCESSORS_ONLN);
+                g->settings.start.workers = processors < 1                     ? 1
+                                            : processors > GATEWAY_WORKERS_MAX ? GATEWAY_WORKERS_MAX
+                                                                               : (uint32_t)processors;
+        }
         g->control = g->events = g->pidfd = -1;
         g->deadline_ns = g->audit_retry_ns = NEVER;
         for (size_t i = 0; i < GATEWAY_LISTENERS_MAX; i++)
@@ -563,7 +568,7 @@ void gateway_process_free(struct gateway_process *g) {
                 return;
         if (g->pid) {
                 let_finish(g);
-                gateway_spawn_kill(g->pidfd, g->pid);
+                helper_kill(g->pidfd, g->pid);
                 siginfo_t info;
                 while (waitid(P_PID, (id_t)g->pid, &info, WEXITED) < 0 && errno == EINTR)
                         ;

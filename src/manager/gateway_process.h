@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "ipc/event.h"
 #include "ipc/gateway.h"
+#include "manager/vault_process.h"
 #include "policy/snapshot.h"
 #include "store/audit.h"
 
@@ -56,8 +57,11 @@ struct gateway_settings {
         const int *listeners; /* n_listeners descriptors, bound and listening; duplicated */
         size_t n_listeners;
         struct audit *audit; /* borrowed; must outlive the process */
-        const char *program; /* NULL: gateway_program() */
-        int addresses;       /* of host_addresses_watch(), taken over in any case; 0: they are not followed */
+        /* With both, TLS is opened where credentials or rules ask for it. Borrowed, as long as the process lives. */
+        struct vault_process *vault; /* NULL: none */
+        int credentials;             /* the credential table, sealed; used with a vault only */
+        const char *program;         /* NULL: gateway_program() */
+        int addresses;               /* of host_addresses_watch(), taken over in any case; 0: they are not followed */
         /* This host's addresses have changed: the same policy, compiled with those of now. */
         int (*compile)(void *arg, void **ret_snapshot, size_t *ret_n, struct err *e);
         /* All optional. `rule` is what decided, or NULL. Pointers are valid during the call only. */
@@ -80,6 +84,8 @@ int gateway_process_start(struct gateway_process *g, struct err *e);
 /* A new policy: checked whole, then handed over; on error the old one stays. NOTICE_RELOADED follows if a gateway runs.
  */
 int gateway_process_reload(struct gateway_process *g, const void *snapshot, size_t n, struct err *e);
+/* The vault serves again: every worker is connected to it. */
+void gateway_process_vault(struct gateway_process *g);
 /* The answer to a question: DECISION_ALLOW or DECISION_DENY. An id that is gone is no error. */
 void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decision d);
 /* Begins to end it; NOTICE_STOPPED follows within GATEWAY_STOP_MS. */

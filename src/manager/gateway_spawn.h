@@ -11,7 +11,6 @@ struct gateway_child {
         int pidfd, control, events; /* the caller's ends; control and events do not block */
 };
 
-int gateway_spawn(const char *program, int start_block, int snapshot, const int *listeners, size_t n_listeners,
+/* others: the listeners, then what comes after them. */
+int gateway_spawn(const char *program, int start_block, int snapshot, const int *others, size_t n_others,
                   struct gateway_child *ret, struct err *e);
-/* SIGKILL, to this process and never to one that got its number later. */
-void gateway_spawn_kill(int pidfd, pid_t pid);

@@ -37,6 +37,7 @@
 #include "manager/run_records.h"
 #include "manager/run_report.h"
 #include "manager/run_terminal.h"
+#include "manager/run_vault.h"
 #include "plan/dump.h"
 #include "plan/env.h"
 #include "policy/load.h"
@@ -70,6 +71,7 @@ struct run {
         char *audit_path;
         struct gateway_process *gateway;
         struct run_control *control; /* NULL without namespaces */
+        struct run_vault vault;
         struct run_report report;
         int published[PLAN_LISTENERS_MAX];
         sigset_t mask_before;
@@ -139,6 +141,18 @@ static void observe(struct policy *p) {
         p->process.trace_denials = true;
 }
 
+/* Before the plan: what the sandbox is given instead of secrets is part of it. */
+static int open_vault(struct run *r, struct err *e) {
+        const struct run_vault_request q = { .policy = r->policy,
+                                             .id = r->id,
+                                             .roots = r->q->ca_bundle,
+                                             .environment = environ,
+                                             .preview = r->preview };
+        r->vault.gateway = &r->gateway;
+        r->vault.audit = &r->audit;
+        return run_vault_open(&r->vault, &q, e);
+}
+
 /* From options to the plan. *ret_end says whose fault a failure is. */
 static int make_plan(struct run *r, bool degraded, struct err *e) {
         struct policy_request request =
@@ -149,6 +163,8 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
         if (s == 0 && r->sandbox.pid > 0)
                 s = sandbox_network(&r->sandbox, plan_network(r->policy) != NETWORK_NONE, e);
         r->end = s == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
+        if (s == 0)
+                s = open_vault(r, e);
         if (s == 0)
                 s = path_rules_compile(r->policy, &r->rules, e);
         if (s == 0) {
@@ -176,7 +192,7 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
         if (s == 0)
                 s = make_overlay(r, degraded, e);
         if (s == 0)
-                s = run_env(r->policy, &r->host, r->id, &r->env, e);
+                s = run_env(r->policy, &r->host, &r->vault, r->id, &r->env, e);
         struct plan_request plan_request = {
                 .policy = r->policy,
                 .rules = r->rules,
@@ -256,7 +272,8 @@ static int make_gateway(struct run *r, struct err *e) {
                 .on_notice = on_notice,
                 .arg = r,
         };
-        s = run_gateway_start(r->policy, r->plan, r->id, r->q->hosts_file, &settings.start, e);
+        run_vault_gateway(&r->vault, &settings);
+        s = run_gateway_start(r->policy, r->plan, r->id, r->q, &settings.start, e);
         settings.start.can_ask = 1; /* what nobody can be asked is denied by on_ask() */
         settings.addresses = s < 0 ? 0 : take_fd(&addresses);
         s = s < 0 ? s : gateway_process_new(&settings, snapshot, n, &r->gateway, e);
@@ -385,7 +402,7 @@ enum { WATCHED = 4 }; /* init, signals, the broker's reports, the link */
 
 static int supervise(struct run *r, struct err *e) {
         while (!r->ended) {
-                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + RUN_CONTROL_POLL_MAX] = {
+                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + RUN_CONTROL_POLL_MAX + VAULT_POLL_MAX] = {
                         { .fd = r->sandbox.control, .events = POLLIN },
                         { .fd = r->signals, .events = POLLIN },
                         { .fd = r->sandbox.events, .events = POLLIN },
@@ -394,7 +411,9 @@ static int supervise(struct run *r, struct err *e) {
                 int timeout = -1;
                 size_t n = watch_network(r, fds + WATCHED, &timeout);
                 size_t m = run_control_poll(r->control, fds + WATCHED + n, &timeout);
-                if (poll(fds, WATCHED + n + m, time_left_ms(r, timeout)) < 0 && errno != EINTR)
+                struct pollfd *vault = fds + WATCHED + n + m;
+                size_t v = run_vault_poll(&r->vault, vault, VAULT_POLL_MAX, &timeout);
+                if (poll(fds, WATCHED + n + m + v, time_left_ms(r, timeout)) < 0 && errno != EINTR)
                         return err_errno(e, "cannot wait");
                 if (r->deadline_ns && clock_ns() >= r->deadline_ns) {
                         finish(r, RUN_TIMED_OUT, 0);
@@ -404,6 +423,7 @@ static int supervise(struct run *r, struct err *e) {
                         hand_on_signals(r);
                 if (fds[2].revents)
                         read_files(r);
+                run_vault_step(&r->vault, vault, v);
                 int s = fds[3].revents ? step_link(r, e) : 0;
                 if (s == 0)
                         s = step_network(r, fds + WATCHED, n, e);
@@ -443,6 +463,7 @@ static void tear_down(struct run *r) {
         run_terminal_close(&r->terminal);
         gateway_process_free(r->gateway);
         r->gateway = NULL;
+        run_vault_close(&r->vault);
         if (r->degraded)
                 sandbox_end_descendants();
         if (r->plan && guard_sweep(r->plan, on_guard, r, &e) < 0)
@@ -543,6 +564,7 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
                          .terminal.fd = -1,
                          .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
                          .overlay.lock = -1,
+                         .vault = RUN_VAULT,
                          .end = RUN_FAILED };
         random_id(r.id, sizeof r.id);
         int s = catch_signals(&r, e);
@@ -569,6 +591,7 @@ enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *o
                          .terminal.fd = -1,
                          .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
                          .overlay.lock = -1,
+                         .vault = RUN_VAULT,
                          .end = RUN_FAILED };
         memcpy(r.id, "preview", 8);
         r.preview = true;

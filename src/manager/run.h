@@ -17,6 +17,7 @@ struct run_request {
         const struct option_values *options; /* rows of the policy's tables; others are ignored */
         char *const *argv;                   /* NULL-terminated */
         const char *hosts_file;              /* static names for the gateway, NULL for none */
+        const char *ca_bundle;               /* roots that the gateway trusts, NULL for the system's */
         bool quiet;                          /* no summary at the end */
         struct learn *learn;                 /* not NULL: run observed (manager/learn.h), and collect there */
         const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */

@@ -10,16 +10,17 @@
 extern char **environ;
 
 /* A pointer array over texts that the policy owns; NULL-terminated. */
-static const char **text_list(const origin_texts *texts) {
+static const char **pointers_to(const origin_texts *texts) {
         const char **list = calloc(texts->n + 1, sizeof *list);
         for (size_t i = 0; list && i < texts->n; i++)
                 list[i] = texts->p[i].text;
         return list;
 }
 
-int run_env(const struct policy *policy, const struct plan_host *host, const char *id, char ***ret, struct err *e) {
-        cleanup(free_ptr) const char **pass = text_list(&policy->process.env_pass);
-        cleanup(free_ptr) const char **set = text_list(&policy->process.env_set);
+int run_env(const struct policy *policy, const struct plan_host *host, const struct run_vault *vault, const char *id,
+            char ***ret, struct err *e) {
+        cleanup(free_ptr) const char **pass = pointers_to(&policy->process.env_pass);
+        cleanup(free_ptr) const char **set = pointers_to(&policy->process.env_set);
         bool degraded = !host->namespaces;
         bool network = plan_network(policy) != NETWORK_NONE;
         struct env env = { 0 };
@@ -39,6 +40,7 @@ int run_env(const struct policy *policy, const struct plan_host *host, const cha
                 .pass = pass,
                 .set = set,
         };
+        run_vault_env(vault, &in);
         int s = env_build(&in, &env, e);
         if (s == 0)
                 s = env_block(&env, ret, e);

@@ -32,8 +32,8 @@ static uint32_t current_log_level(void) {
         return LOG_ERROR;
 }
 
-int run_gateway_start(const struct policy *p, const struct plan *plan, const char *sandbox_id, const char *hosts_file,
-                      struct gateway_start *ret, struct err *e) {
+int run_gateway_start(const struct policy *p, const struct plan *plan, const char *sandbox_id,
+                      const struct run_request *q, struct gateway_start *ret, struct err *e) {
         *ret = (struct gateway_start){ .dns_mode = DNS_SYNTHETIC, .log_level = current_log_level() };
         for (size_t i = 0; i < plan->listeners.n && i < GATEWAY_LISTENERS_MAX; i++)
                 ret->listeners[i] =
@@ -44,7 +44,9 @@ int run_gateway_start(const struct policy *p, const struct plan *plan, const cha
         }
         int r = copy_text(ret->sandbox_id, sizeof ret->sandbox_id, sandbox_id, "the sandbox's name", e);
         if (r == 0)
-                r = copy_text(ret->hosts_file, sizeof ret->hosts_file, hosts_file, "the hosts file's path", e);
+                r = copy_text(ret->hosts_file, sizeof ret->hosts_file, q->hosts_file, "the hosts file's path", e);
+        if (r == 0)
+                r = copy_text(ret->ca_bundle, sizeof ret->ca_bundle, q->ca_bundle, "the path of the roots", e);
         return r < 0 ? r : gateway_config_apply(ret, p, e);
 }
 

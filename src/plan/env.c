@@ -135,6 +135,13 @@ static bool granted(const char *const *pass, struct str name) {
         return false;
 }
 
+static bool listed(const char *const *names, struct str name) {
+        for (; names && *names; names++)
+                if (str_is(name, *names))
+                        return true;
+        return false;
+}
+
 /*
  * Building.
  */
@@ -197,8 +204,9 @@ static int take_host(struct work *w, const struct env_input *in) {
                 const char *why = why_stripped(name);
                 if (!why && !name_valid(name))
                         why = "not a variable's name";
-                if (why && !granted(in->pass, name))
-                        r = put(w, name, NULL, ENV_STRIPPED, why);
+                bool source = listed(in->strip, name);
+                if (source || (why && !granted(in->pass, name)))
+                        r = put(w, name, NULL, ENV_STRIPPED, source ? "source of a credential" : why);
                 else
                         r = put(w, name, str_dup(str_skip(line, name.n + 1)), ENV_KEPT, why ? "granted" : "host");
         }
@@ -255,8 +263,18 @@ static int set_certificates(struct work *w, const struct env_input *in) {
                 r = append_option(w, "NODE_OPTIONS", "--use-openssl-ca");
         if (r == 0 && in->java_trust_store) {
                 cleanup(free_ptr) char *option = str_format(
-                    "-Djavax.net.ssl.trustStore=%s -Djavax.net.ssl.trustStoreType=PKCS12", in->java_trust_store);
+                    "-Djavax.net.ssl.trustStore=%s -Djavax.net.ssl.trustStoreType=JKS", in->java_trust_store);
                 r = option ? append_option(w, "JAVA_TOOL_OPTIONS", option) : err_set(w->e, ENOMEM, "out of memory");
+        }
+        return r;
+}
+
+static int set_stand_ins(struct work *w, const struct env_input *in) {
+        int r = 0;
+        for (const char *const *at = in->stand_ins; at && *at && r == 0; at++) {
+                struct str line = str_of(*at);
+                size_t name = (size_t)str_find(line, '=');
+                r = put(w, str_first(line, name), str_dup(str_skip(line, name + 1)), ENV_SET, "credential");
         }
         return r;
 }
@@ -273,6 +291,8 @@ static int set_own(struct work *w, const struct env_input *in) {
                 r = set_proxy(w, in);
         if (r == 0 && in->ca_bundle)
                 r = set_certificates(w, in);
+        if (r == 0)
+                r = set_stand_ins(w, in);
         return r;
 }
 

@@ -92,11 +92,25 @@ static void in_pieces(void **state) {
         }
 }
 
+static void sha1_of_pieces(void **state) {
+        (void)state;
+        static const unsigned char abc[DIGEST_SHA1_BYTES] = { 0xa9, 0x99, 0x3e, 0x36, 0x47, 0x06, 0x81,
+                                                              0x6a, 0xba, 0x3e, 0x25, 0x71, 0x78, 0x50,
+                                                              0xc2, 0x6c, 0x9c, 0xd0, 0xd8, 0x9d };
+        const struct str whole[] = { STR("abc") }, parts[] = { STR("a"), STR(""), STR("bc") };
+        unsigned char got[DIGEST_SHA1_BYTES];
+        digest_sha1(whole, 1, got);
+        assert_memory_equal(got, abc, sizeof abc);
+        digest_sha1(parts, 3, got);
+        assert_memory_equal(got, abc, sizeof abc);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(known_vectors),    cmocka_unit_test(keyed),
                 cmocka_unit_test(in_pieces),        cmocka_unit_test(a_million_letters),
                 cmocka_unit_test(pairs_are_joined),
+                cmocka_unit_test(sha1_of_pieces),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

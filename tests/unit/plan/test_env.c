@@ -17,9 +17,9 @@ struct one_case {
         char *name;
         struct env_input in;
         char *host[MOST];
-        const char *pass[MOST], *set[MOST];
+        const char *pass[MOST], *set[MOST], *stand_ins[MOST], *strip[MOST];
         char *expected[MOST];
-        size_t n_host, n_pass, n_set, n_expected;
+        size_t n_host, n_pass, n_set, n_expected, n_stand_ins, n_strip;
         char *owned[4 * MOST];
         size_t n_owned;
 };
@@ -67,6 +67,8 @@ static void run_case(struct one_case *c) {
         c->in.host = c->host;
         c->in.pass = c->pass;
         c->in.set = c->set;
+        c->in.stand_ins = c->stand_ins;
+        c->in.strip = c->strip;
         c->in.sandbox_id = "id";
         if (env_build(&c->in, &env, &e) < 0)
                 fail_msg("%s: %s", c->name, err_text(&e));
@@ -108,6 +110,10 @@ static void add_line(struct one_case *c, struct str line) {
                 c->host[c->n_host++] = own(c, rest);
         else if (str_is(word, "pass"))
                 c->pass[c->n_pass++] = own(c, rest);
+        else if (str_is(word, "stand-in"))
+                c->stand_ins[c->n_stand_ins++] = own(c, rest);
+        else if (str_is(word, "strip"))
+                c->strip[c->n_strip++] = own(c, rest);
         else if (str_is(word, "policy"))
                 c->set[c->n_set++] = own(c, rest);
         else

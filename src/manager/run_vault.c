@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/run_vault.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/tree.h"
+#include "conf/dirs.h"
+#include "manager/trust_store.h"
+#include "plan/build.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define PLACE "certificates"
+
+/*
+ * The directory with what clients trust. It is below Bailey's own state, which the sandbox does not see; a rule opens
+ * this one for reading. Those of runs that were killed are removed by the next.
+ */
+static void sweep(const char *place) {
+        DIR *d = opendir(place);
+        struct dirent *entry;
+        while (d && (entry = readdir(d))) {
+                cleanup(free_ptr) char *lock_path =
+                    entry->d_name[0] == '.' ? NULL : str_format("%s/%s/lock", place, entry->d_name);
+                cleanup(close_fd) int lock = lock_path ? open(lock_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
+                if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0)
+                        (void)tree_remove(dirfd(d), entry->d_name);
+        }
+        if (d)
+                closedir(d);
+}
+
+static int name_files(struct run_vault *v, const char *id, char **ret_place, struct err *e) {
+        cleanup(free_ptr) char *state = NULL;
+        int r = dirs_state(&state);
+        if (r < 0)
+                return err_set(e, -r, "there is no place for the sandbox's certificates: no home directory");
+        *ret_place = path_join(state, PLACE);
+        v->bundle = str_format("%s/" PLACE "/%s/ca-bundle.pem", state, id);
+        v->java = str_format("%s/" PLACE "/%s/ca-bundle.jks", state, id);
+        return *ret_place && v->bundle && v->java ? 0 : err_set(e, ENOMEM, "out of memory");
+}
+
+static int make_directory(struct run_vault *v, const char *place, const char *id, struct err *e) {
+        int r = path_make_private_dir(place, e);
+        if (r < 0)
+                return r;
+        sweep(place);
+        v->directory = path_join(place, id);
+        cleanup(free_ptr) char *lock_path = v->directory ? path_join(v->directory, "lock") : NULL;
+        if (!lock_path)
+                return err_set(e, ENOMEM, "out of memory");
+        r = path_make_private_dir(v->directory, e);
+        r = r < 0 ? r : path_replace_file(lock_path, STR(""), 0600, e);
+        if (r < 0)
+                return r;
+        v->lock = open(lock_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        if (v->lock < 0 || flock(v->lock, LOCK_SH) < 0)
+                return err_errno(e, "cannot lock %s", lock_path);
+        return 0;
+}
+
+static int write_certificates(struct run_vault *v, const char *roots_file, struct err *e) {
+        cleanup(buf_done) struct buf roots = BUF(TRUST_BYTES_MAX), pem = BUF(TRUST_BYTES_MAX),
+                                     java = BUF(TRUST_BYTES_MAX);
+        int r = trust_store_roots(roots_file, &roots, e);
+        r = r < 0 ? r : trust_store_pem(buf_str(&roots), vault_process_ca(v->process), &pem, e);
+        r = r < 0 ? r : trust_store_java(buf_str(&pem), &java, e);
+        r = r < 0 ? r : path_replace_file(v->bundle, buf_str(&pem), 0444, e);
+        return r < 0 ? r : path_replace_file(v->java, buf_str(&java), 0444, e);
+}
+
+/*
+ * What happens to it while the command runs.
+ */
+static void on_notice(void *arg, enum vault_notice notice, const char *text) {
+        struct run_vault *v = arg;
+        struct audit *audit = v->audit ? *v->audit : NULL;
+        switch (notice) {
+        case VAULT_NOTICE_READY:
+                log_notice("the vault is back");
+                if (v->gateway && *v->gateway)
+                        gateway_process_vault(*v->gateway);
+                text = "the vault serves again";
+                break;
+        case VAULT_NOTICE_CHANGED:
+                log_notice("%s", text);
+                break;
+        case VAULT_NOTICE_DIED:
+                log_error("the vault died, requests with credentials are refused until it is back: %s", text);
+                break;
+        case VAULT_NOTICE_CANNOT_START:
+                log_error("the vault could not be started again: %s", text);
+                break;
+        case VAULT_NOTICE_GONE:
+                log_error("requests that need it are refused: %s", text);
+                break;
+        case VAULT_NOTICE_KEPT:
+                log_warning("not read again, the value before is used: %s", text);
+                break;
+        }
+        if (audit)
+                (void)audit_note(audit, "vault: %s", text);
+}
+
+static bool is_wanted(const struct policy *p) {
+        return (p->credentials.n > 0 || p->network.rules.n > 0) && plan_network(p) != NETWORK_NONE;
+}
+
+static unsigned log_level_now(void) {
+        unsigned level = LOG_DEBUG;
+        while (level > LOG_ERROR && !log_enabled((enum log_level)level))
+                level--;
+        return level;
+}
+
+static int start(struct run_vault *v, const struct run_vault_request *q, const char *place, struct err *e) {
+        const struct vault_settings settings = { .mappings = &v->mappings,
+                                                 .sandbox_id = q->id,
+                                                 .log_level = log_level_now(),
+                                                 .environment = q->environment,
+                                                 .on_notice = on_notice,
+                                                 .arg = v };
+        int r = vault_process_new(&settings, &v->process, e);
+        r = r < 0 ? r : vault_process_start(v->process, e);
+        r = r < 0 ? r : vault_env_table(&v->mappings, v->process, &v->credentials, e);
+        r = r < 0 ? r : make_directory(v, place, q->id, e);
+        r = r < 0 ? r : write_certificates(v, q->roots, e);
+        if (r == 0 &&
+            origin_texts_add(&q->policy->filesystem.read, str_of(v->directory), "the sandbox's certificates") < 0)
+                r = err_set(e, ENOMEM, "out of memory");
+        return r;
+}
+
+/* A file that holds a secret is closed to the sandbox, wherever it is. */
+static int hide_sources(const struct run_vault *v, struct policy *p, struct err *e) {
+        for (size_t i = 0; i < v->mappings.n; i++) {
+                const struct mapping *m = &v->mappings.p[i];
+                struct str source = str_of(m->source);
+                cleanup(free_ptr) char *origin = str_format("source of credential %s", m->name);
+                if (!str_starts(source, STR("file:")))
+                        continue;
+                if (!origin || origin_texts_add(&p->filesystem.deny_read, str_skip(source, 5), origin) < 0)
+                        return err_set(e, ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+int run_vault_open(struct run_vault *v, const struct run_vault_request *q, struct err *e) {
+        int r = mappings_of(q->policy, &v->mappings, e);
+        r = r < 0 ? r : hide_sources(v, q->policy, e);
+        r = r < 0 ? r : vault_env_sources(&v->mappings, &v->strip, e);
+        if (r < 0 || !is_wanted(q->policy))
+                return r;
+        cleanup(free_ptr) char *place = NULL;
+        r = name_files(v, q->id, &place, e);
+        if (r == 0 && !q->preview)
+                r = start(v, q, place, e);
+        return r < 0 ? r : vault_env_stand_ins(&v->mappings, v->process, q->policy, q->environment, &v->stand_ins, e);
+}
+
+void run_vault_close(struct run_vault *v) {
+        vault_process_free(v->process);
+        if (v->directory && tree_remove(AT_FDCWD, v->directory) < 0)
+                log_error("cannot remove %s", v->directory);
+        close_fd(&v->lock);
+        close_fd(&v->credentials);
+        text_list_done(&v->stand_ins);
+        text_list_done(&v->strip);
+        mappings_done(&v->mappings);
+        free(v->directory);
+        free(v->bundle);
+        free(v->java);
+        *v = RUN_VAULT;
+}
+
+void run_vault_env(const struct run_vault *v, struct env_input *in) {
+        in->ca_bundle = v->bundle;
+        in->java_trust_store = v->java;
+        in->stand_ins = (const char *const *)v->stand_ins.p;
+        in->strip = (const char *const *)v->strip.p;
+}
+
+void run_vault_gateway(const struct run_vault *v, struct gateway_settings *s) {
+        s->vault = v->process;
+        s->credentials = v->credentials;
+}
+
+size_t run_vault_poll(const struct run_vault *v, struct pollfd *ret, size_t max, int *timeout_ms) {
+        return v->process ? vault_process_poll(v->process, ret, max, timeout_ms) : 0;
+}
+
+void run_vault_step(struct run_vault *v, const struct pollfd *fds, size_t n) {
+        if (v->process)
+                vault_process_step(v->process, fds, n);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/vault_env.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "ipc/credentials.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void text_list_done(text_list *l) {
+        for (size_t i = 0; i < l->n; i++)
+                free(l->p[i]);
+        vec_done(l);
+}
+
+/* Takes the text over; NULL stands for "out of memory". */
+static int add(text_list *l, char *taken, struct err *e) {
+        if (taken && vec_reserve(l, 2) == 0) {
+                l->p[l->n++] = taken;
+                l->p[l->n] = NULL;
+                return 0;
+        }
+        free(taken);
+        return err_set(e, ENOMEM, "out of memory");
+}
+
+/* Which part of a mapping its i-th variable holds. */
+static enum vault_part part_of(const struct mapping *m, size_t i) {
+        static const enum vault_part parts[] = { PART_KEY_ID, PART_SECRET_KEY, PART_SESSION_TOKEN };
+        return m->sigv4 && i < 3 ? parts[i] : PART_VALUE;
+}
+
+static int check_free(const struct mapping *m, const char *name, const struct policy *p, struct err *e) {
+        size_t n = strlen(name);
+        for (size_t i = 0; i < p->process.env_set.n; i++) {
+                const struct origin_text *set = &p->process.env_set.p[i];
+                if (strncmp(set->text, name, n) == 0 && set->text[n] == '=')
+                        return err_set(e, EEXIST,
+                                       "%s sets %s, which is for the stand-in of credential '%s' (%s); take one of "
+                                       "them out",
+                                       set->origin, name, m->name, m->origin);
+        }
+        return 0;
+}
+
+static int add_variables(const mappings *list, uint32_t index, const struct vault_process *v, const struct policy *p,
+                         text_list *ret, struct err *e) {
+        const struct mapping *m = &list->p[index];
+        int r = 0;
+        for (size_t i = 0; r == 0 && i < m->env.n; i++) {
+                const char *fake = v ? vault_process_fake(v, index, part_of(m, i)) : "";
+                r = check_free(m, m->env.p[i], p, e);
+                if (r == 0 && fake)
+                        r = add(ret, str_format("%s=%s", m->env.p[i], fake), e);
+        }
+        for (const char *const *s = m->provider ? m->provider->set : NULL; s && *s && r == 0; s++)
+                r = add(ret, str_dup(str_of(*s)), e);
+        return r;
+}
+
+/* git asks a helper for user and password; this one answers with the stand-in, for the credential's hosts only. */
+static int add_git_helper(const struct mapping *m, const char *host, unsigned *n, text_list *ret, struct err *e) {
+        struct str name = str_of(host);
+        if (str_starts(name, STR("*")))
+                return 0;
+        if (str_ends(name, STR(":443")))
+                name.n -= 4;
+        int r = add(ret, str_format("GIT_CONFIG_KEY_%u=credential.https://%.*s.helper", *n, STR_FMT(name)), e);
+        if (r == 0)
+                r = add(ret,
+                        str_format("GIT_CONFIG_VALUE_%u=!f() { test \"$1\" = get && printf "
+                                   "'username=%%s\\npassword=%%s\\n' %s \"$%s\"; }; f",
+                                   *n, m->provider->git_user, m->env.p[0]),
+                        e);
+        ++*n;
+        return r;
+}
+
+static unsigned git_settings(char *const *environment) {
+        for (char *const *v = environment; v && *v; v++) {
+                uint64_t n;
+                if (strncmp(*v, "GIT_CONFIG_COUNT=", 17) == 0 && str_to_u64(str_of(*v + 17), 10000, &n))
+                        return (unsigned)n;
+        }
+        return 0;
+}
+
+int vault_env_stand_ins(const mappings *list, const struct vault_process *v, const struct policy *p,
+                        char *const *environment, text_list *ret, struct err *e) {
+        unsigned before = git_settings(environment), n = before;
+        int r = 0;
+        for (uint32_t i = 0; r == 0 && i < list->n; i++) {
+                const struct mapping *m = &list->p[i];
+                r = add_variables(list, i, v, p, ret, e);
+                for (size_t k = 0; r == 0 && m->provider && m->provider->git_user && k < m->hosts.n; k++)
+                        r = add_git_helper(m, m->hosts.p[k], &n, ret, e);
+        }
+        if (r == 0 && n > before)
+                r = add(ret, str_format("GIT_CONFIG_COUNT=%u", n), e);
+        return r;
+}
+
+int vault_env_sources(const mappings *list, text_list *ret, struct err *e) {
+        int r = 0;
+        for (size_t i = 0; i < list->n; i++)
+                for (size_t k = 0; r == 0; k++) {
+                        char *name = mapping_source_variable(&list->p[i], k);
+                        if (!name)
+                                break;
+                        r = add(ret, name, e);
+                }
+        return r;
+}
+
+/* the table */
+
+static int fill_row(const mappings *list, uint32_t index, const struct vault_process *v, struct credential_row *row,
+                    struct str *hosts, char **ret_slots) {
+        const struct mapping *m = &list->p[index];
+        cleanup(buf_done) struct buf slots = BUF(1024);
+        int r = 0;
+        for (size_t i = 0; i < m->slots.n && r == 0; i++)
+                r = buf_printf(&slots, "%s%s", i ? "," : "", m->slots.p[i]);
+        *ret_slots = r < 0 ? NULL : str_dup(buf_str(&slots));
+        for (size_t i = 0; i < m->hosts.n; i++)
+                hosts[i] = str_of(m->hosts.p[i]);
+        *row = (struct credential_row){ .kind = m->sigv4 ? MAPPING_SIGV4 : MAPPING_VALUE,
+                                        .name = str_of(m->name),
+                                        .slots = str_of(*ret_slots),
+                                        .hosts = hosts,
+                                        .n_hosts = m->hosts.n };
+        for (size_t i = m->env.n; i-- > 0;) { /* of several variables for one part the first is named */
+                enum vault_part part = part_of(m, i);
+                const char *fake = vault_process_fake(v, index, part);
+                row->fake[part] = str_of(fake);
+                row->env[part] = fake ? str_of(m->env.p[i]) : STR("");
+        }
+        return *ret_slots ? 0 : -ENOMEM;
+}
+
+int vault_env_table(const mappings *list, const struct vault_process *v, int *ret_fd, struct err *e) {
+        cleanup(free_ptr) struct credential_row *rows = calloc(list->n + 1, sizeof *rows);
+        cleanup(free_ptr) struct str *hosts = calloc(list->n * MAPPING_HOSTS_MAX + 1, sizeof *hosts);
+        cleanup(text_list_done) text_list slots = { 0 };
+        int r = rows && hosts ? 0 : err_set(e, ENOMEM, "out of memory");
+        for (uint32_t i = 0; r == 0 && i < list->n; i++) {
+                char *text = NULL;
+                r = fill_row(list, i, v, &rows[i], hosts + (size_t)i * MAPPING_HOSTS_MAX, &text);
+                r = add(&slots, text, e);
+        }
+        cleanup(buf_done) struct buf bytes = BUF(CREDENTIALS_BYTES_MAX);
+        if (r == 0)
+                r = credentials_encode(rows, list->n, &bytes, e);
+        return r < 0 ? r : fd_sealed("bailey-credentials", buf_str(&bytes), ret_fd, e);
+}

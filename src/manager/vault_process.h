@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The vault as the supervisor sees it: one process, started before the sandbox (what the sandbox is given comes from
+ * it), watched, and replaced when it dies. While there is none, what needs it is refused by the gateway; the next one
+ * has the same CA and the same stand-ins, so what runs inside notices nothing else.
+ *
+ *     vault_process_new(&settings, &v, e);
+ *     vault_process_start(v, e);                  waits until it serves
+ *     vault_process_fake(v, i, PART_VALUE) ...
+ *     for (;;) {
+ *             n = vault_process_poll(v, fds, VAULT_POLL_MAX, &timeout);
+ *             poll(...);
+ *             vault_process_step(v, fds, n);
+ *     }
+ *     vault_process_free(v);
+ *
+ * Not thread-safe; the thread that steps must live as long as the vault (PDEATHSIG is bound to it).
+ */
+#include "base/err.h"
+#include "ipc/vault.h"
+#include "policy/mappings.h"
+
+#include <poll.h>
+#include <sys/types.h>
+
+struct vault_process; /* opaque */
+
+enum vault_notice {
+        VAULT_NOTICE_READY,        /* it serves; gateways can be connected, after a restart they must be */
+        VAULT_NOTICE_DIED,         /* without being asked; text says how */
+        VAULT_NOTICE_CANNOT_START, /* a new one could not be started, or said why it cannot work */
+        VAULT_NOTICE_CHANGED,      /* a source has a new value, which counts from now on */
+        VAULT_NOTICE_GONE,         /* a source has no value any more: requests that need it are refused */
+        VAULT_NOTICE_KEPT,         /* a source could not be read again; the value before stays */
+};
+
+struct vault_settings {
+        const mappings *mappings; /* borrowed; must outlive the process */
+        const char *sandbox_id;   /* part of the CA's name */
+        const char *ca_dir;       /* where the CA is kept; NULL: as long as this object lives */
+        enum vault_ca ca;
+        unsigned log_level;
+        uint64_t exec_timeout_ns, refresh_ns; /* 0: the defaults */
+        char *const *environment;             /* of the user: sources env:NAME, and what commands are given of it */
+        const char *program;                  /* NULL: where it is installed */
+        void (*on_notice)(void *arg, enum vault_notice notice, const char *text);
+        void *arg;
+};
+
+int vault_process_new(const struct vault_settings *s, struct vault_process **ret, struct err *e);
+/* A stand-in of before, to be kept; before the start. */
+int vault_process_keep_fake(struct vault_process *v, uint32_t mapping, enum vault_part part, const char *text);
+/* Starts it and waits until it serves. Every source must have a value, or this is an error that names it. */
+int vault_process_start(struct vault_process *v, struct err *e);
+void vault_process_free(struct vault_process *v);
+void vault_process_freep(struct vault_process **v);
+
+struct str vault_process_ca(const struct vault_process *v); /* DER */
+/* NULL where the mapping has no such part. */
+const char *vault_process_fake(const struct vault_process *v, uint32_t mapping, enum vault_part part);
+/* The gateway's ends of n new channels, or none: 0 while no vault serves. */
+uint32_t vault_process_connect_all(struct vault_process *v, int *ret_fds, uint32_t n);
+/* Every source is read again. */
+void vault_process_reload(struct vault_process *v);
+
+enum { VAULT_POLL_MAX = 2 };
+size_t vault_process_poll(const struct vault_process *v, struct pollfd *ret, size_t max, int *timeout_ms);
+void vault_process_step(struct vault_process *v, const struct pollfd *fds, size_t n);
+bool vault_process_serves(const struct vault_process *v);
+pid_t vault_process_pid(const struct vault_process *v); /* 0 when none runs */
