@@ -272,6 +272,15 @@ bool needle_scan_next(struct needle_scan *s, struct str *bytes, struct needle_ma
         return found;
 }
 
+bool needle_scan_end(struct needle_scan *s, struct needle_match *ret) {
+        if (s->pending > 0)
+                queue(s, '%', s->at - s->pending, false);
+        if (s->pending > 1)
+                queue(s, (unsigned char)s->escape, s->at - 1, false);
+        s->pending = 0;
+        return take_queue(s, ret);
+}
+
 struct needle_symbol needle_scan_symbol(const struct needle_scan *s, const struct needle_match *m, size_t i) {
         if (!m->decoded)
                 return (struct needle_symbol){ m->start + i, 1 };

@@ -61,7 +61,9 @@ void needle_scan_done(struct needle_scan *s);
 /* Takes bytes off the front up to and with the next match; false: all were taken and none was found. Of matches that
  * end at the same byte the longest is told. */
 bool needle_scan_next(struct needle_scan *s, struct str *bytes, struct needle_match *ret);
-/* The i-th symbol of a match, valid until the next call of needle_scan_next(). */
+/* The text is over: an escape that was begun stands for itself. To be called until it returns false. */
+bool needle_scan_end(struct needle_scan *s, struct needle_match *ret);
+/* The i-th symbol of a match, valid until the next match is asked for. */
 struct needle_symbol needle_scan_symbol(const struct needle_scan *s, const struct needle_match *m, size_t i);
 /* How many of the bytes seen last may be the beginning of a needle. */
 size_t needle_scan_partial(const struct needle_scan *s);

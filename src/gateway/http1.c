@@ -93,7 +93,7 @@ bool http1_list_next(struct str *rest, struct str *ret_word) {
         return false;
 }
 
-static enum http1_header_id name_id(struct str name) {
+enum http1_header_id http1_id_of(struct str name) {
         static const struct {
                 struct str name;
                 enum http1_header_id id;
@@ -284,7 +284,7 @@ static enum http1_result walk_lines(struct http1_progress *at, struct str in, st
                         return r;
                 at->lines++;
                 if (head) {
-                        h->id = (uint8_t)name_id(h->name);
+                        h->id = (uint8_t)http1_id_of(h->name);
                         h->hop = false;
                 }
         }

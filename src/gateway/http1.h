@@ -68,6 +68,9 @@ enum http1_header_id {
         HEADER_UPGRADE,
 };
 
+/* Of a name, which is not empty. */
+enum http1_header_id http1_id_of(struct str name);
+
 struct http1_header {
         struct str name, value; /* value without the white space around it */
         uint32_t line_bytes;    /* from the name's first byte to behind CR LF */

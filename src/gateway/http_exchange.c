@@ -8,6 +8,7 @@
 #include "gateway/http_session.h"
 
 #include "base/cleanup.h"
+#include "gateway/http_swap.h"
 #include "gateway/quota.h"
 #include "net/splice.h"
 
@@ -63,8 +64,7 @@ void http_exchange_timeout(struct http_session *s) {
         fail_upstream(s, REASON_TIMEOUT, -ETIMEDOUT);
 }
 
-/* Bytes of the request's body at hand, or read now. Negative: none, why. */
-static int body_bytes(struct http_session *s, struct str *ret) {
+int http_exchange_body_bytes(struct http_session *s, struct str *ret) {
         if (s->in) {
                 *ret = str_n(s->in->bytes + s->in->at, s->in->n);
                 return 0;
@@ -95,7 +95,7 @@ static bool is_spliced(const struct http_body *b, uint64_t moved, const struct s
  */
 static int copy_up(struct http_session *s) {
         struct str all, span;
-        int r = body_bytes(s, &all);
+        int r = http_exchange_body_bytes(s, &all);
         if (r < 0) {
                 if (r != -EAGAIN)
                         fail_client(s, REASON_PROTOCOL);
@@ -108,9 +108,13 @@ static int copy_up(struct http_session *s) {
                         fail_client(s, REASON_LIMIT);
                         return -ECANCELED;
                 }
-                r = http_flow_push(&s->up, http_pool(s), s->upstream, span);
+                r = s->swap ? http_swap_push_up(s, span) : http_flow_push(&s->up, http_pool(s), s->upstream, span);
                 if (r < 0 && r != -EAGAIN)
                         break;
+        }
+        if (r == -EPROTO) { /* a signed body that is not as it says; some of it may have left */
+                fail_client(s, REASON_PROTOCOL);
+                return -ECANCELED;
         }
         if (body != HTTP1_OK && body != HTTP1_MORE) {
                 if (s->head_sent) {
@@ -153,7 +157,8 @@ static bool pump_up(struct http_session *s) {
                 return false;
         }
         if (r == 0) {
-                bool splices = !s->in && is_spliced(&s->request, s->bytes_out, s->client.stream, s->upstream);
+                bool splices =
+                    !s->in && !s->swap && is_spliced(&s->request, s->bytes_out, s->client.stream, s->upstream);
                 r = splices ? splice_up(s) : copy_up(s);
         }
         if (r == -EAGAIN)
@@ -163,8 +168,16 @@ static bool pump_up(struct http_session *s) {
         return r == 0;
 }
 
+/* What the client is told of it, without secrets. */
+static int write_head(struct http_session *s, const struct http1_response *r, enum http1_body body, bool chunked_out,
+                      const char *connection) {
+        size_t at = s->down.head.n;
+        int e = http1_response_write(&s->down.head, r, body, chunked_out, connection);
+        return e < 0 || !s->swap ? e : http_swap_take_head(s, r, body, at);
+}
+
 static void begin_switch(struct http_session *s, const struct http1_response *r, struct str behind) {
-        int e = http1_response_write(&s->down.head, r, BODY_NONE, false, NULL);
+        int e = write_head(s, r, BODY_NONE, false, NULL);
         if (e == 0)
                 e = stream_unread(s->upstream, behind);
         if (e < 0) {
@@ -188,7 +201,7 @@ static int begin_response(struct http_session *s, const struct http1_response *r
         if (body == BODY_UNTIL_CLOSE || (body == BODY_CHUNKED && to_old_client) || !s->request.done)
                 s->keep_client = false;
         s->head_sent = true;
-        return http1_response_write(&s->down.head, r, body, !to_old_client, http_session_connection(s));
+        return write_head(s, r, body, !to_old_client, http_session_connection(s));
 }
 
 /* All heads in `in`, interim ones passed on. HTTP1_OK: the final one was there and *in stands behind it. */
@@ -210,7 +223,7 @@ static enum http1_result take_heads(struct http_session *s, struct str *in) {
                         return begin_response(s, &response) < 0 ? HTTP1_TOO_LARGE : HTTP1_OK;
                 if (++s->n_interim > INTERIM_MAX)
                         return HTTP1_TOO_MANY;
-                if (s->client_minor > 0 && http1_response_write(&s->down.head, &response, BODY_NONE, true, NULL) < 0)
+                if (s->client_minor > 0 && write_head(s, &response, BODY_NONE, true, NULL) < 0)
                         return HTTP1_TOO_LARGE;
         }
 }
@@ -241,15 +254,20 @@ static int pass_body(struct http_session *s, struct str bytes, enum http1_result
         while ((*ret = http_body_next(&s->response, &bytes, &span)) == HTTP1_OK) {
                 any = true;
                 s->bytes_in += span.n;
-                e = http_flow_push(&s->down, http_pool(s), s->client.stream, span);
+                e = s->swap ? http_swap_push_down(s, span)
+                            : http_flow_push(&s->down, http_pool(s), s->client.stream, span);
                 if (e < 0 && e != -EAGAIN)
                         return e;
         }
         if (*ret != HTTP1_MORE)
                 return 0;
+        if (s->swap && s->response.done)
+                e = http_swap_end_down(s);
+        if (e < 0 && e != -EAGAIN)
+                return e;
         if (bytes.n > 0)
                 s->keep_upstream = false;
-        return any ? e : http_flow_flush(&s->down, http_pool(s), s->client.stream);
+        return any && !s->swap ? e : http_flow_flush(&s->down, http_pool(s), s->client.stream);
 }
 
 static void take_response(struct http_session *s, struct str bytes) {
@@ -276,7 +294,8 @@ static void take_response(struct http_session *s, struct str bytes) {
 static void end_of_upstream(struct http_session *s, int error) {
         if (!s->head_sent && try_again(s))
                 return;
-        if (s->head_sent && s->response.kind == BODY_UNTIL_CLOSE && error == 0) {
+        if (s->head_sent && s->response.kind == BODY_UNTIL_CLOSE && error == 0 &&
+            (!s->swap || http_swap_end_down(s) == 0)) {
                 s->response.done = true;
                 return;
         }
@@ -321,7 +340,7 @@ static bool pump_down(struct http_session *s) {
                 fail_client(s, REASON_UPSTREAM);
                 return false;
         }
-        bool splices = s->head_sent && is_spliced(&s->response, s->bytes_in, s->upstream, s->client.stream);
+        bool splices = s->head_sent && !s->swap && is_spliced(&s->response, s->bytes_in, s->upstream, s->client.stream);
         ssize_t got = splices ? splice_down(s) : copy_down(s);
         if (got == -EAGAIN)
                 http_flow_rest(&s->down, http_pool(s));
@@ -383,6 +402,8 @@ static void on_revoked(struct judged *j, struct verdict v) {
 }
 
 void http_exchange_begin(struct http_session *s) {
+        if (s->swap && !http_swap_prepare(s))
+                return;
         stream_set_owner(s->upstream, on_upstream, s);
         s->judged = (struct judged){
                 .target = &s->call.target, .addr = s->call.addr, .asked = s->call.asked, .revoke = on_revoked

@@ -4,6 +4,7 @@
  * and the bytes that will leave. Nothing of the client's own text is used after http_request_take() has returned.
  */
 #include "gateway/http_session.h"
+#include "gateway/http_swap.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -159,7 +160,7 @@ static void judge_request(struct http_session *s, const struct http1_request *r)
                 http_secure_refuse(s);
         else if (v.decision == DECISION_DENY)
                 http_refuse(s);
-        else
+        else if (http_swap_judge(s, r))
                 http_request_send(s);
 }
 

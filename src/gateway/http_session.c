@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "gateway/http_swap.h"
 #include "gateway/intercept.h"
 #include "gateway/tunnel.h"
 
@@ -29,8 +30,9 @@
 enum { LINGER_BYTES = 1 << 20, STEPS_PER_TURN = 32 };
 
 static const char *const state_names[] = {
-        [HTTP_HEAD] = "head",     [HTTP_OPENING] = "opening", [HTTP_EXCHANGE] = "exchange", [HTTP_ANSWER] = "answer",
-        [HTTP_SWITCH] = "switch", [HTTP_RELAY] = "relay",     [HTTP_LINGER] = "linger",     [HTTP_GONE] = "gone",
+        [HTTP_HEAD] = "head",         [HTTP_OPENING] = "opening", [HTTP_KEEPING] = "keeping",
+        [HTTP_EXCHANGE] = "exchange", [HTTP_ANSWER] = "answer",   [HTTP_SWITCH] = "switch",
+        [HTTP_RELAY] = "relay",       [HTTP_LINGER] = "linger",   [HTTP_GONE] = "gone",
 };
 _Static_assert(sizeof state_names / sizeof *state_names == HTTP_STATES, "a name for each state");
 
@@ -58,6 +60,7 @@ static void destroy(struct task *t) {
 static void forget_request(struct http_session *s) {
         judged_remove(&s->judged);
         stream_close(take_ptr(&s->upstream));
+        http_swap_free(s);
         http_flow_done(&s->up, http_pool(s));
         http_flow_done(&s->down, http_pool(s));
         if (s->back)
@@ -107,14 +110,19 @@ void http_session_end(struct http_session *s, bool abort) {
         loop_defer(w->loop, &s->destroy);
 }
 
+/* The head as the client meant it: without secrets. */
+static struct str own_head(const struct http_session *s) {
+        return buf_str(s->swap ? &s->swap->plain : &s->up.head);
+}
+
 /* Of the request that was written: "METHOD SP path ...". */
 static struct str sent_path(const struct http_session *s) {
-        return str_first(str_skip(buf_str(&s->up.head), s->method_n + 1u), s->path_n);
+        return str_first(str_skip(own_head(s), s->method_n + 1u), s->path_n);
 }
 
 void http_session_record(struct http_session *s, bool allowed) {
         struct worker *w = s->client.worker;
-        struct str sent = buf_str(&s->up.head);
+        struct str sent = own_head(s);
         struct event ev = {
                 .kind = EVENT_REQUEST,
                 .via = s->client.via,
@@ -133,6 +141,7 @@ void http_session_record(struct http_session *s, bool allowed) {
                 .domain = host_str(&s->call.target.host),
                 .method = str_first(sent, s->method_n),
                 .path = str_first(sent_path(s), EVENT_TEXT_MAX),
+                .swapped = s->swap ? buf_str(&s->swap->names) : STR(""),
                 .detail = str_of(s->call.why),
         };
         report_event(&w->report, &ev);
@@ -230,7 +239,7 @@ static void judge_again(struct http_session *s) {
         }
         if (c->verdict.decision == DECISION_ALLOW && c->verdict.needs_request)
                 c->verdict = verdict_request(worker_snapshot(s->client.worker), &c->target.host, c->target.port,
-                                             str_first(buf_str(&s->up.head), s->method_n), sent_path(s));
+                                             str_first(own_head(s), s->method_n), sent_path(s));
         if (c->verdict.decision != DECISION_ALLOW)
                 stream_close(take_ptr(&c->upstream));
 }
@@ -372,6 +381,8 @@ static bool step(struct http_session *s) {
                 return opening_step(s);
         case HTTP_HEAD:
                 return head_step(s);
+        case HTTP_KEEPING:
+                return http_swap_keep_step(s);
         case HTTP_EXCHANGE:
                 return http_exchange_step(s);
         case HTTP_ANSWER:

@@ -12,7 +12,8 @@ enum http_identity { IDENTITY_PLAIN, IDENTITY_HTTPS };
 
 enum http_state {
         HTTP_HEAD,     /* waits for a request head, or for the rest of one */
-        HTTP_OPENING,  /* the gate is asked for a connection */
+        HTTP_OPENING,  /* the gate is asked for a connection, or the vault for a credential */
+        HTTP_KEEPING,  /* the body is read, since it must be signed before it is sent */
         HTTP_EXCHANGE, /* request goes out, response comes back */
         HTTP_ANSWER,   /* our own answer is on its way to the client */
         HTTP_SWITCH,   /* a 101 is on its way to the client */
@@ -57,6 +58,8 @@ struct http_secure {
         bool used;      /* a request was taken: it is on record */
 };
 
+struct http_swap; /* gateway/http_swap.h */
+
 struct http_session {
         struct client client;
         uint8_t state; /* enum http_state */
@@ -74,6 +77,7 @@ struct http_session {
         /* the request under way */
         struct gate_call call; /* target, verdict, generation, address */
         struct judged judged;
+        struct http_swap *swap; /* of a request to a host that has credentials */
         struct stream *upstream;
         struct host_bytes *host_bytes; /* the counter, where bytes out are limited */
         struct http_switched *switched;
@@ -141,6 +145,8 @@ static inline uint8_t http_session_identity(const struct http_session *s) {
 /* The connection that the gate and TLS have opened is there, or is not to be had (call.verdict). */
 void http_session_opened(struct http_session *s);
 
+/* Bytes of the request's body at hand, or read now. Negative: none, why. */
+int http_exchange_body_bytes(struct http_session *s, struct str *ret);
 /* http_exchange.c: one step each; true when something moved and the step should be tried again. */
 void http_exchange_begin(struct http_session *s);
 bool http_exchange_step(struct http_session *s);

@@ -66,6 +66,12 @@ int refusal_text(struct buf *out, const struct snapshot *s, const struct authori
                     "bailey: nothing was sent to %s. %s Trying again will not help. A person can make its "
                     "issuer known with: --ca-bundle FILE",
                     where, why ? why : reason_text(REASON_CERTIFICATE));
+        if (v->reason == REASON_CREDENTIAL && why)
+                return buf_printf(
+                    out,
+                    "bailey: nothing was sent to %s: %s. Trying again will not help. What stands in for a "
+                    "credential goes only to its own hosts, over TLS, in its own place; see `bailey secrets list`.",
+                    where, why);
         size_t before = out->n;
         struct snapshot_rule rule;
         int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason_text((enum reason)v->reason));

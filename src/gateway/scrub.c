@@ -190,6 +190,12 @@ void scrub_feed(struct scrub *s, char *bytes, size_t n, struct str *ret_before, 
 }
 
 struct str scrub_end(struct scrub *s) {
+        struct place place = { .scrub = s, .base = s->scan.at };
+        struct needle_match match;
+        while (needle_scan_end(&s->scan, &match)) {
+                replace(&place, &match);
+                s->found = true;
+        }
         struct str left = str_n(s->held, s->n_held);
         s->n_held = 0;
         return left;
@@ -204,7 +210,7 @@ bool scrub_text(const struct scrub_words *w, char *bytes, size_t n) {
                 return true;
         }
         struct place place = { .scrub = &s, .bytes = bytes };
-        while (needle_scan_next(&s.scan, &rest, &match)) {
+        while (needle_scan_next(&s.scan, &rest, &match) || needle_scan_end(&s.scan, &match)) {
                 replace(&place, &match);
                 s.found = true;
         }

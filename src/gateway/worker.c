@@ -6,6 +6,7 @@
 #include "gateway/acceptor.h"
 #include "gateway/ask.h"
 #include "gateway/http.h"
+#include "gateway/swap.h"
 #include "gateway/vault_client.h"
 #include "net/tls.h"
 
@@ -163,6 +164,7 @@ void worker_free(struct worker *w) {
         if (w->loop) {
                 revoke_all(w);
                 upstream_pool_free(w->upstreams);
+                swap_cache_free(w);
                 vault_client_free(w->vault);
                 tls_free(w->tls);
                 resolver_free(w->resolver);

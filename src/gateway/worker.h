@@ -17,6 +17,7 @@
 
 struct acceptor;
 struct vault_client;
+struct swap_cache;
 struct tls;
 struct upstream_pool; /* of the HTTP sessions: idle connections to origins */
 
@@ -33,6 +34,7 @@ struct worker {
         struct upstream_pool *upstreams;
         struct tls *tls;            /* NULL: no TLS is opened */
         struct vault_client *vault; /* with tls */
+        struct swap_cache *swaps;   /* gateway/swap.h */
         atomic_uint clients;        /* connections pinned here; acceptors read it to choose */
         unsigned crowd;             /* the most of them since memory was given back */
         struct timer trim;          /* runs while memory is to be given back */

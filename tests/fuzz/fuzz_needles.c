@@ -56,6 +56,20 @@ static bool is_boundary(struct str text, size_t from) {
         return at == from;
 }
 
+static size_t check_match(const struct needle_scan *scan, const struct needle_match *m, struct str text,
+                          const struct needle *list, size_t n_list) {
+        FUZZ_CHECK(m->start < m->end && m->end <= text.n);
+        FUZZ_CHECK(expected_at(text, m->start, m->end, list, n_list) >= m->n);
+        uint64_t next = m->start;
+        for (size_t i = 0; i < m->n; i++) {
+                struct needle_symbol s = needle_scan_symbol(scan, m, i);
+                FUZZ_CHECK(s.at == next && (s.width == 1 || s.width == 3));
+                next = s.at + s.width;
+        }
+        FUZZ_CHECK(next == m->end);
+        return 1;
+}
+
 static void scan_pieces(const struct needles *n, struct str text, size_t piece, const struct needle *list,
                         size_t n_list) {
         struct needle_scan scan;
@@ -64,20 +78,13 @@ static void scan_pieces(const struct needles *n, struct str text, size_t piece, 
         for (size_t at = 0; at < text.n; at += piece) {
                 struct str part = str_first(str_skip(text, at), piece);
                 struct needle_match m;
-                while (needle_scan_next(&scan, &part, &m)) {
-                        matches++;
-                        FUZZ_CHECK(m.start < m.end && m.end <= text.n);
-                        FUZZ_CHECK(expected_at(text, m.start, m.end, list, n_list) >= m.n);
-                        uint64_t next = m.start;
-                        for (size_t i = 0; i < m.n; i++) {
-                                struct needle_symbol s = needle_scan_symbol(&scan, &m, i);
-                                FUZZ_CHECK(s.at == next && (s.width == 1 || s.width == 3));
-                                next = s.at + s.width;
-                        }
-                        FUZZ_CHECK(next == m.end);
-                }
+                while (needle_scan_next(&scan, &part, &m))
+                        matches += check_match(&scan, &m, text, list, n_list);
                 FUZZ_CHECK(needle_scan_partial(&scan) <= scan.at);
         }
+        struct needle_match last;
+        while (needle_scan_end(&scan, &last))
+                matches += check_match(&scan, &last, text, list, n_list);
         /* Every end of a plain match was told, and every one of an encoded match that begins at a symbol. */
         for (size_t end = 1; end <= text.n; end++) {
                 bool here = false;

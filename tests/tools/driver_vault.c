@@ -21,7 +21,7 @@
 enum { CREDENTIALS = 8 };
 
 struct credential {
-        char name[64], hosts[512], slot[64], value[512], fake[VAULT_SECRET_MAX + 1];
+        char name[64], hosts[512], slot[64], value[1024], fake[PARTS][1024];
 };
 
 struct driver_vault {
@@ -54,6 +54,10 @@ static void copy(char *to, size_t size, struct str from) {
         to[from.n] = '\0';
 }
 
+static bool is_signature(const struct credential *c) {
+        return strcmp(c->slot, "sigv4") == 0;
+}
+
 void driver_vault_credential(struct driver_vault *v, struct str text) {
         struct str part;
         if (v->n == CREDENTIALS)
@@ -71,6 +75,8 @@ void driver_vault_credential(struct driver_vault *v, struct str text) {
                         die("credential", NULL);
                 copy(fields[i].to, fields[i].size, part);
         }
+        for (char *comma = c->value; is_signature(c) && (comma = strchr(comma, ',')); comma++)
+                *comma = '\n';
 }
 
 static int start_block(const struct driver_vault *v) {
@@ -83,7 +89,7 @@ static int start_block(const struct driver_vault *v) {
         for (size_t i = 0; i < v->n; i++) {
                 struct vault_mapping *m = &mappings[i];
                 struct str hosts = str_of(v->credentials[i].hosts), host;
-                m->kind = MAPPING_VALUE;
+                m->kind = is_signature(&v->credentials[i]) ? MAPPING_SIGV4 : MAPPING_VALUE;
                 copy(m->name, sizeof m->name, str_of(v->credentials[i].name));
                 snprintf(m->source, sizeof m->source, "env:%s", m->name);
                 while (str_split(&hosts, ',', &host))
@@ -126,8 +132,10 @@ static void listen_to(struct driver_vault *v, const char *ca_file) {
                 if (m.kind == VAULT_CA && ca_file)
                         write_pem(ca_file, m.data[0]);
                 if (m.kind == VAULT_FAKE && m.mapping < v->n) {
-                        copy(v->credentials[m.mapping].fake, sizeof v->credentials[0].fake, m.data[0]);
-                        printf("fake %s %s\n", v->credentials[m.mapping].name, v->credentials[m.mapping].fake);
+                        static const char *const parts[] = { "", "", ".secret", ".token" };
+                        char *fake = v->credentials[m.mapping].fake[m.part];
+                        copy(fake, sizeof v->credentials[0].fake[0], m.data[0]);
+                        printf("fake %s%s %s\n", v->credentials[m.mapping].name, parts[m.part], fake);
                 }
                 if (m.kind == VAULT_FAILED) {
                         fprintf(stderr, "gateway-driver: vault: %.*s\n", STR_FMT(m.data[0]));
@@ -157,12 +165,14 @@ void driver_vault_start(struct driver_vault *v, const char *ca_file) {
         close(ends[1]);
         v->control = ends[0];
         for (size_t i = 0; i < v->n; i++) {
-                if (v->credentials[i].fake[0])
-                        say(v,
-                            &(struct vault_message){ .kind = VAULT_FAKE_KEPT,
-                                                     .mapping = (uint32_t)i,
-                                                     .data = { str_of(v->credentials[i].fake) } },
-                            -1);
+                for (uint32_t part = 0; part < PARTS; part++)
+                        if (v->credentials[i].fake[part][0])
+                                say(v,
+                                    &(struct vault_message){ .kind = VAULT_FAKE_KEPT,
+                                                             .mapping = (uint32_t)i,
+                                                             .part = part,
+                                                             .data = { str_of(v->credentials[i].fake[part]) } },
+                                    -1);
                 say(v,
                     &(struct vault_message){
                         .kind = VAULT_VALUE, .mapping = (uint32_t)i, .data = { str_of(v->credentials[i].value) } },
@@ -211,10 +221,13 @@ int driver_vault_table(struct driver_vault *v) {
                 const struct credential *c = &v->credentials[i];
                 struct str list = str_of(c->hosts);
                 rows[i] = (struct credential_row){
-                        .kind = MAPPING_VALUE, .name = str_of(c->name), .slots = str_of(c->slot), .hosts = hosts[i]
+                        .kind = is_signature(c) ? MAPPING_SIGV4 : MAPPING_VALUE,
+                        .name = str_of(c->name),
+                        .slots = str_of(c->slot),
+                        .hosts = hosts[i],
                 };
-                rows[i].env[PART_VALUE] = str_of(c->name);
-                rows[i].fake[PART_VALUE] = str_of(c->fake);
+                for (int part = 0; part < PARTS; part++)
+                        rows[i].fake[part] = str_of(c->fake[part]);
                 while (rows[i].n_hosts < VAULT_HOSTS_MAX && str_split(&list, ',', &hosts[i][rows[i].n_hosts]))
                         rows[i].n_hosts++;
         }

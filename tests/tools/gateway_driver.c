@@ -326,9 +326,11 @@ static void print_event(const struct event *ev) {
         const struct {
                 const char *name;
                 struct str value;
-        } texts[] = {
-                { "domain", ev->domain }, { "method", ev->method }, { "path", ev->path }, { "detail", ev->detail }
-        };
+        } texts[] = { { "domain", ev->domain },
+                      { "method", ev->method },
+                      { "path", ev->path },
+                      { "swapped", ev->swapped },
+                      { "detail", ev->detail } };
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
                 buf_printf(&out, ",\"%s\":", texts[i].name);
                 escape_json(&out, texts[i].value);

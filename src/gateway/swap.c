@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/swap.h"
+
+#include "base/cleanup.h"
+#include "base/secret.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { CACHED_WORDS = 8, OUTPUT_MAX = 1 << 18 };
+
+/* Words by the values they are made of. A value that is not current any more makes all of them go. */
+struct swap_cache {
+        size_t next;
+        struct {
+                struct scrub_words *words;
+                size_t key_n;
+                char key[CREDENTIALS_MAX * 4 + 64];
+        } entries[CACHED_WORDS];
+};
+
+static void cache_clear(struct worker *w) {
+        for (size_t i = 0; w->swaps && i < CACHED_WORDS; i++) {
+                scrub_words_unref(take_ptr(&w->swaps->entries[i].words));
+                w->swaps->entries[i].key_n = 0;
+        }
+}
+
+void swap_cache_free(struct worker *w) {
+        cache_clear(w);
+        free(take_ptr(&w->swaps));
+}
+
+bool swap_is_wanted(const struct worker *w, const struct authority *to) {
+        if (!w->gateway->credentials || !w->vault)
+                return false;
+        struct credential_set at = credentials_at(w->gateway->credentials, &to->host, to->port);
+        return !credential_set_is_empty(&at);
+}
+
+void swap_init(struct swap *s, struct worker *w, const struct authority *to, void (*done)(struct swap *s)) {
+        *s = (struct swap){ .worker = w, .to = to, .done = done };
+        s->set = credentials_at(w->gateway->credentials, &to->host, to->port);
+        link_init(&s->call.link);
+}
+
+void swap_done(struct swap *s) {
+        vault_call_cancel(&s->call);
+        scrub_words_unref(take_ptr(&s->words));
+}
+
+const char *swap_error_text(int error) {
+        switch (error) {
+        case -ENOKEY:
+                return "The credential has no value now: its source does not give one.";
+        case -EACCES:
+                return "the vault does not release the credential for this host";
+        case -EILSEQ:
+                return "the credential has bytes that cannot stand in this place of a request";
+        case -EMSGSIZE:
+                return "The request is too large with its credential";
+        default:
+                return "The vault does not answer.";
+        }
+}
+
+/* --- values --- */
+
+static bool is_used(const struct inject_plan *p, uint32_t mapping) {
+        for (size_t i = 0; i < p->n_swaps; i++)
+                if (p->swaps[i].mapping == mapping)
+                        return true;
+        return false;
+}
+
+static void on_answer(struct vault_call *c, int error) {
+        struct swap *s = link_owner(c, struct swap, call);
+        if (error < 0)
+                s->failed = error;
+        s->done(s);
+}
+
+static struct vault_scope scope_of(const struct inject_plan *p) {
+        return (struct vault_scope){ p->sigv4.date, p->sigv4.region, p->sigv4.service };
+}
+
+static bool is_signature(const struct inject_plan *p) {
+        return p->n_swaps > 0 && p->swaps[0].slot == SLOT_SIGV4;
+}
+
+/* Asks for one value. A host's other credentials may be without one; the request's own may not. */
+static int ask(struct swap *s, const struct inject_plan *p, const struct credential_mapping *m) {
+        struct vault_scope scope = scope_of(p);
+        bool used = is_used(p, m->index);
+        int r = s->failed;
+        cache_clear(s->worker);
+        if (r == 0 || s->asked != m->index) {
+                s->asked = m->index;
+                s->failed = 0;
+                s->call.done = on_answer;
+                r = m->kind == MAPPING_SIGV4
+                        ? vault_ask_signing_key(s->worker->vault, m->index, s->to, &scope, &s->call)
+                        : vault_ask_value(s->worker->vault, m->index, s->to, &s->call);
+                if (r == 0)
+                        return -EINPROGRESS;
+        }
+        s->failed = 0;
+        if (used || (r != -ENOKEY && r != -EACCES))
+                return r;
+        s->absent.bits[m->index / 64] |= 1ULL << m->index % 64;
+        return 0;
+}
+
+static void add_pair(struct scrub_pair *pairs, size_t *n, struct str real, struct str fake) {
+        if (real.n >= VAULT_SECRET_MIN)
+                pairs[(*n)++] = (struct scrub_pair){ real, fake };
+}
+
+/* Everything that must not come back. */
+static int make_words(struct swap *s, const struct inject_plan *p) {
+        const struct credentials *table = s->worker->gateway->credentials;
+        struct vault_scope scope = scope_of(p);
+        struct scrub_pair pairs[64];
+        char key[sizeof s->worker->swaps->entries[0].key];
+        size_t n = 0, key_n = 0;
+        for (uint32_t i = 0; i < credentials_count(table) && n + 2 <= sizeof pairs / sizeof *pairs; i++) {
+                const struct credential_mapping *m = credentials_get(table, i);
+                uint64_t serial = 0;
+                if (!credential_set_has(&s->set, i))
+                        continue;
+                if (m->kind == MAPPING_VALUE) {
+                        const struct vault_value *v = vault_value(s->worker->vault, i, s->to);
+                        if (v)
+                                add_pair(pairs, &n, v->bytes, m->fake[PART_VALUE]);
+                        serial = v ? v->serial : 0;
+                } else if (is_used(p, i)) {
+                        const struct vault_signing_key *k = vault_signing_key(s->worker->vault, i, s->to, &scope);
+                        if (k) {
+                                add_pair(pairs, &n, k->key_id, m->fake[PART_KEY_ID]);
+                                add_pair(pairs, &n, k->token, m->fake[PART_SESSION_TOKEN]);
+                        }
+                        serial = k ? k->serial : 0;
+                }
+                if (serial == 0)
+                        continue;
+                if (key_n + sizeof i + sizeof serial > sizeof key)
+                        return -E2BIG;
+                memcpy(key + key_n, &i, sizeof i);
+                memcpy(key + key_n + sizeof i, &serial, sizeof serial);
+                key_n += sizeof i + sizeof serial;
+        }
+        scrub_words_unref(take_ptr(&s->words));
+        if (n == 0)
+                return 0;
+        struct worker *w = s->worker;
+        if (!w->swaps && !(w->swaps = calloc(1, sizeof *w->swaps)))
+                return -ENOMEM;
+        for (size_t i = 0; i < CACHED_WORDS; i++)
+                if (w->swaps->entries[i].words &&
+                    str_eq(str_n(w->swaps->entries[i].key, w->swaps->entries[i].key_n), str_n(key, key_n))) {
+                        s->words = scrub_words_ref(w->swaps->entries[i].words);
+                        return 0;
+                }
+        int r = scrub_words_new(pairs, n, &s->words);
+        if (r < 0)
+                return r;
+        size_t at = w->swaps->next++ % CACHED_WORDS;
+        scrub_words_unref(w->swaps->entries[at].words);
+        w->swaps->entries[at].words = scrub_words_ref(s->words);
+        w->swaps->entries[at].key_n = key_n;
+        memcpy(w->swaps->entries[at].key, key, key_n);
+        return 0;
+}
+
+int swap_ready(struct swap *s, const struct inject_plan *p) {
+        const struct credentials *table = s->worker->gateway->credentials;
+        struct vault_scope scope = scope_of(p);
+        for (uint32_t i = 0; i < credentials_count(table); i++) {
+                const struct credential_mapping *m = credentials_get(table, i);
+                if (!credential_set_has(&s->set, i) || credential_set_has(&s->absent, i) ||
+                    (m->kind == MAPPING_SIGV4 && !is_used(p, i)))
+                        continue;
+                bool here = m->kind == MAPPING_SIGV4 ? vault_signing_key(s->worker->vault, i, s->to, &scope) != NULL
+                                                     : vault_value(s->worker->vault, i, s->to) != NULL;
+                int r = here ? 0 : ask(s, p, m);
+                if (r < 0)
+                        return r;
+        }
+        return make_words(s, p);
+}
+
+/* --- the request that leaves --- */
+
+static int rewrite_values(struct swap *s, const struct request_view *r, const struct inject_plan *p,
+                          struct swap_output *out) {
+        struct str values[INJECT_SWAPS_MAX] = { 0 };
+        for (size_t i = 0; i < p->n_swaps; i++) {
+                const struct vault_value *v = vault_value(s->worker->vault, p->swaps[i].mapping, s->to);
+                if (!v)
+                        return -EPIPE;
+                values[i] = v->bytes;
+                if (i == 0)
+                        s->serial = v->serial;
+        }
+        size_t at = out->text.n;
+        int e = inject_target(p, r, values, &out->text);
+        if (e > 0)
+                out->target = str_skip(buf_str(&out->text), at);
+        for (size_t i = 0; e >= 0 && i < out->n_headers; i++) {
+                at = out->text.n;
+                e = inject_header(p, r, i, values, &out->text);
+                if (e > 0)
+                        out->headers[i].value = str_skip(buf_str(&out->text), at);
+        }
+        return e < 0 ? e : 0;
+}
+
+bool swap_signing_key(struct swap *s, const struct inject_plan *p, struct sigv4_key *ret) {
+        struct vault_scope scope = scope_of(p);
+        const struct vault_signing_key *k = vault_signing_key(s->worker->vault, p->swaps[0].mapping, s->to, &scope);
+        if (!k || k->key.n != sizeof ret->key)
+                return false;
+        *ret = (struct sigv4_key){ .key_id = k->key_id, .token = k->token };
+        memcpy(ret->key, k->key.p, sizeof ret->key);
+        s->serial = k->serial;
+        return true;
+}
+
+static int rewrite_signature(struct swap *s, const struct request_view *r, const struct inject_plan *p,
+                             struct str body_hash, struct swap_output *out) {
+        struct sigv4_key key;
+        if (!swap_signing_key(s, p, &key))
+                return -EPIPE;
+        size_t n = 0, at = out->text.n;
+        for (size_t i = 0; i < out->n_headers; i++)
+                if (!str_eq_nocase(out->headers[i].name, STR("x-amz-security-token")))
+                        out->headers[n++] = out->headers[i];
+        struct request_view leaves = *r;
+        leaves.headers = out->headers;
+        leaves.n_headers = n;
+        int e = sigv4_sign(&p->sigv4, &leaves, &key, body_hash, &out->text, out->seed);
+        struct str made = str_skip(buf_str(&out->text), at);
+        secret_wipe(key.key, sizeof key.key);
+        if (e < 0)
+                return e;
+        if (p->sigv4.presigned)
+                out->target = made;
+        for (size_t i = 0; i < n && !p->sigv4.presigned; i++)
+                if (str_eq_nocase(out->headers[i].name, STR("authorization")))
+                        out->headers[i].value = made;
+        out->n_headers = n;
+        if (key.token.n > 0 && !p->sigv4.presigned) {
+                at = out->text.n;
+                e = buf_append(&out->text, key.token);
+                out->headers[out->n_headers++] =
+                    (struct header_view){ STR("x-amz-security-token"), str_skip(buf_str(&out->text), at) };
+        }
+        return e;
+}
+
+/* A response in another coding could not be searched. */
+static void force_identity(struct swap_output *out) {
+        size_t n = 0;
+        for (size_t i = 0; i < out->n_headers; i++)
+                if (!str_eq_nocase(out->headers[i].name, STR("accept-encoding")))
+                        out->headers[n++] = out->headers[i];
+        out->headers[n++] = (struct header_view){ STR("Accept-Encoding"), STR("identity") };
+        out->n_headers = n;
+}
+
+/* More than is ever needed, so that the buffer never moves: a move would leave a copy of a secret behind. */
+static size_t room_for(const struct swap *s, const struct request_view *r, const struct inject_plan *p) {
+        size_t room = 4096 + 4 * r->target.n;
+        for (size_t i = 0; i < p->n_swaps; i++) {
+                const struct vault_value *v = vault_value(s->worker->vault, p->swaps[i].mapping, s->to);
+                size_t value = v ? v->bytes.n : VAULT_SECRET_MAX;
+                size_t around = p->swaps[i].header == INJECT_IN_TARGET ? 0 : r->headers[p->swaps[i].header].value.n;
+                room += 4 * value + 2 * around;
+        }
+        return room < OUTPUT_MAX ? room : OUTPUT_MAX;
+}
+
+int swap_rewrite(struct swap *s, const struct request_view *r, const struct inject_plan *p, struct str body_hash,
+                 struct swap_output *out) {
+        *out = (struct swap_output){ .text = BUF(OUTPUT_MAX) };
+        if (r->n_headers + 2 > SWAP_HEADERS_MAX)
+                return -EMSGSIZE;
+        int e = buf_reserve(&out->text, room_for(s, r, p));
+        out->text.max = out->text.cap; /* too long is an error, never a move */
+        memcpy(out->headers, r->headers, r->n_headers * sizeof out->headers[0]);
+        out->n_headers = r->n_headers;
+        s->swapped = p->n_swaps > 0;
+        s->mapping = s->swapped ? p->swaps[0].mapping : UINT32_MAX;
+        if (e == 0 && !is_signature(p))
+                e = rewrite_values(s, r, p, out);
+        if (e == 0)
+                force_identity(out);
+        if (e == 0 && is_signature(p))
+                e = rewrite_signature(s, r, p, body_hash, out);
+        return e;
+}
+
+void swap_output_done(struct swap_output *out) {
+        if (out->text.p)
+                secret_wipe(out->text.p, out->text.cap);
+        buf_done(&out->text);
+}
+
+void swap_was_refused(const struct swap *s) {
+        if (s->swapped)
+                vault_tell_stale(s->worker->vault, s->mapping, s->serial);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * One request to a host that has credentials, between inject.c (what is to be replaced), the vault (by what) and
+ * scrub.c (what must not come back). The same for HTTP/1 and HTTP/2.
+ *
+ *     inject_judge() says PASS or SWAP
+ *     swap_ready()     until it returns 0: every value of the host is here, and s->words has them
+ *     swap_rewrite()   the request as it will leave, right before it does: a value that changed meanwhile counts
+ *
+ * Every response of such a host is searched for all its credentials, whether the request had one or not: what one
+ * request carried, the answer to another may show.
+ */
+#include "gateway/inject.h"
+#include "gateway/scrub.h"
+#include "gateway/vault_client.h"
+#include "gateway/worker.h"
+
+#define SWAP_HEADERS_MAX 160
+
+struct swap {
+        /* set by the caller */
+        struct worker *worker;
+        const struct authority *to;
+        void (*done)(struct swap *s); /* after -EINPROGRESS: call swap_ready() again */
+
+        struct scrub_words *words;    /* NULL: nothing to look for */
+        struct credential_set set;    /* mappings of the host */
+        struct credential_set absent; /* those without a value now; they are not in the request either */
+        struct vault_call call;
+        uint32_t asked; /* mapping that the vault was asked for */
+        int failed;
+        bool swapped;     /* by the last swap_rewrite() */
+        uint32_t mapping; /* the first that was, with the serial of its value */
+        uint64_t serial;
+};
+
+/* Whether requests to this target go through here at all. */
+bool swap_is_wanted(const struct worker *w, const struct authority *to);
+void swap_init(struct swap *s, struct worker *w, const struct authority *to, void (*done)(struct swap *s));
+void swap_done(struct swap *s);
+
+/* 0; -EINPROGRESS: the vault is asked; or why there is no value: -EPIPE, -ETIMEDOUT (no vault), -ENOKEY, -EACCES. */
+int swap_ready(struct swap *s, const struct inject_plan *p);
+/* For people, of an error of swap_ready() or swap_rewrite(): a sentence, or for what is refused for good the rest of
+ * one.
+ */
+const char *swap_error_text(int error);
+
+struct swap_output {
+        struct buf text;   /* holds secrets */
+        struct str target; /* p is NULL: as it was */
+        size_t n_headers;
+        struct header_view headers[SWAP_HEADERS_MAX]; /* all that leave, in order, but without framing ones */
+        char seed[SIGV4_SIGNATURE_HEX];               /* of a body that is signed in chunks */
+};
+/* Headers that end here are left out by the caller, before. 0, -EMSGSIZE (too large), -EILSEQ (the secret has bytes
+ * that cannot stand there), -EPIPE (a value has gone: swap_ready() again), -ENOMEM. */
+int swap_rewrite(struct swap *s, const struct request_view *r, const struct inject_plan *p, struct str body_hash,
+                 struct swap_output *out);
+void swap_output_done(struct swap_output *out);
+/* The key behind the seed of a signed request; false when it has gone. */
+bool swap_signing_key(struct swap *s, const struct inject_plan *p, struct sigv4_key *ret);
+
+/* The origin said that it does not know the credential. */
+void swap_was_refused(const struct swap *s);
+
+void swap_cache_free(struct worker *w);

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Credentials in requests: the origin sees the secret, nobody else does. Real vault, real gateway, a TLS origin of the test's."""
+import base64
+import ssl
+import threading
+import urllib.parse
+
+import pytest
+
+from conftest import BUILD, program
+from kit.gateway import Client, Gateway
+
+HOST, OTHER, PLAIN = "api.ok.test", "git.ok.test", "plain.ok.test"
+SECRET = "sk-live-Zq8/Yt+3Kp=Xw5Nn7Bb2"
+TOKEN = "ghp_Qw3rTy7uIoP9aSd2FgH4jKl6"
+ROTATED = "sk-live-Mm1/Nn+2Oo=Pp3Qq4Rr5"
+
+
+def answer(body, *headers, status="200 OK"):
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def forms(secret):
+    """Every form in which a secret must not come back."""
+    raw = secret.encode()
+    found = {raw, urllib.parse.quote(secret, safe="").encode()}
+    for before in (b"", b"x", b"xx"):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            text = encode(before + raw + b"yyy")
+            found.add(text[(len(before) * 8 + 5) // 6:][:len(raw) * 8 // 6 - 1])
+    return found
+
+
+class Lab:
+    def __init__(self, tmp_path, authority, origin, *words):
+        self.origin, self.ca = origin, tmp_path / "session-ca.pem"
+        port = origin.port
+        self.gateway = Gateway(BUILD, [
+            "http", "private=127.0.0.0/8:1-65535", f"vault={program('bailey-vault')}", f"ca={self.ca}", f"roots={authority.file}",
+            *[f"allow={name}" for name in (HOST, OTHER, PLAIN)],
+            f"credential=key|{HOST}:{port}|bearer,header:x-api-key,query:key,path|{SECRET}",
+            f"credential=git|{OTHER}:{port}|bearer,basic|{TOKEN}", *words],
+            [(name, "127.0.0.1") for name in (HOST, OTHER, PLAIN)], tmp_path)
+        self.fake, self.fake_token = self.gateway.fakes["key"], self.gateway.fakes["git"]
+
+    def open(self, host=HOST):
+        sock = self.gateway.connect()
+        sock.settimeout(20)
+        sock.sendall(f"CONNECT {host}:{self.origin.port} HTTP/1.1\r\nHost: {host}:{self.origin.port}\r\n\r\n".encode())
+        assert Client(sock).answer(head=True)[0] == 200
+        context = ssl.create_default_context(cafile=self.ca)
+        context.set_alpn_protocols(["http/1.1"])
+        return context.wrap_socket(sock, server_hostname=host)
+
+    def ask(self, target="/", *headers, host=HOST, method="GET", body=b""):
+        """(status, headers, body) of one request, and every byte of the answer."""
+        with self.open(host) as sock:
+            lines = [f"{method} {target} HTTP/1.1", f"Host: {host}:{self.origin.port}", *headers]
+            if body:
+                lines.append(f"Content-Length: {len(body)}")
+            sock.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+            client = Client(sock)
+            return (*client.answer(), client.received)
+
+    def close(self):
+        self.gateway.close()
+
+
+@pytest.fixture
+def lab(tmp_path, authority, make_origin, closing):
+    def make(reply, *words):
+        return closing(Lab(tmp_path, authority, make_origin(reply, tls=authority.context(HOST, OTHER)), *words))
+    return make
+
+
+def basic(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def head_of(request):
+    return request.partition(b"\r\n\r\n")[0].decode()
+
+
+def test_the_origin_sees_the_secret(lab):
+    """Each slot of each host; the record names the credential and holds neither secret nor stand-in's place."""
+    here = lab(answer(b"fine"))
+    quoted, inside = urllib.parse.quote(SECRET, safe=""), urllib.parse.quote(here.fake, safe="")
+    cases = [
+        (HOST, "/a", f"Authorization: Bearer {here.fake}", f"Authorization: Bearer {SECRET}"),
+        (HOST, "/b", f"x-api-key: {here.fake}", f"x-api-key: {SECRET}"),
+        (HOST, f"/c?q=1&key={here.fake}&z", "X: y", f"GET /c?q=1&key={quoted}&z HTTP/1.1"),
+        (HOST, f"/d/{inside}/e", "X: y", f"GET /d/{quoted}/e HTTP/1.1"),
+        (OTHER, "/f", f"Authorization: Basic {basic('me:' + here.fake_token)}", f"Authorization: Basic {basic('me:' + TOKEN)}"),
+        (OTHER, "/g", f"Authorization: Basic {basic(here.fake_token + ':x')}", f"Authorization: Basic {basic(TOKEN + ':x')}"),
+        (OTHER, "/h", f"Authorization: token {here.fake_token}", f"Authorization: token {TOKEN}"),
+    ]
+    assert here.fake != SECRET and len(here.fake) == len(SECRET) and here.fake[:3] == SECRET[:3]
+    for host, target, header, expected in cases:
+        status, _, body, _ = here.ask(target, header, "Accept-Encoding: gzip, br", host=host)
+        assert (status, body) == (200, b"fine"), target
+        head = head_of(here.origin.requests()[-1])
+        assert expected in head and here.fake not in head and here.fake_token not in head
+        assert "accept-encoding: identity" in head.lower() and "gzip" not in head
+        assert f"Host: {host}:{here.origin.port}" in head
+    here.gateway.wait(lambda g: len([e for e in g.events if e["kind"] == "request"]) == len(cases))
+    events = [e for e in here.gateway.events if e["kind"] == "request"]
+    assert [e["swapped"] for e in events] == ["key"] * 4 + ["git"] * 3
+    assert not any(form.decode() in str(events) for secret in (SECRET, TOKEN) for form in forms(secret))
+
+
+def test_requests_without_a_stand_in_pass(lab):
+    here = lab(answer(b"fine"))
+    assert here.ask("/x?key=mine", "Authorization: Bearer mine", "User-Agent: me")[0] == 200
+    head = head_of(here.origin.requests()[-1])
+    assert "Authorization: Bearer mine" in head and "/x?key=mine " in head
+    assert here.gateway.wait_event(kind="request")["swapped"] == ""
+
+
+def test_a_stand_in_anywhere_else_is_refused(lab, make_origin):
+    """Another host, another slot, twice, in part, hidden in a hop-by-hop header: 403, on record, and nothing left."""
+    here = lab(answer(b"fine"))
+    fake, token = here.fake, here.fake_token
+    cases = [
+        (OTHER, "/", [f"Authorization: Bearer {fake}"]), (HOST, "/", [f"Authorization: Bearer {token}"]),
+        (HOST, "/", [f"User-Agent: {fake}"]), (HOST, f"/?q={fake}", []), (HOST, "/", [f"Cookie: a={fake}"]),
+        (HOST, "/", [f"Authorization: Bearer {fake}x"]), (HOST, "/", [f"Authorization: Basic {basic(fake + ':')}"]),
+        (HOST, "/", [f"Authorization: Bearer {fake}", "Authorization: Bearer x"]),
+        (HOST, "/", ["Authorization: x", "Authorization: y"]), (HOST, f"/?key={fake}&key=1", []),
+        (HOST, "/", ["Connection: x-api-key", f"x-api-key: {fake}"]), (HOST, "/", [f"X: {urllib.parse.quote(fake, safe='')}"]),
+        (OTHER, "/", [f"X: {basic('a' + token)}"]), (HOST, "/", [f"x-{token}: 1"]),
+    ]
+    for host, target, headers in cases:
+        status, fields, body, _ = here.ask(target, *headers, host=host)
+        assert (status, fields["x-bailey-reason"]) == (403, "credential"), (target, headers)
+        assert b"stand-in" in body or b"twice" in body
+    assert here.origin.requests() == []
+    here.gateway.wait(lambda g: len([e for e in g.events if e["kind"] == "request"]) == len(cases))
+    assert all(not e["allowed"] and e["reason"] == "credential" for e in here.gateway.events if e["kind"] == "request")
+    plain = make_origin(answer(b"fine"))
+    for line in (f"Authorization: Bearer {fake}", f"X: {token}"):
+        with here.gateway.connect() as sock:
+            sock.sendall(f"GET http://{PLAIN}:{plain.port}/ HTTP/1.1\r\nHost: {PLAIN}:{plain.port}\r\n{line}\r\n\r\n".encode())
+            status, fields, body = Client(sock).answer()
+            assert (status, fields["x-bailey-reason"]) == (403, "credential") and b"unencrypted" in body
+    assert plain.received() == b""
+
+
+def test_bodies_are_not_changed(lab):
+    here = lab(answer(b"fine"))
+    body = f"token={here.fake}".encode()
+    assert here.ask("/", f"x-api-key: {here.fake}", method="POST", body=body)[0] == 200
+    assert here.origin.requests()[-1].endswith(b"\r\n\r\n" + body)
+
+
+def echo_cases():
+    quoted = urllib.parse.quote(SECRET, safe="")
+    yield "plain", answer(f"<p>{SECRET}</p>".encode())
+    yield "basic", answer(basic("user:" + SECRET).encode(), f"Location: https://x/?t={quoted}", f"Set-Cookie: k={SECRET}")
+    yield "urlsafe", answer(base64.urlsafe_b64encode(b"ab" + SECRET.encode() + b"cd"), f"X-{'A' * 9}: {basic(SECRET)}")
+    yield "until close", f"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{quoted}{SECRET}".encode()
+    chunks = "".join(f"1;ext=1\r\n{c}\r\n" for c in "say " + SECRET + SECRET[:9])
+    yield "chunks", f"HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\nTrailer: {SECRET}\r\n\r\n".encode()
+    yield "error page", answer(f"bad key {SECRET[:-3]}{SECRET}".encode(), status="401 Unauthorized")
+    yield "interim", f"HTTP/1.1 103 Early Hints\r\nLink: <{SECRET}>\r\n\r\n".encode() + answer(b"late")
+
+
+@pytest.mark.parametrize("name,reply", echo_cases(), ids=lambda v: v if isinstance(v, str) else "")
+def test_an_echo_does_not_come_back(lab, name, reply):
+    here = lab(reply)
+    if name == "until close":
+        here.origin.raw = lambda sock, connection: (connection.requests.append(sock.recv(65536)), sock.sendall(reply))
+    with here.open() as sock:
+        sock.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}:{here.origin.port}\r\nx-api-key: {here.fake}\r\n\r\n".encode())
+        client, got = Client(sock), None
+        while got is None or got[0] < 200:
+            got = client.answer()
+    assert SECRET in head_of(here.origin.requests()[-1])
+    assert not [form for form in forms(SECRET) if form in client.received]
+    if name != "interim":
+        assert here.fake[:8].encode() in client.received or name in ("urlsafe", "basic")
+    if name == "chunks":
+        assert got[2] == f"say {here.fake}{SECRET[:9]}".encode()
+    if name == "plain":
+        assert got[2] == f"<p>{here.fake}</p>".encode()
+
+
+def test_what_one_request_carried_another_does_not_show(lab):
+    """The origin remembers; a later request without any credential gets no secret either."""
+    seen = []
+
+    def reply(request):
+        seen.append(request)
+        return answer(seen[0])
+    here = lab(reply)
+    here.ask("/", f"Authorization: Bearer {here.fake}")
+    status, _, body, received = here.ask("/again")
+    assert status == 200 and here.fake.encode() in body
+    assert SECRET.encode() in seen[0] and SECRET.encode() not in received
+
+
+def test_a_compressed_answer_is_refused(lab):
+    import gzip
+    here = lab(answer(gzip.compress(SECRET.encode()), "Content-Encoding: gzip"))
+    status, fields, body, received = here.ask("/", f"x-api-key: {here.fake}")
+    assert status == 502 and b"compressed" in body and gzip.compress(SECRET.encode()) not in received
+
+
+def test_events_are_not_delayed(lab):
+    """Server-sent events: each arrives before the next is sent, though their ends might begin a secret."""
+    step = threading.Semaphore(0)
+
+    def stream(sock, connection):
+        while b"\r\n\r\n" not in connection.received:
+            connection.received += sock.recv(65536)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for number in range(5):
+            text = f"data: {number} {SECRET if number == 3 else 'sk-live-'}\n\n".encode()
+            sock.sendall(f"{len(text):x}\r\n".encode() + text + b"\r\n")
+            assert step.acquire(timeout=20)
+        sock.sendall(b"0\r\n\r\n")
+    here = lab(answer(b""))
+    here.origin.raw = stream
+    with here.open() as sock:
+        sock.sendall(f"GET /events HTTP/1.1\r\nHost: {HOST}:{here.origin.port}\r\nAuthorization: Bearer {here.fake}\r\n\r\n".encode())
+        got = b""
+        for number in range(5):
+            while f"data: {number} ".encode() not in got or not got.endswith(b"\n\n\r\n"):
+                data = sock.recv(65536)
+                assert data
+                got += data
+            step.release()
+        while not got.endswith(b"0\r\n\r\n"):
+            got += sock.recv(65536)
+    assert here.fake.encode() in got and SECRET.encode() not in got
+
+
+def test_a_new_value_counts_at_once(lab):
+    """On one connection: no request with the old value after the switch, none fails; a dead vault refuses, then it is back."""
+    here = lab(answer(b"fine"))
+    with here.open() as sock:
+        client = Client(sock)
+
+        def ask():
+            sock.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}:{here.origin.port}\r\nx-api-key: {here.fake}\r\n\r\n".encode())
+            return client.answer()[0]
+        assert ask() == 200 and SECRET in head_of(here.origin.requests()[-1])
+        here.gateway.say(f"value key {ROTATED}")
+        for _ in range(200):
+            assert ask() == 200
+            if ROTATED in head_of(here.origin.requests()[-1]):
+                break
+        heads = [head_of(r) for r in here.origin.requests()]
+        assert ROTATED in heads[-1]
+        assert ask() == 200 and ROTATED in head_of(here.origin.requests()[-1])
+        count = len(here.origin.requests())
+        here.gateway.say("kill-vault")
+        for _ in range(200):
+            status = ask()
+            if status == 503:
+                break
+        assert status == 503
+        refused = len(here.origin.requests())
+        assert ask() == 503 and len(here.origin.requests()) == refused and refused >= count
+        here.gateway.say("start-vault")
+        for _ in range(400):
+            status = ask()
+            if status == 200:
+                break
+        assert status == 200 and ROTATED in head_of(here.origin.requests()[-1])
+
+
+def test_an_origin_without_a_good_certificate_gets_nothing(tmp_path, authority, make_origin, closing):
+    other = authority.context("evil.test")
+    here = closing(Lab(tmp_path, authority, make_origin(answer(b"fine"), tls=other)))
+    status, fields, _, _ = here.ask("/", f"x-api-key: {here.fake}")
+    assert (status, fields["x-bailey-reason"]) == (502, "certificate")
+    assert here.origin.received() == b""
