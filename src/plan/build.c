@@ -7,6 +7,7 @@
 #include "plan/build.h"
 
 #include "base/cleanup.h"
+#include "base/path.h"
 #include "plan/degraded.h"
 #include "plan/embedded.h"
 #include "plan/landlock.h"
@@ -99,11 +100,11 @@ static int plan_limits(struct plan *p, const struct policy_limits *l) {
 /* Globs hold for files that do not exist yet, so they are judged when a file is reached. Whoever writes none, and does
  * not ask for a trace, pays nothing: the few that are built in have a fixed place and are mounted over where they
  * match. */
-static bool needs_broker(const struct plan_request *q) {
-        if (q->policy->process.trace_denials || q->observe)
+bool plan_needs_broker(const struct policy *policy, const struct path_rules *rules) {
+        if (policy->process.trace_denials)
                 return true;
-        for (size_t i = 0; i < path_rules_count(q->rules); i++)
-                if (path_rules_at(q->rules, i)->is_glob && !path_rules_at(q->rules, i)->built_in)
+        for (size_t i = 0; i < path_rules_count(rules); i++)
+                if (path_rules_at(rules, i)->is_glob && !path_rules_at(rules, i)->built_in)
                         return true;
         return false;
 }
@@ -120,8 +121,36 @@ static int add_path_rule(struct plan *p, const struct path_rule *rule) {
         return copy.pattern && copy.origin ? vec_push(&p->path_rules, copy) : -ENOMEM;
 }
 
+/* A refusal whose path was not there: no mount holds it, so the broker does. Not in the sandbox's own directories,
+ * whose content is nobody's secret. */
+static int add_late_rules(struct plan *p, const struct plan_request *q) {
+        for (size_t i = 0; i < q->host->paths.n; i++) {
+                const struct plan_path *path = &q->host->paths.p[i];
+                if (path->type != PLAN_PATH_MISSING || path->access != PATH_DENIED)
+                        continue;
+                const struct path_rule *around = NULL;
+                const char *slash = strrchr(path->path, '/');
+                char *dir = plan_copy(p, str_n(path->path, slash > path->path ? (size_t)(slash - path->path) : 1));
+                if (!dir)
+                        return -ENOMEM;
+                (void)path_rules_access(q->rules, dir, &around);
+                bool private = false;
+                for (const char *const *d = plan_private_dirs; *d; d++)
+                private |= path_is_within(path->path, *d);
+                struct plan_path_rule rule = { .pattern = plan_copy(p, str_of(path->path)),
+                                               .origin = plan_copy(p, str_of(path->origin)),
+                                               .decides_read = 1,
+                                               .late = 1 };
+                if (private && !around)
+                        continue;
+                if (!rule.pattern || !rule.origin || vec_push(&p->path_rules, rule) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 static int plan_broker(struct plan *p, const struct plan_request *q, struct err *e) {
-        if (!needs_broker(q))
+        if (!q->observe && !plan_needs_broker(q->policy, q->rules))
                 return 0;
         if (p->flags & PLAN_DEGRADED)
                 return err_set(e, EOPNOTSUPP,
@@ -133,7 +162,7 @@ static int plan_broker(struct plan *p, const struct plan_request *q, struct err 
         for (size_t i = 0; i < path_rules_count(q->rules); i++)
                 if (add_path_rule(p, path_rules_at(q->rules, i)) < 0)
                         return -ENOMEM;
-        return 0;
+        return add_late_rules(p, q);
 }
 
 static int add_words(struct plan *p, const struct plan_request *q) {

@@ -43,7 +43,7 @@ struct plan_host {
         bool namespaces;         /* user namespaces can be made */
         const char *overlay_upper, *overlay_work; /* with --overlay: where the workspace's changes go, NULL without */
         bool ipv6;
-        uint64_t memory; /* of the machine, in bytes; 0: not known */
+        uint64_t memory;                  /* of the machine, in bytes; 0: not known */
         VEC(struct plan_path) paths;      /* in any order */
         VEC(const char *) sockets;        /* Unix sockets of the host that have a path */
         VEC(const char *) devices;        /* which of plan_devices exist */
@@ -73,4 +73,6 @@ struct plan_request {
 enum network_mode plan_network(const struct policy *p);
 /* The netlink batches of a plan. They are fixed, so that init can send them before the rest of the plan is known. */
 void plan_fill_network(struct plan *p, bool captured, bool ipv6);
+/* Whether calls that reach files are judged one by one. */
+bool plan_needs_broker(const struct policy *policy, const struct path_rules *rules);
 int plan_build(const struct plan_request *request, struct plan **ret, struct err *e);

@@ -156,6 +156,7 @@ static void visit_path_rule(struct wire *w, struct plan_path_rule *rule) {
         visit(w, rule->grants);
         visit(w, rule->built_in);
         visit(w, rule->protected);
+        visit(w, rule->late);
 }
 
 static void visit_word(struct wire *w, const char **word) {

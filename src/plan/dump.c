@@ -208,7 +208,7 @@ static void text_network(struct dump *d, const struct plan *p) {
 
 /* Of the broker's rules, those that it enforces itself. */
 static bool is_judged(const struct plan_path_rule *rule) {
-        return !rule->grants && glob_has_magic(str_of(rule->pattern));
+        return !rule->grants && (rule->late || glob_has_magic(str_of(rule->pattern)));
 }
 
 static void text_sockets(struct dump *d, const struct plan *p) {

@@ -110,7 +110,7 @@ enum {
 /* A path rule for the broker (policy/paths.h). */
 struct plan_path_rule {
         const char *pattern, *origin;
-        uint8_t decides_read, grants, built_in, protected;
+        uint8_t decides_read, grants, built_in, protected, late;
 };
 
 struct plan_pool;

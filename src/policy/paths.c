@@ -188,6 +188,8 @@ static int compare(const void *a, const void *b) {
                 return x->rule.built_in ? -1 : 1;
         if (x->rule.grants != y->rule.grants)
                 return x->rule.grants ? -1 : 1;
+        if (x->rule.late != y->rule.late)
+                return x->rule.late ? 1 : -1;
         return strcmp(x->rule.pattern, y->rule.pattern);
 }
 
@@ -313,7 +315,7 @@ const struct path_rule *path_rules_refusing_glob(const struct path_rules *r, con
         struct best to_read, to_write;
         find_best(r, path, &to_read, &to_write);
         if (to_read.rule && !to_read.rule->grants)
-                return to_read.rule->is_glob ? to_read.rule : NULL;
+                return to_read.rule->is_glob || to_read.rule->late ? to_read.rule : NULL;
         return write && to_write.rule && !to_write.rule->grants && to_write.rule->is_glob ? to_write.rule : NULL;
 }
 

@@ -3,6 +3,8 @@
 import json
 import os
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -53,6 +55,27 @@ def test_a_file_that_comes_later_is_denied_too(inside, workspace):
     result = inside("mkdir later; echo x > later/.env; echo status $?; cat plain")
     assert "status 2" in result.text and "plain" in result.text
     assert not (workspace / "later" / ".env").exists()
+
+
+def test_a_denied_path_that_the_host_makes_later(inside, workspace):
+    """Nothing can be mounted where nothing is; where there is a broker, it knows the plain paths too."""
+    def make():
+        deadline = time.monotonic() + 60
+        while not (workspace / "ready").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (workspace / "vault").mkdir()
+        (workspace / "vault/key").write_text(SECRET)
+        (workspace / "token").write_text(SECRET)
+        (workspace / "made").write_text("")
+
+    host = threading.Thread(target=make)
+    host.start()
+    result = inside("""touch ready; i=0; while [ ! -e made ] && [ $i -lt 6000 ]; do sleep 0.01; i=$((i+1)); done
+        cat made && echo made; cat token; cat vault/key; mv vault v; mv token t; cat t v/key; echo x >> token; ls vault""",
+                    "--deny-read", workspace / "token", "--deny-read", workspace / "vault")
+    host.join()
+    assert "made" in result.text and SECRET not in result.text + result.errors, result
+    assert "key" not in result.text and (workspace / "token").read_text() == SECRET
 
 
 def test_write_globs_leave_reading_alone(inside, workspace):

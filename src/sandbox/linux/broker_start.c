@@ -43,6 +43,7 @@ static struct path_rules *rules_of(const struct plan *p) {
                         .grants = from->grants,
                         .built_in = from->built_in,
                         .protected = from->protected,
+                        .late = from->late,
                 };
         }
         return list && path_rules_restore(list, p->path_rules.n, p->reads_open, &rules, NULL) == 0 ? rules : NULL;

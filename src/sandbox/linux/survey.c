@@ -29,6 +29,7 @@ struct survey {
         const char *workspace;
         struct plan_host *host;
         struct err *e;
+        bool broker; /* the plan will have one */
         struct survey_dirs dirs;
         VEC(const char *) by_hand; /* patterns of rules that a person wrote */
 };
@@ -146,8 +147,9 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
         bool there = missing == 0, link = there && S_ISLNK(st.st_mode);
         if (missing == ENOTDIR && spoken->protected)
                 return add_instead(s, path, spoken);
-        /* What takes away from something that is not there matters only where the sandbox could make it. */
-        if (!there && !spoken->grants && !spoken->protected)
+        /* What takes away from something that is not there matters only where the sandbox could make it, or when it
+         * comes later: then a broker, where there is one, refuses it. */
+        if (!there && !spoken->grants && !spoken->protected && !(spoken->decides_read && s->broker))
                 return 0;
         const struct path_rule *decided = NULL;
         bool settled = !there && spoken->protected && !spoken->is_glob && !overruled(s, path);
@@ -403,7 +405,11 @@ int survey_neighbours(struct plan_host *h, struct err *e) {
 }
 
 int survey_host(const struct policy *policy, const struct path_rules *rules, struct plan_host *ret, struct err *e) {
-        struct survey s = { .rules = rules, .workspace = policy->workspace, .host = ret, .e = e };
+        struct survey s = { .rules = rules,
+                            .workspace = policy->workspace,
+                            .host = ret,
+                            .e = e,
+                            .broker = plan_needs_broker(policy, rules) };
         *ret = (struct plan_host){ 0 };
         survey_terminal(ret);
         int r = survey_fixed(ret, e);
