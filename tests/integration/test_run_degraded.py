@@ -86,3 +86,6 @@ def test_sandbox_inside_a_sandbox(bailey, work):
     assert bailey("run", *visible, "--", *inner, "--", "true", cwd=work).status == 122
     result = bailey("run", *visible, "--", *inner, "--allow-degraded", "--", "sh", "-c", "echo x > made; exit 4", cwd=work)
     assert result.status == 4 and (work / "made").exists(), result
+    for outer in ([], ["--deny-read", "**/.env"]):
+        result = bailey("run", *visible, *outer, "--", *inner, "--allow-degraded", "--trace-denials", "--", "true", cwd=work)
+        assert result.status != 0 and "need namespaces" in result.errors, result

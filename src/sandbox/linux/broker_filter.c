@@ -173,7 +173,13 @@ int broker_filter_load(const struct broker_filter *b, int *ret_fd, struct err *e
                 bool listens = b->files || b->traced || asked;
                 fd = listens ? load_listening(&program) : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
                 free(program.filter);
-                if (fd < 0 && !(errno == EBUSY && asked && !b->files && !b->traced))
+                if (fd < 0 && errno == EBUSY && (b->files || b->traced))
+                        return err_set(
+                            e, EBUSY,
+                            "globs in denies and --trace-denials do not work inside of another sandbox whose "
+                            "calls are watched: the kernel has room for one watcher. Name the paths without "
+                            "globs, and leave the trace to the outer one");
+                if (fd < 0 && !(errno == EBUSY && asked))
                         return err_errno(e, "broker: filter");
                 done = fd >= 0;
                 if (done)
