@@ -27,7 +27,7 @@ LAYERS = {
     "gateway": ["base", "conf", "net", "policy", "ipc"],
     # The manager talks to the gateway and the vault by message: it never includes their inside.
     "manager": ["base", "conf", "net", "shell", "policy", "ipc", "store", "plan", "sandbox", "control", "bridge", "bailey",
-                "api/commands.h"],
+                "api/capture.h", "api/commands.h"],
     "cli": ["bailey", "base", "conf", "control", "manager"],
     "ui": ["bailey", "base", "conf", "control"],
 }

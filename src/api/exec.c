@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One call: a process, two pipes and a link are served by the thread that called, until all three have ended. What the
- * command writes is kept up to the limit and read beyond it, so that it never waits for us and we never grow.
- *
- * Ending early (cancelled, closed): our half of the link is shut, upon which the supervisor kills the sandbox and ends
- * in its turn; one that does not within the patience below is killed itself, and the sandbox with it (its init
- * watches).
- */
 #include "api/exec.h"
 
 #include "api/approve.h"
-#include "api/child.h"
+#include "api/capture.h"
 #include "api/plain.h"
 #include "api/report.h"
 #include "base/cleanup.h"
@@ -19,12 +11,8 @@
 #include "base/path.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-enum { PATIENCE_MS = 5000 };
 
 /*
  * The request.
@@ -68,19 +56,6 @@ int exec_block(const struct state *s, const struct exec_call *c, char **ret, str
 /*
  * Serving.
  */
-struct service {
-        bailey_manager *manager;
-        const struct state *state;
-        struct child child;
-        bailey_result *result;
-        int cancel;           /* -1: none */
-        uint64_t kill_at_ns;  /* not 0: it is being ended, and has this long */
-        enum bailey_code why; /* CANCELLED when we ended it */
-        bool linked;          /* the link has not ended */
-        bool told;            /* `end` is there */
-        struct supervise_message end;
-};
-
 void exec_answer(const struct state *s, int link, const struct supervise_message *question) {
         struct supervise_message m = { .kind = SUPERVISE_ANSWER, .id = question->id };
         if (s->on_request)
@@ -90,78 +65,8 @@ void exec_answer(const struct state *s, int link, const struct supervise_message
         (void)supervise_send(link, &m, -1);
 }
 
-static void hear(struct service *s) {
-        struct supervise_message m;
-        int fd = -1, r = supervise_receive(s->child.link, &m, &fd);
-        close_fd(&fd);
-        if (r == -EAGAIN)
-                return;
-        if (r <= 0) {
-                s->linked = false;
-                return;
-        }
-        const struct bailey_violation v = {
-                .operation = m.host, .target = m.target, .rule = m.rule, .detail = m.detail, .count = m.number
-        };
-        switch (m.kind) {
-        case SUPERVISE_ASK:
-                exec_answer(s->state, s->child.link, &m);
-                break;
-        case SUPERVISE_VIOLATION:
-                (void)result_add_violation(s->result, &v); /* without memory the list is shorter; the audit is whole */
-                break;
-        case SUPERVISE_END:
-                s->end = m;
-                s->told = true;
-                break;
-        default:
-                break;
-        }
-}
-
-static void end_early(struct service *s) {
-        if (s->kill_at_ns)
-                return;
-        s->why = BAILEY_E_CANCELLED;
-        s->kill_at_ns = clock_ns() + PATIENCE_MS * NS_PER_MS;
-        shutdown(s->child.link, SHUT_WR);
-}
-
-/* After the end was told, pipes that stay open are somebody else's: they do not keep us. */
-static int time_left(struct service *s) {
-        if (s->told && !s->kill_at_ns)
-                s->kill_at_ns = clock_ns() + PATIENCE_MS * NS_PER_MS;
-        if (!s->kill_at_ns)
-                return -1;
-        uint64_t now = clock_ns();
-        return now < s->kill_at_ns ? (int)((s->kill_at_ns - now) / NS_PER_MS) + 1 : 0;
-}
-
-static void serve(struct service *s) {
-        struct child *c = &s->child;
-        while (c->out >= 0 || c->err >= 0 || s->linked) {
-                bool ending = s->kill_at_ns != 0;
-                struct pollfd fds[] = {
-                        { .fd = c->out, .events = POLLIN },
-                        { .fd = c->err, .events = POLLIN },
-                        { .fd = s->linked ? c->link : -1, .events = POLLIN },
-                        { .fd = ending ? -1 : s->cancel, .events = POLLIN },
-                        { .fd = ending ? -1 : s->manager->closing, .events = POLLIN },
-                };
-                int wait = time_left(s);
-                if (wait == 0)
-                        return;
-                if (poll(fds, sizeof fds / sizeof *fds, wait) < 0)
-                        continue; /* a signal */
-                if (fds[0].revents && !output_read(&s->result->out, c->out))
-                        close_fd(&c->out);
-                if (fds[1].revents && !output_read(&s->result->err, c->err))
-                        close_fd(&c->err);
-                if (fds[3].revents || fds[4].revents)
-                        end_early(s);
-                else if (fds[2].revents)
-                        hear(s);
-        }
+static void on_ask(void *arg, int link, const struct supervise_message *question) {
+        exec_answer(arg, link, question);
 }
 
 int exec_end(const struct supervise_message *end, struct bailey_error *e) {
@@ -177,49 +82,48 @@ int exec_end(const struct supervise_message *end, struct bailey_error *e) {
         return code == BAILEY_OK ? BAILEY_OK : report(e, code, "%s", end->detail);
 }
 
-static int conclude(struct service *s, struct bailey_error *e) {
-        bailey_result *r = s->result;
-        if (s->why == BAILEY_E_CANCELLED)
+static int conclude(struct capture *c, struct bailey_error *e) {
+        bailey_result *r = c->result;
+        if (c->stopped)
                 return report(e, BAILEY_E_CANCELLED, "the command was cancelled and ended");
-        if (!s->told)
+        if (!c->told)
                 return report(e, BAILEY_E_SYSTEM, "bailey ended before the command did");
-        int code = exec_end(&s->end, e);
-        r->signal = s->end.signalled ? s->end.status - 128 : 0;
-        r->exit_code = s->end.signalled ? -1 : s->end.status;
+        int code = exec_end(&c->end, e);
+        r->signal = c->end.signalled ? c->end.status - 128 : 0;
+        r->exit_code = c->end.signalled ? -1 : c->end.status;
         r->sandboxed = true;
         return code == BAILEY_OK && result_finish(r) < 0 ? report_memory(e) : code;
 }
 
-static int run_sandboxed(bailey_manager *m, const struct state *state, const struct exec_call *c, bailey_result *result,
-                         struct bailey_error *e) {
+static int run_sandboxed(bailey_manager *m, const struct state *state, const struct exec_call *call,
+                         bailey_result *result, struct bailey_error *e) {
         cleanup(free_ptr) char *block = NULL;
         static char name[] = "bailey", verb[] = "supervise";
         char *const argv[] = { name, verb, NULL };
-        struct service s = { .manager = m,
-                             .state = state,
-                             .child = CHILD_NONE,
+        const bailey_options *o = call->options;
+        struct capture c = { .child = CHILD_NONE,
                              .result = result,
-                             .cancel = c->options && c->options->cancel ? c->options->cancel->fd : -1 };
-        int r = exec_block(state, c, &block, e);
+                             .stop = { m->closing, o && o->cancel ? o->cancel->fd : -1 },
+                             .on_ask = on_ask,
+                             .arg = (void *)(uintptr_t)state };
+        int r = exec_block(state, call, &block, e);
         if (r != BAILEY_OK)
                 return r;
         const struct child_plan plan = { .path = state->program,
                                          .argv = argv,
                                          .envp = m->env,
                                          .block = block,
-                                         .input = c->options ? c->options->input : -1,
+                                         .input = o ? o->input : -1,
                                          .capture = true };
-        r = child_start(&plan, &s.child, NULL, e);
+        r = child_start(&plan, &c.child, NULL, e);
         if (r != BAILEY_OK)
                 return r;
-        struct running running = { .link = s.child.link };
+        struct running running = { .link = c.child.link };
         manager_add(m, &running, state);
-        s.linked = true;
-        serve(&s);
+        capture_serve(&c);
         manager_remove(m, &running); /* before the link is closed: updates are sent to it */
-        (void)child_wait(&s.child, PATIENCE_MS);
-        child_done(&s.child);
-        return conclude(&s, e);
+        capture_done(&c);
+        return conclude(&c, e);
 }
 
 int exec_run(bailey_manager *m, const struct state *s, const struct exec_call *c, bailey_result **ret,

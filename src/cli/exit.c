@@ -16,7 +16,7 @@ const struct exit_row exit_rows[] = {
         { "5", "refused: forbidden, not approved, or not trusted" },
         { "6", "out of time" },
         { "7", "the system or a part of Bailey failed" },
-        { "10, 20", "check only: the command is escalated, forbidden" },
+        { "10, 20", "check, exec: the command needs an approval (and has none), is forbidden" },
         { "120 to 125", "run, exec, learn: Bailey's own 2 to 7, so that they are not taken for the command's" },
         { "126, 127", "run, exec, learn: the command cannot be executed, was not found" },
         { "128+n", "run, exec, learn: the command died of signal n" },

@@ -22,8 +22,8 @@ enum exit_code {
         EXIT_TIMEOUT = 6,
         EXIT_SYSTEM = 7, /* a system call or a part of Bailey failed */
 
-        EXIT_ESCALATED = 10, /* bailey check */
-        EXIT_FORBIDDEN = 20, /* bailey check */
+        EXIT_ESCALATED = 10, /* bailey check, bailey exec */
+        EXIT_FORBIDDEN = 20, /* the same */
 
         EXIT_PASSING = 118, /* added where a command's status is handed on: 120 usage ... 124 timeout, 125 system */
         EXIT_CANNOT_EXECUTE = 126,

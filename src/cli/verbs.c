@@ -14,6 +14,7 @@ extern const struct verb verb_discard;
 extern const struct verb verb_doctor;
 extern const struct verb verb_env;
 extern const struct verb verb_events;
+extern const struct verb verb_exec;
 extern const struct verb verb_gateway;
 extern const struct verb verb_help;
 extern const struct verb verb_kill;
@@ -37,6 +38,7 @@ extern const struct verb verb_why;
 const struct verb *const verbs[] = {
         /* GROUP_RUN */
         &verb_run,
+        &verb_exec,
         &verb_plan,
         &verb_learn,
         &verb_diff,

@@ -211,6 +211,8 @@ static int open_audit(struct run *r, struct err *e) {
                 return err_wrap(e, s, "the audit cannot be written");
         (void)audit_note(r->audit, "start: mode %s, workspace %s", policy_mode_name(r->policy->mode),
                          r->policy->workspace);
+        if (r->q->note)
+                (void)audit_note(r->audit, "%s", r->q->note);
         s = audit_flush(r->audit, e);
         return s < 0 ? err_wrap(e, s, "the audit cannot be written") : 0;
 }

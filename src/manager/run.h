@@ -21,6 +21,7 @@ struct run_request {
         bool quiet;                          /* no summary at the end */
         struct learn *learn;                 /* not NULL: run observed (manager/learn.h), and collect there */
         const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
+        const char *note;                    /* not NULL: goes into the record: who approved the command */
         const struct link *link;             /* not NULL: a program that is told and asked (manager/link.h) */
 };
 

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Bailey for Node, without a native module: every call is a `bailey` process of its own, which judges, runs in a sandbox,
+ * captures, and prints one JSON object.
+ *
+ *     const { Manager } = require('bailey');
+ *     const manager = new Manager({ workspace: '/srv/project', allow: ['api.example.com'],
+ *                                   onApproval: async (question) => ask(question) ? 'approve' : 'deny' });
+ *     const result = await manager.exec('make test', { timeout: 60000 });
+ *     console.log(result.exitCode, result.stdout);
+ *     manager.close();
+ *
+ * Failures reject with a BaileyError: its code is one of config-invalid, unsupported-platform, dependency-missing,
+ * forbidden-command, escalated-command, manager-closed, timeout, cancelled, system.
+ */
+'use strict';
+const { spawn } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+
+class BaileyError extends Error {
+  constructor(code, message, details = {}) {
+    super(message);
+    this.name = 'BaileyError';
+    this.code = code;
+    this.rule = details.rule || '';
+    this.reason = details.reason || '';
+    this.segment = details.segment || '';
+  }
+}
+
+// Where an installation has it. PATH is not asked: whoever sets it would choose what confines.
+const PLACES = ['/usr/local/bin/bailey', '/usr/bin/bailey'];
+
+function findExecutable(named) {
+  for (const place of named ? [named] : PLACES) {
+    try {
+      fs.accessSync(place, fs.constants.X_OK);
+      return path.resolve(place);
+    } catch {
+      continue;
+    }
+  }
+  throw new BaileyError('dependency-missing', named ? `there is no bailey executable at ${named}`
+    : 'bailey is not installed; name it with { executable }');
+}
+
+// Names of options, and the flags that they stand for; lists repeat the flag.
+const FLAGS = {
+  workspace: '--workspace', preset: '--preset', mode: '--mode', policy: '--policy', allow: '--allow', deny: '--deny',
+  allowPrivate: '--allow-private', write: '--write', denyRead: '--deny-read', denyWrite: '--deny-write', audit: '--audit',
+  agent: '--agent', shell: '--shell', hosts: '--hosts', outputLimit: '--output-limit', envPass: '--env-pass',
+};
+
+function flagsOf(options) {
+  const flags = [];
+  for (const [name, flag] of Object.entries(FLAGS)) {
+    for (const value of [options[name] ?? []].flat()) flags.push(`${flag}=${value}`);
+  }
+  for (const [name, value] of Object.entries(options.env || {})) flags.push(`--env=${name}=${value}`);
+  if (options.allowDegraded) flags.push('--allow-degraded');
+  if (options.timeout) flags.push(`--timeout=${Math.max(1, Math.ceil(options.timeout))}ms`);
+  return flags;
+}
+
+class Manager {
+  #options;
+  #executable;
+  #approved = new Set();
+  #running = new Set();
+  #closed = false;
+
+  constructor(options = {}) {
+    this.#executable = findExecutable(options.executable);
+    this.#options = { ...options };
+  }
+
+  /** Runs text through the shell. */
+  exec(command, options = {}) {
+    return this.#exec([String(command)], false, options);
+  }
+
+  /** Runs a program without a shell. */
+  execArgs(argv, options = {}) {
+    return this.#exec(argv.map(String), true, options);
+  }
+
+  /** What the classifier says; runs nothing. */
+  async check(command) {
+    const args = Array.isArray(command);
+    const said = await this.#call('check', args ? ['--args', '--', ...command.map(String)] : ['--', String(command)], {}, {});
+    return { decision: said.decision, rule: said.rule || '', reason: said.reason, segment: said.segment };
+  }
+
+  /** Commands that start from now on run by these options. They are checked first; on error the old ones stay. */
+  async update(options) {
+    this.#mustBeOpen();
+    const before = this.#options;
+    this.#options = { ...options, executable: before.executable };
+    try {
+      await this.check('true');
+    } catch (error) {
+      this.#options = before;
+      throw error;
+    }
+  }
+
+  /** Closes: what runs is killed, and every later call is rejected. */
+  close() {
+    this.#mustBeOpen();
+    this.#closed = true;
+    for (const child of this.#running) child.kill('SIGKILL');
+  }
+
+  #mustBeOpen() {
+    if (this.#closed) throw new BaileyError('manager-closed', 'the manager is closed');
+  }
+
+  async #exec(words, args, options) {
+    this.#mustBeOpen();
+    const flags = [];
+    const key = JSON.stringify([args, words]);
+    if (this.#approved.has(key)) {
+      flags.push('--approved');
+    } else {
+      const verdict = await this.check(args ? words : words[0]);
+      if (verdict.decision === 'escalated') {
+        const ask = options.onApproval || this.#options.onApproval;
+        const answer = ask ? await ask({ command: words.join(' '), ...verdict }) : 'deny';
+        if (answer === 'approve-session') this.#approved.add(key);
+        if (answer !== 'approve' && answer !== 'approve-session') {
+          throw new BaileyError('escalated-command', ask ? `the command was not approved: ${verdict.reason}`
+            : `the command needs an approval, and nobody is there to be asked: ${verdict.reason}`, verdict);
+        }
+        flags.push('--approved');
+      }
+    }
+    const said = await this.#call('exec', [...flags, ...(args ? ['--args'] : []), '--', ...words], options, {
+      cwd: options.cwd, signal: options.signal, input: options.input,
+    });
+    if (said.outcome !== 'ended') throw new BaileyError(said.outcome, said.error, said);
+    return {
+      exitCode: said.exit_code, signal: said.signal, stdout: said.stdout, stderr: said.stderr, truncated: said.truncated,
+      durationMs: said.duration_ms, sandboxed: said.sandboxed, violations: said.violations,
+    };
+  }
+
+  /** One process, one JSON object. */
+  #call(verb, words, options, { cwd, signal, input }) {
+    this.#mustBeOpen();
+    const merged = { ...this.#options, ...options, env: { ...this.#options.env, ...options.env } };
+    const common = flagsOf(merged);
+    // check takes fewer options than exec
+    const flags = verb === 'exec' ? [...common, '--ask=never'] : common.filter((flag) => /^--(policy|preset|workspace|mode|agent)=/.test(flag));
+    return new Promise((resolve, reject) => {
+      const child = spawn(this.#executable, [verb, '--json', ...flags, ...words],
+        { cwd, signal, killSignal: 'SIGKILL', stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] });
+      const out = [];
+      const err = [];
+      this.#running.add(child);
+      child.stdout.on('data', (chunk) => out.push(chunk));
+      child.stderr.on('data', (chunk) => err.push(chunk));
+      child.on('error', (error) => {
+        this.#running.delete(child);
+        reject(error.name === 'AbortError' ? new BaileyError('cancelled', 'the command was cancelled and ended')
+          : new BaileyError('system', error.message));
+      });
+      child.on('close', () => {
+        this.#running.delete(child);
+        if (this.#closed) return reject(new BaileyError('cancelled', 'the command was cancelled and ended'));
+        try {
+          resolve(JSON.parse(Buffer.concat(out).toString()));
+        } catch {
+          const text = Buffer.concat(err).toString().trim().replace(/^bailey: (error: )?/, '');
+          reject(new BaileyError('config-invalid', text || 'bailey said nothing'));
+        }
+      });
+      if (input !== undefined) {
+        child.stdin.on('error', () => {}); // the command need not read it
+        child.stdin.end(input);
+      }
+    });
+  }
+}
+
+module.exports = { Manager, BaileyError };

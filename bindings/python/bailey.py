@@ -1,0 +1,503 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run untrusted commands in a sandbox: libbailey for Python, in one file, on ctypes.
+
+    import bailey
+
+    config = bailey.Config("default")
+    config.set("network.allow", "api.example.com")
+    config.on_approval(lambda question: bailey.DENY)
+    with bailey.Manager(config) as manager:
+        result = manager.exec("make test", timeout=60)
+        print(result.exit_code, result.stdout.decode())
+
+Settings have the names of bailey-policy(5). Failures are exceptions, one class for each error code, below bailey.Error.
+A Manager may be used by several threads; the interpreter is free while a command runs. The header <bailey/bailey.h> says
+what each call means.
+"""
+import ctypes
+import ctypes.util
+import os
+from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint16, c_uint64, c_void_p
+
+DENY, APPROVE, APPROVE_SESSION = 0, 1, 2
+STRICT, WARN = 0, 1
+ALLOW, SANDBOXED, ESCALATED, FORBIDDEN = "allow", "sandboxed", "escalated", "forbidden"
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [("code", c_int), ("message", c_char * 1024), ("rule", c_char * 128), ("reason", c_char * 256),
+                ("segment", c_char * 512)]
+
+
+class _Question(ctypes.Structure):
+    _fields_ = [("command", c_char_p), ("segment", c_char_p), ("rule", c_char_p), ("reason", c_char_p)]
+
+
+class _Verdict(ctypes.Structure):
+    _fields_ = [("decision", c_int), ("rule", c_char * 128), ("reason", c_char * 256), ("segment", c_char * 512),
+                ("detail", c_char * 256)]
+
+
+class _Violation(ctypes.Structure):
+    _fields_ = [("operation", c_char_p), ("target", c_char_p), ("rule", c_char_p), ("detail", c_char_p), ("count", c_uint64)]
+
+
+class _Command(ctypes.Structure):
+    _fields_ = [("path", c_char_p), ("argv", POINTER(c_char_p)), ("envp", POINTER(c_char_p)), ("memory", c_void_p)]
+
+
+class _FilterRules(ctypes.Structure):
+    _fields_ = [("allow", POINTER(c_char_p)), ("deny", POINTER(c_char_p))]
+
+
+class _FilterVerdict(ctypes.Structure):
+    _fields_ = [("allowed", c_int), ("reason", c_char * 32), ("rule", c_char * 512), ("detail", c_char * 256)]
+
+
+class _Addresses(ctypes.Structure):
+    _fields_ = [("http", c_char_p), ("socks", c_char_p)]
+
+
+class _Proxy(ctypes.Structure):
+    _fields_ = [("http_port", c_uint16), ("socks_port", c_uint16), ("address", c_char_p), ("tmpdir", c_char_p)]
+
+
+_APPROVAL = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(_Question))
+_REQUEST = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_uint16)
+
+
+class Error(Exception):
+    """What went wrong: code, name, and for commands that are not run the rule, its reason and the segment."""
+    code = 0
+
+    def __init__(self, raw):
+        super().__init__(_text(raw.message))
+        self.code = raw.code
+        self.name = _text(_lib.bailey_error_name(raw.code))
+        self.rule, self.reason, self.segment = _text(raw.rule), _text(raw.reason), _text(raw.segment)
+
+
+class ArgumentError(Error): "The call itself is wrong."
+class ConfigError(Error): "The config is invalid; the message says which setting, and what is accepted."
+class PlatformError(Error): "This machine cannot make the sandbox."
+class DependencyError(Error): "The bailey executable, its gateway or the shell is missing."
+class ForbiddenCommand(Error): "The classifier forbids the command."
+class EscalatedCommand(Error): "The command needs an approval: nobody to ask, or the answer was no."
+class ManagerClosed(Error): "The manager is closed."
+class ProxyError(Error): "A gateway could not start."
+class Timeout(Error): "The time limit was reached, and the sandbox was killed."
+class Cancelled(Error): "The call was cancelled, and the sandbox was killed."
+class SystemFailure(Error): "A system call or a part of Bailey failed."
+
+
+_CLASSES = {-2: ArgumentError, -3: ConfigError, -4: PlatformError, -5: DependencyError, -6: ForbiddenCommand,
+            -7: EscalatedCommand, -8: ManagerClosed, -9: ProxyError, -10: Timeout, -11: Cancelled, -12: SystemFailure}
+
+
+def _text(raw):
+    return (raw or b"").decode("utf-8", "replace")
+
+
+def _bytes(value):
+    return value if isinstance(value, bytes) else os.fsencode(str(value))
+
+
+def _list(values):
+    """A NULL-terminated array of C strings."""
+    values = [_bytes(value) for value in values]
+    return (c_char_p * (len(values) + 1))(*values, None)
+
+
+def _load():
+    """BAILEY_LIBRARY, or the library of the system."""
+    name = os.environ.get("BAILEY_LIBRARY") or ctypes.util.find_library("bailey") or "libbailey.so.0"
+    lib = ctypes.CDLL(name)
+    handle, error = c_void_p, POINTER(_Error)
+    results = {"bailey_error_name": c_char_p, "bailey_version": c_char_p, "bailey_decision_name": c_char_p,
+               "bailey_result_stdout": c_void_p, "bailey_result_stderr": c_void_p, "bailey_result_notice": c_char_p,
+               "bailey_result_duration_ns": c_uint64, "bailey_result_violations": c_size_t,
+               "bailey_result_violation": POINTER(_Violation), "bailey_gateway_address": c_char_p,
+               "bailey_gateway_http_port": c_uint16, "bailey_gateway_socks_port": c_uint16}
+    arguments = {
+        "bailey_error_name": [c_int], "bailey_decision_name": [c_int],
+        "bailey_config_new": [c_char_p, POINTER(handle), error], "bailey_config_free": [handle],
+        "bailey_config_set": [handle, c_char_p, c_char_p, error], "bailey_config_policy": [handle, c_char_p, error],
+        "bailey_config_unavailable": [handle, c_int, error], "bailey_config_shell": [handle, c_char_p, error],
+        "bailey_config_output_limit": [handle, c_uint64, error], "bailey_config_executable": [handle, c_char_p, error],
+        "bailey_config_hosts_file": [handle, c_char_p, error], "bailey_config_validate": [handle, error],
+        "bailey_config_on_approval": [handle, _APPROVAL, c_void_p, error],
+        "bailey_config_on_request": [handle, _REQUEST, c_void_p, error],
+        "bailey_manager_new": [handle, POINTER(handle), error], "bailey_manager_free": [handle],
+        "bailey_manager_update": [handle, handle, error], "bailey_manager_available": [handle, error],
+        "bailey_manager_cleanup": [handle, error],
+        "bailey_manager_exec": [handle, c_char_p, handle, POINTER(handle), error],
+        "bailey_manager_exec_args": [handle, POINTER(c_char_p), handle, POINTER(handle), error],
+        "bailey_manager_check": [handle, c_char_p, POINTER(_Verdict), error],
+        "bailey_manager_check_args": [handle, POINTER(c_char_p), POINTER(_Verdict), error],
+        "bailey_manager_wrap": [handle, POINTER(_Command), handle, error], "bailey_command_done": [POINTER(_Command)],
+        "bailey_options_new": [POINTER(handle), error], "bailey_options_free": [handle],
+        "bailey_options_set": [handle, c_char_p, c_char_p, error], "bailey_options_directory": [handle, c_char_p, error],
+        "bailey_options_timeout": [handle, c_uint64, error], "bailey_options_shell": [handle, c_char_p, error],
+        "bailey_options_output_limit": [handle, c_uint64, error], "bailey_options_input": [handle, c_int, error],
+        "bailey_options_classify": [handle, c_int, error], "bailey_options_cancel": [handle, handle, error],
+        "bailey_cancel_new": [POINTER(handle), error], "bailey_cancel_trigger": [handle], "bailey_cancel_free": [handle],
+        "bailey_result_stdout": [handle, POINTER(c_size_t)], "bailey_result_stderr": [handle, POINTER(c_size_t)],
+        "bailey_result_violation": [handle, c_size_t],
+        "bailey_filter_new": [POINTER(_FilterRules), _REQUEST, c_void_p, POINTER(handle), error],
+        "bailey_filter_update": [handle, POINTER(_FilterRules), error], "bailey_filter_free": [handle],
+        "bailey_filter_test": [handle, c_char_p, c_uint16, POINTER(_FilterVerdict)],
+        "bailey_pattern_validate": [c_char_p, error],
+        "bailey_proxy_environment": [POINTER(_Proxy), POINTER(POINTER(c_char_p)), error],
+        "bailey_proxy_environment_free": [POINTER(c_char_p)],
+        "bailey_gateway_start": [handle, POINTER(_Addresses), POINTER(handle), error], "bailey_gateway_stop": [handle],
+    }
+    for name in ("exit_code", "signal", "truncated", "duration_ns", "sandboxed", "notice", "violations", "free"):
+        arguments["bailey_result_" + name] = [handle]
+    for name in ("http_port", "socks_port", "address", "running"):
+        arguments["bailey_gateway_" + name] = [handle]
+    for name in set(arguments) | set(results):
+        function = getattr(lib, name)
+        function.argtypes = arguments.get(name, [])
+        function.restype = results.get(name, None if name.endswith(("_free", "_done", "_stop", "_trigger")) else c_int)
+    return lib
+
+
+_lib = _load()
+
+
+def _call(name, *arguments):
+    """The call with an error behind its arguments; an exception when it fails."""
+    raw = _Error()
+    code = getattr(_lib, name)(*arguments, byref(raw))
+    if code == -1:
+        raise MemoryError(name)
+    if code < 0:
+        raise _CLASSES.get(code, Error)(raw)
+    return code
+
+
+def version():
+    return _text(_lib.bailey_version())
+
+
+def validate_pattern(pattern):
+    """Raises ConfigError when it is no host pattern."""
+    _call("bailey_pattern_validate", _bytes(pattern))
+
+
+def proxy_environment(http_port=0, socks_port=0, address=None, tmpdir=None):
+    """What a program's environment must hold so that it uses a gateway."""
+    proxy = _Proxy(http_port, socks_port, address and _bytes(address), tmpdir and _bytes(tmpdir))
+    block = POINTER(c_char_p)()
+    _call("bailey_proxy_environment", byref(proxy), byref(block))
+    environment, i = {}, 0
+    while block[i]:
+        name, _, value = os.fsdecode(block[i]).partition("=")
+        environment[name] = value
+        i += 1
+    _lib.bailey_proxy_environment_free(block)
+    return environment
+
+
+class Question:
+    """An escalated command that somebody decides about."""
+
+    def __init__(self, raw):
+        self.command, self.segment = _text(raw.command), _text(raw.segment)
+        self.rule, self.reason = _text(raw.rule), _text(raw.reason)
+
+
+class Config:
+    """A builder; a manager has its own copy."""
+
+    def __init__(self, preset="default", **settings):
+        self._handle = c_void_p()
+        self._kept = []  # callbacks live as long as whoever may call them
+        _call("bailey_config_new", _bytes(preset), byref(self._handle))
+        for key, value in settings.items():
+            getattr(self, key)(value)
+
+    def __del__(self):
+        if _lib and self._handle:
+            _lib.bailey_config_free(self._handle)
+
+    def set(self, key, *values):
+        """Any setting of bailey-policy(5); a list takes several values."""
+        for value in values:
+            _call("bailey_config_set", self._handle, _bytes(key), _bytes(value))
+        return self
+
+    def workspace(self, directory):
+        return self.set("workspace", directory)
+
+    def policy(self, text):
+        """The text of a policy, YAML or JSON."""
+        _call("bailey_config_policy", self._handle, _bytes(text))
+        return self
+
+    def unavailable(self, what):
+        _call("bailey_config_unavailable", self._handle, what)
+        return self
+
+    def shell(self, path):
+        _call("bailey_config_shell", self._handle, _bytes(path))
+        return self
+
+    def output_limit(self, n):
+        _call("bailey_config_output_limit", self._handle, n)
+        return self
+
+    def executable(self, path):
+        _call("bailey_config_executable", self._handle, _bytes(path))
+        return self
+
+    def hosts_file(self, path):
+        _call("bailey_config_hosts_file", self._handle, _bytes(path))
+        return self
+
+    def on_approval(self, function):
+        """function(Question) gives DENY, APPROVE or APPROVE_SESSION. An exception in it is a no."""
+        def call(_, question):
+            try:
+                return int(function(Question(question.contents)))
+            except Exception:  # nothing may pass through C; and whoever cannot say yes says no
+                return DENY
+        self._kept.append(_APPROVAL(call))
+        _call("bailey_config_on_approval", self._handle, self._kept[-1], None)
+        return self
+
+    def on_request(self, function):
+        """function(host, port) gives True to allow. An exception in it is a no."""
+        self._kept.append(_request(function))
+        _call("bailey_config_on_request", self._handle, self._kept[-1], None)
+        return self
+
+    def validate(self):
+        _call("bailey_config_validate", self._handle)
+
+
+def _request(function):
+    def call(_, host, port):
+        try:
+            return 1 if function(_text(host), port) else 0
+        except Exception:  # as above
+            return 0
+    return _REQUEST(call)
+
+
+class Cancel:
+    """Ends calls from outside: manager.exec(..., cancel=c), and c.trigger() from another thread."""
+
+    def __init__(self):
+        self._handle = c_void_p()
+        _call("bailey_cancel_new", byref(self._handle))
+
+    def trigger(self):
+        _lib.bailey_cancel_trigger(self._handle)
+
+    def __del__(self):
+        if _lib and self._handle:
+            _lib.bailey_cancel_free(self._handle)
+
+
+class Violation:
+    """Something that the policy refused while the command ran."""
+
+    def __init__(self, raw):
+        self.operation, self.target = _text(raw.operation), _text(raw.target)
+        self.rule, self.detail, self.count = _text(raw.rule), _text(raw.detail), raw.count
+
+    def __repr__(self):
+        return f"<{self.operation} {self.target}: {self.detail}>"
+
+
+class Result:
+    """What came of a command. stdout and stderr are bytes."""
+
+    def __init__(self, handle):
+        n = c_size_t()
+        self.exit_code, self.signal = _lib.bailey_result_exit_code(handle), _lib.bailey_result_signal(handle)
+        self.stdout = ctypes.string_at(_lib.bailey_result_stdout(handle, byref(n)), n.value)
+        self.stderr = ctypes.string_at(_lib.bailey_result_stderr(handle, byref(n)), n.value)
+        self.truncated, self.sandboxed = bool(_lib.bailey_result_truncated(handle)), bool(_lib.bailey_result_sandboxed(handle))
+        self.duration = _lib.bailey_result_duration_ns(handle) / 1e9
+        self.notice = _text(_lib.bailey_result_notice(handle))
+        self.violations = [Violation(_lib.bailey_result_violation(handle, i).contents)
+                           for i in range(_lib.bailey_result_violations(handle))]
+        _lib.bailey_result_free(handle)
+
+
+class Verdict:
+    """What the classifier says: decision is "allow", "sandboxed", "escalated" or "forbidden"."""
+
+    def __init__(self, raw):
+        self.decision = _text(_lib.bailey_decision_name(raw.decision))
+        self.rule, self.reason, self.segment, self.detail = map(_text, (raw.rule, raw.reason, raw.segment, raw.detail))
+
+
+class _Options:
+    def __init__(self, settings, directory, timeout, shell, output_limit, stdin, classify, cancel):
+        self._handle = c_void_p()
+        self._cancel = cancel
+        _call("bailey_options_new", byref(self._handle))
+        for key, values in (settings or {}).items():
+            for value in values if isinstance(values, (list, tuple)) else [values]:
+                _call("bailey_options_set", self._handle, _bytes(key), _bytes(value))
+        if directory is not None:
+            _call("bailey_options_directory", self._handle, _bytes(directory))
+        if timeout is not None:
+            _call("bailey_options_timeout", self._handle, max(1, int(timeout * 1000)))
+        if shell is not None:
+            _call("bailey_options_shell", self._handle, _bytes(shell))
+        if output_limit is not None:
+            _call("bailey_options_output_limit", self._handle, output_limit)
+        if stdin is not None:
+            _call("bailey_options_input", self._handle, stdin if isinstance(stdin, int) else stdin.fileno())
+        if not classify:
+            _call("bailey_options_classify", self._handle, 0)
+        if cancel is not None:
+            _call("bailey_options_cancel", self._handle, cancel._handle)
+
+    def __del__(self):
+        if _lib and self._handle:
+            _lib.bailey_options_free(self._handle)
+
+
+class Manager:
+    """Runs commands in sandboxes. Thread-safe; close() or the end of a with block kills what still runs."""
+
+    def __init__(self, config):
+        self._handle = c_void_p()
+        self._kept = [config._kept]
+        _call("bailey_manager_new", config._handle, byref(self._handle))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self.close()
+        except ManagerClosed:
+            pass
+
+    def __del__(self):
+        if _lib and getattr(self, "_handle", None):
+            _lib.bailey_manager_free(self._handle)
+
+    def exec(self, command, *, settings=None, directory=None, timeout=None, shell=None, output_limit=None, stdin=None,
+             classify=True, cancel=None):
+        """Runs text through the shell. `settings`: {"filesystem.write": [...], "mode": ...} for this call."""
+        options = _Options(settings, directory, timeout, shell, output_limit, stdin, classify, cancel)
+        handle = c_void_p()
+        _call("bailey_manager_exec", self._handle, _bytes(command), options._handle, byref(handle))
+        return Result(handle)
+
+    def exec_args(self, argv, *, settings=None, directory=None, timeout=None, output_limit=None, stdin=None, classify=True,
+                  cancel=None):
+        """Runs a program without a shell."""
+        options = _Options(settings, directory, timeout, None, output_limit, stdin, classify, cancel)
+        handle = c_void_p()
+        _call("bailey_manager_exec_args", self._handle, _list(argv), options._handle, byref(handle))
+        return Result(handle)
+
+    def wrap(self, argv, env=None, *, settings=None, directory=None, timeout=None, classify=True):
+        """(argv, env) for subprocess.Popen: the same command in a sandbox, started by the caller."""
+        options = _Options(settings, directory, timeout, None, None, None, classify, None)
+        words = _list(argv)
+        environment = _list(f"{name}={value}" for name, value in (os.environ if env is None else env).items())
+        command = _Command(_bytes(argv[0]), words, environment, None)
+        _call("bailey_manager_wrap", self._handle, byref(command), options._handle)
+        wrapped = _strings(command.argv)
+        wrapped[0] = os.fsdecode(command.path)
+        variables = dict(text.split("=", 1) for text in _strings(command.envp))
+        _lib.bailey_command_done(byref(command))
+        return wrapped, variables
+
+    def check(self, command):
+        raw = _Verdict()
+        if isinstance(command, (list, tuple)):
+            _call("bailey_manager_check_args", self._handle, _list(command), byref(raw))
+        else:
+            _call("bailey_manager_check", self._handle, _bytes(command), byref(raw))
+        return Verdict(raw)
+
+    def update(self, config):
+        _call("bailey_manager_update", self._handle, config._handle)
+        self._kept.append(config._kept)
+
+    @property
+    def available(self):
+        return bool(_lib.bailey_manager_available(self._handle, None))
+
+    def close(self):
+        _call("bailey_manager_cleanup", self._handle)
+
+    def gateway(self, http=None, socks=None):
+        """Starts an HTTP and a SOCKS5 proxy that judge by this manager's policy. "" for no such listener."""
+        return Gateway(self, http, socks)
+
+
+def _strings(array):
+    texts, i = [], 0
+    while array[i] is not None:
+        texts.append(os.fsdecode(array[i]))
+        i += 1
+    return texts
+
+
+class Gateway:
+    def __init__(self, manager, http, socks):
+        self._handle, self._manager = c_void_p(), manager
+        at = _Addresses(None if http is None else _bytes(http), None if socks is None else _bytes(socks))
+        _call("bailey_gateway_start", manager._handle, byref(at), byref(self._handle))
+        self.http_port = _lib.bailey_gateway_http_port(self._handle)
+        self.socks_port = _lib.bailey_gateway_socks_port(self._handle)
+
+    @property
+    def address(self):
+        return _text(_lib.bailey_gateway_address(self._handle)) if self._handle else ""
+
+    @property
+    def running(self):
+        return bool(self._handle and _lib.bailey_gateway_running(self._handle))
+
+    def stop(self):
+        """Ends it within 5 seconds."""
+        if self._handle:
+            handle, self._handle = self._handle, None
+            _lib.bailey_gateway_stop(handle)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def __del__(self):
+        if _lib:
+            self.stop()
+
+
+class Filter:
+    """The domain filter by itself."""
+
+    def __init__(self, allow=(), deny=(), on_request=None):
+        self._handle = c_void_p()
+        self._kept = _request(on_request) if on_request else _REQUEST()
+        rules = _FilterRules(_list(allow), _list(deny))
+        _call("bailey_filter_new", byref(rules), self._kept, None, byref(self._handle))
+
+    def update(self, allow=(), deny=()):
+        """Replaces all rules at once; on error the old ones stay."""
+        rules = _FilterRules(_list(allow), _list(deny))
+        _call("bailey_filter_update", self._handle, byref(rules))
+
+    def test(self, host, port):
+        """(allowed, reason, rule)"""
+        raw = _FilterVerdict()
+        allowed = _lib.bailey_filter_test(self._handle, _bytes(host), port, byref(raw))
+        return bool(allowed), _text(raw.reason), _text(raw.rule)
+
+    def __del__(self):
+        if _lib and getattr(self, "_handle", None):
+            _lib.bailey_filter_free(self._handle)

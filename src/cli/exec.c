@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bailey exec: classify, ask, run in the sandbox, capture. */
+#include "manager/exec.h"
+
+#include "base/cleanup.h"
+#include "cli/inspect.h"
+#include "cli/run.h"
+#include "conf/emit.h"
+#include "manager/policy_options.h"
+
+#include <assert.h>
+#include <errno.h>
+
+enum { ROW_ARGS, ROW_JSON, ROW_APPROVED, ROW_SHELL, ROW_OUTPUT_LIMIT, ROW_HOSTS, ROW_QUIET, EXEC_ROWS };
+static const struct option rows[] = {
+        [ROW_ARGS] = { .flag = "args",
+                       .type = OPTION_FLAG,
+                       .help = "the words are a command that is run without a shell" },
+        [ROW_JSON] = { .flag = "json",
+                       .type = OPTION_FLAG,
+                       .help = "capture the output and print one JSON object with the result" },
+        [ROW_APPROVED] = { .flag = "approved",
+                           .type = OPTION_FLAG,
+                           .help =
+                               "you have approved the command: nobody is asked; what is forbidden stays forbidden" },
+        [ROW_SHELL] = { .flag = "shell",
+                        .type = OPTION_PATH,
+                        .metavar = "PATH",
+                        .fallback = "/bin/sh",
+                        .help = "the shell that reads the command" },
+        [ROW_OUTPUT_LIMIT] = { .flag = "output-limit",
+                               .type = OPTION_SIZE,
+                               .metavar = "SIZE",
+                               .min = 0,
+                               .max = 256 << 20,
+                               .fallback = "10000000",
+                               .help = "with --json: how much of each output is kept" },
+        [ROW_HOSTS] = { .flag = "hosts",
+                        .type = OPTION_PATH,
+                        .metavar = "FILE",
+                        .help = "names that the gateway knows without asking, as in /etc/hosts" },
+        [ROW_QUIET] = { .flag = "quiet",
+                        .letter = 'q',
+                        .type = OPTION_FLAG,
+                        .help = "no summary of refusals at the end" },
+};
+static_assert(sizeof rows / sizeof *rows == EXEC_ROWS, "one row each");
+static const struct option_table table = { "This command", rows, EXEC_ROWS };
+
+static void emit_violations(struct emit *j, const bailey_result *r) {
+        emit_key(j, "violations");
+        emit_open(j, '[');
+        for (size_t i = 0; r && i < bailey_result_violations(r); i++) {
+                const struct bailey_violation *v = bailey_result_violation(r, i);
+                emit_open(j, '{');
+                emit_put_text(j, "operation", v->operation);
+                emit_put_text(j, "target", v->target);
+                emit_put_text(j, "rule", *v->rule ? v->rule : NULL);
+                emit_put_text(j, "detail", v->detail);
+                emit_put_number(j, "count", v->count);
+                emit_close(j);
+        }
+        emit_close(j);
+}
+
+static void emit_result(struct emit *j, const bailey_result *r) {
+        size_t n_out, n_err;
+        const char *out = bailey_result_stdout(r, &n_out), *err = bailey_result_stderr(r, &n_err);
+        int code = bailey_result_exit_code(r), signal = bailey_result_signal(r);
+        emit_key(j, "exit_code");
+        if (code < 0)
+                emit_null(j);
+        else
+                emit_number(j, (uint64_t)code);
+        emit_key(j, "signal");
+        if (signal)
+                emit_number(j, (uint64_t)signal);
+        else
+                emit_null(j);
+        emit_put_string(j, "stdout", str_n(out, n_out));
+        emit_put_string(j, "stderr", str_n(err, n_err));
+        emit_put_bool(j, "truncated", bailey_result_truncated(r));
+        emit_put_number(j, "duration_ms", bailey_result_duration_ns(r) / 1000000);
+        emit_put_bool(j, "sandboxed", bailey_result_sandboxed(r));
+}
+
+/* A stable word for programs: what became of it. */
+static const char *outcome_name(const struct exec_outcome *o) {
+        static const char *const ends[] = {
+                [RUN_ENDED] = "ended",
+                [RUN_BAD_POLICY] = "config-invalid",
+                [RUN_REFUSED] = "config-invalid",
+                [RUN_UNAVAILABLE] = "unsupported-platform",
+                [RUN_TIMED_OUT] = "timeout",
+                [RUN_CANCELLED] = "cancelled",
+                [RUN_FAILED] = "system",
+        };
+        switch (o->stage) {
+        case EXEC_NOT_CHECKED:
+                return o->fault == INSPECT_SYSTEM ? "system" : "config-invalid";
+        case EXEC_FORBIDDEN:
+                return "forbidden-command";
+        case EXEC_NOT_APPROVED:
+                return "escalated-command";
+        default:
+                return ends[o->end];
+        }
+}
+
+static int print_json(const struct exec_outcome *o, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF((size_t)4 << 30);
+        const struct check_verdict *v = &o->verdict;
+        bool ended = o->stage == EXEC_RAN && o->end == RUN_ENDED && e->code == 0;
+        struct emit j = emit_to(&out);
+        emit_open(&j, '{');
+        emit_put_text(&j, "outcome", outcome_name(o));
+        emit_put_text(&j, "error", ended ? NULL : err_text(e));
+        if (o->stage != EXEC_NOT_CHECKED) {
+                emit_put_text(&j, "decision", v->name);
+                emit_put_text(&j, "rule", *v->rule ? v->rule : NULL);
+                emit_put_text(&j, "reason", v->reason);
+                emit_put_text(&j, "segment", v->segment);
+        }
+        if (ended)
+                emit_result(&j, o->result);
+        emit_violations(&j, o->result);
+        emit_close(&j);
+        struct err why = { 0 };
+        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
+                return err_set(e, ENOMEM, "out of memory for the result");
+        return inspect_write(&out, &why) == EXIT_OK ? 0 : err_set(e, EIO, "%s", err_text(&why));
+}
+
+static int exit_of(const struct exec_outcome *o) {
+        switch (o->stage) {
+        case EXEC_NOT_CHECKED:
+                return inspect_exit(o->fault);
+        case EXEC_FORBIDDEN:
+                return EXIT_FORBIDDEN;
+        case EXEC_NOT_APPROVED:
+                return EXIT_ESCALATED;
+        default:
+                return run_exit_code(o->end, o->status);
+        }
+}
+
+static int run(const struct call *call, struct err *e) {
+        const struct option_values *v = &call->options;
+        cleanup(exec_outcome_done) struct exec_outcome outcome = { 0 };
+        bool json = option_get_flag(v, &rows[ROW_JSON]);
+        const struct exec_request q = {
+                .options = v,
+                .question = { call->argv, (size_t)call->argc, option_get_flag(v, &rows[ROW_ARGS]) },
+                .shell = option_get(v, &rows[ROW_SHELL]),
+                .hosts_file = option_get(v, &rows[ROW_HOSTS]),
+                .approved = option_get_flag(v, &rows[ROW_APPROVED]),
+                .quiet = option_get_flag(v, &rows[ROW_QUIET]),
+                .capture = json,
+                .output_limit = option_get_number(v, &rows[ROW_OUTPUT_LIMIT]),
+        };
+        if (!q.question.args && q.question.n > 1) {
+                err_set(e, EINVAL,
+                        "more than one word: quote the command, or give its words with --args -- COMMAND...");
+                return EXIT_USAGE;
+        }
+        exec_command(&q, &outcome, e);
+        if (json && print_json(&outcome, e) < 0)
+                return EXIT_SYSTEM;
+        return exit_of(&outcome);
+}
+
+const struct verb verb_exec = {
+        .name = "exec",
+        .group = GROUP_RUN,
+        .flags = VERB_PASSES_STATUS,
+        .synopsis = "[OPTIONS] 'COMMAND' | --args -- COMMAND [ARG...]",
+        .help = "judge a command, ask where needed, and run it in the sandbox",
+        .about =
+            "Judges the command as \"bailey check\" does. What is allowed, or what no rule is about, runs at once. "
+            "What is "
+            "escalated is asked about on the terminal; without one, or with --ask never, it does not run. What is "
+            "forbidden "
+            "does not run.\n\n"
+            "The command runs in a sandbox as of \"bailey run\", through the shell or, with --args, directly. Its "
+            "output "
+            "passes through and the exit status is the command's. With --json the output is captured, up to a limit, "
+            "and "
+            "one object tells what came of it: outcome (ended, forbidden-command, escalated-command, timeout, "
+            "unsupported-platform, config-invalid, system), error, decision, rule, reason, segment, exit_code, signal, "
+            "stdout, stderr (bytes that are no UTF-8 are replaced), truncated, duration_ms, sandboxed and "
+            "violations.\n\n"
+            "Exit code 10: it needs an approval and has none; 20: it is forbidden.",
+        .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
+                    &policy_table_limits },
+        .min_words = 1,
+        .max_words = -1,
+        .run = run,
+};

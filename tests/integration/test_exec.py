@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bailey exec: judged, asked about, run in the sandbox, captured."""
+import json
+import os
+import pty
+import select
+import time
+
+import pytest
+
+from conftest import program
+
+
+@pytest.fixture
+def work(tmp_path):
+    directory = tmp_path / "work"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def execute(bailey, work):
+    """execute("CMD", ...) and execute.json("CMD", ...) in the workspace, with nobody to ask."""
+    def plain(*words, **more):
+        return bailey("exec", *words, cwd=work, **more)
+
+    def as_json(*words, **more):
+        result = plain("--json", *words, **more)
+        return result, json.loads(result.text)
+    plain.json = as_json
+    return plain
+
+
+def test_output_passes_through_and_the_status_is_the_commands(execute, work):
+    result = execute("echo out; echo err >&2; echo $SANDBOX_RUNTIME > made; exit 3")
+    assert (result.status, result.text, result.errors) == (3, "out\n", "err\n")
+    assert (work / "made").read_text() == "1\n"
+
+
+def test_args_are_not_interpreted(execute):
+    assert execute("--args", "--", "echo", "$HOME", "*", "a b").check().text == "$HOME * a b\n"
+    assert execute("--args", "--", "no-such-program").status == 127
+
+
+def test_json_tells_what_came_of_it(execute):
+    result, told = execute.json("echo out; echo err >&2; exit 3")
+    assert result.status == 3
+    assert told.pop("duration_ms") >= 0
+    assert told == {"outcome": "ended", "error": None, "decision": "allow", "rule": "readers", "reason": "it only reads",
+                    "segment": "echo out", "exit_code": 3, "signal": None, "stdout": "out\n", "stderr": "err\n",
+                    "truncated": False, "sandboxed": True, "violations": []}
+
+
+def test_json_with_a_limit_a_signal_and_odd_bytes(execute):
+    _, told = execute.json("--output-limit", "4", "echo 123456789")
+    assert told["stdout"] == "1234" and told["truncated"] and told["exit_code"] == 0
+    _, told = execute.json("--approved", "kill -KILL $$")
+    assert told["signal"] == 9 and told["exit_code"] is None
+    _, told = execute.json("printf 'a\\377b\\0c'")
+    assert told["stdout"] == "a\ufffdb\0c"
+
+
+def test_a_timeout(execute):
+    result, told = execute.json("--timeout", "1s", "sleep 60 & sleep 61")
+    assert result.status == 124 and told["outcome"] == "timeout"
+
+
+def test_forbidden_and_escalated_do_not_run(execute, work):
+    result = execute("touch ran; rm -rf /")
+    assert result.status == 20 and "delete-root" in result.errors
+    assert execute("--approved", "touch ran; rm -rf /").status == 20
+    result, told = execute.json("touch ran; sudo ls")
+    assert result.status == 10 and told["outcome"] == "escalated-command"
+    assert (told["rule"], told["segment"]) == ("elevate", "sudo ls") and told["reason"]
+    assert execute("--args", "--", "sudo", "ls").status == 10
+    assert not (work / "ran").exists()
+
+
+def test_approved_by_the_caller_runs_and_is_recorded(execute, work, tmp_path):
+    audit = tmp_path / "audit.jsonl"
+    assert execute("--approved", "--audit", str(audit), "touch ran; sudo -n true; exit 4").status == 4
+    assert (work / "ran").exists()
+    assert "approved by the caller: rule elevate" in audit.read_text()
+
+
+def test_a_rule_of_the_policy(execute, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("commands:\n  - { name: no-apply, decision: escalate, argv: [terraform, apply], reason: changes production }\n")
+    result, told = execute.json("--policy", str(policy), "terraform apply")
+    assert result.status == 10 and (told["rule"], told["reason"]) == ("no-apply", "changes production")
+
+
+def test_what_was_refused_is_told(execute):
+    _, told = execute.json("curl -s -m 20 http://refused.test/ >/dev/null")
+    (violation,) = told["violations"]
+    assert violation["operation"] == "network" and violation["target"] == "refused.test:80" and violation["count"] >= 1
+
+
+def test_mistakes(execute):
+    assert execute("two", "words").status == 120
+    assert execute().status == 120
+    assert execute("--policy", "/nowhere.yaml", "true").status == 121
+    result, told = execute.json("--policy", "/nowhere.yaml", "true")
+    assert told["outcome"] == "config-invalid" and "/nowhere.yaml" in told["error"]
+
+
+def on_terminal(environment, work, words, answer, patience=60):
+    """Runs `bailey exec` on a terminal of its own, types the answer when it is asked, and gives status and output."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(work)
+        os.execve(program("bailey"), ["bailey", "exec", *words], environment)
+    said, typed, end = b"", False, time.monotonic() + patience
+    while time.monotonic() < end:
+        ready, _, _ = select.select([terminal], [], [], 1)
+        if ready:
+            try:
+                chunk = os.read(terminal, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            said += chunk
+        if not typed and b"[y/N]" in said:
+            os.write(terminal, answer)
+            typed = True
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), said.decode()
+
+
+def test_a_person_is_asked(environment, work):
+    words = ["touch ran; sudo -n true; exit 4"]
+    status, said = on_terminal(environment, work, words, b"n\n")
+    assert status == 10 and "elevate" in said and "sudo -n true" in said and not (work / "ran").exists()
+    status, said = on_terminal(environment, work, words, b"\x1b[1;1Ry\n")  # what a terminal may send by itself
+    assert status == 10 and not (work / "ran").exists()
+    status, said = on_terminal(environment, work, words, b"y\n")
+    assert status == 4 and (work / "ran").exists()
+
+
+def test_the_question_cannot_be_dressed_up(environment, work):
+    status, said = on_terminal(environment, work, ["sudo ls '\x1b[2J\x1b[31mall is well'"], b"n\n")
+    assert status == 10 and "\x1b[2J" not in said and "\\x1b[2J" in said
+
+
+def test_nobody_is_asked_with_ask_never(environment, work):
+    status, said = on_terminal(environment, work, ["--ask", "never", "sudo ls"], b"y\n")
+    assert status == 10 and "[y/N]" not in said

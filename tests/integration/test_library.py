@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libbailey from outside, as whoever runs the tests: the C programs of tests/api, the examples, the Python and Node bindings."""
+import errno
+import pathlib
+import shutil
+import tempfile
+
+import pytest
+
+from conftest import BUILD, program
+from kit.machine import deny, machine
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+LIBRARY = BUILD / "src/api/libbailey.so.0"
+# Every namespace that the first clone asks for, and SIGCHLD. Where clone3 is not there, the C library takes the other.
+NO_NAMESPACES = [deny("clone3", errno.ENOSYS), deny("clone", errno.EPERM, 0x3E020011)]
+
+
+@pytest.fixture
+def home():
+    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as directory:
+        yield pathlib.Path(directory)
+
+
+@pytest.fixture
+def work(home):
+    directory = home / "work"
+    directory.mkdir()
+    return directory
+
+
+@pytest.mark.parametrize("name", ["flows", "parts"])
+def test_c_programs(run, work, name):
+    result = run([BUILD / f"tests/api/api-{name}"], cwd=work, timeout=300, env={"BAILEY_TEST_EXECUTABLE": str(program("bailey"))})
+    assert result.status == 0, result.text + result.errors
+
+
+def test_example_exec(run, work):
+    example = BUILD / "examples/example-exec"
+    result = run([example, "echo out; echo err >&2; exit 3"], cwd=work)
+    assert (result.status, result.text, result.errors) == (3, "out\n", "err\n")
+    result = run([example, "rm -rf /"], cwd=work)
+    assert result.status == 1 and result.errors.startswith("forbidden-command: ")
+
+
+def test_example_filter(run):
+    result = run([BUILD / "examples/example-filter", "*.ok.test"], stdin=b"a.ok.test 443\nok.test 443\n").check()
+    assert result.text == "a.ok.test 443: allowed (allowed)\nok.test 443: refused (not-allowed)\n"
+
+
+def python(run, work, script, refuse=None):
+    """Runs a script with the binding; its standard output."""
+    env = {"PYTHONPATH": str(TOP / "bindings/python"), "BAILEY_LIBRARY": str(LIBRARY), "PYTHONDONTWRITEBYTECODE": "1"}
+    argv = ["/usr/bin/python3", "-c", script]
+    result = run(machine(argv, refuse=refuse) if refuse else argv, cwd=work, env=env, timeout=120)
+    assert result.status == 0, result.errors
+    return result.text
+
+
+needs_plain_library = pytest.mark.exact_build  # a sanitizer's library cannot be loaded into an ordinary interpreter
+
+
+@needs_plain_library
+def test_python_binding(run, work):
+    assert python(run, work, """
+import bailey, os, subprocess, threading
+
+asked = []
+def approve(question):
+    asked.append(question.rule)
+    return bailey.APPROVE_SESSION if "twice" in question.command else bailey.DENY
+
+config = bailey.Config("default").on_approval(approve)
+with bailey.Manager(config) as m:
+    r = m.exec("echo out; echo err >&2; exit 3")
+    assert (r.exit_code, r.stdout, r.stderr, r.sandboxed, r.signal) == (3, b"out\\n", b"err\\n", True, 0)
+    assert m.exec_args(["echo", "$HOME", b"\\xff"]).stdout == b"$HOME \\xff\\n"
+    assert m.exec("pwd", directory="/usr").stdout == b"/usr\\n"
+    assert m.exec("echo $A", settings={"process.env.set": "A=1"}).stdout == b"1\\n"
+    assert m.check("ls").decision == "allow" and m.check(["rm", "-rf", "/"]).rule == "delete-root"
+    try:
+        m.exec("rm -rf /")
+    except bailey.ForbiddenCommand as e:
+        assert e.rule == "delete-root" and e.reason and e.name == "forbidden-command"
+    try:
+        m.exec("sudo ls")
+    except bailey.EscalatedCommand as e:
+        assert e.rule == "elevate"
+    for _ in range(2):
+        m.exec("sudo -n twice")
+    assert asked == ["elevate", "elevate"], asked
+    try:
+        m.exec("sleep 60", timeout=0.2)
+    except bailey.Timeout:
+        pass
+    cancel = bailey.Cancel()
+    threading.Timer(0.2, cancel.trigger).start()
+    try:
+        m.exec("sleep 60", cancel=cancel)
+    except bailey.Cancelled:
+        pass
+    argv, env = m.wrap(["/bin/sh", "-c", "echo $SANDBOX_RUNTIME"])
+    assert subprocess.run(argv, env=env, stdout=subprocess.PIPE).stdout == b"1\\n"
+    broken = bailey.Config().policy("network: { alow: [] }")
+    try:
+        m.update(broken)
+    except bailey.ConfigError as e:
+        assert "alow" in str(e)
+    config.set("process.env.set", "STAGE=two")
+    m.update(config)
+    assert m.exec("echo $STAGE").stdout == b"two\\n"
+try:
+    m.exec("true")
+except bailey.ManagerClosed:
+    print("closed")
+f = bailey.Filter(allow=["*.ok.test"], deny=["bad.ok.test"], on_request=lambda host, port: port == 1)
+assert f.test("a.ok.test", 80) == (True, "allowed", "*.ok.test") and not f.test("bad.ok.test", 80)[0]
+assert f.test("new.test", 1)[0] and not f.test("new.test", 2)[0]
+f.update(allow=["new.test"])
+assert f.test("new.test", 2)[0]
+assert bailey.proxy_environment(http_port=3128)["HTTP_PROXY"] == "http://127.0.0.1:3128"
+""") == "closed\n"
+
+
+@needs_plain_library
+def test_hosts_are_asked_for_and_updates_reach_what_runs(run, work, home, origin):
+    (home / "hosts").write_text("127.0.0.1 asked.test never.test later.test\n")
+    target = f"asked.test:{origin.port}"
+    assert python(run, work, f"""
+import bailey, os, subprocess, threading, time
+
+asked = []
+def decide(host, port):
+    asked.append((host, port))
+    return host == "asked.test"
+
+config = bailey.Config().hosts_file("{home}/hosts").on_request(decide)
+config.set("network.allow_private", "127.0.0.1:{origin.port}")  # the address; each name is asked about
+with bailey.Manager(config) as m:
+    r = m.exec("curl -sS -m 20 http://{target}/; curl -s -m 20 -o /dev/null -w '%{{http_code}}' http://never.test:{origin.port}/")
+    assert r.stdout == b"origin\\n403", (r.stdout, r.stderr)
+    assert asked == [("asked.test", {origin.port}), ("never.test", {origin.port})], asked
+    assert [v.target for v in r.violations] == ["never.test:{origin.port}"], r.violations
+    # A command that runs already: refused, then allowed by an update.
+    script = "until curl -sf -m 20 http://later.test:{origin.port}/; do echo refused > refused; sleep 0.05; done"
+    results = []
+    thread = threading.Thread(target=lambda: results.append(m.exec(script, timeout=60)))
+    thread.start()
+    for _ in range(1000):
+        if os.path.exists("refused"):
+            break
+        time.sleep(0.02)
+    m.update(config.set("network.allow", "later.test:{origin.port}"))
+    thread.join()
+    assert results[0].stdout == b"origin\\n", results[0].stderr
+    with m.gateway() as g:
+        assert g.running and g.address == "127.0.0.1" and g.http_port and g.socks_port
+        proxied = ["curl", "-sS", "-m", "20", "-x", f"http://127.0.0.1:{{g.http_port}}", "--noproxy", "", "http://{target}/"]
+        assert subprocess.run(proxied, stdout=subprocess.PIPE).stdout == b"origin\\n"
+    print("done")
+""") == "done\n"
+
+
+@needs_plain_library
+def test_a_machine_without_namespaces(run, work):
+    assert python(run, work, """
+import bailey
+try:
+    bailey.Manager(bailey.Config())
+except bailey.PlatformError as e:
+    assert e.name == "unsupported-platform"
+    print("strict")
+m = bailey.Manager(bailey.Config().unavailable(bailey.WARN))
+r = m.exec("echo ran")
+assert not m.available and not r.sandboxed and "not sandboxed" in r.notice and r.stdout == b"ran\\n"
+print("warn")
+r = bailey.Manager(bailey.Config("development")).exec("echo less")  # runs with less, by its preset
+assert r.sandboxed and r.stdout == b"less\\n"
+""", refuse=NO_NAMESPACES) == "strict\nwarn\n"
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_node_binding(run, work):
+    script = """
+const assert = require('node:assert');
+const { Manager, BaileyError } = require(process.argv[1]);
+const code = (promise) => promise.then(() => 'ok', (error) => { assert(error instanceof BaileyError, error); return error.code; });
+(async () => {
+  assert.throws(() => new Manager({ executable: '/nowhere/bailey' }), { code: 'dependency-missing' });
+  const asked = [];
+  const manager = new Manager({ executable: process.argv[2], onApproval: async (question) => {
+    asked.push(question.rule);
+    return question.command.includes('twice') ? 'approve-session' : 'deny';
+  } });
+  let result = await manager.exec('echo out; echo err >&2; exit 3');
+  assert.deepStrictEqual([result.exitCode, result.stdout, result.stderr, result.sandboxed], [3, 'out\\n', 'err\\n', true]);
+  result = await manager.execArgs(['echo', '$HOME', '--json']);
+  assert.strictEqual(result.stdout, '$HOME --json\\n');
+  assert.strictEqual((await manager.exec('cat', { input: 'given' })).stdout, 'given');
+  assert.strictEqual((await manager.exec('echo $A', { env: { A: '1' } })).stdout, '1\\n');
+  assert.strictEqual((await manager.check('ls')).decision, 'allow');
+  assert.strictEqual((await manager.check(['rm', '-rf', '/'])).rule, 'delete-root');
+  await assert.rejects(manager.exec('rm -rf /'), { code: 'forbidden-command', rule: 'delete-root' });
+  await assert.rejects(manager.exec('sudo ls'), { code: 'escalated-command', rule: 'elevate' });
+  await manager.exec('sudo -n twice');
+  await manager.exec('sudo -n twice');
+  assert.deepStrictEqual(asked, ['elevate', 'elevate']);
+  assert.strictEqual(await code(manager.exec('sleep 60', { timeout: 200 })), 'timeout');
+  const abort = new AbortController();
+  setTimeout(() => abort.abort(), 200);
+  assert.strictEqual(await code(manager.exec('sleep 60', { signal: abort.signal })), 'cancelled');
+  const many = await Promise.all(Array.from({ length: 8 }, (_, i) => manager.exec(`echo ${i}`)));
+  assert.deepStrictEqual(many.map((r) => r.stdout), Array.from({ length: 8 }, (_, i) => `${i}\\n`));
+  assert.strictEqual(await code(manager.update({ mode: 'no-such-mode' })), 'config-invalid');
+  await manager.update({ env: { STAGE: 'two' } });
+  assert.strictEqual((await manager.exec('echo $STAGE')).stdout, 'two\\n');
+  manager.close();
+  assert.strictEqual(await code(manager.exec('true')), 'manager-closed');
+  console.log('done');
+})();
+"""
+    result = run(["node", "-e", script, str(TOP / "bindings/node/index.js"), str(program("bailey"))], cwd=work, timeout=180)
+    assert result.text == "done\n", result.errors
