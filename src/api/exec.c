@@ -60,8 +60,6 @@ void exec_answer(const struct state *s, int link, const struct supervise_message
         struct supervise_message m = { .kind = SUPERVISE_ANSWER, .id = question->id };
         if (s->on_request)
                 m.number = s->on_request(s->request_arg, question->host, (uint16_t)question->number) == 1;
-        else if (s->asks_elsewhere)
-                return;
         (void)supervise_send(link, &m, -1);
 }
 

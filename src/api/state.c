@@ -55,8 +55,9 @@ static int check_policy(const struct policy_request *q, struct policy **ret_poli
 static int settle_asking(struct state *s, const bailey_config *c) {
         s->on_request = c->on_request;
         s->request_arg = c->request_arg;
-        s->asks_elsewhere = config_sets(&c->values, "network.ask");
-        if (s->asks_elsewhere)
+        if (c->on_request && !(s->request.asks = str_dup(STR("yes"))))
+                return -ENOMEM;
+        if (config_sets(&c->values, "network.ask"))
                 return 0;
         return supervise_texts_add(&s->request.config,
                                    c->on_request ? STR("network.ask=control") : STR("network.ask=never"));

@@ -20,7 +20,6 @@ struct state {
         struct approver approver;
         bailey_request_fn on_request;
         void *request_arg;
-        bool asks_elsewhere;            /* the config says who is asked: silence is not a no */
         struct bailey_error no_program; /* why `program` is NULL */
 };
 

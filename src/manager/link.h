@@ -12,6 +12,7 @@ struct run_report;
 struct link {
         int fd;
         const struct supervise_request *request; /* the options of the call in it hold for new policies too */
+        bool asks;                               /* questions about hosts are for the other side */
 };
 
 /* The layers of a request as the loader wants them. Borrows from the request; ->policy points into the struct. */

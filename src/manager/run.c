@@ -227,15 +227,16 @@ static void on_event(void *arg, const struct event *ev, const struct snapshot_ru
 
 static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
         struct run *r = arg;
-        if (r->control && !r->q->link)
+        bool by_link = r->q->link && r->q->link->asks;
+        if (r->control && !by_link)
                 run_control_ask(r->control, id, target, via);
-        else if (!r->q->link || !link_ask(r->q->link, id, target))
+        else if (!by_link || !link_ask(r->q->link, id, target))
                 gateway_process_answer(r->gateway, id, DECISION_DENY);
 }
 
 static void on_ask_gone(void *arg, uint64_t id) {
         struct run *r = arg;
-        if (r->q->link)
+        if (r->q->link && r->q->link->asks)
                 link_ask_gone(r->q->link, id);
         else if (r->control)
                 run_control_ask_gone(r->control, id);

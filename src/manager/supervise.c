@@ -118,12 +118,13 @@ enum run_end supervise_job(int *ret_status, struct err *e) {
         cleanup(supervise_request_done) struct supervise_request q = { 0 };
         cleanup(link_settings_done) struct link_settings settings = { 0 };
         bool by_variable = getenv(SUPERVISE_VARIABLE) != NULL;
-        const struct link socket = { .fd = SUPERVISE_FD_LINK, .request = &q }, *link = by_variable ? NULL : &socket;
+        struct link socket = { .fd = SUPERVISE_FD_LINK, .request = &q }, *link = by_variable ? NULL : &socket;
         enum run_end end = RUN_BAD_POLICY;
         speak_less();
         int r = by_variable ? read_variable(&q, e) : read_descriptor(&q, e);
         if (r == 0 && link && fcntl(link->fd, F_SETFD, FD_CLOEXEC) < 0)
                 r = err_errno(e, "cannot keep the socket to ourselves");
+        socket.asks = q.asks != NULL;
         r = r < 0 ? r : link_settings_read(&q, &settings, e);
         if (r == 0)
                 end = q.job == SUPERVISE_RUN ? run_job(&q, &settings.policy, link, ret_status, e)
