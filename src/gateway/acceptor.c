@@ -55,6 +55,7 @@ static const struct kind {
         [LISTENER_DNS_TCP] = { .start = dns_tcp_start, .via = VIA_DNS },
         [LISTENER_TRANSPARENT] = { .start = transparent_start, .via = VIA_TRANSPARENT },
         [LISTENER_FORWARD] = { .start = forward_start, .via = VIA_NONE },
+        [LISTENER_API] = { http_session_start_api, VIA_API, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
 };
 static_assert(sizeof kinds / sizeof kinds[0] == LISTENER_KINDS, "one row per kind of listener");
 

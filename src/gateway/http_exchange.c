@@ -112,6 +112,8 @@ static int copy_up(struct http_session *s) {
                 if (r < 0 && r != -EAGAIN)
                         break;
         }
+        if (s->swap && s->request.done && (r == 0 || r == -EAGAIN))
+                r = http_swap_end_up(s);
         if (r == -EPROTO) { /* a signed body that is not as it says; some of it may have left */
                 fail_client(s, REASON_PROTOCOL);
                 return -ECANCELED;

@@ -16,6 +16,8 @@ static const char *status_text(unsigned status) {
                 return "Bad Request";
         case 403:
                 return "Forbidden";
+        case 404:
+                return "Not Found";
         case 405:
                 return "Method Not Allowed";
         case 408:

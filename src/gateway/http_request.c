@@ -3,6 +3,7 @@
  * One request of a session, from its parsed head to the connection it leaves on: where it wants to go, whether it may,
  * and the bytes that will leave. Nothing of the client's own text is used after http_request_take() has returned.
  */
+#include "gateway/apiproxy.h"
 #include "gateway/http_session.h"
 #include "gateway/http_swap.h"
 
@@ -53,6 +54,11 @@ fronting:
         s->call.verdict.reason = REASON_FRONTING;
         *ret_what = "The Host header names another host than the request is for";
         return 421;
+}
+
+static unsigned route(struct http_session *s, struct http1_request *r, const char **ret_what) {
+        s->call.verdict.reason = REASON_PROTOCOL;
+        return apiproxy_route(s->client.worker->gateway->credentials, r, &s->call.target, ret_what);
 }
 
 static bool is_one_of(struct str method, const struct str *list, size_t n) {
@@ -164,12 +170,12 @@ static void judge_request(struct http_session *s, const struct http1_request *r)
                 http_request_send(s);
 }
 
-void http_request_take(struct http_session *s, const struct http1_request *r) {
+void http_request_take(struct http_session *s, struct http1_request *r) {
         const char *what = NULL;
         http_request_begin(s, r);
         if (s->secure)
                 s->secure->used = true;
-        if (s->bound && s->connect) {
+        if ((s->bound || s->api) && s->connect) {
                 http_refuse_bytes(s, 405, REASON_METHOD,
                                   "CONNECT is for proxies, and this connection goes to an origin");
                 return;
@@ -178,7 +184,7 @@ void http_request_take(struct http_session *s, const struct http1_request *r) {
                 http_refuse_bytes(s, 405, REASON_METHOD, "TRACE is not supported");
                 return;
         }
-        unsigned status = settle_target(s, r, &what);
+        unsigned status = s->api ? route(s, r, &what) : settle_target(s, r, &what);
         bool known = status || gate_unmask(s->client.worker, &s->call.target);
         if (!s->connect && write_request(s, r) < 0) {
                 http_refuse_bytes(s, 503, REASON_LIMIT, "Out of memory");

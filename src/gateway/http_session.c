@@ -482,3 +482,17 @@ int http_session_start_inside(const struct client *client, const struct http_ins
         s->call.approved = inside->approved;
         return start(client, s);
 }
+
+int http_session_start_api(const struct client *client) {
+        struct http_secure *k = calloc(1, sizeof *k);
+        struct http_session *s = k ? make(client, NULL, NULL) : NULL;
+        if (!s) {
+                free(k);
+                return start(client, NULL);
+        }
+        k->session = s;
+        k->used = true; /* nothing is connected to before a request comes */
+        s->secure = k;
+        s->api = true;
+        return start(client, s);
+}

@@ -64,6 +64,7 @@ struct http_session {
         struct client client;
         uint8_t state; /* enum http_state */
         bool bound;    /* captured: call.target is fixed */
+        bool api;      /* the API proxy: the target is in the path */
         bool partial;  /* `in` was looked at and holds no whole head */
         struct synthetic_hold hold;
         struct http_secure *secure; /* NULL: plain HTTP */
@@ -130,7 +131,8 @@ static inline const char *http_session_connection(const struct http_session *s) 
 
 /* http_request.c: a parsed head becomes the request under way; sent when its verdict allows it. */
 void http_request_begin(struct http_session *s, const struct http1_request *r);
-void http_request_take(struct http_session *s, const struct http1_request *r);
+/* The API proxy changes r. */
+void http_request_take(struct http_session *s, struct http1_request *r);
 void http_request_send(struct http_session *s);
 
 /* http_secure.c: sessions inside TLS. */

@@ -91,6 +91,11 @@ bool http_swap_judge(struct http_session *s, const struct http1_request *r) {
                 refuse(s, REASON_CREDENTIAL, inject_problem_text(&plan));
                 return false;
         }
+        if (s->api && plan.n_swaps == 0) {
+                refuse(s, REASON_CREDENTIAL,
+                       "the request does not have the stand-in of this service's credential where its key belongs");
+                return false;
+        }
         if (!s->secure || !swap_is_wanted(w, &s->call.target))
                 return true;
         struct http_swap *k = s->swap = alloc_zeroed(sizeof *k);
@@ -311,12 +316,21 @@ int http_swap_push_up(struct http_session *s, struct str span) {
                 return http_flow_push(&s->up, http_pool(s), s->upstream, span);
         cleanup(buf_done) struct buf out = BUF(SIGV4_CHUNK_MAX + POOL_CHUNK_BYTES);
         int e = sigv4_stream_feed(&k->stream, span, &out);
-        if (e < 0 || (s->request.done && !sigv4_stream_is_whole(&k->stream)))
+        if (e < 0)
                 return -EPROTO;
         e = k->chunks_up ? put_chunk(&s->up, buf_str(&out), STR("")) : put(&s->up, buf_str(&out));
-        if (e == 0 && s->request.done && k->chunks_up)
-                e = put(&s->up, STR("0\r\n\r\n"));
         return e < 0 ? -EPROTO : http_flow_flush(&s->up, http_pool(s), s->upstream);
+}
+
+int http_swap_end_up(struct http_session *s) {
+        struct http_swap *k = s->swap;
+        if (!k->streaming)
+                return 0;
+        if (!sigv4_stream_is_whole(&k->stream))
+                return -EPROTO;
+        if (k->chunks_up && put(&s->up, STR("0\r\n\r\n")) < 0)
+                return -EPROTO;
+        return http_flow_flush(&s->up, http_pool(s), s->upstream);
 }
 
 static bool is_coded(const struct http1_response *r) {

@@ -31,6 +31,7 @@ void http_swap_free(struct http_session *s);
 
 /* The request's body; as http_flow_push(), and -EPROTO: it is not what it was said to be. */
 int http_swap_push_up(struct http_session *s, struct str span);
+int http_swap_end_up(struct http_session *s); /* it is over */
 /* The response's head was written to down.head from `at` on; its body follows. 0, or -EPROTO: it cannot be searched. */
 int http_swap_take_head(struct http_session *s, const struct http1_response *r, enum http1_body body, size_t at);
 /* Its body. push: 0 or -ENOMEM; end: no more will come. */

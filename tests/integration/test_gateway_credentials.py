@@ -276,3 +276,55 @@ def test_an_origin_without_a_good_certificate_gets_nothing(tmp_path, authority, 
     status, fields, _, _ = here.ask("/", f"x-api-key: {here.fake}")
     assert (status, fields["x-bailey-reason"]) == (502, "certificate")
     assert here.origin.received() == b""
+
+
+# --- the API proxy ---
+
+def api(here, target, *headers, host="127.0.0.1", method="GET", body=b""):
+    with here.gateway.connect("api") as sock:
+        sock.settimeout(20)
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {host}:{here.gateway.port['api']}", *headers]
+        if body:
+            lines.append(f"Content-Length: {len(body)}")
+        sock.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+        client = Client(sock)
+        return (*client.answer(), client.received)
+
+
+def test_api_proxy_injects_and_keeps_the_path(lab):
+    here = lab(lambda request: answer(request), "api")
+    status, _, body, received = api(here, "/key/v1/chat/completions?stream=1", f"Authorization: Bearer {here.fake}", method="POST",
+                                    body=b'{"stream":true}')
+    request = here.origin.requests()[-1]
+    assert status == 200 and request.startswith(b"POST /v1/chat/completions?stream=1 HTTP/1.1\r\n")
+    assert f"Host: {HOST}:{here.origin.port}" in head_of(request) and f"Bearer {SECRET}" in head_of(request)
+    assert request.endswith(b'{"stream":true}') and here.origin.connections[-1].server_name == HOST
+    assert SECRET.encode() not in received and here.fake.encode() in body
+    event = here.gateway.wait_event(kind="request")
+    assert (event["via"], event["scheme"], event["domain"], event["path"], event["swapped"]) == (
+        "api", "https", HOST, "/v1/chat/completions", "key")
+    for target, sent in (("/key", "GET / "), ("/key?a", "GET /?a "), ("/key/", "GET / ")):
+        assert api(here, target, f"x-api-key: {here.fake}")[0] == 200
+        assert head_of(here.origin.requests()[-1]).startswith(sent)
+
+
+@pytest.mark.parametrize("target,host,status", [
+    ("//evil.test/v1", None, 400), ("/key/../git/x", None, 400), ("/key/%2e%2e/git", None, 400), ("/key/..%2fgit", None, 400),
+    ("/key/%2E./x", None, 400), ("/key/\\..\\x", None, 400), ("/key/%5c..", None, 400), ("/key//evil.test", None, 400),
+    ("/key/./x", None, 400), ("/key/%252e%252e/git", None, 400), ("/ke%79/x", None, 404), ("/nosuch/x", None, 404), ("/", None, 404),
+    ("/KEY/x", None, 404), ("http://api.ok.test/key/", None, 400), ("/key/x", "evil.test", 421), ("/key/x", "api.ok.test", 421),
+])
+def test_api_proxy_takes_plain_paths_only(lab, target, host, status):
+    here = lab(answer(b"fine"), "api")
+    assert api(here, target, f"Authorization: Bearer {here.fake}", host=host or "127.0.0.1")[0] == status
+    assert here.origin.received() == b""
+
+
+def test_api_proxy_wants_the_stand_in(lab):
+    """Nothing, another key, the stand-in of another service: the key is not lent."""
+    here = lab(answer(b"fine"), "api")
+    for headers in ([], ["Authorization: Bearer unused"], [f"Authorization: Bearer {here.fake_token}"], ["x-api-key: "]):
+        status, fields, body, _ = api(here, "/key/v1/models", *headers)
+        assert (status, fields["x-bailey-reason"]) == (403, "credential") and b"stand-in" in body
+    assert here.origin.requests() == []
+    assert api(here, "/git/user", f"Authorization: Bearer {here.fake_token}")[0] == 200

@@ -53,7 +53,7 @@ static void die(const char *what, const struct err *e) {
         exit(2);
 }
 
-static const char *const listener_names[] = { "http", "socks", "dns-udp", "dns-tcp", "transparent", "forward" };
+static const char *const listener_names[] = { "http", "socks", "dns-udp", "dns-tcp", "transparent", "forward", "api" };
 static_assert(sizeof listener_names / sizeof *listener_names == LISTENER_KINDS, "a name for each kind");
 
 static void keep_listener(struct driver *d, enum listener_kind kind, uint16_t forward, int fd) {
@@ -138,6 +138,8 @@ static void inherit_listener(struct driver *d, struct str value) {
 static bool listener_word(struct driver *d, struct str key, struct str value) {
         if (str_is(key, "http"))
                 add_listener(d, LISTENER_HTTP, 0);
+        else if (str_is(key, "api"))
+                add_listener(d, LISTENER_API, 0);
         else if (str_is(key, "socks"))
                 add_listener(d, LISTENER_SOCKS5, 0);
         else if (str_is(key, "forward"))
