@@ -22,18 +22,33 @@
 #endif
 
 static const char suffix[] = ".sock";
-enum { BACKLOG = 32 };
+enum { BACKLOG = 128 };
 
 static bool is_own_directory(const char *path) {
         struct stat st;
         return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
 }
 
+/* The variable often survives into a session of another user (su, sudo): what it names must be ours, or ours to make. */
+static bool is_session(const char *path) {
+        struct stat st;
+        if (!path || path[0] != '/')
+                return false;
+        if (lstat(path, &st) == 0)
+                return is_own_directory(path);
+        cleanup(free_ptr) char *above = str_dup(str_of(path));
+        char *slash = above ? strrchr(above, '/') : NULL;
+        if (!slash || slash == above)
+                return false;
+        *slash = '\0';
+        return is_own_directory(above);
+}
+
 int control_directory(char **ret, struct err *e) {
         const char *session = getenv("XDG_RUNTIME_DIR");
         char fallback[64];
         snprintf(fallback, sizeof fallback, "/run/user/%u", (unsigned)geteuid());
-        if (session && session[0] == '/')
+        if (is_session(session))
                 *ret = path_join(session, "bailey");
         else if (is_own_directory(fallback))
                 *ret = path_join(fallback, "bailey");

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the control protocol (docs/control.md), written from the page alone."""
+import json
+import os
+import pathlib
+import socket
+import time
+
+
+def wait_for(condition, what, seconds=30):
+    """The first true value of condition(), asked again and again."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.02)
+
+
+def sockets(home):
+    return sorted(pathlib.Path(home, ".run", "bailey").glob("*.sock"))
+
+
+class Refused(Exception):
+    """A reply that is not ok; .code and .text say why."""
+
+    def __init__(self, error):
+        super().__init__(error["text"])
+        self.code, self.text = error["code"], error["text"]
+
+
+class Control:
+    """One connection."""
+
+    def __init__(self, path, hello=True):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(30)
+        # An address has room for 107 bytes.
+        directory = os.open(pathlib.Path(path).parent, os.O_RDONLY)
+        try:
+            self.socket.connect(f"/proc/self/fd/{directory}/{pathlib.Path(path).name}")
+        finally:
+            os.close(directory)
+        self.file = self.socket.makefile("rb")
+        self.last, self.events = 0, []
+        if hello:
+            self.hello = self("hello", version=1, client="test")
+
+    def send(self, text):
+        self.socket.sendall(text if isinstance(text, bytes) else text.encode())
+
+    def read(self):
+        """One message; None at the end."""
+        line = self.file.readline()
+        return json.loads(line) if line else None
+
+    def __call__(self, do, **fields):
+        self.last += 1
+        self.send(json.dumps({"id": self.last, "do": do, **fields}) + "\n")
+        while True:
+            message = self.read()
+            assert message is not None, f"{do}: the connection ended"
+            if "event" in message:
+                self.events.append(message)
+                continue
+            assert message["id"] in (self.last, 0)
+            if not message["ok"]:
+                raise Refused(message["error"])
+            return message
+
+    def event(self, name, seconds=30):
+        """The next event of this name; others are passed over."""
+        end = time.monotonic() + seconds
+        while True:
+            message = self.events.pop(0) if self.events else self.read()
+            assert message is not None, f"the end came before {name}"
+            if message.get("event") == name:
+                return message
+            assert time.monotonic() < end, f"no event {name}"
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
