@@ -75,6 +75,15 @@ static void print_json(const struct service_info *info) {
                 emit_close(&j);
         }
         emit_put_text(&j, "audit", info->audit);
+        emit_put_text(&j, "ca_bundle", info->ca_bundle);
+        emit_key(&j, "env");
+        emit_open(&j, '{');
+        for (const char *const *v = info->stand_ins; v && *v; v++) {
+                cleanup(free_ptr) char *name = str_dup(str_first(str_of(*v), strcspn(*v, "=")));
+                if (name)
+                        emit_put_text(&j, name, *v + strlen(name) + 1);
+        }
+        emit_close(&j);
         emit_close(&j);
         if (emit_status(&j) == 0)
                 printf("%.*s\n", STR_FMT(buf_str(&out)));
@@ -88,6 +97,10 @@ static void on_ready(void *arg, const struct service_info *info) {
                 for (size_t i = 0; i < info->n_listeners; i++)
                         printf("%-6s %s\n", info->listeners[i].kind, info->listeners[i].address);
                 printf("%-6s %s\n", "audit", info->audit);
+                if (info->ca_bundle)
+                        printf("%-6s %s\n", "ca", info->ca_bundle);
+                for (const char *const *v = info->stand_ins; v && *v; v++)
+                        printf("%-6s %s\n", "env", *v);
                 printf("ready\n");
         }
         fflush(stdout);

@@ -259,8 +259,6 @@ void vault_start_init(struct vault_start *s) {
         s->size = sizeof *s;
         s->mapping_size = sizeof(struct vault_mapping);
         s->log_level = LOG_NOTICE;
-        s->exec_timeout_ns = 30 * NS_PER_SECOND;
-        s->refresh_ns = 300 * NS_PER_SECOND;
 }
 
 static bool terminated(const char *text, size_t size) {
@@ -275,6 +273,8 @@ static int check_mapping(const struct vault_mapping *m, struct err *e) {
         if (!terminated(m->source, sizeof m->source) || m->source[0] == '\0' ||
             !terminated(m->prefix, sizeof m->prefix) || !ipc_text_valid(str_of(m->prefix)))
                 return err_set(e, EINVAL, "credential '%s': its source or prefix is empty or too long", m->name);
+        if (m->timeout_ns == 0 || m->timeout_ns > 3600 * NS_PER_SECOND)
+                return err_set(e, EINVAL, "credential '%s': its time limit is out of range", m->name);
         if (m->n_hosts == 0 || m->n_hosts > VAULT_HOSTS_MAX)
                 return err_set(e, EINVAL, "credential '%s' has %u hosts; 1 to %d are possible", m->name, m->n_hosts,
                                VAULT_HOSTS_MAX);
@@ -297,7 +297,7 @@ int vault_start_check(const struct vault_start *s, const struct vault_mapping *m
                                s->version, s->size);
         if (s->n_mappings > VAULT_MAPPINGS_MAX)
                 return err_set(e, EINVAL, "%u credentials; at most %d are possible", s->n_mappings, VAULT_MAPPINGS_MAX);
-        if (s->ca >= VAULT_CAS || s->log_level >= LOG_LEVELS || s->exec_timeout_ns == 0)
+        if (s->ca >= VAULT_CAS || s->log_level >= LOG_LEVELS)
                 return err_set(e, EINVAL, "a value in the vault's start block is out of range");
         if (!terminated(s->ca_dir, sizeof s->ca_dir) || (s->ca_dir[0] != '\0' && s->ca_dir[0] != '/') ||
             !terminated(s->credentials_dir, sizeof s->credentials_dir) ||

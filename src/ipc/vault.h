@@ -50,6 +50,8 @@ enum vault_part { PART_VALUE, PART_KEY_ID, PART_SECRET_KEY, PART_SESSION_TOKEN, 
 struct vault_mapping {
         uint32_t kind; /* enum vault_kind_of_mapping */
         uint32_t n_hosts;
+        uint64_t timeout_ns; /* for one run of its command */
+        uint64_t refresh_ns; /* how often a source that cannot be watched is read again; 0: never by itself */
         char name[VAULT_NAME_MAX];
         char source[2048]; /* "env:NAME", "file:/PATH", "exec:COMMAND", "bws:...", "systemd:NAME", "keyring:NAME" */
         char prefix[32];   /* the provider's; the stand-in keeps it. "" for none */
@@ -64,8 +66,6 @@ struct vault_start {
         uint32_t n_mappings, mapping_size;
         uint32_t ca; /* enum vault_ca: for a new CA */
         uint32_t log_level;
-        uint64_t exec_timeout_ns;   /* for one run of a source's command */
-        uint64_t refresh_ns;        /* how often sources that cannot be watched are read again; 0: never by itself */
         char ca_dir[4096];          /* where ca.key and ca.crt are kept; "": the CA lives as long as the sandbox */
         char credentials_dir[4096]; /* of systemd:NAME; "": there is none */
         char sandbox_id[32];

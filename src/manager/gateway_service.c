@@ -10,6 +10,7 @@
 #include "manager/host_addresses.h"
 #include "manager/link.h"
 #include "manager/listen.h"
+#include "manager/run_vault.h"
 #include "policy/load.h"
 #include "store/audit_place.h"
 
@@ -33,6 +34,7 @@ struct service {
         char run_id[RUN_ID];
         struct audit *audit;
         struct gateway_process *gateway;
+        struct run_vault vault;
         int signals;
         sigset_t old_mask;
         bool masked, was_ready, ended, link_gone;
@@ -140,6 +142,11 @@ static void reload(struct service *s, struct policy *given) {
         int r = p ? compile_policy(s, p, &snapshot, &n, &e) : load_policy(s, &p, &snapshot, &n, &e);
         if (r == 0)
                 r = gateway_process_reload(s->gateway, snapshot, n, &e);
+        if (r == 0 && s->vault.process)
+                vault_process_reload(s->vault.process);
+        if (r == 0 && !run_vault_fits(&s->vault, p))
+                say(s, true,
+                    "the credentials of the policy have changed; they count when the gateway is started again");
         if (r == 0) { /* NOTICE_RELOADED follows */
                 policy_free(s->policy);
                 s->policy = take_ptr(&p);
@@ -161,7 +168,9 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
                                            .n_listeners = s->n_shown,
                                            .audit = audit_path(s->audit),
                                            .run_id = s->run_id,
-                                           .gateway_pid = gateway_process_pid(s->gateway) };
+                                           .gateway_pid = gateway_process_pid(s->gateway),
+                                           .ca_bundle = s->vault.bundle,
+                                           .stand_ins = (const char *const *)s->vault.stand_ins.p };
         switch (notice) {
         case NOTICE_READY:
                 s->was_ready = true;
@@ -219,6 +228,7 @@ static int make_gateway(struct service *s, int *addresses, const void *snapshot,
                                       .on_ask = s->settings->link ? on_ask : NULL,
                                       .on_ask_gone = s->settings->link ? on_ask_gone : NULL,
                                       .arg = s };
+        run_vault_gateway(&s->vault, &g);
         int r = gateway_process_new(&g, snapshot, n, &s->gateway, e);
         secret_wipe(g.start.upstream_password, sizeof g.start.upstream_password);
         secret_wipe(s->start.upstream_password, sizeof s->start.upstream_password);
@@ -312,24 +322,38 @@ enum { WATCHED = 2 }; /* signals, the link */
 static void loop(struct service *s) {
         const struct link *link = s->settings->link;
         while (!s->ended) {
-                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX] = {
+                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + VAULT_POLL_MAX] = {
                         { .fd = s->signals, .events = POLLIN },
                         { .fd = link && !s->link_gone ? link->fd : -1, .events = POLLIN },
                 };
                 int timeout = -1;
                 size_t n = gateway_process_poll(s->gateway, fds + WATCHED, GATEWAY_POLL_MAX, &timeout);
-                if (poll(fds, n + WATCHED, timeout) < 0 && errno != EINTR)
+                struct pollfd *vault = fds + WATCHED + n;
+                size_t v = run_vault_poll(&s->vault, vault, VAULT_POLL_MAX, &timeout);
+                if (poll(fds, n + v + WATCHED, timeout) < 0 && errno != EINTR)
                         return;
                 if (fds[0].revents)
                         on_signals(s);
                 if (fds[1].revents)
                         on_link(s);
+                run_vault_step(&s->vault, vault, v);
                 gateway_process_step(s->gateway, fds + WATCHED, n);
         }
 }
 
+/* Values must be there before anybody connects. */
+static int open_vault(struct service *s, struct err *e) {
+        const struct run_vault_request q = {
+                .policy = s->policy, .id = s->run_id, .roots = s->settings->ca_bundle, .environment = environ
+        };
+        s->vault.gateway = &s->gateway;
+        s->vault.audit = &s->audit;
+        return run_vault_open(&s->vault, &q, e);
+}
+
 static void service_done(struct service *s) {
         gateway_process_free(s->gateway);
+        run_vault_close(&s->vault);
         policy_free(s->policy);
         audit_free(s->audit);
         for (size_t i = 0; i < s->n_listeners; i++)
@@ -361,11 +385,13 @@ static int prepare(struct service *s, enum service_fault *ret_fault, struct err 
         r = open_audit(s, s->policy, e);
         if (r == 0)
                 r = catch_signals(s, e);
+        if (r == 0)
+                r = open_vault(s, e);
         return r < 0 ? r : make_gateway(s, &addresses, snapshot, n, e);
 }
 
 int gateway_service_run(const struct service_settings *settings, enum service_fault *ret_fault, struct err *e) {
-        cleanup(service_done) struct service s = { .settings = settings, .signals = -1 };
+        cleanup(service_done) struct service s = { .settings = settings, .vault = RUN_VAULT, .signals = -1 };
         gateway_start_init(&s.start);
         int r = prepare(&s, ret_fault, e);
         if (r < 0)
@@ -373,6 +399,7 @@ int gateway_service_run(const struct service_settings *settings, enum service_fa
         loop(&s);
         gateway_process_free(s.gateway);
         s.gateway = NULL;
+        run_vault_close(&s.vault);
         r = audit_close(s.audit, e);
         s.audit = NULL;
         if (s.failure.code)

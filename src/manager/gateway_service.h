@@ -19,6 +19,8 @@ struct service_info {
         size_t n_listeners;
         const char *audit, *run_id;
         int gateway_pid;
+        const char *ca_bundle;        /* with credentials: what clients must trust; NULL: the gateway opens no TLS */
+        const char *const *stand_ins; /* "K=V" for clients, NULL-terminated; NULL: none */
 };
 
 struct link;

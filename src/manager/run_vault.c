@@ -165,6 +165,12 @@ int run_vault_open(struct run_vault *v, const struct run_vault_request *q, struc
         return r < 0 ? r : vault_env_stand_ins(&v->mappings, v->process, q->policy, q->environment, &v->stand_ins, e);
 }
 
+bool run_vault_fits(const struct run_vault *v, const struct policy *newer) {
+        cleanup(mappings_done) mappings m = { 0 };
+        return mappings_of(newer, &m, NULL) == 0 && mappings_equal(&m, &v->mappings) &&
+               (v->process != NULL) == is_wanted(newer);
+}
+
 void run_vault_close(struct run_vault *v) {
         vault_process_free(v->process);
         if (v->directory && tree_remove(AT_FDCWD, v->directory) < 0)

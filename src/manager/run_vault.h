@@ -36,6 +36,8 @@ struct run_vault_request {
 /* Nothing to do without credentials and request rules, or without a network. Fails loudly: every credential must have
  * its value now. */
 int run_vault_open(struct run_vault *v, const struct run_vault_request *q, struct err *e);
+/* Whether a newer policy has the same credentials: what they are for is fixed while the vault runs. */
+bool run_vault_fits(const struct run_vault *v, const struct policy *newer);
 void run_vault_close(struct run_vault *v);
 
 void run_vault_env(const struct run_vault *v, struct env_input *in);

@@ -136,7 +136,10 @@ static int tell_all(struct vault_process *v, struct err *e) {
 
 /* Time for commands that fetch secrets, and for itself. */
 static uint64_t start_limit_ms(const struct vault_process *v) {
-        return START_MS + v->start.exec_timeout_ns / NS_PER_MS;
+        uint64_t longest = 0;
+        for (uint32_t i = 0; i < v->start.n_mappings; i++)
+                longest = v->mappings[i].timeout_ns > longest ? v->mappings[i].timeout_ns : longest;
+        return START_MS + longest / NS_PER_MS;
 }
 
 static int spawn(struct vault_process *v, struct err *e) {
@@ -400,10 +403,6 @@ static int fill_start(struct vault_process *v, const struct vault_settings *s, s
         start->n_mappings = (uint32_t)s->mappings->n;
         start->ca = s->ca;
         start->log_level = s->log_level;
-        if (s->exec_timeout_ns)
-                start->exec_timeout_ns = s->exec_timeout_ns;
-        if (s->refresh_ns)
-                start->refresh_ns = s->refresh_ns;
         const char *credentials = NULL;
         for (char *const *at = s->environment; at && *at; at++)
                 if (strncmp(*at, "CREDENTIALS_DIRECTORY=", 22) == 0)

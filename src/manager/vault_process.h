@@ -41,9 +41,8 @@ struct vault_settings {
         const char *ca_dir;       /* where the CA is kept; NULL: as long as this object lives */
         enum vault_ca ca;
         unsigned log_level;
-        uint64_t exec_timeout_ns, refresh_ns; /* 0: the defaults */
-        char *const *environment;             /* of the user: sources env:NAME, and what commands are given of it */
-        const char *program;                  /* NULL: where it is installed */
+        char *const *environment; /* of the user: sources env:NAME, and what commands are given of it */
+        const char *program;      /* NULL: where it is installed */
         void (*on_notice)(void *arg, enum vault_notice notice, const char *text);
         void *arg;
 };

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/secret.h"
 
 #include <assert.h>
@@ -11,6 +12,8 @@
 #include <stdio.h>
 
 enum { ROOM_MS = 5000 };
+#define TIMEOUT_NS (30 * NS_PER_SECOND)
+#define REFRESH_NS (300 * NS_PER_SECOND)
 
 int vault_tell(int control, const struct vault_message *m, int fd, struct err *e) {
         for (;;) {
@@ -27,6 +30,8 @@ int vault_tell(int control, const struct vault_message *m, int fd, struct err *e
 
 static int fill(struct vault_mapping *to, const struct mapping *m, struct err *e) {
         to->kind = m->sigv4 ? MAPPING_SIGV4 : MAPPING_VALUE;
+        to->timeout_ns = m->timeout_ns ? m->timeout_ns : TIMEOUT_NS;
+        to->refresh_ns = m->refresh_ns ? m->refresh_ns : REFRESH_NS;
         int name = snprintf(to->name, sizeof to->name, "%s", m->name);
         int source = snprintf(to->source, sizeof to->source, "%s", m->source);
         snprintf(to->prefix, sizeof to->prefix, "%s", m->provider ? m->provider->prefix : "");

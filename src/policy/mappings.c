@@ -154,6 +154,8 @@ static int check_env_source(const struct mapping *m, struct err *e) {
 }
 
 static int fill(struct mapping *m, const struct policy *p, const struct credential *c, struct err *e) {
+        m->timeout_ns = c->timeout_ns;
+        m->refresh_ns = c->refresh_ns;
         m->provider = c->provider ? provider_find(str_of(c->provider)) : NULL;
         m->origin = str_format("%s", c->origin ? c->origin : "");
         m->name = str_format("%s", c->name ? c->name : c->provider ? c->provider : "");
@@ -209,6 +211,26 @@ int mappings_of(const struct policy *p, mappings *ret, struct err *e) {
         }
         *ret = list;
         return 0;
+}
+
+static bool texts_equal(const void *a, const void *b) {
+        const texts *x = a, *y = b;
+        for (size_t i = 0; x->n == y->n && i < x->n; i++)
+                if (strcmp(x->p[i], y->p[i]) != 0)
+                        return false;
+        return x->n == y->n;
+}
+
+bool mappings_equal(const mappings *a, const mappings *b) {
+        for (size_t i = 0; a->n == b->n && i < a->n; i++) {
+                const struct mapping *x = &a->p[i], *y = &b->p[i];
+                if (x->provider != y->provider || strcmp(x->name, y->name) != 0 || strcmp(x->source, y->source) != 0 ||
+                    x->timeout_ns != y->timeout_ns || x->refresh_ns != y->refresh_ns ||
+                    !texts_equal(&x->env, &y->env) || !texts_equal(&x->hosts, &y->hosts) ||
+                    !texts_equal(&x->slots, &y->slots))
+                        return false;
+        }
+        return a->n == b->n;
 }
 
 static bool has_request_rule(const struct policy *p, const char *host) {

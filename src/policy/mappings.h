@@ -14,6 +14,7 @@ struct mapping {
         char *name;                      /* unique; in the audit */
         char *source;                    /* "env:NAME", "file:/PATH", "exec:COMMAND", ...; paths are absolute */
         char *origin;                    /* where in the policy it stands */
+        uint64_t timeout_ns, refresh_ns; /* of a command; 0: the defaults */
         bool sigv4;                      /* key id, secret key and session token instead of one value */
         /* Variables inside. One value: the same stand-in in each. sigv4: key id, secret key, session token. */
         VEC(char *) env;
@@ -25,6 +26,8 @@ typedef VEC(struct mapping) mappings;
 /* -EINVAL with the place when two have one name or one variable. */
 int mappings_of(const struct policy *p, mappings *ret, struct err *e);
 void mappings_done(mappings *m);
+/* The same credentials in the same order; where they were written does not count. */
+bool mappings_equal(const mappings *a, const mappings *b);
 
 /* The variables of the host that "env:NAME" of this mapping reads: one for a value; for sigv4 those of key id, secret
  * key and session token, which are siblings of NAME (PROD_AWS_SECRET_ACCESS_KEY: PROD_AWS_ACCESS_KEY_ID ...). `i` 0..2;

@@ -40,6 +40,7 @@ struct gateway_limits {
 struct credential {
         char *provider, *name, *env, *source, *slot, *origin;
         origin_texts hosts;
+        uint64_t timeout_ns, refresh_ns; /* 0: the defaults */
 };
 
 struct command_rule {

@@ -74,6 +74,20 @@ static const struct record_field credential_fields[] = {
             .help = "where in the request: bearer, header:NAME, basic, query:NAME, ..." },
           TEXT(struct credential, slot),
           .check = check_slot },
+        { { .key = "timeout",
+            .type = OPTION_DURATION,
+            .min = (int64_t)NS_PER_SECOND / 10,
+            .max = 600 * (int64_t)NS_PER_SECOND,
+            .help = "how long a command may take to print the secret; 30s" },
+          .kind = FIELD_U64,
+          .offset = offsetof(struct credential, timeout_ns) },
+        { { .key = "refresh",
+            .type = OPTION_DURATION,
+            .min = (int64_t)NS_PER_SECOND,
+            .max = 7 * 86400 * (int64_t)NS_PER_SECOND,
+            .help = "how often a command is run again, in case the secret changed; 5m" },
+          .kind = FIELD_U64,
+          .offset = offsetof(struct credential, refresh_ns) },
 };
 
 static const struct record_field agent_fields[] = {

@@ -221,6 +221,7 @@ static bool field_is_set(const struct record_field *f, const void *record) {
         const void *place = (const char *)record + f->offset;
         return f->kind == FIELD_TEXT    ? *(char *const *)place != NULL
                : f->kind == FIELD_TEXTS ? ((const origin_texts *)place)->n > 0
+               : f->kind == FIELD_U64   ? *(const uint64_t *)place != 0
                                         : true;
 }
 

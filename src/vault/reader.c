@@ -111,7 +111,7 @@ static void begin(struct state *s, uint32_t mapping) {
         j->from = ends[0];
         j->n = 0;
         j->again = false;
-        j->deadline_ns = clock_ns() + s->start->exec_timeout_ns;
+        j->deadline_ns = clock_ns() + s->mappings[mapping].timeout_ns;
         (void)fd_set_nonblocking(j->from, true);
 }
 
@@ -265,7 +265,7 @@ static void check_deadlines(struct state *s) {
         char text[96], limit[24];
         for (uint32_t i = 0; i < s->start->n_mappings; i++)
                 if (s->jobs[i].pid && s->jobs[i].deadline_ns <= now) {
-                        clock_duration_text(s->start->exec_timeout_ns, limit);
+                        clock_duration_text(s->mappings[i].timeout_ns, limit);
                         snprintf(text, sizeof text, "it took longer than %s and was ended", limit);
                         finish(s, i, str_of(text));
                 }

@@ -53,7 +53,6 @@ struct vault {
         int channels[CHANNELS_MAX];
         size_t n_channels;
         uint64_t read_ns[VAULT_MAPPINGS_MAX]; /* when it was last asked for; 0: never */
-        uint64_t refresh_ns;                  /* when polled sources are read again */
         struct secret *room;                  /* for one message */
 };
 
@@ -105,12 +104,18 @@ static int ask(struct vault *v, uint32_t mapping, struct err *e) {
         return from_supervisor(v, mapping) ? 0 : reader_ask(v->reader, mapping, e);
 }
 
-static int ask_all(struct vault *v, bool only_polled, struct err *e) {
+/* When this source is to be read again, since nothing tells that it changed. */
+static uint64_t due_ns(const struct vault *v, uint32_t mapping) {
+        const struct vault_mapping *m = &v->mappings[mapping];
+        return m->refresh_ns && source_must_be_polled(m->source) ? v->read_ns[mapping] + m->refresh_ns : UINT64_MAX;
+}
+
+static int ask_all(struct vault *v, bool only_due, struct err *e) {
+        uint64_t now = clock_ns();
         int r = 0;
         for (uint32_t i = 0; r == 0 && i < v->start.n_mappings; i++)
-                if (!only_polled || source_must_be_polled(v->mappings[i].source))
+                if (!only_due || due_ns(v, i) <= now)
                         r = ask(v, i, e);
-        v->refresh_ns = v->start.refresh_ns ? clock_ns() + v->start.refresh_ns : UINT64_MAX;
         return r;
 }
 
@@ -350,10 +355,12 @@ static bool read_channel(struct vault *v, int fd) {
  * The loop.
  */
 static int time_left(const struct vault *v) {
-        uint64_t now = clock_ns();
-        if (v->state != SERVING || v->refresh_ns == UINT64_MAX)
+        uint64_t now = clock_ns(), next = UINT64_MAX;
+        for (uint32_t i = 0; v->state == SERVING && i < v->start.n_mappings; i++)
+                next = due_ns(v, i) < next ? due_ns(v, i) : next;
+        if (next == UINT64_MAX)
                 return -1;
-        uint64_t left = v->refresh_ns > now ? (v->refresh_ns - now) / NS_PER_MS + 1 : 0;
+        uint64_t left = next > now ? (next - now) / NS_PER_MS + 1 : 0;
         return left > 1000000 ? 1000000 : (int)left;
 }
 
@@ -390,7 +397,7 @@ static int turn(struct vault *v, struct err *e) {
         serve_channels(v, fds + 2, n - 2);
         if (r == 0 && fds[0].revents)
                 r = read_control(v, e);
-        if (r == 0 && v->state == SERVING && v->refresh_ns <= clock_ns())
+        if (r == 0 && v->state == SERVING)
                 r = ask_all(v, true, e);
         return r;
 }
@@ -416,9 +423,7 @@ int vault_new(const struct vault_start *start, struct vault_mapping *mappings, i
                 free(mappings);
                 return err_set(e, ENOMEM, "no memory for the vault");
         }
-        *v = (struct vault){
-                .start = *start, .mappings = mappings, .control = control, .reader = reader, .refresh_ns = UINT64_MAX
-        };
+        *v = (struct vault){ .start = *start, .mappings = mappings, .control = control, .reader = reader };
         int r = fd_set_nonblocking(control, true);
         if (r < 0)
                 return err_set(e, -r, "the control socket cannot be made non-blocking");

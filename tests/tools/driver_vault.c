@@ -3,6 +3,7 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "ipc/credentials.h"
 #include "ipc/vault.h"
@@ -90,6 +91,7 @@ static int start_block(const struct driver_vault *v) {
                 struct vault_mapping *m = &mappings[i];
                 struct str hosts = str_of(v->credentials[i].hosts), host;
                 m->kind = is_signature(&v->credentials[i]) ? MAPPING_SIGV4 : MAPPING_VALUE;
+                m->timeout_ns = NS_PER_SECOND;
                 copy(m->name, sizeof m->name, str_of(v->credentials[i].name));
                 snprintf(m->source, sizeof m->source, "env:%s", m->name);
                 while (str_split(&hosts, ',', &host))

@@ -218,6 +218,7 @@ static struct vault_start valid_start(struct vault_mapping m[2]) {
                 snprintf(m[i].source, sizeof m[i].source, "env:NAME");
                 snprintf(m[i].hosts[0], sizeof m[i].hosts[0], "*.api.test:443");
                 m[i].n_hosts = 1;
+                m[i].timeout_ns = 1;
         }
         return s;
 }
@@ -247,7 +248,7 @@ static void start_block_is_checked(void **state) {
         BAD(s.mapping_size--);
         BAD(s.n_mappings = VAULT_MAPPINGS_MAX + 1);
         BAD(s.ca = VAULT_CAS);
-        BAD(s.exec_timeout_ns = 0);
+        BAD(m[1].timeout_ns = 0);
         BAD(snprintf(s.ca_dir, sizeof s.ca_dir, "relative"));
         BAD(memset(s.ca_dir, '/', sizeof s.ca_dir));
         BAD(memset(s.sandbox_id, 'x', sizeof s.sandbox_id));
