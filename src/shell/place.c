@@ -126,6 +126,8 @@ static const char *const protected_names[] = {
         ".git/config",
         ".git/config.worktree",
         ".git/commondir",
+        ".husky",
+        ".githooks",
         ".gitconfig",
         ".config/git",
         ".bashrc",
@@ -200,9 +202,26 @@ static bool has_components(struct str path, struct str name) {
         return false;
 }
 
+/* Those of a submodule or a worktree: .git/modules/NAME/hooks, where NAME may have slashes. */
+static bool is_git_inside(struct str path) {
+        static const char *const names[] = { "hooks", "config", "config.worktree", "commondir", NULL };
+        struct str part;
+        bool inside = false;
+        if (!has_components(path, STR(".git/modules")) && !has_components(path, STR(".git/worktrees")))
+                return false;
+        while (str_split(&path, '/', &part)) {
+                if (inside && word_in(part, names))
+                        return true;
+                inside = inside || str_is(part, "modules") || str_is(part, "worktrees");
+        }
+        return false;
+}
+
 static bool is_protected(struct str path) {
         if (!memchr(path.p, '.', path.n))
                 return false;
+        if (is_git_inside(path))
+                return true;
         for (const char *const *p = protected_names; *p; p++)
                 if (has_components(path, str_of(*p)))
                         return true;
@@ -326,6 +345,13 @@ static const char *const secret_files[] = { /* the end of a path, whole componen
                                             ".env.*",
                                             ".htpasswd",
                                             ".terraform.d/credentials*",
+                                            ".m2/settings-security.xml",
+                                            ".config/containers/auth.json",
+                                            ".config/glab-cli/*",
+                                            ".config/Bitwarden CLI/*",
+                                            ".local/share/keyrings/*",
+                                            ".local/state/bailey/*",
+                                            ".local/share/bailey/*",
                                             NULL
 };
 static const char *const secret_system[] = {
@@ -334,10 +360,11 @@ static const char *const secret_system[] = {
 };
 static const char *const secret_suffixes[] = { ".pem", ".p12",  ".pfx", ".key", ".keystore",
                                                ".jks", ".kdbx", ".ppk", NULL };
-static const char *const secret_names[] = {
-        "id_rsa",      "id_dsa",       "id_ecdsa",     "id_ed25519",           "credentials.json",
-        "secrets.yml", "secrets.yaml", "secrets.json", "service-account.json", NULL
-};
+static const char *const secret_names[] = { "id_rsa",         "id_dsa",           "id_ecdsa",
+                                            "id_ed25519",     "credentials.json", "secrets.yml",
+                                            "secrets.yaml",   "secrets.json",     "service-account.json",
+                                            "cookies.sqlite", "logins.json",      "key4.db",
+                                            "Login Data",     "Cookies",          NULL };
 static const char *const samples[] = {
         ".example", ".sample", ".template", ".dist", ".test", ".tmpl", ".defaults", NULL
 };

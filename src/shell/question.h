@@ -17,7 +17,7 @@ bool lists_only(const struct sh_call *c); /* fdisk -l */
 bool changes_partitions(const struct sh_call *c);
 bool saves_download(const struct sh_call *c);
 bool kills_others(const struct sh_call *c);
-bool opens_permissions(const struct sh_call *c); /* chmod: recursive, setuid, for everyone */
+bool opens_permissions(const struct sh_call *c); /* chmod: recursive, setuid, for everyone, of the system */
 bool installs_globally(const struct sh_call *c);
 bool pip_without_venv(const struct sh_call *c);
 bool edits_crontab(const struct sh_call *c);
@@ -33,4 +33,7 @@ bool asks_version(const struct sh_call *c);
 bool only_reads(const struct sh_call *c);
 bool find_only_reads(const struct sh_call *c);
 bool lists_archive(const struct sh_call *c);
-bool runs_module(const struct sh_call *c); /* python -m pytest */
+bool makes_from_input(const struct sh_call *c); /* make -f -, --eval: rules that nobody can look at */
+bool find_writes(const struct sh_call *c);      /* find -fprint: to a place that is not for it */
+bool archiver_runs(const struct sh_call *c);    /* tar --to-command, --checkpoint-action=exec, -I PROGRAM */
+bool runs_module(const struct sh_call *c);      /* python -m pytest */
