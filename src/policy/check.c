@@ -204,5 +204,9 @@ int check_source(struct str text, struct err *e) {
 int check_slot(struct str text, struct err *e) {
         static const char *const forms[] = { "bearer", "header:", "basic", "basic:user", "basic:password",
                                              "query:", "path",    "sigv4", NULL };
-        return check_prefixed("place for a secret", forms, text, e);
+        struct str one;
+        int r = text.n > 0 ? 0 : check_prefixed("place for a secret", forms, text, e);
+        while (r == 0 && str_split(&text, ',', &one))
+                r = check_prefixed("place for a secret", forms, one, e);
+        return r;
 }

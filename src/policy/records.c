@@ -71,7 +71,7 @@ static const struct record_field credential_fields[] = {
           .check = check_plain_pattern },
         { { .key = "slot",
             .type = OPTION_STRING,
-            .help = "where in the request: bearer, header:NAME, basic, query:NAME, ..." },
+            .help = "where in the request: bearer, header:NAME, basic, query:NAME, ...; several with commas" },
           TEXT(struct credential, slot),
           .check = check_slot },
         { { .key = "timeout",

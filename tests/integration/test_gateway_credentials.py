@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Credentials in requests: the origin sees the secret, nobody else does. Real vault, real gateway, a TLS origin of the test's."""
 import base64
+import os
+import pathlib
+import re
 import ssl
 import threading
 import urllib.parse
@@ -276,6 +279,24 @@ def test_an_origin_without_a_good_certificate_gets_nothing(tmp_path, authority, 
     status, fields, _, _ = here.ask("/", f"x-api-key: {here.fake}")
     assert (status, fields["x-bailey-reason"]) == (502, "certificate")
     assert here.origin.received() == b""
+
+
+@pytest.mark.exact_build
+def test_processes_show_nothing(lab):
+    """Gateway and vault: nothing in their environment, arguments or open files, and no core file is ever written."""
+    here = lab(answer(b"fine"))
+    assert here.ask("/", f"x-api-key: {here.fake}")[0] == 200
+    for pid in (here.gateway.pid, here.gateway.vault):
+        place = pathlib.Path(f"/proc/{pid}")
+        assert re.search(r"Max core file size +0 +0 ", (place / "limits").read_text())
+        assert SECRET.encode() not in (place / "cmdline").read_bytes()
+        if os.geteuid() == 0:
+            assert SECRET.encode() not in (place / "environ").read_bytes()
+            names = [os.readlink(fd) for fd in (place / "fd").iterdir()]
+            assert not [name for name in names if name.startswith("/") and not name.startswith(("/dev/", "/memfd:", "/secretmem"))], names
+        else:
+            with pytest.raises(PermissionError):  # not dumpable: nobody of the same account looks inside
+                (place / "mem").open("rb")
 
 
 # --- the API proxy ---
