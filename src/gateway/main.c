@@ -18,6 +18,7 @@
 #include "gateway/quota.h"
 #include "gateway/synthetic.h"
 #include "gateway/vault_client.h"
+#include "gateway/webhook.h"
 #include "gateway/worker.h"
 #include "ipc/credentials.h"
 #include "net/tls.h"
@@ -167,12 +168,14 @@ static void tear_down(struct gateway *g) {
         secret_free(g->upstream_password);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
         static struct gateway g;
         struct err e = { 0 };
         cleanup(loop_freep) struct loop *l = NULL;
         signal(SIGPIPE, SIG_IGN); /* splice(2) has no flag against it */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (argc == 2 && strcmp(argv[1], "webhook") == 0)
+                return webhook_main(&e) < 0 ? 1 : 0;
         raise_descriptor_limit();
         int r = set_up(&g, &e);
         r = r < 0 ? r : loop_new(&l, &e);

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { HOOK_MS = 30000, OUTPUT_MAX = 4096 };
+enum { HOOK_MS = 30000, OUTPUT_MAX = 4096, LAST_ALARM_MS = 3000 };
 extern char **environ;
 
 struct hook_start {
@@ -127,7 +127,38 @@ void run_hooks_gone(struct run_control *c, uint64_t question) {
                         end(&c->hooks[i], true);
 }
 
+/* True at the end of what it prints. */
+static bool read_output(struct hook *h) {
+        for (;;) {
+                char bytes[1024];
+                ssize_t n = read(h->output, bytes, sizeof bytes);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 && errno == EAGAIN)
+                        return false;
+                if (n <= 0)
+                        return true;
+                if (buf_append(&h->text, str_n(bytes, (size_t)n)) < 0) {
+                        buf_clear(&h->text); /* too much to be an answer */
+                        return true;
+                }
+        }
+}
+
+/* An alarm that led to the end of the sandbox is still delivered; a question has nobody any more. */
+static void await_alarm(struct hook *h) {
+        uint64_t end_ns = clock_ns() + LAST_ALARM_MS * NS_PER_MS;
+        while (h->pid && h->question == 0 && clock_ns() < end_ns) {
+                struct pollfd p = { .fd = h->output, .events = POLLIN };
+                (void)poll(&p, 1, (int)((end_ns - clock_ns()) / NS_PER_MS));
+                if (read_output(h))
+                        return;
+        }
+}
+
 void run_hooks_end(struct run_control *c) {
+        for (size_t i = 0; i < RUN_HOOKS_MAX; i++)
+                await_alarm(&c->hooks[i]);
         for (size_t i = 0; i < RUN_HOOKS_MAX; i++)
                 end(&c->hooks[i], true);
 }
@@ -146,24 +177,6 @@ static void use_output(struct run_control *c, uint64_t question, struct str text
                 return;
         if (run_answer(c, question, allow ? ANSWER_ALLOW : ANSWER_DENY, scope, "webhook", &e) < 0)
                 (void)audit_note(*c->parts.audit, "the webhook's answer: %s", err_text(&e));
-}
-
-/* True at the end of what it prints. */
-static bool read_output(struct hook *h) {
-        for (;;) {
-                char bytes[1024];
-                ssize_t n = read(h->output, bytes, sizeof bytes);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0 && errno == EAGAIN)
-                        return false;
-                if (n <= 0)
-                        return true;
-                if (buf_append(&h->text, str_n(bytes, (size_t)n)) < 0) {
-                        buf_clear(&h->text); /* too much to be an answer */
-                        return true;
-                }
-        }
 }
 
 size_t run_hooks_poll(struct run_control *c, struct pollfd *ret, int *timeout_ms) {

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A person is asked: by another terminal, by the socket, by a hook, on the terminal itself. And the sandbox cannot answer."""
+import http.server
 import json
 import os
 import pty
 import select
 import signal
+import threading
 import time
 
 import pytest
@@ -115,10 +117,10 @@ def test_rules_without_a_sandbox(bailey, work, home):
 
 
 def test_nobody_answers(held, origin):
-    child = held(fetch(origin), "--ask-timeout", "1s")
-    result = child.wait()
-    assert "Nobody answered in time" in result.text and origin.received() == b""
+    child = held(fetch(origin) + "sleep 100", "--ask-timeout", "1s")
     assert child.control.event("answered")["by"] == "timeout"
+    wait_for(lambda: b"Nobody answered in time" in child.output(), "the refusal")
+    assert origin.received() == b""
 
 
 def test_client_that_gives_up(held, origin, work):
@@ -129,19 +131,20 @@ def test_client_that_gives_up(held, origin, work):
 
 
 CROWD = """
-import socket, sys, threading
-results = []
-def one():
-    s = socket.create_connection(("origin.test", int(sys.argv[1])), 120)
-    s.sendall(b"GET / HTTP/1.1\\r\\nHost: origin.test:%s\\r\\nConnection: close\\r\\n\\r\\n" % sys.argv[1].encode())
-    data = b""
-    while chunk := s.recv(1000):
-        data += chunk
-    results.append(data.startswith(b"HTTP/1.1 200"))
-threads = [threading.Thread(target=one) for _ in range(200)]
-for t in threads: t.start()
-for t in threads: t.join()
-print(results.count(True))
+import selectors, socket, sys
+request = b"GET / HTTP/1.1\\r\\nHost: origin.test:%s\\r\\nConnection: close\\r\\n\\r\\n" % sys.argv[1].encode()
+address = socket.getaddrinfo("origin.test", int(sys.argv[1]), socket.AF_INET, socket.SOCK_STREAM)[0][4]
+waiting, good = selectors.DefaultSelector(), 0
+for _ in range(200):
+    s = socket.create_connection(address, 120)
+    s.sendall(request)
+    waiting.register(s, selectors.EVENT_READ)
+while waiting.get_map():
+    for key, _ in waiting.select():
+        good += key.fileobj.recv(1000).startswith(b"HTTP/1.1 200")
+        waiting.unregister(key.fileobj)
+        key.fileobj.close()
+print(good)
 """
 
 
@@ -185,6 +188,64 @@ def test_hook_is_told_and_answers(held, origin, home, work, bailey):
     (work / ".bailey.yaml").write_text("approval: { command: 'touch x' }\n")
     result = bailey("run", "--", "true", cwd=work)
     assert result.status != 0 and "your own configuration" in result.errors
+
+
+@pytest.fixture
+def receiver(closing):
+    """A chat that holds the message until somebody presses a button."""
+    class Receiver(http.server.ThreadingHTTPServer):
+        got, decided, reply = None, threading.Event(), b""
+
+        def close(self):
+            self.decided.set()
+            self.shutdown()
+            self.server_close()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.server.got = (self.path, self.headers["Content-Type"], json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.server.decided.wait(60)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(self.server.reply)
+
+        def log_message(self, *_):
+            pass
+
+    server = closing(Receiver(("127.0.0.1", 0), Handler))
+    server.decided = threading.Event()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def test_webhook_answers(held, origin, home, receiver):
+    config = home / ".config/bailey/config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"approval: {{ webhook: 'http://127.0.0.1:{receiver.server_port}/services/T0/B0' }}\n")
+    child = held(fetch(origin))
+    path, kind, message = wait_for(lambda: receiver.got, "the message")
+    assert path == "/services/T0/B0" and kind == "application/json" and message["question"]["host"] == "origin.test"
+    assert f"bailey allow origin.test:{origin.port} --sandbox {child.id}" in message["text"]
+    assert origin.received() == b""
+    receiver.reply = b'{"answer": "allow", "scope": "once"}'
+    receiver.decided.set()
+    assert child.wait().check().text == "origin\n"
+    assert child.control.event("answered")["by"] == "webhook"
+
+
+@pytest.mark.parametrize("reply", [b"ok", b"", b'{"answer": "maybe"}', b'{"answer": ["allow"]}', b"[" * 5000])
+def test_webhook_that_says_nothing(held, origin, home, receiver, reply):
+    config = home / ".config/bailey/config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"approval: {{ webhook: 'http://localhost:{receiver.server_port}/' }}\n")
+    child = held(fetch(origin))
+    receiver.reply = reply
+    receiver.decided.set()
+    wait_for(lambda: receiver.got, "the message")
+    time.sleep(0.2)
+    assert child.control("pending")["questions"] and origin.received() == b""
+    child.control("answer", question=1, answer="deny")
+    assert "policy refused" in child.wait().text
 
 
 # The terminal.
@@ -366,6 +427,7 @@ def test_monitor_ends(config, start, work, home, bailey):
                       f"approval: {{ command: 'cat >> {home}/alarms' }}\n")
     result = start(["bailey", "run", "--", "sh", "-c", REFUSED], cwd=work).wait(60)
     assert result.status == 137 and "3 violations within 1m: the sandbox is ended" in result.errors
+    assert json.loads((home / "alarms").read_text())["action"] == "kill"
     assert "monitor: 3 violations within 1m: kill (~/.config/bailey/config.yaml:2:" in bailey("log").text
 
 
