@@ -19,7 +19,7 @@ typedef struct bailey_config bailey_config;
 
 /* A new config on a preset, NULL for "default":
  *   default      strict; writes in the workspace, network by policy
- *   development  runs without protection where the machine cannot give it; open network
+ *   development  runs with less, or without protection, where the machine cannot give it; open network
  *   ci           strict; writes in the workspace, no network, nobody is asked
  * BAILEY_E_ARGUMENT: there is no such preset. */
 BAILEY_API int bailey_config_new(const char *preset, bailey_config **ret, struct bailey_error *e);
