@@ -138,7 +138,24 @@ static int start(struct run_vault *v, const struct run_vault_request *q, const c
         return r;
 }
 
-/* A file that holds a secret is closed to the sandbox, wherever it is. */
+/* The same path as a glob: special characters, and one that is not, in brackets. */
+static char *glob_of(struct str path) {
+        cleanup(buf_done) struct buf glob = BUF(4 * 4096);
+        size_t last = path.n;
+        while (last > 0 && !ascii_is_alnum(path.p[last - 1]))
+                last--;
+        for (size_t i = 0; i < path.n; i++) {
+                bool bracket = i + 1 == last || strchr("*?[", path.p[i]);
+                if (buf_printf(&glob, bracket ? "[%c]" : "%c", path.p[i]) < 0)
+                        return NULL;
+        }
+        return str_dup(buf_str(&glob));
+}
+
+/* A file that holds a secret is closed to the sandbox, wherever it is. A mount would cover the file that is there now;
+ * when it is replaced, as rotation does, the mount goes with it. A glob is judged at each call, so it holds for the new
+ * one too.
+ */
 static int hide_sources(const struct run_vault *v, struct policy *p, struct err *e) {
         for (size_t i = 0; i < v->mappings.n; i++) {
                 const struct mapping *m = &v->mappings.p[i];
@@ -146,7 +163,8 @@ static int hide_sources(const struct run_vault *v, struct policy *p, struct err 
                 cleanup(free_ptr) char *origin = str_format("source of credential %s", m->name);
                 if (!str_starts(source, STR("file:")))
                         continue;
-                if (!origin || origin_texts_add(&p->filesystem.deny_read, str_skip(source, 5), origin) < 0)
+                cleanup(free_ptr) char *glob = glob_of(str_skip(source, 5));
+                if (!origin || !glob || origin_texts_add(&p->filesystem.deny_read, str_of(glob), origin) < 0)
                         return err_set(e, ENOMEM, "out of memory");
         }
         return 0;
