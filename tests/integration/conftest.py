@@ -2,11 +2,12 @@
 """The fixtures. Run by tests/run as root and as an ordinary user; by hand: BAILEY_BUILD=build py.test-3 tests/integration
 
 Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
-build that ships and is left out under sanitizers.
+build that ships and is left out under sanitizers; `visible_home`: see the fixture `home`.
 """
 import os
 import pathlib
 import socket
+import tempfile
 
 import pytest
 
@@ -26,6 +27,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "root: needs root")
     config.addinivalue_line("markers", "user: needs an ordinary user")
     config.addinivalue_line("markers", "exact_build: about the build that ships, not about a sanitizer build")
+    config.addinivalue_line("markers", "visible_home: the home directory can be seen in a sandbox")
     leaks.adopt_orphans()
 
 
@@ -54,8 +56,21 @@ def temporary(nothing_left_behind):
 
 
 @pytest.fixture
-def home(tmp_path):
+def home(request, tmp_path):
+    """Of the programs under test. With the marker `visible_home` it is not below /tmp, which is private in a sandbox."""
+    if request.node.get_closest_marker("visible_home"):
+        with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as directory:
+            yield pathlib.Path(directory)
+        return
     directory = tmp_path / "home"
+    directory.mkdir()
+    yield directory
+
+
+@pytest.fixture
+def work(home):
+    """An empty workspace."""
+    directory = home / "work"
     directory.mkdir()
     return directory
 
@@ -100,6 +115,12 @@ def run(start):
 def bailey(run):
     """bailey("policy", "check", file) gives its Result."""
     return lambda *words, **more: run(["bailey", *words], **more)
+
+
+@pytest.fixture
+def sh(bailey, work):
+    """sh("script", options...) runs a shell script in a sandbox, in the workspace."""
+    return lambda script, *options, **more: bailey("run", *options, "--", "sh", "-c", script, **{"cwd": work, **more})
 
 
 @pytest.fixture

@@ -9,13 +9,6 @@ import pytest
 
 
 @pytest.fixture
-def work(home):
-    directory = home / "work"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
 def sandboxed(bailey, work):
     return lambda *words, **more: bailey("run", *words, cwd=work, **more)
 

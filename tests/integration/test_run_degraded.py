@@ -2,29 +2,16 @@
 """Where no namespaces can be made: refused with a hint, or run with less and said so. And a sandbox inside a sandbox."""
 import errno
 import os
-import pathlib
-import tempfile
 
 import pytest
 
 from conftest import BUILD, program
 from kit.machine import deny, machine
 
+pytestmark = pytest.mark.visible_home
+
 # Every namespace that the first clone asks for, and SIGCHLD.
 NO_NAMESPACES = [deny("clone3", errno.EPERM), deny("clone", errno.EPERM, 0x3E020011)]
-
-
-@pytest.fixture
-def home():
-    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as directory:
-        yield pathlib.Path(directory)
-
-
-@pytest.fixture
-def work(home):
-    directory = home / "work"
-    directory.mkdir()
-    return directory
 
 
 @pytest.fixture

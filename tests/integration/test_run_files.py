@@ -1,32 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sandboxed program sees and may change of the file system."""
 import os
-import pathlib
 import socket
-import subprocess
-import tempfile
 
 import pytest
 
+from kit.git import ENVIRONMENT, git
 
-@pytest.fixture
-def home():
-    """Not below /tmp, which is private inside."""
-    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as directory:
-        yield pathlib.Path(directory)
-
-
-@pytest.fixture
-def work(home):
-    directory = home / "work"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
-def sh(bailey, work):
-    """sh("script", options...) runs a shell script inside."""
-    return lambda script, *options, cwd=work, **more: bailey("run", *options, "--", "sh", "-c", script, cwd=cwd, **more)
+pytestmark = pytest.mark.visible_home
 
 
 def test_workspace_is_writable_and_home_is_not(sh, work, home):
@@ -152,21 +133,13 @@ def test_reads_denied(sh, work, home):
     assert (work / "made").exists()
 
 
-GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b",
-       "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
-
-
-def git(*words, cwd):
-    subprocess.run(["git", "-c", "init.defaultBranch=main", *map(str, words)], cwd=cwd, check=True, env={**os.environ, **GIT}, capture_output=True)
-
-
 @pytest.fixture
 def clone(home, work):
-    git("init", home / "origin", cwd=home)
+    git("init", home / "origin", cwd=home, check=True)
     (home / "origin/file").write_text("one\n")
-    git("add", ".", cwd=home / "origin")
-    git("commit", "-m", "one", cwd=home / "origin")
-    git("clone", home / "origin", work / "clone", cwd=home)
+    git("add", ".", cwd=home / "origin", check=True)
+    git("commit", "-m", "one", cwd=home / "origin", check=True)
+    git("clone", home / "origin", work / "clone", cwd=home, check=True)
     return work / "clone"
 
 
@@ -174,15 +147,15 @@ COMMIT = "echo two > file && git add . && git commit -q -m two && git log --onel
 
 
 def test_git_commit_in_a_clone(sh, clone):
-    result = sh(COMMIT + "; git branch side && git checkout -q side", cwd=clone, env=GIT).check()
+    result = sh(COMMIT + "; git branch side && git checkout -q side", cwd=clone, env=ENVIRONMENT).check()
     assert result.text.strip() == "2"
     assert sh("echo evil > .git/hooks/pre-commit", cwd=clone).status != 0
     assert sh("git config core.fsmonitor evil", cwd=clone).status != 0
 
 
 def test_git_commit_in_a_worktree(sh, clone, home):
-    git("worktree", "add", home / "tree", "-b", "side", cwd=clone)
-    result = sh(COMMIT, "--workspace", str(home / "tree"), cwd=home / "tree", env=GIT).check()
+    git("worktree", "add", home / "tree", "-b", "side", cwd=clone, check=True)
+    result = sh(COMMIT, "--workspace", str(home / "tree"), cwd=home / "tree", env=ENVIRONMENT).check()
     assert result.text.strip() == "2"
     for path in (clone / ".git/hooks/pre-commit", clone / ".git/config"):
         assert sh(f"echo evil > {path}", "--workspace", str(home / "tree"), cwd=home / "tree").status != 0
@@ -190,8 +163,8 @@ def test_git_commit_in_a_worktree(sh, clone, home):
 
 
 def test_git_commit_in_a_submodule(sh, clone, home):
-    git("-c", "protocol.file.allow=always", "submodule", "add", home / "origin", "sub", cwd=clone)
-    result = sh(COMMIT, "--workspace", str(clone / "sub"), cwd=clone / "sub", env=GIT).check()
+    git("-c", "protocol.file.allow=always", "submodule", "add", home / "origin", "sub", cwd=clone, check=True)
+    result = sh(COMMIT, "--workspace", str(clone / "sub"), cwd=clone / "sub", env=ENVIRONMENT).check()
     assert result.text.strip() == "2"
     hooks = clone / ".git/modules/sub/hooks/pre-commit"
     assert sh(f"echo evil > {hooks}", "--workspace", str(clone / "sub"), cwd=clone / "sub").status != 0

@@ -14,13 +14,6 @@ NO_PROXY_VARIABLES = "unset http_proxy https_proxy all_proxy ftp_proxy HTTP_PROX
 
 
 @pytest.fixture
-def work(home):
-    directory = home / "work"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
 def hosts(home):
     """Names of the test, all on loopback."""
     file = home / "hosts"

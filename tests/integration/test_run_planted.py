@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a hostile repository brings along, and what one run plants for the next: links, closed directories, deep trees."""
 import os
-import pathlib
 import resource
 import shlex
 import socket
 import subprocess
-import tempfile
 
 import pytest
 
@@ -15,12 +13,7 @@ from kit.machine import machine
 from kit.process import wait_until
 from test_run_degraded import NO_NAMESPACES
 
-
-@pytest.fixture
-def home():
-    """Not below /tmp, which is private inside."""
-    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as directory:
-        yield pathlib.Path(directory)
+pytestmark = pytest.mark.visible_home
 
 
 @pytest.fixture
@@ -31,12 +24,6 @@ def work(home):
     (home / ".ssh/id").write_text("KEY\n")
     (home / ".ssh/sub/id").write_text("KEY\n")
     return directory
-
-
-@pytest.fixture
-def sh(bailey, work):
-    """sh("script", options...) runs a shell script inside."""
-    return lambda script, *options, **more: bailey("run", *options, "--", "sh", "-c", script, cwd=work, **more)
 
 
 @pytest.mark.parametrize("name, target", [(".github", "id"), (".vscode", "sub"), (".vscode", "id"), (".mcp.json", "id"), (".git", "id"),

@@ -3,38 +3,13 @@
 import os
 import pathlib
 import subprocess
-import tempfile
 import threading
 
 import pytest
 
-GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b",
-       "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+from kit.git import ENVIRONMENT, git
 
-
-@pytest.fixture
-def home():
-    """Not below /tmp, which is private inside."""
-    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as directory:
-        yield pathlib.Path(directory)
-
-
-@pytest.fixture
-def work(home):
-    directory = home / "work"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
-def sh(bailey, work):
-    return lambda script, *options, **more: bailey("run", *options, "--", "sh", "-c", script, cwd=work, **more)
-
-
-def git(*words, cwd):
-    """As the person would, outside."""
-    return subprocess.run(["git", *map(str, words)], cwd=cwd, env={**os.environ, **GIT}, capture_output=True, text=True, check=False)
-
+pytestmark = pytest.mark.visible_home
 
 @pytest.mark.parametrize("state", [None, "elsewhere/state"], ids=["default", "XDG_STATE_HOME"])
 def test_own_records_are_hidden_from_the_first_run_on(sh, home, state):
@@ -97,7 +72,7 @@ def settings(work):
 def test_a_new_repository_works_afterwards(sh, work):
     script = """git init -q -b main . && git config user.name "Zoë O'Neil" && git config user.email z@example.org &&
         echo a > f && git add f && git commit -qm one"""
-    result = sh(script, env=GIT).check()
+    result = sh(script, env=ENVIRONMENT).check()
     assert result.errors == "", result
     assert settings(work) == {"core.repositoryformatversion": "0", "core.filemode": "true", "core.bare": "false",
                               "core.logallrefupdates": "true", "user.name": "Zoë O'Neil", "user.email": "z@example.org"}
@@ -106,8 +81,8 @@ def test_a_new_repository_works_afterwards(sh, work):
     assert git("add", "g", cwd=work).returncode == 0 and git("commit", "-qm", "two", cwd=work).returncode == 0
     assert git("log", "--format=%s", cwd=work).stdout == "two\none\n"
     # From now on it is a repository like any other.
-    assert sh("git config core.pager x", env=GIT).status != 0
-    assert sh("echo c > h && git add h && git commit -qm three", env=GIT).status == 0
+    assert sh("git config core.pager x", env=ENVIRONMENT).status != 0
+    assert sh("echo c > h && git add h && git commit -qm three", env=ENVIRONMENT).status == 0
 
 
 PLANTED = [
@@ -126,7 +101,7 @@ PLANTED = [
 def test_a_new_repository_obeys_nobody(sh, home, work, content):
     """Whatever the configuration says, only harmless settings are left, and git outside runs nothing."""
     (work / "input").write_text(content.replace("RAN", f"{home}/ran") + "\n")
-    result = sh("git init -q . && cat input >> .git/config && mkdir -p .git/hooks && echo x > .git/hooks/post-checkout", env=GIT).check()
+    result = sh("git init -q . && cat input >> .git/config && mkdir -p .git/hooks && echo x > .git/hooks/post-checkout", env=ENVIRONMENT).check()
     assert ".git/config" in result.errors and ".git/hooks" in result.errors, result
     allowed = {"core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates", "user.name"}
     assert set(settings(work)) <= allowed and settings(work)["core.bare"] == "false"
@@ -157,7 +132,7 @@ def test_hooks_that_the_configuration_keeps_in_the_workspace(sh, home, work, whe
     assert sh(f"echo x >> {where}/pre-commit").status != 0
     assert sh(f"echo x > {where}/post-commit").status != 0
     assert sh(f"mv {pathlib.PurePath(where).parts[0]} old").status != 0
-    sh("echo x > file && git add file && git commit -q -m x", env=GIT).check()
+    sh("echo x > file && git add file && git commit -q -m x", env=ENVIRONMENT).check()
 
 
 def test_hooks_directory_that_is_not_there_yet(sh, work):

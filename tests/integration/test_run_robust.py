@@ -8,7 +8,6 @@ import pathlib
 import random
 import signal
 import socket
-import tempfile
 import threading
 import time
 
@@ -18,17 +17,12 @@ from conftest import program
 from kit.process import descendants, wait_until
 from kit.service import SLOW
 
+pytestmark = pytest.mark.visible_home
+
 MANY = bool(os.environ.get("BAILEY_MANY"))
 LAUNCHES = 1000 if MANY else 200 // SLOW
 DEATHS = 800 if MANY else 80 // SLOW
 AT_ONCE = 50 // SLOW
-
-
-@pytest.fixture
-def home():
-    """Not below /tmp, which is private inside."""
-    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as directory:
-        yield pathlib.Path(directory)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import pathlib
 import socket
 import sys
-import tempfile
 import time
 
 import pytest
@@ -15,6 +14,8 @@ import pytest
 from conftest import program
 from kit import machine as machine_module
 from kit.machine import deny, machine
+
+pytestmark = pytest.mark.visible_home
 
 PYTHON = "/usr/bin/python3"
 HERE = pathlib.Path(__file__).resolve().parent
@@ -135,12 +136,6 @@ print(json.dumps(answers), flush=True)
 os._exit(0)
 """
 REFUSED = {"EACCES", "ECONNREFUSED", "ENOENT", "ENOTDIR"}
-
-
-@pytest.fixture
-def home():
-    with tempfile.TemporaryDirectory(prefix="bailey-sockets-", dir="/var/tmp") as directory:
-        yield pathlib.Path(directory)
 
 
 class Host:

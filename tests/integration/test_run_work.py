@@ -7,14 +7,12 @@ import http.server
 import io
 import json
 import os
-import pathlib
 import pty
 import select
 import shutil
 import signal
 import struct
 import tarfile
-import tempfile
 import termios
 import threading
 import time
@@ -28,15 +26,10 @@ from kit.process import wait_until
 from kit.service import SLOW
 from test_clients_tools import GIT, git_https, postgres, repository, sshd  # noqa: F401 (fixtures)
 
+pytestmark = pytest.mark.visible_home
+
 OK = "git.ok.test"
 NO_PROXY_VARIABLES = "unset http_proxy https_proxy all_proxy ftp_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY FTP_PROXY; "
-
-
-@pytest.fixture
-def home():
-    """Not below /tmp, which is private inside."""
-    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as directory:
-        yield pathlib.Path(directory)
 
 
 @pytest.fixture

@@ -300,15 +300,11 @@ static void survey_terminal(struct plan_host *h) {
 
 bool survey_ipv6(void) {
         static int known; /* 0: not yet */
-        if (known)
-                return known > 0;
-        int fd = -1;
-        /* The file is there where the kernel has it, and costs less than a socket; /proc may be covered. */
-        bool has =
-            access("/proc/net/if_inet6", F_OK) == 0 || (fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)) >= 0;
-        known = has ? 1 : -1;
-        close_fd(&fd);
-        return has;
+        if (!known) {
+                cleanup(close_fd) int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+                known = fd >= 0 ? 1 : -1;
+        }
+        return known > 0;
 }
 
 static int survey_fixed(struct plan_host *h, struct err *e) {
