@@ -36,7 +36,7 @@ def work(home):
 def tree(directory):
     """Everything there, without Bailey's own records."""
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*")
-                  if path.relative_to(directory).parts[0] != ".local")
+                  if path.relative_to(directory).parts[0] not in (".local", ".run"))
 
 
 # At most so many namespaces of a kind may exist at a time below this one: a launch that leaves one behind uses them up.
