@@ -80,7 +80,7 @@ typedef struct bailey_result bailey_result;
 /* Something that the policy refused while the command ran. File accesses that mounts refuse are the kernel's, and are
  * listed where "process.trace_denials" is set. */
 struct bailey_violation {
-        const char *operation; /* "network", "read", "write", "system-call", "protected" */
+        const char *operation; /* "network", "read", "write", "socket", "system-call", "protected" */
         const char *target;    /* "host:port", a path, a name; escaped */
         const char *rule;      /* the rule that refused it as it was written, "" when nothing allows it */
         const char *detail;    /* why, and what would allow it */

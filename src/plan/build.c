@@ -87,6 +87,22 @@ static int add_limit(struct plan *p, uint32_t resource, uint64_t value) {
         return vec_push(&p->limits, ((struct plan_limit){ resource, value }));
 }
 
+/* Beside the limits of each process, which hold in any case. */
+static int plan_group(struct plan *p, const struct plan_request *q) {
+        const struct policy_limits *l = &q->policy->process.limits;
+        if (q->host->cgroup) {
+                p->group.memory = l->memory;
+                p->group.processes = l->processes;
+                p->group.cpu_percent = l->cpu_percent;
+                return 0;
+        }
+        if (!l->cpu_percent)
+                return 0;
+        const char *note = plan_copy(p, STR("the limit of the share of processors does not hold: it needs cgroup v2, "
+                                            "delegated to this user; `bailey doctor` says more"));
+        return note ? vec_push(&p->notes, note) : -ENOMEM;
+}
+
 static int plan_limits(struct plan *p, const struct policy_limits *l) {
         /* Data, not address space: what a program can fill, not what it reserves. */
         if ((l->processes && add_limit(p, RLIMIT_NPROC, l->processes) < 0) ||
@@ -203,6 +219,8 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
                 r = plan_broker(p, q, e);
         if (r == 0)
                 r = plan_limits(p, &q->policy->process.limits);
+        if (r == 0)
+                r = plan_group(p, q);
         if (r == 0)
                 r = add_words(p, q);
         if (r == -ENOMEM)

@@ -44,6 +44,7 @@ struct plan_host {
         const char *overlay_upper, *overlay_work; /* with --overlay: where the workspace's changes go, NULL without */
         bool ipv6;
         uint64_t memory;                  /* of the machine, in bytes; 0: not known */
+        bool cgroup;                      /* the sandbox gets a control group of its own */
         VEC(struct plan_path) paths;      /* in any order */
         VEC(const char *) sockets;        /* Unix sockets of the host that have a path */
         VEC(const char *) devices;        /* which of plan_devices exist */

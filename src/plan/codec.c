@@ -188,6 +188,9 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit_vec(w, &p->listeners, visit_listener);
         visit_vec(w, &p->publish, visit_publish);
         visit_vec(w, &p->limits, visit_limit);
+        visit(w, p->group.memory);
+        visit(w, p->group.processes);
+        visit(w, p->group.cpu_percent);
         visit_vec(w, &p->guards, visit_guard);
         visit_vec(w, &p->path_rules, visit_path_rule);
         visit(w, p->reads_open);

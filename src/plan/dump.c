@@ -223,6 +223,16 @@ static void text_sockets(struct dump *d, const struct plan *p) {
         }
 }
 
+static void text_group(struct dump *d, const struct plan *p) {
+        const struct name parts[] = { { p->group.memory, "memory" },
+                                      { p->group.processes, "processes" },
+                                      { p->group.cpu_percent, "cpu-percent" } };
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+                if (parts[i].value && !d->error)
+                        d->error = buf_printf(d->out, "  together: %s %llu (cgroup v2)\n", parts[i].name,
+                                              (unsigned long long)parts[i].value);
+}
+
 int plan_dump_text(const struct plan *p, struct buf *out) {
         struct dump d = { .out = out };
         put(&d, "command: ");
@@ -261,6 +271,7 @@ int plan_dump_text(const struct plan *p, struct buf *out) {
                 put_number(&d, p->limits.p[i].value);
                 put(&d, "\n");
         }
+        text_group(&d, p);
         put(&d, "environment:\n");
         for (size_t i = 0; i < p->env.n; i++) {
                 put(&d, "  ");
@@ -424,6 +435,11 @@ int plan_dump_json(const struct plan *p, struct buf *out) {
         open_with(&d, "limits", "{");
         for (size_t i = 0; i < p->limits.n; i++)
                 json_number(&d, limit_name(p->limits.p[i].resource), p->limits.p[i].value);
+        close_with(&d, "}");
+        open_with(&d, "limits_together", "{");
+        json_number(&d, "memory", p->group.memory);
+        json_number(&d, "processes", p->group.processes);
+        json_number(&d, "cpu_percent", p->group.cpu_percent);
         close_with(&d, "}");
         json_words(&d, "environment", p->env.p, p->env.n);
         json_words(&d, "notes", p->notes.p, p->notes.n);

@@ -132,7 +132,10 @@ struct plan {
         struct str routes_v4, routes_v6, nft; /* netlink batches, empty where not used */
         VEC(struct plan_listener) listeners;
         VEC(struct plan_publish) publish;
-        VEC(struct plan_limit) limits;
+        VEC(struct plan_limit) limits; /* of each process */
+        struct {
+                uint64_t memory, processes, cpu_percent; /* 0: no limit */
+        } group;                                         /* of all together; zero where there is no control group */
         VEC(struct plan_guard) guards;
         VEC(struct plan_path_rule) path_rules; /* empty without PLAN_BROKER */
         uint8_t reads_open;

@@ -70,6 +70,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_TEMPORARY] = { SLOT_U64, AT(process.limits.temporary) },
         [ROW_FILES] = { SLOT_U64, AT(process.limits.files) },
         [ROW_CPU] = { SLOT_SECONDS, AT(process.limits.cpu_seconds) },
+        [ROW_CPU_PERCENT] = { SLOT_U64, AT(process.limits.cpu_percent) },
         [ROW_LIMIT_CONNECT] = { SLOT_U64, AT(network.limits.connect_ns) },
         [ROW_LIMIT_HEADER] = { SLOT_U64, AT(network.limits.header_ns) },
         [ROW_LIMIT_IDLE] = { SLOT_U64, AT(network.limits.idle_ns) },

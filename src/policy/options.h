@@ -52,6 +52,7 @@ enum policy_row {
         ROW_TEMPORARY,
         ROW_FILES,
         ROW_CPU,
+        ROW_CPU_PERCENT,
         ROW_LIMIT_CONNECT,
         ROW_LIMIT_HEADER,
         ROW_LIMIT_IDLE,

@@ -28,7 +28,7 @@ struct request_rule {
 };
 
 struct policy_limits { /* 0 means unlimited */
-        uint64_t processes, memory, files, cpu_seconds, temporary;
+        uint64_t processes, memory, files, cpu_seconds, cpu_percent, temporary;
 };
 
 struct gateway_limits {

@@ -18,6 +18,7 @@
  */
 #include "plan/build.h"
 #include "plan/plan.h"
+#include "sandbox/linux/cgroup.h"
 
 #include <signal.h>
 #include <sys/types.h>
@@ -67,6 +68,7 @@ struct sandbox {
         int events; /* -1: no broker */
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
+        struct cgroup group;
 };
 
 /* -EPERM, -ENOSPC, -EINVAL ...: the kernel or its settings do not let this user make namespaces. */

@@ -263,6 +263,7 @@ static void kill_everything(const struct init *in) {
 _Noreturn static void orphaned(struct init *in) {
         kill_everything(in);
         guard_sweep(in->plan, NULL, NULL, NULL);
+        cgroup_leave(&in->args->group);
         _exit(125);
 }
 

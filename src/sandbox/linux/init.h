@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Process 1 of a sandbox: applies the plan, starts the command, reaps, reports. Runs in the cloned child. */
+#include "sandbox/linux/cgroup.h"
 #include "sandbox/sandbox.h"
 
 struct init_args {
@@ -10,6 +11,7 @@ struct init_args {
         const sigset_t *mask;
         bool degraded;     /* no namespaces were made */
         unsigned uid, gid; /* outside: inside they cannot be asked for before they are mapped */
+        struct cgroup group;
 };
 
 _Noreturn void init_main(const struct init_args *args);

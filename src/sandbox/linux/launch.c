@@ -26,12 +26,22 @@
 
 /* All namespaces at once. Where clone3 is missing (before 5.3) or a container's filter refuses what it cannot look
  * into, the flags fit into clone too. */
-static pid_t clone_init(uint32_t namespaces, int *ret_pidfd) {
+static pid_t clone_init(uint32_t namespaces, struct cgroup *group, int *ret_pidfd) {
         int pidfd = -1;
         struct clone_args args = { .flags = (uint64_t)namespaces | CLONE_PIDFD,
                                    .pidfd = (uint64_t)(uintptr_t)&pidfd,
                                    .exit_signal = SIGCHLD };
+        if (group->dir >= 0) {
+                args.flags |= CLONE_INTO_CGROUP;
+                args.cgroup = (uint64_t)group->dir;
+        }
         pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+        if (pid < 0 && group->dir >= 0) { /* before 5.7, or not permitted after all */
+                cgroup_remove(group);
+                args.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
+                args.cgroup = 0;
+                pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+        }
         if (pid < 0 && (errno == ENOSYS || errno == EPERM))
                 pid = (pid_t)syscall(SYS_clone, namespaces | SIGCHLD, NULL, NULL, NULL, NULL);
         if (pid > 0)
@@ -49,15 +59,20 @@ int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct
         /* What init leaves behind when it is killed must come to us, to be ended. */
         if (o->degraded && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
                 return err_errno(e, "cannot watch over the sandbox's processes");
-        struct init_args args = { theirs, o->terminal, o->foreground, o->mask, o->degraded, geteuid(), getegid() };
-        pid_t pid = clone_init(o->degraded ? 0 : PLAN_NAMESPACES & ~(unsigned)CLONE_NEWNET, &pidfd);
+        struct cgroup group = cgroup_make();
+        struct init_args args = {
+                theirs, o->terminal, o->foreground, o->mask, o->degraded, geteuid(), getegid(), group
+        };
+        pid_t pid = clone_init(o->degraded ? 0 : PLAN_NAMESPACES & ~(unsigned)CLONE_NEWNET, &group, &pidfd);
         if (pid == 0) {
                 close_fd(&ours);
                 init_main(&args);
         }
-        if (pid < 0)
+        if (pid < 0) {
+                cgroup_remove(&group);
                 return err_set(e, -pid, "cannot make the sandbox's namespaces: %s", strerror(-pid));
-        *ret = (struct sandbox){ .pid = pid, .pidfd = pidfd, .control = take_fd(&ours), .events = -1 };
+        }
+        *ret = (struct sandbox){ .pid = pid, .pidfd = pidfd, .control = take_fd(&ours), .events = -1, .group = group };
         return 0;
 }
 
@@ -80,7 +95,9 @@ int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, 
         int fds[1 + PLAN_LISTENERS_MAX];
         cleanup(buf_done) struct buf bytes = BUF(PLAN_BYTES_MAX);
         cleanup(close_fd) int fd = -1;
-        int r = plan_encode(p, &bytes, e);
+        int r = cgroup_limit(&s->group, p, e);
+        if (r == 0)
+                r = plan_encode(p, &bytes, e);
         if (r == 0)
                 r = fd_sealed("bailey-plan", buf_str(&bytes), &fd, e);
         if (r < 0)
@@ -154,9 +171,11 @@ void sandbox_finish(struct sandbox *s) {
                 close_fd(&s->listeners[i]);
         s->n_listeners = 0;
         if (s->pid > 0) {
+                cgroup_kill(&s->group);
                 kill(s->pid, SIGKILL); /* our child, not waited for yet: the number is still its own */
                 while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
                         ;
+                cgroup_remove(&s->group);
         }
         s->pid = 0;
         if (s->events > 0)

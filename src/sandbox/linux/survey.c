@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "policy/glob.h"
+#include "sandbox/linux/cgroup.h"
 #include "sandbox/linux/probe.h"
 
 #include <dirent.h>
@@ -317,6 +318,7 @@ static int survey_fixed(struct plan_host *h, struct err *e) {
         h->uid = geteuid();
         h->gid = getegid();
         h->landlock_abi = probe_landlock_abi();
+        h->cgroup = cgroup_look() == CGROUP_WORKS;
         h->namespaces = true;
         h->cwd = getcwd(NULL, 0);
         h->resolv_conf = realpath("/etc/resolv.conf", NULL);

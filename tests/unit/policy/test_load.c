@@ -275,6 +275,7 @@ static const struct {
         { ROW_TEMPORARY, "process: { limits: { temporary: 1GiB } }", "process: { limits: { temporary: 0 } }" },
         { ROW_FILES, "process: { limits: { files: 1024 } }", "process: { limits: { files: 1025 } }" },
         { ROW_CPU, "process: { limits: { cpu: 10s } }", NULL },
+        { ROW_CPU_PERCENT, "process: { limits: { cpu_percent: 50 } }", NULL },
         { ROW_LIMIT_CONNECT, "network: { limits: { connect: 1s } }", "network: { limits: { connect: 11s } }" },
         { ROW_LIMIT_HEADER, "network: { limits: { header: 1s } }", "network: { limits: { header: 11s } }" },
         { ROW_LIMIT_IDLE, "network: { limits: { idle: 1s } }", "network: { limits: { idle: 61s } }" },

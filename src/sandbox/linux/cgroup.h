@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The sandbox's control group (cgroup v2), where this user may have one: limits then hold for everything in the sandbox
+ * together, files in memory included, and what is left at the end can be ended at once.
+ *
+ * The group is made beside the supervisor's own (a group with processes in it can have no limited groups below), so the
+ * group above must be this user's: so it is for root, and below a user's systemd manager (systemd-run --user --scope).
+ * Init is cloned into it; moving a process later would cost milliseconds. Where any of this cannot be had there is no
+ * group, and rlimits hold for each process, as they do in any case.
+ *
+ * The supervisor removes the group. When it was killed init does, with descriptors that it was given for that; what
+ * both of them left (or init, for root in the topmost group) is removed by a later run.
+ */
+#include "plan/plan.h"
+
+#include <sys/types.h>
+
+struct cgroup {
+        int dir;   /* the group, -1: there is none */
+        int above; /* the directory that it is in */
+        int home;  /* where the supervisor is: init leaves the group by it */
+        char name[48];
+};
+#define CGROUP_NONE ((struct cgroup){ .dir = -1, .above = -1, .home = -1 })
+
+enum cgroup_lack { CGROUP_WORKS, CGROUP_NO_MOUNT, CGROUP_NOT_OURS, CGROUP_NO_CONTROLLERS };
+/* Whether a group can be had here, without making one. */
+enum cgroup_lack cgroup_look(void);
+
+/* CGROUP_NONE where it cannot be. */
+struct cgroup cgroup_make(void);
+/* Sets the plan's limits; a controller that is not there is not an error, one that refuses is. */
+int cgroup_limit(const struct cgroup *g, const struct plan *p, struct err *e);
+/* Ends everything in it. */
+void cgroup_kill(const struct cgroup *g);
+/* When nothing lives in it. */
+void cgroup_remove(struct cgroup *g);
+/* For init, when the supervisor is gone and everything else in the group is dead. */
+void cgroup_leave(const struct cgroup *g);

@@ -1,0 +1,316 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is tried in the guest (tests/guest/run). Once as root in the root of the control groups, once as a user below a group that
+is the user's own, as systemd arranges it."""
+import contextlib
+import errno
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+BAILEY = "/opt/bailey/src/cli/bailey"
+GROUPS = pathlib.Path("/sys/fs/cgroup")
+ESCAPE = "/opt/escape"
+PERSON = 1000
+# With the mounts, the filter and the namespaces nearly alone: this kernel's Landlock is an old one.
+ACTS = ("read_ssh_key", "create_in_home", "edit_git_config", "move_git_directory_away", "connect_to_host_unix_socket",
+        "connect_to_agent_socket_in_home", "send_to_host_datagram_socket", "connect_to_host_abstract_socket", "connect_to_host_loopback",
+        "new_user_namespace", "kernel_event_socket", "vsock", "truncate_in_home", "send_datagram_out")
+TRY_ALL = r"""
+import errno, json, os, sys
+sys.path.insert(0, sys.argv[1])
+import act
+answers = {}
+for name in sys.argv[2:]:
+    r, w = os.pipe()
+    if os.fork() == 0:
+        try:
+            act.ACTS[name](act.world())
+            os.write(w, b"done")
+        except OSError as error:
+            os.write(w, errno.errorcode.get(error.errno, str(error)).encode())
+        os._exit(0)
+    os.close(w)
+    answers[name] = os.read(r, 100).decode()
+    os.close(r)
+    os.wait()
+print(json.dumps(answers))
+"""
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def run(*words, limit=90, env=None, cwd=None):
+    return subprocess.run([BAILEY, *map(str, words)], cwd=cwd or os.environ["WORK"], env={**os.environ, **(env or {})}, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit, check=False)
+
+
+def groups():
+    """Of sandboxes, wherever they are."""
+    return [str(path) for path in GROUPS.glob("**/bailey-*") if path.is_dir()]
+
+
+def wait_until(condition, what, limit=40):
+    end = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
+
+
+def python(code, *words):
+    return ["--", "/usr/bin/python3", "-BS", "-c", code, *words]
+
+
+@test
+def doctor_says_what_this_kernel_has():
+    done = run("doctor", "--json")
+    items = {item["name"]: item for item in json.loads(done.stdout)["items"]}
+    assert items["cgroup-v2"]["state"] == "works", items["cgroup-v2"]
+    assert items["landlock"]["state"] == "works" and "ABI 2" in json.dumps(items["landlock"]), items["landlock"]
+
+
+@test
+def doctor_proves_it():
+    done = run("doctor", "--prove", limit=150)
+    assert done.returncode == 0, done
+
+
+@test
+def plan_says_that_limits_hold_together():
+    done = run("plan", "--", "true")
+    assert "together: memory 2147483648 (cgroup v2)" in done.stdout and "together: processes 1024" in done.stdout, done
+
+
+@test
+def memory_of_all_together_is_limited():
+    """Four processes, each far below the limit."""
+    code = """
+import os, sys, time
+for i in range(4):
+    if os.fork() == 0:
+        held = bytearray(40 << 20)
+        time.sleep(2)
+        os._exit(0)
+print([os.waitpid(-1, 0)[1] for i in range(4)])
+"""
+    done = run("run", *python(code), env={"BAILEY_LIMIT_MEMORY": "100MiB"})
+    assert "9" in done.stdout or done.returncode != 0, done  # one was ended for want of memory
+    done = run("run", *python(code), env={"BAILEY_LIMIT_MEMORY": "400MiB"})
+    assert done.returncode == 0 and done.stdout == "[0, 0, 0, 0]\n", done
+
+
+@test
+def files_in_memory_count():
+    done = run("run", "--", "dd", "if=/dev/zero", "of=/tmp/large", "bs=1M", "count=200", env={"BAILEY_LIMIT_MEMORY": "64MiB"})
+    assert done.returncode != 0, done
+
+
+@test
+def processes_are_limited():
+    code = """
+import os, time
+n = 0
+try:
+    while n < 400:
+        if os.fork() == 0:
+            time.sleep(100)
+        n += 1
+except OSError:
+    pass
+print(n)
+"""
+    done = run("run", *python(code), env={"BAILEY_LIMIT_PROCESSES": "100"})
+    assert done.returncode == 0 and 20 < int(done.stdout) < 170, done
+
+
+@test
+def processors_are_shared():
+    code = """
+import time
+begin, used = time.monotonic(), time.process_time()
+while time.process_time() - used < 0.4:
+    pass
+print(time.monotonic() - begin)
+"""
+    done = run("run", *python(code), env={"BAILEY_LIMIT_CPU_PERCENT": "20"})
+    assert done.returncode == 0 and float(done.stdout) > 1.2, done
+
+
+@test
+def nothing_is_left_at_the_end():
+    code = "import os, time\nfor i in range(5):\n    if os.fork() == 0:\n        os.setsid()\n        time.sleep(7777)\nprint('end')"
+    done = run("run", *python(code))
+    assert done.stdout == "end\n", done
+    assert not groups(), groups()
+
+
+def alive(text):
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if text in path.read_bytes():
+                found.append(path)
+    return found
+
+
+@test
+def nothing_is_left_when_the_supervisor_is_killed():
+    mark = "bailey-guest-mark"
+    child = subprocess.Popen([BAILEY, "run", "--", "sh", "-c", f"touch started; sleep 7777; : {mark}"], cwd=os.environ["WORK"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = pathlib.Path(os.environ["WORK"], "started")
+    wait_until(started.exists, "it did not start")
+    assert len(groups()) == 1, groups()
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    wait_until(lambda: not alive(mark.encode()), "a process outlived the supervisor")
+    if os.getuid() == 0:  # only the supervisor may remove groups from the topmost directory: the next one does
+        run("run", "--", "true")
+    wait_until(lambda: not groups(), f"left: {groups()}")
+    started.unlink()
+
+
+@test
+def globs_are_judged():
+    work = pathlib.Path(os.environ["WORK"])
+    (work / "sub").mkdir()
+    (work / "sub/.env").write_text("secret\n")
+    (work / "sub/plain").write_text("plain\n")
+    done = run("run", "--deny-read", "**/.env", "--", "sh", "-c", "cat sub/plain; cat sub/.env")
+    assert done.stdout == "plain\n" and done.returncode != 0, done
+
+
+@contextlib.contextmanager
+def world():
+    """A small one of what tests/integration/test_escape.py has."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory, contextlib.ExitStack() as open_now:
+        home = pathlib.Path(directory)
+        for name in ("work", "work/.git", "work/.git/hooks", ".ssh", "agent"):
+            (home / name).mkdir()
+        for name in ("work/.git/config", ".ssh/id_test", "notes", "doomed"):
+            (home / name).write_text("secret\n")
+        tcp = open_now.enter_context(socket.create_server(("127.0.0.1", 0)))
+        udp = open_now.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        udp.bind(("127.0.0.2", 0))
+        name = f"bailey-guest-{os.getpid()}"
+        for path, kind in ((str(home / "server.sock"), socket.SOCK_STREAM), (str(home / "agent/S.agent"), socket.SOCK_STREAM),
+                           (str(home / "datagrams.sock"), socket.SOCK_DGRAM), ("\0" + name, socket.SOCK_STREAM)):
+            server = open_now.enter_context(socket.socket(socket.AF_UNIX, kind))
+            server.bind(path)
+            if kind == socket.SOCK_STREAM:
+                server.listen(8)
+        yield dict(home=str(home), workspace=str(home / "work"), unix_socket=str(home / "server.sock"), unix_datagrams=str(home / "datagrams.sock"),
+                   abstract_socket=name, tcp_port=tcp.getsockname()[1], address="127.0.0.1", datagrams=("192.0.2.1", 9))
+
+
+@test
+def acts_fail():
+    sys.path.insert(0, ESCAPE)
+    import act
+    with world() as facts:
+        env = {"HOME": facts["home"], "BAILEY_ACT_WORLD": json.dumps(facts)}
+        done = run("run", "--quiet", "--env", "BAILEY_ACT_WORLD=" + env["BAILEY_ACT_WORLD"], *python(TRY_ALL, ESCAPE, *ACTS), env=env,
+                   cwd=facts["workspace"])
+        answers = json.loads(done.stdout)
+    wrong = {name: answer for name, answer in answers.items() if answer not in act.ACTS[name].inside}
+    assert len(answers) == len(ACTS) and not wrong, wrong
+
+
+@test
+def sockets_that_come_later_are_out_of_reach():
+    code = """
+import os, socket, sys, time
+own = socket.socket(socket.AF_UNIX)
+own.bind("own")
+own.listen(1)
+open("ready", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.05)
+print([socket.socket(socket.AF_UNIX).connect_ex(p) for p in ("own", "late", sys.argv[1])])
+"""
+    work = pathlib.Path(os.environ["WORK"])
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory, contextlib.ExitStack() as open_now:
+        outside = directory + "/late"
+        child = subprocess.Popen([BAILEY, "run", "--quiet", *python(code, outside)], cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        wait_until((work / "ready").exists, "it did not start")
+        for path in (str(work / "late"), outside):
+            server = open_now.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(path)
+            server.listen(8)
+        (work / "go").touch()
+        out = child.communicate(timeout=60)[0]
+    assert out == f"[0, {errno.EACCES}, {errno.EACCES}]\n", out
+
+
+def perform(who, tests):
+    for function in tests:
+        begin = time.monotonic()
+        try:
+            with tempfile.TemporaryDirectory(prefix="work-", dir="/var/tmp") as work:
+                os.environ["WORK"] = work
+                function()
+            print(f"ok {who} {function.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
+        except Exception as error:  # whatever it is, it is told
+            text = str(error) or traceback.format_exc()
+            print(f"not ok {who} {function.__name__}: {text!r}", flush=True)
+
+
+def give_group_to_person():
+    """/sys/fs/cgroup/person is the user's, the session is in a group below it."""
+    (GROUPS / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+    session = GROUPS / "person/session"
+    session.mkdir(parents=True)
+    (GROUPS / "person/cgroup.subtree_control").write_text("+memory +pids +cpu")
+    for place in (GROUPS / "person", session):
+        for file in (place, place / "cgroup.procs", place / "cgroup.subtree_control"):
+            os.chown(file, PERSON, PERSON)
+    (session / "cgroup.procs").write_text("0")
+
+
+def as_person():
+    give_group_to_person()
+    os.setgroups([])
+    os.setgid(PERSON)
+    os.setuid(PERSON)
+    os.environ.update(HOME="/home/person", USER="person", LOGNAME="person")
+    perform("user:", TESTS)
+
+
+def without_a_group():
+    """A user whose session's group belongs to root: rlimits alone, and everything else as ever."""
+    os.setgroups([])
+    os.setgid(PERSON)
+    os.setuid(PERSON)
+    os.environ.update(HOME="/home/person", USER="person", LOGNAME="person", WORK="/home/person")
+    done = run("plan", "--", "true")
+    ok = "together" not in done.stdout and run("run", "--", "true").returncode == 0
+    print("ok" if ok else "not ok", "user without a group: limits of each process" + ("" if ok else f": {done!r}"), flush=True)
+
+
+def main():
+    os.environ.pop("BAILEY_SANDBOX", None)
+    perform("root:", [doctor_says_what_this_kernel_has, doctor_proves_it, processes_are_limited, nothing_is_left_at_the_end,
+                      nothing_is_left_when_the_supervisor_is_killed, acts_fail])
+    for part in (without_a_group, as_person):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                part()
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main()
