@@ -16,6 +16,7 @@ static const uint16_t kinds[] = {
         [PLAN_LISTENER_DNS_TCP] = LISTENER_DNS_TCP,
         [PLAN_LISTENER_TRANSPARENT] = LISTENER_TRANSPARENT,
         [PLAN_LISTENER_HOST_PORT] = LISTENER_FORWARD,
+        [PLAN_LISTENER_API] = LISTENER_API,
 };
 
 static int copy_text(char *to, size_t max, const char *text, const char *what, struct err *e) {

@@ -180,6 +180,7 @@ int run_vault_open(struct run_vault *v, const struct run_vault_request *q, struc
         r = name_files(v, q->id, &place, e);
         if (r == 0 && !q->preview)
                 r = start(v, q, place, e);
+        r = r < 0 ? r : vault_env_base_urls(&v->mappings, PLAN_PORT_API, q->environment, &v->base_urls, e);
         return r < 0 ? r : vault_env_stand_ins(&v->mappings, v->process, q->policy, q->environment, &v->stand_ins, e);
 }
 
@@ -196,6 +197,7 @@ void run_vault_close(struct run_vault *v) {
         close_fd(&v->lock);
         close_fd(&v->credentials);
         text_list_done(&v->stand_ins);
+        text_list_done(&v->base_urls);
         text_list_done(&v->strip);
         mappings_done(&v->mappings);
         free(v->directory);
@@ -207,6 +209,8 @@ void run_vault_close(struct run_vault *v) {
 void run_vault_env(const struct run_vault *v, struct env_input *in) {
         in->ca_bundle = v->bundle;
         in->java_trust_store = v->java;
+        if (in->transparent) /* the API proxy listens inside */
+                in->base_urls = (const char *const *)v->base_urls.p;
         in->stand_ins = (const char *const *)v->stand_ins.p;
         in->strip = (const char *const *)v->strip.p;
 }

@@ -18,6 +18,7 @@ struct run_vault {
         char *bundle, *java;
         int credentials;     /* the credential table, sealed */
         text_list stand_ins; /* "K=V" for the sandbox */
+        text_list base_urls; /* the same, where it has the API proxy */
         text_list strip;     /* names that it must not get */
         /* Where the gateway and the audit are, once there are some. */
         struct gateway_process *const *gateway;

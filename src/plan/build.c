@@ -50,6 +50,8 @@ static int add_listeners(struct plan *p, const struct plan_request *q) {
         for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
                 if ((q->host->ipv6 || !standard[i].v6) && vec_push(&p->listeners, standard[i]) < 0)
                         return -ENOMEM;
+        if (q->policy->credentials.n > 0 && add_listener(p, PLAN_LISTENER_API, false, PLAN_PORT_API, 0) < 0)
+                return -ENOMEM;
         for (size_t i = 0; i < q->policy->network.host_ports.n; i++) {
                 const struct port_map *m = &q->policy->network.host_ports.p[i];
                 if (add_listener(p, PLAN_LISTENER_HOST_PORT, false, m->inside, m->outside) < 0)

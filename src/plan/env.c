@@ -269,9 +269,9 @@ static int set_certificates(struct work *w, const struct env_input *in) {
         return r;
 }
 
-static int set_stand_ins(struct work *w, const struct env_input *in) {
+static int set_lines(struct work *w, const char *const *lines) {
         int r = 0;
-        for (const char *const *at = in->stand_ins; at && *at && r == 0; at++) {
+        for (const char *const *at = lines; at && *at && r == 0; at++) {
                 struct str line = str_of(*at);
                 size_t name = (size_t)str_find(line, '=');
                 r = put(w, str_first(line, name), str_dup(str_skip(line, name + 1)), ENV_SET, "credential");
@@ -292,7 +292,9 @@ static int set_own(struct work *w, const struct env_input *in) {
         if (r == 0 && in->ca_bundle)
                 r = set_certificates(w, in);
         if (r == 0)
-                r = set_stand_ins(w, in);
+                r = set_lines(w, in->base_urls);
+        if (r == 0)
+                r = set_lines(w, in->stand_ins);
         return r;
 }
 

@@ -56,6 +56,7 @@ enum plan_listener_kind {
         PLAN_LISTENER_DNS_TCP,
         PLAN_LISTENER_TRANSPARENT,
         PLAN_LISTENER_HOST_PORT, /* forward_port: of the host's loopback */
+        PLAN_LISTENER_API,       /* where the policy has credentials */
         PLAN_LISTENER_KINDS
 };
 struct plan_listener {
@@ -89,6 +90,7 @@ enum {
         PLAN_PORT_DNS = 53,
         PLAN_PORT_SOCKS5 = 1080,
         PLAN_PORT_HTTP = 3128,
+        PLAN_PORT_API = 3129,
         PLAN_PORT_TRANSPARENT = 15001,
 };
 #define PLAN_OWN_V4 "198.18.0.1"

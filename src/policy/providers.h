@@ -13,6 +13,7 @@ struct provider {
         const char *const *slots; /* every place in which clients put it; see check_slot() */
         const char *prefix;       /* how its secrets begin; "" where they have no common beginning */
         const char *base_url;     /* the variable by which SDKs are pointed elsewhere; NULL: none in common use */
+        const char *base_path;    /* what stands behind the host in that variable; NULL: it is not set */
         const char *git_user;     /* git over https sends it as the password of this user; NULL: git does not use it */
         const char *const *set;   /* NAME=VALUE: what clients want beside it */
 };

@@ -247,3 +247,24 @@ def test_npm_publishes_and_installs(sandbox, lab, home, work):
     assert any(method == "PUT" and h.get("authorization", h.get("Authorization", "")).endswith(SECRETS["NPM_TOKEN"]) for host, method, _, h in lab.seen if host == NPM)
     for file in work.rglob("*"):
         assert not file.is_file() or not holds_secret(file.read_bytes()), file
+
+
+def test_the_api_proxy_inside(bailey, lab, home, work, authority):
+    """An SDK finds its base URL in its variable, presents what it takes for its key, and gets its stream."""
+    hosts, policy = home / "hosts", home / "policy.yaml"
+    hosts.write_text(f"127.0.0.1 {API}\n")
+    place = f"{API}:{lab.port}"
+    policy.write_text(json.dumps({"network": {"allow": [place], "allow_private": [place]},
+                                  "credentials": [{"provider": "openai", "source": "env:SERVICE_KEY", "hosts": [place]}]}))
+    script = """
+        test "$OPENAI_BASE_URL" = http://127.0.0.1:3129/openai/v1
+        curl -sS -m 30 -N -H "Authorization: Bearer $OPENAI_API_KEY" $OPENAI_BASE_URL/chat/completions -d '{}' > stream
+        grep -q "content.*$OPENAI_API_KEY" stream && tail -n 2 stream
+        curl -sS -m 30 -o /dev/null -w '%{http_code}\\n' $OPENAI_BASE_URL/models
+        curl -sS -m 30 -o /dev/null -w '%{http_code}\\n' --path-as-is -H "Authorization: Bearer $OPENAI_API_KEY" $OPENAI_BASE_URL/../../x
+    """
+    result = bailey("run", "--policy", str(policy), "--hosts", str(hosts), "--ca-bundle", str(authority.file), "--", "bash", "-euc", script,
+                    cwd=work, env={"SERVICE_KEY": SECRETS["SERVICE_KEY"]}, timeout=120).check()
+    assert result.text.split() == ["data:", "[DONE]", "403", "400"]
+    assert [h["Authorization"] for *_, h in lab.seen] == ["Bearer " + SECRETS["SERVICE_KEY"]]
+    assert not holds_secret((work / "stream").read_bytes())

@@ -109,8 +109,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(known_vectors),    cmocka_unit_test(keyed),
                 cmocka_unit_test(in_pieces),        cmocka_unit_test(a_million_letters),
-                cmocka_unit_test(pairs_are_joined),
-                cmocka_unit_test(sha1_of_pieces),
+                cmocka_unit_test(pairs_are_joined), cmocka_unit_test(sha1_of_pieces),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
