@@ -10,9 +10,6 @@ import pytest
 
 SECRET = "the-secret-value"
 
-# A sanitizer's memory does not fit into the limits of a sandbox; the broker's own unit tests run under sanitizers.
-pytestmark = pytest.mark.exact_build
-
 
 @pytest.fixture
 def workspace(tmp_path):

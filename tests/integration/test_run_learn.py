@@ -6,8 +6,6 @@ import tempfile
 
 import pytest
 
-pytestmark = pytest.mark.exact_build  # the sandbox's limits leave no room for a sanitizer's memory
-
 
 @pytest.fixture
 def places(tmp_path, home):

@@ -113,7 +113,7 @@ def pick(child, victim):
     return next((pid for pid in descendants(child.pid) if name_of(pid) == f"bailey-{victim}"), None)
 
 
-@pytest.mark.exact_build  # a sanitizer's memory does not fit into the limits under which the broker runs
+@pytest.mark.exact_build  # with a sanitizer the gateway starts too late to be killed
 @pytest.mark.parametrize("victim", ["supervisor", "init", "gateway", "broker"])
 def test_death_at_any_moment(victim, start, home, work, origin):
     (home / "hosts").write_text("127.0.0.1 origin.test evil.test\n")
