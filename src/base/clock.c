@@ -90,3 +90,31 @@ void clock_duration_text(uint64_t ns, char ret[static 24]) {
                         return;
                 }
 }
+
+bool clock_parse_text(struct str s, uint64_t *ret_us) {
+        static const char form[] = "dddd-dd-ddTdd:dd:dd";
+        enum { DAY = 10, SECOND = sizeof form - 1 };
+        size_t n = s.n == DAY ? DAY : SECOND;
+        int numbers[6] = { 0 }, k = 0;
+        if (s.n != DAY && s.n < SECOND)
+                return false;
+        for (size_t i = 0; i < n; i++) {
+                if (form[i] == 'd' ? !ascii_is_digit(s.p[i]) : s.p[i] != form[i])
+                        return false;
+                if (form[i] == 'd')
+                        numbers[k] = numbers[k] * 10 + (s.p[i] - '0');
+                else
+                        k++;
+        }
+        struct tm tm = { .tm_year = numbers[0] - 1900,
+                         .tm_mon = numbers[1] - 1,
+                         .tm_mday = numbers[2],
+                         .tm_hour = numbers[3],
+                         .tm_min = numbers[4],
+                         .tm_sec = numbers[5] };
+        time_t t = timegm(&tm);
+        if (t < 0)
+                return false;
+        *ret_us = (uint64_t)t * 1000000;
+        return true;
+}

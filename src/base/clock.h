@@ -13,6 +13,8 @@ uint64_t clock_wall_us(void);
 /* "2026-11-15T02:52:32.123456Z" */
 #define CLOCK_TEXT_MAX 28
 void clock_text(uint64_t wall_us, char ret[static CLOCK_TEXT_MAX]);
+/* The same back, to the second; a day alone ("2026-11-15") is its beginning. False when it is no such text. */
+bool clock_parse_text(struct str s, uint64_t *ret_us);
 
 /* "500ms", "10s", "5m", "2h", "1d", or a bare number of seconds. False when malformed or too large. */
 bool clock_parse_duration(struct str s, uint64_t *ret_ns);

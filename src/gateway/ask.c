@@ -42,7 +42,7 @@ static void drop(struct ask *a) {
 
 static void on_limit(struct timer *t) {
         struct gate_call *c = link_owner(t, struct gate_call, ask_limit);
-        ask_leave(c);
+        ask_leave(c, true);
         gate_answered(c, DECISION_DENY, -ETIMEDOUT);
 }
 
@@ -72,7 +72,7 @@ int ask_hold(struct gate_call *c) {
         return 0;
 }
 
-void ask_leave(struct gate_call *c) {
+void ask_leave(struct gate_call *c, bool expired) {
         struct worker *w = c->worker;
         timer_stop(&c->ask_limit);
         link_remove(&c->asking);
@@ -81,7 +81,7 @@ void ask_leave(struct gate_call *c) {
                 struct ask *a = link_owner(l, struct ask, link);
                 l = l->next;
                 if (link_is_empty(&a->calls)) {
-                        control_ask_gone(w->gateway->control, w, a->serial);
+                        control_ask_gone(w->gateway->control, w, a->serial, expired);
                         drop(a);
                 }
         }
@@ -117,7 +117,7 @@ void ask_judge_again(struct worker *w) {
                 struct verdict v = verdict_target(worker_snapshot(w), &a->target.host, a->target.port);
                 if (v.decision == DECISION_ASK)
                         continue;
-                control_ask_gone(w->gateway->control, w, a->serial);
+                control_ask_gone(w->gateway->control, w, a->serial, false);
                 /* DECISION_ASK makes each call judge anew, so that the deciding rule is the one that is reported. */
                 settle(a, DECISION_ASK);
         }

@@ -9,7 +9,7 @@
 
 /* Holds the call; ask_answer() goes on with it. -ENOSPC: too many questions or callers wait already. */
 int ask_hold(struct gate_call *c);
-void ask_leave(struct gate_call *c);
+void ask_leave(struct gate_call *c, bool expired);
 /* On the worker's thread, from the control thread's answer. `serial` tells an old answer from a new question. */
 void ask_answer(struct worker *w, uint64_t serial, enum decision d);
 /* The policy has changed: what it now decides by itself waits no longer. */

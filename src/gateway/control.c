@@ -175,6 +175,7 @@ struct note { /* from a worker to this thread, or an answer back */
         uint64_t serial;
         struct authority target;
         uint8_t via, decision;
+        bool expired;
 };
 
 static void drop(struct question *q) {
@@ -213,7 +214,7 @@ static void on_gone(struct task *t) {
                 for (unsigned i = 0; i < c->gateway->n_workers; i++)
                         if (q->waiting[i].serial)
                                 return;
-                say(c, &(struct ipc_message){ .kind = IPC_ASK_GONE, .id = q->id });
+                say(c, &(struct ipc_message){ .kind = IPC_ASK_GONE, .id = q->id, .number = n->expired });
                 drop(q);
                 return;
         }
@@ -239,8 +240,8 @@ int control_ask(struct control *c, struct worker *w, uint64_t serial, const stru
         return post_note(c->loop, &n, on_ask);
 }
 
-void control_ask_gone(struct control *c, struct worker *w, uint64_t serial) {
-        struct note n = { .control = c, .worker = w, .serial = serial };
+void control_ask_gone(struct control *c, struct worker *w, uint64_t serial, bool expired) {
+        struct note n = { .control = c, .worker = w, .serial = serial, .expired = expired };
         post_note(c->loop, &n, on_gone); /* without memory the question stays: harmless, nobody acts on its answer */
 }
 

@@ -17,4 +17,4 @@ void control_failed(struct control *c, const char *why);
 
 /* From a worker's thread. control_ask: 0 or -ENOMEM; the answer comes as ask_answer() on that thread. */
 int control_ask(struct control *c, struct worker *w, uint64_t serial, const struct authority *target, uint8_t via);
-void control_ask_gone(struct control *c, struct worker *w, uint64_t serial);
+void control_ask_gone(struct control *c, struct worker *w, uint64_t serial, bool expired);

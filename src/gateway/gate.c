@@ -340,7 +340,7 @@ void gate_cancel(struct gate_call *c) {
                 task_cancel(&c->later);
                 break;
         case GATE_ASKING:
-                ask_leave(c);
+                ask_leave(c, false);
                 break;
         case GATE_SIGNING:
                 vault_call_cancel(&c->signing);

@@ -262,7 +262,7 @@ static void handle(struct gateway_process *g, const struct ipc_message *m) {
                 break;
         case IPC_ASK_GONE:
                 if (g->settings.on_ask_gone)
-                        g->settings.on_ask_gone(g->settings.arg, m->id);
+                        g->settings.on_ask_gone(g->settings.arg, m->id, m->number == 1);
                 break;
         case IPC_FAILED:
                 (void)audit_note(g->settings.audit, "the gateway cannot work: %s", m->text);

@@ -67,7 +67,7 @@ struct gateway_settings {
         /* All optional. `rule` is what decided, or NULL. Pointers are valid during the call only. */
         void (*on_event)(void *arg, const struct event *ev, const struct snapshot_rule *rule);
         void (*on_ask)(void *arg, uint64_t id, const struct authority *target, enum event_via via); /* NULL: denied */
-        void (*on_ask_gone)(void *arg, uint64_t id);
+        void (*on_ask_gone)(void *arg, uint64_t id, bool expired);
         void (*on_notice)(void *arg, enum gateway_notice notice, const char *text);
         void *arg;
 };

@@ -213,7 +213,8 @@ static void on_ask(void *arg, uint64_t id, const struct authority *target, enum 
                 gateway_process_answer(s->gateway, id, DECISION_DENY);
 }
 
-static void on_ask_gone(void *arg, uint64_t id) {
+static void on_ask_gone(void *arg, uint64_t id, bool expired) {
+        (void)expired;
         link_ask_gone(((const struct service *)arg)->settings->link, id);
 }
 

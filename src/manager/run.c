@@ -234,12 +234,12 @@ static void on_ask(void *arg, uint64_t id, const struct authority *target, enum 
                 gateway_process_answer(r->gateway, id, DECISION_DENY);
 }
 
-static void on_ask_gone(void *arg, uint64_t id) {
+static void on_ask_gone(void *arg, uint64_t id, bool expired) {
         struct run *r = arg;
         if (r->q->link && r->q->link->asks)
                 link_ask_gone(r->q->link, id);
         else if (r->control)
-                run_control_ask_gone(r->control, id);
+                run_control_ask_gone(r->control, id, expired);
 }
 
 static void on_notice(void *arg, enum gateway_notice notice, const char *text) {

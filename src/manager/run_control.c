@@ -53,6 +53,8 @@ void run_publish_text(struct run_control *c, const char *event, const char *key,
 void run_control_notice(struct run_control *c, enum gateway_notice notice, const char *text) {
         if (!c || notice == NOTICE_READY || notice == NOTICE_RELOADED || notice == NOTICE_STOPPED)
                 return;
+        if (notice == NOTICE_DIED || notice == NOTICE_CANNOT_START)
+                run_questions_drop(c);
         cleanup(free_ptr) char *line = str_format("gateway: %s", text ? text : "failed");
         if (line)
                 run_publish_text(c, "note", "text", line);

@@ -51,7 +51,7 @@ void run_control_step(struct run_control *c, const struct pollfd *fds, size_t n)
 /* What happens to the run. */
 void run_control_event(struct run_control *c, const struct event *ev, const struct snapshot_rule *rule);
 void run_control_ask(struct run_control *c, uint64_t id, const struct authority *target, enum event_via via);
-void run_control_ask_gone(struct run_control *c, uint64_t id);
+void run_control_ask_gone(struct run_control *c, uint64_t id, bool expired);
 void run_control_notice(struct run_control *c, enum gateway_notice notice, const char *text);
 void run_control_frozen(struct run_control *c, int error); /* SANDBOX_FROZEN */
 /* A signal for the command. True when it was meant for the supervisor: SIGHUP from somebody who wants a reload. */

@@ -86,6 +86,8 @@ void run_rules_decided(struct run_control *c, const char *host, uint16_t port, e
                        enum control_scope scope, const char *by);
 
 /* run_questions.c */
+/* The gateway died, and with it everybody who waited; the next one counts its questions anew. */
+void run_questions_drop(struct run_control *c);
 int run_answer(struct run_control *c, uint64_t number, enum control_answer answer, enum control_scope scope,
                const char *by, struct err *e);
 /* Questions that a pattern covers, each answered once. */

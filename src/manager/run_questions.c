@@ -5,7 +5,6 @@
  * goes to the gateway before anything else is done with it.
  */
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "manager/run_control_parts.h"
 
 #include <errno.h>
@@ -68,24 +67,27 @@ static void publish_answer(struct run_control *c, uint64_t number, enum control_
         run_publish(c, &j);
 }
 
-void run_control_ask_gone(struct run_control *c, uint64_t id) {
+static const struct question *waiting_under(const struct run_control *c, uint64_t id) {
+        for (size_t i = 0; i < c->questions.list.n; i++)
+                for (size_t k = 0; k < c->questions.list.p[i].waiting.n; k++)
+                        if (c->questions.list.p[i].waiting.p[k] == id)
+                                return &c->questions.list.p[i];
+        return NULL;
+}
+
+void run_control_ask_gone(struct run_control *c, uint64_t id, bool expired) {
         cleanup(buf_done) struct buf out = BUF(RUN_EVENT_MAX);
-        uint64_t expires = 0;
-        char target[AUTHORITY_TEXT_MAX] = "";
-        for (size_t i = 0; i < c->questions.list.n; i++) {
-                const struct question *q = &c->questions.list.p[i];
-                for (size_t k = 0; k < q->waiting.n; k++)
-                        if (q->waiting.p[k] == id) {
-                                expires = q->expires_us;
-                                authority_text(&q->target, target);
-                        }
-        }
+        char target[AUTHORITY_TEXT_MAX];
+        const struct question *q = waiting_under(c, id);
+        if (!q)
+                return;
+        authority_text(&q->target, target);
         uint64_t number = questions_gone(&c->questions, id);
         if (!number)
                 return;
         run_prompt_gone(c, number);
         run_hooks_gone(c, number);
-        if (clock_wall_us() >= expires) {
+        if (expired) {
                 (void)audit_note(*c->parts.audit, "answered: %s, deny, by timeout", target);
                 publish_answer(c, number, ANSWER_DENY, SCOPE_ONCE, "timeout");
                 return;
@@ -94,6 +96,11 @@ void run_control_ask_gone(struct run_control *c, uint64_t id) {
         struct emit j = control_event_open(&out, "gone");
         emit_put_number(&j, "question", number);
         run_publish(c, &j);
+}
+
+void run_questions_drop(struct run_control *c) {
+        while (c->questions.list.n)
+                run_control_ask_gone(c, c->questions.list.p[0].waiting.p[0], false);
 }
 
 /* The gateway first, the papers after. */

@@ -7,7 +7,6 @@
 #include "control/protocol.h"
 
 #include <stdio.h>
-#include <time.h>
 
 enum { SHOWN = 300 };
 
@@ -44,15 +43,12 @@ static int put(struct buf *out, const char *text) {
 
 /* "3m", from "2026-11-15T03:14:07.123456Z" to now. */
 static void age_of(const char *since, char ret[static 32]) {
-        struct tm tm = { 0 };
-        if (!since || sscanf(since, "%4d-%2d-%2dT%2d:%2d:%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
-                             &tm.tm_min, &tm.tm_sec) != 6) {
+        uint64_t then_us;
+        if (!since || !clock_parse_text(str_of(since), &then_us)) {
                 snprintf(ret, 32, "-");
                 return;
         }
-        tm.tm_year -= 1900;
-        tm.tm_mon--;
-        long long seconds = (long long)(clock_wall_us() / 1000000) - timegm(&tm);
+        long long seconds = (long long)(clock_wall_us() / 1000000) - (long long)(then_us / 1000000);
         seconds = seconds < 0 ? 0 : seconds;
         if (seconds < 120)
                 snprintf(ret, 32, "%llds", seconds);

@@ -17,7 +17,6 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { WAIT_MS = 5000, RULES_MAX = 100000, EXPORT_MAX = 4 << 20 };
@@ -116,23 +115,16 @@ static int add_row(struct state *s, bool deny, const char *workspace, const char
                    texts, 4, e);
 }
 
-/* "2026-11-15" as a time of that day; what is kept of a rule whose database is gone. */
-static uint64_t time_of_day(const char *day) {
-        int year, month, date;
-        if (sscanf(day, "%4d-%2d-%2d", &year, &month, &date) != 3)
-                return clock_wall_us();
-        struct tm tm = { .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = date, .tm_hour = 12 };
-        time_t t = timegm(&tm);
-        return t < 0 ? clock_wall_us() : (uint64_t)t * 1000000;
-}
-
 static int take_over(struct state *s, struct err *e) {
         cleanup(approved_done) struct approved rules = { 0 };
         cleanup(free_ptr) char *path = NULL;
         int r = approved_path(&path) < 0 ? 0 : approved_read(path, &rules, e);
         for (size_t i = 0; r == 0 && i < rules.rules.n; i++) {
                 const struct approved_rule *rule = &rules.rules.p[i];
-                r = add_row(s, rule->deny, rule->workspace, rule->pattern, time_of_day(rule->day), e);
+                uint64_t at_us;
+                if (!clock_parse_text(str_of(rule->day), &at_us))
+                        at_us = clock_wall_us();
+                r = add_row(s, rule->deny, rule->workspace, rule->pattern, at_us, e);
         }
         return r;
 }

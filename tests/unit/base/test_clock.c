@@ -110,9 +110,26 @@ static void goes_forward(void **state) {
         assert_true(clock_wall_us() - wall < 60 * 1000000ULL);
 }
 
+static void reads_times_back(void **state) {
+        (void)state;
+        char text[CLOCK_TEXT_MAX];
+        uint64_t us = 0;
+        assert_true(clock_parse_text(STR("2026-11-15T02:52:32.123456Z"), &us));
+        clock_text(us, text);
+        assert_string_equal(text, "2026-11-15T02:52:32.000000Z");
+        assert_true(clock_parse_text(STR("2026-11-15"), &us));
+        clock_text(us, text);
+        assert_string_equal(text, "2026-11-15T00:00:00.000000Z");
+        assert_false(clock_parse_text(STR(""), &us));
+        assert_false(clock_parse_text(STR("2026-11-1"), &us));
+        assert_false(clock_parse_text(STR("2026-11-15 02:52:32"), &us));
+        assert_false(clock_parse_text(STR("1926-11-15"), &us));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(parses_durations),
+                cmocka_unit_test(reads_times_back),
                 cmocka_unit_test(every_value_is_spelled_back),
                 cmocka_unit_test(spells_times),
                 cmocka_unit_test(knows_every_date),

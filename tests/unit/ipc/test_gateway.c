@@ -45,7 +45,7 @@ static void each_kind_arrives(void **state) {
                 { IPC_GATEWAY,
                   { .kind = IPC_ASK, .id = 6, .number = VIA_SOCKS5, .authority = authority("[2001:db8::1]:1") },
                   false },
-                { IPC_GATEWAY, { .kind = IPC_ASK_GONE, .id = 5 }, false },
+                { IPC_GATEWAY, { .kind = IPC_ASK_GONE, .id = 5, .number = 1 }, false },
                 { IPC_GATEWAY, { .kind = IPC_FAILED, .text = "no such file" }, false },
         };
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
