@@ -31,6 +31,7 @@ extern const struct verb verb_pending;
 extern const struct verb verb_plan;
 extern const struct verb verb_resume;
 extern const struct verb verb_run;
+extern const struct verb verb_secrets;
 extern const struct verb verb_supervise;
 extern const struct verb verb_version;
 extern const struct verb verb_why;
@@ -49,6 +50,7 @@ const struct verb *const verbs[] = {
         &verb_why,
         &verb_check,
         &verb_trust,
+        &verb_secrets,
         /* GROUP_WATCH */
         &verb_ps,
         &verb_pending,

@@ -330,3 +330,44 @@ def test_the_plan_and_the_policy_show_it_without_starting_anything(world, run):
     plan = run(["bailey", "plan", "--policy", world.policy, "--workspace", world.workspace, "--", "true"], timeout=20)
     assert plan.status == 0 and "ca-bundle.pem" in plan.text, plan
     assert words
+
+
+def test_secrets_list_and_test(world, run):
+    """The proof goes through a vault and a gateway; it shows no value, and it says no when there is nothing to swap."""
+    world.credentials(ENV, {"name": "exec", "env": "EXEC_TOKEN", "slot": "header:x-api-key", "source": f"exec:printf %s {EXEC}"},
+                      {"name": "basic", "env": "BASIC", "slot": "basic", "source": f"file:{world.token}"},
+                      {"name": "signed", "env": "AWS_SECRET_ACCESS_KEY", "slot": "sigv4", "source": "env:AWS_SECRET_ACCESS_KEY"},
+                      {"name": "broken", "env": "BROKEN", "source": "exec:exit 4"})
+    env = {"OWN_TOKEN": REAL, "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLE1"}
+    listed = run(["bailey", "secrets", "list", "--policy", world.policy], env=env)
+    assert listed.status == 0 and "exec:printf ..." in listed.text and EXEC not in listed.text, listed
+    for name in ("own", "exec", "basic", "signed"):
+        proved = run(["bailey", "secrets", "test", "--json", "--policy", world.policy, name], env=env, timeout=90)
+        said = json.loads(proved.text)
+        assert proved.status == 0 and said["swapped"] and said["hidden"] and not said["why"], proved
+        for real in (REAL, EXEC, FILE_ONE, env["AWS_SECRET_ACCESS_KEY"]):
+            assert real not in proved.text + proved.errors
+    failed = run(["bailey", "secrets", "test", "--policy", world.policy, "broken"], env=env, timeout=90)
+    assert failed.status not in (0, 1) and "credential 'broken'" in failed.errors, failed
+    unknown = run(["bailey", "secrets", "test", "--policy", world.policy, "owm"], env=env)
+    assert unknown.status == 4 and "own" in unknown.errors, unknown
+
+
+def test_the_gateway_alone_with_credentials(world, start, environment):
+    """It says what clients are to trust and to hold; the credentials are read before it accepts."""
+    world.credentials(ENV)
+    child = start(["bailey", "gateway", "--policy", world.policy, "--no-workspace-policy", "--hosts", world.hosts, "--ca-bundle",
+                   world.authority.file, "--audit", world.audit, "--http", "127.0.0.1:0", "--json"], env={"OWN_TOKEN": REAL})
+    deadline = time.monotonic() + 60
+    while b"\n" not in child.output():
+        assert child.running() and time.monotonic() < deadline, child.errors()
+        time.sleep(0.02)
+    ready = json.loads(child.output())
+    fake = ready["env"]["OWN_TOKEN"]
+    assert fake != REAL and len(fake) == len(REAL)
+    client = start(["curl", "-sS", "-x", f"http://{ready['http'][0]}", "--cacert", ready["ca_bundle"], "-H",
+                    f"Authorization: Bearer {fake}", world.url()]).wait(60)
+    assert client.text == "origin\n" and world.seen() == [f"Bearer {REAL}"], client
+    child.signal(signal.SIGTERM)
+    assert child.wait(30).status == 0
+    assert REAL.encode() not in world.audit.read_bytes() + child.output() + child.errors().encode()
