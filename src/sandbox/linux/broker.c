@@ -157,7 +157,6 @@ static void serve(const struct broker *b, const struct seccomp_notif *call) {
                 serve_socket(&h, op);
         else
                 serve_file(&h, call->data.nr);
-        tracee_close(&h.tracee);
 }
 
 static size_t call_size(void) {

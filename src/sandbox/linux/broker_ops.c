@@ -89,7 +89,7 @@ static bool is_kind(int fd, mode_t kind) {
  */
 
 struct waiting_open {
-        struct tracee tracee; /* its id and notify descriptor; the memory is not needed any more */
+        struct tracee tracee; /* its id and notify descriptor */
         int object, flags;
 };
 static int waiting_opens;
@@ -118,7 +118,6 @@ static int open_in_thread(const struct held *h, struct place *p, int flags) {
         pthread_t thread;
         if (w) {
                 *w = (struct waiting_open){ .tracee = h->tracee, .object = take_fd(&p->object), .flags = flags };
-                w->tracee.mem = -1;
                 if (pthread_create(&thread, NULL, open_and_wait, w) == 0) {
                         pthread_detach(thread);
                         return OP_ANSWERED;

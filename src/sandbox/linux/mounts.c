@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mount operations, with the descriptor-based calls. They need Linux 5.12 (mount_setattr); before it the first of them
- * fails and the launch with it, which says so.
+ * Mount operations, with the descriptor-based calls. They need Linux 5.2; before it the first of them fails and the
+ * launch with it, which says so. Attributes are set before a mount is attached from Linux 5.12 on, else right after.
  */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "sandbox/linux/mounts_classic.h"
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
@@ -21,7 +22,8 @@
 
 struct slots {
         int fd[PLAN_SLOTS_MAX];
-        size_t n; /* slots from n on were never used */
+        size_t n;                                    /* slots from n on were never used */
+        const struct plan_op *later[PLAN_SLOTS_MAX]; /* attributes that wait until the slot is attached */
 };
 
 static void slots_done(struct slots *s) {
@@ -94,15 +96,27 @@ static int do_new_fs(struct slots *s, const struct plan_op *op) {
         return 0;
 }
 
+/* Before 5.12. What clears an attribute is not in any plan, and could not be done in a user namespace. */
+static int set_attached(const struct slots *s, uint16_t at, const char *target, const struct plan_op *op) {
+        cleanup(close_fd) int place = open_place(slot_fd(s, at), target);
+        return place < 0 ? place : op->attr_clear ? -EOPNOTSUPP : mounts_classic_set(place, op->attr_set, op->mode);
+}
+
 /* Nothing that the host mounts later may appear inside: always private, in the same call. */
 static int do_setattr(struct slots *s, const struct plan_op *op) {
         struct mount_attr attr = { .attr_set = op->attr_set, .attr_clr = op->attr_clear, .propagation = MS_PRIVATE };
         bool on_slot = op->slot != PLAN_ROOT;
         unsigned flags = (op->mode ? AT_RECURSIVE : 0) | (on_slot ? AT_EMPTY_PATH : 0);
         if (mount_setattr(on_slot ? slot_fd(s, op->slot) : slot_fd(s, op->at), on_slot ? "" : op->target, flags, &attr,
-                          sizeof attr) < 0)
+                          sizeof attr) == 0)
+                return 0;
+        if (errno != ENOSYS)
                 return -errno;
-        return 0;
+        if (on_slot) {
+                s->later[op->slot] = op;
+                return 0;
+        }
+        return set_attached(s, op->at, op->target, op);
 }
 
 static int do_attach(struct slots *s, const struct plan_op *op) {
@@ -111,6 +125,8 @@ static int do_attach(struct slots *s, const struct plan_op *op) {
         if (r == 0 &&
             move_mount(slot_fd(s, op->slot), "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
                 r = -errno;
+        if (r == 0 && s->later[op->slot])
+                return set_attached(s, op->at, op->target, s->later[op->slot]);
         bool out_of_reach = r == -ENOENT || r == -ENOTDIR || r == -EACCES;
         return op->mode && out_of_reach ? 0 : r;
 }

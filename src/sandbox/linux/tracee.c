@@ -110,32 +110,28 @@ static int check_same_root(pid_t tid) {
 }
 
 void tracee_init(struct tracee *t, int notify_fd, const struct seccomp_notif *call) {
-        *t = (struct tracee){ .notify_fd = notify_fd, .id = call->id, .tid = (pid_t)call->pid, .mem = -1 };
+        *t = (struct tracee){ .notify_fd = notify_fd, .id = call->id, .tid = (pid_t)call->pid };
 }
 
 int tracee_open(struct tracee *t) {
         int r = read_status(t);
         if (r == 0)
                 r = check_same_root(t->tid);
-        if (r < 0)
-                return r;
-        t->mem = open_proc(t->tid, "mem", O_RDONLY);
-        if (t->mem < 0)
-                return t->mem;
-        if (!tracee_waits(t)) {
-                tracee_close(t);
-                return -ESRCH;
-        }
-        return 0;
-}
-
-void tracee_close(struct tracee *t) {
-        close_fd(&t->mem);
+        return r == 0 && !tracee_waits(t) ? -ESRCH : r;
 }
 
 bool tracee_waits(const struct tracee *t) {
         uint64_t id = t->id;
         return ioctl(t->notify_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+/* Not by /proc/TID/mem, which belongs to root where the program is not dumpable, and root is nobody in the sandbox. */
+static ssize_t peek(const struct tracee *t, uint64_t address, void *into, size_t n) {
+        struct iovec here = { into, n }, there = { (void *)(uintptr_t)address, n };
+        raise_capability(LOOK);
+        ssize_t got = process_vm_readv(t->tid, &here, 1, &there, 1, 0);
+        raise_capability(0);
+        return got;
 }
 
 int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t size) {
@@ -145,11 +141,11 @@ int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t
                 size_t step = page - (size_t)((address + n) & (page - 1));
                 if (step > size - n)
                         step = size - n;
-                ssize_t got = pread(t->mem, ret + n, step, (off_t)(address + n));
+                ssize_t got = peek(t, address + n, ret + n, step);
                 if (got <= 0)
                         return -EFAULT;
                 if (memchr(ret + n, '\0', (size_t)got))
-                        return 0;
+                        return tracee_waits(t) ? 0 : -ESRCH; /* else it may have been a successor's memory */
                 n += (size_t)got;
         }
         return -ENAMETOOLONG;
@@ -202,7 +198,7 @@ int tracee_socket_file(int socket_fd) {
         return fd < 0 ? -saved : fd;
 }
 
-int tracee_open_base(const struct tracee *t, int dirfd) {
+int tracee_open_base(struct tracee *t, int dirfd) {
         char what[32] = "cwd";
         if (dirfd != AT_FDCWD) {
                 if (dirfd < 0)
@@ -210,6 +206,9 @@ int tracee_open_base(const struct tracee *t, int dirfd) {
                 snprintf(what, sizeof what, "fd/%d", dirfd);
         }
         int fd = open_proc(t->tid, what, O_PATH);
+        /* Descriptors of a program that is not dumpable are root's, as its memory is. */
+        if (fd == -EACCES && dirfd != AT_FDCWD)
+                fd = tracee_take(t, dirfd, &(struct tracee_bytes){ 0 });
         return fd == -ENOENT && dirfd != AT_FDCWD ? -EBADF : fd;
 }
 

@@ -17,7 +17,6 @@ struct tracee {
         uint64_t id; /* of the held call */
         pid_t tid;   /* the calling thread */
         pid_t tgid;  /* its process */
-        int mem;     /* /proc/TID/mem */
         mode_t umask;
         char name[16]; /* comm, for reports */
 };
@@ -26,7 +25,6 @@ void tracee_init(struct tracee *t, int notify_fd, const struct seccomp_notif *ca
 /* What paths need. -ESRCH when the call no longer waits; -EACCES when the process does not share the broker's root
  * directory. */
 int tracee_open(struct tracee *t);
-void tracee_close(struct tracee *t);
 /* Whether the call still waits: what was read belongs to it and to no successor of its thread id. */
 bool tracee_waits(const struct tracee *t);
 /* A path argument, copied once. -EFAULT, -ENAMETOOLONG. */
@@ -43,7 +41,7 @@ int tracee_take(struct tracee *t, int number, const struct tracee_bytes *b);
  */
 int tracee_socket_file(int socket_fd);
 /* The directory that a relative path starts from, as an O_PATH descriptor: AT_FDCWD or one of its descriptors. */
-int tracee_open_base(const struct tracee *t, int dirfd);
+int tracee_open_base(struct tracee *t, int dirfd);
 /* One of its own magic links (/proc/PID/fd/3, cwd, root, exe), followed. */
 int tracee_follow_magic(const struct tracee *t, int directory_fd, const char *name);
 

@@ -269,7 +269,7 @@ static int walk_from(const struct tracee *t, int from, const char *path, enum wa
         return walk_slowly(t, from, path, mode, p);
 }
 
-int walk(const struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret) {
+int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret) {
         struct place p = { .object = -1, .dir = -1 };
         if (path[0] == '\0')
                 return -ENOENT;

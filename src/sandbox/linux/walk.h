@@ -21,5 +21,5 @@ enum walk_mode {
         WALK_NOFOLLOW /* the last name itself */
 };
 
-int walk(const struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret);
+int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret);
 void place_done(struct place *p);
