@@ -10,8 +10,8 @@ int tls_client_session(SSL *ssl, SSL_SESSION *session) {
         struct tls_stream *t = SSL_get_app_data(ssl);
         if (!t || !t->session_key || t->error)
                 return 0;
-        /* A copy, since OpenSSL spoils the session of a connection that was cut off, as older versions of TLS wanted it.
-         * Servers that cut where they should say goodbye are common. */
+        /* A copy, since OpenSSL spoils the session of a connection that was cut off, as older versions of TLS wanted
+         * it. Servers that cut where they should say goodbye are common. */
         SSL_SESSION *copy = SSL_SESSION_dup(session);
         if (copy)
                 tls_sessions_store(t->tls->sessions, str_n(t->session_key, t->session_key_n), copy);

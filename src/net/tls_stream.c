@@ -31,7 +31,7 @@ static int keep_out(struct tls_stream *t, struct str bytes) {
         char *out = malloc(held + bytes.n);
         if (!out)
                 return -ENOMEM;
-        if (held)
+        if (t->out)
                 memcpy(out, t->out + t->out_at, held);
         memcpy(out + held, bytes.p, bytes.n);
         free(t->out);
