@@ -56,7 +56,7 @@ static void copy(char *to, size_t size, struct str from) {
 }
 
 static bool is_signature(const struct credential *c) {
-        return strcmp(c->slot, "sigv4") == 0;
+        return str_is(str_of(c->slot), "sigv4");
 }
 
 void driver_vault_credential(struct driver_vault *v, struct str text) {

@@ -29,7 +29,14 @@ class Gateway:
             thread.start()
         with self._changed:
             if not self._changed.wait_for(lambda: self._ready or self.process.poll() is not None, 10) or not self._ready:
+                self._give_up()
                 raise AssertionError("the gateway did not start: " + "".join(self._errors))
+
+    def _give_up(self):
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            pipe.close()
 
     def _read_errors(self):
         for line in self.process.stderr:
