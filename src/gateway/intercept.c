@@ -3,6 +3,7 @@
  * One connection whose TLS is opened, until both handshakes are over and it becomes an HTTP session.
  *
  *     GREETING   the client's ClientHello is read and given back: it must be TLS and name the host that was judged
+ *     REACHING   only where a connection rests in the pool and the client offers h2, which those do not speak
  *     ORIGIN     TLS to the origin, verified, offering what the client offered and we can carry; left out when a
  *                connection to it rests in the pool
  *     ACCEPT     TLS with the client, with the leaf that the vault signed and the protocol that the origin chose
@@ -20,7 +21,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "gateway/http.h"
+#include "gateway/h2.h"
 #include "gateway/origin.h"
 #include "gateway/sni.h"
 #include "gateway/tunnel.h"
@@ -31,18 +32,27 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum state { INTERCEPT_GREETING, INTERCEPT_ORIGIN, INTERCEPT_ACCEPT, INTERCEPT_GONE, INTERCEPT_STATES };
-static const char *const state_names[] = { "greeting", "origin", "accept", "gone" };
+enum state {
+        INTERCEPT_GREETING,
+        INTERCEPT_REACHING,
+        INTERCEPT_ORIGIN,
+        INTERCEPT_ACCEPT,
+        INTERCEPT_GONE,
+        INTERCEPT_STATES
+};
+static const char *const state_names[] = { "greeting", "reaching", "origin", "accept", "gone" };
 static_assert(sizeof state_names / sizeof state_names[0] == INTERCEPT_STATES, "one name per state");
 
 #define HTTPS_PORT 443
 #define HTTP_1_1 STR("http/1.1")
+#define HTTP_2 STR("h2")
 
 struct intercept {
         struct client client;
         struct authority target;
         struct judged judged;
         struct synthetic_hold hold;
+        struct gate_call reach;
         struct origin_call origin;
         struct stream *upstream;
         struct tls_leaf *leaf;
@@ -95,6 +105,8 @@ static void release(struct intercept *k) {
         struct worker *w = k->client.worker;
         timer_stop(&k->limit);
         judged_remove(&k->judged);
+        if (k->state == INTERCEPT_REACHING)
+                gate_cancel(&k->reach);
         origin_cancel(&k->origin);
         stream_close(take_ptr(&k->upstream));
         if (w->gateway->synthetic)
@@ -147,8 +159,9 @@ static void on_limit(struct timer *t) {
 
 /* with the client */
 
-/* From here on it is HTTP like any other. A further protocol (h2) is handed over here, too. */
+/* From here on it is HTTP like any other. */
 static void become_session(struct intercept *k) {
+        bool http_2 = str_eq(tls_protocol(k->client.stream), HTTP_2);
         struct http_inside inside = {
                 .target = &k->target,
                 .hold = k->hold,
@@ -162,7 +175,10 @@ static void become_session(struct intercept *k) {
         k->hold = (struct synthetic_hold){ 0 };
         k->client.stream = NULL;
         release(k);
-        http_session_start_inside(&client, &inside);
+        if (http_2)
+                h2_session_start(&client, &inside);
+        else
+                http_session_start_inside(&client, &inside);
 }
 
 static void on_client(struct stream *s, void *owner);
@@ -190,39 +206,90 @@ static void accept_client(struct intercept *k, struct str protocol) {
 
 /* with the origin */
 
+/* Signing a body anew is done in HTTP/1.1 only; AWS speaks it everywhere. */
+static bool is_signed_for(const struct intercept *k) {
+        const struct credentials *table = k->client.worker->gateway->credentials;
+        if (!table)
+                return false;
+        struct credential_set at = credentials_at(table, &k->target.host, k->target.port);
+        for (uint32_t i = 0; i < credentials_count(table); i++)
+                if (credential_set_has(&at, i) && credentials_get(table, i)->kind == MAPPING_SIGV4)
+                        return true;
+        return false;
+}
+
+static bool offers(const struct intercept *k, struct str protocol) {
+        return tls_protocols_contain(str_n(k->offered, k->offered_n), protocol);
+}
+
+/* The origin is not there to choose: the client will be told why, in whatever it speaks. */
+static void accept_spoilt(struct intercept *k, enum reason reason, const char *why) {
+        k->spoilt = (uint8_t)reason;
+        k->why = why;
+        accept_client(k, offers(k, HTTP_2) && !offers(k, HTTP_1_1) ? HTTP_2 : HTTP_1_1);
+}
+
 static void on_origin(struct origin_call *o) {
         struct intercept *k = link_owner(o, struct intercept, origin);
-        struct str protocol = HTTP_1_1;
         k->upstream = take_ptr(&o->stream);
-        if (k->upstream) {
-                protocol = tls_protocol(k->upstream);
-        } else {
-                k->spoilt = (uint8_t)o->reason;
-                k->why = o->why;
+        if (!k->upstream) {
+                accept_spoilt(k, o->reason, o->why);
+                return;
         }
         /* An origin that chose nothing speaks HTTP/1.1, and a client that offers that may hear it. */
-        if (protocol.n == 0)
-                protocol = HTTP_1_1;
-        accept_client(k, protocol);
+        struct str protocol = tls_protocol(k->upstream);
+        accept_client(k, protocol.n > 0 ? protocol : HTTP_1_1);
 }
 
 /* Of what the client offers, what can be carried. */
 static struct str protocols_for_origin(const struct intercept *k) {
-        static const struct str carried = STR("\10http/1.1");
-        struct str offered = str_n(k->offered, k->offered_n);
-        return tls_protocols_contain(offered, HTTP_1_1) ? carried : str_n(NULL, 0);
+        bool http_1 = offers(k, HTTP_1_1), http_2 = offers(k, HTTP_2) && !(http_1 && is_signed_for(k));
+        return http_1 && http_2 ? STR("\2h2\10http/1.1")
+               : http_2         ? STR("\2h2")
+               : http_1         ? STR("\10http/1.1")
+                                : str_n(NULL, 0);
 }
 
 static void secure_origin(struct intercept *k) {
-        if (!k->upstream) {
-                accept_client(k, HTTP_1_1);
-                return;
-        }
         enter(k, INTERCEPT_ORIGIN);
         timer_stop(&k->limit); /* that call has its own */
         k->origin.worker = k->client.worker;
         k->origin.done = on_origin;
         origin_secure(&k->origin, take_ptr(&k->upstream), &k->target, protocols_for_origin(k));
+}
+
+static void on_reached(struct gate_call *c) {
+        struct intercept *k = link_owner(c, struct intercept, reach);
+        enter(k, INTERCEPT_ORIGIN);
+        k->upstream = take_ptr(&c->upstream);
+        if (!k->upstream) {
+                accept_spoilt(k, (enum reason)c->verdict.reason, c->why);
+                return;
+        }
+        k->judged.addr = c->chained ? (struct addr){ .family = ADDR_NONE } : c->addr;
+        secure_origin(k);
+}
+
+/* The gate has judged the target before; as a request that is seen it gets a connection of its own. */
+static void reach_origin(struct intercept *k) {
+        enter(k, INTERCEPT_REACHING);
+        timer_stop(&k->limit);
+        k->reach = (struct gate_call){ .worker = k->client.worker,
+                                       .target = k->target,
+                                       .via = k->client.via,
+                                       .request_visible = true,
+                                       .approved = k->judged.asked,
+                                       .done = on_reached };
+        gate_open(&k->reach);
+}
+
+static void go_on(struct intercept *k) {
+        if (k->upstream)
+                secure_origin(k);
+        else if (offers(k, HTTP_2))
+                reach_origin(k);
+        else
+                accept_client(k, HTTP_1_1);
 }
 
 /* greeting */
@@ -247,7 +314,7 @@ static void take_greeting(struct intercept *k, enum sniff_kind kind, const struc
                 }
                 k->offered_n = seen->protocols_n;
                 memcpy(k->offered, seen->protocols, seen->protocols_n);
-                secure_origin(k);
+                go_on(k);
                 return;
         case SNIFF_HTTP:
                 if (!intercept_expects_tls(k->client.worker, &k->target)) {
@@ -288,6 +355,7 @@ static void on_client(struct stream *s, void *owner) {
         case INTERCEPT_GREETING:
                 on_greeting(k);
                 return;
+        case INTERCEPT_REACHING:
         case INTERCEPT_ORIGIN:
                 if (s->closed)
                         end(k, REASON_PROTOCOL, "the client left", false);

@@ -67,6 +67,8 @@ static bool is_still_allowed(const struct worker *w, const struct judged *j, str
                 ret->decision = DECISION_DENY;
                 ret->reason = REASON_NOT_VISIBLE;
         }
+        if (ret->decision == DECISION_ALLOW && ret->needs_request && j->method.n > 0)
+                *ret = verdict_request(s, &j->target->host, j->target->port, j->method, j->path);
         if (ret->decision != DECISION_ALLOW)
                 return false;
         if (j->target->host.kind == HOST_ADDR || j->addr.family == ADDR_NONE)

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Credentials in HTTP/2 streams, for the h2_*.c files only. Theory in h2_swap.c. */
+#include "gateway/h2_session.h"
+#include "gateway/swap.h"
+
+struct h2_swap {
+        struct swap swap;
+        struct h2_stream *stream;
+        struct h2_fields *fields; /* of the request, as the client sent them */
+        struct buf names;         /* of the mappings, for the record */
+        struct scrub scrub;       /* of the response's body */
+};
+
+/* The request whose fields the client's side has just received: true when it is taken care of here (refused, waiting
+ * for the vault, or sent), false when it may leave as it is. */
+bool h2_swap_take(struct h2_stream *t);
+/* Whether a request's trailers are free of stand-ins. */
+bool h2_swap_trailers_pass(struct h2_stream *t, const struct h2_fields *f);
+void h2_swap_free(struct h2_stream *t);
+
+/* A response's head, made free of secrets. -EPROTO: its body cannot be, t->why says why. -ENOMEM. */
+int h2_swap_take_head(struct h2_stream *t, struct h2_fields *f, unsigned status, bool ended);
+void h2_swap_scrub_fields(struct h2_stream *t, struct h2_fields *f);
+/* Bytes of a body into its flow, and its end. Changed in place where a secret is. */
+int h2_swap_add(struct h2_flow *f, char *bytes, size_t n);
+int h2_swap_end(struct h2_flow *f);
