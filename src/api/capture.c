@@ -82,6 +82,6 @@ void capture_serve(struct capture *c) {
 }
 
 void capture_done(struct capture *c) {
-        (void)child_wait(&c->child, CAPTURE_PATIENCE_MS);
+        (void)child_wait(&c->child, c->stopped ? 500 : CAPTURE_PATIENCE_MS);
         child_done(&c->child);
 }

@@ -11,7 +11,7 @@
 #include "api/result.h"
 #include "ipc/supervise.h"
 
-enum { CAPTURE_PATIENCE_MS = 5000 };
+enum { CAPTURE_PATIENCE_MS = 3500 }; /* below what bailey_manager_cleanup() waits for calls */
 
 struct capture {
         struct child child;

@@ -222,7 +222,7 @@ static int rewrite(struct http_session *s) {
         e = swap_rewrite(&k->swap, &view, &plan, str_of(hash), &made);
         size_t n = 0;
         for (size_t i = 0; e == 0 && i < made.n_headers; i++) {
-                struct http1_header as = { .id = http1_id_of(made.headers[i].name) };
+                struct http1_header as = { .id = (uint8_t)http1_id_of(made.headers[i].name) };
                 if (!is_framing(&as))
                         made.headers[n++] = made.headers[i];
         }

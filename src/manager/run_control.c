@@ -16,7 +16,7 @@
 enum { KILLED = 128 + SIGKILL };
 
 int run_control_hide(struct plan_host *host, bool preview, struct err *e) {
-        cleanup(free_ptr) char *directory = NULL, *real = NULL, *origin = strdup("built in: Bailey's control sockets");
+        cleanup(free_ptr) char *directory = NULL, *real = NULL;
         int r = preview ? control_directory(&directory, e) : control_make_directory(&directory, e);
         if (r < 0 && !preview) { /* the server will find out the same, and say it */
                 err_clear(e);
@@ -25,11 +25,13 @@ int run_control_hide(struct plan_host *host, bool preview, struct err *e) {
         real = directory ? realpath(directory, NULL) : NULL;
         if (r < 0 || !real)
                 return r;
-        struct plan_path path = { .path = real, .type = PLAN_PATH_DIR, .access = PATH_DENIED, .origin = origin };
-        if (!origin || vec_push(&host->paths, path) < 0)
+        struct plan_path path = { .path = real,
+                                  .type = PLAN_PATH_DIR,
+                                  .access = PATH_DENIED,
+                                  .origin = "built in: Bailey's control sockets" };
+        if (vec_push(&host->paths, path) < 0)
                 return err_set(e, ENOMEM, "out of memory");
         take_ptr(&real);
-        take_ptr(&origin);
         return 0;
 }
 

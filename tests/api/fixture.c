@@ -34,7 +34,7 @@ int fixture_setup(void **state) {
         if (mkdir(path, 0700) < 0 || chdir(path) < 0 || bailey_config_new(NULL, &f->config, &f->e) != BAILEY_OK)
                 return -1;
         const char *executable = getenv("BAILEY_TEST_EXECUTABLE");
-        if (executable && bailey_config_executable(f->config, executable, &f->e) != BAILEY_OK)
+        if (bailey_config_executable(f->config, executable ? executable : BAILEY_BUILT, &f->e) != BAILEY_OK)
                 return -1;
         *state = f;
         return 0;

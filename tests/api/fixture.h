@@ -3,7 +3,8 @@
 /*
  * A directory with a workspace and a home of its own, which is also the current one; a config and a manager in it.
  *
- * The executable is BAILEY_TEST_EXECUTABLE: a test of the library under a sanitizer starts the ordinary build.
+ * The executable is the one of this build, or BAILEY_TEST_EXECUTABLE: a test of the library under a sanitizer starts
+ * the ordinary one.
  */
 #include "../unit/cmocka_all.h"
 

@@ -128,7 +128,8 @@ static void one_after_the_other(void **state) {
                 bailey_result_free(r);
         }
         assert_int_equal(open_descriptors(), fds);
-        assert_true(resident_bytes() - memory < 2 * MIB);
+        /* A sanitizer keeps what was freed for a while; it finds leaks in its own way. */
+        assert_true(UNDER_SANITIZER || resident_bytes() - memory < 2 * MIB);
 }
 
 static void output_without_end(void **state) {
