@@ -29,7 +29,8 @@ static bool is_own_directory(const char *path) {
         return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
 }
 
-/* The variable often survives into a session of another user (su, sudo): what it names must be ours, or ours to make. */
+/* The variable often survives into a session of another user (su, sudo): what it names must be ours, or ours to make.
+ */
 static bool is_session(const char *path) {
         struct stat st;
         if (!path || path[0] != '/')

@@ -152,14 +152,14 @@ static int add_late_rules(struct plan *p, const struct plan_request *q) {
                 if (!dir)
                         return -ENOMEM;
                 (void)path_rules_access(q->rules, dir, &around);
-                bool private = false;
+                bool inside = false;
                 for (const char *const *d = plan_private_dirs; *d; d++)
-                private |= path_is_within(path->path, *d);
+                        inside |= path_is_within(path->path, *d);
                 struct plan_path_rule rule = { .pattern = plan_copy(p, str_of(path->path)),
                                                .origin = plan_copy(p, str_of(path->origin)),
                                                .decides_read = 1,
                                                .late = 1 };
-                if (private && !around)
+                if (inside && !around)
                         continue;
                 if (!rule.pattern || !rule.origin || vec_push(&p->path_rules, rule) < 0)
                         return -ENOMEM;
