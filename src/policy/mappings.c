@@ -73,7 +73,7 @@ static int fill_env(struct mapping *m, const struct credential *c, struct err *e
         } else if (c->env) {
                 r = texts_add(&m->env, str_dup(str_of(c->env)));
         } else {
-                for (const char *const *v = m->provider->env; *v && r == 0; v++)
+                for (const char *const *v = m->provider ? m->provider->env : NULL; v && *v && r == 0; v++)
                         r = texts_add(&m->env, str_dup(str_of(*v)));
         }
         return r < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
@@ -163,6 +163,9 @@ static int fill(struct mapping *m, const struct policy *p, const struct credenti
                 return err_set(e, ENOMEM, "out of memory");
         if (c->provider && !m->provider)
                 return err_set(e, EINVAL, "%s: there is no provider '%s'", m->origin, c->provider);
+        if (!m->provider && (!c->name || !c->env || !c->slot || c->hosts.n == 0))
+                return err_set(e, EINVAL, "%s: a credential without provider needs 'name', 'env', 'hosts' and 'slot'",
+                               m->origin);
         if (strlen(m->name) > MAPPING_NAME_MAX)
                 return err_set(e, EINVAL, "%s: the name of a credential has at most %d letters", m->origin,
                                MAPPING_NAME_MAX);
