@@ -10,8 +10,9 @@
 
 enum { ALLOCATIONS_MAX = 100000 };
 
-static _Thread_local unsigned countdown;
-static _Thread_local bool failed;
+/* The compiler believes that malloc() changes no variable of ours. Across files it would act on that. */
+static _Thread_local volatile unsigned countdown;
+static _Thread_local volatile bool failed;
 
 void alloc_fail_at(unsigned nth) {
         countdown = nth;
@@ -19,7 +20,9 @@ void alloc_fail_at(unsigned nth) {
 }
 
 static bool fails_now(void) {
-        if (countdown == 0 || --countdown > 0)
+        unsigned left = countdown;
+        countdown = left ? left - 1 : 0;
+        if (left != 1)
                 return false;
         failed = true;
         errno = ENOMEM;
