@@ -11,10 +11,11 @@ enum { CHUNK = 64 * 1024, CHUNKS_AT_ONCE = 16 };
 
 /* Straight into the buffer while there is room; then into a place that is forgotten. */
 bool output_read(struct output *o, int fd) {
-        char rest[CHUNK];
+        char rest[CHUNK]; /* written by read() alone, and never looked at */
         for (int i = 0; i < CHUNKS_AT_ONCE; i++) {
                 size_t room = o->kept.max - o->kept.n;
                 bool keep = room > 0 && buf_reserve(&o->kept, room < CHUNK ? room : CHUNK) == 0;
+                // cppcheck-suppress legacyUninitvar
                 char *to = keep ? o->kept.p + o->kept.n : rest;
                 ssize_t n = read(fd, to, keep && room < CHUNK ? room : CHUNK);
                 if (n < 0 && errno == EINTR)

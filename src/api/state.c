@@ -155,7 +155,7 @@ int state_call(const struct state *s, const bailey_options *o, struct call_setti
                                           .only_text = s->request.policy ? s->request.policy : "",
                                           .base = s->request.base };
         int r = check_policy(&q, &p, NULL, e);
-        if (r != BAILEY_OK)
+        if (!p)
                 return r;
         ret->timeout_ns = p->process.timeout_ns;
         for (size_t i = 0; i < p->process.env_set.n; i++)

@@ -71,7 +71,7 @@ static int put(struct buf *out, char letter, const char *text) {
 int supervise_encode(const struct supervise_request *q, char **ret, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(SUPERVISE_BYTES_MAX);
         char first[32];
-        snprintf(first, sizeof first, "%d.%u", SUPERVISE_VERSION, q->job);
+        snprintf(first, sizeof first, "%d.%d", SUPERVISE_VERSION, (int)q->job);
         int r = put(&out, 'v', first);
         for (size_t i = 0; r == 0 && i < FIELDS; i++) {
                 const supervise_texts *many = many_of(q, &fields[i]);
