@@ -10,11 +10,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ROW_FOLLOW, ROW_DENIED, ROW_JSON, ROW_RUN, ROW_SINCE, LOG_ROWS };
+enum { ROW_FOLLOW, ROW_DENIED, ROW_JSON, ROW_REQUESTS, ROW_RUN, ROW_SINCE, LOG_ROWS };
 static const struct option rows[] = {
         [ROW_FOLLOW] = { .flag = "follow", .letter = 'f', .type = OPTION_FLAG, .help = "go on as the log grows" },
         [ROW_DENIED] = { .flag = "denied", .letter = 'd', .type = OPTION_FLAG, .help = "only what was refused" },
         [ROW_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print the records as they are" },
+        [ROW_REQUESTS] = { .flag = "requests",
+                           .type = OPTION_FLAG,
+                           .help = "only network requests, as JSON: timestamp, run_id, domain, path, method, allowed, "
+                                   "whitelist_matched, status" },
         [ROW_RUN] = { .flag = "run",
                       .type = OPTION_STRING,
                       .metavar = "ID",
@@ -58,6 +62,7 @@ static int run(const struct call *call, struct err *e) {
                 .follow = follow,
                 .denied = option_get_flag(v, &rows[ROW_DENIED]),
                 .json = option_get_flag(v, &rows[ROW_JSON]),
+                .requests = option_get_flag(v, &rows[ROW_REQUESTS]),
                 .color = frame_color(call, STDOUT_FILENO),
                 .on_line = on_line,
                 .arg = &follow,

@@ -216,8 +216,38 @@ static int add_record(struct view *v, const struct audit_record *rec) {
         return r;
 }
 
+/* The inside of a JSON string, as the log has it. */
+static int add_field(struct view *v, const char *name, struct str inside) {
+        return inside.p ? buf_printf(&v->line, ",\"%s\":\"%.*s\"", name, STR_FMT(inside))
+                        : buf_printf(&v->line, ",\"%s\":null", name);
+}
+
+static bool is_request(const struct audit_record *rec) {
+        return str_is(rec->kind, event_kind_name(EVENT_REQUEST)) ||
+               str_is(rec->kind, event_kind_name(EVENT_TUNNEL_OPEN)) || str_is(rec->kind, event_kind_name(EVENT_DNS));
+}
+
+static int add_request(struct view *v, const struct audit_record *rec) {
+        int r = buf_printf(&v->line, "{\"timestamp\":\"%.*s\"", STR_FMT(rec->ts));
+        if (r == 0)
+                r = add_field(v, "run_id", rec->run_id);
+        if (r == 0)
+                r = add_field(v, "domain", rec->domain);
+        if (r == 0)
+                r = add_field(v, "path", rec->path);
+        if (r == 0)
+                r = add_field(v, "method", rec->method);
+        if (r == 0)
+                r = buf_printf(&v->line, ",\"allowed\":%s", rec->allowed ? "true" : "false");
+        if (r == 0)
+                r = add_field(v, "whitelist_matched", rec->allowed ? rec->rule : (struct str){ 0 });
+        return r < 0 ? r : buf_printf(&v->line, ",\"status\":%ju}", (uintmax_t)rec->status);
+}
+
 static bool wanted(const struct view *v, const struct audit_record *rec) {
         const struct log_request *q = v->request;
+        if (q->requests && !is_request(rec))
+                return false;
         if (q->denied && (!rec->has_allowed || rec->allowed))
                 return false;
         if (q->run && !str_starts(rec->run_id, str_of(q->run)))
@@ -235,7 +265,9 @@ static int show_line(struct view *v, struct str line, const struct audit_reader 
         if (!wanted(v, &rec))
                 return 0;
         buf_clear(&v->line);
-        r = v->request->json ? buf_append(&v->line, line) : add_record(v, &rec);
+        r = v->request->requests ? add_request(v, &rec)
+            : v->request->json   ? buf_append(&v->line, line)
+                                 : add_record(v, &rec);
         r = r < 0 ? r : buf_add_char(&v->line, '\n');
         if (r < 0)
                 return err_set(e, -r, "%s:%ju: the record cannot be shown", reader->path, (uintmax_t)reader->line);

@@ -9,6 +9,7 @@ struct log_request {
         const char *run;   /* id, or the beginning of one; NULL: the latest run, or all records of `file` */
         const char *since; /* "10m", or "2026-11-15T03:00" (UTC); NULL: from the beginning */
         bool follow, denied, json, color;
+        bool requests; /* only network requests, as JSON objects with a few fields of stable names */
         /* Takes one line with its line break; a negative return ends it. */
         int (*on_line)(void *arg, struct str line);
         void *arg;

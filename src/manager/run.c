@@ -514,6 +514,11 @@ static void end_by_order(void *run, int status) {
 }
 
 static int open_control(struct run *r, struct err *e) {
+        if (r->degraded) { /* a socket that cannot be hidden, and processes that cannot be frozen: nobody is asked */
+                if (r->policy->network.ask != ASK_NEVER)
+                        log_notice("lost: nobody can be asked, and what would be asked for is refused");
+                return 0;
+        }
         const struct run_parts parts = { .id = r->id,
                                          .request = r->q,
                                          .policy = &r->policy,
@@ -552,7 +557,7 @@ static int launch(struct run *r, struct err *e) {
         run_listen_close(r->published);
         if (s == 0)
                 s = open_audit(r, e);
-        if (s == 0 && !r->degraded)
+        if (s == 0)
                 s = open_control(r, e);
         if (s == 0 && r->policy->process.timeout_ns)
                 r->deadline_ns = clock_ns() + r->policy->process.timeout_ns;

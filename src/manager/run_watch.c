@@ -71,14 +71,17 @@ static void alarm_of(struct run_control *c, enum monitor_action action, const st
 void run_control_event(struct run_control *c, const struct event *ev, const struct snapshot_rule *rule) {
         if (!c || ev->kind == EVENT_NOTE)
                 return;
+        uint32_t attempts = ev->count ? ev->count : 1;
         if (ev->kind != EVENT_TUNNEL_CLOSE)
-                *(ev->allowed ? &c->allowed : &c->refused) += 1;
+                *(ev->allowed ? &c->allowed : &c->refused) += attempts;
         if (control_server_watched(c->server))
                 publish_network(c, ev, rule);
         if (c->monitor.counters.n == 0 || !monitor_is_violation(ev))
                 return;
         const struct monitor_counter *reached = NULL;
-        enum monitor_action action = monitor_count(&c->monitor, clock_ns(), &reached);
+        enum monitor_action action = MONITOR_NOTHING;
+        for (uint64_t now = clock_ns(); attempts > 0 && !reached; attempts--)
+                action = monitor_count(&c->monitor, now, &reached);
         if (!reached)
                 return;
         alarm_of(c, action, reached);

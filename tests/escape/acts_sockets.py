@@ -277,3 +277,14 @@ def push_terminal_input_with_high_bits(w):
 @act(inside="EPERM")
 def change_line_discipline(w):
     _in_new_session(lambda tty: fcntl.ioctl(tty, termios.TIOCSETD, struct.pack("i", 0)))
+
+
+@act(inside="EACCES ECONNREFUSED ENOENT", degraded="EPERM")
+def order_another_sandbox_through_its_control_socket(w):
+    """Connecting may work without namespaces; being listened to may not."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(10)
+        s.connect(w.control_socket)
+        s.sendall(b'{"id":1,"do":"hello","version":1}\n')
+        if b'"ok":true' not in s.recv(1000):
+            raise PermissionError(errno.EPERM, "turned away")

@@ -444,7 +444,11 @@ def test_monitor_pauses_and_warns(config, held, bailey):
 @pytest.mark.parametrize("role, status", [("{ networkAccess: whitelist, monitorEnabled: true, autoKillOnThreat: true }", 137),
                                           ("{ networkAccess: whitelist, monitorEnabled: false }", 0)])
 def test_roles(config, bailey, work, role, status):
+    """And what a run asked for, in the form that the runner's log has."""
     config.write_text(f"agents: {{ builder: {role} }}\nmonitor: [{{ violations: 2, within: 60s, action: warn }}]\n")
     result = bailey("run", "--agent", "builder", "--", "sh", "-c", REFUSED.replace("sleep 100", "true"), cwd=work, timeout=60)
     assert result.status == status, result
     assert ("violations within" in result.errors) == (status != 0)
+    requests = [json.loads(line) for line in bailey("log", "--requests").check().text.splitlines()]
+    assert requests and all(list(r) == ["timestamp", "run_id", "domain", "path", "method", "allowed", "whitelist_matched", "status"] for r in requests)
+    assert requests[0]["domain"] == "refused1.test" and requests[0]["allowed"] is False and requests[0]["whitelist_matched"] is None

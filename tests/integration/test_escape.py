@@ -14,6 +14,7 @@ import threading
 import pytest
 
 from conftest import program
+from kit.control import sockets, wait_for
 from kit.machine import deny, machine
 
 ESCAPE = pathlib.Path(__file__).resolve().parents[1] / "escape"
@@ -112,10 +113,16 @@ def world(tmp_path, home, servers):
                    inherited=inherited.fileno(), host_tmp=str(tmp_path))
 
 
+def control_socket(start, world):
+    """Of a sandbox that runs for this; what the world has already stays."""
+    before = set(sockets(world["home"]))
+    start(["bailey", "run", "--", "sleep", "100"], cwd=world["workspace"])
+    return str(wait_for(lambda: set(sockets(world["home"])) - before, "the control socket").pop())
+
+
 @pytest.fixture
 def perform(world, start):
     """perform(name, where): what the act answered: "done" or an errno."""
-    facts = json.dumps(world)
     home = world["home"]
     rules = ["--read", str(ESCAPE), "--deny-read", home + "/vault", "--read", home + "/vault/open",
              "--deny-read", home + "/vault/open/closed", "--deny-read", home + "/slashed/"]
@@ -123,6 +130,7 @@ def perform(world, start):
 
     def do(name, where):
         argv = [*act, name]
+        facts = json.dumps(dict(world, control_socket=control_socket(start, world))) if "control_socket" in name else json.dumps(world)
         if where != "outside":
             argv = [program("bailey"), "run", "--quiet", *rules, "--env", "BAILEY_ACT_WORLD=" + facts, "--", *argv]
         if where == "degraded":
