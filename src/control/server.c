@@ -311,7 +311,7 @@ int control_server_new(const char *id, const char *version_text, const struct co
         snprintf(s->version, sizeof s->version, "%s", version_text);
         for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++)
                 s->clients[i].fd = -1;
-        int r = control_make_directory(&directory, e);
+        int r = control_directory(&directory, e);
         if (r == 0)
                 r = control_listen(directory, id, &s->listener, &s->path, e);
         if (r < 0)

@@ -28,7 +28,7 @@ struct control_handler {
         void *arg;
 };
 
-/* Makes the directory and the socket. */
+/* In the directory that control_make_directory() made. */
 int control_server_new(const char *id, const char *version_text, const struct control_handler *h,
                        struct control_server **ret, struct err *e);
 /* Says its last words (what is written goes out as far as it can without waiting) and removes the socket. */

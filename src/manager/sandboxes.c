@@ -170,10 +170,10 @@ int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static
         cleanup(free_ptr) char *name = str_format("bailey %s", control_do_name(what));
         int r = name ? sandboxes_open(prefix, name, &l, e) : err_set(e, ENOMEM, "out of memory");
         if (r == 0)
-                r = call(&l.clients.p[0], what, &m, e);
+                r = l.clients.n ? call(&l.clients.p[0], what, &m, e) : err_set(e, ENOENT, "it is gone");
         if (r == -ECONNRESET && what == CONTROL_KILL)
                 r = 0; /* its last words were lost; it is dead */
-        if (r == 0)
+        if (r == 0 && l.clients.n)
                 memcpy(ret_id, l.clients.p[0].id, CONTROL_ID_MAX);
         return r;
 }
