@@ -162,9 +162,9 @@ bool http_swap_keep_step(struct http_session *s) {
 /* --- the head that leaves --- */
 
 /* Headers that http1_request_write() puts in by itself; they are taken over from the plain head, or written anew. */
-static bool is_framing(const struct http1_header *h) {
-        return h->id == HEADER_CONTENT_LENGTH || h->id == HEADER_TRANSFER_ENCODING || h->id == HEADER_HOST ||
-               h->id == HEADER_CONNECTION || h->id == HEADER_UPGRADE;
+static bool is_framing(unsigned id) {
+        return id == HEADER_CONTENT_LENGTH || id == HEADER_TRANSFER_ENCODING || id == HEADER_HOST ||
+               id == HEADER_CONNECTION || id == HEADER_UPGRADE;
 }
 
 static int put_line(struct buf *out, struct str name, struct str value) {
@@ -189,7 +189,7 @@ static int write_head(struct http_session *s, const struct http1_request *r, str
         for (size_t i = 0; e == 0 && i < r->head.n_headers; i++) {
                 const struct http1_header *h = &r->head.headers[i];
                 bool length = h->id == HEADER_CONTENT_LENGTH || h->id == HEADER_TRANSFER_ENCODING;
-                if (is_framing(h) && h->id != HEADER_HOST && !(length && k->keeps_body))
+                if (is_framing(h->id) && h->id != HEADER_HOST && !(length && k->keeps_body))
                         e = put_line(out, h->name, h->value);
         }
         if (e == 0 && k->keeps_body)
@@ -221,11 +221,9 @@ static int rewrite(struct http_session *s) {
         }
         e = swap_rewrite(&k->swap, &view, &plan, str_of(hash), &made);
         size_t n = 0;
-        for (size_t i = 0; e == 0 && i < made.n_headers; i++) {
-                struct http1_header as = { .id = (uint8_t)http1_id_of(made.headers[i].name) };
-                if (!is_framing(&as))
+        for (size_t i = 0; e == 0 && i < made.n_headers; i++)
+                if (!is_framing(http1_id_of(made.headers[i].name)))
                         made.headers[n++] = made.headers[i];
-        }
         made.n_headers = n;
         if (e == 0)
                 e = write_head(s, &request, view.host, &made);
