@@ -89,7 +89,7 @@ static int at_size(struct sigv4_stream *s) {
 }
 
 static int in_data(struct sigv4_stream *s, struct buf *out) {
-        size_t head = line_end(buf_str(&s->in)), digits, size;
+        size_t head = line_end(buf_str(&s->in)), digits = 0, size = 0;
         bool last = s->size == 0;
         size_t whole = head + s->size + (last ? 0 : 2);
         if (s->in.n < whole)
@@ -97,7 +97,8 @@ static int in_data(struct sigv4_stream *s, struct buf *out) {
         struct str data = str_n(s->in.p + head, s->size);
         if (!last && memcmp(data.p + data.n, "\r\n", 2) != 0)
                 return -EBADMSG;
-        parse_size(str_first(buf_str(&s->in), head - 2), &digits, &size);
+        if (!parse_size(str_first(buf_str(&s->in), head - 2), &digits, &size))
+                return -EBADMSG;
         int r = chain(s, "PAYLOAD", EMPTY_HASH "\n", data);
         r = r < 0 ? r : buf_append(out, str_n(s->in.p, digits + sizeof SIGNATURE_IS - 1));
         r = r < 0 ? r : buf_append(out, str_n(s->previous, SIGV4_SIGNATURE_HEX));
