@@ -61,7 +61,7 @@ void h2_flow_received(struct h2_flow *f, size_t n) {
 }
 
 int h2_flow_add(struct h2_flow *f, struct str bytes) {
-        if (f->at > 0 && f->bytes.n + bytes.n > f->bytes.cap) {
+        if (f->at > 0 && f->bytes.n + bytes.n >= f->bytes.cap) {
                 buf_consume(&f->bytes, f->at);
                 f->at = 0;
         }

@@ -113,6 +113,7 @@ void h2_stream_fail(struct h2_stream *t, enum reason reason, int error) {
         t->verdict.reason = (uint8_t)reason;
         t->error = error;
         judged_remove(&t->judged);
+        t->state = H2_ANSWERED;
         reset_origin(t, NGHTTP2_CANCEL);
         if (t->head_sent)
                 h2_stream_reset_client(t, NGHTTP2_INTERNAL_ERROR);
@@ -125,8 +126,7 @@ void h2_stream_spoil(struct h2_stream *t, unsigned side) {
                 h2_stream_fail(t, REASON_UPSTREAM, -EBADMSG);
                 return;
         }
-        if (t->state == H2_HEAD)
-                t->state = H2_ANSWERED;
+        t->state = H2_ANSWERED;
         t->why = "A header field has bytes that it may not have.";
         t->verdict.reason = REASON_PROTOCOL;
         reset_origin(t, NGHTTP2_CANCEL);
@@ -150,6 +150,7 @@ static void on_revoked(struct judged *j, struct verdict v) {
         judged_remove(j);
         t->verdict = v;
         t->generation = s->client.worker->policy->generation;
+        t->state = H2_ANSWERED;
         t->begun = false; /* on record as refused, as an open tunnel that is closed is */
         reset_origin(t, NGHTTP2_CANCEL);
         if (t->head_sent)
@@ -294,6 +295,8 @@ static bool is_passed_on(const struct h2_stream *t, uint32_t code) {
 void h2_stream_closed(struct h2_stream *t, unsigned side, uint32_t code) {
         if (side == H2_CLIENT) {
                 t->client_id = 0;
+                if (code != NGHTTP2_NO_ERROR && t->state == H2_PASSING && !t->why)
+                        t->why = "The client reset the stream.";
                 h2_flow_drop(&t->down);
                 if (code != NGHTTP2_NO_ERROR || !t->up.ended)
                         reset_origin(t, code ? code : NGHTTP2_CANCEL);
@@ -303,6 +306,8 @@ void h2_stream_closed(struct h2_stream *t, unsigned side, uint32_t code) {
                 return;
         t->origin_id = 0;
         h2_flow_drop(&t->up);
+        if (!t->client_id)
+                return;
         if (t->down.ended || t->state != H2_PASSING) {
                 h2_stream_settle(t);
         } else if (is_passed_on(t, code)) {

@@ -166,7 +166,8 @@ class Exchange:
         self.server, self.sock, self.connection = server, sock, connection
         self.lock, self.change = threading.RLock(), threading.Condition()
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8",
-                                                                       validate_outbound_headers=False))
+                                                                       validate_outbound_headers=False,
+                                                                       normalize_outbound_headers=False))
         self.bodies, self.ended, self.resets, self.trailers, self.gone = {}, set(), {}, {}, False
         self.wake, self.awake = socket.socketpair()
         self.wake.setblocking(False)
