@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP/2 inside TLS that the gateway opens: real clients, real servers, and peers that break every rule."""
 import hashlib
-import os
+import select
+import ssl
 import struct
 import threading
+import time
 
 import hpack
 import pytest
@@ -169,8 +171,7 @@ def test_trailers_interim_responses_and_resets(lab, make_h2):
     assert origin.requests()[0]["te"] == "trailers"
     assert client.ask("/ok/reset").reset == INTERNAL
     assert client.ask("/ok/refuse").reset == REFUSED
-    got = client.ask("/ok/half")
-    assert got.status == 200 and got.reset == 0xd
+    assert client.ask("/ok/half").reset == 0xd  # which may overtake what was sent before it
     number = client.open("/ok/early", "POST", end=False)
     assert client.wait(lambda: client.streams[number].done) and client.streams[number].status == 413
     number = client.open("/ok/hang")
@@ -262,8 +263,7 @@ def test_the_origin_says_goodbye(lab, make_h2):
     def serve(server, number, headers):
         if headers[":path"] == "/ok/last":
             with server.lock:
-                server.sock_goaway = frame(7, 0, 0, struct.pack(">II", number, 0))
-                server.h2._data_to_send += server.sock_goaway
+                server.h2._data_to_send += frame(7, 0, 0, struct.pack(">II", number, 0))
             server.flush()
         hello(server, number, headers)
 
@@ -291,7 +291,6 @@ def test_the_origin_goes_away(lab, make_h2):
             server.data(number, b"some")
         gone.append(number)
         if len(gone) == 2:
-            os.close(os.dup(server.sock.fileno()))
             server.sock.shutdown(2)
 
     client = connect(lab, make_h2(serve).port)
@@ -355,30 +354,31 @@ def test_a_new_policy_ends_running_streams(make_lab, make_h2):
 # attacks
 
 
-def dead(client):
-    """The gateway ends the connection, with GOAWAY or without."""
-    client.sock.settimeout(30 * SLOW)
-    try:
-        while client.sock.recv(65536):
-            pass
-    except OSError as error:
-        return not isinstance(error, TimeoutError)
-    return True
-
-
-def opened(lab, port):
-    sock = lab.client(port, context=lab.context(["h2"]))
-    return type("Raw", (), {"sock": sock})
-
-
-def flood(sock, data):
-    """Sends until the other side will not have more."""
-    def send():
+def dies(sock, data=b""):
+    """Sends all that is taken and reads meanwhile: whether the gateway ends the connection, with GOAWAY or without."""
+    rest, end = memoryview(data), time.monotonic() + 60 * SLOW
+    sock.setblocking(False)
+    while time.monotonic() < end:
+        waits = True
         try:
-            sock.sendall(data)
-        except OSError:
+            if len(rest):
+                rest = rest[sock.send(rest[:16384]):]
+                waits = False
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass
-    threading.Thread(target=send, daemon=True).start()
+        except OSError:
+            rest = rest[len(rest):]  # it takes no more; what it said is still to be read
+        try:
+            if not sock.recv(65536):
+                return True
+            waits = False
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        except OSError:
+            return True
+        if waits:
+            select.select([sock], [sock] if len(rest) else [], [], 0.1)
+    return False
 
 
 @pytest.mark.exact_build
@@ -412,10 +412,8 @@ def test_floods_and_nonsense(make_lab, make_h2):
         "push": start + frame(5, END_HEADERS, 1, struct.pack(">I", 2) + head),
     }
     for name, data in attacks.items():
-        client = opened(lab, origin.port)
-        flood(client.sock, data)
-        assert dead(client), name
-        client.sock.close()
+        with lab.client(origin.port, context=lab.context(["h2"])) as sock:
+            assert dies(sock, data), name
     # What is only large is answered, and the connection lives.
     for headers in ([("x", "y" * 70000)], [(f"x-{i}", "y") for i in range(200)]):
         client = connect(lab, origin.port)
@@ -430,8 +428,7 @@ def test_floods_and_nonsense(make_lab, make_h2):
     client.sock.close()
     client = connect(lab, origin.port)
     number = client.open("/ok/x", "POST", end=False)
-    client.raw(frame(DATA, 0, number, b"") * 20000)
-    assert dead(client)
+    assert dies(client.sock, frame(DATA, 0, number, b"") * 20000)
     with open(f"/proc/{lab.gateway.pid}/status") as file:
         assert next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) < 200 << 10
     assert connect(lab, origin.port).ask("/ok/x").status == 200
