@@ -199,10 +199,15 @@ static void reach(struct gate_call *c, const struct addr *addrs, size_t n) {
                 fail_to_reach(c, r);
 }
 
+/* No resolver here knows the name. That there was an answer and it cannot be used, or no room to ask, is not that. */
+static bool is_unknown_here(const struct resolve_answer *a) {
+        return a->error == -ENOENT || a->error == -ETIMEDOUT || a->error == -EIO;
+}
+
 /* Where a proxy does the resolving for a network without DNS, the name's own verdict has to do: addresses that are
  * known here are judged here, and a name that is unknown here is left to the proxy. */
 static void use_answer(struct gate_call *c, const struct resolve_answer *a) {
-        if (a->error && chain_is_used(c->worker->gateway, &c->target)) {
+        if (is_unknown_here(a) && chain_is_used(c->worker->gateway, &c->target)) {
                 reach_chained(c);
         } else if (a->error) {
                 fail(c, a->error == -EBUSY ? REASON_LIMIT : REASON_RESOLVE, a->error);

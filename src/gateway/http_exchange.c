@@ -407,9 +407,12 @@ void http_exchange_begin(struct http_session *s) {
         if (s->swap && !http_swap_prepare(s))
                 return;
         stream_set_owner(s->upstream, on_upstream, s);
-        s->judged = (struct judged){
-                .target = &s->call.target, .addr = s->call.addr, .asked = s->call.asked, .revoke = on_revoked
-        };
+        s->judged = (struct judged){ .target = &s->call.target,
+                                     .addr = s->call.addr,
+                                     .method = http_session_method(s),
+                                     .path = http_session_path(s),
+                                     .asked = s->call.asked,
+                                     .revoke = on_revoked };
         judged_add(s->client.worker, &s->judged);
         bool full = false;
         s->host_bytes = quota_host(s->client.worker->gateway->quota, &s->call.target.host, &full);

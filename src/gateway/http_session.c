@@ -116,13 +116,16 @@ static struct str own_head(const struct http_session *s) {
 }
 
 /* Of the request that was written: "METHOD SP path ...". */
-static struct str sent_path(const struct http_session *s) {
+struct str http_session_method(const struct http_session *s) {
+        return str_first(own_head(s), s->method_n);
+}
+
+struct str http_session_path(const struct http_session *s) {
         return str_first(str_skip(own_head(s), s->method_n + 1u), s->path_n);
 }
 
 void http_session_record(struct http_session *s, bool allowed) {
         struct worker *w = s->client.worker;
-        struct str sent = own_head(s);
         struct event ev = {
                 .kind = EVENT_REQUEST,
                 .via = s->client.via,
@@ -139,8 +142,8 @@ void http_session_record(struct http_session *s, bool allowed) {
                 .allowed = allowed,
                 .addr = s->call.addr,
                 .domain = host_str(&s->call.target.host),
-                .method = str_first(sent, s->method_n),
-                .path = str_first(sent_path(s), EVENT_TEXT_MAX),
+                .method = http_session_method(s),
+                .path = str_first(http_session_path(s), EVENT_TEXT_MAX),
                 .swapped = s->swap ? buf_str(&s->swap->names) : STR(""),
                 .detail = str_of(s->call.why),
         };
@@ -223,23 +226,33 @@ static void begin_tunnel(struct http_session *s) {
         loop_defer(s->client.worker->loop, &s->destroy);
 }
 
+/* Also where the connection leads to, since TLS with the origin has taken its time. */
+static struct verdict judge_secured(struct http_session *s) {
+        struct gate_call *c = &s->call;
+        struct verdict v = gate_judge(s->client.worker, &c->target, true);
+        if (v.decision == DECISION_ASK && c->asked) {
+                v.decision = DECISION_ALLOW;
+                v.rule = c->verdict.rule;
+        }
+        if (v.decision != DECISION_ALLOW || c->chained)
+                return v;
+        struct verdict a =
+            verdict_address(worker_snapshot(s->client.worker), &c->target.host, &c->addr, c->target.port);
+        return a.decision == DECISION_ALLOW ? v : a;
+}
+
 /* The policy may have changed while the gate was asked, or the origin. */
 static void judge_again(struct http_session *s) {
         struct gate_call *c = &s->call;
         if (s->connect || c->verdict.decision != DECISION_ALLOW)
                 return;
         if (s->secure) {
-                uint32_t rule = c->verdict.rule;
                 c->generation = s->client.worker->policy->generation;
-                c->verdict = gate_judge(s->client.worker, &c->target, true);
-                if (c->verdict.decision == DECISION_ASK && c->asked) {
-                        c->verdict.decision = DECISION_ALLOW;
-                        c->verdict.rule = rule;
-                }
+                c->verdict = judge_secured(s);
         }
         if (c->verdict.decision == DECISION_ALLOW && c->verdict.needs_request)
                 c->verdict = verdict_request(worker_snapshot(s->client.worker), &c->target.host, c->target.port,
-                                             str_first(own_head(s), s->method_n), sent_path(s));
+                                             http_session_method(s), http_session_path(s));
         if (c->verdict.decision != DECISION_ALLOW)
                 stream_close(take_ptr(&c->upstream));
 }

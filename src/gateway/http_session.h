@@ -112,6 +112,9 @@ void http_session_end(struct http_session *s, bool abort);
 /* The request is over: records it and lets go of what belonged to it. The reason is that of the call's verdict. */
 void http_session_record(struct http_session *s, bool allowed);
 void http_session_next(struct http_session *s);
+/* Of the request under way, as long as it is. */
+struct str http_session_method(const struct http_session *s);
+struct str http_session_path(const struct http_session *s); /* without its query */
 /* Asks the gate for a new connection to call.target. */
 void http_session_open(struct http_session *s);
 void http_session_limit(struct http_session *s, uint64_t ns);

@@ -156,12 +156,12 @@ static enum relay_look refuse(struct tunnel *t, enum reason why) {
 }
 
 /* A name must be the one that was judged. Behind an address that the policy opened any name may be asked for, but not
- * one that it denies. */
+ * one that it denies, nor one whose requests it wants to see: the address must not be a way around those rules. */
 static bool agrees(const struct tunnel *t, const struct host *shown) {
         if (t->target.host.kind == HOST_NAME || shown->kind == HOST_ADDR)
                 return host_equal(&t->target.host, shown);
         struct verdict v = verdict_target(worker_snapshot(t->client.worker), shown, t->target.port);
-        return v.reason != REASON_DENY_RULE;
+        return v.reason != REASON_DENY_RULE && !v.needs_request;
 }
 
 /* The whole connection becomes an HTTP session, which judges every request and knows every turn of the protocol. The

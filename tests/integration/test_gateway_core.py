@@ -17,6 +17,7 @@ import time
 import pytest
 
 from conftest import BUILD
+from kit.dns import SERVFAIL, Answer
 from kit.netns import Namespace
 from kit.origin import REPLY
 
@@ -323,6 +324,26 @@ def test_the_name_in_the_tls_greeting_must_agree(open_lab, make_origin, via):
     assert ended(s)
     lab.wait_for(r"tunnel-close \S+ refused api.ok.test \d+ reason=fronting status=0 in=0 out=0")
     assert origin.received() == before
+
+
+@pytest.mark.parametrize("via", ["socks", "tunnel"])
+def test_an_address_is_no_way_around_the_rules_of_a_name(lab, make_origin, via):
+    """The address is open. Names behind it are free, but not those that are denied or whose requests must be seen."""
+    origin = make_origin(raw=echo)
+    lab = lab("private=127.0.0.0/8:1-65535", "rule=api.ok.test:1-65535|GET|/ok/**", "deny=evil.test")
+    for name in ("www.ok.test", "api.ok.test", "API.ok.test.", "evil.test"):
+        for greeting in (hello(name), f"POST /x HTTP/1.1\r\nHost: {name}\r\nContent-Length: 0\r\n\r\n".encode()):
+            before = origin.received()
+            s, _ = getattr(lab, via)("127.0.0.1", origin.port)
+            s.sendall(greeting)
+            if name == "www.ok.test":
+                assert exactly(s, len(greeting)) == greeting
+            else:
+                assert ended(s), name
+                lab.wait_for(r"tunnel-close \S+ refused 127.0.0.1 \d+ reason=fronting status=0 in=0 out=0")
+                lab.forget()
+                assert origin.received() == before
+            s.close()
 
 
 @pytest.mark.parametrize("via", ["socks", "tunnel"])
@@ -791,6 +812,20 @@ def test_chaining_through_an_upstream_proxy(open_lab, make_origin, closing, kind
     s, code = lab.socks("www.ok.test", origin.port)  # bypasses
     assert code == 0 and exactly(s, 3) == b"hi\n"
     assert len(proxy.asked) == asked
+
+
+def test_a_name_whose_addresses_were_not_judged_is_not_left_to_the_proxy(open_lab, make_dns, make_origin, closing):
+    """One that nobody here knows is: there may be no DNS here. One with more addresses than are judged is not."""
+    many = Answer(tuple(f"127.0.1.{n}" for n in range(1, 60)), truncate=True)
+    dns = make_dns({"many.ok.test": many, "broken.ok.test": Answer(rcode=SERVFAIL)})
+    proxy = closing(Proxy("socks5", make_origin(raw=speaks_first).port))
+    lab = open_lab(f"upstream=socks5:{proxy.port}", f"server={dns.port}")
+    for name in ("unknown.ok.test", "broken.ok.test"):
+        s, code = lab.socks(name, 443)
+        assert code == 0 and exactly(s, 3) == b"hi\n" and proxy.asked.pop() == name.encode()
+        s.close()
+    assert lab.socks("many.ok.test", 443)[1] == 1 and dns.asked("many.ok.test")
+    assert proxy.asked == []
 
 
 def memory_holding(pid, needle):

@@ -507,6 +507,33 @@ def test_policy_that_changes_cuts_what_it_refuses(gateway, make_origin):
         assert Client(sock).answer()[0] == 403
 
 
+@pytest.mark.parametrize("upgrade", [False, True])
+def test_a_rule_that_changes_cuts_the_request_that_it_refuses(gateway, make_origin, upgrade):
+    """The host stays allowed: method and path of what is under way are judged again, also after an upgrade."""
+    stop = threading.Event()
+
+    def serve(client, _):
+        client.recv(4096)
+        client.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nbegun" if upgrade
+                       else b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nbegun")
+        stop.wait(20)
+    origin, private = make_origin(raw=serve), f"private={NAME}:1-65535"
+    g = gateway(policy=[f"rule={NAME}:1-65535|GET|/long/**", private])
+    with g.connect() as sock:
+        sock.sendall(get(origin.port, "/long/x?q=1", "Connection: Upgrade\r\nUpgrade: websocket\r\n" if upgrade else ""))
+        client = Client(sock)
+        while b"begun" not in client.received:
+            client._more()
+        g.say(f"policy rule={NAME}:1-65535|GET|/long/x {private}")  # another rule that allows it
+        g.wait(lambda _: "swapped" in g.notes)
+        assert not client.is_closed(0.2)
+        g.say(f"policy rule={NAME}:1-65535|GET|/short/** {private}")
+        assert client.is_closed(5) and client.reset
+    stop.set()
+    event = g.wait_event(path="/long/x")
+    assert not event["allowed"] and event["reason"] == "path"
+
+
 def test_a_pooled_connection_is_judged_again(gateway, origin):
     g = gateway("workers=1")
     with g.connect() as sock:

@@ -545,6 +545,44 @@ def test_a_new_rule_counts_at_once(make_lab, secure, authority):
         assert client.answer()[0] == 403
 
 
+def test_an_address_that_is_refused_meanwhile_gets_no_request(lab, authority, closing):
+    """The policy changes while the second connection to the origin does its TLS."""
+    context, server, shaking, go, received = authority.context(*NAMES), socket.create_server(("127.0.0.1", 0)), *(threading.Event(), threading.Event()), []
+    closing(server)
+    port = server.getsockname()[1]
+
+    def serve():
+        for number in range(2):
+            sock, _ = server.accept()
+            with sock:
+                if number == 1:
+                    shaking.set()
+                    go.wait(20)
+                sock.settimeout(10)
+                try:
+                    with context.wrap_socket(sock, server_side=True) as secured:
+                        received.append(secured.recv(4096))
+                        secured.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                except OSError:
+                    pass
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    request = f"GET /ok/x HTTP/1.1\r\nHost: {HOST}:{port}\r\n\r\n".encode()
+    with lab.client(port) as sock:
+        client = Client(sock)
+        sock.sendall(request)
+        assert client.answer()[0] == 200
+        sock.sendall(request)
+        assert shaking.wait(10)
+        lab.gateway.say(f"policy rule={HOST}:1-65535|GET|/ok/**")  # the name is allowed, its private address is not any more
+        lab.gateway.wait(lambda g: "swapped" in g.notes, 5 * SLOW)
+        go.set()
+        status, headers, _ = client.answer()
+        assert status == 403 and headers["x-bailey-reason"] == "address-class"
+    thread.join(10)
+    assert [data for data in received if data] == [request]
+
+
 def resident(pid):
     with open(f"/proc/{pid}/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
