@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FIRST = 3, MOST = FIRST + HELPER_FDS_MAX };
+enum { FIRST = 3 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -56,8 +56,8 @@ static void make_environment(char *ret[PASSED]) {
 struct exec_plan {
         const char *program;
         char *const *argv, *const *envp;
-        int sources[MOST]; /* for descriptors FIRST, FIRST + 1, ...; all above MOST, so that no move overwrites another
-                            */
+        int sources[HELPER_FDS_MAX]; /* for FIRST, FIRST + 1, ...; all above the last, so that no move overwrites
+                                        another */
         int n;
         int null, failure; /* failure: where the child writes its errno */
         pid_t parent;
@@ -107,9 +107,9 @@ static pid_t start_child(const struct exec_plan *p) {
         return pid;
 }
 
-/* Every source out of the way of the targets. */
-static int lift(int fd, int *ret) {
-        *ret = fcntl(fd, F_DUPFD_CLOEXEC, MOST);
+/* Out of the way of the n targets, and no higher: the limit of descriptors may be low. */
+static int lift(int fd, int n, int *ret) {
+        *ret = fcntl(fd, F_DUPFD_CLOEXEC, FIRST + n);
         return *ret < 0 ? -errno : 0;
 }
 
@@ -122,12 +122,12 @@ static int spawn(const char *name, const char *program, const int *fds, int n, p
         p.null = null;
         if (null < 0 || pipe2(failure, O_CLOEXEC) < 0)
                 return err_errno(e, "cannot prepare the descriptors of %s", name);
-        r = lift(failure[1], &report);
+        r = lift(failure[1], n, &report);
         close(failure[1]);
         cleanup(close_fd) int failed = failure[0];
         p.failure = report;
         for (; r == 0 && lifted < n; lifted += r == 0)
-                r = lift(fds[lifted], &p.sources[lifted]);
+                r = lift(fds[lifted], n, &p.sources[lifted]);
 
         pid_t pid = r == 0 ? start_child(&p) : -1;
         if (r == 0 && pid < 0)
