@@ -15,10 +15,8 @@ from conftest import program
 from kit import machine as machine_module
 from kit.machine import deny, machine
 
-pytestmark = pytest.mark.visible_home
-
 PYTHON = "/usr/bin/python3"
-pytestmark = pytest.mark.exact_build  # a sanitizer changes memory, threads and time: see the unit tests of the broker
+pytestmark = [pytest.mark.visible_home, pytest.mark.exact_build]  # a sanitizer changes memory, threads and time: see the unit tests of the broker
 OLD_LANDLOCK = pathlib.Path(machine_module.__file__).with_name("old_landlock.py")
 
 # Inside. It says that it runs, waits until the host has opened its sockets, and then tries everything.
@@ -369,11 +367,46 @@ def test_where_nobody_can_be_asked_there_are_only_pairs(kernel, home, start):
     assert result.status == 1 and "Operation not permitted" in result.errors, result
 
 
-def test_standard_output_that_reaches_anybody_is_refused(home, start):
+def refused_inheritance(start, home, inherited, message):
+    """bailey run with the descriptor as its standard input: it says why not, and nothing has run."""
+    argv = [PYTHON, "-c", "import os, sys\nos.dup2(int(sys.argv[1]), 0)\nos.execv(sys.argv[2], sys.argv[2:])",
+            str(inherited), str(program("bailey")), "run", "--", "touch", "ran"]
+    result = start(argv, cwd=home, pass_fds=(inherited,)).wait(60)
+    assert result.status not in (0, 1) and message in result.errors, result
+    assert not (home / "ran").exists()
+
+
+def test_a_socket_that_reaches_anybody_is_no_standard_input(home, start):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
+        refused_inheritance(start, home, theirs.fileno(), "datagram socket")
+    with socket.socket(socket.AF_UNIX) as unconnected:
+        refused_inheritance(start, home, unconnected.fileno(), "without a peer")
+
+
+def test_a_socket_of_the_hosts_network_is_no_standard_input(home, start):
+    """It could be disconnected, and connected to any other place that the host reaches."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        refused_inheritance(start, home, client.fileno(), "the host's network")
+        refused_inheritance(start, home, server.fileno(), "the host's network")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        refused_inheritance(start, home, udp.fileno(), "the host's network")
+
+
+def test_a_directory_is_no_standard_input(home, start):
+    """Below it, and above it, there is no mask: cat /proc/self/fd/0/../.ssh/id_rsa."""
+    (home / "directory").mkdir()
+    for flags in (os.O_RDONLY, os.O_PATH):
+        directory = os.open(home / "directory", flags)
+        refused_inheritance(start, home, directory, "a directory")
+        os.close(directory)
+
+
+def test_a_connected_pair_is_standard_input(home, start):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
         argv = [PYTHON, "-c", "import os, sys\nos.dup2(int(sys.argv[1]), 0)\nos.execv(sys.argv[2], sys.argv[2:])",
-                str(theirs.fileno()), str(program("bailey")), "run", "--", "touch", "ran"]
+                str(theirs.fileno()), str(program("bailey")), "run", "--", "head", "-c", "5"]
+        ours.sendall(b"hello")
         result = start(argv, cwd=home, pass_fds=(theirs.fileno(),)).wait(60)
-    assert result.status not in (0, 1) and "datagram socket" in result.errors, result
-    assert not (home / "ran").exists()
+    assert result.status == 0 and result.text == "hello", result

@@ -101,23 +101,6 @@ int command_enter_landlock(const struct command *c) {
         return c->landlock >= 0 ? (int)syscall(SYS_landlock_restrict_self, c->landlock, 0) : 0;
 }
 
-/* A socket that sends to any name it is given: nobody inside may have one (broker_filter.c). */
-static int check_inherited(struct err *e) {
-        for (int fd = 0; fd <= 2; fd++) {
-                int domain = 0, type = 0;
-                socklen_t n = sizeof domain;
-                if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX &&
-                    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_DGRAM)
-                        return err_set(e, EINVAL,
-                                       "standard %s is a Unix datagram socket, which could be used to reach others; "
-                                       "redirect it",
-                                       fd == 0   ? "input"
-                                       : fd == 1 ? "output"
-                                                 : "error");
-        }
-        return 0;
-}
-
 /* The notify descriptor lands where the keeper finds it; from then on the descriptors are the command's own. */
 static int watch_sockets(struct command *c, struct err *e) {
         const struct broker_filter filter = broker_filter_of(c->plan);
@@ -130,7 +113,7 @@ static int watch_sockets(struct command *c, struct err *e) {
 }
 
 static int start_filters(struct command *c, struct err *e) {
-        int r = c->plan->flags & PLAN_SOCKETS ? check_inherited(e) : 0;
+        int r = check_inherited(e);
         if (r == 0 && (c->plan->flags & PLAN_BROKER))
                 return broker_start(c->plan, c->events, e);
         return r == 0 && c->kept ? watch_sockets(c, e) : r;

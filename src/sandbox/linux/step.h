@@ -3,6 +3,8 @@
 /* Steps that init takes, one file per kind of thing. Each returns 0 or a negative errno with the step's name in e. */
 #include "plan/plan.h"
 
+/* Of the command's standard descriptors none may lead past the sandbox. */
+int check_inherited(struct err *e);
 int apply_identity(unsigned uid, unsigned gid, struct err *e);
 int apply_mounts(const struct plan *p, struct err *e);
 /* Loopback, routes, capture rules. */
