@@ -143,19 +143,27 @@ static void origin_turn(nghttp2_session *ng, struct pipe *k) {
 
 static struct gateway gateway;
 static struct worker *worker;
+static struct policy_ref *rules;
+static void *rules_block;
 static int events[2];
 
 static struct snapshot *policy(void) {
         static const struct str methods[] = { STR("GET"), STR("POST") }, paths[] = { STR("/ok/**") };
         struct snapshot_builder *b = snapshot_builder_new(NETWORK_FILTERED, false);
         struct snapshot *s = NULL;
-        void *block = NULL;
         size_t n;
         FUZZ_CHECK(snapshot_add_request_rule(b, STR("api.ok.test:443"), methods, 2, paths, 1, STR("fuzz"), NULL) == 0);
-        FUZZ_CHECK(snapshot_build(b, &block, &n, NULL) == 0);
-        FUZZ_CHECK(snapshot_open(block, n, &s, NULL) == 0);
+        FUZZ_CHECK(snapshot_build(b, &rules_block, &n, NULL) == 0);
+        FUZZ_CHECK(snapshot_open(rules_block, n, &s, NULL) == 0);
         snapshot_builder_free(b);
         return s;
+}
+
+static void free_worker(void) {
+        worker_free(worker);
+        policy_ref_put(rules);
+        free(rules_block);
+        quota_free(gateway.quota);
 }
 
 static void make_worker(void) {
@@ -170,7 +178,10 @@ static void make_worker(void) {
         FUZZ_CHECK(gateway.quota);
         FUZZ_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, events) == 0);
         gateway.events_fd = events[0];
-        FUZZ_CHECK(worker_new(&gateway, 0, policy_ref_new(policy(), 1), &worker, &e) == 0);
+        rules = policy_ref_new(policy(), 1);
+        FUZZ_CHECK(rules);
+        FUZZ_CHECK(worker_new(&gateway, 0, rules, &worker, &e) == 0);
+        FUZZ_CHECK(atexit(free_worker) == 0);
 }
 
 static void turn(void) {

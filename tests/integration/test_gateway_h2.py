@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP/2 inside TLS that the gateway opens: real clients, real servers, and peers that break every rule."""
 import hashlib
+import os
 import select
 import ssl
 import struct
@@ -595,3 +596,63 @@ def test_node_and_curl_with_a_node_server(lab, node_server, run, tmp_path):
         assert hashlib.file_digest(sent, "sha256").digest() == hashlib.file_digest(back, "sha256").digest()
     seen = event(lab, path="/ok/big")
     assert seen["bytes_in"] == SIZE and seen["bytes_out"] >= SIZE
+
+
+GRPC_SERVER = """
+import grpc, sys
+from concurrent import futures
+pem = open(sys.argv[1], 'rb').read()
+raw = dict(request_deserializer=None, response_serializer=None)
+def stream(messages, context):
+    for message in messages:
+        yield message.upper()
+    context.set_trailing_metadata([('x-end', 'yes')])
+server = grpc.server(futures.ThreadPoolExecutor(4))
+server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler('ok', {
+    'Unary': grpc.unary_unary_rpc_method_handler(lambda message, context: b'hello ' + message, **raw),
+    'Chat': grpc.stream_stream_rpc_method_handler(stream, **raw)})])
+print(server.add_secure_port('127.0.0.1:0', grpc.ssl_server_credentials([(pem, pem)])), flush=True)
+server.start()
+server.wait_for_termination()
+"""
+GRPC_CLIENT = """
+import grpc, sys
+proxy, target, ca = sys.argv[1:]
+channel = grpc.secure_channel(target, grpc.ssl_channel_credentials(open(ca, 'rb').read()), [('grpc.http_proxy', proxy)])
+print(channel.unary_unary('/ok/Unary')(b'you', timeout=60))
+call = channel.stream_stream('/ok/Chat')(iter([b'one', b'two' * 100000]), timeout=60)
+print([len(message) for message in call], [v for k, v in call.trailing_metadata() if k == 'x-end'])
+try:
+    channel.unary_unary('/other/Unary')(b'you', timeout=60)
+except grpc.RpcError as error:
+    print(error.code())
+"""
+
+
+def test_grpc(lab, start, run, authority):
+    server = start(["/usr/bin/python3", "-c", GRPC_SERVER, authority.issue(HOST)])
+    wait_until(lambda: server.output().strip() or not server.running(), 60 * SLOW, "the server")
+    port = int(server.output().split()[0])
+    done = run(["/usr/bin/python3", "-c", GRPC_CLIENT, f"http://127.0.0.1:{lab.gateway.port['http']}", f"{HOST}:{port}", lab.session_ca],
+               timeout=120 * SLOW)
+    assert done.text.splitlines() == ["b'hello you'", "[3, 300000] ['yes']", "StatusCode.PERMISSION_DENIED"], str(done)
+    assert event(lab, path="/other/Unary")["reason"] == "path"
+
+
+def test_nginx(lab, start, run, authority, tmp_path, free_port):
+    port = free_port()
+    (tmp_path / "file").write_bytes(b"from nginx\n" * 100000)
+    user = "user root;" if os.geteuid() == 0 else ""
+    (tmp_path / "nginx.conf").write_text(f"""{user} daemon off; pid {tmp_path}/pid; error_log stderr; events {{ }}
+http {{ access_log off; client_body_temp_path {tmp_path}/a; proxy_temp_path {tmp_path}/b; fastcgi_temp_path {tmp_path}/c;
+  uwsgi_temp_path {tmp_path}/d; scgi_temp_path {tmp_path}/e;
+  server {{ listen 127.0.0.1:{port} ssl http2; ssl_certificate {(pem := authority.issue(HOST))}; ssl_certificate_key {pem};
+            location /ok/ {{ alias {tmp_path}/; }} }} }}""")
+    server = start(["nginx", "-e", "stderr", "-p", tmp_path, "-c", tmp_path / "nginx.conf"])
+    wait_until(lambda: not server.running() or (tmp_path / "pid").exists(), 30 * SLOW, "nginx")
+    url = f"https://{HOST}:{port}"
+    curl = ["curl", "-sS", "-m", "60", "--http2", "--cacert", lab.session_ca, "-x", f"http://127.0.0.1:{lab.gateway.port['http']}",
+            "-w", "%{http_version} %{http_code}", "-Z", *[f"{url}/ok/file", "-o", tmp_path / "got"]]
+    wait_until(lambda: run(curl).text.endswith("2 200"), 30 * SLOW, "nginx to answer")
+    assert (tmp_path / "got").read_bytes() == b"from nginx\n" * 100000
+    assert run([*curl[:-4], f"{url}/secret"]).text.endswith("2 403")
