@@ -415,7 +415,7 @@ def test_floods_and_nonsense(make_lab, make_h2):
         with lab.client(origin.port, context=lab.context(["h2"])) as sock:
             assert dies(sock, data), name
     # What is only large is answered, and the connection lives.
-    for headers in ([("x", "y" * 70000)], [(f"x-{i}", "y") for i in range(200)]):
+    for headers in ([(f"x-{i}", "y" * 2400) for i in range(30)], [(f"x-{i}", "y") for i in range(200)]):
         client = connect(lab, origin.port)
         got = client.ask("/ok/x", headers=headers)
         assert (got.status, got.headers["x-bailey-reason"]) == (431, "protocol")
