@@ -184,6 +184,8 @@ void h2_swap_free(struct h2_stream *t) {
         if (!k)
                 return;
         swap_done(&k->swap);
+        if (scrub_is_on(&k->scrub))
+                timer_stop(&k->patience);
         scrub_done(&k->scrub);
         h2_fields_free(k->fields);
         buf_done(&k->names);
@@ -207,13 +209,22 @@ void h2_swap_scrub_fields(struct h2_stream *t, struct h2_fields *f) {
                 scrub_text(t->swap->swap.words, f->text.p, f->text.n);
 }
 
+/* The origin has stopped where a secret may begin: perhaps its message is over. */
+static void on_silence(struct timer *timer) {
+        struct h2_swap *k = link_owner(timer, struct h2_swap, patience);
+        struct h2_stream *t = k->stream;
+        if (!t->down.dropped && h2_flow_add(&t->down, scrub_release(&k->scrub)) < 0)
+                h2_stream_fail(t, REASON_LIMIT, -ENOMEM);
+        h2_flow_resume(&t->down);
+        loop_soon(t->session->client.worker->loop, &t->session->later);
+}
+
 int h2_swap_take_head(struct h2_stream *t, struct h2_fields *f, unsigned status, bool ended) {
         struct h2_swap *k = t->swap;
         if (!k || !k->swap.words)
                 return 0;
         h2_swap_scrub_fields(t, f);
-        if (status == 401)
-                swap_was_refused(&k->swap);
+        swap_saw_status(&k->swap, status);
         if (status < 200 || ended)
                 return 0;
         if (is_coded(f)) {
@@ -221,14 +232,20 @@ int h2_swap_take_head(struct h2_stream *t, struct h2_fields *f, unsigned status,
                     "The response is compressed although that was not asked for, so it cannot be searched for secrets.";
                 return -EPROTO;
         }
+        timer_init(&k->patience, t->session->client.worker->loop, on_silence);
         return scrub_init(&k->scrub, k->swap.words);
 }
 
 int h2_swap_add(struct h2_flow *f, char *bytes, size_t n) {
         struct h2_swap *k = f->stream->swap;
         struct str before = { 0 }, now = str_n(bytes, n);
-        if (f->from == H2_ORIGIN && k && scrub_is_on(&k->scrub))
+        if (f->from == H2_ORIGIN && k && scrub_is_on(&k->scrub)) {
                 scrub_feed(&k->scrub, bytes, n, &before, &now);
+                if (k->scrub.n_held > 0)
+                        timer_start(&k->patience, SCRUB_RELEASE_NS);
+                else
+                        timer_stop(&k->patience);
+        }
         int r = h2_flow_add(f, before);
         return r < 0 ? r : h2_flow_add(f, now);
 }
@@ -237,6 +254,7 @@ int h2_swap_end(struct h2_flow *f) {
         struct h2_swap *k = f->stream->swap;
         if (f->from != H2_ORIGIN || !k || !scrub_is_on(&k->scrub))
                 return 0;
+        timer_stop(&k->patience);
         int r = h2_flow_add(f, scrub_end(&k->scrub));
         scrub_done(&k->scrub);
         return r;

@@ -10,6 +10,7 @@ struct h2_swap {
         struct h2_fields *fields; /* of the request, as the client sent them */
         struct buf names;         /* of the mappings, for the record */
         struct scrub scrub;       /* of the response's body */
+        struct timer patience;    /* with an origin that stops where a secret may begin */
 };
 
 /* The request whose fields the client's side has just received: true when it is taken care of here (refused, waiting

@@ -24,7 +24,8 @@ static void fail_upstream(struct http_session *s, enum reason reason, int error)
         s->call.verdict.reason = (uint8_t)reason;
         s->call.error = error;
         stream_abort(take_ptr(&s->upstream));
-        bool nothing_left = s->down.head_at == 0 && !s->down.rest; /* what was written for the client is still here */
+        /* what was written for the client is still here */
+        bool nothing_left = !s->down.begun && s->down.head_at == 0 && !s->down.rest;
         if (s->head_sent && !nothing_left) {
                 http_session_record(s, true);
                 http_session_end(s, true);
@@ -96,6 +97,10 @@ static bool is_spliced(const struct http_body *b, uint64_t moved, const struct s
 static int copy_up(struct http_session *s) {
         struct str all, span;
         int r = http_exchange_body_bytes(s, &all);
+        if (r == -EPIPE && s->request.kind == BODY_UNTIL_CLOSE) { /* after a 101: the client has no more to say */
+                s->request.done = true;
+                return stream_finish(s->upstream);
+        }
         if (r < 0) {
                 if (r != -EAGAIN)
                         fail_client(s, REASON_PROTOCOL);
@@ -183,7 +188,7 @@ static void begin_switch(struct http_session *s, const struct http1_response *r,
         if (e == 0)
                 e = stream_unread(s->upstream, behind);
         if (e < 0) {
-                fail_upstream(s, REASON_LIMIT, e);
+                fail_upstream(s, e == -EPROTO ? REASON_UPSTREAM : REASON_LIMIT, e);
                 return;
         }
         s->status = 101;
@@ -440,11 +445,24 @@ static bool on_relay_sent(struct relay *r, size_t n) {
         return quota_sent(s->client.worker->gateway->quota, s->host_bytes, n);
 }
 
-/* Once the 101 is out: bytes both ways, not looked at, with the limits of a tunnel. */
+/* What comes back must be searched: an exchange like any other, whose bodies end when the connection does. */
+static bool begin_searched(struct http_session *s) {
+        s->request = s->response = (struct http_body){ .kind = BODY_UNTIL_CLOSE };
+        s->keep_client = s->keep_upstream = false;
+        if (s->back)
+                pool_chunk_put(http_pool(s), take_ptr(&s->back));
+        http_session_enter(s, HTTP_EXCHANGE);
+        http_session_limit(s, http_settings(s)->tunnel_idle_ns);
+        return true;
+}
+
+/* Once the 101 is out: bytes both ways, those of the client not looked at, with the limits of a tunnel. */
 bool http_switch_step(struct http_session *s) {
         int r = http_flow_flush(&s->down, http_pool(s), s->client.stream);
         if (r == -EAGAIN)
                 return false;
+        if (r == 0 && http_swap_is_searching(s))
+                return begin_searched(s);
         if (r == 0 && s->in) {
                 r = stream_unread(s->client.stream, str_n(s->in->bytes + s->in->at, s->in->n));
                 pool_chunk_put(http_pool(s), take_ptr(&s->in));

@@ -13,6 +13,7 @@ void http_flow_done(struct http_flow *f, struct pool *pool) {
         pool_pipe_put(pool, take_ptr(&f->pipe));
         buf_done(&f->head);
         f->head_at = 0;
+        f->begun = false;
 }
 
 /* Keeps what the stream did not take. A reader takes no more at once than a chunk holds, so it fits. */

@@ -27,6 +27,7 @@ enum http_state {
 struct http_flow {
         struct buf head;
         size_t head_at; /* sent so far */
+        bool begun;     /* bytes have left that are not in `head` any more */
         struct pool_chunk *rest;
         struct pool_pipe *pipe; /* of a body that is spliced; NULL while none moves */
 };

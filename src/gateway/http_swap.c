@@ -7,7 +7,7 @@
  *
  * What comes back is searched, head and body. A body with a length keeps it; a chunked one is framed anew, since its
  * last bytes may have to wait. A response with another content coding than was asked for (identity) cannot be searched
- * and is refused.
+ * and is refused. What follows a 101 is searched as well: no length changes, and frames from a server are not masked.
  *
  * A body without X-Amz-Content-Sha256 must be hashed before its head can be signed: it is kept whole, up to a limit.
  */
@@ -276,6 +276,8 @@ void http_swap_free(struct http_session *s) {
         if (!k)
                 return;
         wipe_head(s);
+        if (scrub_is_on(&k->scrub))
+                timer_stop(&k->patience);
         swap_done(&k->swap);
         scrub_done(&k->scrub);
         if (k->streaming)
@@ -290,7 +292,8 @@ void http_swap_free(struct http_session *s) {
 
 /* Behind what is on its way already; the flow's head is a queue like any other. */
 static int put(struct http_flow *f, struct str bytes) {
-        if (f->head_at == f->head.n) {
+        if (bytes.n > 0 && f->head_at == f->head.n) {
+                f->begun |= f->head_at > 0;
                 f->head.n = 0;
                 f->head_at = 0;
         }
@@ -334,6 +337,8 @@ int http_swap_end_up(struct http_session *s) {
 static bool is_coded(const struct http1_response *r) {
         for (size_t i = 0; i < r->head.n_headers; i++) {
                 const struct http1_header *h = &r->head.headers[i];
+                if (r->status == 101 && str_eq_nocase(h->name, STR("sec-websocket-extensions")))
+                        return true;
                 if (str_eq_nocase(h->name, STR("content-encoding")) && h->value.n > 0 &&
                     !str_eq_nocase(h->value, STR("identity")) && !str_eq_nocase(h->value, STR("aws-chunked")))
                         return true;
@@ -341,14 +346,25 @@ static bool is_coded(const struct http1_response *r) {
         return false;
 }
 
+/* The origin has stopped where a secret may begin: perhaps its message is over. */
+static void on_silence(struct timer *t) {
+        struct http_swap *k = link_owner(t, struct http_swap, patience);
+        struct http_session *s = k->session;
+        struct str left = scrub_release(&k->scrub);
+        int e = k->chunks_down ? put_chunk(&s->down, left, STR("")) : put(&s->down, left);
+        if (e < 0)
+                http_session_end(s, true);
+        else
+                http_session_run(s);
+}
+
 int http_swap_take_head(struct http_session *s, const struct http1_response *r, enum http1_body body, size_t at) {
         struct http_swap *k = s->swap;
         if (!k->swap.words)
                 return 0;
         scrub_text(k->swap.words, s->down.head.p + at, s->down.head.n - at);
-        if (r->status == 401)
-                swap_was_refused(&k->swap);
-        if (r->status < 200 || body == BODY_NONE)
+        swap_saw_status(&k->swap, r->status);
+        if (r->status != 101 && (r->status < 200 || body == BODY_NONE))
                 return 0;
         if (is_coded(r)) {
                 s->call.why =
@@ -359,6 +375,7 @@ int http_swap_take_head(struct http_session *s, const struct http1_response *r, 
         s->response.chunked.bare = true;
         s->down.head.max = HEAD_MAX + 3 * VAULT_SECRET_MAX;
         scrub_done(&k->scrub);
+        timer_init(&k->patience, s->client.worker->loop, on_silence);
         return scrub_init(&k->scrub, k->swap.words);
 }
 
@@ -368,6 +385,10 @@ int http_swap_push_down(struct http_session *s, struct str span) {
         if (!scrub_is_on(&k->scrub))
                 return http_flow_push(&s->down, http_pool(s), s->client.stream, span);
         scrub_feed(&k->scrub, (char *)span.p, span.n, &before, &now); /* in our own scratch area */
+        if (k->scrub.n_held > 0)
+                timer_start(&k->patience, SCRUB_RELEASE_NS);
+        else
+                timer_stop(&k->patience);
         if (k->chunks_down)
                 return put_chunk(&s->down, before, now);
         int e = put(&s->down, before);
@@ -378,6 +399,7 @@ int http_swap_end_down(struct http_session *s) {
         struct http_swap *k = s->swap;
         if (!scrub_is_on(&k->scrub))
                 return 0;
+        timer_stop(&k->patience);
         struct str left = scrub_end(&k->scrub);
         int e = k->chunks_down ? put_chunk(&s->down, left, STR("")) : put(&s->down, left);
         if (e == 0 && k->chunks_down)

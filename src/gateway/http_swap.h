@@ -15,6 +15,7 @@ struct http_swap {
         struct buf body;  /* kept whole, because it is signed */
         struct sigv4_stream stream;
         struct scrub scrub;
+        struct timer patience; /* with an origin that stops where a secret may begin */
         bool keeps_body;             /* `body` is the request's body */
         bool streaming;              /* `stream` signs the request's body */
         bool chunks_up, chunks_down; /* framing is written here */
@@ -34,6 +35,10 @@ int http_swap_push_up(struct http_session *s, struct str span);
 int http_swap_end_up(struct http_session *s); /* it is over */
 /* The response's head was written to down.head from `at` on; its body follows. 0, or -EPROTO: it cannot be searched. */
 int http_swap_take_head(struct http_session *s, const struct http1_response *r, enum http1_body body, size_t at);
+/* Whether what comes back is searched. */
+static inline bool http_swap_is_searching(const struct http_session *s) {
+        return s->swap && scrub_is_on(&s->swap->scrub);
+}
 /* Its body. push: 0 or -ENOMEM; end: no more will come. */
 int http_swap_push_down(struct http_session *s, struct str span);
 int http_swap_end_down(struct http_session *s);

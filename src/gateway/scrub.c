@@ -8,6 +8,11 @@
  * automaton, which also reads through percent signs. A form's replacement is the same form of the stand-in, and what
  * was percent-encoded stays so, symbol by symbol. In base64 the first and last character may carry bits of a neighbour
  * and up to four bits of the secret's first or last byte; those stay.
+ *
+ * What is held back is somebody's message, and its last byte may be the first of a secret by chance. A reader that waits
+ * for that byte before it says more (gRPC, WebSocket) would wait for ever, so after a while it gets it: at most
+ * RELEASE_MAX bytes, and less than half of the shortest secret. An origin that stops for that long in the middle of a
+ * secret gives that much of it away.
  */
 #include "gateway/scrub.h"
 
@@ -21,13 +26,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { FORMS = 7 };
+enum { FORMS = 7, RELEASE_MAX = 16 };
 
 struct scrub_words {
         atomic_uint references;
         struct needles *needles;
         struct str *replacements; /* by the needle's id */
         struct buf text;          /* of the forms and the replacements; never grows */
+        size_t release;           /* so much of what is held may go when nothing follows */
 };
 
 /* --- words --- */
@@ -77,11 +83,14 @@ int scrub_words_new(const struct scrub_pair *pairs, size_t n, struct scrub_words
                 return -ENOMEM;
         atomic_init(&m.words->references, 1);
         m.words->text = BUF(SIZE_MAX);
+        m.words->release = RELEASE_MAX;
         size_t total = 1;
         int r = 0;
         for (size_t i = 0; i < n; i++) {
                 total += 2 * pairs[i].real.n + 2 * (FORMS - 1) * base64_length(pairs[i].real.n);
                 r = pairs[i].real.n == 0 ? -EINVAL : r;
+                if ((pairs[i].real.n - 1) / 2 < m.words->release)
+                        m.words->release = (pairs[i].real.n - 1) / 2;
         }
         r = r < 0 ? r : buf_reserve(&m.words->text, total);
         for (size_t i = 0; r == 0 && i < n; i++)
@@ -149,7 +158,7 @@ struct place {
 static void put(const struct place *p, uint64_t at, char c) {
         if (at >= p->base)
                 p->bytes[at - p->base] = c;
-        else
+        else if (p->base - at <= p->scrub->n_held) /* else it was released */
                 p->scrub->held[p->scrub->n_held - (size_t)(p->base - at)] = c;
 }
 
@@ -177,6 +186,7 @@ void scrub_feed(struct scrub *s, char *bytes, size_t n, struct str *ret_before, 
         }
         size_t keep = needle_scan_partial(&s->scan);
         size_t of_bytes = keep < n ? keep : n, of_held = keep - of_bytes;
+        of_held = of_held < s->n_held ? of_held : s->n_held; /* some may have been released */
         *ret_before = str_n(s->held, s->n_held - of_held);
         *ret_now = str_n(bytes, n - of_bytes);
         if (of_held > 0)
@@ -186,7 +196,13 @@ void scrub_feed(struct scrub *s, char *bytes, size_t n, struct str *ret_before, 
         char *released = s->held;
         s->held = s->spare;
         s->spare = released;
-        s->n_held = keep;
+        s->n_held = of_held + of_bytes;
+}
+
+struct str scrub_release(struct scrub *s) {
+        struct str now = str_n(s->held, s->n_held <= s->words->release ? s->n_held : 0);
+        s->n_held -= now.n;
+        return now;
 }
 
 struct str scrub_end(struct scrub *s) {

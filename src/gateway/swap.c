@@ -258,11 +258,12 @@ static int rewrite_signature(struct swap *s, const struct request_view *r, const
         return e;
 }
 
-/* A response in another coding could not be searched. */
+/* A response in another coding could not be searched, nor could a WebSocket with compression. */
 static void force_identity(struct swap_output *out) {
         size_t n = 0;
         for (size_t i = 0; i < out->n_headers; i++)
-                if (!str_eq_nocase(out->headers[i].name, STR("accept-encoding")))
+                if (!str_eq_nocase(out->headers[i].name, STR("accept-encoding")) &&
+                    !str_eq_nocase(out->headers[i].name, STR("sec-websocket-extensions")))
                         out->headers[n++] = out->headers[i];
         out->headers[n++] = (struct header_view){ STR("Accept-Encoding"), STR("identity") };
         out->n_headers = n;
@@ -306,7 +307,9 @@ void swap_output_done(struct swap_output *out) {
         buf_done(&out->text);
 }
 
-void swap_was_refused(const struct swap *s) {
-        if (s->swapped)
+void swap_saw_status(const struct swap *s, unsigned status) {
+        const struct credential_mapping *m = credentials_get(s->worker->gateway->credentials, s->mapping);
+        bool refused = status == 401 || (status == 403 && m && m->kind == MAPPING_SIGV4); /* as AWS says it */
+        if (s->swapped && refused)
                 vault_tell_stale(s->worker->vault, s->mapping, s->serial);
 }

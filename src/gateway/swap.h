@@ -62,7 +62,7 @@ void swap_output_done(struct swap_output *out);
 /* The key behind the seed of a signed request; false when it has gone. */
 bool swap_signing_key(struct swap *s, const struct inject_plan *p, struct sigv4_key *ret);
 
-/* The origin said that it does not know the credential. */
-void swap_was_refused(const struct swap *s);
+/* How the origin answered: when it does not know the credential, the vault is told. */
+void swap_saw_status(const struct swap *s, unsigned status);
 
 void swap_cache_free(struct worker *w);

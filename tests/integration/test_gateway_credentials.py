@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Credentials in requests: the origin sees the secret, nobody else does. Real vault, real gateway, a TLS origin of the test's."""
 import base64
+import contextlib
 import os
 import pathlib
 import re
@@ -240,6 +241,109 @@ def test_events_are_not_delayed(lab):
         while not got.endswith(b"0\r\n\r\n"):
             got += sock.recv(65536)
     assert here.fake.encode() in got and SECRET.encode() not in got
+
+
+def head_from(sock, connection):
+    while b"\r\n\r\n" not in connection.received:
+        connection.received += sock.recv(65536)
+    return connection.received.partition(b"\r\n\r\n")
+
+
+def until(sock, end):
+    got = b""
+    while end not in got:
+        data = sock.recv(65536)
+        assert data, got
+        got += data
+    return got
+
+
+def test_a_websocket_is_searched(lab):
+    """Both ways, over the borders of frames, also when a frame's last byte may begin a secret; without compression."""
+    big = (SECRET + "." * 4000).encode() * 60
+
+    def chat(sock, connection):
+        _, _, early = head_from(sock, connection)
+        sock.sendall(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nX-Key: {SECRET}\r\n\r\n{SECRET[:3]}".encode())
+        while b"early" not in early:
+            early += sock.recv(65536)
+        sock.sendall(SECRET[3:].encode() + b" one s")
+        assert sock.recv(65536) == b"go on"
+        sock.sendall(big + b" two")
+        assert sock.recv(65536) == b""  # the client has no more to say, and may still listen
+        sock.sendall(f" last {SECRET[:-1]}".encode())
+    here = lab(answer(b""))
+    here.origin.raw = chat
+    with here.open() as sock:
+        sock.sendall(f"GET /chat HTTP/1.1\r\nHost: {HOST}:{here.origin.port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                     f"Sec-WebSocket-Extensions: permessage-deflate\r\nx-api-key: {here.fake}\r\n\r\nearly".encode())
+        got = until(sock, b" one s")
+        sock.sendall(b"go on")
+        got += until(sock, b" two")
+        with pytest.raises(ssl.SSLError, match="APPLICATION_DATA_AFTER_CLOSE_NOTIFY"):
+            sock.unwrap()
+    head = head_of(here.origin.connections[-1].received)
+    assert SECRET in head and "upgrade: websocket" in head.lower() and "extensions" not in head.lower()
+    assert got.startswith(b"HTTP/1.1 101 ") and SECRET.encode() not in got
+    assert got.endswith(f"{here.fake} one s".encode() + big.replace(SECRET.encode(), here.fake.encode()) + b" two")
+    event = here.gateway.wait_event(seconds=20, kind="request", status=101)
+    assert event["swapped"] == "key" and event["bytes_in"] > len(big) and event["bytes_out"] > 10
+
+
+def test_a_websocket_with_compression_is_refused(lab):
+    here = lab(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+               b"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n")
+    status, _, body, _ = here.ask("/", "Connection: Upgrade", "Upgrade: websocket", f"x-api-key: {here.fake}")
+    assert status == 502 and b"compressed" in body
+
+
+def test_nobody_waits_for_a_byte_that_is_held(lab):
+    """A message whose last byte may begin a secret arrives before the next is sent; an origin that stops in the middle of a
+    secret does not get it out."""
+    step = threading.Semaphore(0)
+
+    def stream(sock, connection):
+        head_from(sock, connection)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for part in ("one s", "two sk-", SECRET[:-1], SECRET[-1], "end"):
+            sock.sendall(f"{len(part):x}\r\n{part}\r\n".encode())
+            if part[:3] in ("one", "two"):
+                assert step.acquire(timeout=20)
+        sock.sendall(b"0\r\n\r\n")
+    here = lab(answer(b""))
+    here.origin.raw = stream
+    with here.open() as sock:
+        sock.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}:{here.origin.port}\r\nx-api-key: {here.fake}\r\n\r\n".encode())
+        got = b""
+        for end in (b"s\r\n", b"-\r\n"):
+            while not got.endswith(end):
+                data = sock.recv(65536)
+                assert data, got
+                got += data
+            step.release()
+        got += until(sock, b"0\r\n\r\n")
+    text = re.sub(rb"(?:^|\r\n)[0-9a-f]+\r\n", b"", got.partition(b"\r\n\r\n")[2])
+    assert text.startswith(f"one stwo sk-{here.fake}end".encode()), got
+
+
+def test_an_origin_that_breaks_off_while_bytes_are_held(lab):
+    """The response had begun: its connection is cut, and no answer of ours is put into its body."""
+    def stop(sock, connection):
+        head_from(sock, connection)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        assert step.acquire(timeout=20)
+        sock.sendall(SECRET[:12].encode())
+    step = threading.Semaphore(0)
+    here = lab(answer(b""))
+    here.origin.raw = stop
+    with here.open() as sock:
+        sock.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}:{here.origin.port}\r\nx-api-key: {here.fake}\r\n\r\n".encode())
+        got = until(sock, b"\r\n\r\n")
+        step.release()
+        with contextlib.suppress(OSError):  # a reset
+            while data := sock.recv(65536):
+                got += data
+    assert got.count(b"HTTP/1.1") == 1 and b"x-bailey-reason" not in got, got
 
 
 def test_a_new_value_counts_at_once(lab):

@@ -75,6 +75,40 @@ static void plain_and_percent(void **state) {
                "fakefake ghp_realrealrea");
 }
 
+/* Feeds one piece; what may be passed on at once is appended. */
+static void feed(struct scrub *s, const char *text, struct buf *out) {
+        char part[64];
+        struct str before, now;
+        memcpy(part, text, strlen(text));
+        scrub_feed(s, part, strlen(text), &before, &now);
+        assert_int_equal(buf_append(out, before), 0);
+        assert_int_equal(buf_append(out, now), 0);
+}
+
+/* A few bytes may go when nothing follows; the rest of what they began is replaced. */
+static void what_is_released(void **state) {
+        (void)state;
+        cleanup(words_done) struct scrub_words *w = words();
+        cleanup(buf_done) struct buf out = BUF(1 << 10);
+        struct scrub s;
+        assert_int_equal(scrub_init(&s, w), 0);
+        feed(&s, "one gh", &out);
+        assert_true(str_is(buf_str(&out), "one "));
+        assert_int_equal(buf_append(&out, scrub_release(&s)), 0);
+        assert_true(str_is(buf_str(&out), "one gh"));
+        assert_int_equal(scrub_release(&s).n, 0);
+        feed(&s, "p_r", &out);
+        assert_true(str_is(buf_str(&out), "one gh"));
+        feed(&s, "ealrealreal two ghp_realr", &out);
+        assert_true(str_is(buf_str(&out), "one ghp_fakefakefake two "));
+        assert_int_equal(scrub_release(&s).n, 0); /* more than half: no accident */
+        feed(&s, "ealre", &out);
+        feed(&s, "al.", &out);
+        assert_int_equal(buf_append(&out, scrub_end(&s)), 0);
+        assert_true(str_is(buf_str(&out), "one ghp_fakefakefake two ghp_fakefakefake."));
+        scrub_done(&s);
+}
+
 static void base64_at_any_alignment(void **state) {
         (void)state;
         cleanup(words_done) struct scrub_words *w = words();
@@ -173,6 +207,7 @@ static void out_of_memory(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(plain_and_percent),
+                cmocka_unit_test(what_is_released),
                 cmocka_unit_test(base64_at_any_alignment),
                 cmocka_unit_test(holds_back_no_more_than_it_must),
                 cmocka_unit_test(lengths_that_differ),
