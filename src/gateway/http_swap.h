@@ -15,7 +15,7 @@ struct http_swap {
         struct buf body;  /* kept whole, because it is signed */
         struct sigv4_stream stream;
         struct scrub scrub;
-        struct timer patience; /* with an origin that stops where a secret may begin */
+        struct timer patience;       /* with an origin that stops where a secret may begin */
         bool keeps_body;             /* `body` is the request's body */
         bool streaming;              /* `stream` signs the request's body */
         bool chunks_up, chunks_down; /* framing is written here */

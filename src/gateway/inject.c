@@ -58,6 +58,13 @@ static bool decodes_to(struct str text, struct str plain) {
         return text.n == 0 && plain.n == 0;
 }
 
+static bool same_decoded(struct str a, struct str b) {
+        while (a.n > 0 && b.n > 0)
+                if (next_byte(&a) != next_byte(&b))
+                        return false;
+        return a.n == 0 && b.n == 0;
+}
+
 static int put_encoded(struct buf *out, struct str plain) {
         static const char digits[] = "0123456789ABCDEF";
         int r = 0;
@@ -255,7 +262,7 @@ static bool parameter_again(struct str query, struct str name, const char *excep
         while (str_split(&query, '&', &part)) {
                 ptrdiff_t equals = str_find(part, '=');
                 struct str other = equals < 0 ? part : str_first(part, (size_t)equals);
-                if (part.p != except && other.n > 0 && str_eq(other, name))
+                if (part.p != except && other.n > 0 && same_decoded(other, name))
                         return true;
         }
         return false;

@@ -9,8 +9,8 @@
  * was percent-encoded stays so, symbol by symbol. In base64 the first and last character may carry bits of a neighbour
  * and up to four bits of the secret's first or last byte; those stay.
  *
- * What is held back is somebody's message, and its last byte may be the first of a secret by chance. A reader that waits
- * for that byte before it says more (gRPC, WebSocket) would wait for ever, so after a while it gets it: at most
+ * What is held back is somebody's message, and its last byte may be the first of a secret by chance. A reader that
+ * waits for that byte before it says more (gRPC, WebSocket) would wait for ever, so after a while it gets it: at most
  * RELEASE_MAX bytes, and less than half of the shortest secret. An origin that stops for that long in the middle of a
  * secret gives that much of it away.
  */
@@ -32,7 +32,7 @@ struct scrub_words {
         atomic_uint references;
         struct needles *needles;
         struct str *replacements; /* by the needle's id */
-        struct buf text;          /* of the forms and the replacements; never grows */
+        struct buf text;          /* of the replacements; never grows */
         size_t release;           /* so much of what is held may go when nothing follows */
 };
 
@@ -40,6 +40,7 @@ struct scrub_words {
 
 struct making {
         struct scrub_words *words;
+        struct buf secrets; /* every form of them; wiped when the automaton is made */
         VEC(struct needle) needles;
         VEC(struct str) replacements;
 };
@@ -53,23 +54,24 @@ static int add_form(struct making *m, struct str real, struct str fake) {
         return 0;
 }
 
-static char *room(struct making *m, size_t n) {
-        char *at = m->words->text.p + m->words->text.n;
-        m->words->text.n += n;
+static char *room(struct buf *b, size_t n) {
+        char *at = b->p + b->n;
+        b->n += n;
         return at;
 }
 
 /* The stand-in has the secret's length; where it had not, it is cut, or filled up. */
 static int add_pair(struct making *m, const struct scrub_pair *pair) {
         size_t n = pair->real.n;
-        char *real = room(m, n), *fake = room(m, n);
+        struct buf *secrets = &m->secrets, *text = &m->words->text;
+        char *real = room(secrets, n), *fake = room(text, n);
         memcpy(real, pair->real.p, n);
         memset(fake, '*', n);
         memcpy(fake, pair->fake.p, pair->fake.n < n ? pair->fake.n : n);
         int r = add_form(m, str_n(real, n), str_n(fake, n));
         for (unsigned form = 0; r == 0 && form < FORMS - 1; form++) {
                 enum base64_alphabet alphabet = form < 3 ? BASE64_STANDARD : BASE64_URL;
-                char *there = room(m, base64_length(n)), *here = room(m, base64_length(n));
+                char *there = room(secrets, base64_length(n)), *here = room(text, base64_length(n));
                 size_t length = base64_inner(str_n(real, n), form % 3, alphabet, there);
                 base64_inner(str_n(fake, n), form % 3, alphabet, here);
                 r = add_form(m, str_n(there, length), str_n(here, length));
@@ -78,7 +80,7 @@ static int add_pair(struct making *m, const struct scrub_pair *pair) {
 }
 
 int scrub_words_new(const struct scrub_pair *pairs, size_t n, struct scrub_words **ret) {
-        struct making m = { .words = calloc(1, sizeof *m.words) };
+        struct making m = { .words = calloc(1, sizeof *m.words), .secrets = BUF(SIZE_MAX) };
         if (!m.words)
                 return -ENOMEM;
         atomic_init(&m.words->references, 1);
@@ -87,16 +89,20 @@ int scrub_words_new(const struct scrub_pair *pairs, size_t n, struct scrub_words
         size_t total = 1;
         int r = 0;
         for (size_t i = 0; i < n; i++) {
-                total += 2 * pairs[i].real.n + 2 * (FORMS - 1) * base64_length(pairs[i].real.n);
+                total += pairs[i].real.n + (FORMS - 1) * base64_length(pairs[i].real.n);
                 r = pairs[i].real.n == 0 ? -EINVAL : r;
                 if ((pairs[i].real.n - 1) / 2 < m.words->release)
                         m.words->release = (pairs[i].real.n - 1) / 2;
         }
         r = r < 0 ? r : buf_reserve(&m.words->text, total);
+        r = r < 0 ? r : buf_reserve(&m.secrets, total);
         for (size_t i = 0; r == 0 && i < n; i++)
                 r = add_pair(&m, &pairs[i]);
         r = r < 0 ? r : needles_new(m.needles.p, m.needles.n, &m.words->needles);
         vec_done(&m.needles);
+        if (m.secrets.p)
+                secret_wipe(m.secrets.p, m.secrets.cap);
+        buf_done(&m.secrets);
         m.words->replacements = m.replacements.p;
         if (r < 0) {
                 scrub_words_unref(m.words);
@@ -116,8 +122,6 @@ void scrub_words_unref(struct scrub_words *w) {
                 return;
         needles_free(w->needles);
         free(w->replacements);
-        if (w->text.p)
-                secret_wipe(w->text.p, w->text.cap);
         buf_done(&w->text);
         free(w);
 }

@@ -41,8 +41,8 @@ static inline bool scrub_is_on(const struct scrub *s) {
 /* The next bytes of the body, changed in place where a secret is. *ret_before, then *ret_now, are to be passed on; both
  * are valid until the next call. */
 void scrub_feed(struct scrub *s, char *bytes, size_t n, struct str *ret_before, struct str *ret_now);
-/* Nothing has come for a while: what is held and is too little to tell anything, or nothing. A reader may be waiting for
- * it. If it turns out to have been the beginning of a secret, the rest of that is replaced all the same. */
+/* Nothing has come for a while: what is held and is too little to tell anything, or nothing. A reader may be waiting
+ * for it. If it turns out to have been the beginning of a secret, the rest of that is replaced all the same. */
 struct str scrub_release(struct scrub *s);
 #define SCRUB_RELEASE_NS (50 * NS_PER_MS) /* that while */
 /* No more will come: what is still held. */

@@ -15,7 +15,7 @@ struct swap_cache {
         struct {
                 struct scrub_words *words;
                 size_t key_n;
-                char key[CREDENTIALS_MAX * 4 + 64];
+                char key[CREDENTIALS_MAX * (sizeof(uint32_t) + sizeof(uint64_t))];
         } entries[CACHED_WORDS];
 };
 
@@ -95,6 +95,8 @@ static int ask(struct swap *s, const struct inject_plan *p, const struct credent
         int r = s->failed;
         cache_clear(s->worker);
         if (r == 0 || s->asked != m->index) {
+                if (s->n_asked++ > 2 * CREDENTIALS_MAX)
+                        return -ETIMEDOUT; /* they push each other out, or change all the time */
                 s->asked = m->index;
                 s->failed = 0;
                 s->call.done = on_answer;
@@ -120,10 +122,10 @@ static void add_pair(struct scrub_pair *pairs, size_t *n, struct str real, struc
 static int make_words(struct swap *s, const struct inject_plan *p) {
         const struct credentials *table = s->worker->gateway->credentials;
         struct vault_scope scope = scope_of(p);
-        struct scrub_pair pairs[64];
-        char key[sizeof s->worker->swaps->entries[0].key];
+        static _Thread_local struct scrub_pair pairs[2 * CREDENTIALS_MAX]; /* large, and needed only within this call */
+        static _Thread_local char key[sizeof s->worker->swaps->entries[0].key];
         size_t n = 0, key_n = 0;
-        for (uint32_t i = 0; i < credentials_count(table) && n + 2 <= sizeof pairs / sizeof *pairs; i++) {
+        for (uint32_t i = 0; i < credentials_count(table); i++) {
                 const struct credential_mapping *m = credentials_get(table, i);
                 uint64_t serial = 0;
                 if (!credential_set_has(&s->set, i))
@@ -143,8 +145,6 @@ static int make_words(struct swap *s, const struct inject_plan *p) {
                 }
                 if (serial == 0)
                         continue;
-                if (key_n + sizeof i + sizeof serial > sizeof key)
-                        return -E2BIG;
                 memcpy(key + key_n, &i, sizeof i);
                 memcpy(key + key_n + sizeof i, &serial, sizeof serial);
                 key_n += sizeof i + sizeof serial;

@@ -29,6 +29,7 @@ struct swap {
         struct credential_set absent; /* those without a value now; they are not in the request either */
         struct vault_call call;
         uint32_t asked; /* mapping that the vault was asked for */
+        unsigned n_asked;
         int failed;
         bool swapped;     /* by the last swap_rewrite() */
         uint32_t mapping; /* the first that was, with the serial of its value */

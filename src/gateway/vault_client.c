@@ -6,8 +6,9 @@
  * A question is named by its key: the kind, the mapping and the target, and for a signing key its scope. The same key
  * names the answer on its shelf. Questions that do not fit the socket wait in order. Each has a time limit.
  *
- * Secrets lie in this process's heap while they count, at most SECRETS_MAX of them; the process is not dumpable, and
- * they are wiped when they are dropped.
+ * Secrets lie in locked memory while they count (base/secret.h), at most SECRETS_MAX of them in SECRETS_BYTES, and are
+ * wiped when they are dropped. Where so little cannot be locked, it is the heap; the process is not dumpable either
+ * way. Copies of them that others make for a request are wiped by those.
  */
 #include "gateway/vault_client.h"
 
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 enum { LEAVES_MAX = 512, SECRETS_MAX = 256, QUESTIONS_MAX = 4096, KEY_MAX = HOST_TEXT_MAX + 192 };
+enum { SECRETS_BYTES = 4 * VAULT_MESSAGE_MAX };
 
 struct question {
         struct link link; /* in the order they were asked */
@@ -50,7 +52,9 @@ struct vault_client {
         struct link asked;
         size_t n_asked;
         uint64_t last_id;
-        char *room; /* for one message */
+        struct secret *locked;
+        char *heap; /* where nothing can be locked */
+        char *room; /* for one message; behind it lies that of the secrets */
 };
 
 /* keys */
@@ -388,20 +392,25 @@ void vault_client_connect(struct vault_client *v, int fd) {
 
 int vault_client_new(struct loop *l, const struct tls_context *keys, uint64_t ns, struct vault_client **ret) {
         struct vault_client *v = calloc(1, sizeof *v);
-        char *room = malloc(VAULT_MESSAGE_MAX);
-        if (!v || !room) {
+        struct err e = { 0 };
+        if (!v)
+                return -ENOMEM;
+        if (secret_new_empty(VAULT_MESSAGE_MAX + SECRETS_BYTES, &v->locked, &e) < 0) {
+                log_debug("vault: %s", err_text(&e));
+                v->heap = malloc(VAULT_MESSAGE_MAX + SECRETS_BYTES);
+        }
+        v->room = v->locked ? secret_bytes(v->locked) : v->heap;
+        if (!v->room) {
                 free(v);
-                free(room);
                 return -ENOMEM;
         }
         v->loop = l;
         v->keys = keys;
         v->ns = ns;
         v->fd = -1;
-        v->room = room;
         link_init(&v->asked);
-        shelf_init(&v->leaves, LEAVES_MAX);
-        shelf_init(&v->secrets, SECRETS_MAX);
+        shelf_init(&v->leaves, LEAVES_MAX, NULL, 0);
+        shelf_init(&v->secrets, SECRETS_MAX, v->room + VAULT_MESSAGE_MAX, SECRETS_BYTES);
         *ret = v;
         return 0;
 }
@@ -413,6 +422,7 @@ void vault_client_free(struct vault_client *v) {
         shelf_done(&v->leaves);
         shelf_done(&v->secrets);
         map_done(&v->questions, NULL);
-        free(v->room);
+        secret_free(v->locked);
+        free(v->heap);
         free(v);
 }

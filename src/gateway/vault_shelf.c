@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-void shelf_init(struct shelf *s, size_t max) {
-        *s = (struct shelf){ .max = max };
+void shelf_init(struct shelf *s, size_t max, char *room, size_t room_n) {
+        *s = (struct shelf){ .max = max, .room = room, .room_n = room_n };
         link_init(&s->order);
 }
 
@@ -16,7 +16,6 @@ void shelf_drop(struct shelf *s, struct kept *k) {
         tls_leaf_unref(k->leaf);
         if (k->bytes)
                 secret_wipe(k->bytes, k->bytes_n);
-        free(k->bytes);
         free(k);
 }
 
@@ -41,6 +40,35 @@ struct kept *shelf_find(struct shelf *s, struct str key) {
         return k;
 }
 
+/* Whether n bytes from `at` on are free; if not, *ret_next is behind what lies there. */
+static bool is_free(const struct shelf *s, const char *at, size_t n, char **ret_next) {
+        for (const struct link *l = s->order.next; l != &s->order; l = l->next) {
+                const struct kept *k = link_owner(l, struct kept, link);
+                if (k->bytes && k->bytes < at + n && at < k->bytes + k->bytes_n) {
+                        *ret_next = k->bytes + k->bytes_n;
+                        return false;
+                }
+        }
+        return true;
+}
+
+static char *find_room(const struct shelf *s, size_t n) {
+        char *at = s->room;
+        while (s->room_n - (size_t)(at - s->room) >= n)
+                if (is_free(s, at, n, &at))
+                        return at;
+        return NULL;
+}
+
+static char *make_room(struct shelf *s, size_t n) {
+        char *at = find_room(s, n);
+        while (!at && !link_is_empty(&s->order)) {
+                shelf_drop(s, link_owner(s->order.next, struct kept, link));
+                at = find_room(s, n);
+        }
+        return at;
+}
+
 struct kept *shelf_add(struct shelf *s, struct str key, size_t n) {
         struct kept *old = map_get(&s->by_key, key);
         if (old)
@@ -49,10 +77,8 @@ struct kept *shelf_add(struct shelf *s, struct str key, size_t n) {
                 shelf_drop(s, link_owner(s->order.next, struct kept, link));
         struct kept *k = calloc(1, sizeof *k + key.n);
         if (k && n > 0)
-                k->bytes = malloc(n);
+                k->bytes = make_room(s, n);
         if (!k || (n > 0 && !k->bytes) || map_add(&s->by_key, key, k) < 0) {
-                if (k)
-                        free(k->bytes);
                 free(k);
                 return NULL;
         }

@@ -12,7 +12,7 @@ struct kept {
                 struct vault_value value;
                 struct vault_signing_key signing;
         };
-        char *bytes;
+        char *bytes; /* in the shelf's room */
         size_t bytes_n;
         size_t key_n;
         char key[];
@@ -22,13 +22,17 @@ struct shelf {
         struct map by_key;
         struct link order;
         size_t max;
+        char *room;
+        size_t room_n;
 };
 
-void shelf_init(struct shelf *s, size_t max);
+/* room: memory for secrets, which stays the caller's; NULL for a shelf without any. */
+void shelf_init(struct shelf *s, size_t max, char *room, size_t room_n);
 /* Drops all, wiped. */
 void shelf_clear(struct shelf *s);
 void shelf_done(struct shelf *s);
 struct kept *shelf_find(struct shelf *s, struct str key);
-/* An empty place for the key (what was there is dropped), with room for n bytes; NULL: no memory. */
+/* An empty place for the key (what was there is dropped), with room for n bytes, for which others give way; NULL: no
+ * memory. */
 struct kept *shelf_add(struct shelf *s, struct str key, size_t n);
 void shelf_drop(struct shelf *s, struct kept *k);

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/secret.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -264,7 +265,10 @@ static ssize_t tls_write(struct stream *s, const struct iovec *parts, int n_part
                 size_t put;
                 if (record.n == 0)
                         break;
-                if (!SSL_write_ex(t->ssl, record.p, record.n, &put)) {
+                int written = SSL_write_ex(t->ssl, record.p, record.n, &put);
+                if (record.p == t->tls->plain)
+                        secret_wipe(t->tls->plain, record.n); /* a request's head, with its credentials */
+                if (!written) {
                         r = result(t);
                         return total > 0 ? (ssize_t)total : r == 0 ? -EPIPE : r;
                 }

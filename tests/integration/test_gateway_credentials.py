@@ -207,6 +207,18 @@ def test_what_one_request_carried_another_does_not_show(lab):
     assert SECRET.encode() in seen[0] and SECRET.encode() not in received
 
 
+def test_every_credential_of_a_host_is_looked_for(lab, make_origin, authority):
+    """However many there are, and whichever the request had."""
+    secrets = [f"value-of-number-{number:03}-{number * 7919:08x}" for number in range(100)]
+    text = " ".join(secrets).encode()
+    port = make_origin(answer(text), tls=authority.context(PLAIN)).port
+    here = lab(answer(b""), *[f"credential=n{i}|{PLAIN}:{port}|header:x-{i}|{secret}" for i, secret in enumerate(secrets)])
+    here.origin.port = port
+    status, _, body, _ = here.ask("/", f"x-99: {here.gateway.fakes['n99']}", host=PLAIN)
+    assert status == 200 and len(body) == len(text) and not [s for s in secrets if s.encode() in body]
+    assert body == " ".join(here.gateway.fakes[f"n{i}"] for i in range(100)).encode()
+
+
 def test_a_compressed_answer_is_refused(lab):
     import gzip
     here = lab(answer(gzip.compress(SECRET.encode()), "Content-Encoding: gzip"))
@@ -405,6 +417,41 @@ def test_processes_show_nothing(lab):
         else:
             with pytest.raises(PermissionError):  # not dumpable: nobody of the same account looks inside
                 (place / "mem").open("rb")
+
+
+def memory_with(pid, needles):
+    """Where in a process's memory they are: (needle, mapping, whether it is locked), as far as the kernel lets root look."""
+    found = []
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        smaps = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", pathlib.Path(f"/proc/{pid}/smaps").read_text(), flags=re.M)
+        for text in smaps[1:]:
+            begin, end = (int(number, 16) for number in text.split()[0].split("-"))
+            if text.split()[1][0] != "r" or "/secretmem" in text or "[vvar" in text:
+                continue
+            try:
+                memory.seek(begin)
+                data = memory.read(end - begin)
+            except OSError:
+                continue
+            flags = re.search(r"VmFlags: (.*)", text)[1].split()
+            found += [(needle, text.splitlines()[0], "lo" in flags) for needle in needles if needle in data]
+    return found
+
+
+@pytest.mark.root
+@pytest.mark.exact_build
+def test_memory_holds_no_copies(lab):
+    """After requests of all kinds, with bodies and echoes: a secret is in locked memory, or nowhere."""
+    here = lab(lambda request: answer(b"fine" if b"POST" in request else b"no", status="401 No" if b"GET /b" in request else "200 OK"))
+    for method, target, header, body in (("GET", "/a", f"Authorization: Bearer {here.fake}", b""), ("GET", "/b", f"x-api-key: {here.fake}", b""),
+                                         ("POST", "/c", f"x-api-key: {here.fake}", b"body" * 100), ("GET", f"/d?key={here.fake}", "X: y", b"")):
+        assert here.ask(target, header, method=method, body=body)[0] in (200, 401)
+    assert here.ask("/", f"Authorization: Basic {basic('me:' + here.fake_token)}", host=OTHER)[0] == 200
+    assert len(here.origin.requests()) == 5 and all(s.encode() in here.origin.received() for s in (SECRET, basic("me:" + TOKEN)))
+    needles = [SECRET[7:].encode(), TOKEN[4:].encode(), basic("me:" + TOKEN)[8:-4].encode(), urllib.parse.quote(SECRET, safe="")[7:].encode()]
+    assert here.fake.encode() in {n for n, _, _ in memory_with(here.gateway.pid, [here.fake.encode()])}  # it can be looked at
+    for pid in (here.gateway.pid, here.gateway.vault):
+        assert not [place for _, place, locked in memory_with(pid, needles) if not locked]
 
 
 # --- the API proxy ---

@@ -214,6 +214,24 @@ def test_a_file_that_changes_counts_at_once(world, start):
     assert FILE_ONE not in result.text and "Permission denied" in result.errors, "the file itself is closed to the sandbox"
 
 
+def test_a_value_that_the_origin_refuses_is_read_again(world, start):
+    """Nobody tells when a command would print something new, but the origin does: 401 has the vault ask again."""
+    printed = world.elsewhere / "printed"
+    printed.write_text(FILE_ONE)
+    world.credentials({"name": "cmd", "env": "CMD_TOKEN", "source": f"exec:cat {printed}", "refresh": "1h"})
+
+    def answer(request):
+        return (b"HTTP/1.1 200 OK" if FILE_TWO.encode() in request else b"HTTP/1.1 401 No") + b"\r\nContent-Length: 0\r\n\r\n"
+    world.origin.answer = answer
+    script = ('for i in $(seq 300); do curl -fsS -o /dev/null -H "Authorization: Bearer $CMD_TOKEN" ' + world.url() +
+              ' 2>/dev/null && exit 0; touch begun; sleep 0.2; done; exit 7')
+    child = start(world.words("sh", "-c", script), cwd=world.workspace)
+    wait_for(world.workspace / "begun", child)
+    printed.write_text(FILE_TWO)
+    assert child.wait(100).status == 0, child.errors()
+    assert FILE_ONE in world.seen()[0] and FILE_TWO in world.seen()[-1]
+
+
 def test_without_the_vault_credentials_are_refused_and_others_go_on(world, start):
     world.credentials(ENV)
     script = (f'echo > started; n=0; while [ ! -e stop ]; do n=$((n + 1)); '

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CREDENTIALS = 8 };
+enum { CREDENTIALS = 112 };
 
 struct credential {
         char name[64], hosts[512], slot[64], value[1024], fake[PARTS][1024];

@@ -206,12 +206,9 @@ static void out_of_memory(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(plain_and_percent),
-                cmocka_unit_test(what_is_released),
-                cmocka_unit_test(base64_at_any_alignment),
-                cmocka_unit_test(holds_back_no_more_than_it_must),
-                cmocka_unit_test(lengths_that_differ),
-                cmocka_unit_test(out_of_memory),
+                cmocka_unit_test(plain_and_percent),       cmocka_unit_test(what_is_released),
+                cmocka_unit_test(base64_at_any_alignment), cmocka_unit_test(holds_back_no_more_than_it_must),
+                cmocka_unit_test(lengths_that_differ),     cmocka_unit_test(out_of_memory),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

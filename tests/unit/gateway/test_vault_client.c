@@ -252,6 +252,40 @@ static void refusals_have_their_errors(void **state) {
         }
 }
 
+/* There is room for some large ones; those that were not used for longest give way, and no two lie on each other. */
+static void secrets_give_way(void **state) {
+        enum { N = 24 };
+        static char text[N][VAULT_SECRET_MAX];
+        struct bench *b = *state;
+        struct authority a = target("api.ok.test");
+        atomic_store(&b->page->serials[0], 7);
+        for (size_t i = 0; i < N; i++) {
+                size_t n = VAULT_SECRET_MAX - 1000 * (i % 5);
+                struct vault_message m;
+                struct waiter w = waiter();
+                a.port = (uint16_t)(1 + i);
+                memset(text[i], (int)('a' + i), sizeof text[i]);
+                assert_int_equal(vault_ask_value(b->client, 0, &a, &w.call), 0);
+                assert_true(hear(b, &m));
+                say(b,
+                    &(struct vault_message){
+                        .kind = VAULT_SECRET, .id = m.id, .number = 7, .data = { str_n(text[i], n) } },
+                    -1);
+                turn(b);
+                assert_int_equal(w.error, 0);
+                size_t kept = 0;
+                for (size_t k = 0; k <= i; k++) {
+                        a.port = (uint16_t)(1 + k);
+                        const struct vault_value *v = vault_value(b->client, 0, &a);
+                        assert_true(v || k < i);
+                        kept += v != NULL;
+                        if (v)
+                                assert_memory_equal(v->bytes.p, text[k], v->bytes.n);
+                }
+                assert_true(kept >= (i < 6 ? i + 1 : 6));
+        }
+}
+
 static void survives_the_vault(void **state) {
         struct bench *b = *state;
         struct vault_message m;
@@ -354,6 +388,7 @@ int main(void) {
                 WITH_BENCH(values_count_by_serial),
                 WITH_BENCH(signing_keys_have_a_scope),
                 WITH_BENCH(refusals_have_their_errors),
+                WITH_BENCH(secrets_give_way),
                 WITH_BENCH(survives_the_vault),
                 WITH_BENCH(trusts_no_nonsense),
                 WITH_BENCH(waits_for_the_socket),
