@@ -12,6 +12,7 @@ extern const struct verb verb_deny;
 extern const struct verb verb_diff;
 extern const struct verb verb_discard;
 extern const struct verb verb_doctor;
+extern const struct verb verb_egress;
 extern const struct verb verb_env;
 extern const struct verb verb_events;
 extern const struct verb verb_exec;
@@ -62,6 +63,7 @@ const struct verb *const verbs[] = {
         &verb_kill,
         &verb_log,
         /* GROUP_EGRESS */
+        &verb_egress,
         &verb_gateway,
         &verb_env,
         &verb_relay,

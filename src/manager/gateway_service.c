@@ -345,7 +345,11 @@ static void loop(struct service *s) {
 /* Values must be there before anybody connects. */
 static int open_vault(struct service *s, struct err *e) {
         const struct run_vault_request q = {
-                .policy = s->policy, .id = s->run_id, .roots = s->settings->ca_bundle, .environment = environ
+                .policy = s->policy,
+                .id = s->run_id,
+                .roots = s->settings->ca_bundle,
+                .environment = environ,
+                .place = s->settings->place,
         };
         s->vault.gateway = &s->gateway;
         s->vault.audit = &s->audit;

@@ -25,6 +25,7 @@ struct service_info {
 
 struct link;
 struct policy_request;
+struct run_vault_place;
 
 struct service_settings {
         const struct option_values *options; /* of the policy */
@@ -32,8 +33,9 @@ struct service_settings {
         const struct link *link;             /* not NULL: a program that is told and asked; the service ends with it */
         /* Each NULL-terminated; "ADDRESS:PORT". */
         const char *const *http, *const *socks, *const *dns;
-        const char *hosts_file, *ca_bundle; /* NULL: none, the system's */
-        unsigned workers;                   /* 0: number of processors */
+        const struct run_vault_place *place; /* not NULL: CA and stand-ins are kept there */
+        const char *hosts_file, *ca_bundle;  /* NULL: none, the system's */
+        unsigned workers;                    /* 0: number of processors */
         unsigned log_level;
         /* It accepts connections; again after the gateway was replaced. */
         void (*on_ready)(void *arg, const struct service_info *info);

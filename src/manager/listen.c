@@ -46,6 +46,26 @@ static int check_private(const struct addr *a, const char *shown, struct err *e)
         return err_set(e, EADDRNOTAVAIL, "%s is not an address of this host", shown);
 }
 
+bool listen_bridge(struct addr *ret, char ret_name[static 16]) {
+        static const char *const names[] = { LISTEN_BRIDGE, "docker0", "podman0", "cni-podman0" };
+        cleanup(free_interfaces) struct ifaddrs *list = NULL;
+        if (getifaddrs(&list) < 0)
+                return false;
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+                for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+                        struct addr own;
+                        uint16_t port;
+                        if (strcmp(i->ifa_name, names[k]) != 0 || !i->ifa_addr || i->ifa_addr->sa_family != AF_INET ||
+                            !addr_from_sockaddr(i->ifa_addr, &own, &port) || !is_bridge(i->ifa_name) ||
+                            addr_classify(&own) != ADDR_CLASS_PRIVATE)
+                                continue;
+                        *ret = own;
+                        snprintf(ret_name, 16, "%s", names[k]);
+                        return true;
+                }
+        return false;
+}
+
 static int check_address(const struct addr *a, struct err *e) {
         char shown[ADDR_TEXT_MAX];
         addr_text(a, shown);

@@ -36,6 +36,12 @@ static void sweep(const char *place) {
                 closedir(d);
 }
 
+static int name_kept_files(struct run_vault *v, const char *directory, struct err *e) {
+        v->bundle = path_join(directory, "ca-bundle.pem");
+        v->java = path_join(directory, "ca-bundle.jks");
+        return v->bundle && v->java ? 0 : err_set(e, ENOMEM, "out of memory");
+}
+
 static int name_files(struct run_vault *v, const char *id, char **ret_place, struct err *e) {
         cleanup(free_ptr) char *state = NULL;
         int r = dirs_state(&state);
@@ -123,16 +129,22 @@ static unsigned log_level_now(void) {
 static int start(struct run_vault *v, const struct run_vault_request *q, const char *place, struct err *e) {
         const struct vault_settings settings = { .mappings = &v->mappings,
                                                  .sandbox_id = q->id,
+                                                 .ca_dir = q->place ? q->place->directory : NULL,
                                                  .log_level = log_level_now(),
                                                  .environment = q->environment,
                                                  .on_notice = on_notice,
                                                  .arg = v };
         int r = vault_process_new(&settings, &v->process, e);
+        if (r == 0 && q->place)
+                r = q->place->load(q->place->arg, &v->mappings, v->process, e);
         r = r < 0 ? r : vault_process_start(v->process, e);
         r = r < 0 ? r : vault_env_table(&v->mappings, v->process, &v->credentials, e);
-        r = r < 0 ? r : make_directory(v, place, q->id, e);
+        if (r == 0 && q->place)
+                r = q->place->save(q->place->arg, &v->mappings, v->process, e);
+        else if (r == 0)
+                r = make_directory(v, place, q->id, e);
         r = r < 0 ? r : write_certificates(v, q->roots, e);
-        if (r == 0 &&
+        if (r == 0 && v->directory &&
             origin_texts_add(&q->policy->filesystem.read, str_of(v->directory), "the sandbox's certificates") < 0)
                 r = err_set(e, ENOMEM, "out of memory");
         return r;
@@ -177,7 +189,7 @@ int run_vault_open(struct run_vault *v, const struct run_vault_request *q, struc
         if (r < 0 || !is_wanted(q->policy))
                 return r;
         cleanup(free_ptr) char *place = NULL;
-        r = name_files(v, q->id, &place, e);
+        r = q->place ? name_kept_files(v, q->place->directory, e) : name_files(v, q->id, &place, e);
         if (r == 0 && !q->preview)
                 r = start(v, q, place, e);
         r = r < 0 ? r : vault_env_base_urls(&v->mappings, PLAN_PORT_API, q->environment, &v->base_urls, e);

@@ -26,12 +26,22 @@ struct run_vault {
 };
 #define RUN_VAULT ((struct run_vault){ .lock = -1, .credentials = -1 })
 
+/* A vault whose CA and stand-ins outlive it. */
+struct run_vault_place {
+        const char *directory; /* private: CA, bundle and Java's store stay here */
+        /* Before the start: stand-ins of before are handed to the vault. After it: they are written down. */
+        int (*load)(void *arg, const mappings *m, struct vault_process *v, struct err *e);
+        int (*save)(void *arg, const mappings *m, const struct vault_process *v, struct err *e);
+        void *arg;
+};
+
 struct run_vault_request {
         struct policy *policy; /* gets a rule by which the sandbox may read the certificates */
         const char *id;
-        const char *roots;        /* PEM file; NULL: the host's */
-        char *const *environment; /* of the user */
-        bool preview;             /* nothing is started: names only */
+        const char *roots;                   /* PEM file; NULL: the host's */
+        char *const *environment;            /* of the user */
+        bool preview;                        /* nothing is started: names only */
+        const struct run_vault_place *place; /* NULL: nothing outlives the run */
 };
 
 /* Nothing to do without credentials and request rules, or without a network. Fails loudly: every credential must have

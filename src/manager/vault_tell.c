@@ -179,16 +179,20 @@ static bool runs(const mappings *list, const char *word) {
         return false;
 }
 
+bool vault_tell_is_for_tool(const mappings *list, struct str name) {
+        for (size_t i = 0; i < sizeof by_tool / sizeof *by_tool; i++)
+                if (str_starts(name, str_of(by_tool[i].prefix)) && runs(list, by_tool[i].word))
+                        return true;
+        return false;
+}
+
 static bool is_wanted(const mappings *list, struct str variable) {
         ptrdiff_t equals = str_find(variable, '=');
         struct str name = str_first(variable, equals < 0 ? 0 : (size_t)equals);
         for (const char *const *a = always; *a; a++)
                 if (str_is(name, *a))
                         return true;
-        for (size_t i = 0; i < sizeof by_tool / sizeof *by_tool; i++)
-                if (str_starts(name, str_of(by_tool[i].prefix)) && runs(list, by_tool[i].word))
-                        return true;
-        return false;
+        return vault_tell_is_for_tool(list, name);
 }
 
 int vault_tell_variables(int control, const mappings *list, char *const *environment, struct err *e) {

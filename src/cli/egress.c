@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bailey egress: the gateway in the background, for containers and guests. */
+#include "manager/egress.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cli/verb.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static const int codes[] = {
+        [EGRESS_FAULT_USAGE] = EXIT_USAGE,        [EGRESS_FAULT_CONFIG] = EXIT_CONFIG,
+        [EGRESS_FAULT_ABSENT] = EXIT_UNAVAILABLE, [EGRESS_FAULT_REFUSED] = EXIT_REFUSED,
+        [EGRESS_FAULT_SYSTEM] = EXIT_SYSTEM,
+};
+
+static void say(void *arg, bool bad, const char *text) {
+        (void)arg;
+        fprintf(stderr, bad ? "bailey: egress: warning: %s\n" : "%s\n", text);
+}
+
+/* Yes by default; at the end of input: no. */
+static bool confirm(void *arg, const char *question) {
+        char line[64];
+        (void)arg;
+        fprintf(stderr, "%s [Y/n] ", question);
+        fflush(stderr);
+        return fgets(line, sizeof line, stdin) && line[0] != 'n' && line[0] != 'N';
+}
+
+static const struct egress_talk quiet_talk = { .say = say };
+
+static int put(const struct buf *out) {
+        fwrite(out->p ? out->p : "", 1, out->n, stdout);
+        return EXIT_OK;
+}
+
+/* --- setup --- */
+
+enum { ROW_FROM_BITWARDEN, ROW_NO_BITWARDEN, ROW_PROJECT, ROW_ROTATE, ROW_YES, SETUP_ROWS };
+static const struct option setup_rows[] = {
+        [ROW_FROM_BITWARDEN] = { .flag = "from-bitwarden",
+                                 .type = OPTION_FLAG,
+                                 .help = "read credentials with Bitwarden's bws, also those read from the environment "
+                                         "so far" },
+        [ROW_NO_BITWARDEN] = { .flag = "no-bitwarden",
+                               .type = OPTION_FLAG,
+                               .help = "read credentials from the environment, also those read from Bitwarden so far" },
+        [ROW_PROJECT] = { .flag = "project", .type = OPTION_STRING, .metavar = "ID", .help = "Bitwarden's project" },
+        [ROW_ROTATE] = { .flag = "rotate-tokens",
+                         .type = OPTION_FLAG,
+                         .help = "make new stand-ins; containers that hold the old ones must be started again" },
+        [ROW_YES] = { .flag = "yes", .letter = 'y', .type = OPTION_FLAG, .help = "ask nothing, agree to everything" },
+};
+static const struct option_table setup_table = { "Setup", setup_rows, SETUP_ROWS };
+
+static int run_setup(const struct call *call, struct err *e) {
+        const struct option_values *v = &call->options;
+        bool yes = option_get_flag(v, &setup_rows[ROW_YES]);
+        const struct egress_setup q = { .from_bitwarden = option_get_flag(v, &setup_rows[ROW_FROM_BITWARDEN]),
+                                        .no_bitwarden = option_get_flag(v, &setup_rows[ROW_NO_BITWARDEN]),
+                                        .rotate_tokens = option_get_flag(v, &setup_rows[ROW_ROTATE]),
+                                        .project = option_get(v, &setup_rows[ROW_PROJECT]) };
+        const struct egress_talk talk = { .say = say, .confirm = yes ? NULL : confirm };
+        enum egress_fault fault;
+        if (!yes && !isatty(STDIN_FILENO)) {
+                err_set(e, ENOTTY, "standard input is no terminal, so nothing can be asked; give --yes to agree");
+                return EXIT_USAGE;
+        }
+        if (egress_setup(&q, &talk, &fault, e) < 0)
+                return codes[fault];
+        printf("set up; start it with \"bailey egress start\"\n");
+        return EXIT_OK;
+}
+
+static const struct verb verb_setup = {
+        .name = "setup",
+        .synopsis = "[OPTIONS]",
+        .help = "find credentials, make CA and stand-ins",
+        .about =
+            "Looks for the variables of known providers in this environment (or for secrets of these names in "
+            "Bitwarden), asks about each, reads each once, and makes a CA and the stand-ins that containers are given. "
+            "Warns about credentials that cannot be covered.\n\n"
+            "What was set up before stays: stand-ins (unless --rotate-tokens), sources (unless --from-bitwarden or "
+            "--no-bitwarden) and settings.",
+        .tables = { &setup_table },
+        .max_words = 0,
+        .run = run_setup,
+};
+
+/* --- start, stop, restart, reload, disable --- */
+
+static int start(struct err *e) {
+        enum egress_fault fault;
+        int r = egress_start(&quiet_talk, &fault, e);
+        if (r < 0)
+                return codes[fault];
+        printf(r == 1 ? "it runs already\n" : "started\n");
+        return EXIT_OK;
+}
+
+static int stop(struct err *e) {
+        enum egress_fault fault;
+        int r = egress_stop(&quiet_talk, &fault, e);
+        if (r < 0)
+                return codes[fault];
+        printf(r == 1 ? "it does not run\n" : "stopped\n");
+        return EXIT_OK;
+}
+
+static int run_start(const struct call *call, struct err *e) {
+        (void)call;
+        return start(e);
+}
+
+static int run_stop(const struct call *call, struct err *e) {
+        (void)call;
+        return stop(e);
+}
+
+static int run_restart(const struct call *call, struct err *e) {
+        (void)call;
+        int r = stop(e);
+        return r == EXIT_OK ? start(e) : r;
+}
+
+static int run_reload(const struct call *call, struct err *e) {
+        (void)call;
+        enum egress_fault fault;
+        if (egress_reload(&fault, e) < 0)
+                return codes[fault];
+        printf("asked to read its settings again\n");
+        return EXIT_OK;
+}
+
+static int run_disable(const struct call *call, struct err *e) {
+        (void)call;
+        enum egress_fault fault;
+        if (egress_disable(&quiet_talk, &fault, e) < 0)
+                return codes[fault];
+        printf("disabled\n");
+        return EXIT_OK;
+}
+
+static const struct verb verb_start = {
+        .name = "start",
+        .synopsis = "",
+        .help = "start it in the background",
+        .about =
+            "Returns when it listens. When it runs already, that is no error. When it cannot start, the end of its "
+            "log is shown and nothing stays behind.\n\nThe process gets an environment from an allow list and what "
+            "the credentials' sources need, without proxy variables.",
+        .run = run_start,
+};
+static const struct verb verb_stop = {
+        .name = "stop",
+        .synopsis = "",
+        .help = "end it",
+        .about = "Asks it to end, and ends it by force when it takes too long. A process that merely has its number is "
+                 "never signalled.",
+        .run = run_stop,
+};
+static const struct verb verb_restart = {
+        .name = "restart", .synopsis = "", .help = "stop it, then start it", .run = run_restart
+};
+static const struct verb verb_reload = {
+        .name = "reload",
+        .synopsis = "",
+        .help = "make changed settings count, without a break",
+        .about = "The hosts that are allowed change at once, and secrets are read again. Other credentials, ports and "
+                 "addresses need a restart.",
+        .run = run_reload,
+};
+static const struct verb verb_disable = {
+        .name = "disable",
+        .synopsis = "",
+        .help = "stop it, and let nobody start it until it is set up again",
+        .run = run_disable,
+};
+
+/* --- status, config, docker-args --- */
+
+enum { ROW_JSON, ROW_SHOW_TOKENS, STATUS_ROWS };
+static const struct option status_rows[] = {
+        [ROW_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print one JSON object" },
+        [ROW_SHOW_TOKENS] = { .flag = "show-tokens", .type = OPTION_FLAG, .help = "print stand-ins in full" },
+};
+static const struct option_table status_table = { "Output", status_rows, STATUS_ROWS };
+
+static int run_status(const struct call *call, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(8 << 20);
+        enum egress_fault fault;
+        bool running = false;
+        if (egress_status(option_get_flag(&call->options, &status_rows[ROW_JSON]),
+                          option_get_flag(&call->options, &status_rows[ROW_SHOW_TOKENS]), &out, &running, &fault,
+                          e) < 0)
+                return codes[fault];
+        put(&out);
+        return running ? EXIT_OK : EXIT_NO;
+}
+
+static const struct verb verb_status = {
+        .name = "status",
+        .synopsis = "[OPTIONS]",
+        .help = "whether it runs, where it listens, what it stands in for",
+        .about = "No secret is shown; stand-ins only in part.\n\nExit code 0: it runs; 1: it does not.",
+        .tables = { &status_table },
+        .run = run_status,
+};
+
+static int run_config(const struct call *call, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(8 << 20);
+        enum egress_fault fault;
+        return egress_config(call->argv, &out, &fault, e) < 0 ? codes[fault] : put(&out);
+}
+
+static const struct verb verb_config = {
+        .name = "config",
+        .synopsis = "[KEY=VALUE...]",
+        .help = "change settings, print them",
+        .about =
+            "enabled, enforce_on_docker (true: what would undo the gateway is an error), fail_on_uncovered_providers "
+            "(true: no start while a provider of models cannot be covered), allow_env_fallback (true: the environment "
+            "stands in for what Bitwarden does not have), extra_allowed_hosts, allow_private and deny_cidrs (lists, "
+            "separated by commas; deny_cidrs=null is the built-in list, only an explicit list changes it), port (0: a "
+            "free one), bridge (auto, none, or the private address of a container bridge), hosts and ca_bundle "
+            "(files), credential_source (env or bitwarden) and bitwarden_project. The whole is checked before anything "
+            "is written.",
+        .max_words = -1,
+        .run = run_config,
+};
+
+enum { ROW_LINES, DOCKER_ROWS };
+static const struct option docker_rows[] = {
+        [ROW_LINES] = { .flag = "lines", .type = OPTION_FLAG, .help = "one argument on each line, not quoted" },
+};
+static const struct option_table docker_table = { "Output", docker_rows, DOCKER_ROWS };
+
+static int run_docker_args(const struct call *call, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(8 << 20);
+        enum egress_fault fault;
+        if (egress_docker_args(call->argv, option_get_flag(&call->options, &docker_rows[ROW_LINES]), &quiet_talk, &out,
+                               &fault, e) < 0)
+                return codes[fault];
+        return put(&out);
+}
+
+static const struct verb verb_docker_args = {
+        .name = "docker-args",
+        .synopsis = "[OPTIONS] [-- YOUR-ARGUMENTS...]",
+        .help = "print arguments that put a container behind the gateway",
+        .about =
+            "For docker run and podman run: the network, a resolver that does not answer, the CA's certificates, proxy "
+            "variables and stand-ins. One line, quoted for a shell:\n\n"
+            "eval \"docker run $(bailey egress docker-args -- -e CI=1) -e CI=1 IMAGE COMMAND\"\n\n"
+            "The words after -- are the arguments that you give yourself. One that would undo the gateway's is an "
+            "error "
+            "(a warning when enforce_on_docker is off). The network must have no other way out, and is made once: "
+            "docker network create --internal -o com.docker.network.bridge.name=bailey0 bailey-egress. A container in "
+            "it reaches the gateway, what else listens on this host's address there, and other containers in it.",
+        .tables = { &docker_table },
+        .max_words = -1,
+        .flags = VERB_COMMAND,
+        .run = run_docker_args,
+};
+
+static int run_serve(const struct call *call, struct err *e) {
+        return egress_serve(call->argv[0], e) < 0 ? EXIT_SYSTEM : EXIT_OK;
+}
+
+static const struct verb verb_serve = {
+        .name = "serve",
+        .flags = VERB_HIDDEN,
+        .synopsis = "NONCE",
+        .help = "the service itself, started by start",
+        .min_words = 1,
+        .max_words = 1,
+        .run = run_serve,
+};
+
+static const struct verb *const subs[] = { &verb_setup,   &verb_start,  &verb_stop,   &verb_restart,
+                                           &verb_reload,  &verb_status, &verb_config, &verb_docker_args,
+                                           &verb_disable, &verb_serve,  NULL };
+
+const struct verb verb_egress = {
+        .name = "egress",
+        .group = GROUP_EGRESS,
+        .synopsis = "setup|start|stop|restart|reload|status|config|docker-args|disable",
+        .help = "the gateway in the background, for containers and guests",
+        .about =
+            "A gateway that belongs to the user and outlives the shell. Containers hold stand-ins; the gateway puts "
+            "the real credentials into requests to the right hosts, and refuses every other host. Its state is in "
+            "~/.local/state/bailey/egress, closed to others.",
+        .subs = subs,
+};

@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bailey egress: the gateway in the background. Each property that it promises has a test that is named after it."""
+import json
+import os
+import pathlib
+import shlex
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+
+import pytest
+
+from conftest import program
+from kit.gateway import Client
+from kit.process import wait_until
+
+KEY, ROTATED = "sk-live-Zq8Yt3KpXw5Nn7Bb2Vv4", "sk-live-Mm1Nn2Oo3Pp4Qq5Rr6Ss7"
+HOST = "api.ok.test"
+
+
+class Egress:
+    def __init__(self, bailey, home):
+        self.call, self.place = bailey, home / ".local/state/bailey/egress"
+        self.env = {"OPENAI_API_KEY": KEY}
+
+    def __call__(self, *words, status=0, **env):
+        return self.call("egress", *words, env={**self.env, **env}).check(status)
+
+    def setup(self, *words, status=0, **env):
+        done = self("setup", "--yes", *words, status=status, **env)
+        if status == 0:
+            self("config", "port=0", "bridge=none")
+        return done
+
+    def status(self, *words, status=0, **env):
+        return json.loads(self("status", "--json", *words, status=status, **env).out)
+
+    def tokens(self):
+        return json.loads((self.place / "tokens.json").read_text())
+
+    def settings(self):
+        return json.loads((self.place / "settings.json").read_text())
+
+    def pid(self):
+        return int((self.place / "service.pid").read_text().split()[0])
+
+    def close(self):
+        self.call("egress", "stop", env=self.env, timeout=60)
+
+
+@pytest.fixture
+def egress(bailey, home, closing):
+    return closing(Egress(bailey, home))
+
+
+def mode(path):
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def gone(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_state_dir_is_0700_and_files_are_0600(egress):
+    """Also when the umask is open and the directory was there before, open to all."""
+    egress.place.mkdir(parents=True, mode=0o777)
+    egress.place.chmod(0o777)
+    previous = os.umask(0)
+    try:
+        egress.setup()
+        egress("start")
+    finally:
+        os.umask(previous)
+    assert mode(egress.place) == 0o700
+    modes = {path.name: mode(path) for path in egress.place.iterdir()}
+    public = {"ca.crt": 0o644, "ca-bundle.pem": 0o444, "ca-bundle.jks": 0o444}
+    for name in ("ca.key", "settings.json", "policy.yaml", "tokens.json", "service.pid", "service.log", "service.json", "audit.jsonl"):
+        assert modes[name] == 0o600, name
+    assert {name: bits for name, bits in modes.items() if bits != 0o600} == public
+    assert not [path for path in egress.place.rglob("*") if KEY.encode() in path.read_bytes()]
+
+
+def test_ca_key_is_kept_and_written_through_no_link(egress, tmp_path):
+    egress.setup()
+    before = (egress.place / "ca.key").read_bytes(), (egress.place / "ca.crt").read_bytes()
+    egress.setup("--rotate-tokens")
+    assert before == ((egress.place / "ca.key").read_bytes(), (egress.place / "ca.crt").read_bytes())
+    victim = tmp_path / "victim"
+    for name in ("settings.json", "tokens.json", "ca.key"):
+        there = (egress.place / name).read_bytes()
+        (egress.place / name).unlink()
+        (egress.place / name).symlink_to(victim)
+        egress("setup", "--yes", status=7 if name != "settings.json" else 3)
+        assert not victim.exists()
+        (egress.place / name).unlink()
+        (egress.place / name).write_bytes(there)
+        (egress.place / name).chmod(0o600)
+    egress("status", status=1)
+
+
+def test_start_is_idempotent_and_ready_means_listening(egress):
+    egress("start", status=4)  # not set up
+    egress("status", status=1)
+    egress.setup()
+    assert "started" in egress("start").text
+    first = egress.status()
+    host, port = first["http"][0].split(":")
+    assert host == "127.0.0.1" and first["running"]
+    subprocess.run(["/usr/bin/python3", "-c", f"import socket; socket.create_connection(('127.0.0.1', {port}), 20)"], check=True)
+    assert "already" in egress("start").text
+    assert egress.status()["pid"] == first["pid"] == egress.pid()
+    egress("restart")
+    assert gone(first["pid"]) and egress.pid() != first["pid"]
+    last = egress.pid()
+    assert "stopped" in egress("stop").text and gone(last)
+    assert "does not run" in egress("stop").text
+    assert not list(egress.place.glob("service.pid")) and not list(egress.place.glob("service.json"))
+
+
+def test_concurrent_starts_make_one_service(egress, start):
+    egress.setup()
+    children = [start(["bailey", "egress", "start"], env=egress.env) for _ in range(4)]
+    results = [child.wait(60) for child in children]
+    assert any(r.status == 0 for r in results)
+    pid = egress.status()["pid"]
+    assert all(r.status == 0 or b"already" in r.err for r in results), [str(r) for r in results]
+    egress("stop")
+    assert gone(pid)
+
+
+def test_failed_start_shows_the_log_and_leaves_nothing(egress):
+    egress.setup()
+    (egress.place / "audit.jsonl").write_text("this is no audit log\n")
+    failed = egress("start", status=7)
+    assert "log:" in failed.errors and "audit" in failed.errors
+    assert not list(egress.place.glob("service.*i*d")) and not (egress.place / "service.json").exists()
+    egress("status", status=1)
+
+
+def test_ensure_audit_log_raises(egress):
+    """Where no audit can be written nothing is set up, and nothing starts."""
+    egress.place.mkdir(parents=True, mode=0o700)
+    (egress.place / "audit.jsonl").mkdir()
+    assert "audit" in egress.setup(status=7).errors
+    assert not (egress.place / "settings.json").exists()
+
+
+def test_stop_suppresses_sigkill_on_pid_recycle(egress):
+    """A file that names a process which is not ours: neither stop, reload nor start touch it."""
+    egress.setup()
+    with subprocess.Popen(["sleep", "600"]) as other:
+        started = pathlib.Path(f"/proc/{other.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        try:
+            for text in (f"{other.pid} {started} {boot} a-nonce-it-does-not-have\n", f"{other.pid} 1 {boot} sleep600\n", f"{other.pid}\n",
+                         f"{other.pid} {started} {boot} 600\n", "-1 1 x yyyyyyyy\n", "nonsense", ""):
+                path = egress.place / "service.pid"
+                path.write_text(text)
+                path.chmod(0o600)
+                egress("status", status=1)
+                egress("reload", status=4)
+                path.write_text(text)
+                path.chmod(0o600)
+                assert "does not run" in egress("stop").text
+                assert other.poll() is None and not path.exists()
+            path.write_text(f"{other.pid} {started} {boot} a-nonce-it-does-not-have\n")
+            path.chmod(0o600)
+            egress("start")  # a file of before is no obstacle
+            assert other.poll() is None and egress.pid() != other.pid
+        finally:
+            other.kill()
+
+
+def test_a_service_that_was_killed_is_replaced(egress):
+    egress.setup()
+    egress("start")
+    old = egress.pid()
+    os.kill(old, signal.SIGKILL)
+    wait_until(lambda: gone(old), what="the end of the service")
+    egress("status", status=1)
+    egress("start")
+    assert egress.status()["pid"] != old
+
+
+def test_subprocess_env_strips_unrelated_secrets(egress):
+    """Seen from outside: by root in /proc, by others through a command that fetches a secret."""
+    egress.setup()
+    settings = egress.settings()
+    seen = egress.place / "seen"
+    settings["credentials"].append({"name": "own", "env": "OWN_TOKEN", "hosts": [HOST], "slot": "bearer",
+                                    "source": f"exec:env > {seen}; echo own-{KEY}"})
+    (egress.place / "settings.json").write_text(json.dumps(settings))
+    extra = {"GITHUB_TOKEN": "ghp_unrelated", "DB_PASSWORD": "unrelated", "LD_PRELOAD": "", "HTTPS_PROXY": "http://127.0.0.1:1",
+             "http_proxy": "http://127.0.0.1:1", "ALL_PROXY": "socks5://127.0.0.1:1", "BWS_ACCESS_TOKEN": "unrelated"}
+    egress("start", **extra)
+    inherited = seen.read_text()
+    assert "PATH=" in inherited and "HOME=" in inherited  # infrastructure stays
+    assert not any(word in inherited for word in ("unrelated", "PROXY", "_proxy", "OPENAI"))
+    if os.geteuid() == 0:
+        environ = pathlib.Path(f"/proc/{egress.pid()}/environ").read_bytes()
+        assert b"OPENAI_API_KEY=" in environ
+        assert not any(word in environ for word in (b"unrelated", b"PROXY", b"_proxy"))
+    fds = [os.readlink(f) for f in pathlib.Path(f"/proc/{egress.pid()}/fd").iterdir()] if os.geteuid() == 0 else []
+    assert not any("/pytest-" in f and "egress" not in f for f in fds)
+
+
+def test_default_bind_is_loopback_not_zero_zero(egress):
+    egress.setup()
+    egress("start")
+    assert [a.rsplit(":", 1)[0] for a in egress.status()["http"]] == ["127.0.0.1"]
+    port = f"{int(egress.status()['http'][0].rsplit(':', 1)[1]):04X}"
+    rows = [line.split()[1] for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"]
+    assert [row for row in rows if row.endswith(":" + port)] == ["0100007F:" + port]
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0", "::", "127.0.0.1", "8.8.8.8", "224.0.0.1", "169.254.169.254", "10.0.0.1; rm -rf /",
+                                  "0x0a000001", "10.1.2.3", "docker0", "", "255.255.255.255"])
+def test_detect_docker_bridge_ip_rejects_dangerous(egress, text):
+    egress.setup()
+    before = egress.settings()
+    assert "bridge" in egress("config", f"bridge={text}", status=3).errors
+    assert egress.settings() == before
+
+
+def test_tokens_are_preserved_on_setup_and_rotated_on_demand(egress):
+    egress.setup()
+    first = egress.tokens()["openai"][0]
+    assert first != KEY and len(first) == len(KEY) and first.startswith("sk-")
+    egress.setup(GROQ_API_KEY="gsk_AbCdEfGhIjKlMnOp1234")
+    both = egress.tokens()
+    assert both["openai"][0] == first and both["groq"][0].startswith("gsk_")
+    egress.setup("--rotate-tokens", GROQ_API_KEY="gsk_AbCdEfGhIjKlMnOp1234")
+    assert egress.tokens()["openai"][0] != first and egress.tokens()["groq"] != both["groq"]
+    shown = egress("status", "--json", status=1).text
+    assert egress.tokens()["openai"][0] not in shown and KEY not in shown
+    assert egress.tokens()["openai"][0] in egress("status", "--json", "--show-tokens", status=1).text
+
+
+def bws(home, secrets, name="bws"):
+    """A bws that knows these secrets."""
+    directory = home / "bin"
+    directory.mkdir(exist_ok=True)
+    rows = [{"id": str(i), "key": key, "value": value} for i, (key, value) in enumerate(secrets.items())]
+    (directory / name).write_text(f"#!/bin/sh\n[ \"$BWS_ACCESS_TOKEN\" = machine ] || exit 1\ncat <<'E'\n{json.dumps(rows)}\nE\n")
+    (directory / name).chmod(0o755)
+    return {"PATH": f"{directory}:/usr/bin:/bin", "BWS_ACCESS_TOKEN": "machine"}
+
+
+def test_credential_source_is_never_downgraded(egress, home):
+    env = bws(home, {"OPENAI_API_KEY": ROTATED, "GROQ_API_KEY": "gsk_AbCdEfGhIjKlMnOp1234", "OTHER": "x"})
+    egress.setup()
+    token = egress.tokens()["openai"]
+    egress.setup("--from-bitwarden", "--no-bitwarden", status=2)
+    egress.setup("--from-bitwarden", **env)
+    source = {c["provider"]: c["source"] for c in egress.settings()["credentials"]}
+    assert source == {"openai": "bws:OPENAI_API_KEY", "groq": "bws:GROQ_API_KEY"} and egress.tokens()["openai"] == token
+    assert ROTATED not in (egress.place / "settings.json").read_text()
+    egress.setup(**env)  # says nothing about it: stays
+    assert egress.settings()["credential_source"] == "bitwarden"
+    assert {c["provider"]: c["source"] for c in egress.settings()["credentials"]} == source
+    egress.setup(status=3)  # without the token: refused, not read from the environment
+    assert {c["provider"]: c["source"] for c in egress.settings()["credentials"]} == source
+    egress.setup("--no-bitwarden", GROQ_API_KEY="gsk_AbCdEfGhIjKlMnOp1234")
+    assert egress.settings()["credential_source"] == "env"
+    assert [c["source"] for c in egress.settings()["credentials"]] == ["env:OPENAI_API_KEY", "env:GROQ_API_KEY"]
+
+
+def test_start_refuses_when_bitwarden_token_missing(egress, home):
+    env = bws(home, {"OPENAI_API_KEY": ROTATED})
+    egress.setup("--from-bitwarden", **env)
+    assert "BWS_ACCESS_TOKEN" in egress("start", status=5).errors
+    bws(home, {"OTHER": "x"})
+    assert "bws lists no secret of this name" in egress("start", status=7, **env).errors  # no fallback by itself
+    egress("config", "allow_env_fallback=true")
+    assert "environment's OPENAI_API_KEY is used" in egress("start", **env).errors
+    assert egress.settings()["credentials"][0]["source"] == "bws:OPENAI_API_KEY"  # this start only
+    egress("stop")
+    bws(home, {"OPENAI_API_KEY": ROTATED})
+    assert "is used" not in egress("start", **env).errors
+
+
+def test_fail_on_uncovered_providers(egress):
+    assert "COHERE_API_KEY" in egress.setup(COHERE_API_KEY="x").errors
+    egress("config", "fail_on_uncovered_providers=true")
+    refused = egress("start", status=5, COHERE_API_KEY="x").errors
+    assert "COHERE_API_KEY" in refused and "fail_on_uncovered_providers" in refused
+    egress("start", AZURE_CLIENT_SECRET="x")  # not of a provider of models: a warning
+
+
+def test_config_is_checked_whole_before_it_is_written(egress):
+    egress.setup()
+    before = (egress.place / "settings.json").read_bytes(), (egress.place / "policy.yaml").read_bytes()
+    for words in (["extra_allowed_hosts=http://x/"], ["deny_cidrs=10.0.0.0/99"], ["port=65536"], ["enforce_on_docker=maybe"],
+                  ["no_such=1"], ["port=1", "nonsense"], ["ca_bundle=relative"], ["credentials=x"]):
+        egress("config", *words, status=3)
+        assert before == ((egress.place / "settings.json").read_bytes(), (egress.place / "policy.yaml").read_bytes())
+    assert "did you mean 'port'" in egress("config", "prot=1", status=3).errors
+    egress("config", "extra_allowed_hosts=a.test, *.b.test:8443", "deny_cidrs=null")
+    assert egress.settings()["extra_allowed_hosts"] == ["a.test", "*.b.test:8443"] and egress.settings()["deny_cidrs"] is None
+
+
+def test_disable_stops_and_stays_stopped(egress):
+    egress.setup()
+    egress("start")
+    pid = egress.pid()
+    egress("disable")
+    assert gone(pid) and "disabled" in egress("start", status=5).errors
+    egress.setup()
+    egress("start")
+
+
+def test_setup_asks_on_a_terminal(egress, environment):
+    assert "--yes" in egress("setup", status=2).errors
+    env = {**environment, **egress.env, "GROQ_API_KEY": "gsk_AbCdEfGhIjKlMnOp1234"}
+    words = ["script", "-qec", f"{program('bailey')} egress setup", "/dev/null"]
+    done = subprocess.run(words, env=env, input=b"n\ny\n", stdout=subprocess.PIPE, timeout=60, check=True)
+    assert b"Groq" in done.stdout and b"OpenAI" in done.stdout
+    assert [c["provider"] for c in egress.settings()["credentials"]] == ["openai"]
+
+
+@pytest.fixture
+def origin_behind(egress, tmp_path, authority, make_origin):
+    """An egress with a credential for a TLS origin of the test's."""
+    origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", tls=authority.context(HOST))
+    (tmp_path / "hosts").write_text(f"127.0.0.1 {HOST} other.ok.test\n")
+    egress.setup()
+    egress("config", f"hosts={tmp_path / 'hosts'}", f"ca_bundle={authority.file}", f"allow_private=127.0.0.1:{origin.port}")
+    settings = egress.settings()
+    settings["credentials"] = [{"name": "own", "env": "OWN_KEY", "source": f"file:{tmp_path / 'key'}", "hosts": [f"{HOST}:{origin.port}"],
+                                "slot": "bearer"}]
+    (tmp_path / "key").write_text(KEY)
+    (egress.place / "settings.json").write_text(json.dumps(settings))
+    return origin
+
+
+def tunnel(egress, port, host=HOST):
+    """Status of a CONNECT, and the connection."""
+    address = egress.status()["http"][0].split(":")
+    sock = socket.create_connection((address[0], int(address[1])), 20)
+    sock.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+    return Client(sock).answer(head=True)[0], sock
+
+
+def ask(egress, port, token):
+    status, sock = tunnel(egress, port)
+    assert status == 200
+    with ssl.create_default_context(cafile=egress.place / "ca.crt").wrap_socket(sock, server_hostname=HOST) as tls:
+        tls.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+        return Client(tls).answer()[0]
+
+
+def reach(egress, port, host):
+    status, sock = tunnel(egress, port, host)
+    sock.close()
+    return status
+
+
+def test_token_swap_end_to_end(egress, origin_behind, tmp_path):
+    """The origin sees the secret; the client has the stand-in, also over a restart; other hosts are refused until reload."""
+    egress("start")
+    token = egress.tokens()["own"][0]
+    assert ask(egress, origin_behind.port, token) == 200
+    assert f"Authorization: Bearer {KEY}".encode() in origin_behind.requests()[-1]
+    assert reach(egress, origin_behind.port, "other.ok.test") == 403
+    egress("restart")
+    assert egress.tokens()["own"][0] == token and ask(egress, origin_behind.port, token) == 200
+    (tmp_path / "key").write_text(ROTATED)
+    wait_until(lambda: ask(egress, origin_behind.port, token) == 200 and ROTATED.encode() in origin_behind.requests()[-1],
+               what="the new secret")
+    egress("config", "extra_allowed_hosts=other.ok.test")
+    egress("reload")
+    wait_until(lambda: "reloaded" in (egress.place / "service.log").read_text(), what="the new rules")
+    assert reach(egress, origin_behind.port, "other.ok.test") == 200
+    egress("stop")
+    for path in egress.place.iterdir():
+        assert KEY.encode() not in path.read_bytes() and ROTATED.encode() not in path.read_bytes(), path.name
+
+
+@pytest.fixture
+def bridged(make_namespace, environment, home, closing):
+    """An egress in a network namespace that has the bridge of a container network."""
+    space = make_namespace()
+    space.run(["mount", "-t", "sysfs", "sysfs", "/sys"]).check()
+    for words in ("link add bailey0 type bridge", "addr add 10.88.7.1/24 dev bailey0", "link set bailey0 up"):
+        space.run(["ip", *words.split()]).check()
+
+    def call(*words, env=None, timeout=60):
+        return space.run([program("bailey"), *words], env={**environment, **(env or {})}, timeout=timeout)
+    return closing(Egress(call, home))
+
+
+def test_docker_args(bridged):
+    """Network, CA, variables and stand-ins; the whole survives a shell; the bridge's address was found and is private."""
+    bridged("setup", "--yes")
+    bridged("config", "port=0")
+    bridged("docker-args", status=4)
+    bridged("start")
+    listeners = bridged.status()["http"]
+    assert [a.rsplit(":", 1)[0] for a in listeners] == ["127.0.0.1", "10.88.7.1"]
+    lines = bridged("docker-args", "--lines").text.splitlines()
+    assert shlex.split(bridged("docker-args").text) == lines
+    assert "--network=bailey-egress" in lines and "--dns=10.88.7.1" in lines
+    env = dict(line.removeprefix("--env=").split("=", 1) for line in lines if line.startswith("--env="))
+    assert env["HTTPS_PROXY"] == env["http_proxy"] == f"http://{listeners[1]}"
+    assert env["OPENAI_API_KEY"] == bridged.tokens()["openai"][0] != KEY and KEY not in str(lines)
+    assert "10.0.0.0" not in env["NO_PROXY"] and "127.0.0.1" in env["NO_PROXY"]
+    volume = next(line for line in lines if env["SSL_CERT_FILE"] in line and line.startswith("--volume="))
+    source = pathlib.Path(volume.removeprefix("--volume=").split(":")[0])
+    assert volume.endswith(":ro") and (bridged.place / "ca.crt").read_text() in source.read_text()
+
+
+def test_docker_env_collision_raises_when_enforce(bridged, tmp_path):
+    bridged("setup", "--yes")
+    bridged("config", "port=0")
+    bridged("start")
+    (tmp_path / "list").write_text("# mine\nCI=1\nOPENAI_API_KEY=mine\n")
+    collisions = [["-e", "HTTPS_PROXY=x"], ["-eSSL_CERT_FILE=/x"], ["--env", "OPENAI_API_KEY"], ["--env=NODE_EXTRA_CA_CERTS=x"],
+                  ["--env-file", tmp_path / "list"], ["--network", "host"], ["--net=bridge"], ["--dns=1.1.1.1"], ["--privileged"],
+                  ["-v", "/x:/etc/ssl/certs/bailey-egress.pem"], ["-it", "--rm", "-e", "no_proxy=*"], ["-ite", "HTTP_PROXY=x"], ["-itePIP_CERT=x"], ["-e=CURL_CA_BUNDLE=x"]]
+    for words in collisions:
+        refused = bridged("docker-args", "--", *words, status=5)
+        assert refused.out == b"", words
+    plain = bridged("docker-args").out
+    assert bridged("docker-args", "--", "-e", "CI=1", "--rm", "-v", "/a:/b", "--name", "x", "image").out == plain
+    bridged("config", "enforce_on_docker=false")
+    assert "HTTPS_PROXY" in bridged("docker-args", "--", "-e", "HTTPS_PROXY=x").errors
