@@ -30,7 +30,7 @@ static const struct option rows[] = {
         [ROW_CA_BUNDLE] = { .flag = "ca-bundle",
                             .type = OPTION_PATH,
                             .metavar = "FILE",
-                            .help = "trust these roots instead of the system's" },
+                            .help = "trust these roots too, besides the system's" },
         [ROW_WORKERS] = { .flag = "workers",
                           .type = OPTION_INTEGER,
                           .metavar = "N",

@@ -16,7 +16,7 @@ static const struct option rows[] = {
         [RUN_CA_BUNDLE] = { .flag = "ca-bundle",
                             .type = OPTION_PATH,
                             .metavar = "FILE",
-                            .help = "trust these roots instead of the system's, here and inside" },
+                            .help = "trust these roots too, besides the system's, here and inside" },
         [RUN_QUIET] = { .flag = "quiet",
                         .letter = 'q',
                         .type = OPTION_FLAG,

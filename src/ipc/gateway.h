@@ -75,7 +75,7 @@ struct gateway_start {
         struct authority upstream;
         char upstream_user[256], upstream_password[256];
         char upstream_bypass[4096]; /* patterns, comma-separated */
-        char ca_bundle[4096];       /* PEM file with roots, "" for the system's */
+        char ca_bundle[4096];       /* PEM file with roots besides the system's, "" for none */
         char hosts_file[4096];      /* static names for tests and overrides, "" for none: "address name..." lines */
         char sandbox_id[32];
 };

@@ -121,6 +121,10 @@ static int load_policy(const struct service *s, struct policy **ret_policy, void
                 request = *s->settings->policy;
         request.network_only = true;
         int r = policy_load(&request, &p, e);
+        if (r == 0 && p->network.ask != ASK_NEVER && !s->settings->link) {
+                say(s, true, "nobody can be asked here: hosts that no rule names are refused");
+                p->network.ask = ASK_NEVER;
+        }
         r = r < 0 ? r : compile_policy(s, p, ret_snapshot, ret_n, e);
         if (r == 0)
                 *ret_policy = take_ptr(&p);
@@ -131,6 +135,18 @@ static int load_policy(const struct service *s, struct policy **ret_policy, void
 static int compile_again(void *arg, void **ret_snapshot, size_t *ret_n, struct err *e) {
         const struct service *s = arg;
         return compile_policy(s, s->policy, ret_snapshot, ret_n, e);
+}
+
+/* What the gateway is told only once. */
+static bool is_configured_as(const struct policy *a, const struct policy *b) {
+        struct gateway_start one, other;
+        gateway_start_init(&one);
+        gateway_start_init(&other);
+        bool same = gateway_config_apply(&one, a, NULL) == 0 && gateway_config_apply(&other, b, NULL) == 0 &&
+                    memcmp(&one, &other, sizeof one) == 0;
+        secret_wipe(one.upstream_password, sizeof one.upstream_password);
+        secret_wipe(other.upstream_password, sizeof other.upstream_password);
+        return same;
 }
 
 /* From the files as they are now, or `given`, which it takes. */
@@ -147,6 +163,10 @@ static void reload(struct service *s, struct policy *given) {
         if (r == 0 && !run_vault_fits(&s->vault, p))
                 say(s, true,
                     "the credentials of the policy have changed; they count when the gateway is started again");
+        if (r == 0 && !is_configured_as(s->policy, p))
+                say(s, true,
+                    "limits, name servers or the upstream proxy have changed; they count when the gateway is started "
+                    "again");
         if (r == 0) { /* NOTICE_RELOADED follows */
                 policy_free(s->policy);
                 s->policy = take_ptr(&p);

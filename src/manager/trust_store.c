@@ -14,16 +14,30 @@
 #define END "-----END CERTIFICATE-----"
 enum { LINE = 64 };
 
-int trust_store_roots(const char *configured, struct buf *ret, struct err *e) {
+static int read_system_roots(struct buf *ret, struct err *e) {
         static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                                              "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
                                               "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem" };
-        const char *named = configured && configured[0] ? configured : getenv("SSL_CERT_FILE");
+        const char *named = getenv("SSL_CERT_FILE");
         if (named && named[0])
                 return path_read_file(named, TRUST_BYTES_MAX, ret, e);
         for (size_t i = 0; i < sizeof places / sizeof *places; i++)
                 if (access(places[i], R_OK) == 0)
                         return path_read_file(places[i], TRUST_BYTES_MAX, ret, e);
         return 0;
+}
+
+int trust_store_roots(const char *configured, struct buf *ret, struct err *e) {
+        int r = read_system_roots(ret, e);
+        if (r < 0 || !configured || !configured[0])
+                return r;
+        cleanup(buf_done) struct buf more = BUF(TRUST_BYTES_MAX);
+        r = path_read_file(configured, TRUST_BYTES_MAX, &more, e);
+        if (r < 0)
+                return r;
+        r = ret->n > 0 ? buf_add_char(ret, '\n') : 0;
+        r = r < 0 ? r : buf_append(ret, buf_str(&more));
+        return r < 0 ? err_set(e, -r, "the root certificates of the system and of %s are too large", configured) : 0;
 }
 
 int trust_store_pem(struct str roots, struct str certificate, struct buf *ret, struct err *e) {

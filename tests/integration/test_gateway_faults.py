@@ -458,6 +458,20 @@ def test_a_reload_cuts_what_it_refuses_and_a_broken_file_changes_nothing(make_se
         sock.close()
 
 
+def test_what_cannot_be_had_is_said(make_service, origin):
+    """Nobody can be asked by a gateway alone; what it is told once does not change by a reload."""
+    network = policy(ask="tty", upstream_proxy="http://u:p@127.0.0.1:9", upstream_bypass=["*.ok.test"], limits={"connections": 500})
+    service = make_service(network, names=[OK, EVIL])
+    assert "nobody can be asked here" in service.child.errors()
+    assert works(service, origin.port)
+    service.reload(network)
+    assert "started again" not in service.child.errors()
+    for key, value in {"limits": {"connections": 501}, "upstream_proxy": "http://u:q@127.0.0.1:9", "dns_servers": ["127.0.0.1:9"]}.items():
+        service.reload({**network, key: value}, says="they count when the gateway is started again")
+        service.reload(network)
+    assert works(service, origin.port)
+
+
 def test_many_reloads_under_load_lose_nothing(make_service, origin):
     service = make_service(NETWORK, names=[OK, EVIL])
     before = service.memory()

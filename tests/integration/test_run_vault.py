@@ -383,6 +383,10 @@ def test_the_gateway_alone_with_credentials(world, start, environment):
     ready = json.loads(child.output())
     fake = ready["env"]["OWN_TOKEN"]
     assert fake != REAL and len(fake) == len(REAL)
+    trusted = pathlib.Path(ready["ca_bundle"]).read_text()  # the system's, those of --ca-bundle, Bailey's own
+    system = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
+    assert world.authority.file.read_text().strip() in trusted
+    assert trusted.count("BEGIN CERT") == 2 + (system.read_text().count("BEGIN CERT") if system.exists() else 0)
     client = start(["curl", "-sS", "-x", f"http://{ready['http'][0]}", "--cacert", ready["ca_bundle"], "-H",
                     f"Authorization: Bearer {fake}", world.url()]).wait(60)
     assert client.text == "origin\n" and world.seen() == [f"Bearer {REAL}"], client
