@@ -2,7 +2,6 @@
 #include "gateway/socks5.h"
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "gateway/http.h"
 #include "gateway/intercept.h"
 #include "gateway/socks5_wire.h"
@@ -108,8 +107,7 @@ static void on_opened(struct gate_call *c) {
 }
 
 /* Refused before the gate saw a target. */
-static void refuse_request(struct session *s, enum socks5_reply code, const struct err *why) {
-        log_debug("socks5: %s", err_text(why));
+static void record(struct session *s, enum socks5_reply code, const char *why) {
         struct event ev = {
                 .kind = EVENT_TUNNEL_OPEN,
                 .connection = s->client.number,
@@ -119,10 +117,20 @@ static void refuse_request(struct session *s, enum socks5_reply code, const stru
                 .scheme = SCHEME_TCP,
                 .reason = code == SOCKS5_DENIED ? REASON_BAD_NAME : REASON_PROTOCOL,
                 .status = (uint16_t)code,
-                .detail = str_of(err_text(why)),
+                .detail = str_of(why),
         };
         report_event(&s->client.worker->report, &ev);
+}
+
+static void refuse_request(struct session *s, enum socks5_reply code, const struct err *why) {
+        record(s, code, err_text(why));
         refuse(s, code);
+}
+
+/* These bytes are not SOCKS5. */
+static void end_malformed(struct session *s) {
+        record(s, SOCKS5_FAILURE, "malformed SOCKS5");
+        end(s);
 }
 
 /* Chromium and others take ALL_PROXY for an HTTP proxy whatever its scheme says. No greeting begins with a letter, and
@@ -152,12 +160,11 @@ static bool greet(struct session *s) {
         case SOCKS5_OK:
                 break;
         default:
-                end(s);
+                end_malformed(s);
                 return false;
         }
         if (!plain) {
-                struct err why;
-                err_set(&why, EACCES, "the client offers no method without authentication");
+                record(s, SOCKS5_FAILURE, "the client offers no method without authentication");
                 put(s, STR("\5\xff"));
                 stream_finish(s->client.stream);
                 end(s);
@@ -185,7 +192,7 @@ static bool request(struct session *s) {
                 refuse_request(s, code, &why);
                 return false;
         default:
-                end(s);
+                end_malformed(s);
                 return false;
         }
         buf_consume(&s->in, used);

@@ -250,7 +250,8 @@ def test_socks_port_speaks_http_to_http(open_lab):
     (b"\5\1\0\5\1\1\1\x7f\0\0\1\0\x50", b"\5\0"), (b"\5\1\0\4\1\0", b"\5\0"),
 ])
 def test_socks_odd_requests(open_lab, sent, answer):
-    s = open_lab().connect("socks")
+    lab = open_lab()
+    s = lab.connect("socks")
     s.sendall(sent)
     got = b""
     try:
@@ -259,6 +260,7 @@ def test_socks_odd_requests(open_lab, sent, answer):
     except ConnectionError:
         pass
     assert got == answer
+    lab.wait_for(r"^event tunnel-open socks5 refused .*reason=protocol")
 
 
 def test_socks_one_byte_at_a_time_and_too_slow(open_lab, origin):
