@@ -50,7 +50,8 @@ static bool within_rate(struct quota *q, uint64_t now_ns) {
         uint64_t second = now_ns / NS_PER_SECOND << 32;
         uint_fast64_t old = atomic_load_explicit(&q->second, memory_order_relaxed), next;
         do {
-                next = (old >> 32 << 32) == second ? old + 1 : second + 1;
+                /* Workers look at the clock at different moments: one that is behind must not begin anew. */
+                next = (old >> 32 << 32) >= second ? old + 1 : second + 1;
                 if ((next & UINT32_MAX) > q->per_second)
                         return false;
         } while (
