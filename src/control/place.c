@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef SO_PEERPIDFD
@@ -22,7 +23,7 @@
 #endif
 
 static const char suffix[] = ".sock";
-enum { BACKLOG = 128 };
+enum { BACKLOG = 128, STALE_SECONDS = 2 };
 
 static bool is_own_directory(const char *path) {
         struct stat st;
@@ -120,6 +121,16 @@ void control_unlisten(char *path) {
         free(path);
 }
 
+/* Ids are never used twice: nobody will listen here again. A socket that has just been made is left alone, though: its
+ * owner may be about to listen. */
+static void remove_stale(int directory_fd, const char *id) {
+        cleanup(free_ptr) char *name = str_format("%s%s", id, suffix);
+        struct stat st;
+        if (name && fstatat(directory_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode) &&
+            st.st_ctime + STALE_SECONDS < time(NULL))
+                unlinkat(directory_fd, name, 0);
+}
+
 int control_connect(const char *directory, const char *id, int *ret_fd, struct err *e) {
         cleanup(close_fd) int place = -1, fd = -1;
         struct sockaddr_un to;
@@ -136,10 +147,7 @@ int control_connect(const char *directory, const char *id, int *ret_fd, struct e
                         return err_set(e, ENOENT, "there is no sandbox %s", id);
                 if (errno != ECONNREFUSED)
                         return err_errno(e, "cannot reach the sandbox %s", id);
-                /* Ids are never used twice: nobody will listen here again. */
-                cleanup(free_ptr) char *name = str_format("%s%s", id, suffix);
-                if (name)
-                        unlinkat(place, name, 0);
+                remove_stale(place, id);
                 return err_set(e, ECONNREFUSED, "the sandbox %s is gone", id);
         }
         *ret_fd = take_fd(&fd);

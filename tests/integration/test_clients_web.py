@@ -92,7 +92,7 @@ def test_curl_keeps_its_connection_and_ours(service, origin, run):
 def test_curl_is_told_why_and_what_to_do(service, run):
     done = run(["curl", "-sS", "-i", "-x", service.http, f"http://{EVIL}/secret?key=1"]).check()
     assert "x-bailey-reason: not-allowed" in done.text
-    for words in ("policy refused evil.test:80", "Trying again will not help", "--allow evil.test"):
+    for words in ("policy refused evil.test:80", "Trying again will not help", "bailey allow evil.test:80"):
         assert words in done.text
     assert service.wait_record(domain=EVIL)["path"] == "/secret"
 

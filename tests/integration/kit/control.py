@@ -39,13 +39,24 @@ class Control:
         # An address has room for 107 bytes.
         directory = os.open(pathlib.Path(path).parent, os.O_RDONLY)
         try:
-            self.socket.connect(f"/proc/self/fd/{directory}/{pathlib.Path(path).name}")
+            self._connect(f"/proc/self/fd/{directory}/{pathlib.Path(path).name}")
         finally:
             os.close(directory)
         self.file = self.socket.makefile("rb")
         self.last, self.events = 0, []
         if hello:
             self.hello = self("hello", version=1, client="test")
+
+    def _connect(self, address):
+        """A socket that has just appeared may not be listened to yet."""
+        until = time.monotonic() + 10
+        while True:
+            try:
+                return self.socket.connect(address)
+            except ConnectionRefusedError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.01)
 
     def send(self, text):
         self.socket.sendall(text if isinstance(text, bytes) else text.encode())
