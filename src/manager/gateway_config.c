@@ -129,3 +129,29 @@ int gateway_config_apply(struct gateway_start *start, const struct policy *p, st
                 r = apply_bypass(start, &p->network.upstream_bypass, e);
         return r;
 }
+
+static bool same_text(const char *a, const char *b) {
+        return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_texts(const origin_texts *a, const origin_texts *b) {
+        for (size_t i = 0; i < a->n && i < b->n; i++)
+                if (!same_text(a->p[i].text, b->p[i].text))
+                        return false;
+        return a->n == b->n;
+}
+
+static bool same_limits(const struct gateway_limits *a, const struct gateway_limits *b) {
+        return a->connect_ns == b->connect_ns && a->header_ns == b->header_ns && a->idle_ns == b->idle_ns &&
+               a->tunnel_idle_ns == b->tunnel_idle_ns && a->header_bytes == b->header_bytes &&
+               a->connections == b->connections && a->connections_per_second == b->connections_per_second &&
+               a->bytes_out_per_host == b->bytes_out_per_host && a->bytes_out == b->bytes_out;
+}
+
+bool gateway_config_equal(const struct policy *a, const struct policy *b) {
+        return same_limits(&a->network.limits, &b->network.limits) &&
+               a->network.ask_timeout_ns == b->network.ask_timeout_ns &&
+               same_texts(&a->network.dns_servers, &b->network.dns_servers) &&
+               same_text(a->network.upstream_proxy, b->network.upstream_proxy) &&
+               same_texts(&a->network.upstream_bypass, &b->network.upstream_bypass);
+}

@@ -137,18 +137,6 @@ static int compile_again(void *arg, void **ret_snapshot, size_t *ret_n, struct e
         return compile_policy(s, s->policy, ret_snapshot, ret_n, e);
 }
 
-/* What the gateway is told only once. */
-static bool is_configured_as(const struct policy *a, const struct policy *b) {
-        struct gateway_start one, other;
-        gateway_start_init(&one);
-        gateway_start_init(&other);
-        bool same = gateway_config_apply(&one, a, NULL) == 0 && gateway_config_apply(&other, b, NULL) == 0 &&
-                    memcmp(&one, &other, sizeof one) == 0;
-        secret_wipe(one.upstream_password, sizeof one.upstream_password);
-        secret_wipe(other.upstream_password, sizeof other.upstream_password);
-        return same;
-}
-
 /* From the files as they are now, or `given`, which it takes. */
 static void reload(struct service *s, struct policy *given) {
         cleanup(policy_freep) struct policy *p = given;
@@ -163,7 +151,7 @@ static void reload(struct service *s, struct policy *given) {
         if (r == 0 && !run_vault_fits(&s->vault, p))
                 say(s, true,
                     "the credentials of the policy have changed; they count when the gateway is started again");
-        if (r == 0 && !is_configured_as(s->policy, p))
+        if (r == 0 && !gateway_config_equal(s->policy, p))
                 say(s, true,
                     "limits, name servers or the upstream proxy have changed; they count when the gateway is started "
                     "again");
