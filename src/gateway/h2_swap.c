@@ -227,7 +227,7 @@ int h2_swap_take_head(struct h2_stream *t, struct h2_fields *f, unsigned status,
         swap_saw_status(&k->swap, status);
         if (status < 200 || ended)
                 return 0;
-        if (is_coded(f)) {
+        if (k->swap.telling && is_coded(f)) {
                 t->why =
                     "The response is compressed although that was not asked for, so it cannot be searched for secrets.";
                 return -EPROTO;

@@ -234,7 +234,7 @@ static struct verdict judge_secured(struct http_session *s) {
                 v.decision = DECISION_ALLOW;
                 v.rule = c->verdict.rule;
         }
-        if (v.decision != DECISION_ALLOW || c->chained)
+        if (v.decision != DECISION_ALLOW || c->chained || c->addr.family == ADDR_NONE) /* behind a proxy, as well */
                 return v;
         struct verdict a =
             verdict_address(worker_snapshot(s->client.worker), &c->target.host, &c->addr, c->target.port);

@@ -366,7 +366,7 @@ int http_swap_take_head(struct http_session *s, const struct http1_response *r, 
         swap_saw_status(&k->swap, r->status);
         if (r->status != 101 && (r->status < 200 || body == BODY_NONE))
                 return 0;
-        if (is_coded(r)) {
+        if (k->swap.telling && is_coded(r)) {
                 s->call.why =
                     "The response is compressed although that was not asked for, so it cannot be searched for secrets.";
                 return -EPROTO;

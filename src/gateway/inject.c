@@ -375,8 +375,8 @@ enum inject_result inject_judge(const struct credentials *c, const struct author
         if (result != INJECT_PASS)
                 return result;
         enum inject_result target = judge_target(&j);
-        if (target == INJECT_REFUSE)
-                return target;
+        if (target == INJECT_REFUSE || search(&j, r->method) == INJECT_REFUSE)
+                return INJECT_REFUSE;
         result = judge_headers(&j);
         return result == INJECT_PASS ? target : result;
 }

@@ -125,6 +125,7 @@ static int make_words(struct swap *s, const struct inject_plan *p) {
         static _Thread_local struct scrub_pair pairs[2 * CREDENTIALS_MAX]; /* large, and needed only within this call */
         static _Thread_local char key[sizeof s->worker->swaps->entries[0].key];
         size_t n = 0, key_n = 0;
+        bool telling = false; /* a key id and a session's token are worth nothing without the secret key */
         for (uint32_t i = 0; i < credentials_count(table); i++) {
                 const struct credential_mapping *m = credentials_get(table, i);
                 uint64_t serial = 0;
@@ -134,6 +135,7 @@ static int make_words(struct swap *s, const struct inject_plan *p) {
                         const struct vault_value *v = vault_value(s->worker->vault, i, s->to);
                         if (v)
                                 add_pair(pairs, &n, v->bytes, m->fake[PART_VALUE]);
+                        telling |= v != NULL;
                         serial = v ? v->serial : 0;
                 } else if (is_used(p, i)) {
                         const struct vault_signing_key *k = vault_signing_key(s->worker->vault, i, s->to, &scope);
@@ -150,6 +152,7 @@ static int make_words(struct swap *s, const struct inject_plan *p) {
                 key_n += sizeof i + sizeof serial;
         }
         scrub_words_unref(take_ptr(&s->words));
+        s->telling = telling;
         if (n == 0)
                 return 0;
         struct worker *w = s->worker;

@@ -25,6 +25,7 @@ struct swap {
         void (*done)(struct swap *s); /* after -EINPROGRESS: call swap_ready() again */
 
         struct scrub_words *words;    /* NULL: nothing to look for */
+        bool telling;                 /* one of them is a secret by itself, so what cannot be searched is refused */
         struct credential_set set;    /* mappings of the host */
         struct credential_set absent; /* those without a value now; they are not in the request either */
         struct vault_call call;

@@ -5,8 +5,11 @@ import contextlib
 import os
 import pathlib
 import re
+import select
+import socket
 import ssl
 import threading
+import time
 import urllib.parse
 
 import pytest
@@ -391,6 +394,118 @@ def test_a_new_value_counts_at_once(lab):
             if status == 200:
                 break
         assert status == 200 and ROTATED in head_of(here.origin.requests()[-1])
+
+
+def test_rotation_under_load(lab):
+    """Many connections at once: none fails, and what begins after the new value was seen has the new value."""
+    first_seen, lock, failed = [], threading.Lock(), []
+
+    def reply(request):
+        with lock:
+            if ROTATED.encode() in request and not first_seen:
+                first_seen.append(time.monotonic())
+        return answer(b"new" if ROTATED.encode() in request else b"old" if SECRET.encode() in request else b"none")
+    here = lab(reply, "workers=2")
+    asked = [0] * 6
+
+    def load(index):
+        try:
+            with here.open() as sock:
+                client = Client(sock)
+                while asked[index] < 3000 and not (first_seen and time.monotonic() > first_seen[0] + 0.5):
+                    began = time.monotonic()
+                    sock.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}:{here.origin.port}\r\nx-api-key: {here.fake}\r\n\r\n".encode())
+                    status, _, body = client.answer()
+                    asked[index] += 1
+                    if status != 200 or body not in ((b"new",) if first_seen and began > first_seen[0] else (b"new", b"old")):
+                        failed.append((status, body))
+        except Exception as problem:  # noqa: BLE001 (told below)
+            failed.append(problem)
+    threads = [threading.Thread(target=load, args=(index,)) for index in range(len(asked))]
+    for thread in threads:
+        thread.start()
+    while min(asked) < 5 and not failed:
+        time.sleep(0.01)
+    here.gateway.say(f"value key {ROTATED}")
+    for thread in threads:
+        thread.join(60)
+    assert not failed and first_seen, failed[:3]
+
+
+def test_in_flight(lab):
+    """What was sent behind a refused request is judged by itself; a new policy and a dead vault cut nothing short that may go on,
+    and let nothing through that may not."""
+    step = threading.Semaphore(0)
+
+    def slow(request):
+        if b"/slow" in request:
+            assert step.acquire(timeout=20)
+        return answer(b"fine")
+    here = lab(slow)
+
+    def request(target, header):
+        return f"GET {target} HTTP/1.1\r\nHost: {HOST}:{here.origin.port}\r\n{header}\r\n\r\n".encode()
+    good, bad = f"x-api-key: {here.fake}", f"x-other: {here.fake}"
+    with here.open() as sock:
+        sock.sendall(request("/a", good) + request("/b", bad) + request("/c", good) + request("/d", "X: y"))
+        client = Client(sock)
+        assert [client.answer()[0] for _ in range(4)] == [200, 403, 200, 200]
+        assert [head_of(r).split()[1] for r in here.origin.requests()] == ["/a", "/c", "/d"]
+        sock.sendall(request("/slow", good))  # the vault dies while the origin thinks
+        while len(here.origin.requests()) < 4:
+            time.sleep(0.01)
+        here.gateway.say("kill-vault")
+        step.release()
+        assert client.answer()[0] == 200
+        for _ in range(400):
+            sock.sendall(request("/e", good))
+            if (status := client.answer()[0]) == 503:
+                break
+        assert status == 503
+        here.gateway.say("start-vault")
+        for _ in range(400):
+            sock.sendall(request("/f", good))
+            if (status := client.answer()[0]) == 200:
+                break
+        assert status == 200
+        sock.sendall(request("/slow", good))  # the host is refused from now on, while the origin thinks
+        count = len(here.origin.requests())
+        while not [r for r in here.origin.requests()[-1:] if b"/slow" in r]:
+            time.sleep(0.01)
+        here.gateway.say(f"policy deny={HOST}")
+        with contextlib.suppress(OSError):
+            assert client.answer() is None  # cut
+        step.release()
+    assert len(here.origin.requests()) <= count + 1
+
+
+def test_behind_another_proxy(tmp_path, authority, make_origin, closing):
+    """The corporate proxy carries TLS: it sees neither secret nor stand-in, and cannot put another origin in between."""
+    real, evil = (make_origin(answer(b"fine", "Connection: close"), tls=authority.context(name)) for name in (HOST, "evil.test"))
+    to, seen = [real.port], []
+
+    def proxy(sock, connection):
+        head, _, _ = head_from(sock, connection)
+        seen.append(head)
+        sock.sendall(b"HTTP/1.1 200 Fine\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", to[0]), 20) as out:
+            ends = {sock: out, out: sock}
+            while True:
+                for one in select.select(list(ends), [], [], 20)[0]:
+                    data = one.recv(65536)
+                    if not data:
+                        return
+                    seen.append(data)
+                    ends[one].sendall(data)
+    middle = make_origin(raw=proxy)
+    here = closing(Lab(tmp_path, authority, real, f"upstream=http:{middle.port}"))
+    got = here.ask("/", f"x-api-key: {here.fake}")
+    assert got[0] == 200, got
+    assert SECRET in head_of(real.requests()[-1]) and seen[0].startswith(f"CONNECT {HOST}:".encode())
+    to[0] = evil.port
+    status, fields, _, _ = here.ask("/", f"x-api-key: {here.fake}")
+    assert (status, fields["x-bailey-reason"]) == (502, "certificate")
+    assert evil.received() == b"" and not [f for s in (SECRET, here.fake) for f in forms(s) if f in b"".join(seen)]
 
 
 def test_an_origin_without_a_good_certificate_gets_nothing(tmp_path, authority, make_origin, closing):

@@ -13,6 +13,7 @@ import pytest
 
 from kit.h2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS, H2Client, H2Server, frame
 from kit.process import wait_until
+from test_gateway_credentials import memory_with
 from test_gateway_tls import HOST, NAMES, SANITIZED, SLOW, Lab, make_lab  # noqa: F401 (fixtures)
 
 RULE = f"rule={HOST}:1-65535|GET,HEAD,POST,PUT,OPTIONS|/ok/**"
@@ -532,6 +533,52 @@ def test_credentials(make_lab, make_h2, tmp_path):
     lab.gateway.say("kill-vault")
     wait_until(lambda: client.ask("/ok/x", headers=[("authorization", f"Bearer {fake}")]).status == 503, 20 * SLOW, "a refusal without the vault")
     assert not [r for r in origin.requests() if fake in str(r) or two in str(r)]
+
+
+def test_nobody_waits_for_a_byte_that_is_held(make_lab, make_h2):
+    """A message may end like a secret begins (gRPC's end in any byte): it arrives before the next one is sent."""
+    secret = "sk-live-Zq8-Yt3Kp5Xw5Nn7Bb2"
+
+    def chat(server, number, headers):
+        server.respond(number, headers=[("x-" + secret.lower(), "1")])
+        for piece in server.receive(number):
+            server.data(number, piece)
+        server.data(number, secret[:9].encode())
+        server.data(number, secret[9:].encode())
+        server.end(number, [("grpc-status", "0"), ("x-" + secret.lower(), secret)])
+
+    origin = make_h2(chat)
+    lab = make_lab(f"allow={HOST}:1-65535", "workers=1", f"credential=key|{HOST}:{origin.port}|bearer|{secret}")
+    fake = lab.gateway.fakes["key"]
+    client = connect(lab, origin.port)
+    number = client.open("/ok/chat", "POST", headers=[("authorization", f"Bearer {fake}")], end=False)
+    stream = client.streams[number]
+    for turn in range(5):
+        client.send(number, b"message %d s" % turn, end=False)
+        assert client.wait(lambda: stream.body.endswith(b"message %d s" % turn))
+    client.h2.end_stream(number)
+    client.flush()
+    assert client.wait(lambda: stream.done) and stream.body.endswith(b"4 s" + fake.encode())
+    assert stream.trailers["grpc-status"] == "0" and fake in stream.trailers.values()
+
+
+@pytest.mark.root
+@pytest.mark.exact_build
+def test_memory_holds_no_copies(make_lab, make_h2):
+    """nghttp2 keeps tables and frames, too: a secret is in locked memory, or nowhere."""
+    secret = "sk-live-Zq8-Yt3Kp5Xw5Nn7Bb2"
+    origin = make_h2()
+    lab = make_lab(f"allow={HOST}:1-65535", "workers=1", f"credential=key|{HOST}:{origin.port}|bearer,query:key|{secret}")
+    fake = lab.gateway.fakes["key"]
+    client = connect(lab, origin.port)
+    for _ in range(3):
+        assert client.ask("/ok/x", "POST", headers=[("authorization", f"Bearer {fake}")], body=b"x" * 1000).status == 200
+        assert client.ask(f"/ok/y?key={fake}").status == 200
+    assert [r for r in origin.requests() if r.get("authorization") == f"Bearer {secret}" or secret in r[":path"]]
+    codes = hpack.huffman_constants
+    huffman = hpack.huffman.HuffmanEncoder(codes.REQUEST_CODES, codes.REQUEST_CODES_LENGTH).encode(f"Bearer {secret}".encode())
+    found = memory_with(lab.gateway.pid, [secret[8:].encode(), huffman])
+    assert not [place for _, place, locked in found if not locked]
 
 
 # real clients and servers

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """AWS signatures made anew, checked by a verifier written from the specification: the origin is an AWS service as far as it can tell."""
 import datetime
+import gzip
 import hashlib
 import hmac
 import re
@@ -295,3 +296,12 @@ def test_answers_do_not_show_the_real_key(lab):
     status, _, body, received = lab.send("GET", "/", Signer(lab).sign("GET", "/", [("x-amz-content-sha256", EMPTY)], EMPTY))
     assert status == 403 and lab.fakes["aws"].encode() in body and lab.fakes["aws.token"].encode() in body
     assert KEY_ID.encode() not in received and SESSION.encode() not in received
+
+
+def test_an_object_that_is_stored_compressed(lab):
+    """S3 gives it out as it is, whatever was asked for; nothing that could come back with it is a secret."""
+    data = gzip.compress(b"object" * 100)
+    lab.origin.answer = lambda request: (lab.aws(request) and b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(data)) + data
+    headers = Signer(lab).sign("GET", "/o.gz", [("x-amz-content-sha256", EMPTY)], EMPTY)
+    status, fields, body, _ = lab.send("GET", "/o.gz", headers)
+    assert (status, fields["content-encoding"], body) == (200, "gzip", data) and not lab.aws.problems

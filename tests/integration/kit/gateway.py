@@ -85,15 +85,18 @@ class Gateway:
         if self.process.stdin.closed:
             return
         self.process.stdin.close()
+        in_time = True
         try:
-            self.process.wait(15)
+            self.process.wait(60)  # a sanitizer that looks for leaks takes its time, on a busy machine a lot of it
         except subprocess.TimeoutExpired:
+            in_time = False
             self.process.kill()
             self.process.wait()
         for thread in self._threads:
             thread.join(5)
         self.process.stdout.close()
         self.process.stderr.close()
+        assert in_time, "the gateway did not end within 60 s:\n" + "".join(self._errors)[-4000:]
         assert self.ended == 0, f"the gateway ended with {self.ended}:\n" + "".join(self._errors)[-4000:]
 
     def connect(self, listener="http", timeout=5):

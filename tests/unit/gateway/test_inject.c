@@ -208,6 +208,11 @@ static void refuses_what_is_there_twice(void **state) {
         expect_problem("api.ok.test", true, "/", HEADERS("Authorization: x", "Authorization: y"), INJECT_TWICE);
         expect_problem("api.ok.test", true, "/", HEADERS("X-Api-Key: " F_API, "x-api-key: y"), INJECT_TWICE);
         expect_problem("api.ok.test", true, "/?key=" F_API "&key=1", HEADERS(), INJECT_TWICE);
+        struct request q;
+        struct inject_plan plan;
+        fill(&q, "api.ok.test", true, "/", HEADERS());
+        q.view.method = STR(F_API);
+        assert_int_equal(inject_judge(table, &q.to, &q.view, &plan), INJECT_REFUSE);
         expect_problem("api.ok.test", true, "/?%6bey=1&key=" F_API, HEADERS(), INJECT_TWICE);
         expect_problem("api.ok.test", true, "/?k%65y=" F_API "&ke%79=1", HEADERS(), INJECT_TWICE);
         expect_problem("api.ok.test", true, "/" F_API "/" F_API "/" F_API "/" F_API "/" F_API, HEADERS(),
