@@ -41,6 +41,7 @@
 #include "plan/dump.h"
 #include "plan/env.h"
 #include "policy/load.h"
+#include "sandbox/linux/denials.h"
 #include "sandbox/sandbox.h"
 #include "store/audit.h"
 
@@ -66,6 +67,7 @@ struct run {
         struct plan *plan;
         struct overlay_run overlay; /* with --overlay */
         struct sandbox sandbox;
+        struct denials denials;
         struct run_terminal terminal;
         struct audit *audit;
         char *audit_path;
@@ -401,7 +403,15 @@ static int step_link(struct run *r, struct err *e) {
         }
 }
 
-enum { WATCHED = 4 }; /* init, signals, the broker's reports, the link */
+/* Whoever has replaced a denied file outside does not expect to have opened it. */
+static int step_denials(struct run *r, struct err *e) {
+        int masked = denials_step(&r->denials, e);
+        if (masked > 0 && r->audit)
+                (void)audit_note(r->audit, "closed %d denied paths that appeared or were replaced outside", masked);
+        return masked < 0 ? masked : 0;
+}
+
+enum { WATCHED = 5 }; /* init, signals, the broker's reports, the link, the directories of denied paths */
 
 static int supervise(struct run *r, struct err *e) {
         while (!r->ended) {
@@ -409,9 +419,11 @@ static int supervise(struct run *r, struct err *e) {
                         { .fd = r->sandbox.control, .events = POLLIN },
                         { .fd = r->signals, .events = POLLIN },
                         { .fd = r->sandbox.events, .events = POLLIN },
-                        { .fd = r->q->link ? r->q->link->fd : -1, .events = POLLIN }
+                        { .fd = r->q->link ? r->q->link->fd : -1, .events = POLLIN },
+                        { .fd = r->denials.inotify, .events = POLLIN }
                 };
                 int timeout = -1;
+                denials_timeout(&r->denials, &timeout);
                 size_t n = watch_network(r, fds + WATCHED, &timeout);
                 size_t m = run_control_poll(r->control, fds + WATCHED + n, &timeout);
                 struct pollfd *vault = fds + WATCHED + n + m;
@@ -422,12 +434,14 @@ static int supervise(struct run *r, struct err *e) {
                         finish(r, RUN_TIMED_OUT, 0);
                         return err_set(e, ETIMEDOUT, "the command ran longer than its time limit and was ended");
                 }
+                int s = step_denials(r, e);
                 if (fds[1].revents)
                         hand_on_signals(r);
                 if (fds[2].revents)
                         read_files(r);
                 run_vault_step(&r->vault, vault, v);
-                int s = fds[3].revents ? step_link(r, e) : 0;
+                if (s == 0 && fds[3].revents)
+                        s = step_link(r, e);
                 if (s == 0)
                         s = step_network(r, fds + WATCHED, n, e);
                 run_control_step(r->control, fds + WATCHED + n, m);
@@ -481,6 +495,7 @@ static void tear_down(struct run *r) {
                         log_error("the audit is not whole: %s", err_text(&e));
         }
         r->audit = NULL;
+        denials_done(&r->denials);
         sandbox_finish(&r->sandbox);
 }
 
@@ -552,6 +567,9 @@ static int launch(struct run *r, struct err *e) {
         }
         if (s == 0)
                 s = run_listen_published(r->plan, r->published, e);
+        struct err unwatched = { 0 };
+        if (s == 0 && !r->degraded && denials_open(&r->denials, r->sandbox.pid, r->rules, &r->host, &unwatched) < 0)
+                log_warning("denied paths that are replaced outside meanwhile stay open: %s", err_text(&unwatched));
         if (s == 0)
                 s = sandbox_plan(&r->sandbox, r->plan, r->published, e);
         run_listen_close(r->published);
@@ -572,6 +590,7 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
                          .terminal.fd = -1,
                          .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
                          .overlay.lock = -1,
+                         .denials = DENIALS_NONE,
                          .vault = RUN_VAULT,
                          .end = RUN_FAILED };
         random_id(r.id, sizeof r.id);
@@ -599,6 +618,7 @@ enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *o
                          .terminal.fd = -1,
                          .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
                          .overlay.lock = -1,
+                         .denials = DENIALS_NONE,
                          .vault = RUN_VAULT,
                          .end = RUN_FAILED };
         memcpy(r.id, "preview", 8);

@@ -139,12 +139,13 @@ static int add_path_rule(struct plan *p, const struct path_rule *rule) {
         return copy.pattern && copy.origin ? vec_push(&p->path_rules, copy) : -ENOMEM;
 }
 
-/* A refusal whose path was not there: no mount holds it, so the broker does. Not in the sandbox's own directories,
- * whose content is nobody's secret. */
+/* Refusals that a mount may not hold: because nothing was there, or because what is there may be replaced, and its mask
+ * goes with it. Where there is a broker, it holds them as well. Not in the sandbox's own directories, whose content is
+ * nobody's secret. */
 static int add_late_rules(struct plan *p, const struct plan_request *q) {
         for (size_t i = 0; i < q->host->paths.n; i++) {
                 const struct plan_path *path = &q->host->paths.p[i];
-                if (path->type != PLAN_PATH_MISSING || path->access != PATH_DENIED)
+                if (path->access != PATH_DENIED)
                         continue;
                 const struct path_rule *around = NULL;
                 const char *slash = strrchr(path->path, '/');

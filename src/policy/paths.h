@@ -23,7 +23,7 @@ struct path_rule {
         bool grants;         /* grants that access (else refuses it) */
         bool built_in;       /* stands in a table of policy/paths_builtin.c */
         bool protected;      /* built-in protection of writable places: .git/hooks and the like */
-        bool late;           /* its path did not exist when the sandbox was made: nothing could be mounted over it */
+        bool late;           /* a mount may not hold it: nothing was there, or what was there may be replaced */
 };
 
 struct path_rules;

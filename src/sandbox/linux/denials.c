@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/linux/denials.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define BEGIN_NS (100 * NS_PER_MS)
+/* After a look, another one: init may still have been at its mounts, and a directory may have been filled before it was
+ * watched. */
+#define AGAIN_NS (200 * NS_PER_MS)
+#define UNWATCHED_NS (1000 * NS_PER_MS)
+
+static int add(struct denials *d, const char *path) {
+        for (size_t i = 0; i < d->paths.n; i++)
+                if (strcmp(d->paths.p[i], path) == 0)
+                        return 0;
+        cleanup(free_ptr) char *copy = strdup(path);
+        if (!copy || vec_push(&d->paths, copy) < 0)
+                return -ENOMEM;
+        take_ptr(&copy);
+        return 0;
+}
+
+/* The sandbox has its own there, unless a person said otherwise. */
+static bool is_private(const char *path) {
+        for (const char *const *dir = plan_private_dirs; *dir; dir++)
+                if (path_is_within(path, *dir))
+                        return true;
+        return false;
+}
+
+static bool denies(const struct path_rules *rules, const struct path_rule *rule) {
+        return rule->decides_read && !rule->grants && !rule->is_glob &&
+               !(rule->built_in && is_private(rule->pattern)) &&
+               path_rules_access(rules, rule->pattern, NULL) == PATH_DENIED;
+}
+
+/* As the rules spell them, for what is not there yet, and as the survey found them, where links lead elsewhere. */
+static int collect(struct denials *d) {
+        int r = 0;
+        for (size_t i = 0; i < path_rules_count(d->rules) && r == 0; i++)
+                if (denies(d->rules, path_rules_at(d->rules, i)))
+                        r = add(d, path_rules_at(d->rules, i)->pattern);
+        for (size_t i = 0; i < d->host->paths.n && r == 0; i++) {
+                const struct plan_path *path = &d->host->paths.p[i];
+                if (path->access == PATH_DENIED && path->type != PLAN_PATH_MISSING && !is_private(path->path))
+                        r = add(d, path->path);
+        }
+        return r;
+}
+
+static int remember(struct denials *d, int watch, const char *path) {
+        for (size_t i = 0; i < d->dirs.n; i++)
+                if (d->dirs.p[i].watch == watch && strcmp(d->dirs.p[i].path, path) == 0)
+                        return 0;
+        struct denials_dir dir = { watch, strdup(path) };
+        if (!dir.path || vec_push(&d->dirs, dir) < 0) {
+                free(dir.path);
+                return -ENOMEM;
+        }
+        return 1;
+}
+
+/* The nearest directory above that exists. 1: it was not watched before. */
+static int watch_above(struct denials *d, const char *path) {
+        const uint32_t mask = IN_CREATE | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF | IN_ONLYDIR;
+        char dir[PATH_MAX];
+        if (strlen(path) >= sizeof dir)
+                return -ENAMETOOLONG;
+        memcpy(dir, path, strlen(path) + 1);
+        for (char *slash; (slash = strrchr(dir, '/'));) {
+                slash[slash == dir] = '\0';
+                int watch = inotify_add_watch(d->inotify, dir, mask);
+                if (watch >= 0)
+                        return remember(d, watch, dir);
+                if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+                        return -errno;
+                if (slash == dir)
+                        return 0;
+        }
+        return 0;
+}
+
+/* Neighbours are mostly in one directory, and it has been looked at. */
+static bool same_dir(const char *a, const char *b) {
+        size_t n = (size_t)(strrchr(a, '/') - a);
+        return (size_t)(strrchr(b, '/') - b) == n && memcmp(a, b, n) == 0;
+}
+
+static int watch_all(struct denials *d) {
+        int fresh = 0;
+        for (size_t i = 0; i < d->paths.n; i++) {
+                if (i > 0 && same_dir(d->paths.p[i], d->paths.p[i - 1]))
+                        continue;
+                int r = watch_above(d, d->paths.p[i]);
+                if (r < 0)
+                        return r;
+                fresh += r;
+        }
+        return fresh;
+}
+
+static int by_text(const void *a, const void *b) {
+        return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int denials_open(struct denials *d, pid_t init, const struct path_rules *rules, const struct plan_host *host,
+                 struct err *e) {
+        char path[48];
+        snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)init);
+        d->mounts = open(path, O_RDONLY | O_CLOEXEC);
+        if (d->mounts < 0)
+                return err_errno(e, "cannot open %s", path);
+        d->rules = rules;
+        d->host = host;
+        d->next_ns = clock_ns() + BEGIN_NS;
+        return 0;
+}
+
+static int begin(struct denials *d) {
+        int r = collect(d);
+        if (r < 0)
+                return r;
+        qsort(d->paths.p, d->paths.n, sizeof *d->paths.p, by_text);
+        d->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        return 0;
+}
+
+/* The first path that the name is, or is on the way to; d->paths.n: none. */
+static size_t find_below(const struct denials *d, const char *dir, const char *name) {
+        char path[PATH_MAX];
+        int n = snprintf(path, sizeof path, "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, name);
+        if (n < 0 || (size_t)n >= sizeof path)
+                return 0;
+        for (size_t i = 0; i < d->paths.n; i++)
+                if (path_is_within(d->paths.p[i], path))
+                        return i;
+        return d->paths.n;
+}
+
+/* Which of the paths it is about; d->paths.n: none. Of what cannot be told, the first. A directory may be known by two
+ * paths, one of them through a link. */
+static size_t concerned(const struct denials *d, const struct inotify_event *event) {
+        size_t found = d->paths.n;
+        if (event->len == 0)
+                return event->mask & IN_IGNORED ? found : 0;
+        for (size_t i = 0; i < d->dirs.n && found == d->paths.n; i++)
+                if (d->dirs.p[i].watch == event->wd)
+                        found = find_below(d, d->dirs.p[i].path, event->name);
+        return found;
+}
+
+static void forget(struct denials *d, int watch) {
+        for (size_t i = d->dirs.n; i-- > 0;)
+                if (d->dirs.p[i].watch == watch) {
+                        free(d->dirs.p[i].path);
+                        d->dirs.p[i] = d->dirs.p[--d->dirs.n];
+                }
+}
+
+static size_t read_events(struct denials *d) {
+        _Alignas(struct inotify_event) char events[16384];
+        size_t found = d->paths.n;
+        ssize_t n = read(d->inotify, events, sizeof events);
+        for (ssize_t at = 0; at < n;) {
+                const struct inotify_event *event = (const struct inotify_event *)(events + at);
+                size_t path = concerned(d, event);
+                if (path < found)
+                        found = path;
+                if (event->mask & (IN_IGNORED | IN_MOVE_SELF)) { /* elsewhere its path would be another */
+                        if (event->mask & IN_MOVE_SELF)
+                                (void)inotify_rm_watch(d->inotify, event->wd);
+                        forget(d, event->wd);
+                }
+                at += (ssize_t)(sizeof *event + event->len);
+        }
+        return found;
+}
+
+void denials_timeout(const struct denials *d, int *timeout) {
+        uint64_t now = clock_ns();
+        if (!d->next_ns)
+                return;
+        int left = d->next_ns > now ? (int)((d->next_ns - now) / NS_PER_MS) + 1 : 0;
+        if (*timeout < 0 || left < *timeout)
+                *timeout = left;
+}
+
+/* Masks first. What was filled before it was watched is found by the next look. */
+static int look(struct denials *d, size_t first, bool news) {
+        int masked = mask_again(d->mounts, d->paths.p, d->paths.n, first);
+        int fresh = masked < 0 || d->inotify < 0 ? 0 : watch_all(d);
+        if (fresh < 0) { /* too many, for this user */
+                close_fd(&d->inotify);
+                fresh = 0;
+        }
+        d->next_ns = d->inotify < 0                    ? clock_ns() + UNWATCHED_NS
+                     : news || fresh > 0 || masked > 0 ? clock_ns() + AGAIN_NS
+                                                       : 0;
+        return masked;
+}
+
+int denials_step(struct denials *d, struct err *e) {
+        bool due = d->next_ns && clock_ns() >= d->next_ns;
+        int r = due && !d->paths.p ? begin(d) : 0;
+        size_t first = d->inotify >= 0 ? read_events(d) : d->paths.n;
+        bool news = first < d->paths.n;
+        if (r == 0 && d->paths.n && (news || due))
+                r = look(d, news ? first : 0, news);
+        else if (due)
+                d->next_ns = 0; /* nothing is denied */
+        return r < 0 ? err_set(e, -r, "a denied path may have been replaced outside, and could not be closed again")
+                     : r;
+}
+
+void denials_done(struct denials *d) {
+        close_fd(&d->inotify);
+        close_fd(&d->mounts);
+        for (size_t i = 0; i < d->paths.n; i++)
+                free(d->paths.p[i]);
+        for (size_t i = 0; i < d->dirs.n; i++)
+                free(d->dirs.p[i].path);
+        vec_done(&d->paths);
+        vec_done(&d->dirs);
+}

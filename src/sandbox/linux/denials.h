@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Denied paths, while the sandbox runs. A mask is a mount on a file or a directory that was there at launch. When
+ * somebody outside renames another file over it, the kernel takes the mount away in every other namespace, and where
+ * nothing was there is nothing to mount on. So the directories of denied paths are watched, and what appears is masked
+ * at once, from outside: by a short-lived child that enters the sandbox's namespaces.
+ *
+ * There is a moment in between, in which the file can be opened. A broker, which judges each call, leaves none.
+ *
+ * Watching begins a little after the launch, with a look at every path: the kernel takes milliseconds to end a watch,
+ * which a short command does not have to pay. Where no more can be watched, there is a look every second.
+ *
+ *     denials_open()                 before init gets its plan: after, nobody looks into it
+ *     poll(denials.inotify), and not longer than denials_timeout()
+ *     denials_step()                 whenever poll returns
+ */
+#include "base/vec.h"
+#include "plan/build.h"
+
+#include <sys/types.h>
+
+struct denials_dir {
+        int watch;
+        char *path;
+};
+
+struct denials {
+        const struct path_rules *rules;
+        const struct plan_host *host;
+        int mounts;       /* the sandbox's namespace; -1: nothing can be done */
+        int inotify;      /* -1: not yet, or there are too many */
+        uint64_t next_ns; /* a look at everything is due then; 0: none is */
+        VEC(char *) paths;
+        VEC(struct denials_dir) dirs;
+};
+#define DENIALS_NONE                                                                                                   \
+        { .inotify = -1, .mounts = -1 }
+
+/* Both must live as long. An error means that it is left out. */
+int denials_open(struct denials *d, pid_t init, const struct path_rules *rules, const struct plan_host *host,
+                 struct err *e);
+void denials_timeout(const struct denials *d, int *timeout);
+/* How many paths were masked anew, or a negative errno: one that is denied may be open. */
+int denials_step(struct denials *d, struct err *e);
+void denials_done(struct denials *d);
+
+/* The child's part: every path that there is in the namespaces and is not masked. The first one has haste. Returns as
+ * denials_step(), without words. */
+int mask_again(int mount_ns, char *const *paths, size_t n, size_t first);
