@@ -189,7 +189,7 @@ static void print_json(const struct result *results, size_t n) {
 }
 
 int main(int argc, char **argv) {
-        static const size_t sizes[] = { 100, 100000, 1000000 };
+        static const size_t sizes[] = { 100, 1000, 10000, 100000, 1000000 };
         struct result results[sizeof sizes / sizeof sizes[0]];
         size_t n = sizeof sizes / sizeof sizes[0];
         for (size_t i = 0; i < n; i++)

@@ -5,8 +5,8 @@ import random
 import subprocess
 import time
 
-from .machine import LabError, cpu_seconds, resident_kib
-from .peers import ORIGIN, PORT, ZONE
+from .machine import LabError, cpu_seconds, own_seconds, resident_kib
+from .peers import BULK_FILE, FRESH_HOSTS, ORIGIN, PORT, SECURE_HOST, SECURE_ZONE, TLS_ORIGIN, ZONE
 
 IDLE_TUNNELS = 5000
 BULK_BYTES = 10**13
@@ -15,9 +15,11 @@ BULK_BYTES = 10**13
 class Case:
     """One row of load: targets are (name, daemon, port, way through it)."""
 
-    def __init__(self, name, title, unit, load, targets, connections, size=1024, ms=700):
+    def __init__(self, name, title, unit, load, targets, connections, size=1024, ms=700, tls=None, hosts=0):
         self.name, self.title, self.unit, self.load, self.targets = name, title, unit, load, targets
         self.connections, self.size, self.ms = connections, size, ms
+        self.tls = tls  # NAME:PORT to ask for; the exchange is TLS, with a token
+        self.hosts = hosts  # each repetition asks for that many hosts that nobody has asked for
 
 
 def target(name, port, way, daemon=None):
@@ -25,42 +27,74 @@ def target(name, port, way, daemon=None):
 
 
 DIRECT = ("direct", None, PORT["origin"], "direct")
+DIRECT_TLS = ("direct", None, PORT["tls_origin"], "direct")
 HTTP = [DIRECT, target("relay", "relay", "http"), target("bailey", "bailey_http", "http"), target("haproxy", "haproxy_http", "http"),
-        target("squid", "squid", "http"), target("tinyproxy", "tinyproxy", "http")]
+        target("squid", "squid", "http"), target("tinyproxy", "tinyproxy", "http"), target("privoxy", "privoxy", "http"),
+        target("mitmproxy", "mitmproxy", "http"), target("srt", "srt", "http")]
 CONNECT = [DIRECT, target("relay", "relay", "connect"), target("bailey", "bailey_http", "connect"), target("haproxy, tcp", "haproxy_tcp", "direct", "haproxy"),
-           target("squid", "squid", "connect"), target("tinyproxy", "tinyproxy", "connect")]
+           target("squid", "squid", "connect"), target("tinyproxy", "tinyproxy", "connect"), target("privoxy", "privoxy", "connect"),
+           target("mitmproxy", "mitm_tunnels", "connect", "mitmproxy, tunnels"), target("srt", "srt", "connect")]
 SOCKS = [target("relay", "relay", "socks"), target("bailey", "bailey_socks", "socks"), target("microsocks", "microsocks", "socks"),
-         target("dante", "dante", "socks")]
+         target("dante", "dante", "socks"), target("srt", "srt", "socks"), target("mitmproxy", "mitm_socks", "socks", "mitmproxy, socks")]
 BULK = [DIRECT, target("relay", "relay", "connect"), target("relay, splice", "relay_splice", "connect"), target("bailey", "bailey_http", "connect"),
-        target("haproxy, splice", "haproxy_splice", "direct", "haproxy"), target("squid", "squid", "connect"), target("tinyproxy", "tinyproxy", "connect"),
-        target("dante", "dante", "socks")]
+        target("haproxy, splice", "haproxy_splice", "direct", "haproxy"), target("nginx, tcp", "nginx_tcp", "direct", "nginx"),
+        target("squid", "squid", "connect"), target("tinyproxy", "tinyproxy", "connect"), target("dante", "dante", "socks"),
+        target("mitmproxy", "mitm_tunnels", "connect", "mitmproxy, tunnels"), target("srt", "srt", "connect")]
 DNS = [target("bailey", "bailey_dns", "direct"), target("unbound", "unbound", "direct"), target("dnsmasq", "dnsmasq", "direct")]
+MINTING = [target("bailey", "bailey_tls", "connect", "bailey, intercepting"), target("squid, bumping", "squid_bump", "connect"),
+           target("mitmproxy", "mitmproxy", "connect"), target("srt", "srt_tls", "connect", "srt, intercepting")]
+SECURE = [DIRECT_TLS, target("nginx bridge", "nginx_bridge", "direct", "nginx"), target("nginx bridge, resuming", "nginx_reuse", "direct", "nginx"),
+          target("haproxy bridge", "haproxy_bridge", "direct", "haproxy"), target("sslsplit", "sslsplit", "direct"), *MINTING]
+FRESH = [target("sslsplit", "sslsplit_fresh", "direct", "sslsplit"), *MINTING]
+VARIANTS = [target("bailey", "bailey_http", "http"), target("bailey, 2 workers", "bailey_two", "http")]
+TUNNEL_VARIANTS = [(name, daemon, port, "connect") for name, daemon, port, _ in VARIANTS]
+SECURE_VARIANTS = [target("bailey", "bailey_tls", "connect", "bailey, intercepting"),
+                   target("bailey, 2 workers", "bailey_two_tls", "connect", "bailey, intercepting, 2 workers")]
+API = f"{SECURE_HOST}:{PORT['tls_origin']}"
 
 CASES = [
     Case("http", "Plain HTTP, 1 KiB answers, 32 kept-alive connections", "request", "requests", HTTP, 32),
+    Case("http1", "Plain HTTP, 1 KiB answers, 1 kept-alive connection", "request", "requests", HTTP[:5], 1),
     Case("connect", "New CONNECT tunnels: open, one small exchange, close; 16 at a time", "tunnel", "tunnels", CONNECT, 16, size=64),
     Case("socks", "New SOCKS5 tunnels: open, one small exchange, close; 16 at a time", "tunnel", "tunnels", SOCKS, 16, size=64),
     Case("bulk1", "Bulk through 1 tunnel", "MB", "bulk", BULK, 1, size=BULK_BYTES),
     Case("bulk16", "Bulk through 16 tunnels", "MB", "bulk", BULK, 16, size=BULK_BYTES),
+    Case("tls", "Interception: requests with a token, 1 KiB answers, 16 kept-alive connections", "request", "requests", SECURE, 16, tls=API),
+    Case("tls_connect", "Interception: new connections, one request with a token each; 8 at a time", "connection", "tunnels", SECURE, 8, size=64, tls=API),
+    Case("tls_fresh", "Interception: hosts never seen, one request each; 2 at a time", "host", "tunnels", FRESH, 2, size=64, ms=6000,
+         tls=f"h#.{SECURE_ZONE}:{PORT['fresh_origin']}", hosts=70),
+    Case("tls_bulk", "Interception: bulk through 1 connection", "MB", "bulk", SECURE, 1, size=BULK_FILE, tls=API),
     Case("dns", "DNS answers, 64 questions on their way", "answer", "dns", DNS, 64),
+    Case("own_http", "Bailey with 1 and 2 workers; plain HTTP, 32 kept-alive connections", "request", "requests", VARIANTS, 32),
+    Case("own_connect", "Bailey with 1 and 2 workers; new CONNECT tunnels, 16 at a time", "tunnel", "tunnels", TUNNEL_VARIANTS, 16, size=64),
+    Case("own_tls", "Bailey with 1 and 2 workers; intercepted requests, 16 kept-alive connections", "request", "requests", SECURE_VARIANTS, 16, tls=API),
 ]
-IDLE = [t for t in CONNECT + SOCKS[2:] if t[1]]
+IDLE = [t for t in CONNECT + SOCKS[2:4] if t[1]]
 
 
-def load_argv(lab, case, port, way):
+def load_argv(lab, case, each, repetition):
+    name, daemon, port, way = each
     argv = [lab.build / "bench/lab-load", case.load, "--proxy", f"127.0.0.1:{port}", "--connections", str(case.connections), "--ms", str(case.ms)]
     if case.load == "dns":
         return argv + ["--zone", ZONE]
-    return argv + ["--through", way, "--origin", ORIGIN, "--size", str(case.size)]
+    argv += ["--through", way, "--size", str(case.size), "--origin", TLS_ORIGIN if case.tls else ORIGIN]
+    if case.tls:
+        argv += ["--tls", "--target", case.tls, "--token", lab.token_for(daemon or name)]
+    if case.hosts:
+        argv += ["--operations", str(case.hosts), "--first", str(case.hosts * (repetition % (FRESH_HOSTS // case.hosts)))]
+    return argv
 
 
-def measure(lab, case, each):
-    name, daemon, port, way = each
+def measure(lab, case, each, repetition):
+    name, daemon, _, _ = each
     server = lab.start(daemon) if daemon else None
     if daemon and not server:
         return None
-    before = cpu_seconds(server.pid) if server else 0
-    done = subprocess.run(load_argv(lab, case, port, way), capture_output=True, text=True, timeout=30)
+    if repetition == 0 and case.tls and not case.hosts:  # the first certificate of a host takes some of them seconds
+        subprocess.run(load_argv(lab, case, each, 0) + ["--connections", "1", "--operations", "2", "--ms", "8000", "--size", "64"], capture_output=True,
+                       timeout=40)
+    before, own_before = (cpu_seconds(server.pid), own_seconds(server.pid)) if server else (0, 0)
+    done = subprocess.run(load_argv(lab, case, each, repetition), capture_output=True, text=True, timeout=40)
     if done.returncode != 0:
         raise LabError(f"{case.name} through {name}: {done.stderr.strip()}")
     seen = json.loads(done.stdout)
@@ -69,13 +103,16 @@ def measure(lab, case, each):
     operations = seen["bytes"] / 1e6 if case.load == "bulk" else seen["operations"]
     if operations == 0 or seen["errors"] > 10 + operations / 1000:
         raise LabError(f"{case.name} through {name}: {seen['errors']} errors, the first: {seen['first_error']}")
-    return {"rate": operations / seen["seconds"], "cpu_us": used * 1e6 / operations, "errors": seen["errors"], "p50_us": seen["p50_us"], "p99_us": seen["p99_us"]}
+    # Bailey's first process does nothing here but to write the record; it cannot be switched off.
+    record = (own_seconds(server.pid) - own_before) * 1e6 / operations if server and name.startswith("bailey") else 0
+    return {"rate": operations / seen["seconds"], "cpu_us": used * 1e6 / operations, "record_us": record, "errors": seen["errors"], "p50_us": seen["p50_us"], "p99_us": seen["p99_us"]}
 
 
 def run_cases(lab, repetitions, wanted, say):
     """{case: {target: [sample]}}; what fails is said and left out."""
     results, failed = {}, {}
     lab.start("origin")
+    lab.start("tls-origin")
     for repetition in range(repetitions):
         for case in (c for c in CASES if not wanted or c.name in wanted):
             targets = list(case.targets)
@@ -85,7 +122,7 @@ def run_cases(lab, repetitions, wanted, say):
                 if key in failed:
                     continue
                 try:
-                    sample = measure(lab, case, each)
+                    sample = measure(lab, case, each, repetition)
                 except (LabError, subprocess.TimeoutExpired) as error:
                     failed[key] = str(error)
                     say(f"  {key}: {error}")

@@ -29,16 +29,22 @@ def tree(pid):
     return found
 
 
+def ticks(pid, fields):
+    try:
+        values = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return sum(int(values[i]) for i in fields)
+
+
+def own_seconds(pid):
+    """User and system time of this process alone."""
+    return ticks(pid, (11, 12)) / TICK
+
+
 def cpu_seconds(pid):
     """User and system time, also of threads and children that are gone."""
-    total = 0
-    for each in tree(pid):
-        try:
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += sum(int(fields[i]) for i in (11, 12, 13, 14))
-    return total / TICK
+    return sum(ticks(each, (11, 12, 13, 14)) for each in tree(pid)) / TICK
 
 
 def resident_kib(pid):

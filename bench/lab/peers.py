@@ -1,146 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peers: how each is configured and started. Access logs and caches are off, limits are out of the way, and as many threads as Bailey has."""
+"""The peers: how each is started. Access logs and caches are off, limits are out of the way, and as many threads as Bailey has."""
+import json
+import os
 import shutil
 import subprocess
 
-from .machine import Daemon
+from . import configs
+from .certificates import Authority
+from .machine import Daemon, LabError
 
-PORT = dict(origin=8080, relay=8081, relay_splice=8082, bailey_http=8083, bailey_socks=8084, haproxy_http=8085, haproxy_tcp=8086,
-            haproxy_splice=8087, tinyproxy=8088, squid=8089, microsocks=8090, dante=8091, bailey_dns=8092, unbound=8093, dnsmasq=8094)
+NAMES = ("origin", "relay", "relay_splice", "bailey_http", "bailey_socks", "haproxy_http", "haproxy_tcp", "haproxy_splice", "tinyproxy", "squid",
+         "microsocks", "dante", "bailey_dns", "unbound", "dnsmasq", "tls_origin", "fresh_origin", "nginx_tcp", "nginx_bridge", "nginx_reuse",
+         "haproxy_bridge", "sslsplit", "sslsplit_fresh", "squid_bump", "mitmproxy", "mitm_tunnels", "mitm_socks", "privoxy", "bailey_tls", "bailey_two",
+         "bailey_two_tls", "srt", "srt_tls")
+PORT = {name: 8080 + i for i, name in enumerate(NAMES)}
 ORIGIN = f"127.0.0.1:{PORT['origin']}"
+TLS_ORIGIN = f"127.0.0.1:{PORT['tls_origin']}"
 ZONE = "lab.example.com"
+SECURE_ZONE = "secure.example.net"
+SECURE_HOST = f"api.{SECURE_ZONE}"
+TOKEN = "lab_4f9Kq2Zt7Rw1Xb8Nc3Vm6Jd5Hs0Pg"
 DNS_NAMES = 1000
-
-HAPROXY = """
-global
-  maxconn 5500
-  nbthread 1
-defaults
-  timeout connect 10s
-  timeout client 600s
-  timeout server 600s
-  timeout tunnel 600s
-frontend forward
-  mode http
-  bind 127.0.0.1:{haproxy_http} backlog 4096
-  acl absolute url_beg http://
-  http-request set-dst url_ip if absolute
-  http-request set-dst-port url_port if absolute
-  http-request set-path %[path] if absolute
-  default_backend any
-backend any
-  mode http
-  http-reuse safe
-  server any 0.0.0.0:0
-frontend tcp
-  mode tcp
-  bind 127.0.0.1:{haproxy_tcp} backlog 4096
-  default_backend origin
-backend origin
-  mode tcp
-  server origin 127.0.0.1:{origin}
-frontend splicing
-  mode tcp
-  bind 127.0.0.1:{haproxy_splice} backlog 4096
-  option splice-auto
-  default_backend origin_splicing
-backend origin_splicing
-  mode tcp
-  option splice-auto
-  server origin 127.0.0.1:{origin}
-"""
-
-TINYPROXY = """
-Port {tinyproxy}
-Listen 127.0.0.1
-Timeout 600
-MaxClients 12000
-LogLevel Critical
-LogFile "/dev/null"
-DisableViaHeader Yes
-Allow 127.0.0.1
-"""
-
-SQUID = """
-http_port 127.0.0.1:{squid}
-acl local src 127.0.0.0/8
-http_access allow local
-http_access deny all
-cache deny all
-cache_mem 8 MB
-access_log none
-cache_log {run}/squid/cache.log
-cache_store_log none
-pid_filename {run}/squid/pid
-coredump_dir {run}/squid
-pinger_enable off
-via off
-forwarded_for delete
-max_filedescriptors 20000
-dns_nameservers 127.0.0.1
-visible_hostname lab.example.com
-shutdown_lifetime 0 seconds
-half_closed_clients off
-netdb_filename none
-icp_port 0
-"""
-
-DANTE = """
-logoutput: /dev/null
-errorlog: {run}/dante.err
-internal: 127.0.0.1 port = {dante}
-external: 127.0.0.1
-clientmethod: none
-socksmethod: none
-user.privileged: root
-user.unprivileged: nobody
-timeout.io: 600
-client pass {{ from: 127.0.0.0/8 to: 0.0.0.0/0 }}
-socks pass {{ from: 127.0.0.0/8 to: 0.0.0.0/0 }}
-"""
-
-UNBOUND = """
-server:
-  interface: 127.0.0.1@{unbound}
-  port: {unbound}
-  do-daemonize: no
-  username: ""
-  chroot: ""
-  directory: "{run}"
-  pidfile: "{run}/unbound.pid"
-  use-syslog: no
-  logfile: ""
-  verbosity: 0
-  num-threads: 1
-  module-config: "iterator"
-  access-control: 127.0.0.0/8 allow
-  local-zone: "{zone}." redirect
-  local-data: "{zone}. 60 IN A 192.0.2.7"
-remote-control:
-  control-enable: no
-"""
-
-DNSMASQ = """
-port={dnsmasq}
-listen-address=127.0.0.1
-bind-interfaces
-no-resolv
-no-hosts
-user=root
-pid-file={run}/dnsmasq.pid
-cache-size=0
-address=/{zone}/192.0.2.7
-"""
-
-# Groups and names that nothing asks for stand beside what is used, so that lookups are not made in an empty table.
-POLICY = """
-network:
-  allow: ["*.{zone}", "@github", "@npm", "@pypi"]
-  deny: ["gist.github.com"]
-  allow_private: ["127.0.0.1:{origin}"]
-  limits: {{ connections: 12000 }}
-  deny_cidrs: ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8"] # the answers of the DNS runs are documentation addresses
-"""
+FRESH_HOSTS = 500
+CONNECTIONS = 9500  # a proxy has two descriptors for each, of 20,000
+BULK_FILE = 1 << 30
+UDP = ("unbound", "dnsmasq")
 
 
 class Lab:
@@ -149,32 +33,83 @@ class Lab:
     def __init__(self, build, run):
         self.build, self.run, self.daemons, self.missing = build, run, {}, {}
         run.mkdir(parents=True, exist_ok=True)
-        words = dict(PORT, run=run, zone=ZONE)
-        for name, text in (("haproxy", HAPROXY), ("tinyproxy", TINYPROXY), ("squid", SQUID), ("dante", DANTE), ("unbound", UNBOUND), ("dnsmasq", DNSMASQ), ("policy", POLICY)):
-            (run / f"{name}.conf").write_text(text.format(**words))
-        (run / "hosts").write_text("".join(f"192.0.2.7 h{i}.{ZONE}\n" for i in range(DNS_NAMES)))
+        self.authority = Authority(run / "tls")
+        for name in [SECURE_HOST] + [f"h{i}.{SECURE_ZONE}" for i in range(FRESH_HOSTS)]:
+            self.authority.leaf(name)
+        self.authority.bundle(SECURE_HOST)
+        self._write_configs()
+        self._write_files()
+
+    def _write_configs(self):
+        words = dict(PORT, run=self.run, zone=ZONE, secure_zone=SECURE_ZONE, host=SECURE_HOST, token=TOKEN, connections=CONNECTIONS, name="plain")
+        texts = {"haproxy": configs.HAPROXY, "tinyproxy": configs.TINYPROXY, "squid": configs.SQUID + configs.SQUID_PLAIN, "dante": configs.DANTE,
+                 "unbound": configs.UNBOUND, "dnsmasq": configs.DNSMASQ, "policy": configs.POLICY, "secure": configs.SECURE_POLICY, "privoxy": configs.PRIVOXY,
+                 "squid-bump": configs.SQUID + configs.SQUID_BUMP, "tls-origin": configs.NGINX + configs.ORIGIN_TLS, "nginx": configs.NGINX + configs.NGINX_BRIDGE}
+        for name, text in texts.items():
+            (self.run / f"{name}.conf").write_text(text.format(**dict(words, name=name)))
+        (self.run / "srt.mjs").write_text(configs.SRT.format())
+
+    def _write_files(self):
+        run = self.run
+        lines = [f"192.0.2.7 h{i}.{ZONE}\n" for i in range(DNS_NAMES)] + [f"127.0.0.1 {SECURE_HOST}\n"]
+        lines += [f"127.0.0.1 h{i}.{SECURE_ZONE}\n" for i in range(FRESH_HOSTS)]
+        (run / "hosts").write_text("127.0.0.1 localhost\n" + "".join(lines))
         (run / "names").write_text("".join(f"host{i}.example{i % 89}.org\n" for i in range(1000)))
-        squid = run / "squid"
-        squid.mkdir(exist_ok=True)
+        for folder in ("www", "squid", "privoxy", "mitmproxy"):
+            (run / folder).mkdir(exist_ok=True)
+        for size in (64, 1024):
+            (run / f"www/{size}").write_bytes(os.urandom(size))
+        with open(run / f"www/{BULK_FILE}", "wb") as file:
+            file.truncate(BULK_FILE)
         if shutil.which("squid"):
-            subprocess.run(["chown", "proxy", squid], check=False)
+            maker = "/usr/lib/squid/security_file_certgen"
+            if os.path.exists(maker):
+                subprocess.run([maker, "-c", "-s", run / "squid/certificates", "-M", "16MB"], check=False, capture_output=True)
+            subprocess.run(["chown", "-R", "proxy", run / "squid"], check=False, capture_output=True)
+
+    def see_names(self):
+        """Programs that ask the system for names get the lab's. Only where the lab has a mount namespace of its own."""
+        subprocess.run(["mount", "--bind", self.run / "hosts", "/etc/hosts"], check=True)
+
+    def _bailey(self, policy, audit, workers, http, *more):
+        return [self.build / "src/cli/bailey", "gateway", "--json", "--no-workspace-policy", "--policy", self.run / policy, "--hosts", self.run / "hosts",
+                "--audit", audit, "--workers", str(workers), "--http", f"127.0.0.1:{PORT[http]}", *more]
 
     def commands(self):
         tools, run, p = self.build / "bench", self.run, PORT
+        names = ["--allow-file", run / "names"]
+        trust = ["--ca-bundle", self.authority.file]
+        mitm = ["mitmdump", "-q", "--listen-host", "127.0.0.1", "--set", f"confdir={run / 'mitmproxy'}", "--set", "stream_large_bodies=1m",
+                "--set", f"ssl_verify_upstream_trusted_ca={self.authority.file}", "--set", "connection_strategy=eager"]
+        srt = ["node", run / "srt.mjs", str(srt_place(self.build))]
         return {
-            "origin": ([tools / "lab-origin", ORIGIN], p["origin"]),
-            "relay": ([tools / "lab-relay", f"127.0.0.1:{p['relay']}"], p["relay"]),
-            "relay, splice": ([tools / "lab-relay", f"127.0.0.1:{p['relay_splice']}", "splice"], p["relay_splice"]),
-            "bailey": ([self.build / "src/cli/bailey", "gateway", "--http", f"127.0.0.1:{p['bailey_http']}", "--socks", f"127.0.0.1:{p['bailey_socks']}",
-                        "--dns", f"127.0.0.1:{p['bailey_dns']}", "--policy", run / "policy.conf", "--allow-file", run / "names", "--hosts", run / "hosts",
-                        "--audit", run / "audit.jsonl", "--workers", "1", "--no-workspace-policy"], p["bailey_http"]),
-            "haproxy": (["haproxy", "-db", "-f", run / "haproxy.conf"], p["haproxy_http"]),
-            "tinyproxy": (["tinyproxy", "-d", "-c", run / "tinyproxy.conf"], p["tinyproxy"]),
-            "squid": (["squid", "-N", "-f", run / "squid.conf"], p["squid"]),
-            "microsocks": (["microsocks", "-i", "127.0.0.1", "-p", str(p["microsocks"])], p["microsocks"]),
-            "dante": (["danted", "-f", run / "dante.conf", "-p", run / "dante.pid"], p["dante"]),
-            "unbound": (["unbound", "-d", "-c", run / "unbound.conf"], p["unbound"]),
-            "dnsmasq": (["dnsmasq", "-k", "-C", run / "dnsmasq.conf"], p["dnsmasq"]),
+            "origin": ([tools / "lab-origin", ORIGIN], "origin"),
+            "tls-origin": (["nginx", "-p", run, "-c", run / "tls-origin.conf"], "tls_origin"),
+            "relay": ([tools / "lab-relay", f"127.0.0.1:{p['relay']}"], "relay"),
+            "relay, splice": ([tools / "lab-relay", f"127.0.0.1:{p['relay_splice']}", "splice"], "relay_splice"),
+            "bailey": (self._bailey("policy.conf", run / "audit.jsonl", 1, "bailey_http", "--socks", f"127.0.0.1:{p['bailey_socks']}",
+                                    "--dns", f"127.0.0.1:{p['bailey_dns']}", *names), "bailey_http"),
+            "bailey, 2 workers": (self._bailey("policy.conf", run / "two.jsonl", 2, "bailey_two", *names), "bailey_two"),
+            "bailey, intercepting": (self._bailey("secure.conf", run / "secure.jsonl", 1, "bailey_tls", *trust), "bailey_tls"),
+            "bailey, intercepting, 2 workers": (self._bailey("secure.conf", run / "secure2.jsonl", 2, "bailey_two_tls", *trust), "bailey_two_tls"),
+            "haproxy": (["haproxy", "-db", "-f", run / "haproxy.conf"], "haproxy_http"),
+            "tinyproxy": (["tinyproxy", "-d", "-c", run / "tinyproxy.conf"], "tinyproxy"),
+            "privoxy": (["privoxy", "--no-daemon", run / "privoxy.conf"], "privoxy"),
+            "squid": (["squid", "-N", "-f", run / "squid.conf"], "squid"),
+            "squid, bumping": (["squid", "-N", "-f", run / "squid-bump.conf"], "squid_bump"),
+            "nginx": (["nginx", "-p", run, "-c", run / "nginx.conf"], "nginx_tcp"),
+            "sslsplit": (["sslsplit", "-k", run / "tls/ca.key", "-c", run / "tls/ca.crt", "-K", run / "tls/leaf.key", "-u", "root", "-P",
+                          "ssl", "127.0.0.1", str(p["sslsplit"]), "127.0.0.1", str(p["tls_origin"]),
+                          "ssl", "127.0.0.1", str(p["sslsplit_fresh"]), "127.0.0.1", str(p["fresh_origin"])], "sslsplit"),
+            "mitmproxy": ([*mitm, "-p", str(p["mitmproxy"])], "mitmproxy"),
+            "mitmproxy, tunnels": ([*mitm, "-p", str(p["mitm_tunnels"]), "--ignore-hosts", ".*"], "mitm_tunnels"),
+            "mitmproxy, socks": ([*mitm, "-p", str(p["mitm_socks"]), "--mode", "socks5", "--ignore-hosts", ".*"], "mitm_socks"),
+            "srt": ([*srt, str(p["srt"])], "srt"),
+            "srt, intercepting": ([*srt, str(p["srt_tls"]), str(self.authority.file)], "srt_tls"),
+            "microsocks": (["microsocks", "-i", "127.0.0.1", "-p", str(p["microsocks"])], "microsocks"),
+            "dante": (["danted", "-f", run / "dante.conf", "-p", run / "dante.pid"], "dante"),
+            "unbound": (["unbound", "-d", "-c", run / "unbound.conf"], "unbound"),
+            "dnsmasq": (["dnsmasq", "-k", "-C", run / "dnsmasq.conf"], "dnsmasq"),
         }
 
     def start(self, name):
@@ -182,11 +117,24 @@ class Lab:
         if name in self.daemons and self.daemons[name].alive:
             return self.daemons[name]
         argv, port = self.commands()[name]
-        if not shutil.which(str(argv[0])):
+        if not shutil.which(str(argv[0])) or (name.startswith("srt") and not srt_place(self.build).is_dir()):
             self.missing[name] = "not installed"
             return None
-        self.daemons[name] = Daemon(name.replace(", ", "-"), argv, port, self.run, udp=name in ("unbound", "dnsmasq"))
+        env = dict(os.environ, LAB_TOKEN=TOKEN, TMPDIR=str(self.run))
+        self.daemons[name] = Daemon(name.replace(", ", "-").replace("/", "-"), argv, PORT[port], self.run, udp=name in UDP, env=env)
         return self.daemons[name]
+
+    def token_for(self, name):
+        """What a client sends through this server: Bailey's clients have a stand-in, and Bailey puts the real one in its place."""
+        if not name.startswith("bailey"):
+            return TOKEN
+        for line in self.daemons[name].log.read_text().splitlines():
+            if line.startswith("{"):
+                stand_in = json.loads(line)["env"]["LAB_TOKEN"]
+                if stand_in == TOKEN:
+                    raise LabError("the stand-in is the real token")
+                return stand_in
+        raise LabError(f"{name} said nothing about its credentials")
 
     def restart(self, name):
         if name in self.daemons:
@@ -199,9 +147,24 @@ class Lab:
         self.daemons = {}
 
 
+def npm_place(build):
+    return build / "npm/node_modules"
+
+
+def srt_place(build):
+    return npm_place(build) / "@anthropic-ai/sandbox-runtime/dist/sandbox"
+
+
+def npm_version(build, package):
+    try:
+        return json.loads((npm_place(build) / package / "package.json").read_text())["version"]
+    except OSError:
+        return None
+
+
 def version(argv):
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=5)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=20)
     except OSError:
         return None
     return (done.stdout + done.stderr).strip().split("\n")[0][:80]
@@ -210,7 +173,13 @@ def version(argv):
 def versions(build):
     asked = {
         "bailey": [build / "src/cli/bailey", "version"], "haproxy": ["haproxy", "-v"], "squid": ["squid", "-v"], "tinyproxy": ["tinyproxy", "-v"],
+        "privoxy": ["privoxy", "--version"], "nginx": ["nginx", "-v"], "sslsplit": ["sslsplit", "-V"], "mitmproxy": ["mitmdump", "--version"],
         "microsocks": ["dpkg-query", "-W", "microsocks"], "dante": ["danted", "-v"], "unbound": ["unbound", "-V"], "dnsmasq": ["dnsmasq", "-v"],
-        "bubblewrap": ["bwrap", "--version"], "crun": ["crun", "--version"], "firejail": ["firejail", "--version"], "util-linux": ["unshare", "--version"],
+        "bubblewrap": ["bwrap", "--version"], "crun": ["crun", "--version"], "runc": ["runc", "--version"], "firejail": ["firejail", "--version"],
+        "util-linux": ["unshare", "--version"], "curl": ["curl", "--version"],
     }
-    return {name: text for name, text in ((n, version(a)) for n, a in asked.items()) if text}
+    found = {name: text for name, text in ((n, version(a)) for n, a in asked.items()) if text}
+    for name, package in (("srt", "@anthropic-ai/sandbox-runtime"), ("codex", "@openai/codex")):
+        text = npm_version(build, package)
+        found[name] = f"{package} {text}" if text else "not installable here: npm or the registry is missing"
+    return found

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """From samples to medians, ratios, targets, tables."""
+import math
 import statistics
 
+from . import chart
 from .gateway import CASES
 from .machine import spread
 
 SPREAD_MAX = 0.25  # above this a figure is not reported: the machine was doing something else
+NOISY_MAX = 0.25  # with more than this share of such figures, nothing is
+LIMITS = ("direct", "relay", "relay, splice")  # not peers: they judge nothing
 
 
 def middle(samples, key):
@@ -22,10 +26,24 @@ def summarise(samples, keys):
 
 def summarise_all(data):
     """The figures of a run, without the samples."""
-    gateway = {case: {name: dict(summarise(s, ("rate", "cpu_us", "p50_us", "p99_us")), errors=sum(x["errors"] for x in s)) for name, s in targets.items()}
+    gateway = {case: {name: dict(summarise(s, ("rate", "cpu_us", "p50_us", "p99_us", "record_us")), errors=sum(x["errors"] for x in s)) for name, s in targets.items()}
                for case, targets in data.get("gateway", {}).items()}
     launch = {name: summarise(s, ("ms", "cpu_ms")) for name, s in data.get("launch", {}).items()}
-    return {"gateway": gateway, "idle": data.get("idle", {}), "launch": launch, "micro": data.get("micro", {})}
+    end = {name: summarise(s, ("ms", "cpu_ms")) for name, s in data.get("end", {}).items()}
+    return {"gateway": gateway, "idle": data.get("idle", {}), "launch": launch, "end": end, "micro": data.get("micro", {}), "growth": data.get("growth", {})}
+
+
+def noisy_share(figures):
+    """How many of the figures that are compared varied too much."""
+    spreads = [row["cpu_us_spread"] for case in figures["gateway"].values() for name, row in case.items() if name != "direct"]
+    spreads += [row["ms_spread"] for part in ("launch", "end") for row in figures[part].values()]
+    return sum(s > SPREAD_MAX for s in spreads) / len(spreads) if spreads else 0.0
+
+
+def best_peer(rows, key="cpu_us"):
+    """The cheapest of those that are neither Bailey nor a limit."""
+    peers = [n for n in rows if n not in LIMITS and not n.startswith("bailey") and rows[n][key + "_spread"] <= SPREAD_MAX]
+    return min(peers, key=lambda n: rows[n][key], default=None)
 
 
 def ratio(table, a, b, key):
@@ -52,6 +70,11 @@ def targets(figures):
             ("socks", "relay", "cpu_us", 1.3, "max", "processor time of a SOCKS5 tunnel, over the bare relay"),
             ("bulk1", "relay, splice", "rate", 0.85, "min", "bulk through 1 tunnel, over the relay with splice"),
             ("bulk16", "relay, splice", "rate", 0.85, "min", "bulk through 16 tunnels, over the relay with splice"),
+            ("http1", "haproxy", "p50_us", 1.0, "max", "median time of a request on one connection, over HAProxy"),
+            ("tls", "nginx bridge", "cpu_us", 1.1, "max", "processor time of an intercepted request, over the nginx bridge"),
+            ("tls_connect", "nginx bridge", "cpu_us", 1.1, "max", "processor time of an intercepted connection, over the nginx bridge"),
+            ("tls_fresh", "squid, bumping", "rate", 3.0, "min", "hosts never seen, over Squid"),
+            ("tls_bulk", "nginx bridge", "rate", 1.0, "min", "bulk through interception, over the nginx bridge"),
             ("dns", "unbound", "cpu_us", 1.0, "max", "processor time of a DNS answer, over unbound")):
         if case in g:
             add(what, ratio(g[case], "bailey", peer, key), limit, kind)
@@ -63,6 +86,10 @@ def targets(figures):
                 add(f"us of a lookup in 1,000,000 rules: {kind.replace('_', ' ')}", row[kind + "_ns"] / 1000, 1.0)
         if row["entries"] == 100000:
             add("ms to build 100,000 rules", row["build_ms"], 50)
+    api = figures["micro"].get("api")
+    if api:
+        add("us to judge a command of 200 bytes", api["check_200_us"], 50)
+        add("exec, over the same by `bailey run`", api["exec_over_run"], 1.1)
     return rows
 
 
@@ -95,6 +122,89 @@ def case_table(case, rows):
                   for n in order])
 
 
+def over_peers(figures):
+    """Bailey beside the best peer in every case."""
+    rows = []
+    for name, part, key, unit in [(c.title, figures["gateway"].get(c.name, {}), "cpu_us", f"us/{c.unit}") for c in CASES if not c.name.startswith("own_")] + [
+            ("Launch of /bin/true", {("bailey" if n == "bailey run" else n): r for n, r in figures["launch"].items() if n not in ("bare", "unshare, all namespaces")}, "ms", "ms")]:
+        peer = best_peer(part, key)
+        r = ratio(part, "bailey", peer, key) if peer else None
+        if "bailey" in part:
+            rows.append([name, f"{number(part['bailey'][key], part['bailey'][key + '_spread'])} {unit}", peer or "", number(part[peer][key]) if peer else "", f"{r:.2f} x" if r else ""])
+    return rows
+
+
+def growth_rows(series, keys):
+    counts = sorted({int(c) for each in series.values() for c in each})
+    columns = [(name, key) for name in series for key in keys]
+    rows = [[f"{c:,}"] + [number(series[name][c][key]) if c in series[name] else "" for name, key in columns] for c in counts]
+    return [f"{name}, {keys[key]}" for name, key in columns], rows
+
+
+def growth_exponent(points):
+    """Slope between the last two points, both axes logarithmic: 0 is a constant cost, 1 a linear one."""
+    places = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)
+    if len(places) < 2:
+        return 0.0
+    (x1, y1), (x2, y2) = places[-2:]
+    return math.log(y2 / y1) / math.log(x2 / x1)
+
+
+def charts(figures):
+    """{file name: SVG}"""
+    found = {}
+    groups = []
+    for case in CASES:
+        rows = figures["gateway"].get(case.name, {})
+        if case.name.startswith("own_") or "bailey" not in rows:
+            continue
+        entries = [(n, ratio(rows, n, "bailey", "cpu_us") if n != "bailey" else 1.0) for n in sorted(rows, key=lambda n: rows[n]["cpu_us"]) if n != "direct"]
+        groups.append((case.title, [(n, r) for n, r in entries if r]))
+    if groups:
+        found["benchmarks-ratios.svg"] = chart.bars("Processor time, over Bailey's", "1 is Bailey; to the right costs more. Logarithmic.", groups)
+    growth, policy = figures["growth"], figures["micro"].get("policy_lookup")
+    if growth.get("connections"):
+        series = {name: {c: v["cpu_us"] for c, v in each.items()} for name, each in growth["connections"].items()}
+        found["benchmarks-connections.svg"] = chart.lines("Connections at once", "connections", "us of processor time for a request", series)
+    if growth.get("sandboxes"):
+        series = {f"{name}, {word}": {c: v[key] for c, v in each.items()} for name, each in growth["sandboxes"].items()
+                  for key, word in (("cpu_ms_each", "CPU ms"), ("mib_each", "MiB"))}
+        found["benchmarks-sandboxes.svg"] = chart.lines("Sandboxes at once", "sandboxes", "for each of them: ms of processor time to start, MiB of memory", series)
+    if policy:
+        series = {word: {r["entries"]: r[key] for r in policy["results"]} for key, word in (
+            ("hit_ns", "exact, ns"), ("wildcard_hit_ns", "wildcard, ns"), ("miss_ns", "miss, ns"), ("net_hit_ns", "network, ns"), ("build_ms", "build, ms"))}
+        found["benchmarks-rules.svg"] = chart.lines("Rules", "rules", "a lookup in ns, the building of all in ms", series)
+    return found
+
+
+def growth_text(figures):
+    lines, growth = [], figures["growth"]
+    if growth.get("connections"):
+        head, rows = growth_rows(growth["connections"], {"cpu_us": "CPU us/request", "rate": "requests/s"})
+        lines += ["### Connections at once, each with a request on its way", "", "![](benchmarks-connections.svg)", ""] + table(["connections"] + head, rows)
+    if growth.get("sandboxes"):
+        head, rows = growth_rows(growth["sandboxes"], {"cpu_ms_each": "CPU ms", "ms_each": "ms", "mib_each": "MiB"})
+        lines += ["### Sandboxes at once, figures for each of them", "", "![](benchmarks-sandboxes.svg)", ""] + table(["sandboxes"] + head, rows)
+    steep = []
+    for part, key in (("connections", "cpu_us"), ("sandboxes", "cpu_ms_each"), ("sandboxes", "mib_each")):
+        for name, each in growth.get(part, {}).items():
+            if name.startswith("bailey"):
+                steep.append([f"{part}, {key}", f"{growth_exponent({int(c): v[key] for c, v in each.items()}):+.2f}"])
+    if steep:
+        lines += ["How steep Bailey's curves are at their end. The figures are for one request or one sandbox: 0 means that the whole grows linearly.", ""]
+        lines += table(["", "slope"], steep)
+    return ["## How cost grows", ""] + lines if lines else []
+
+
+def own_text(figures):
+    rows = [[c.title, number(r["bailey"]["cpu_us"]), number(r["bailey"]["record_us"])] for c, r in ((c, figures["gateway"].get(c.name, {})) for c in CASES)
+            if "bailey" in r and c.load != "bulk" and not c.name.startswith("own_")]
+    if not rows:
+        return []
+    return ["## What the record costs", "", "The audit log cannot be switched off: without it Bailey takes no work. Its cost can be told apart, since one process does nothing "
+            "but to write it.", ""] + table(["", "CPU us, all", "of which the record"], rows)
+
+
 def markdown(figures, about):
     lines = ["# Benchmarks", "", f"Measured by `make bench` on {about['date']}: {about['machine']}.",
              "Bailey and its peers ran in the same session on loopback, one after the other in every repetition, in random order. Figures are medians.",
@@ -107,6 +217,11 @@ def markdown(figures, about):
     rows = [[what, "" if value is None else f"{value:.2f}", ("at most " if kind == "max" else "at least ") + f"{limit:g}", verdict(value, limit, kind)]
             for what, value, limit, kind in targets(figures)]
     lines += ["## Targets", ""] + table(["", "measured", "target", ""], rows)
+    peers = over_peers(figures)
+    if peers:
+        lines += ["## Beside the best peer", ""] + table(["", "Bailey", "best peer", "it takes", "Bailey over it"], peers)
+    if figures["gateway"]:
+        lines += ["![Processor time of all, over Bailey's](benchmarks-ratios.svg)", ""]
     if figures["launch"]:
         l = figures["launch"]
 
@@ -116,6 +231,11 @@ def markdown(figures, about):
         lines += ["## Launch of /bin/true", ""] + table(["", "ms", "spread", "CPU ms", "over bwrap's"], [
             [f"**{n}**" if n.startswith("bailey") else n, number(r["ms"], r["ms_spread"]), f"{r['ms_spread'] * 100:.0f} %", number(r["cpu_ms"]),
              over(n)] for n, r in sorted(l.items(), key=lambda x: x[1]["ms"])])
+    if figures["end"]:
+        e = figures["end"]
+        lines += ["## `bailey run` with one https request inside", ""] + table(["", "ms", "spread", "CPU ms", "over curl alone"], [
+            [f"**{n}**" if n.startswith("bailey") else n, number(r["ms"], r["ms_spread"]), f"{r['ms_spread'] * 100:.0f} %", number(r["cpu_ms"]),
+             f"{ratio(e, n, 'curl alone', 'ms'):.2f} x" if ratio(e, n, "curl alone", "ms") else ""] for n, r in sorted(e.items(), key=lambda x: x[1]["ms"])])
     for case in CASES:
         if case.name in figures["gateway"]:
             lines += [f"## {case.title}", ""] + case_table(case, figures["gateway"][case.name])
@@ -123,14 +243,19 @@ def markdown(figures, about):
         lines += ["## Idle tunnels, 5,000 open", ""] + table(["", "KiB each"], [[f"**{n}**" if n == "bailey" else n, number(v)] for n, v in sorted(figures["idle"].items(), key=lambda x: x[1])])
     policy = figures["micro"].get("policy_lookup")
     if policy:
-        lines += ["## Policy lookups, ns of processor time", ""] + table(
+        lines += ["## Policy lookups, ns of processor time", "", "![](benchmarks-rules.svg)", ""] + table(
             ["rules", "exact", "wildcard", "miss", "network", "network, miss", "build ms", "open ms", "bytes/rule"],
             [[f"{r['entries']:,}"] + [number(r[k + "_ns"]) for k in ("hit", "wildcard_hit", "miss", "net_hit", "net_miss")] +
              [number(r["build_ms"]), number(r["open_ms"]), number(r["bytes_per_rule"])] for r in policy["results"]])
     audit = figures["micro"].get("audit_line")
     if audit:
         lines += ["## One audit event, ns", ""] + table(["decode", "line and hash", "write"], [[number(audit[k]) for k in ("decode_ns", "line_ns", "write_ns")]])
+    api = figures["micro"].get("api")
+    if api:
+        lines += ["## Library", ""] + table(["check of 200 bytes, us", "exec of true, ms", "the same by `bailey run`, ms"],
+                                           [[number(api[k]) for k in ("check_200_us", "exec_ms", "run_ms")]])
+    lines += own_text(figures) + growth_text(figures)
     if about["left out"]:
-        lines += ["## Left out", ""] + [f"- {name}: {why}" for name, why in about["left out"].items()] + [""]
+        lines += ["## Left out", ""] + [f"- {name}: {' '.join(why.split())}" for name, why in about["left out"].items()] + [""]
     lines += ["## Versions", ""] + [f"- {name}: {text}" for name, text in about["versions"].items()] + [""]
     return "\n".join(lines)

@@ -8,8 +8,13 @@
  *     load idle      opens tunnels, says so, and holds them until its standard input ends
  *     load dns       A questions over UDP, some on their way at a time
  *
+ * With --tls the exchange is TLS inside the tunnel. --target is what the proxy is asked for, when that is not the
+ * origin's address; a '#' in it is the number of the connection, so that each goes to a host never seen.
+ * With --settle the run begins when every connection has had an answer; "ready" is printed then.
+ *
  * It prints one JSON object. Whatever is not the expected answer counts as an error and is said once.
  */
+#include "tls.h"
 #include "tool.h"
 
 #include "base/clock.h"
@@ -30,13 +35,15 @@ enum mode { REQUESTS, TUNNELS, BULK, IDLE, DNS, MODES };
 static const char *const mode_names[MODES] = { "requests", "tunnels", "bulk", "idle", "dns" };
 enum through { DIRECT, HTTP, CONNECT, SOCKS, WAYS };
 static const char *const way_names[WAYS] = { "direct", "http", "connect", "socks" };
-enum state { CONNECTING, CONNECT_ANSWER, SOCKS_METHOD, SOCKS_ANSWER, HEAD, BODY, RESTING };
+enum state { CONNECTING, CONNECT_ANSWER, SOCKS_METHOD, SOCKS_ANSWER, HANDSHAKE, HEAD, BODY, RESTING };
 
 enum {
         HEAD_MAX = 2048,
+        TARGET_MAX = 128,
         DISCARD = 1 << 20,
         ERRORS_MAX = 1000,
         TIMES = 1 << 17, /* one place for each microsecond */
+        SETTLE_MS = 20000,
         DNS_PORTS = 4,
         DNS_NAMES = 1000,
 };
@@ -47,6 +54,8 @@ struct connection {
         bool last; /* the other side closes after this answer */
         size_t n;  /* bytes of head */
         uint64_t left, since;
+        struct tls *tls;
+        char target[TARGET_MAX]; /* NAME:PORT that this connection asks for */
         char head[HEAD_MAX];
 };
 
@@ -54,9 +63,10 @@ static struct {
         enum mode mode;
         enum through way;
         struct sockaddr_in proxy, origin;
-        const char *origin_text, *dns_zone;
-        uint64_t size, connections, seconds_ms, operations;
+        const char *origin_text, *dns_zone, *target, *token;
+        uint64_t size, connections, seconds_ms, operations, first;
         int dns_rcode;
+        bool tls, settle;
 } want = { .size = 1024, .connections = 1, .seconds_ms = 1000, .operations = UINT64_MAX };
 
 static struct {
@@ -71,6 +81,13 @@ static struct connection *connections;
 
 static void begin(struct connection *c);
 
+static void drop(struct connection *c) {
+        tls_close(c->tls);
+        c->tls = NULL;
+        close(c->fd);
+        c->fd = -1;
+}
+
 static void failed(struct connection *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void failed(struct connection *c, const char *format, ...) {
         if (seen.errors++ == 0) {
@@ -79,23 +96,28 @@ static void failed(struct connection *c, const char *format, ...) {
                 vsnprintf(seen.first_error, sizeof seen.first_error, format, args);
                 va_end(args);
         }
-        close(c->fd);
-        c->fd = -1;
+        drop(c);
         if (seen.errors < ERRORS_MAX && want.mode != IDLE)
                 begin(c);
 }
 
 /* A connection that takes no bytes any more says so when it is read. */
 static void say(struct connection *c, const void *bytes, size_t n) {
-        (void)!send(c->fd, bytes, n, MSG_NOSIGNAL);
+        if (c->tls)
+                (void)!tls_send(c->tls, bytes, n);
+        else
+                (void)!send(c->fd, bytes, n, MSG_NOSIGNAL);
 }
 
 static void send_request(struct connection *c) {
         static char text[512];
-        int n =
-            snprintf(text, sizeof text, "GET %s%s/%llu HTTP/1.1\r\nHost: %s\r\nUser-Agent: lab\r\nAccept: */*\r\n\r\n",
-                     want.way == HTTP ? "http://" : "", want.way == HTTP ? want.origin_text : "",
-                     (unsigned long long)want.size, want.origin_text);
+        int n = snprintf(text, sizeof text,
+                         "GET %s%s/%llu HTTP/1.1\r\nHost: %s\r\nUser-Agent: lab\r\nAccept: */*\r\n%s%s%s\r\n",
+                         want.way == HTTP ? "http://" : "", want.way == HTTP ? c->target : "",
+                         (unsigned long long)want.size, c->target, want.token ? "Authorization: Bearer " : "",
+                         want.token ? want.token : "", want.token ? "\r\n" : "");
+        if (n < 0 || (size_t)n >= sizeof text)
+                tool_die("the request is too long");
         c->state = HEAD;
         c->n = 0;
         if (want.mode != TUNNELS)
@@ -103,8 +125,17 @@ static void send_request(struct connection *c) {
         say(c, text, (size_t)n);
 }
 
+static void name_target(struct connection *c, uint64_t number) {
+        const char *text = want.target ? want.target : want.origin_text, *mark = strchr(text, '#');
+        int n = mark ? snprintf(c->target, sizeof c->target, "%.*s%llu%s", (int)(mark - text), text,
+                                (unsigned long long)(want.first + number), mark + 1)
+                     : snprintf(c->target, sizeof c->target, "%s", text);
+        if (n < 0 || (size_t)n >= sizeof c->target)
+                tool_die("the target is too long");
+}
+
 static void begin(struct connection *c) {
-        seen.started++;
+        name_target(c, seen.started++);
         c->fd = tool_socket();
         c->state = CONNECTING;
         c->n = 0;
@@ -122,6 +153,11 @@ static void tunnel_is_open(struct connection *c) {
                 seen.open++;
                 if (seen.started < want.operations)
                         begin(&connections[seen.started]);
+        } else if (want.tls) {
+                char name[TARGET_MAX];
+                snprintf(name, sizeof name, "%.*s", (int)strcspn(c->target, ":"), c->target);
+                c->tls = tls_open(c->fd, name);
+                c->state = HANDSHAKE;
         } else
                 send_request(c);
 }
@@ -134,8 +170,7 @@ static void on_connected(struct connection *c) {
                 failed(c, "connect: %s", strerror(error));
         } else if (want.way == CONNECT) {
                 char text[256];
-                int k = snprintf(text, sizeof text, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", want.origin_text,
-                                 want.origin_text);
+                int k = snprintf(text, sizeof text, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", c->target, c->target);
                 c->state = CONNECT_ANSWER;
                 say(c, text, (size_t)k);
         } else if (want.way == SOCKS) {
@@ -159,12 +194,11 @@ static void completed(struct connection *c) {
         seen.done++;
         seen.times[us < TIMES ? us : TIMES - 1]++;
         if (want.mode == TUNNELS) {
-                close(c->fd);
-                c->fd = -1;
+                drop(c);
                 if (seen.started < want.operations)
                         begin(c);
         } else if (c->last) {
-                close(c->fd);
+                drop(c);
                 begin(c);
         } else if (seen.done < want.operations)
                 send_request(c);
@@ -188,9 +222,10 @@ static bool read_length(struct connection *c, const char *end) {
 /* Takes what has arrived into c->head. False when there is nothing more now, or the connection failed. */
 static bool fill(struct connection *c, size_t max) {
         errno = 0;
-        ssize_t got = recv(c->fd, c->head + c->n, max - c->n, 0);
+        ssize_t got =
+            c->tls ? tls_recv(c->tls, c->head + c->n, max - c->n) : recv(c->fd, c->head + c->n, max - c->n, 0);
         if (got <= 0 && errno != EAGAIN && want.mode == REQUESTS && c->state == HEAD && c->n == 0) {
-                close(c->fd); /* a proxy that closes between two answers costs itself a connection, no error */
+                drop(c); /* a proxy that closes between two answers costs itself a connection, no error */
                 begin(c);
                 return false;
         }
@@ -205,7 +240,8 @@ static bool fill(struct connection *c, size_t max) {
 }
 
 static bool body_step(struct connection *c) {
-        ssize_t got = recv(c->fd, discard, c->left < DISCARD ? c->left : DISCARD, MSG_TRUNC);
+        size_t max = c->left < DISCARD ? c->left : DISCARD;
+        ssize_t got = c->tls ? tls_recv(c->tls, discard, max) : recv(c->fd, discard, max, MSG_TRUNC);
         if (got <= 0) {
                 if (got == 0 || errno != EAGAIN)
                         failed(c, "body: %s", got ? strerror(errno) : "ended early");
@@ -216,13 +252,22 @@ static bool body_step(struct connection *c) {
         return true;
 }
 
+static bool handshake_step(struct connection *c) {
+        int r = tls_handshake(c->tls);
+        if (r < 0)
+                failed(c, "TLS handshake: %s", strerror(errno));
+        else if (r > 0)
+                send_request(c);
+        return false;
+}
+
 /* One step; false when it must wait for the next edge. */
 static bool advance(struct connection *c) {
         const char *end;
         switch (c->state) {
         case CONNECTING:
                 on_connected(c);
-                return false;
+                return c->fd >= 0 && c->state == HANDSHAKE;
         case CONNECT_ANSWER:
                 if (!fill(c, HEAD_MAX - 1))
                         return false;
@@ -232,7 +277,7 @@ static bool advance(struct connection *c) {
                         failed(c, "CONNECT: %.60s", c->head);
                 else
                         tunnel_is_open(c);
-                return false;
+                return c->fd >= 0 && c->state == HANDSHAKE;
         case SOCKS_METHOD:
                 if (!fill(c, 2))
                         return false;
@@ -246,7 +291,9 @@ static bool advance(struct connection *c) {
                         failed(c, "SOCKS5 reply %d", c->head[1]);
                 else if (c->n == 10)
                         tunnel_is_open(c);
-                return false;
+                return c->fd >= 0 && c->state == HANDSHAKE;
+        case HANDSHAKE:
+                return handshake_step(c);
         case HEAD:
                 if (!fill(c, HEAD_MAX - 1))
                         return false;
@@ -294,9 +341,19 @@ static void print_result(uint64_t elapsed) {
         fflush(stdout);
 }
 
+/* Everything is open: from here on it is measured. */
+static uint64_t settled(void) {
+        want.settle = false;
+        memset(seen.times, 0, sizeof seen.times);
+        seen.done = seen.bytes = 0;
+        printf("ready\n");
+        fflush(stdout);
+        return clock_ns();
+}
+
 static void run_streams(void) {
         uint64_t n = want.mode == IDLE ? want.operations : want.connections, start = clock_ns();
-        uint64_t deadline = start + want.seconds_ms * NS_PER_MS, now = start;
+        uint64_t deadline = start + (want.settle ? SETTLE_MS : want.seconds_ms) * NS_PER_MS, now = start;
         connections = calloc(n, sizeof *connections);
         if (!connections)
                 tool_die("out of memory");
@@ -313,6 +370,10 @@ static void run_streams(void) {
                                 ;
                 }
                 now = clock_ns();
+                if (want.settle && seen.done >= 2 * want.connections) {
+                        start = settled();
+                        deadline = start + want.seconds_ms * NS_PER_MS;
+                }
         }
         print_result(now - start);
         if (want.mode == IDLE && read(STDIN_FILENO, discard, 1) < 0)
@@ -425,6 +486,21 @@ static void set_option(int option, const char *value) {
         case 'd':
                 want.dns_zone = value;
                 break;
+        case 'T':
+                want.tls = true;
+                break;
+        case 'S':
+                want.settle = true;
+                break;
+        case 'a':
+                want.target = value;
+                break;
+        case 'b':
+                want.token = value;
+                break;
+        case 'f':
+                want.first = tool_number(value, UINT32_MAX);
+                break;
         case 'r':
                 want.dns_rcode = (int)tool_number(value, 15);
                 break;
@@ -435,11 +511,21 @@ static void set_option(int option, const char *value) {
 
 int main(int argc, char **argv) {
         static const struct option options[] = {
-                { "through", required_argument, NULL, 'x' },     { "proxy", required_argument, NULL, 'p' },
-                { "origin", required_argument, NULL, 'o' },      { "size", required_argument, NULL, 's' },
-                { "connections", required_argument, NULL, 'c' }, { "ms", required_argument, NULL, 't' },
-                { "operations", required_argument, NULL, 'n' },  { "zone", required_argument, NULL, 'd' },
-                { "rcode", required_argument, NULL, 'r' },       { NULL, 0, NULL, 0 },
+                { "through", required_argument, NULL, 'x' },
+                { "proxy", required_argument, NULL, 'p' },
+                { "origin", required_argument, NULL, 'o' },
+                { "size", required_argument, NULL, 's' },
+                { "connections", required_argument, NULL, 'c' },
+                { "ms", required_argument, NULL, 't' },
+                { "operations", required_argument, NULL, 'n' },
+                { "zone", required_argument, NULL, 'd' },
+                { "rcode", required_argument, NULL, 'r' },
+                { "tls", no_argument, NULL, 'T' },
+                { "target", required_argument, NULL, 'a' },
+                { "token", required_argument, NULL, 'b' },
+                { "first", required_argument, NULL, 'f' },
+                { "settle", no_argument, NULL, 'S' },
+                { NULL, 0, NULL, 0 },
         };
         int option;
         if (argc < 2)

@@ -5,6 +5,7 @@
  */
 #include "tool.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -122,6 +123,10 @@ int main(int argc, char **argv) {
         if (file < 0 || ftruncate(file, FILE_BYTES) < 0)
                 tool_die("cannot make the body: %s", strerror(errno));
         int listener = tool_listen(&at);
+        socklen_t size = sizeof at;
+        if (getsockname(listener, (struct sockaddr *)&at, &size) < 0 || printf("%u\n", ntohs(at.sin_port)) < 0)
+                tool_die("no port: %s", strerror(errno));
+        fflush(stdout); /* port 0 takes a free one, and whoever started this wants to know */
         tool_watch(epoll, listener, NULL);
         for (;;) {
                 struct epoll_event events[256];

@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The regression guard: what fixed scenarios cost in instructions, compared with what is stored.
+
+    tests/guard/guard.py BUILD            compare; a tenth above the stored figure fails
+    tests/guard/guard.py BUILD --store    store what is measured now, for this kind of machine
+
+Instructions do not depend on what else the machine does, so that this works where times mean nothing. They depend on the architecture,
+the compiler and the libraries: figures are kept for each kind, and an unknown kind is skipped (exit 77).
+"""
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+
+HERE = pathlib.Path(__file__).resolve().parent
+STORE = HERE / "instructions.json"
+TOLERANCE = {"plan": 0.25}  # it looks at the machine: its directories, its mounts
+TOLERANCE_ELSE = 0.10
+WARM, COUNTED = 100, 1000  # the difference of two runs is what the counted ones cost
+LAUNCHES = 3
+LIMIT = 60  # seconds for any single program
+SKIP = 77
+
+
+class GuardError(Exception):
+    pass
+
+
+def kind_of_machine(build):
+    """aarch64, gcc 12, glibc 2.36, and how it was built."""
+    options = {o["name"]: o["value"] for o in json.loads((build / "meson-info/intro-buildoptions.json").read_text())}
+    compilers = json.loads((build / "meson-info/intro-compilers.json").read_text()) if (build / "meson-info/intro-compilers.json").exists() else None
+    compiler = compilers["host"]["c"] if compilers else compiler_of(build)
+    return (f"{platform.machine()}, {compiler['id']} {compiler['version'].split('.')[0]}, {' '.join(platform.libc_ver())}, "
+            f"{options['buildtype']}{', static' if options.get('static') else ''}")
+
+
+def compiler_of(build):
+    """For a meson that does not tell: from the comment that every compiler leaves."""
+    text = subprocess.run(["readelf", "-p", ".comment", build / "src/cli/bailey"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"(GCC|clang)\D*([\d.]+)", text)
+    return {"id": found.group(1).lower(), "version": found.group(2)}
+
+
+def counted(output, command):
+    """The command under the counting machine; its instructions end up in the file."""
+    return ["valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={output}", f"--log-file={output}.log", *command]
+
+
+def summary(output):
+    for line in output.read_text().splitlines():
+        if line.startswith("summary:"):
+            return int(line.split()[1])
+    raise GuardError(f"{output} has no summary")
+
+
+def checks(build, scratch, n):
+    output = scratch / f"checks.{n}"
+    subprocess.run(counted(output, [build / "tests/guard/guard-checks", str(n)]), check=True, timeout=LIMIT, stdout=subprocess.DEVNULL)
+    return summary(output)
+
+
+class Lines:
+    """What a program prints, line by line, read by a thread so that waiting for one has a limit."""
+
+    def __init__(self, process):
+        self.lines, self.condition, self.ended = [], threading.Condition(), False
+        threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
+
+    def _read(self, stream):
+        for line in stream:
+            with self.condition:
+                self.lines.append(line)
+                self.condition.notify_all()
+        with self.condition:
+            self.ended = True
+            self.condition.notify_all()
+
+    def find(self, pattern):
+        def look():
+            return next((found for found in (re.match(pattern, line) for line in self.lines) if found), None)
+        with self.condition:
+            self.condition.wait_for(lambda: look() or self.ended, LIMIT)
+            found = look()
+        if not found:
+            raise GuardError(f"the gateway did not say {pattern}: {self.lines[-3:]}")
+        return found
+
+
+def gateway(build, scratch, load, n):
+    """Instructions of a gateway for n operations of the load generator, one at a time."""
+    output, program = scratch / f"{load}.{n}", scratch / "gateway"
+    words = [str(word) for word in counted(output, [build / "tests/guard/guard-gateway"])]
+    program.write_text("#!/bin/sh\nexec " + " ".join(words) + "\n")
+    program.chmod(0o755)
+    origin = subprocess.Popen([build / "bench/lab-origin", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+    driver = None
+    try:
+        place = f"127.0.0.1:{int(origin.stdout.readline())}"
+        names = [f"allow=h{i}.example{i % 7}.org" for i in range(100)]
+        driver = subprocess.Popen([build / "tests/tools/gateway-driver", program, "http", "workers=1", f"private={place}", *names],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        lines = Lines(driver)
+        port = lines.find(r"listen http (\d+)").group(1)
+        way = "http" if load == "requests" else "connect"
+        done = subprocess.run([build / "bench/lab-load", load, "--through", way, "--proxy", f"127.0.0.1:{port}", "--origin", place, "--size", "64",
+                               "--operations", str(n), "--ms", str(LIMIT * 1000)], check=True, capture_output=True, text=True, timeout=LIMIT + 5)
+        seen = json.loads(done.stdout)
+        if seen["operations"] < n or seen["errors"]:
+            raise GuardError(f"{load}: {seen}")
+    finally:
+        if driver:
+            driver.stdin.close()
+            driver.wait(LIMIT)
+        origin.kill()
+        origin.wait()
+    return summary(output)
+
+
+def plan(build, scratch):
+    """What the supervisor works out for a launch: policy, paths, the steps. The rest of a launch is the kernel's, and no simulator can run it."""
+    workspace, home, output = scratch / "workspace", scratch / "home", scratch / "plan"
+    workspace.mkdir(exist_ok=True)
+    home.mkdir(exist_ok=True)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
+    figures = []
+    for _ in range(LAUNCHES):
+        subprocess.run(counted(output, [build / "src/cli/bailey", "plan", "-w", workspace, "--", "/bin/true"]), env=env, cwd=workspace, check=True,
+                       timeout=LIMIT, stdout=subprocess.DEVNULL)
+        figures.append(summary(output))
+    return int(statistics.median(figures))
+
+
+def measure(build, scratch):
+    checks_each = (checks(build, scratch, WARM + COUNTED) - checks(build, scratch, WARM)) / COUNTED
+    found = {"check": round(checks_each)}
+    for name, load in (("request", "requests"), ("tunnel", "tunnels")):
+        found[name] = round((gateway(build, scratch, load, WARM + COUNTED) - gateway(build, scratch, load, WARM)) / COUNTED)
+    found["plan"] = plan(build, scratch)
+    return found
+
+
+def compare(now, stored):
+    worse = []
+    for name, figure in now.items():
+        before = stored.get(name)
+        if not before:
+            print(f"{name}: {figure:,} instructions, nothing stored")
+            continue
+        change, limit = figure / before - 1, TOLERANCE.get(name, TOLERANCE_ELSE)
+        word = "too much" if change > limit else "less: store it with guard.py BUILD --store" if change < -limit else "as stored"
+        print(f"{name}: {figure:,} instructions, stored {before:,}, {change:+.1%}: {word}")
+        if change > limit:
+            worse.append(name)
+    return worse
+
+
+def main(arguments):
+    build, store = pathlib.Path(arguments[0]).resolve(), "--store" in arguments
+    if not shutil.which("valgrind"):
+        print("valgrind is not installed")
+        return SKIP
+    kind = kind_of_machine(build)
+    stored = json.loads(STORE.read_text()) if STORE.exists() else {}
+    if kind not in stored and not store:
+        print(f"no figures are stored for: {kind}")
+        return SKIP
+    with tempfile.TemporaryDirectory(prefix="bailey-guard.") as name:
+        try:
+            now = measure(build, pathlib.Path(name))
+        except (GuardError, OSError, subprocess.SubprocessError) as error:
+            print(f"guard: {error}")
+            return 1
+    if store:
+        stored[kind] = now
+        STORE.write_text(json.dumps(stored, indent=2, sort_keys=True) + "\n")
+        print(f"{kind}: {now}")
+        return 0
+    worse = compare(now, stored[kind])
+    if worse:
+        print("Find out why, or store the new figures with a reason in the commit: tests/guard/guard.py BUILD --store")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
