@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/gate.h"
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "gateway/ask.h"
 #include "gateway/chain.h"
@@ -150,21 +151,35 @@ static struct verdict still_allowed(struct gate_call *c) {
         return a.decision == DECISION_ALLOW ? v : a;
 }
 
+static void get_leaf(struct gate_call *c);
+
+static bool has_leaf(const struct gate_call *c) {
+        return !c->intercept || vault_leaf(c->worker->vault, &c->target.host);
+}
+
+/* A policy that wants to see the requests may have come while it was dialled: then the leaf is still missing. */
+static void hand_over(struct gate_call *c) {
+        struct verdict v = still_allowed(c);
+        if (v.decision != DECISION_ALLOW) {
+                stream_close(take_ptr(&c->upstream));
+                refuse(c, v);
+                return;
+        }
+        c->verdict = v;
+        if (has_leaf(c))
+                tell(c);
+        else
+                get_leaf(c);
+}
+
 static void reached(struct gate_call *c, int error, struct stream *s, const struct addr *addr) {
         if (error < 0) {
                 fail_to_reach(c, error);
                 return;
         }
         c->addr = *addr;
-        struct verdict v = still_allowed(c);
-        if (v.decision != DECISION_ALLOW) {
-                stream_close(s);
-                refuse(c, v);
-                return;
-        }
-        c->verdict = v;
         c->upstream = s;
-        tell(c);
+        hand_over(c);
 }
 
 static void on_dialled(void *owner, int error, struct stream *s, const struct addr *addr) {
@@ -252,25 +267,37 @@ static void find_addresses(struct gate_call *c) {
                 fail(c, REASON_LIMIT, -ENOMEM);
 }
 
+static void fail_to_sign(struct gate_call *c, int error) {
+        stream_close(take_ptr(&c->upstream));
+        fail(c, REASON_VAULT, error);
+}
+
 static void on_signed(struct vault_call *call, int error) {
         struct gate_call *c = link_owner(call, struct gate_call, signing);
+        if (error == 0 && !has_leaf(c))
+                error = -EIO; /* one that is of no use: asking again would give another */
         if (error < 0)
-                fail(c, REASON_VAULT, error);
+                fail_to_sign(c, error);
+        else if (c->upstream)
+                hand_over(c);
         else
                 find_addresses(c);
 }
 
-/* First of all what the client will be shown: without it, nobody is bothered. */
-static void go_on(struct gate_call *c) {
-        if (!c->intercept || vault_leaf(c->worker->vault, &c->target.host)) {
-                find_addresses(c);
-                return;
-        }
+static void get_leaf(struct gate_call *c) {
         enter(c, GATE_SIGNING);
         c->signing.done = on_signed;
         int r = vault_ask_leaf(c->worker->vault, &c->target.host, &c->signing);
         if (r < 0)
-                fail(c, REASON_VAULT, r);
+                fail_to_sign(c, r);
+}
+
+/* First of all what the client will be shown: without it, nobody is bothered. */
+static void go_on(struct gate_call *c) {
+        if (has_leaf(c))
+                find_addresses(c);
+        else
+                get_leaf(c);
 }
 
 /* opening */
@@ -349,6 +376,7 @@ void gate_cancel(struct gate_call *c) {
                 break;
         case GATE_SIGNING:
                 vault_call_cancel(&c->signing);
+                stream_close(take_ptr(&c->upstream));
                 break;
         case GATE_RESOLVING:
                 resolve_cancel(&c->resolving);

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from conftest import BUILD, program
+from kit.dns import Answer
 from kit.gateway import Client, Gateway
 from kit.origin import REPLY
 from kit.process import wait_until
@@ -553,6 +554,25 @@ def test_a_new_rule_counts_at_once(make_lab, secure, authority):
         lab.gateway.wait(lambda g: "swapped" in g.notes, 5 * SLOW)
         opened.sendall(f"GET /ok/x HTTP/1.1\r\nHost: {HOST}:{secure.port}\r\n\r\n".encode())
         assert client.answer()[0] == 403
+
+
+def test_a_rule_that_comes_while_a_tunnel_is_opened(make_lab, make_dns, make_origin, authority):
+    """Nobody wanted to see its requests when it was asked for. They are seen all the same."""
+    dns = make_dns({"slow.many.test": Answer(("127.0.0.1",), delay=1.0)})
+    origin = make_origin(tls=authority.context(*NAMES))
+    lab = make_lab("allow=slow.many.test:1-65535", f"server={dns.port}")
+    sock = lab.gateway.connect(timeout=20 * SLOW)
+    sock.sendall(f"CONNECT slow.many.test:{origin.port} HTTP/1.1\r\nHost: slow.many.test:{origin.port}\r\n\r\n".encode())
+    wait_until(lambda: dns.asked("slow.many.test"), 10 * SLOW, "the question")
+    lab.gateway.say("policy private=127.0.0.0/8:1-65535 rule=slow.many.test:1-65535|GET|/ok/**")
+    lab.gateway.wait(lambda g: "swapped" in g.notes, 5 * SLOW)
+    assert Client(sock).answer(head=True)[0] == 200
+    with lab.context().wrap_socket(sock, server_hostname="slow.many.test") as secured:
+        client = Client(secured)
+        for path, status in (("/ok/x", 200), ("/secret", 403)):
+            secured.sendall(f"GET {path} HTTP/1.1\r\nHost: slow.many.test:{origin.port}\r\n\r\n".encode())
+            assert client.answer()[0] == status
+    assert len(origin.requests()) == 1
 
 
 def test_an_address_that_is_refused_meanwhile_gets_no_request(lab, authority, closing):
