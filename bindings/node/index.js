@@ -11,7 +11,8 @@
  *     manager.close();
  *
  * Failures reject with a BaileyError: its code is one of config-invalid, unsupported-platform, dependency-missing,
- * forbidden-command, escalated-command, manager-closed, timeout, cancelled, system.
+ * forbidden-command, escalated-command, manager-closed, timeout, cancelled, system. That of a timeout has the output until
+ * then: error.stdout, error.stderr. Without onApproval and with { ask: 'control' } people are asked by `bailey pending`.
  */
 'use strict';
 const { spawn } = require('node:child_process');
@@ -26,6 +27,8 @@ class BaileyError extends Error {
     this.rule = details.rule || '';
     this.reason = details.reason || '';
     this.segment = details.segment || '';
+    this.stdout = details.stdout || '';
+    this.stderr = details.stderr || '';
   }
 }
 
@@ -50,6 +53,7 @@ const FLAGS = {
   workspace: '--workspace', preset: '--preset', mode: '--mode', policy: '--policy', allow: '--allow', deny: '--deny',
   allowPrivate: '--allow-private', write: '--write', denyRead: '--deny-read', denyWrite: '--deny-write', audit: '--audit',
   agent: '--agent', shell: '--shell', hosts: '--hosts', outputLimit: '--output-limit', envPass: '--env-pass',
+  ask: '--ask', askTimeout: '--ask-timeout',
 };
 
 function flagsOf(options) {
@@ -125,14 +129,12 @@ class Manager {
     } else {
       const verdict = await this.check(args ? words : words[0]);
       if (verdict.decision === 'escalated') {
+        // Without a function bailey itself asks, or says that nobody is there; it keeps the record of a refusal, too.
         const ask = options.onApproval || this.#options.onApproval;
-        const answer = ask ? await ask({ command: words.join(' '), ...verdict }) : 'deny';
+        const answer = ask ? await ask({ command: words.join(' '), ...verdict }) : null;
         if (answer === 'approve-session') this.#approved.add(key);
-        if (answer !== 'approve' && answer !== 'approve-session') {
-          throw new BaileyError('escalated-command', ask ? `the command was not approved: ${verdict.reason}`
-            : `the command needs an approval, and nobody is there to be asked: ${verdict.reason}`, verdict);
-        }
-        flags.push('--approved');
+        if (answer === 'approve' || answer === 'approve-session') flags.push('--approved');
+        else if (ask) flags.push('--ask=never');
       }
     }
     const said = await this.#call('exec', [...flags, ...(args ? ['--args'] : []), '--', ...words], options, {
@@ -151,7 +153,7 @@ class Manager {
     const merged = { ...this.#options, ...options, env: { ...this.#options.env, ...options.env } };
     const common = flagsOf(merged);
     // check takes fewer options than exec
-    const flags = verb === 'exec' ? [...common, '--ask=never'] : common.filter((flag) => /^--(policy|preset|workspace|mode|agent)=/.test(flag));
+    const flags = verb === 'exec' ? (merged.ask ? common : [...common, '--ask=never']) : common.filter((flag) => /^--(policy|preset|workspace|mode|agent)=/.test(flag));
     return new Promise((resolve, reject) => {
       const child = spawn(this.#executable, [verb, '--json', ...flags, ...words],
         { cwd, signal, killSignal: 'SIGKILL', stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] });

@@ -85,7 +85,11 @@ class ForbiddenCommand(Error): "The classifier forbids the command."
 class EscalatedCommand(Error): "The command needs an approval: nobody to ask, or the answer was no."
 class ManagerClosed(Error): "The manager is closed."
 class ProxyError(Error): "A gateway could not start."
-class Timeout(Error): "The time limit was reached, and the sandbox was killed."
+class Timeout(Error):
+    """The time limit was reached, and the sandbox was killed. `result` has what the command wrote until then."""
+    result = None
+
+
 class Cancelled(Error): "The call was cancelled, and the sandbox was killed."
 class SystemFailure(Error): "A system call or a part of Bailey failed."
 
@@ -388,17 +392,22 @@ class Manager:
              classify=True, cancel=None):
         """Runs text through the shell. `settings`: {"filesystem.write": [...], "mode": ...} for this call."""
         options = _Options(settings, directory, timeout, shell, output_limit, stdin, classify, cancel)
+        return self._run("bailey_manager_exec", _bytes(command), options)
+
+    def _run(self, function, command, options):
         handle = c_void_p()
-        _call("bailey_manager_exec", self._handle, _bytes(command), options._handle, byref(handle))
+        try:
+            _call(function, self._handle, command, options._handle, byref(handle))
+        except Timeout as timeout:
+            timeout.result = Result(handle) if handle else None
+            raise
         return Result(handle)
 
     def exec_args(self, argv, *, settings=None, directory=None, timeout=None, output_limit=None, stdin=None, classify=True,
                   cancel=None):
         """Runs a program without a shell."""
         options = _Options(settings, directory, timeout, None, output_limit, stdin, classify, cancel)
-        handle = c_void_p()
-        _call("bailey_manager_exec_args", self._handle, _list(argv), options._handle, byref(handle))
-        return Result(handle)
+        return self._run("bailey_manager_exec_args", _list(argv), options)
 
     def wrap(self, argv, env=None, *, settings=None, directory=None, timeout=None, classify=True):
         """(argv, env) for subprocess.Popen: the same command in a sandbox, started by the caller."""

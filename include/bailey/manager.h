@@ -115,8 +115,9 @@ BAILEY_API void bailey_result_free(bailey_result *r);
  */
 
 /* Runs text through the shell: classified, approved where needed, in a sandbox, output captured. A command that ends in
- * any way is BAILEY_OK with a result. BAILEY_E_FORBIDDEN, _ESCALATED, _TIMEOUT, _CANCELLED, _CLOSED, _CONFIG (of the
- * options), _PLATFORM, _SYSTEM. */
+ * any way is BAILEY_OK with a result. BAILEY_E_TIMEOUT has a result too: what the command wrote until its time was
+ * over, with exit code -1. The other errors have none, and *ret stays as it was: BAILEY_E_FORBIDDEN, _ESCALATED,
+ * _CANCELLED, _CLOSED, _CONFIG (of the options), _PLATFORM, _SYSTEM. */
 BAILEY_API int bailey_manager_exec(bailey_manager *m, const char *command, const bailey_options *o, bailey_result **ret,
                                    struct bailey_error *e);
 /* Runs a program without a shell: argv is NULL-terminated, argv[0] is found in PATH. Errors as above. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/approve.h"
 
+#include "api/capture.h"
+#include "api/exec.h"
 #include "api/report.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -14,7 +16,7 @@ static_assert((int)BAILEY_ALLOW == SH_ALLOW && (int)BAILEY_SANDBOXED == SH_SANDB
                   (int)BAILEY_ESCALATED == SH_ESCALATED && (int)BAILEY_FORBIDDEN == SH_FORBIDDEN,
               "the same decisions");
 
-enum { COMMAND_MAX = 4 << 20 };
+enum { COMMAND_MAX = 4 << 20, RECORDED = 2048 };
 
 int approve_classify(const struct state *s, const struct approve_command *c, struct sh_verdict *ret,
                      struct bailey_error *e) {
@@ -53,8 +55,90 @@ static int spell(const struct approve_command *c, struct buf *out) {
         return r;
 }
 
-static int ask(bailey_manager *m, const struct approver *who, const struct sh_verdict *v, const char *command,
-               struct str key, struct bailey_error *e) {
+/*
+ * The record, and people beyond this program.
+ */
+void approve_judged_done(supervise_texts *judged) {
+        for (size_t i = 0; i < judged->n; i++)
+                free(judged->p[i]);
+        vec_done(judged);
+}
+
+static int judge(supervise_texts *judged, const struct sh_verdict *v, const char *command) {
+        const char *const texts[JUDGED_TEXTS] = { [JUDGED_DECISION] = sh_decision_name(v->decision),
+                                                  [JUDGED_RULE] = v->rule,
+                                                  [JUDGED_REASON] = v->reason,
+                                                  [JUDGED_SEGMENT] = v->segment ? v->segment : "",
+                                                  [JUDGED_COMMAND] = command,
+                                                  [JUDGED_BY] = "" };
+        int r = 0;
+        for (size_t i = 0; r == 0 && i < JUDGED_TEXTS; i++)
+                r = supervise_texts_add(judged, str_of(texts[i]));
+        return r;
+}
+
+/* A record has no more of it, and a wrapped command has little room. */
+static void clip(const supervise_texts *judged) {
+        const enum supervise_judged long_ones[] = { JUDGED_SEGMENT, JUDGED_COMMAND };
+        for (size_t i = 0; i < 2; i++)
+                if (strlen(judged->p[long_ones[i]]) > RECORDED)
+                        judged->p[long_ones[i]][RECORDED] = '\0';
+}
+
+static int set_by(supervise_texts *judged, const char *by) {
+        char *text = str_dup(str_of(by));
+        if (!text)
+                return -ENOMEM;
+        free(judged->p[JUDGED_BY]);
+        judged->p[JUDGED_BY] = text;
+        return 0;
+}
+
+static void nobody(void *arg, int link, const struct supervise_message *question) {
+        (void)arg;
+        (void)link;
+        (void)question;
+}
+
+/* A job of its own: records what was refused, or has a person asked. False when there was no such job. */
+static bool command_job(bailey_manager *m, const struct state *s, const bailey_options *o,
+                        const supervise_texts *judged, struct supervise_message *ret) {
+        static char name[] = "bailey", verb[] = "supervise";
+        char *const argv[] = { name, verb, NULL };
+        const char *const words[] = { judged->p[JUDGED_COMMAND], NULL };
+        cleanup(free_ptr) char *block = NULL;
+        cleanup(result_freep) bailey_result *nothing = NULL;
+        const struct exec_call call = { .argv = words, .options = o, .job = SUPERVISE_COMMAND, .judged = judged };
+        if (!m->sandboxed || !s->program || result_new(0, &nothing) < 0 || exec_block(s, &call, &block, NULL) < 0)
+                return false;
+        struct capture c = { .child = CHILD_NONE,
+                             .result = nothing,
+                             .stop = { m->closing, o && o->cancel ? o->cancel->fd : -1 },
+                             .on_ask = nobody };
+        const struct child_plan plan = {
+                .path = s->program, .argv = argv, .envp = m->env, .block = block, .input = -1, .capture = true
+        };
+        if (child_start(&plan, &c.child, NULL, NULL) != BAILEY_OK)
+                return false;
+        capture_serve(&c);
+        capture_done(&c);
+        *ret = c.end;
+        return c.told && !c.stopped && c.end.number == SUPERVISE_ENDED;
+}
+
+/* Nothing is done about a record that cannot be written: the command does not run in any case. */
+static void record(bailey_manager *m, const struct state *s, const bailey_options *o, supervise_texts *judged,
+                   const char *by) {
+        struct supervise_message end;
+        if (set_by(judged, by) == 0)
+                (void)command_job(m, s, o, judged, &end);
+}
+
+/*
+ * Asking.
+ */
+static int ask_callback(bailey_manager *m, const struct approver *who, const struct sh_verdict *v, const char *command,
+                        struct str key, struct bailey_error *e) {
         static char yes[] = "approved";
         const struct bailey_question question = {
                 .command = command, .segment = v->segment ? v->segment : "", .rule = v->rule, .reason = v->reason
@@ -67,40 +151,74 @@ static int ask(bailey_manager *m, const struct approver *who, const struct sh_ve
                    : refuse(e, BAILEY_E_ESCALATED, v, "the command was not approved");
 }
 
+/* No callback: by the control socket and hooks, where the config names a way to ask. */
+static int ask_elsewhere(bailey_manager *m, const struct state *s, const bailey_options *o, const struct sh_verdict *v,
+                         supervise_texts *judged, struct bailey_error *e) {
+        static const char alone[] = "the command needs an approval, and nobody is there to be asked";
+        struct supervise_message end = { 0 };
+        bool asked = s->asks_commands || (o && config_sets(&o->values, "network.ask"));
+        if (!asked) {
+                record(m, s, o, judged, "nobody is there to be asked");
+                return refuse(e, BAILEY_E_ESCALATED, v, alone);
+        }
+        if (!command_job(m, s, o, judged, &end) || end.status == 2)
+                return refuse(e, BAILEY_E_ESCALATED, v, alone);
+        if (end.status == 0)
+                return set_by(judged, end.detail) < 0 ? report_memory(e) : BAILEY_OK;
+        char what[ERR_TEXT_MAX + 64];
+        snprintf(what, sizeof what, "the command was not approved (%s)", end.detail);
+        return refuse(e, BAILEY_E_ESCALATED, v, what);
+}
+
 /* What was approved is this very command under this very rule; another rule that wants to know asks again. */
-static int escalated(bailey_manager *m, const struct approver *who, const struct approve_command *c,
-                     const struct sh_verdict *v, struct bailey_error *e) {
-        cleanup(buf_done) struct buf key = BUF(COMMAND_MAX), command = BUF(COMMAND_MAX);
-        int r = buf_printf(&key, "%c%s\n", c->text ? 's' : 'a', v->rule);
-        r = r < 0 ? r : spell(c, &command);
-        r = r < 0 ? r : buf_append(&key, buf_str(&command));
-        const char *text = r < 0 ? NULL : buf_text(&command);
-        if (!text)
-                return r == -EMSGSIZE ? refuse(e, BAILEY_E_ESCALATED, v, "the command is too long to ask about")
-                                      : report_memory(e);
+static int escalated(bailey_manager *m, const struct state *s, const bailey_options *o, bool is_text,
+                     const struct sh_verdict *v, supervise_texts *judged, struct bailey_error *e) {
+        const struct approver *who = o && o->has_approver ? &o->approver : &s->approver;
+        cleanup(buf_done) struct buf key = BUF(COMMAND_MAX);
+        const char *command = judged->p[JUDGED_COMMAND], *by = NULL;
+        if (buf_printf(&key, "%c%s\n", is_text ? 's' : 'a', v->rule) < 0 || buf_add(&key, command) < 0)
+                return report_memory(e);
+        int r = BAILEY_OK;
         pthread_mutex_lock(&m->asking);
-        if (map_get(&m->approved, buf_str(&key)))
-                r = BAILEY_OK;
-        else if (!who->fn)
-                r = refuse(e, BAILEY_E_ESCALATED, v, "the command needs an approval, and nobody is there to be asked");
-        else
-                r = ask(m, who, v, text, buf_str(&key), e);
+        if (map_get(&m->approved, buf_str(&key))) {
+                by = "approved by the program for its session";
+        } else if (who->fn) {
+                r = ask_callback(m, who, v, command, buf_str(&key), e);
+                by = r == BAILEY_OK ? "approved by the program" : NULL;
+        } else {
+                r = ask_elsewhere(m, s, o, v, judged, e);
+        }
         pthread_mutex_unlock(&m->asking);
-        return r;
+        if (r == BAILEY_E_ESCALATED && who->fn)
+                record(m, s, o, judged, "denied by the program");
+        return by && set_by(judged, by) < 0 ? report_memory(e) : r;
 }
 
 int approve(bailey_manager *m, const struct state *s, const struct approve_command *c, const bailey_options *o,
-            struct bailey_error *e) {
+            supervise_texts *ret_judged, struct bailey_error *e) {
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
+        cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
         if (o && o->unclassified)
                 return BAILEY_OK;
         int r = approve_classify(s, c, &v, e);
         if (r != BAILEY_OK)
                 return r;
-        if (v.decision == SH_FORBIDDEN)
+        r = spell(c, &command);
+        const char *text = r < 0 ? NULL : buf_text(&command);
+        if (r == -EMSGSIZE && v.decision < SH_ESCALATED)
+                return BAILEY_OK; /* too long for the record, and nobody has to read it */
+        if (r == -EMSGSIZE)
+                return refuse(e, v.decision == SH_FORBIDDEN ? BAILEY_E_FORBIDDEN : BAILEY_E_ESCALATED, &v,
+                              "the command is too long to ask about");
+        if (!text || judge(ret_judged, &v, text) < 0)
+                return report_memory(e);
+        if (v.decision == SH_FORBIDDEN) {
+                record(m, s, o, ret_judged, "forbidden");
                 return refuse(e, BAILEY_E_FORBIDDEN, &v, "the command is forbidden");
-        const struct approver *who = o && o->has_approver ? &o->approver : &s->approver;
-        return v.decision == SH_ESCALATED ? escalated(m, who, c, &v, e) : BAILEY_OK;
+        }
+        r = v.decision == SH_ESCALATED ? escalated(m, s, o, c->text, &v, ret_judged, e) : BAILEY_OK;
+        clip(ret_judged);
+        return r;
 }
 
 /*

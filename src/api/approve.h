@@ -11,6 +11,8 @@ struct approve_command {
 
 int approve_classify(const struct state *s, const struct approve_command *c, struct sh_verdict *ret,
                      struct bailey_error *e);
-/* BAILEY_OK, or BAILEY_E_FORBIDDEN and BAILEY_E_ESCALATED with rule, reason and segment. */
+/* BAILEY_OK, or BAILEY_E_FORBIDDEN and BAILEY_E_ESCALATED with rule, reason and segment. What was said goes to the
+ * record: by *ret_judged with the run that follows (empty: nobody judged it), or at once where there is none. */
 int approve(bailey_manager *m, const struct state *s, const struct approve_command *c, const bailey_options *o,
-            struct bailey_error *e);
+            supervise_texts *ret_judged, struct bailey_error *e);
+void approve_judged_done(supervise_texts *judged);

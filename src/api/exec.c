@@ -43,7 +43,8 @@ int exec_block(const struct state *s, const struct exec_call *c, char **ret, str
                 code = report_memory(e);
         if (code == BAILEY_OK) {
                 struct supervise_request q = s->request;
-                q.job = SUPERVISE_RUN;
+                q.job = c->job;
+                q.judged = c->judged ? *c->judged : (supervise_texts){ 0 };
                 q.cwd = own.cwd;
                 q.call = own.call;
                 q.argv = own.argv;
@@ -90,7 +91,9 @@ static int conclude(struct capture *c, struct bailey_error *e) {
         r->signal = c->end.signalled ? c->end.status - 128 : 0;
         r->exit_code = c->end.signalled ? -1 : c->end.status;
         r->sandboxed = true;
-        return code == BAILEY_OK && result_finish(r) < 0 ? report_memory(e) : code;
+        if (code == BAILEY_E_TIMEOUT)
+                r->exit_code = -1;
+        return result_finish(r) < 0 ? report_memory(e) : code;
 }
 
 static int run_sandboxed(bailey_manager *m, const struct state *state, const struct exec_call *call,
@@ -133,7 +136,7 @@ int exec_run(bailey_manager *m, const struct state *s, const struct exec_call *c
         uint64_t began = clock_ns();
         int r = m->sandboxed ? run_sandboxed(m, s, c, result, e) : plain_run(m, s, c, result, e);
         result->duration_ns = clock_ns() - began;
-        if (r == BAILEY_OK)
+        if (r == BAILEY_OK || r == BAILEY_E_TIMEOUT) /* then as far as it came */
                 *ret = take_ptr(&result);
         return r;
 }
@@ -149,10 +152,11 @@ static int exec(bailey_manager *m, const struct approve_command *c, const bailey
                 return r;
         const char *shell = o && o->shell ? o->shell : s->shell;
         const char *const through[] = { shell, "-c", c->text, NULL };
-        const struct exec_call call = { .argv = c->text ? through : c->argv, .options = o };
+        cleanup(approve_judged_done) supervise_texts judged = { 0 };
+        const struct exec_call call = { .argv = c->text ? through : c->argv, .options = o, .judged = &judged };
         r = state_check_call(s, o, e);
         if (r == BAILEY_OK)
-                r = approve(m, s, c, o, e);
+                r = approve(m, s, c, o, &judged, e);
         if (r == BAILEY_OK)
                 r = exec_run(m, s, &call, ret, e);
         manager_leave(m);

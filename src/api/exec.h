@@ -7,6 +7,8 @@
 struct exec_call {
         const char *const *argv;
         const bailey_options *options; /* NULL: none */
+        enum supervise_job job;
+        const supervise_texts *judged; /* NULL: it was not judged */
 };
 
 /* Approved already. */

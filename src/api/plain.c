@@ -79,8 +79,12 @@ static int conclude(struct plain *p, enum bailey_code ended, struct bailey_error
         child_kill(&p->child, true);
         int status = child_wait(&p->child, PATIENCE_MS);
         child_done(&p->child);
-        if (ended == BAILEY_E_TIMEOUT)
-                return report(e, ended, "the command ran longer than its time limit and was ended");
+        if (ended == BAILEY_E_TIMEOUT) {
+                r->exit_code = -1;
+                return result_finish(r) < 0
+                           ? report_memory(e)
+                           : report(e, ended, "the command ran longer than its time limit and was ended");
+        }
         if (ended == BAILEY_E_CANCELLED)
                 return report(e, ended, "the command was cancelled and ended");
         if (status == -1)

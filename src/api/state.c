@@ -57,7 +57,8 @@ static int settle_asking(struct state *s, const bailey_config *c) {
         s->request_arg = c->request_arg;
         if (c->on_request && !(s->request.asks = str_dup(STR("yes"))))
                 return -ENOMEM;
-        if (config_sets(&c->values, "network.ask"))
+        s->asks_commands = config_sets(&c->values, "network.ask");
+        if (s->asks_commands)
                 return 0;
         return supervise_texts_add(&s->request.config,
                                    c->on_request ? STR("network.ask=control") : STR("network.ask=never"));

@@ -20,6 +20,7 @@ struct state {
         struct approver approver;
         bailey_request_fn on_request;
         void *request_arg;
+        bool asks_commands; /* the config names a way to ask: escalated commands go there where there is no callback */
         struct bailey_error no_program; /* why `program` is NULL */
 };
 

@@ -54,10 +54,10 @@ static int copy_env(struct wrapped *w, const char *const *envp) {
 }
 
 static int make(const bailey_manager *m, const struct state *s, const struct bailey_command *command,
-                const bailey_options *o, struct wrapped **ret, struct bailey_error *e) {
+                const bailey_options *o, const supervise_texts *judged, struct wrapped **ret, struct bailey_error *e) {
         cleanup(wrapped_freep) struct wrapped *w = calloc(1, sizeof *w);
         cleanup(free_ptr) char *block = NULL;
-        const struct exec_call call = { .argv = command->argv, .options = o };
+        const struct exec_call call = { .argv = command->argv, .options = o, .judged = judged };
         if (!w)
                 return report_memory(e);
         int r = exec_block(s, &call, &block, e);
@@ -93,16 +93,17 @@ static const char **words_of(const struct bailey_command *command) {
 static int wrap(bailey_manager *m, const struct state *s, struct bailey_command *command, const bailey_options *o,
                 struct bailey_error *e) {
         cleanup(free_ptr) const char **words = words_of(command);
+        cleanup(approve_judged_done) supervise_texts judged = { 0 };
         struct wrapped *w = NULL;
         if (!words)
                 return report_memory(e);
         struct bailey_command own = *command;
         own.argv = words;
         int r = state_check_call(s, o, e);
-        r = r == BAILEY_OK ? approve(m, s, &(struct approve_command){ .argv = words }, o, e) : r;
+        r = r == BAILEY_OK ? approve(m, s, &(struct approve_command){ .argv = words }, o, &judged, e) : r;
         if (r != BAILEY_OK || !m->sandboxed)
                 return r;
-        r = make(m, s, &own, o, &w, e);
+        r = make(m, s, &own, o, &judged, &w, e);
         if (!w)
                 return r;
         command->path = w->program;

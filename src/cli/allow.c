@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-enum { DECIDE_SANDBOX, DECIDE_SCOPE, DECIDE_FORGET, DECIDE_WORKSPACE, DECIDE_ROWS };
+enum { DECIDE_SANDBOX, DECIDE_SCOPE, DECIDE_COMMAND, DECIDE_FORGET, DECIDE_WORKSPACE, DECIDE_ROWS };
 static const char *const scopes[] = { "once", "sandbox", "workspace", "always", NULL };
 static const struct option rows[] = {
         [DECIDE_SANDBOX] = { .flag = "sandbox",
@@ -20,6 +20,9 @@ static const struct option rows[] = {
                            .choices = scopes,
                            .fallback = "sandbox",
                            .help = "how far it reaches" },
+        [DECIDE_COMMAND] = { .flag = "command",
+                             .type = OPTION_FLAG,
+                             .help = "the answer is for the command that waits in the sandbox with this id" },
         [DECIDE_FORGET] = { .flag = "forget",
                             .type = OPTION_FLAG,
                             .help = "take back the rule with this very pattern instead" },
@@ -37,6 +40,7 @@ static int decide(const struct call *call, bool deny, struct err *e) {
         const struct option_values *v = &call->options;
         const struct decide_request q = {
                 .deny = deny,
+                .command = option_get_flag(v, &rows[DECIDE_COMMAND]),
                 .forget = option_get_flag(v, &rows[DECIDE_FORGET]),
                 .target = call->argv[0],
                 .sandbox = option_get(v, &rows[DECIDE_SANDBOX]),
@@ -64,12 +68,15 @@ static int run_deny(const struct call *call, struct err *e) {
         "are for the sandboxes that wait for HOST, or for the only one that runs; workspace is for the sandboxes in "  \
         "the current directory, and always for all.\n"                                                                 \
         "Remembered rules are shown by \"bailey policy show\" with the day on which they were approved; --forget "     \
-        "takes them back."
+        "takes them back.\n"                                                                                           \
+        "With --command the word is the id of a sandbox, as \"bailey pending\" shows it, in which an escalated "       \
+        "command of \"bailey exec\" or of a program waits before it runs. workspace and always are remembered for "    \
+        "this very command under this very rule; --forget --command 'COMMAND' takes that back."
 
 const struct verb verb_allow = {
         .name = "allow",
         .group = GROUP_WATCH,
-        .synopsis = "[OPTIONS] HOST[:PORT]",
+        .synopsis = "[OPTIONS] HOST[:PORT] | --command SANDBOX",
         .help = "let running sandboxes reach a host, or answer that they may",
         .about = SCOPES " A deny wins over every allow.",
         .tables = { &table },
@@ -81,7 +88,7 @@ const struct verb verb_allow = {
 const struct verb verb_deny = {
         .name = "deny",
         .group = GROUP_WATCH,
-        .synopsis = "[OPTIONS] HOST[:PORT]",
+        .synopsis = "[OPTIONS] HOST[:PORT] | --command SANDBOX",
         .help = "keep running sandboxes from a host, or answer that they may not reach it",
         .about = SCOPES " Connections that a new deny refuses are closed.",
         .tables = { &table },

@@ -121,8 +121,8 @@ static int print_json(const struct exec_outcome *o, struct err *e) {
                 emit_put_text(&j, "reason", v->reason);
                 emit_put_text(&j, "segment", v->segment);
         }
-        if (ended)
-                emit_result(&j, o->result);
+        if (ended || (o->stage == EXEC_RAN && o->end == RUN_TIMED_OUT && o->result))
+                emit_result(&j, o->result); /* as far as it came */
         emit_violations(&j, o->result);
         emit_close(&j);
         struct err why = { 0 };
@@ -178,9 +178,10 @@ const struct verb verb_exec = {
         .about =
             "Judges the command as \"bailey check\" does. What is allowed, or what no rule is about, runs at once. "
             "What is "
-            "escalated is asked about on the terminal; without one, or with --ask never, it does not run. What is "
-            "forbidden "
-            "does not run.\n\n"
+            "escalated is asked about: on the terminal; with --ask control, or where the policy says so, also by "
+            "\"bailey pending\" and \"bailey allow --command\", approval.command and approval.webhook. Without "
+            "anybody to ask, without an answer in time (--ask-timeout) and with --ask never it does not run. What is "
+            "forbidden does not run. Every command is in the audit log, also those that did not run.\n\n"
             "The command runs in a sandbox as of \"bailey run\", through the shell or, with --args, directly. Its "
             "output "
             "passes through and the exit status is the command's. With --json the output is captured, up to a limit, "

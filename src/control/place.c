@@ -22,7 +22,8 @@
 #define SO_PEERPIDFD 77
 #endif
 
-static const char suffix[] = ".sock";
+/* Until it listens a socket has another name: whoever finds one that refuses connections takes it for a dead one. */
+static const char suffix[] = ".sock", suffix_before[] = ".new";
 enum { BACKLOG = 128, STALE_SECONDS = 2 };
 
 static bool is_own_directory(const char *path) {
@@ -71,14 +72,15 @@ int control_make_directory(char **ret, struct err *e) {
 }
 
 /* A socket's address has room for 107 bytes; a longer path goes through a descriptor of the directory. */
-static int address_of(int directory_fd, const char *directory, const char *id, struct sockaddr_un *ret, struct err *e) {
+static int address_of(int directory_fd, const char *directory, const char *id, const char *end, struct sockaddr_un *ret,
+                      struct err *e) {
         if (!audit_id_valid(id))
                 return err_set(e, EINVAL, "a sandbox's id has 1 to %d letters, digits, '-' or '_'", CONTROL_ID_MAX - 1);
         *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-        int n = snprintf(ret->sun_path, sizeof ret->sun_path, "%s/%s%s", directory, id, suffix);
+        int n = snprintf(ret->sun_path, sizeof ret->sun_path, "%s/%s%s", directory, id, end);
         if (n > 0 && (size_t)n < sizeof ret->sun_path)
                 return 0;
-        snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/%s%s", directory_fd, id, suffix);
+        snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/%s%s", directory_fd, id, end);
         return 0;
 }
 
@@ -99,18 +101,22 @@ int control_listen(const char *directory, const char *id, int *ret_fd, char **re
         struct sockaddr_un to;
         int r = open_directory(directory, &place, e);
         if (r == 0)
-                r = address_of(place, directory, id, &to, e);
+                r = address_of(place, directory, id, suffix_before, &to, e);
         if (r < 0)
                 return r;
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0 || bind(fd, (struct sockaddr *)&to, sizeof to) < 0)
                 return err_errno(e, "cannot make the control socket in %s", directory);
-        char *path = str_format("%s/%s%s", directory, id, suffix);
-        if (!path || listen(fd, BACKLOG) < 0) {
-                free(path);
-                return err_errno(e, "cannot listen on the control socket");
+        cleanup(free_ptr) char *path = str_format("%s/%s%s", directory, id, suffix);
+        cleanup(free_ptr) char *before = str_format("%s%s", id, suffix_before);
+        if (!path || !before || listen(fd, BACKLOG) < 0 ||
+            renameat(place, before, place, path + strlen(directory) + 1) < 0) {
+                r = err_errno(e, "cannot listen on the control socket");
+                if (before)
+                        unlinkat(place, before, 0);
+                return r;
         }
-        *ret_path = path;
+        *ret_path = take_ptr(&path);
         *ret_fd = take_fd(&fd);
         return 0;
 }
@@ -121,8 +127,8 @@ void control_unlisten(char *path) {
         free(path);
 }
 
-/* Ids are never used twice: nobody will listen here again. A socket that has just been made is left alone, though: its
- * owner may be about to listen. */
+/* A dead run's: nobody will listen on it again. One that has just been made is left alone, though: a command that was
+ * approved has a new one under its old name. */
 static void remove_stale(int directory_fd, const char *id) {
         cleanup(free_ptr) char *name = str_format("%s%s", id, suffix);
         struct stat st;
@@ -136,7 +142,7 @@ int control_connect(const char *directory, const char *id, int *ret_fd, struct e
         struct sockaddr_un to;
         int r = open_directory(directory, &place, e);
         if (r == 0)
-                r = address_of(place, directory, id, &to, e);
+                r = address_of(place, directory, id, suffix, &to, e);
         if (r < 0)
                 return r;
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

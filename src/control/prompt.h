@@ -4,7 +4,8 @@
 #include "control/protocol.h"
 #include "control/questions.h"
 
-/* Two lines, the second without a line break. Everything in it is ASCII that was parsed as a name before. */
+/* A few lines, the last without a line break. A host is ASCII that was parsed as a name before; a command is escaped.
+ */
 int prompt_text(struct buf *out, const struct question *q, const char *sandbox_id);
 
 enum prompt_reading { PROMPT_AGAIN, PROMPT_ANSWER };

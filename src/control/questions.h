@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Questions that wait for a person: one for each host and port, however many connections, and workers of the gateway,
- * wait for it. A question lives as long as somebody waits.
+ * wait for it; or one about a command that the classifier escalated. A question lives as long as somebody waits.
  */
 #include "base/buf.h"
 #include "base/vec.h"
@@ -12,11 +12,19 @@
 #include "policy/pattern.h"
 
 #define QUESTIONS_MAX 256
+#define QUESTION_SHOWN 4000 /* longest command that a person is asked about: what is not seen is not approved */
+
+/* The command as it would be run, and what the classifier says of it. Not escaped. */
+struct question_command {
+        char *text; /* NULL: the question is about a host */
+        char *segment, *rule, *reason;
+};
 
 struct question {
         uint64_t number;
         struct authority target;
         enum event_via via;
+        struct question_command command;
         uint64_t asked_us, expires_us; /* wall clock, to show */
         VEC(uint64_t) waiting;         /* the gateway's ids */
         bool told;                     /* the terminal and the hooks know of it */
@@ -30,6 +38,9 @@ struct questions {
 /* The question for this target, new or with one more that waits; NULL when there are too many. */
 struct question *questions_ask(struct questions *qs, uint64_t waiting_id, const struct authority *target,
                                enum event_via via, uint64_t timeout_ns, bool *ret_new);
+/* The question about a command: copies the texts. NULL: without memory, or there are too many. */
+struct question *questions_ask_command(struct questions *qs, const struct question_command *command,
+                                       uint64_t timeout_ns);
 /* Nobody waits under this id any more. Returns the number of a question that is gone with it, or 0. */
 uint64_t questions_gone(struct questions *qs, uint64_t waiting_id);
 struct question *questions_find(struct questions *qs, uint64_t number);

@@ -34,6 +34,7 @@ static const char *const kind_names[] = {
         [EVENT_DNS] = "dns",
         [EVENT_FILE] = "file",
         [EVENT_SYSCALL] = "syscall",
+        [EVENT_COMMAND] = "command",
         [EVENT_NOTE] = "note",
 };
 static_assert(sizeof kind_names / sizeof *kind_names == EVENT_KINDS, "a name for each kind");

@@ -16,6 +16,7 @@ enum event_kind {
         EVENT_DNS,          /* a question, answered or refused */
         EVENT_FILE,         /* a denied file access seen by the tracer */
         EVENT_SYSCALL,      /* a denied system call seen by the tracer */
+        EVENT_COMMAND,      /* judged by the classifier: method: its decision, path: the command, detail: why */
         EVENT_NOTE,         /* start, stop, reload, gateway failure: text in detail */
         EVENT_KINDS
 };

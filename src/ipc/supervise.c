@@ -29,6 +29,7 @@ static const struct field {
         { 'o', FIELD_MANY, offsetof(struct supervise_request, config) },
         { 'c', FIELD_MANY, offsetof(struct supervise_request, call) },
         { 'a', FIELD_MANY, offsetof(struct supervise_request, argv) },
+        { 'j', FIELD_MANY, offsetof(struct supervise_request, judged) },
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 
@@ -142,7 +143,9 @@ int supervise_decode(struct str block, struct supervise_request *ret, struct err
                 return r;
         while (r == 0 && block.n)
                 r = take_field(&block, &letter, &text) ? keep_field(&q, letter, text) : -EBADMSG;
-        if (r == 0 && (!q.base || q.base[0] != '/' || (q.job == SUPERVISE_RUN && q.argv.n == 0)))
+        if (r == 0 && (!q.base || q.base[0] != '/' || (q.job != SUPERVISE_GATEWAY && q.argv.n == 0)))
+                r = -EBADMSG;
+        if (r == 0 && q.judged.n != JUDGED_TEXTS && (q.judged.n || q.job == SUPERVISE_COMMAND))
                 r = -EBADMSG;
         if (r < 0)
                 return err_set(e, -r, r == -ENOMEM ? "out of memory" : "the request is malformed");

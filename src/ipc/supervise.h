@@ -15,12 +15,25 @@
 #include "base/vec.h"
 #include "policy/host.h"
 
-enum { SUPERVISE_VERSION = 1, SUPERVISE_FD_LINK = 3, SUPERVISE_FD_REQUEST = 4 };
+enum { SUPERVISE_VERSION = 2, SUPERVISE_FD_LINK = 3, SUPERVISE_FD_REQUEST = 4 };
 /* The kernel takes 128 KiB for one variable, its name included. */
 enum { SUPERVISE_BYTES_MAX = 8 << 20, SUPERVISE_VARIABLE_MAX = 120 << 10 };
 #define SUPERVISE_VARIABLE "BAILEY_SUPERVISE_REQUEST"
 
-enum supervise_job { SUPERVISE_RUN, SUPERVISE_GATEWAY, SUPERVISE_JOBS };
+/* SUPERVISE_COMMAND: a command that was judged waits for its approval, or is only recorded because it was refused. */
+enum supervise_job { SUPERVISE_RUN, SUPERVISE_GATEWAY, SUPERVISE_COMMAND, SUPERVISE_JOBS };
+
+/* What was said of the command. JUDGED_BY of a run: who approved it; of SUPERVISE_COMMAND: who refused it, or "" for a
+ * question to a person. */
+enum supervise_judged {
+        JUDGED_DECISION,
+        JUDGED_RULE,
+        JUDGED_REASON,
+        JUDGED_SEGMENT,
+        JUDGED_COMMAND,
+        JUDGED_BY,
+        JUDGED_TEXTS
+};
 
 typedef VEC(char *) supervise_texts;
 
@@ -34,6 +47,7 @@ struct supervise_request {
         char *http, *socks;           /* of a gateway: "address:port", NULL: no such listener */
         supervise_texts config, call; /* "key=value", the keys of bailey-policy(5) */
         supervise_texts argv;
+        supervise_texts judged; /* none, or JUDGED_TEXTS */
 };
 void supervise_request_done(struct supervise_request *q);
 int supervise_texts_add(supervise_texts *list, struct str text);
@@ -57,7 +71,8 @@ enum supervise_kind {
 };
 
 enum supervise_end {
-        SUPERVISE_ENDED, /* status: exit code, or 128 and the signal's number with `signalled` */
+        SUPERVISE_ENDED, /* status: exit code, or 128 and the signal's number with `signalled`; of SUPERVISE_COMMAND:
+                          * 0 approved, 1 refused, 2 nobody could be asked; detail: by whom */
         SUPERVISE_BAD_POLICY,
         SUPERVISE_UNAVAILABLE,
         SUPERVISE_TIMED_OUT,

@@ -13,7 +13,8 @@
 #include "base/escape.h"
 #include "base/fd.h"
 #include "conf/suggest.h"
-#include "manager/exec_ask.h"
+#include "control/questions.h"
+#include "manager/command_room.h"
 #include "manager/link.h"
 
 #include <errno.h>
@@ -42,35 +43,57 @@ static int spell(const struct check_question *q, struct buf *out) {
         return r;
 }
 
-/* On the terminal, unless somebody said that nobody is asked. */
-static enum exec_answer ask(const struct exec_request *q, const struct check_verdict *v) {
-        cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
-        const struct option *how = &policy_rows[ROW_ASK];
-        bool never = option_given(q->options, how) && strcmp(option_get(q->options, how), "never") == 0;
-        const char *text = never || spell(&q->question, &command) < 0 ? NULL : buf_text(&command);
-        return text ? exec_ask(text, v, option_get_number(q->options, &policy_rows[ROW_ASK_TIMEOUT])) : EXEC_NOBODY;
+static const char *refusal_text(enum room_word word) {
+        static const char *const texts[] = {
+                [ROOM_REFUSED] = "the command was not approved",
+                [ROOM_NOBODY] = "the command needs an approval, and nobody is there to be asked",
+                [ROOM_LATE] = "the command was not approved: nobody answered in time",
+                [ROOM_LEFT] = "the command was not approved: the question was given up",
+        };
+        return texts[word];
 }
 
-/* True when it may run; *ret_who says by whose word. */
-static bool approve(const struct exec_request *q, struct exec_outcome *o, const char **ret_who, struct err *e) {
+/* Into the room with it. True when it may run. */
+static bool wait_in_room(const struct exec_request *q, const struct judged *judged, struct exec_outcome *o,
+                         struct room_outcome *room, struct err *e) {
         const struct check_verdict *v = &o->verdict;
-        if (v->decision == CHECK_FORBIDDEN) {
-                o->stage = EXEC_FORBIDDEN;
-                err_set(e, EPERM, "the command is forbidden: %s (rule %s, in: %s)", v->reason, v->rule,
-                        show(str_of(v->segment)).text);
+        const struct option *how = &policy_rows[ROW_ASK];
+        const struct policy_request policy = { .command_line = q->options };
+        const struct room_request request = { .policy = &policy,
+                                              .options = q->options,
+                                              .argv = q->question.words,
+                                              .judged = *judged,
+                                              .ask_terminal = !option_given(q->options, how),
+                                              .link = -1 };
+        if (room_wait(&request, room, e) < 0) {
+                o->stage = v->decision == CHECK_FORBIDDEN ? EXEC_FORBIDDEN : EXEC_NOT_APPROVED;
+                (void)err_wrap(e, -e->code, "the command does not run");
                 return false;
         }
-        enum exec_answer answer = v->decision < CHECK_ESCALATED || q->approved ? EXEC_YES : ask(q, v);
-        *ret_who = v->decision < CHECK_ESCALATED ? NULL
-                   : q->approved                 ? "approved by the caller"
-                                                 : "approved on the terminal";
-        o->stage = answer == EXEC_YES ? EXEC_RAN : EXEC_NOT_APPROVED;
-        if (answer != EXEC_YES)
-                err_set(e, EACCES, "%s: %s (rule %s, in: %s)",
-                        answer == EXEC_NO ? "the command was not approved"
-                                          : "the command needs an approval, and nobody is there to be asked",
-                        v->reason, *v->rule ? v->rule : "none", show(str_of(v->segment)).text);
-        return answer == EXEC_YES;
+        if (room->word == ROOM_APPROVED)
+                return true;
+        o->stage = v->decision == CHECK_FORBIDDEN ? EXEC_FORBIDDEN : EXEC_NOT_APPROVED;
+        bool too_long = room->word == ROOM_NOBODY && strlen(judged->command) > QUESTION_SHOWN;
+        err_set(e, EACCES, "%s: %s (rule %s, in: %s)",
+                v->decision == CHECK_FORBIDDEN ? "the command is forbidden"
+                : too_long                     ? room->by
+                                               : refusal_text(room->word),
+                v->reason, *v->rule ? v->rule : "none", show(str_of(v->segment)).text);
+        return false;
+}
+
+/* True when it may run; judged->by says by whose word. */
+static bool approve(const struct exec_request *q, struct judged *judged, struct exec_outcome *o,
+                    struct room_outcome *room, struct err *e) {
+        const struct check_verdict *v = &o->verdict;
+        bool forbidden = v->decision == CHECK_FORBIDDEN, escalated = v->decision == CHECK_ESCALATED;
+        judged->by = forbidden ? "forbidden" : escalated && q->approved ? "approved by the caller" : NULL;
+        if ((forbidden || (escalated && !q->approved)) && !wait_in_room(q, judged, o, room, e))
+                return false;
+        if (room->id[0])
+                judged->by = room->by;
+        o->stage = EXEC_RAN;
+        return true;
 }
 
 /*
@@ -153,26 +176,42 @@ static void run_captured(const struct exec_request *q, const struct run_request 
         o->status = c.end.status;
         c.result->signal = c.end.signalled ? c.end.status - SIGNALLED : 0;
         c.result->exit_code = c.end.signalled ? -1 : c.end.status;
+        if (o->end == RUN_TIMED_OUT)
+                c.result->exit_code = -1;
         if (o->end != RUN_ENDED)
                 err_set(e, EIO, "%s", c.end.detail);
-        else if (result_finish(c.result) < 0)
+        if (result_finish(c.result) < 0)
                 err_set(e, ENOMEM, "out of memory");
 }
 
 void exec_command(const struct exec_request *q, struct exec_outcome *ret, struct err *e) {
-        const char *who = NULL;
+        cleanup(room_outcome_done) struct room_outcome room = { 0 };
+        cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
         *ret = (struct exec_outcome){ .stage = EXEC_NOT_CHECKED, .end = RUN_FAILED };
-        if (check_command(q->options, &q->question, &ret->verdict, &ret->fault, e) < 0 || !approve(q, ret, &who, e))
+        if (check_command(q->options, &q->question, &ret->verdict, &ret->fault, e) < 0)
+                return;
+        const struct check_verdict *v = &ret->verdict;
+        struct judged judged = { .decision = v->name,
+                                 .command = spell(&q->question, &command) < 0 ? NULL : buf_text(&command),
+                                 .segment = v->segment ? v->segment : "",
+                                 .rule = v->rule,
+                                 .reason = v->reason };
+        if (!judged.command) {
+                ret->fault = INSPECT_SYSTEM;
+                err_set(e, ENOMEM, "out of memory, or the command is longer than %d bytes", COMMAND_MAX);
+                return;
+        }
+        if (!approve(q, &judged, ret, &room, e))
                 return;
         char shell_option[] = "-c";
         char *through[] = { (char *)(uintptr_t)q->shell, shell_option, q->question.words[0], NULL };
-        cleanup(free_ptr) char *note =
-            who ? str_format("%s: rule %s, %s", who, ret->verdict.rule, show(str_of(ret->verdict.segment)).text) : NULL;
         const struct run_request run = { .options = q->options,
                                          .argv = q->question.args ? q->question.words : through,
                                          .hosts_file = q->hosts_file,
                                          .quiet = q->quiet,
-                                         .note = note };
+                                         .judged = &judged,
+                                         .id = room.id[0] ? room.id : NULL,
+                                         .audit_path = room.audit_path };
         if (q->capture)
                 run_captured(q, &run, ret, e);
         else

@@ -26,6 +26,7 @@
 #include "base/tree.h"
 #include "manager/gateway_process.h"
 #include "manager/host_addresses.h"
+#include "manager/judged.h"
 #include "manager/learn.h"
 #include "manager/link.h"
 #include "manager/overlays.h"
@@ -207,14 +208,15 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
 }
 
 static int open_audit(struct run *r, struct err *e) {
-        struct audit_settings settings = { .path = r->audit_path, .run_id = r->id, .sandbox = r->id };
+        const char *path = r->q->audit_path ? r->q->audit_path : r->audit_path;
+        struct audit_settings settings = { .path = path, .run_id = r->id, .sandbox = r->id };
         int s = audit_open(&settings, &r->audit, e);
         if (s < 0)
                 return err_wrap(e, s, "the audit cannot be written");
         (void)audit_note(r->audit, "start: mode %s, workspace %s", policy_mode_name(r->policy->mode),
                          r->policy->workspace);
-        if (r->q->note)
-                (void)audit_note(r->audit, "%s", r->q->note);
+        if (r->q->judged)
+                judged_record(r->audit, r->q->judged, true);
         s = audit_flush(r->audit, e);
         return s < 0 ? err_wrap(e, s, "the audit cannot be written") : 0;
 }
@@ -593,7 +595,10 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
                          .denials = DENIALS_NONE,
                          .vault = RUN_VAULT,
                          .end = RUN_FAILED };
-        random_id(r.id, sizeof r.id);
+        if (q->id)
+                snprintf(r.id, sizeof r.id, "%s", q->id);
+        else
+                random_id(r.id, sizeof r.id);
         int s = catch_signals(&r, e);
         if (s == 0) {
                 run_terminal_open(&r.terminal);

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+struct judged;
 struct learn;
 struct link;
 struct policy_request;
@@ -21,7 +22,8 @@ struct run_request {
         bool quiet;                          /* no summary at the end */
         struct learn *learn;                 /* not NULL: run observed (manager/learn.h), and collect there */
         const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
-        const char *note;                    /* not NULL: goes into the record: who approved the command */
+        const struct judged *judged;         /* not NULL: goes into the record: what the classifier and people said */
+        const char *id, *audit_path;         /* not NULL: the name and the record that a question before it had */
         const struct link *link;             /* not NULL: a program that is told and asked (manager/link.h) */
 };
 

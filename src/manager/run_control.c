@@ -86,7 +86,7 @@ static void reply_pausing(struct run_control *c, int error) {
 
 void run_hold(struct run_control *c, enum hold who) {
         c->holds |= who;
-        if (c->freeze != FREEZE_OFF)
+        if (c->freeze != FREEZE_OFF || !c->parts.sandbox)
                 return;
         c->freeze = FREEZE_ASKED;
         if (sandbox_freeze(c->parts.sandbox) < 0)
@@ -146,7 +146,7 @@ static void emit_status_of(struct run_control *c, struct emit *j) {
         char started[CLOCK_TEXT_MAX];
         clock_text(c->started_us, started);
         emit_put_text(j, "sandbox", c->parts.id);
-        emit_put_text(j, "state", c->holds & HOLD_PAUSE ? "paused" : "running");
+        emit_put_text(j, "state", !c->parts.sandbox ? "asking" : c->holds & HOLD_PAUSE ? "paused" : "running");
         emit_put_number(j, "pid", (uint64_t)getpid());
         emit_key(j, "command");
         emit_open(j, '[');
@@ -193,14 +193,23 @@ static enum control_fault fault_of(int r) {
                               : FAULT_FAILED;
 }
 
+/* While a command waits for its approval there is no sandbox yet. What is remembered counts when it begins. */
+static int check_begun(const struct run_control *c, const struct control_request *q, struct err *e) {
+        bool about_sandbox = q->what == CONTROL_PAUSE || q->what == CONTROL_RESUME || q->what == CONTROL_RELOAD ||
+                             ((q->what == CONTROL_ALLOW || q->what == CONTROL_DENY) && q->scope <= SCOPE_SANDBOX);
+        return c->parts.sandbox || !about_sandbox
+                   ? 0
+                   : err_set(e, ENOENT, "the command waits for its own approval and has not begun");
+}
+
 static enum control_done handle(void *arg, const struct control_request *q, uint64_t ticket, const char *by,
                                 struct buf *out) {
         struct run_control *c = arg;
         struct err e = { 0 };
         unsigned answered = 0;
-        int r = 0;
         struct emit j = control_reply_open(out, q->id);
-        switch (q->what) {
+        int r = check_begun(c, q, &e);
+        switch (r < 0 ? CONTROL_DOS : q->what) {
         case CONTROL_STATUS:
                 emit_status_of(c, &j);
                 break;
@@ -237,7 +246,7 @@ static enum control_done handle(void *arg, const struct control_request *q, uint
                 c->parts.end(c->parts.run, KILLED);
                 break;
         default:
-                r = err_set(&e, EINVAL, "not served here");
+                r = r < 0 ? r : err_set(&e, EINVAL, "not served here");
         }
         if (r >= 0)
                 r = control_close(&j);

@@ -29,10 +29,12 @@ struct run_parts {
         struct policy **policy;
         struct policy **network;          /* not NULL there: judges connections in the other's place */
         struct gateway_process **gateway; /* NULL there: not started */
-        struct sandbox *sandbox;
+        struct sandbox *sandbox;          /* NULL: nothing runs yet, a command waits to be approved (command_room.c) */
         struct run_terminal *terminal;
         struct audit **audit;
         void (*end)(void *run, int status); /* ends the sandbox; `bailey run` exits with this status */
+        /* The answer about a command, and who gave it; may be NULL where no command waits. */
+        void (*decided)(void *run, bool allow, const char *by);
         void *run;
 };
 
@@ -51,6 +53,11 @@ void run_control_step(struct run_control *c, const struct pollfd *fds, size_t n)
 /* What happens to the run. */
 void run_control_event(struct run_control *c, const struct event *ev, const struct snapshot_rule *rule);
 void run_control_ask(struct run_control *c, uint64_t id, const struct authority *target, enum event_via via);
+/* A command that was escalated. Its answer comes by parts.decided, or never: the asker counts the time. */
+struct question_command;
+int run_control_ask_command(struct run_control *c, const struct question_command *command, struct err *e);
+/* Nobody waits for the answer any more: the time is over, or the asker goes. */
+void run_control_command_gone(struct run_control *c, bool expired);
 void run_control_ask_gone(struct run_control *c, uint64_t id, bool expired);
 void run_control_notice(struct run_control *c, enum gateway_notice notice, const char *text);
 void run_control_frozen(struct run_control *c, int error); /* SANDBOX_FROZEN */

@@ -5,6 +5,7 @@
 #include "control/prompt.h"
 #include "control/questions.h"
 #include "manager/run_control.h"
+#include "store/state.h"
 
 #include <termios.h>
 
@@ -82,8 +83,8 @@ int run_rules_forget(struct run_control *c, const char *pattern, struct err *e);
 void run_rules_emit(const struct run_control *c, struct emit *j);
 int run_rules_reload(struct run_control *c, struct err *e);
 void run_rules_done(struct run_control *c);
-void run_rules_decided(struct run_control *c, const char *host, uint16_t port, enum control_answer answer,
-                       enum control_scope scope, const char *by);
+/* Into the state database; where it happened is filled in. */
+void run_rules_decided(struct run_control *c, const struct state_decision *decision);
 
 /* run_questions.c */
 /* The gateway died, and with it everybody who waited; the next one counts its questions anew. */

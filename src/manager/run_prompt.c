@@ -15,7 +15,7 @@
  * - Draw something that looks like the question earlier: then a person answers the program, not us. Nothing is
  *   decided by that, since only what is typed after our question counts.
  * - Hide or disguise the name: what is shown was parsed as a name before, is plain ASCII, and international names are
- * in their punycode form.
+ * in their punycode form. A command is escaped; one that is too long to be shown whole is not asked about.
  *
  * A program that uses the terminal raw (an editor, a full-screen agent, a shell's line editor) is not disturbed: the
  * terminal is left alone but for its bell, the question waits for `bailey pending` and `bailey allow`, and the terminal
@@ -32,7 +32,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { LOOK_AGAIN_MS = 250, LINE_MAX_BYTES = 64 };
+enum { LOOK_AGAIN_MS = 250, LINE_MAX_BYTES = 64, WRITE_MS = 1000 };
 
 /* Writing and changing the terminal from the background would stop us; with the signal blocked it is let through. */
 static void block_stops(sigset_t *before) {
@@ -43,11 +43,24 @@ static void block_stops(sigset_t *before) {
         sigprocmask(SIG_BLOCK, &stops, before);
 }
 
-static void put(struct run_control *c, struct str text) {
+/* False when the terminal did not take all of it: it is gone, or somebody holds it (Ctrl-S) and we do not wait. */
+static bool put(struct run_control *c, struct str text) {
         sigset_t before;
+        int fd = c->parts.terminal->fd;
+        uint64_t end = clock_ns() + WRITE_MS * NS_PER_MS;
         block_stops(&before);
-        (void)fd_write_all(c->parts.terminal->fd, text.p, text.n); /* a terminal that is gone asks nobody */
+        while (text.n) {
+                struct pollfd ready = { .fd = fd, .events = POLLOUT };
+                ssize_t n = write(fd, text.p, text.n);
+                if (n > 0)
+                        text = str_skip(text, (size_t)n);
+                else if (n == 0 || (errno != EAGAIN && errno != EINTR) || clock_ns() >= end)
+                        break;
+                else if (errno == EAGAIN)
+                        (void)poll(&ready, 1, 50);
+        }
         sigprocmask(SIG_SETMASK, &before, NULL);
+        return text.n == 0;
 }
 
 /* Lines, with echo: nobody draws on it, and what a person types is seen. */
@@ -69,7 +82,7 @@ static void ring(struct run_control *c) {
         for (size_t i = 0; i < c->questions.list.n; i++) {
                 struct question *q = &c->questions.list.p[i];
                 if (!q->told && !rang)
-                        put(c, STR("\a"));
+                        (void)put(c, STR("\a"));
                 rang = rang || !q->told;
                 q->told = true;
         }
@@ -83,7 +96,7 @@ void run_prompt_consider(struct run_control *c) {
         if (is_usable(c)) {
                 c->prompt = PROMPT_FREEZING;
                 run_hold(c, HOLD_PROMPT);
-                if (c->freeze == FREEZE_ON) /* it stood already */
+                if (c->freeze == FREEZE_ON || !c->parts.sandbox) /* it stood already, or nothing runs yet */
                         run_prompt_frozen(c, 0);
                 return;
         }
@@ -92,13 +105,14 @@ void run_prompt_consider(struct run_control *c) {
         c->prompt_retry_ns = clock_ns() + LOOK_AGAIN_MS * NS_PER_MS;
 }
 
+/* A question that a person cannot see whole is not answered here. */
 static void ask(struct run_control *c) {
-        cleanup(buf_done) struct buf out = BUF(4096);
+        cleanup(buf_done) struct buf out = BUF(65536);
         const struct question *q = questions_find(&c->questions, c->prompt_question);
         buf_clear(&c->typed);
         tcflush(c->parts.terminal->fd, TCIFLUSH);
-        if (q && prompt_text(&out, q, c->parts.id) == 0)
-                put(c, buf_str(&out));
+        if (q && (prompt_text(&out, q, c->parts.id) < 0 || !put(c, buf_str(&out))))
+                run_prompt_end(c);
 }
 
 static bool take_terminal(struct run_control *c) {
@@ -168,7 +182,7 @@ static void end_and_go_on(struct run_control *c) {
 void run_prompt_gone(struct run_control *c, uint64_t question) {
         if (c->prompt != PROMPT_SHOWN || c->prompt_question != question)
                 return;
-        put(c, STR("\r\nbailey: settled meanwhile\r\n"));
+        (void)put(c, STR("\r\nbailey: settled meanwhile\r\n"));
         end_and_go_on(c);
 }
 
@@ -178,7 +192,7 @@ static void answer(struct run_control *c, enum control_answer a, enum control_sc
         uint64_t question = c->prompt_question;
         c->prompt_question = 0; /* its end is our doing */
         if (run_answer(c, question, a, scope, "terminal", &e) < 0 && buf_printf(&out, "bailey: %s\r\n", e.text) == 0)
-                put(c, buf_str(&out));
+                (void)put(c, buf_str(&out));
         end_and_go_on(c);
 }
 

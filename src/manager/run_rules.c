@@ -87,19 +87,14 @@ static char *command_text(const struct run_control *c) {
         return str_dup(buf_str(&out));
 }
 
-void run_rules_decided(struct run_control *c, const char *host, uint16_t port, enum control_answer answer,
-                       enum control_scope scope, const char *by) {
+void run_rules_decided(struct run_control *c, const struct state_decision *decision) {
         cleanup(state_closep) struct state *s = NULL;
         cleanup(free_ptr) char *command = command_text(c);
         struct err e = { 0 };
-        const struct state_decision d = { .sandbox = c->parts.id,
-                                          .workspace = (*c->parts.policy)->workspace,
-                                          .command = command,
-                                          .host = host,
-                                          .port = port,
-                                          .answer = control_answer_name(answer),
-                                          .scope = control_scope_name(scope),
-                                          .by = by };
+        struct state_decision d = *decision;
+        d.sandbox = c->parts.id;
+        d.workspace = (*c->parts.policy)->workspace;
+        d.command = command;
         if (state_open(&s, &e) < 0 || state_add_decision(s, &d, &e) < 0)
                 log_notice("the decision is not remembered: %s", err_text(&e));
 }

@@ -158,8 +158,54 @@ static int read_target(struct deciding *d, struct err *e) {
         return r < 0 ? -EINVAL : 0;
 }
 
+/*
+ * Commands.
+ */
+static uint64_t command_question(const struct control_message *m) {
+        const struct node *questions = node_get(m->root, STR("questions"));
+        for (const struct node *n = questions ? questions->first : NULL; n; n = n->next) {
+                const char *kind = control_text(n, "kind");
+                if (kind && strcmp(kind, "command") == 0)
+                        return control_number(n, "id");
+        }
+        return 0;
+}
+
+static int answer_command(const struct decide_request *q, struct buf *out, struct err *e) {
+        cleanup(sandboxes_done) struct sandboxes_list list = { 0 };
+        cleanup(control_message_done) struct control_message pending = { 0 }, done = { 0 };
+        int r = sandboxes_open(q->target, q->deny ? "bailey deny" : "bailey allow", &list, e);
+        if (r < 0)
+                return r;
+        struct control_client *c = &list.clients.p[0];
+        const struct control_request ask = { .what = CONTROL_PENDING };
+        r = control_client_call(c, &ask, &pending, e);
+        if (r < 0)
+                return r;
+        const struct control_request answer = { .what = CONTROL_ANSWER,
+                                                .question = command_question(&pending),
+                                                .answer = q->deny ? ANSWER_DENY : ANSWER_ALLOW,
+                                                .scope = q->scope };
+        if (!answer.question)
+                return err_set(e, ENOENT, "no command waits in %s; `bailey pending` lists what does", c->id);
+        r = control_client_call(c, &answer, &done, e);
+        return r < 0 ? r : buf_printf(out, "%s: %s\n", c->id, q->deny ? "denied" : "allowed");
+}
+
+static int forget_command(const struct decide_request *q, struct buf *out, struct err *e) {
+        cleanup(state_closep) struct state *s = NULL;
+        cleanup(free_ptr) char *workspace = realpath(q->workspace ? q->workspace : ".", NULL);
+        int r = workspace ? state_open(&s, e) : err_set(e, ENOENT, "the workspace cannot be found");
+        int n = r < 0 ? r : state_forget_command(s, workspace, q->target, e);
+        if (n == 0)
+                return err_set(e, ENOENT, "nothing is remembered about this command, here or for every workspace");
+        return n < 0 ? n : buf_printf(out, "forgotten: %d\n", n);
+}
+
 int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err *e) {
         cleanup(deciding_done) struct deciding d = { .q = q, .out = out };
+        if (q->command)
+                return q->forget ? forget_command(q, out, e) : answer_command(q, out, e);
         int r = read_target(&d, e);
         if (r == 0)
                 r = sandboxes_open(q->sandbox, q->deny ? "bailey deny" : "bailey allow", &d.list, e);

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-enum { SHOWN = 300 };
+enum { SHOWN = 300, COMMAND_SHOWN = 4000 /* whole: what is not seen is not approved */ };
 
 void sandboxes_emit_node(struct emit *j, const struct node *n) {
         switch (n->kind) {
@@ -83,9 +83,21 @@ int sandboxes_ps_line(struct buf *out, const struct node *s) {
         return r < 0 ? r : buf_add(out, ")\n");
 }
 
+static int pending_command(struct buf *out, const char *sandbox, const struct node *q) {
+        char age[32];
+        age_of(control_text(q, "asked"), age);
+        int r = buf_printf(out, "%s wants to run ", sandbox);
+        r = r < 0 ? r : escape_text(out, str_of(control_text(q, "command")), COMMAND_SHOWN);
+        r = r < 0 ? r : buf_add(out, " (");
+        r = r < 0 ? r : put(out, control_text(q, "reason"));
+        return r < 0 ? r : buf_printf(out, ", for %s): bailey allow --command %s\n", age, sandbox);
+}
+
 int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct node *q) {
         const char *host = control_text(q, "host");
         char age[32];
+        if (control_text(q, "command"))
+                return pending_command(out, sandbox, q);
         age_of(control_text(q, "asked"), age);
         int r = buf_printf(out, "%s wants ", sandbox);
         if (r == 0)

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "manager/command_room.h"
 #include "manager/gateway_service.h"
 #include "manager/link.h"
 #include "manager/listen.h"
@@ -45,6 +46,37 @@ static int read_descriptor(struct supervise_request *ret, struct err *e) {
                      : supervise_decode(buf_str(&block), ret, e);
 }
 
+static struct judged judged_of(const struct supervise_request *q) {
+        char *const *texts = q->judged.p;
+        return (struct judged){ .decision = texts[JUDGED_DECISION],
+                                .rule = texts[JUDGED_RULE],
+                                .reason = texts[JUDGED_REASON],
+                                .segment = texts[JUDGED_SEGMENT],
+                                .command = texts[JUDGED_COMMAND],
+                                .by = texts[JUDGED_BY][0] ? texts[JUDGED_BY] : NULL };
+}
+
+/* A command before it runs: asked about, or only recorded. */
+static enum run_end command_job(const struct supervise_request *q, const struct policy_request *policy,
+                                const struct link *link, int *ret_status, struct err *e) {
+        cleanup(room_outcome_done) struct room_outcome room = { 0 };
+        cleanup(free_ptr) char **argv = calloc(q->argv.n + 1, sizeof *argv);
+        if (!argv || !link || chdir(q->cwd ? q->cwd : q->base) < 0) {
+                err_errno(e, "cannot look at %s", q->cwd ? q->cwd : q->base);
+                return RUN_FAILED;
+        }
+        for (size_t i = 0; i < q->argv.n; i++)
+                argv[i] = q->argv.p[i];
+        const struct room_request request = {
+                .policy = policy, .argv = argv, .judged = judged_of(q), .link = link->fd
+        };
+        if (room_wait(&request, &room, e) < 0)
+                return RUN_FAILED;
+        *ret_status = room.word == ROOM_APPROVED ? 0 : room.word == ROOM_NOBODY ? 2 : 1;
+        err_set(e, EACCES, "%s", room.by); /* told with the end */
+        return RUN_ENDED;
+}
+
 static enum run_end run_job(const struct supervise_request *q, const struct policy_request *policy,
                             const struct link *link, int *ret_status, struct err *e) {
         cleanup(free_ptr) char **argv = calloc(q->argv.n + 1, sizeof *argv);
@@ -54,9 +86,13 @@ static enum run_end run_job(const struct supervise_request *q, const struct poli
         }
         for (size_t i = 0; i < q->argv.n; i++)
                 argv[i] = q->argv.p[i];
-        const struct run_request request = {
-                .argv = argv, .hosts_file = q->hosts_file, .quiet = true, .policy = policy, .link = link
-        };
+        const struct judged judged = q->judged.n ? judged_of(q) : (struct judged){ 0 };
+        const struct run_request request = { .argv = argv,
+                                             .hosts_file = q->hosts_file,
+                                             .quiet = true,
+                                             .policy = policy,
+                                             .judged = q->judged.n ? &judged : NULL,
+                                             .link = link };
         return run_command(&request, ret_status, e);
 }
 
@@ -111,7 +147,7 @@ static void tell_end(const struct link *link, enum run_end end, int status, cons
                 [RUN_FAILED] = SUPERVISE_FAILED,
         };
         bool signalled = end == RUN_ENDED && status > SIGNALLED;
-        link_end(link, ends[end], status, signalled, end == RUN_ENDED ? NULL : err_text(e));
+        link_end(link, ends[end], status, signalled, e->code ? err_text(e) : NULL);
 }
 
 enum run_end supervise_job(int *ret_status, struct err *e) {
@@ -127,8 +163,9 @@ enum run_end supervise_job(int *ret_status, struct err *e) {
         socket.asks = q.asks != NULL;
         r = r < 0 ? r : link_settings_read(&q, &settings, e);
         if (r == 0)
-                end = q.job == SUPERVISE_RUN ? run_job(&q, &settings.policy, link, ret_status, e)
-                                             : gateway_job(&q, &settings.policy, link, e);
+                end = q.job == SUPERVISE_RUN       ? run_job(&q, &settings.policy, link, ret_status, e)
+                      : q.job == SUPERVISE_COMMAND ? command_job(&q, &settings.policy, link, ret_status, e)
+                                                   : gateway_job(&q, &settings.policy, link, e);
         if (link)
                 tell_end(link, end, *ret_status, e);
         return end;

@@ -186,7 +186,7 @@ static void put_network(struct put *p, const struct event *ev, const struct snap
         }
 }
 
-/* What the tracer saw. */
+/* What the tracer saw, or the classifier judged. */
 static void put_access(struct put *p, const struct event *ev, const struct snapshot_rule *rule) {
         put(p, ",\"method\":");
         put_json_or_null(p, ev->method);
@@ -209,7 +209,7 @@ int audit_line_format(struct buf *out, struct audit_head *head, const struct eve
         put_number(&p, head->seq);
         put(&p, ",\"kind\":");
         put_name(&p, event_kind_name((enum event_kind)ev->kind));
-        if (ev->kind == EVENT_FILE || ev->kind == EVENT_SYSCALL)
+        if (ev->kind == EVENT_FILE || ev->kind == EVENT_SYSCALL || ev->kind == EVENT_COMMAND)
                 put_access(&p, ev, rule);
         else if (ev->kind != EVENT_NOTE)
                 put_network(&p, ev, rule);

@@ -37,6 +37,11 @@ static const char *const migrations[] = {
         "CREATE TABLE decisions (id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, sandbox TEXT NOT NULL,"
         " host TEXT NOT NULL, port INTEGER NOT NULL, answer TEXT NOT NULL, scope TEXT NOT NULL, by TEXT NOT NULL);"
         "CREATE INDEX decisions_by_sandbox ON decisions (sandbox);",
+        /* 2 */
+        "CREATE TABLE commands (id INTEGER PRIMARY KEY, answer TEXT NOT NULL CHECK (answer IN ('allow', 'deny')),"
+        " command TEXT NOT NULL, rule TEXT NOT NULL, workspace TEXT NOT NULL DEFAULT '', at_us INTEGER NOT NULL,"
+        " UNIQUE (command, rule, workspace));"
+        "ALTER TABLE decisions ADD COLUMN kind TEXT NOT NULL DEFAULT 'host';",
 };
 enum { VERSION = sizeof migrations / sizeof *migrations };
 
@@ -83,6 +88,11 @@ static int prepare(struct state *s, const char *sql, const char *const *texts, i
                         return fault(s, e);
         *ret = take_ptr(&q);
         return 0;
+}
+
+static const char *column(sqlite3_stmt *q, int i) {
+        const char *text = (const char *)sqlite3_column_text(q, i);
+        return text ? text : "";
 }
 
 static int run(struct state *s, const char *sql, const char *const *texts, int n, struct err *e) {
@@ -238,25 +248,60 @@ int state_forget_rule(struct state *s, const char *workspace, const char *patter
         return r < 0 ? r : removed;
 }
 
+/*
+ * Commands.
+ */
+int state_add_command(struct state *s, bool deny, const char *workspace, const char *rule, const char *command,
+                      struct err *e) {
+        char at[24];
+        snprintf(at, sizeof at, "%ju", (uintmax_t)clock_wall_us());
+        const char *const texts[] = { deny ? "deny" : "allow", command, rule, workspace, at };
+        return run(s,
+                   "INSERT INTO commands (answer, command, rule, workspace, at_us) VALUES"
+                   " (?1, ?2, ?3, ?4, CAST(?5 AS INTEGER)) ON CONFLICT (command, rule, workspace)"
+                   " DO UPDATE SET answer = excluded.answer, at_us = excluded.at_us",
+                   texts, 5, e);
+}
+
+int state_command(struct state *s, const char *workspace, const char *rule, const char *command, enum state_answer *ret,
+                  struct err *e) {
+        cleanup(finish) sqlite3_stmt *q = NULL;
+        const char *const texts[] = { command, rule, workspace };
+        int r = prepare(s,
+                        "SELECT answer FROM commands WHERE command = ?1 AND rule = ?2 AND workspace IN ('', ?3)"
+                        " ORDER BY answer DESC LIMIT 1",
+                        texts, 3, &q, e);
+        int step = r < 0 ? SQLITE_ERROR : sqlite3_step(q);
+        if (r == 0 && step != SQLITE_ROW && step != SQLITE_DONE)
+                r = fault(s, e);
+        if (r == 0)
+                *ret = step == SQLITE_DONE                  ? STATE_NO_ANSWER
+                       : strcmp(column(q, 0), "allow") == 0 ? STATE_ALLOWED
+                                                            : STATE_DENIED;
+        return r;
+}
+
+int state_forget_command(struct state *s, const char *workspace, const char *command, struct err *e) {
+        const char *const texts[] = { command, workspace };
+        int r = run(s, "DELETE FROM commands WHERE command = ?1 AND workspace IN ('', ?2)", texts, 2, e);
+        return r < 0 ? r : sqlite3_changes(s->db);
+}
+
 int state_add_decision(struct state *s, const struct state_decision *d, struct err *e) {
         char at[24], port[8];
         snprintf(at, sizeof at, "%ju", (uintmax_t)clock_wall_us());
         snprintf(port, sizeof port, "%u", d->port);
         const char *const sandbox[] = { d->sandbox, d->workspace, d->command, at };
-        const char *const decision[] = { at, d->sandbox, d->host, port, d->answer, d->scope, d->by };
+        const char *const decision[] = { at,        d->sandbox, d->host, port,
+                                         d->answer, d->scope,   d->by,   d->kind ? d->kind : "host" };
         int r = 0;
         if (d->sandbox)
                 r = run(s, "INSERT OR IGNORE INTO sandboxes VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))", sandbox, 4, e);
         return r < 0 ? r
                      : run(s,
-                           "INSERT INTO decisions (at_us, sandbox, host, port, answer, scope, by) VALUES"
-                           " (CAST(?1 AS INTEGER), ?2, ?3, CAST(?4 AS INTEGER), ?5, ?6, ?7)",
-                           decision, 7, e);
-}
-
-static const char *column(sqlite3_stmt *q, int i) {
-        const char *text = (const char *)sqlite3_column_text(q, i);
-        return text ? text : "";
+                           "INSERT INTO decisions (at_us, sandbox, host, port, answer, scope, by, kind) VALUES"
+                           " (CAST(?1 AS INTEGER), ?2, ?3, CAST(?4 AS INTEGER), ?5, ?6, ?7, ?8)",
+                           decision, 8, e);
 }
 
 int state_decisions(struct state *s, unsigned max, state_on_decision *on, void *arg, struct err *e) {
@@ -266,7 +311,7 @@ int state_decisions(struct state *s, unsigned max, state_on_decision *on, void *
         const char *const texts[] = { limit };
         int r = prepare(s,
                         "SELECT d.at_us, d.sandbox, coalesce(b.workspace, ''), coalesce(b.command, ''), d.host, d.port,"
-                        " d.answer, d.scope, d.by FROM decisions d LEFT JOIN sandboxes b ON b.id = d.sandbox"
+                        " d.answer, d.scope, d.by, d.kind FROM decisions d LEFT JOIN sandboxes b ON b.id = d.sandbox"
                         " ORDER BY d.id DESC LIMIT CAST(?1 AS INTEGER)",
                         texts, 1, &q, e),
             step;
@@ -280,7 +325,8 @@ int state_decisions(struct state *s, unsigned max, state_on_decision *on, void *
                                                   .port = (uint16_t)sqlite3_column_int(q, 5),
                                                   .answer = column(q, 6),
                                                   .scope = column(q, 7),
-                                                  .by = column(q, 8) };
+                                                  .by = column(q, 8),
+                                                  .kind = column(q, 9) };
                 r = on(arg, (uint64_t)sqlite3_column_int64(q, 0), &d);
         }
         return r;

@@ -19,7 +19,8 @@ void state_closep(struct state **s);
 
 struct state_decision {
         const char *sandbox, *workspace, *command; /* where */
-        const char *host;                          /* or pattern */
+        const char *kind;                          /* NULL: host; or command */
+        const char *host;                          /* or pattern, or the command that was asked about */
         uint16_t port;                             /* 0: of the pattern */
         const char *answer, *scope, *by;           /* as in the control protocol */
 };
@@ -30,6 +31,17 @@ int state_add_rule(struct state *s, bool deny, const char *workspace, const char
 /* Takes back rules with this pattern in every list, those of the workspace and those for all. Returns how many. */
 int state_forget_rule(struct state *s, const char *workspace, const char *pattern, struct err *e);
 int state_rules(struct state *s, struct approved *ret, struct err *e);
+
+/* Answers about commands that hold beyond one run: for this very command under this very rule. workspace NULL: for all.
+ */
+enum state_answer { STATE_NO_ANSWER, STATE_ALLOWED, STATE_DENIED };
+int state_add_command(struct state *s, bool deny, const char *workspace, const char *rule, const char *command,
+                      struct err *e);
+/* What holds in this workspace; a deny wins. */
+int state_command(struct state *s, const char *workspace, const char *rule, const char *command, enum state_answer *ret,
+                  struct err *e);
+/* Takes back what was answered about this command, in this workspace and for all. Returns how many. */
+int state_forget_command(struct state *s, const char *workspace, const char *command, struct err *e);
 
 /* Decisions, newest first, at most max. Texts are valid during the call. A negative return ends it. */
 typedef int state_on_decision(void *arg, uint64_t at_us, const struct state_decision *d);

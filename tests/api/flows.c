@@ -146,6 +146,7 @@ static void unavailable_warn(void **state) {
         assert_ok(bailey_options_new(&o, &f->e));
         assert_ok(bailey_options_timeout(o, 100, &f->e));
         assert_code(bailey_manager_exec(f->manager, "sleep 60", o, &r, &f->e), BAILEY_E_TIMEOUT);
+        bailey_result_free(r);
         bailey_options_free(o);
         /* wrap changes nothing */
         const char *const argv[] = { "/bin/true", NULL };
@@ -267,6 +268,13 @@ static void timeouts_and_cancelling(void **state) {
         double began = seconds();
         assert_code(bailey_manager_exec(f->manager, "sleep 61 & sleep 60", o, &r, &f->e), BAILEY_E_TIMEOUT);
         assert_true(seconds() - began < 30);
+        bailey_result_free(r);
+        assert_ok(bailey_options_timeout(o, 2000, &f->e));
+        assert_code(bailey_manager_exec(f->manager, "echo so far; exec sleep 60", o, &r, &f->e), BAILEY_E_TIMEOUT);
+        assert_string_equal(bailey_result_stdout(r, NULL), "so far\n"); /* what it wrote until then is kept */
+        assert_int_equal(bailey_result_exit_code(r), -1);
+        bailey_result_free(r);
+        r = NULL;
         assert_ok(bailey_options_timeout(o, 3600000, &f->e));
         assert_ok(bailey_cancel_new(&cancel, &f->e));
         assert_ok(bailey_options_cancel(o, cancel, &f->e));

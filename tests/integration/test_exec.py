@@ -63,6 +63,9 @@ def test_json_with_a_limit_a_signal_and_odd_bytes(execute):
 def test_a_timeout(execute):
     result, told = execute.json("--timeout", "1s", "sleep 60 & sleep 61")
     assert result.status == 124 and told["outcome"] == "timeout"
+    result, told = execute.json("--timeout", "2s", "echo so far; echo bad >&2; sleep 60")
+    assert result.status == 124 and told["outcome"] == "timeout"
+    assert (told["stdout"], told["stderr"], told["exit_code"]) == ("so far\n", "bad\n", None)
 
 
 def test_forbidden_and_escalated_do_not_run(execute, work):
@@ -80,7 +83,30 @@ def test_approved_by_the_caller_runs_and_is_recorded(execute, work, tmp_path):
     audit = tmp_path / "audit.jsonl"
     assert execute("--approved", "--audit", str(audit), "touch ran; sudo -n true; exit 4").status == 4
     assert (work / "ran").exists()
-    assert "approved by the caller: rule elevate" in audit.read_text()
+    line = commands_of(audit.read_text())[0]
+    assert line["allowed"] and line["rule"] == "elevate" and line["detail"].startswith("approved by the caller: ")
+
+
+def commands_of(text):
+    """The lines about commands in an audit log."""
+    return [line for line in map(json.loads, text.splitlines()) if line["kind"] == "command"]
+
+
+def test_every_attempt_is_on_record(execute, tmp_path):
+    audit = tmp_path / "audit.jsonl"
+    for command in ("rm -rf /", "sudo ls '\n\x1b[2J'", "echo hello"):
+        execute("--audit", str(audit), command)
+    forbidden, escalated, ran = commands_of(audit.read_text())
+    assert (forbidden["method"], forbidden["allowed"], forbidden["rule"]) == ("forbidden", False, "delete-root")
+    assert forbidden["path"] == "rm -rf /" and forbidden["reason"] == "deny-rule"
+    assert (escalated["method"], escalated["allowed"], escalated["reason"]) == ("escalated", False, "ask")
+    assert "nobody is there to be asked" in escalated["detail"] and escalated["path"] == "sudo ls '\n\x1b[2J'"
+    assert (ran["method"], ran["allowed"], ran["path"]) == ("allow", True, "echo hello")
+    assert b"\x1b" not in audit.read_bytes()
+    # Not where the sandbox could change it: then nothing runs, and nothing is written there.
+    inside = execute("--audit", "here.jsonl", "sudo ls")
+    assert inside.status == 10 and "could change its own record" in inside.errors
+    assert "here.jsonl" not in os.listdir(audit.parent / "work")
 
 
 def test_a_rule_of_the_policy(execute, tmp_path):
@@ -121,7 +147,7 @@ def on_terminal(environment, work, words, answer, patience=60):
             if not chunk:
                 break
             said += chunk
-        if not typed and b"[y/N]" in said:
+        if not typed and b"always or no: " in said:
             os.write(terminal, answer)
             typed = True
     os.close(terminal)
@@ -131,19 +157,21 @@ def on_terminal(environment, work, words, answer, patience=60):
 
 def test_a_person_is_asked(environment, work):
     words = ["touch ran; sudo -n true; exit 4"]
-    status, said = on_terminal(environment, work, words, b"n\n")
+    status, said = on_terminal(environment, work, words, b"no\n")
     assert status == 10 and "elevate" in said and "sudo -n true" in said and not (work / "ran").exists()
-    status, said = on_terminal(environment, work, words, b"\x1b[1;1Ry\n")  # what a terminal may send by itself
-    assert status == 10 and not (work / "ran").exists()
-    status, said = on_terminal(environment, work, words, b"y\n")
+    # What a terminal may send by itself is no answer: it is asked again, until the time is over.
+    status, said = on_terminal(environment, work, ["--ask-timeout", "2s", *words], b"\x1b[1;1Ronce\n")
+    assert status == 10 and said.count("always or no: ") == 2 and not (work / "ran").exists()
+    status, said = on_terminal(environment, work, words, b"once\n")
     assert status == 4 and (work / "ran").exists()
+    assert on_terminal(environment, work, ["--json", "sudo -n true; exit 4"], b"once\n")[0] == 4
 
 
 def test_the_question_cannot_be_dressed_up(environment, work):
-    status, said = on_terminal(environment, work, ["sudo ls '\x1b[2J\x1b[31mall is well'"], b"n\n")
+    status, said = on_terminal(environment, work, ["sudo ls '\x1b[2J\x1b[31mall is well'"], b"no\n")
     assert status == 10 and "\x1b[2J" not in said and "\\x1b[2J" in said
 
 
 def test_nobody_is_asked_with_ask_never(environment, work):
-    status, said = on_terminal(environment, work, ["--ask", "never", "sudo ls"], b"y\n")
-    assert status == 10 and "[y/N]" not in said
+    status, said = on_terminal(environment, work, ["--ask", "never", "sudo ls"], b"once\n")
+    assert status == 10 and "always or no: " not in said

@@ -90,9 +90,11 @@ with bailey.Manager(config) as m:
         m.exec("sudo -n twice")
     assert asked == ["elevate", "elevate"], asked
     try:
-        m.exec("sleep 60", timeout=0.2)
-    except bailey.Timeout:
-        pass
+        m.exec("echo so far; exec sleep 60", timeout=2)
+    except bailey.Timeout as e:
+        assert e.result.stdout == b"so far\\n" and e.result.exit_code == -1
+    else:
+        assert False
     cancel = bailey.Cancel()
     threading.Timer(0.2, cancel.trigger).start()
     try:
@@ -120,6 +122,64 @@ f.update(allow=["new.test"])
 assert f.test("new.test", 2)[0]
 assert bailey.proxy_environment(http_port=3128)["HTTP_PROXY"] == "http://127.0.0.1:3128"
 """) == "closed\n"
+
+
+@needs_plain_library
+def test_commands_are_recorded_and_asked_about_outside(run, work, home):
+    assert python(run, work, f"""
+import bailey, json, os, pathlib, subprocess, threading, time
+
+def recorded():
+    lines = []
+    for file in sorted(pathlib.Path("{home}").rglob("audit/*.jsonl")):
+        lines += [json.loads(line) for line in open(file)]
+    return [(l["method"], l["allowed"], l["detail"].split(":")[0]) for l in lines if l["kind"] == "command"]
+
+def refused(m, command):
+    try:
+        m.exec(command)
+    except (bailey.ForbiddenCommand, bailey.EscalatedCommand) as e:
+        return e.name
+    assert False, command
+
+with bailey.Manager(bailey.Config()) as m:
+    assert refused(m, "rm -rf /") == "forbidden-command"
+    began = time.monotonic()
+    assert refused(m, "sudo -n true") == "escalated-command" and time.monotonic() - began < 60
+    m.exec("true")
+with bailey.Manager(bailey.Config().on_approval(lambda q: bailey.APPROVE if "yes" in q.command else bailey.DENY)) as m:
+    refused(m, "sudo -n no")
+    m.exec("sudo -n yes")
+assert recorded() == [("forbidden", False, "forbidden"), ("escalated", False, "nobody is there to be asked"),
+                      ("allow", True, "it only reads; in"), ("escalated", False, "denied by the program"),
+                      ("escalated", True, "approved by the program")], recorded()
+
+def answer(verb):
+    for _ in range(1500):
+        found = json.loads(subprocess.run(["{program("bailey")}", "pending", "--json"], stdout=subprocess.PIPE).stdout or b"[]")
+        if found:
+            subprocess.run(["{program("bailey")}", verb, "--command", found[0]["sandbox"]], check=True, stdout=subprocess.DEVNULL)
+            return
+        time.sleep(0.02)
+
+with bailey.Manager(bailey.Config().set("network.ask", "control")) as m:
+    for verb in ("allow", "deny"):
+        thread = threading.Thread(target=answer, args=(verb,))
+        thread.start()
+        if verb == "allow":
+            assert m.exec("sudo -n true; exit 4").exit_code == 4
+        else:
+            assert refused(m, "sudo -n true; exit 4") == "escalated-command"
+        thread.join()
+    cancel = bailey.Cancel()
+    threading.Timer(0.5, cancel.trigger).start()
+    try:
+        m.exec("sudo -n true; exit 5", cancel=cancel)
+    except bailey.Error as e:
+        print(e.name)
+assert recorded()[5:7] == [("escalated", True, "approved by control (bailey allow)"),
+                           ("escalated", False, "denied by control (bailey deny)")], recorded()
+""") == "escalated-command\n"
 
 
 @needs_plain_library

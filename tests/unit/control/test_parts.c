@@ -77,6 +77,36 @@ static void question_as_object(void **state) {
                             "\"1970-01-01T00:00:00.000000Z\"}");
 }
 
+static void question_about_a_command(void **state) {
+        (void)state;
+        cleanup(questions_done) struct questions qs = { 0 };
+        cleanup(buf_done) struct buf out = BUF(8192), shown = BUF(8192);
+        static char text[] = "ls; sudo '\033[2J\n'", segment[] = "sudo '\033[2J\n'", rule[] = "elevate",
+                    reason[] = "why";
+        const struct question_command c = { .text = text, .segment = segment, .rule = rule, .reason = reason };
+        struct authority a = target("a.test:443");
+        struct pattern p;
+        bool fresh;
+        struct question *q = questions_ask_command(&qs, &c, NS_PER_SECOND);
+        assert_non_null(q);
+        q->asked_us = q->expires_us = 0;
+        struct emit j = emit_to(&out);
+        question_emit(&j, q);
+        assert_string_equal(buf_text(&out),
+                            "{\"id\":1,\"kind\":\"command\",\"command\":\"ls; sudo '\\u001b[2J\\u000a'\",\"segment\":"
+                            "\"sudo '\\u001b[2J\\u000a'\",\"rule\":\"elevate\",\"reason\":\"why\",\"asked\":"
+                            "\"1970-01-01T00:00:00.000000Z\",\"expires\":\"1970-01-01T00:00:00.000000Z\"}");
+        assert_int_equal(prompt_text(&shown, q, "id"), 0);
+        assert_non_null(strstr(buf_text(&shown), "ls; sudo '\\x1b[2J\\x0a'"));
+        assert_null(strchr(buf_text(&shown), '\033'));
+        /* It is no host: no pattern covers it, and a host's question is another. */
+        assert_int_equal(pattern_parse(STR("0.0.0.0/0"), &p, NULL), 0);
+        assert_null(questions_covered(&qs, &p));
+        assert_int_equal(questions_ask(&qs, 7, &a, VIA_HTTP, 1, &fresh)->number, 2);
+        questions_remove(&qs, 1);
+        assert_int_equal(qs.list.n, 1);
+}
+
 static void words_of_the_prompt(void **state) {
         (void)state;
         static const struct {
@@ -186,10 +216,11 @@ static void only_policy_makes_violations(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(one_question_for_each_target),  cmocka_unit_test(questions_are_limited),
-                cmocka_unit_test(pattern_covers_questions),      cmocka_unit_test(question_as_object),
-                cmocka_unit_test(words_of_the_prompt),           cmocka_unit_test(monitor_counts_within_its_time),
-                cmocka_unit_test(roles_decide_over_the_monitor), cmocka_unit_test(only_policy_makes_violations),
+                cmocka_unit_test(one_question_for_each_target),   cmocka_unit_test(questions_are_limited),
+                cmocka_unit_test(pattern_covers_questions),       cmocka_unit_test(question_as_object),
+                cmocka_unit_test(question_about_a_command),       cmocka_unit_test(words_of_the_prompt),
+                cmocka_unit_test(monitor_counts_within_its_time), cmocka_unit_test(roles_decide_over_the_monitor),
+                cmocka_unit_test(only_policy_makes_violations),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,27 @@ static void rules_come_back(void **unused) {
         assert_int_equal(state_forget_rule(s, "/work space/100%\n", "b.test", NULL), 1);
 }
 
+static enum state_answer answer_about(struct state *s, const char *workspace, const char *rule, const char *command) {
+        enum state_answer answer = STATE_NO_ANSWER;
+        assert_int_equal(state_command(s, workspace, rule, command, &answer, NULL), 0);
+        return answer;
+}
+
+static void answers_about_commands(void **unused) {
+        (void)unused;
+        cleanup(state_closep) struct state *s = open_or_fail();
+        assert_int_equal(answer_about(s, "/w", "r", "c"), STATE_NO_ANSWER);
+        assert_int_equal(state_add_command(s, false, "/w", "r", "c", NULL), 0);
+        assert_int_equal(answer_about(s, "/w", "r", "c"), STATE_ALLOWED);
+        assert_int_equal(answer_about(s, "/v", "r", "c"), STATE_NO_ANSWER);
+        assert_int_equal(answer_about(s, "/w", "other", "c"), STATE_NO_ANSWER);
+        assert_int_equal(answer_about(s, "/w", "r", "c "), STATE_NO_ANSWER);
+        assert_int_equal(state_add_command(s, true, NULL, "r", "c", NULL), 0);
+        assert_int_equal(answer_about(s, "/w", "r", "c"), STATE_DENIED); /* a deny wins */
+        assert_int_equal(state_forget_command(s, "/w", "c", NULL), 2);
+        assert_int_equal(answer_about(s, "/w", "r", "c"), STATE_NO_ANSWER);
+}
+
 static int count(void *arg, uint64_t at_us, const struct state_decision *d) {
         assert_true(at_us > 0);
         assert_string_equal(d->workspace, "/w");
@@ -154,6 +175,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(rules_come_back, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(decisions_come_back, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(answers_about_commands, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(damage_is_told_and_loses_no_rule, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(others_files_are_refused, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(export_is_read_strictly, set_up, tear_down),
