@@ -159,8 +159,8 @@ static void judge_request(struct http_session *s, const struct http1_request *r)
                 s->call.asked = true;
         }
         if (v.decision == DECISION_ALLOW && v.needs_request)
-                v = verdict_request(worker_snapshot(w), &s->call.target.host, s->call.target.port, r->method,
-                                    http1_path_only(r->path));
+                v = verdict_request(worker_snapshot(w), &s->call.target.host, s->call.target.port,
+                                    http_session_method(s), http_session_path(s)); /* as it will leave */
         s->call.verdict = v;
         if (s->secure && s->secure->spoilt != REASON_NONE)
                 http_secure_refuse(s);

@@ -534,6 +534,17 @@ def test_a_rule_that_changes_cuts_the_request_that_it_refuses(gateway, make_orig
     assert not event["allowed"] and event["reason"] == "path"
 
 
+def test_the_path_that_leaves_is_the_one_that_is_judged(gateway, origin):
+    """OPTIONS without a path means the server itself, "*", which no path pattern allows."""
+    g = gateway("workers=1", policy=[f"rule={NAME}:1-65535|GET,OPTIONS|/", f"private={NAME}:1-65535"])
+    cases = (("OPTIONS", "", 403), ("OPTIONS", "/", 200), ("GET", "", 200), ("GET", "?q", 200), ("GET", "/x", 403), ("OPTIONS", "", 403))
+    for method, path, status in cases:  # the last one would leave on a connection that rests in the pool
+        with g.connect() as sock:
+            sock.sendall(get(origin.port, path, method=method))
+            assert Client(sock).answer()[0] == status, (method, path)
+    assert [request.split(b" HTTP")[0] for request in origin.requests()] == [b"OPTIONS /", b"GET /", b"GET /?q"]
+
+
 def test_a_pooled_connection_is_judged_again(gateway, origin):
     g = gateway("workers=1")
     with g.connect() as sock:
