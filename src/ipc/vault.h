@@ -113,7 +113,7 @@ enum vault_change {
 
 enum vault_refusal {
         VAULT_NOT_MAPPED = 1, /* no such mapping, or of the other kind */
-        VAULT_WRONG_TARGET,   /* the mapping is not for this host and port */
+        VAULT_WRONG_TARGET,   /* the mapping is not for this host and port, or the key not for this time */
         VAULT_NO_VALUE,       /* its source has no value now */
         VAULT_BAD_KEY,        /* the public key is not one on P-256 */
         VAULT_BROKEN,         /* out of memory or the like */

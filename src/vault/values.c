@@ -240,12 +240,30 @@ enum vault_refusal values_release(const struct values *v, uint32_t mapping, cons
         return refused;
 }
 
+/* A key counts for one day. A gateway in hostile hands gets none for the days to come; clocks differ, and there is
+ * midnight. */
+static bool is_about_today(struct str date) {
+        const uint64_t day_us = 86400ULL * 1000000, now = clock_wall_us();
+        for (uint64_t at = now - day_us; at <= now + day_us; at += day_us) {
+                char text[CLOCK_TEXT_MAX], day[] = "YYYYMMDD";
+                clock_text(at, text); /* YYYY-MM-DDT... */
+                memcpy(day, text, 4);
+                memcpy(day + 4, text + 5, 2);
+                memcpy(day + 6, text + 8, 2);
+                if (str_is(date, day))
+                        return true;
+        }
+        return false;
+}
+
 enum vault_refusal values_signing_key(const struct values *v, uint32_t mapping, const struct authority *to,
                                       struct str date, struct str region, struct str service, struct str *ret_key_id,
                                       uint8_t ret_key[static VAULT_DIGEST_BYTES], struct str *ret_token) {
         enum vault_refusal refused = check_target(v, mapping, MAPPING_SIGV4, to);
         if (refused)
                 return refused;
+        if (!is_about_today(date))
+                return VAULT_WRONG_TARGET;
         const struct aws *a = &v->list[mapping].aws;
         if (aws_signing_key(a->secret_key, date, region, service, ret_key, NULL) < 0)
                 return VAULT_BROKEN;

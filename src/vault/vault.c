@@ -4,8 +4,8 @@
  *
  * Trust: the supervisor is trusted. A gateway is not: it parses hostile bytes. It can ask only for what a message of
  * ipc/vault.h can say; each release is checked here against the mapping's own hosts and ports, whatever the gateway
- * thinks it is doing. What a gateway in hostile hands gains are the values of mappings for their own hosts, and
- * certificates for a CA that nobody but its own sandbox trusts.
+ * thinks it is doing. What a gateway in hostile hands gains are the values of mappings for their own hosts, signing
+ * keys of today, and certificates for a CA that nobody but its own sandbox trusts.
  *
  * States: COLLECTING (the supervisor tells what it has), OPENING (the reader reads all sources), SERVING. A source that
  * fails while opening is the end, told loudly. Later a file, key or credential that is gone means that the mapping has

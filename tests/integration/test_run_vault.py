@@ -143,6 +143,7 @@ def test_everything_a_client_needs_to_trust_is_there(world, run):
     ({"source": "exec:printf 'a-secret\\nin-two-lines'"}, "more than one line"),
     ({"source": "exec:head -c 100000 /dev/zero | tr '\\0' x"}, "more than 16384 bytes"),
     ({"source": "exec:printf hunter2"}, "too short"),
+    ({"source": "exec:printf 'hunter2\\000hunter2'"}, "bytes that cannot be sent"),
     ({"source": "systemd:name"}, "CREDENTIALS_DIRECTORY"),
     ({"source": "bws:some-name"}, "bws is not installed"),
     ({"source": "keyring:no-such-key-of-bailey"}, "keyring"),

@@ -2,6 +2,7 @@
 #include "vault/values.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/digest.h"
 #include "vault/aws.h"
 #include "vault/fake.h"
@@ -148,15 +149,23 @@ static void release_is_for_the_mapping_s_hosts_only(void **state) {
 
         struct str id, token;
         uint8_t derived[VAULT_DIGEST_BYTES];
+        char now[CLOCK_TEXT_MAX], day[16];
+        clock_text(clock_wall_us(), now);
+        snprintf(day, sizeof day, "%.4s%.2s%.2s", now, now + 5, now + 8);
+        const struct str today = str_of(day);
         struct authority bedrock = to("bedrock.test:443"), evil = to("evil.test:443");
-        assert_int_equal(values_signing_key(v, 2, &bedrock, STR("20260101"), STR("r"), STR("s"), &id, derived, &token),
-                         0);
+        assert_int_equal(values_signing_key(v, 2, &bedrock, today, STR("r"), STR("s"), &id, derived, &token), 0);
         assert_true(str_is(id, "AKIA0123456789"));
         assert_int_equal(token.n, 0);
-        assert_int_equal(values_signing_key(v, 2, &evil, STR("20260101"), STR("r"), STR("s"), &id, derived, &token),
+        assert_int_equal(values_signing_key(v, 2, &evil, today, STR("r"), STR("s"), &id, derived, &token),
                          VAULT_WRONG_TARGET);
-        assert_int_equal(values_signing_key(v, 0, &api, STR("20260101"), STR("r"), STR("s"), &id, derived, &token),
+        assert_int_equal(values_signing_key(v, 0, &api, today, STR("r"), STR("s"), &id, derived, &token),
                          VAULT_NOT_MAPPED);
+        static const char *const days[] = { "20150830", "20991231", "00000000", "2026", "" };
+        for (size_t i = 0; i < sizeof days / sizeof *days; i++)
+                assert_int_equal(
+                    values_signing_key(v, 2, &bedrock, str_of(days[i]), STR("r"), STR("s"), &id, derived, &token),
+                    VAULT_WRONG_TARGET);
         values_free(v);
 }
 
