@@ -165,13 +165,13 @@ static void become_session(struct intercept *k) {
         struct http_inside inside = {
                 .target = &k->target,
                 .hold = k->hold,
-                .upstream = take_ptr(&k->upstream),
                 .addr = k->judged.addr,
                 .approved = k->judged.asked,
                 .spoilt = k->spoilt,
                 .why = k->why,
         };
         struct client client = k->client;
+        inside.upstream = take_ptr(&k->upstream);
         k->hold = (struct synthetic_hold){ 0 };
         k->client.stream = NULL;
         release(k);
@@ -266,7 +266,9 @@ static void on_reached(struct gate_call *c) {
                 accept_spoilt(k, (enum reason)c->verdict.reason, c->why);
                 return;
         }
-        k->judged.addr = c->chained ? (struct addr){ .family = ADDR_NONE } : c->addr;
+        k->judged.addr = c->addr;
+        if (c->chained)
+                k->judged.addr = (struct addr){ .family = ADDR_NONE };
         secure_origin(k);
 }
 
