@@ -127,10 +127,12 @@ int denials_open(struct denials *d, pid_t init, const struct path_rules *rules, 
 }
 
 static int begin(struct denials *d) {
+        d->begun = true;
         int r = collect(d);
         if (r < 0)
                 return r;
-        qsort(d->paths.p, d->paths.n, sizeof *d->paths.p, by_text);
+        if (d->paths.n > 1)
+                qsort(d->paths.p, d->paths.n, sizeof *d->paths.p, by_text);
         d->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
         return 0;
 }
@@ -211,7 +213,7 @@ static int look(struct denials *d, size_t first, bool news) {
 
 int denials_step(struct denials *d, struct err *e) {
         bool due = d->next_ns && clock_ns() >= d->next_ns;
-        int r = due && !d->paths.p ? begin(d) : 0;
+        int r = due && !d->begun ? begin(d) : 0;
         size_t first = d->inotify >= 0 ? read_events(d) : d->paths.n;
         bool news = first < d->paths.n;
         if (r == 0 && d->paths.n && (news || due))

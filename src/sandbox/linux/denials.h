@@ -28,8 +28,9 @@ struct denials_dir {
 struct denials {
         const struct path_rules *rules;
         const struct plan_host *host;
-        int mounts;       /* the sandbox's namespace; -1: nothing can be done */
-        int inotify;      /* -1: not yet, or there are too many */
+        int mounts;  /* the sandbox's namespace; -1: nothing can be done */
+        int inotify; /* -1: not yet, or there are too many */
+        bool begun;
         uint64_t next_ns; /* a look at everything is due then; 0: none is */
         VEC(char *) paths;
         VEC(struct denials_dir) dirs;
