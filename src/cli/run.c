@@ -3,11 +3,14 @@
 
 #include "base/cleanup.h"
 #include "cli/verb.h"
+#include "manager/container.h"
 #include "manager/policy_options.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <stdlib.h>
 
-enum { RUN_HOSTS, RUN_CA_BUNDLE, RUN_QUIET, RUN_OPTIONS };
+enum { RUN_HOSTS, RUN_CA_BUNDLE, RUN_QUIET, RUN_CONTAINER, RUN_CONTAINER_ARG, RUN_OPTIONS };
+static const char *const engines[] = { "docker", "podman", NULL };
 static const struct option rows[] = {
         [RUN_HOSTS] = { .flag = "hosts",
                         .type = OPTION_PATH,
@@ -21,6 +24,15 @@ static const struct option rows[] = {
                         .letter = 'q',
                         .type = OPTION_FLAG,
                         .help = "no summary of refusals at the end" },
+        [RUN_CONTAINER] = { .flag = "container",
+                            .type = OPTION_CHOICE,
+                            .metavar = "ENGINE",
+                            .choices = engines,
+                            .help = "run a container instead: IMAGE [--] [COMMAND...], its network by the policy" },
+        [RUN_CONTAINER_ARG] = { .flag = "container-arg",
+                                .type = OPTION_LIST,
+                                .metavar = "ARG",
+                                .help = "hand an argument on to the engine, such as --volume=/a:/b" },
 };
 static const struct option_table table = { "This run", rows, RUN_OPTIONS };
 
@@ -42,6 +54,23 @@ int run_exit_code(enum run_end end, int status) {
         }
 }
 
+static int run_container(const struct call *call, const struct run_request *request, const char *engine,
+                         struct err *e) {
+        const struct option_value *x;
+        size_t n = 0;
+        cleanup(free_ptr) char **arguments = calloc(call->options.values.n + 1, sizeof *arguments);
+        if (!arguments) {
+                err_set(e, ENOMEM, "out of memory");
+                return EXIT_SYSTEM;
+        }
+        for (size_t i = 0; (x = option_next(&call->options, &rows[RUN_CONTAINER_ARG], &i));)
+                arguments[n++] = x->text;
+        const struct container_request q = { .run = request, .engine = engine, .arguments = arguments };
+        int status = 0;
+        enum run_end end = container_run(&q, &status, e);
+        return run_exit_code(end, status);
+}
+
 static int run(const struct call *call, struct err *e) {
         struct run_request request = {
                 .options = &call->options,
@@ -51,6 +80,9 @@ static int run(const struct call *call, struct err *e) {
                 .quiet = option_get_flag(&call->options, &rows[RUN_QUIET]),
         };
         int status = 0;
+        const char *engine = option_get(&call->options, &rows[RUN_CONTAINER]);
+        if (engine)
+                return run_container(call, &request, engine, e);
         enum run_end end = run_command(&request, &status, e);
         return run_exit_code(end, status);
 }
@@ -65,7 +97,12 @@ const struct verb verb_run = {
             "The program sees the file system read-only, without the places where secrets live, and writes only to "
             "the workspace, to a private /tmp and to what --write names. Its network is its own: every connection "
             "and every DNS query ends at the gateway, which lets pass what the policy allows and records all of it.\n"
-            "The exit status is the program's.",
+            "The exit status is the program's.\n"
+            "With --container the words are an image and a command, and docker or podman makes the sandbox: files and "
+            "processes are as in any of its containers (no workspace is mounted by itself), the network is the "
+            "policy's. "
+            "The container is made without a network; what it connects to ends at the gateway, whatever its programs "
+            "do. It holds stand-ins for credentials and trusts the gateway's CA.",
         .tables = { &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
                     &policy_table_limits, &table },
         .min_words = 1,

@@ -85,6 +85,13 @@ static int plan_net(struct plan *p, const struct plan_request *q) {
         return captured ? add_listeners(p, q) : 0;
 }
 
+int plan_capture(struct plan *p, const struct policy *policy, bool ipv6) {
+        const struct plan_host host = { .ipv6 = ipv6 };
+        const struct plan_request q = { .policy = policy, .host = &host };
+        plan_fill_network(p, true, ipv6);
+        return add_listeners(p, &q);
+}
+
 static int add_limit(struct plan *p, uint32_t resource, uint64_t value) {
         return vec_push(&p->limits, ((struct plan_limit){ resource, value }));
 }

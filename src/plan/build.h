@@ -77,3 +77,5 @@ void plan_fill_network(struct plan *p, bool captured, bool ipv6);
 /* Whether calls that reach files are judged one by one. */
 bool plan_needs_broker(const struct policy *policy, const struct path_rules *rules);
 int plan_build(const struct plan_request *request, struct plan **ret, struct err *e);
+/* The network part alone, for a namespace that somebody else made: routes, capture rules, listeners. */
+int plan_capture(struct plan *p, const struct policy *policy, bool ipv6);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/linux/join.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "sandbox/linux/step.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int join_find(pid_t pid, const char *program, int *ret_proc, struct err *e) {
+        char path[32];
+        struct stat runs, wanted;
+        snprintf(path, sizeof path, "/proc/%d", (int)pid);
+        cleanup(close_fd) int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (proc < 0)
+                return err_errno(e, "cannot open %s: is the container on this machine, in this process namespace?",
+                                 path);
+        if (fstatat(proc, "exe", &runs, 0) < 0 || stat(program, &wanted) < 0)
+                return err_errno(e, "cannot examine process %d", (int)pid);
+        if (runs.st_dev != wanted.st_dev || runs.st_ino != wanted.st_ino)
+                return err_set(e, EPROTO, "process %d is not the container's: it executes something else", (int)pid);
+        *ret_proc = take_fd(&proc);
+        return 0;
+}
+
+static bool same_namespace(int fd, const char *own) {
+        struct stat a, b;
+        return fstat(fd, &a) == 0 && stat(own, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static int enter(int proc, struct err *e) {
+        cleanup(close_fd) int user = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC),
+                              net = openat(proc, "ns/net", O_RDONLY | O_CLOEXEC);
+        if (user < 0 || net < 0)
+                return err_errno(e, "cannot open the container's namespaces");
+        if (same_namespace(net, "/proc/self/ns/net"))
+                return err_set(e, EPERM, "the container has this host's own network");
+        if (!same_namespace(user, "/proc/self/ns/user") && setns(user, CLONE_NEWUSER) < 0)
+                return err_errno(e, "cannot enter the container's user namespace");
+        if (setns(net, CLONE_NEWNET) < 0)
+                return err_errno(e,
+                                 "cannot enter the container's network (as an ordinary user this works with an engine "
+                                 "that runs without root)");
+        return 0;
+}
+
+/* What the child says: an error, or nothing and the sockets. */
+static _Noreturn void work(int proc, const struct plan *p, int to) {
+        struct err e = { 0 };
+        int fds[PLAN_LISTENERS_MAX];
+        size_t n = 0;
+        int r = enter(proc, &e);
+        r = r < 0 ? r : apply_network(p, &e);
+        r = r < 0 ? r : apply_listeners(p, fds, &n, &e);
+        r = fd_send(to, str_n(&e, sizeof e), fds, r < 0 ? 0 : n);
+        _exit(r < 0);
+}
+
+int join_network(int proc, const struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e) {
+        int ends[2], status;
+        struct err told;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+                return err_errno(e, "cannot make a socket");
+        cleanup(close_fd) int ours = ends[0], its = ends[1];
+        pid_t pid = fork();
+        if (pid < 0)
+                return err_errno(e, "cannot make a process");
+        if (pid == 0)
+                work(proc, p, its);
+        close_fd(&its);
+        ssize_t got = fd_receive(ours, &told, sizeof told, ret_fds, PLAN_LISTENERS_MAX, ret_n);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        if (got != (ssize_t)sizeof told)
+                return err_set(e, EPROTO, "the process that enters the container's network ended early");
+        told.text[sizeof told.text - 1] = '\0';
+        return told.code ? err_set(e, told.code, "%s", told.text) : 0;
+}

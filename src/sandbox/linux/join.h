@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* A network namespace that a container engine made: confined from outside, before its command runs. */
+#include "plan/plan.h"
+
+#include <sys/types.h>
+
+/* A descriptor of /proc/PID, after a look at what the process executes: it must be the file `program`. What is done
+ * with the descriptor later concerns this process or fails. -EPROTO: it is another program. */
+int join_find(pid_t pid, const char *program, int *ret_proc, struct err *e);
+/* In a child: enters the user namespace (where it is another one) and the network namespace of the process, lays the
+ * plan's routes and rules, and opens its listeners. They are handed out. Fails when it is this process's own network.
+ */
+int join_network(int proc, const struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e);
