@@ -390,7 +390,9 @@ static enum run_end supervise(struct container *c, int *ret_status, struct err *
 
 /* The container first: nothing of it may outlive its network. */
 static void container_done(struct container *c) {
-        cleanup(buf_done) struct buf out = BUF(0);
+        cleanup(buf_done) struct buf out = BUF(0), killed = BUF(0);
+        if (c->created && c->child > 0) /* at once; "rm" alone would ask it to end and wait */
+                (void)call(c, true, &killed, NULL, WORDS("kill", c->name));
         if (c->created && call(c, true, &out, NULL, WORDS("rm", "--force", "--volumes", c->name)) != 0)
                 log_error("%s could not remove the container %s", c->q->engine, c->name);
         if (c->child > 0)
