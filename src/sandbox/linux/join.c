@@ -52,21 +52,46 @@ static int enter(int proc, struct err *e) {
         return 0;
 }
 
+/* Engines turn IPv6 off in a namespace without a network: then there is nothing of it to capture. The file is that of
+ * the namespace which this process is in. */
+static bool has_ipv6(void) {
+        cleanup(close_fd) int fd = open("/proc/sys/net/ipv6/conf/lo/disable_ipv6", O_RDONLY | O_CLOEXEC);
+        char c = '1';
+        return fd >= 0 && read(fd, &c, 1) == 1 && c == '0';
+}
+
+static void drop_ipv6(struct plan *p) {
+        size_t n = 0;
+        p->routes_v6 = (struct str){ 0 };
+        for (size_t i = 0; i < p->listeners.n; i++)
+                if (!p->listeners.p[i].v6)
+                        p->listeners.p[n++] = p->listeners.p[i];
+        p->listeners.n = n;
+}
+
 /* What the child says: an error, or nothing and the sockets. */
-static _Noreturn void work(int proc, const struct plan *p, int to) {
-        struct err e = { 0 };
+struct told {
+        struct err e;
+        bool ipv6;
+};
+
+static _Noreturn void work(int proc, struct plan *p, int to) {
+        struct told told = { 0 };
         int fds[PLAN_LISTENERS_MAX];
         size_t n = 0;
-        int r = enter(proc, &e);
-        r = r < 0 ? r : apply_network(p, &e);
-        r = r < 0 ? r : apply_listeners(p, fds, &n, &e);
-        r = fd_send(to, str_n(&e, sizeof e), fds, r < 0 ? 0 : n);
+        int r = enter(proc, &told.e);
+        told.ipv6 = r == 0 && has_ipv6();
+        if (!told.ipv6)
+                drop_ipv6(p);
+        r = r < 0 ? r : apply_network(p, &told.e);
+        r = r < 0 ? r : apply_listeners(p, fds, &n, &told.e);
+        r = fd_send(to, str_n(&told, sizeof told), fds, r < 0 ? 0 : n);
         _exit(r < 0);
 }
 
-int join_network(int proc, const struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e) {
+int join_network(int proc, struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e) {
         int ends[2], status;
-        struct err told;
+        struct told told;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
                 return err_errno(e, "cannot make a socket");
         cleanup(close_fd) int ours = ends[0], its = ends[1];
@@ -81,6 +106,10 @@ int join_network(int proc, const struct plan *p, int ret_fds[static PLAN_LISTENE
                 ;
         if (got != (ssize_t)sizeof told)
                 return err_set(e, EPROTO, "the process that enters the container's network ended early");
-        told.text[sizeof told.text - 1] = '\0';
-        return told.code ? err_set(e, told.code, "%s", told.text) : 0;
+        told.e.text[sizeof told.e.text - 1] = '\0';
+        if (told.e.code)
+                return err_set(e, told.e.code, "%s", told.e.text);
+        if (!told.ipv6)
+                drop_ipv6(p);
+        return *ret_n == p->listeners.n ? 0 : err_set(e, EPROTO, "listeners of the container's network are missing");
 }
