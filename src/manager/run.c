@@ -373,7 +373,7 @@ static int step_network(struct run *r, const struct pollfd *fds, size_t n, struc
 }
 
 static void read_files(struct run *r) {
-        const struct run_files f = { r->rules, r->audit, &r->report, r->q->learn };
+        const struct run_files f = { r->rules, r->audit, &r->report, r->q->learn, r->control };
         if (r->sandbox.events >= 0 && r->audit && !run_files_read(&f, r->sandbox.events))
                 close_fd(&r->sandbox.events);
 }

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "manager/learn.h"
+#include "manager/run_control.h"
 #include "plan/embedded.h"
 
 #include <errno.h>
@@ -16,12 +17,18 @@ static struct snapshot_rule shown(const struct path_rule *rule) {
             struct snapshot_rule){ .text = str_of(rule->pattern), .origin = str_of(rule->origin), .list = LIST_DENY };
 }
 
+/* On the record first, then to whoever counts and listens. */
+static void refused(const struct run_files *f, const struct event *ev, const struct snapshot_rule *rule) {
+        (void)audit_add(f->audit, ev, rule);
+        run_control_event(f->control, ev, rule);
+}
+
 /* A Unix socket that somebody outside listens on: whatever the rules say about the file, it is none of the sandbox's.
  */
 static void socket_refused(const struct run_files *f, struct event *ev, const char *path) {
         ev->reason = REASON_NOT_ALLOWED;
         ev->swapped = STR("");
-        (void)audit_add(f->audit, ev, NULL);
+        refused(f, ev, NULL);
         run_report_socket(f->report, path);
 }
 
@@ -44,7 +51,7 @@ static void file_refused(const struct run_files *f, struct event *ev) {
         struct snapshot_rule decided;
         if (rule)
                 decided = shown(rule);
-        (void)audit_add(f->audit, ev, rule ? &decided : NULL);
+        refused(f, ev, rule ? &decided : NULL);
         const struct path_rule *refusing = rule && !rule->grants ? rule : NULL;
         run_report_file(f->report, path, write, refusing);
         if (f->learn)
@@ -69,7 +76,7 @@ static void call_refused(const struct run_files *f, const struct event *told) {
         ev.path = str_of(name ? name : number);
         ev.reason = REASON_NOT_ALLOWED;
         ev.swapped = STR("");
-        (void)audit_add(f->audit, &ev, NULL);
+        refused(f, &ev, NULL);
         run_report_call(f->report, name ? name : number);
 }
 

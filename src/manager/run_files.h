@@ -13,7 +13,8 @@ struct run_files {
         const struct path_rules *rules;
         struct audit *audit;
         struct run_report *report;
-        struct learn *learn; /* NULL: nothing is learned */
+        struct learn *learn;         /* NULL: nothing is learned */
+        struct run_control *control; /* counts and tells; NULL: none */
 };
 /* Reads what is there. False when nothing more will come: it ended, or it sent something malformed. */
 bool run_files_read(const struct run_files *f, int fd);

@@ -309,9 +309,16 @@ static bool overlap(struct str a, struct str b, bool start, unsigned *budget) {
 }
 
 static const char *const secret_files[] = { /* the end of a path, whole components */
+                                            ".ssh",
                                             ".ssh/id_*",
                                             ".ssh/*_key",
                                             ".ssh/identity*",
+                                            ".aws", /* all of it, as tar and grep -r take it */
+                                            ".gnupg",
+                                            ".kube",
+                                            ".password-store",
+                                            ".config/gcloud",
+                                            ".config/gh",
                                             ".aws/credentials",
                                             ".aws/config",
                                             ".azure/*",
