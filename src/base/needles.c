@@ -3,6 +3,10 @@
  * The automaton is a trie whose nodes know the longest other place in the trie that ends with the same bytes (`back`).
  * A byte that does not fit leads there, so the work for a text is linear in its length. Almost all nodes have one
  * child, made right after them, which keeps a walk within a cache line; only the root has a table.
+ *
+ * Most of a text begins nothing. Where the bytes that may begin something are few, as with some credentials, the text
+ * between them is passed over by memchr, which looks at many bytes at once: each such byte remembers where it comes
+ * next, so that no byte is looked at more than STOPS_MAX times.
  */
 #include "base/needles.h"
 
@@ -12,7 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ROOT = 0, NODES_MAX = 1 << 22 };
+enum { ROOT = 0, NODES_MAX = 1 << 22, STOPS_MAX = 8, STRIDE_MIN = 32 };
 
 struct node {
         uint32_t child, sibling; /* 0: none, since the root is nobody's child */
@@ -28,7 +32,10 @@ struct found {
 
 struct needles {
         size_t longest, n_nodes, n_found;
-        uint32_t first[256]; /* the root's children */
+        uint32_t first[256];            /* the root's children */
+        unsigned char begins[256];      /* 1: '%' and what a needle begins with */
+        size_t n_stops;                 /* 0: more than STOPS_MAX */
+        unsigned char stops[STOPS_MAX]; /* the same as a list */
         struct found *found;
         struct node nodes[];
 };
@@ -102,6 +109,19 @@ static int join(struct needles *n) {
         return 0;
 }
 
+static void note_stops(struct needles *n) {
+        bool few = true;
+        for (unsigned byte = 0; byte < 256; byte++) {
+                n->begins[byte] = byte == '%' || n->first[byte];
+                if (n->begins[byte] && n->n_stops == STOPS_MAX)
+                        few = false;
+                else if (n->begins[byte])
+                        n->stops[n->n_stops++] = (unsigned char)byte;
+        }
+        if (!few)
+                n->n_stops = 0;
+}
+
 int needles_new(const struct needle *list, size_t n_list, struct needles **ret) {
         size_t total = 1;
         for (size_t i = 0; i < n_list; i++) {
@@ -123,6 +143,7 @@ int needles_new(const struct needle *list, size_t n_list, struct needles **ret) 
         int r = join(n);
         if (r < 0)
                 return r;
+        note_stops(n);
         *ret = take_ptr(&n);
         return 0;
 }
@@ -253,20 +274,45 @@ static bool take_byte(struct needle_scan *s, char c, struct needle_match *ret) {
         return true;
 }
 
+static const char *skip_by_table(const unsigned char *begins, const char *p, const char *end) {
+        const unsigned char *at = (const unsigned char *)p, *last = (const unsigned char *)end;
+        while (last - at >= 4 && !(begins[at[0]] | begins[at[1]] | begins[at[2]] | begins[at[3]]))
+                at += 4;
+        while (at < last && !begins[*at])
+                at++;
+        return (const char *)at;
+}
+
+/* The first byte from p on that may begin something, or end. next: where each stop comes next; NULL before the first
+ * call. */
+static const char *skip(const struct needles *n, const char *next[STOPS_MAX], const char *p, const char *end) {
+        if (n->n_stops == 0 || (size_t)(end - p) < n->n_stops * STRIDE_MIN)
+                return skip_by_table(n->begins, p, end);
+        const char *nearest = end;
+        for (size_t i = 0; i < n->n_stops; i++) {
+                if (!next[i] || next[i] < p) {
+                        next[i] = memchr(p, n->stops[i], (size_t)(end - p));
+                        if (!next[i])
+                                next[i] = end;
+                }
+                if (next[i] < nearest)
+                        nearest = next[i];
+        }
+        return nearest;
+}
+
 bool needle_scan_next(struct needle_scan *s, struct str *bytes, struct needle_match *ret) {
-        const uint32_t *first = s->needles->first;
-        const char *p = bytes->p, *end = p + bytes->n;
+        const char *p = bytes->p, *end = p + bytes->n, *next[STOPS_MAX] = { NULL };
         bool found = take_queue(s, ret);
         while (p < end && !found) {
                 if (s->raw == ROOT && !s->split) {
                         const char *from = p;
-                        while (p < end && *p != '%' && !first[(unsigned char)*p])
-                                p++;
+                        p = skip(s->needles, next, p, end);
                         s->at += (uint64_t)(p - from);
                         if (p == end)
                                 break;
                 }
-                found = take_byte(s, *p++, ret) || take_queue(s, ret);
+                found = take_byte(s, *p++, ret) || (s->n_queue > 0 && take_queue(s, ret));
         }
         *bytes = str_n(p, (size_t)(end - p));
         return found;

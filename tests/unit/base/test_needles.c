@@ -67,6 +67,31 @@ static void sees_through_percent_signs(void **state) {
         expect(n, "sk-%61b%41", "0@0-7 1@7-10");
 }
 
+/* The same text, by a list with few beginnings (which is passed over in strides) and by one with many (byte by byte).
+ */
+static void few_beginnings_or_many(void **state) {
+        (void)state;
+        static const char *const texts[] = { "ghp_1", "sk-ab", "1x", "2x", "3x", "4x", "5x", "6x", "7x", "8x", "9x" };
+        static const char *const cases[][2] = {
+                { "................ghp_1................sk-ab", "0@16-21 1@37-42" },
+                { "gggggghpghp_1sskk-absk-ab", "0@8-13 1@20-25" },
+                { "g%68p_1................................%73k-ab", "0@0-7 1@39-46" },
+                { "...g...s...%...g...s...ghp_1", "0@23-28" },
+                { "ghp_", "" },
+                { "...................................................................................................."
+                  "..............................................ghp_1..........................................s......"
+                  "."
+                  "................................................................................................%"
+                  "73k-ab",
+                  "0@146-151 1@297-304" },
+        };
+        cleanup(needles_freep) struct needles *few = make(texts, 2), *many = make(texts, sizeof texts / sizeof *texts);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                expect(few, cases[i][0], cases[i][1]);
+                expect(many, cases[i][0], cases[i][1]);
+        }
+}
+
 static void knows_how_much_is_undecided(void **state) {
         (void)state;
         static const char *const texts[] = { "token" };
@@ -142,11 +167,9 @@ static void out_of_memory(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(finds_what_is_there),
-                cmocka_unit_test(sees_through_percent_signs),
-                cmocka_unit_test(knows_how_much_is_undecided),
-                cmocka_unit_test(symbols_have_places),
-                cmocka_unit_test(bad_lists),
+                cmocka_unit_test(finds_what_is_there),    cmocka_unit_test(sees_through_percent_signs),
+                cmocka_unit_test(few_beginnings_or_many), cmocka_unit_test(knows_how_much_is_undecided),
+                cmocka_unit_test(symbols_have_places),    cmocka_unit_test(bad_lists),
                 cmocka_unit_test(out_of_memory),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
