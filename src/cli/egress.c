@@ -146,7 +146,7 @@ static int run_disable(const struct call *call, struct err *e) {
 
 static const struct verb verb_start = {
         .name = "start",
-        .synopsis = "",
+        .synopsis = "[OPTIONS]",
         .help = "start it in the background",
         .about =
             "Returns when it listens. When it runs already, that is no error. When it cannot start, the end of its "
@@ -156,18 +156,18 @@ static const struct verb verb_start = {
 };
 static const struct verb verb_stop = {
         .name = "stop",
-        .synopsis = "",
+        .synopsis = "[OPTIONS]",
         .help = "end it",
         .about = "Asks it to end, and ends it by force when it takes too long. A process that merely has its number is "
                  "never signalled.",
         .run = run_stop,
 };
 static const struct verb verb_restart = {
-        .name = "restart", .synopsis = "", .help = "stop it, then start it", .run = run_restart
+        .name = "restart", .synopsis = "[OPTIONS]", .help = "stop it, then start it", .run = run_restart
 };
 static const struct verb verb_reload = {
         .name = "reload",
-        .synopsis = "",
+        .synopsis = "[OPTIONS]",
         .help = "make changed settings count, without a break",
         .about = "The hosts that are allowed change at once, and secrets are read again. Other credentials, ports and "
                  "addresses need a restart.",
@@ -175,7 +175,7 @@ static const struct verb verb_reload = {
 };
 static const struct verb verb_disable = {
         .name = "disable",
-        .synopsis = "",
+        .synopsis = "[OPTIONS]",
         .help = "stop it, and let nobody start it until it is set up again",
         .run = run_disable,
 };
@@ -287,7 +287,7 @@ static const struct verb *const subs[] = { &verb_setup,   &verb_start,  &verb_st
 const struct verb verb_egress = {
         .name = "egress",
         .group = GROUP_EGRESS,
-        .synopsis = "setup|start|stop|restart|reload|status|config|docker-args|disable",
+        .synopsis = "setup|start|stop|status|config|docker-args ...",
         .help = "the gateway in the background, for containers and guests",
         .about =
             "A gateway that belongs to the user and outlives the shell. Containers hold stand-ins; the gateway puts "
