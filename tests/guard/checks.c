@@ -11,8 +11,7 @@
 
 static const char *const commands[] = {
         "git status --short",
-        "cd /srv/project && env NODE_ENV=test timeout 300 bash -c 'npm run lint && npm test -- --ci' 2>&1 | tee "
-        "build.log",
+        "cd /srv/project && env NODE_ENV=test timeout 300 bash -c 'npm run lint && npm test -- --ci' 2>&1 | tee out",
         "sudo env A=1 nohup xargs -n1 sh -c \"bash -c 'for f in $(ls); do rm -rf build/{a,b,c}; done'\"",
         "grep -E '(error|warning)' build.log | sort | uniq -c | head -n 40; git diff --stat HEAD~1 -- src/ tests",
 };
