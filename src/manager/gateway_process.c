@@ -355,7 +355,7 @@ static int start(struct gateway_process *g, struct err *e) {
                 r = seal_block(g, &block, e);
         if (r == 0 && !g->program)
                 r = gateway_program(&g->program, e);
-        struct gateway_child child;
+        struct gateway_child child = { 0 };
         if (r == 0)
                 r = spawn(g, block, snapshot, vaults, &child, e);
         for (uint32_t i = 0; i < *n_vaults; i++)
