@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "control/place.h"
 #include "control/questions.h"
 #include "manager/run_control.h"
 #include "manager/run_records.h"
@@ -152,7 +153,10 @@ static int open_control(struct room *r, struct err *e) {
         if (sigprocmask(SIG_BLOCK, &set, &r->mask_before) < 0 ||
             (r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
                 return err_errno(e, "cannot watch signals");
-        int s = run_control_new(&parts, &r->control, e);
+        cleanup(free_ptr) char *directory = NULL;
+        int s = control_make_directory(&directory, e);
+        if (s == 0)
+                s = run_control_new(&parts, &r->control, e);
         return s < 0 ? s : run_control_ask_command(r->control, &question, e);
 }
 

@@ -346,7 +346,7 @@ static int start(struct gateway_process *g, struct err *e) {
         int r = g->addresses_due ? use_addresses(g, e) : 0;
         const struct generation *newest = &g->generations[0];
         uint32_t *n_vaults = &g->settings.start.n_vaults;
-        int vaults[GATEWAY_WORKERS_MAX];
+        int vaults[GATEWAY_WORKERS_MAX] = { 0 };
         *n_vaults =
             g->settings.vault ? vault_process_connect_all(g->settings.vault, vaults, g->settings.start.workers) : 0;
         if (r == 0)

@@ -124,8 +124,8 @@ def test_nobody_answers(held, origin):
 
 
 def test_client_that_gives_up(held, origin, work):
-    child = held(fetch(origin, more="-m 1") + "sleep 100")
-    number = child.control.event("ask")["question"]["id"]
+    child = held(fetch(origin, more="-m 5") + "sleep 100")
+    number = question(child)["id"]
     assert child.control.event("gone")["question"] == number
     assert child.control("pending")["questions"] == []
 
@@ -180,8 +180,10 @@ def test_names_that_would_draw(held, origin, name, work):
 def test_hook_is_told_and_answers(held, origin, home, work, bailey):
     config = home / ".config/bailey/config.yaml"
     config.parent.mkdir(parents=True)
-    config.write_text(f"approval: {{ command: \"cat > {home}/told; echo '{{\\\"answer\\\": \\\"allow\\\", \\\"scope\\\": \\\"once\\\"}}'\" }}\n")
-    child = held(fetch(origin))
+    config.write_text(f"approval: {{ command: \"cat > {home}/told; until test -e {home}/go; do sleep 0.05; done; "
+                      f"echo '{{\\\"answer\\\": \\\"allow\\\", \\\"scope\\\": \\\"once\\\"}}'\" }}\n")
+    child = held(fetch(origin))  # which listens before the hook ends the wait
+    (home / "go").touch()
     assert child.wait().check().text == "origin\n"
     told = json.loads((home / "told").read_text())
     assert told["event"] == "ask" and told["question"]["host"] == "origin.test" and "bailey allow origin.test" in told["text"]
