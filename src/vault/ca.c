@@ -196,9 +196,9 @@ struct keep {
 };
 
 static int keep_load(const struct keep *k, struct ca **ret, struct err *e) {
-        const uint8_t *key_at = k->bytes, *certificate_at = k->bytes + k->key_n;
         if (k->key_n > sizeof k->bytes || k->certificate_n > sizeof k->bytes - k->key_n)
                 return err_set(e, EBADMSG, "the kept CA is damaged");
+        const uint8_t *key_at = k->bytes, *certificate_at = k->bytes + k->key_n;
         cleanup(pkey_freep) EVP_PKEY *key = d2i_AutoPrivateKey(NULL, &key_at, k->key_n);
         cleanup(x509_freep) X509 *x = d2i_X509(NULL, &certificate_at, k->certificate_n);
         if (!key || !x || X509_check_private_key(x, key) != 1)
