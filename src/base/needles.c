@@ -302,7 +302,7 @@ static const char *skip(const struct needles *n, const char *next[STOPS_MAX], co
 }
 
 bool needle_scan_next(struct needle_scan *s, struct str *bytes, struct needle_match *ret) {
-        const char *p = bytes->p, *end = p + bytes->n, *next[STOPS_MAX] = { NULL };
+        const char *p = bytes->p ? bytes->p : "", *end = p + bytes->n, *next[STOPS_MAX] = { NULL };
         bool found = take_queue(s, ret);
         while (p < end && !found) {
                 if (s->raw == ROOT && !s->split) {
