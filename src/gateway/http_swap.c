@@ -233,7 +233,7 @@ static int rewrite(struct http_session *s) {
         if (e == 0 && chunks && !s->request.done) {
                 e = swap_signing_key(&k->swap, &plan, &key)
                         ? sigv4_stream_init(&k->stream, &plan.sigv4, &key, made.seed)
-                        : -EPIPE;
+                        : swap_again(&k->swap, &plan);
                 secret_wipe(key.key, sizeof key.key);
                 k->streaming = e == 0;
                 k->chunks_up = s->request.chunked.bare = s->request.kind == BODY_CHUNKED;

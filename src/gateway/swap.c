@@ -284,6 +284,11 @@ static size_t room_for(const struct swap *s, const struct request_view *r, const
         return room < OUTPUT_MAX ? room : OUTPUT_MAX;
 }
 
+int swap_again(struct swap *s, const struct inject_plan *p) {
+        int e = swap_ready(s, p);
+        return e < 0 ? e : -EPIPE;
+}
+
 int swap_rewrite(struct swap *s, const struct request_view *r, const struct inject_plan *p, struct str body_hash,
                  struct swap_output *out) {
         *out = (struct swap_output){ .text = BUF(OUTPUT_MAX) };
@@ -301,7 +306,7 @@ int swap_rewrite(struct swap *s, const struct request_view *r, const struct inje
                 force_identity(out);
         if (e == 0 && is_signature(p))
                 e = rewrite_signature(s, r, p, body_hash, out);
-        return e;
+        return e == -EPIPE ? swap_again(s, p) : e;
 }
 
 void swap_output_done(struct swap_output *out) {

@@ -57,12 +57,14 @@ struct swap_output {
         char seed[SIGV4_SIGNATURE_HEX];               /* of a body that is signed in chunks */
 };
 /* Headers that end here are left out by the caller, before. 0, -EMSGSIZE (too large), -EILSEQ (the secret has bytes
- * that cannot stand there), -EPIPE (a value has gone: swap_ready() again), -ENOMEM. */
+ * that cannot stand there), -ENOMEM; or what swap_ready() says: a value changed since. */
 int swap_rewrite(struct swap *s, const struct request_view *r, const struct inject_plan *p, struct str body_hash,
                  struct swap_output *out);
 void swap_output_done(struct swap_output *out);
-/* The key behind the seed of a signed request; false when it has gone. */
+/* The key behind the seed of a signed request; false when it has gone: swap_again(). */
 bool swap_signing_key(struct swap *s, const struct inject_plan *p, struct sigv4_key *ret);
+/* A value that was here has changed: asks for the new one. -EINPROGRESS, or why there is none. */
+int swap_again(struct swap *s, const struct inject_plan *p);
 
 /* How the origin answered: when it does not know the credential, the vault is told. */
 void swap_saw_status(const struct swap *s, unsigned status);

@@ -16,6 +16,7 @@ import pytest
 
 from conftest import BUILD, program
 from kit.gateway import Client, Gateway
+from kit.process import wait_until
 
 HOST, OTHER, PLAIN = "api.ok.test", "git.ok.test", "plain.ok.test"
 SECRET = "sk-live-Zq8/Yt+3Kp=Xw5Nn7Bb2"
@@ -430,6 +431,44 @@ def test_rotation_under_load(lab):
     for thread in threads:
         thread.join(60)
     assert not failed and first_seen, failed[:3]
+
+
+def test_a_value_that_never_rests(lab):
+    """The value changes while requests are between the look at it and its use: none fails, none goes back to an older one."""
+    values = [f"{ROTATED[:-4]}{number:04}" for number in range(400)]
+
+    def reply(request):
+        found = [value for value in (SECRET, *values) if value.encode() in request]
+        return answer(found[0].encode()[-4:] if len(found) == 1 and found[0] != SECRET else b"-001")
+    here = lab(reply, "workers=2")
+    failed, over, asked = [], threading.Event(), [0] * 4
+
+    def load(index):
+        newest = -1
+        try:
+            with here.open() as sock:
+                client = Client(sock)
+                while not over.is_set():
+                    sock.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}:{here.origin.port}\r\nx-api-key: {here.fake}\r\n\r\n".encode())
+                    status, _, body = client.answer()
+                    asked[index] += 1
+                    if status != 200 or int(body.replace(b"-001", b"-1")) < newest:
+                        failed.append((status, body, newest))
+                        break
+                    newest = int(body.replace(b"-001", b"-1"))
+        except Exception as problem:  # noqa: BLE001 (told below)
+            failed.append(problem)
+    threads = [threading.Thread(target=load, args=(index,)) for index in range(len(asked))]
+    for thread in threads:
+        thread.start()
+    for value in values:
+        here.gateway.say(f"value key {value}")
+        before = sum(asked)
+        wait_until(lambda: sum(asked) >= before + 3 or failed, 30, "requests between two values")
+    over.set()
+    for thread in threads:
+        thread.join(60)
+    assert not failed, failed[:3]
 
 
 def test_in_flight(lab):
