@@ -915,7 +915,7 @@ def captured(environment, hosts, closing, tmp_path):
     for words in (["addr", "add", "198.18.0.1/32", "dev", "lo"],
                   ["route", "add", "local", "default", "dev", "lo", "table", "local", "src", "198.18.0.1"],
                   ["route", "add", "default", "dev", "lo", "src", "198.18.0.1"],
-                  ["-6", "addr", "add", "fd00:ba11::1/128", "dev", "lo"],
+                  ["-6", "addr", "add", "fd00:ba11::1/128", "dev", "lo", "nodad"],  # usable at once
                   ["-6", "route", "add", "local", "default", "dev", "lo", "table", "local", "src", "fd00:ba11::1"],
                   ["-6", "route", "add", "default", "dev", "lo", "src", "fd00:ba11::1"]):
         ns.run(["ip", *words]).check()
