@@ -106,6 +106,14 @@ void emit_put_bool(struct emit *j, const char *key, bool b) {
         emit_bool(j, b);
 }
 
+void emit_put_texts(struct emit *j, const char *key, char *const *texts, size_t n) {
+        emit_key(j, key);
+        emit_open(j, '[');
+        for (size_t i = 0; i < n; i++)
+                emit_text(j, texts[i]);
+        emit_close(j);
+}
+
 int emit_status(const struct emit *j) {
         return j->status < 0 ? j->status : j->depth > 0 ? -EINVAL : 0;
 }

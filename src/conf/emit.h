@@ -38,5 +38,6 @@ void emit_put_text(struct emit *j, const char *key, const char *c_string);
 void emit_put_string(struct emit *j, const char *key, struct str s);
 void emit_put_number(struct emit *j, const char *key, uint64_t n);
 void emit_put_bool(struct emit *j, const char *key, bool b);
+void emit_put_texts(struct emit *j, const char *key, char *const *texts, size_t n); /* an array of strings */
 /* 0 when everything was written and every bracket is closed. */
 int emit_status(const struct emit *j);

@@ -17,11 +17,10 @@
 #include "gateway/confine.h"
 
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -33,93 +32,9 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
-/*
- * Privileges.
- */
-static int drop_capabilities(struct err *e) {
-        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
-        /* Without the capability for it (an ordinary user) the bounding set stays; NO_NEW_PRIVS makes it useless. */
-        for (unsigned long cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
-                ;
-        (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-        if (syscall(SYS_capset, &header, none) < 0)
-                return err_errno(e, "cannot drop capabilities");
-        return 0;
-}
-
-static int drop_privileges(struct err *e) {
-        const struct rlimit no_core = { 0, 0 };
-        if (setrlimit(RLIMIT_CORE, &no_core) < 0)
-                return err_errno(e, "cannot forbid core files");
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return err_errno(e, "cannot set NO_NEW_PRIVS");
-        int r = drop_capabilities(e);
-        if (r < 0)
-                return r;
-        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-                return err_errno(e, "cannot become non-dumpable");
-        return 0;
-}
-
-/*
- * Landlock: every right that the running ABI knows is handled and none is granted. Own constants, since the headers
- * that a build finds may be older than the kernel it runs on.
- */
-struct landlock_attr {
-        uint64_t fs, net, scoped;
-};
-
-static const struct landlock_step {
-        int abi;
-        struct landlock_attr adds;
-        size_t size; /* of the struct that this ABI takes */
-} landlock_steps[] = {
-        { 1, { .fs = (1ULL << 13) - 1 }, 8 },
-        { 2, { .fs = 1ULL << 13 }, 8 },                 /* refer */
-        { 3, { .fs = 1ULL << 14 }, 8 },                 /* truncate */
-        { 4, { .net = 1ULL << 0 }, 16 },                /* bind TCP; connecting is what it is for */
-        { 5, { .fs = 1ULL << 15 }, 16 },                /* ioctl on devices */
-        { 6, { .scoped = 1ULL << 0 | 1ULL << 1 }, 24 }, /* abstract sockets and signals of others */
-};
-
-enum { LANDLOCK_CREATE = 444, LANDLOCK_RESTRICT = 446, LANDLOCK_VERSION = 1 };
-
-static int restrict_files(struct err *e) {
-        long abi = syscall(LANDLOCK_CREATE, NULL, 0, LANDLOCK_VERSION);
-        if (abi < 1)
-                return 0; /* an old kernel, or switched off: the filter still refuses every open */
-        struct landlock_attr attr = { 0 };
-        size_t size = 0;
-        for (size_t i = 0; i < sizeof landlock_steps / sizeof *landlock_steps && landlock_steps[i].abi <= abi; i++) {
-                attr.fs |= landlock_steps[i].adds.fs;
-                attr.net |= landlock_steps[i].adds.net;
-                attr.scoped |= landlock_steps[i].adds.scoped;
-                size = landlock_steps[i].size;
-        }
-        cleanup(close_fd) int ruleset = (int)syscall(LANDLOCK_CREATE, &attr, size, 0);
-        if (ruleset < 0)
-                return err_errno(e, "cannot create the Landlock ruleset");
-        if (syscall(LANDLOCK_RESTRICT, ruleset, 0) < 0)
-                return err_errno(e, "cannot enforce the Landlock ruleset");
-        return 0;
-}
 
 /*
  * The filter. Names that an architecture does not have are negative numbers in libseccomp and are passed over.
@@ -418,9 +333,9 @@ static int restrict_calls(struct err *e) {
 }
 
 int confine_gateway(struct err *e) {
-        int r = drop_privileges(e);
+        int r = confine_privileges(e);
         if (r == 0 && !SANITIZED)
-                r = restrict_files(e);
+                r = confine_files(true, e); /* connecting is what it is for */
         if (r == 0 && !SANITIZED)
                 r = restrict_calls(e);
         return r < 0 ? err_wrap(e, r, "while the gateway confined itself") : 0;

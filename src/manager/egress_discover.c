@@ -116,22 +116,11 @@ static bool is_passed(const mappings *m, struct str variable) {
         return vault_tell_is_for_tool(m, name);
 }
 
-static int add(text_list *l, const char *text, struct err *e) {
-        char *copy = str_format("%s", text);
-        if (copy && vec_reserve(l, 2) == 0) {
-                l->p[l->n++] = copy;
-                l->p[l->n] = NULL;
-                return 0;
-        }
-        free(copy);
-        return err_set(e, ENOMEM, "out of memory");
-}
-
 int egress_environment(const mappings *m, char *const *environment, text_list *ret, struct err *e) {
         int r = 0;
         for (char *const *v = environment; v && *v && r == 0; v++)
                 if (is_passed(m, str_of(*v)))
-                        r = add(ret, *v, e);
+                        r = text_list_take(ret, str_format("%s", *v), e);
         return r;
 }
 
@@ -242,9 +231,7 @@ int egress_bitwarden_names(const char *project, char *const *environment, text_l
         close_fd(&to);
         int r = collect_names(from, pid, &names, e);
         struct str rest = buf_str(&names), name;
-        while (r == 0 && str_split(&rest, '\n', &name)) {
-                cleanup(free_ptr) char *text = str_dup(name);
-                r = text ? add(ret, text, e) : err_set(e, ENOMEM, "out of memory");
-        }
+        while (r == 0 && str_split(&rest, '\n', &name))
+                r = text_list_take(ret, str_dup(name), e);
         return r;
 }

@@ -90,17 +90,6 @@ void egress_settings_done(struct egress_settings *s) {
         *s = (struct egress_settings){ 0 };
 }
 
-static int add_text(text_list *l, struct str text, struct err *e) {
-        char *copy = str_dup(text);
-        if (copy && vec_reserve(l, 2) == 0) {
-                l->p[l->n++] = copy;
-                l->p[l->n] = NULL;
-                return 0;
-        }
-        free(copy);
-        return err_set(e, ENOMEM, "out of memory");
-}
-
 static int replace_text(char **at, struct str text, struct err *e) {
         char *copy = str_dup(text);
         if (!copy)
@@ -193,7 +182,7 @@ static int read_list(const struct key *k, const struct node *n, text_list *ret, 
         text_list_done(ret);
         int r = n->kind == NODE_LIST ? 0 : err_set(e, EINVAL, "%s must be a list", k->name);
         for (const struct node *c = n->first; c && r == 0; c = c->next)
-                r = c->kind == NODE_SCALAR ? add_text(ret, c->text, e)
+                r = c->kind == NODE_SCALAR ? text_list_take(ret, str_dup(c->text), e)
                                            : err_set(e, EINVAL, "%s must be a list of texts", k->name);
         return r;
 }
@@ -291,7 +280,7 @@ int egress_settings_change(struct egress_settings *s, struct str assignment, str
         int r = 0;
         while (r == 0 && str_split(&rest, ',', &part))
                 if (str_trim(part).n > 0)
-                        r = add_text(field(s, k), str_trim(part), e);
+                        r = text_list_take(field(s, k), str_dup(str_trim(part)), e);
         return r;
 }
 

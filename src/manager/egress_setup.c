@@ -193,6 +193,16 @@ static void warn_uncovered(const struct egress_settings *s, const struct egress_
                     "OPENAI_API_KEY, and run this again");
 }
 
+/* The settings that there are, or those of the first time. */
+static int load_or_begin(const char *directory, struct egress_settings *ret, struct err *e) {
+        int r = egress_settings_load(directory, ret, e);
+        if (r != -ENOENT)
+                return r;
+        err_clear(e);
+        egress_settings_init(ret);
+        return 0;
+}
+
 int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, enum egress_fault *ret_fault,
                  struct err *e) {
         cleanup(free_ptr) char *directory = NULL;
@@ -207,12 +217,7 @@ int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, e
         if (r < 0)
                 return r;
         *ret_fault = EGRESS_FAULT_CONFIG;
-        r = egress_settings_load(directory, &s, e);
-        if (r == -ENOENT) {
-                err_clear(e);
-                egress_settings_init(&s);
-                r = 0;
-        }
+        r = load_or_begin(directory, &s, e);
         if (r == 0 && q->project) {
                 free(s.project);
                 s.project = str_format("%s", q->project);
@@ -244,12 +249,7 @@ int egress_config(char *const *assignments, struct buf *out, enum egress_fault *
         if (r < 0)
                 return r;
         *ret_fault = EGRESS_FAULT_CONFIG;
-        r = egress_settings_load(directory, &s, e);
-        if (r == -ENOENT) {
-                err_clear(e);
-                egress_settings_init(&s);
-                r = 0;
-        }
+        r = load_or_begin(directory, &s, e);
         for (char *const *a = assignments; r == 0 && *a; a++)
                 r = egress_settings_change(&s, str_of(*a), e);
         if (r == 0 && assignments[0])

@@ -192,16 +192,6 @@ struct docker {
         text_list args;
 };
 
-static int add(text_list *l, char *taken, struct err *e) {
-        if (taken && vec_reserve(l, 2) == 0) {
-                l->p[l->n++] = taken;
-                l->p[l->n] = NULL;
-                return 0;
-        }
-        free(taken);
-        return err_set(e, ENOMEM, "out of memory");
-}
-
 /* An error when the settings enforce; else a person is told. */
 static int object(const struct docker *d, struct err *e, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static int object(const struct docker *d, struct err *e, const char *format, ...) {
@@ -321,8 +311,8 @@ static int add_network(struct docker *d, const char *address, struct err *e) {
                 if (r < 0)
                         return r;
         }
-        int r = internal ? add(&d->args, str_format("--network=bailey-egress"), e) : 0;
-        return r < 0 ? r : add(&d->args, str_format("--dns=%s", address), e); /* where nobody answers */
+        int r = internal ? text_list_take(&d->args, str_format("--network=bailey-egress"), e) : 0;
+        return r < 0 ? r : text_list_take(&d->args, str_format("--dns=%s", address), e); /* where nobody answers */
 }
 
 static int add_mount(struct docker *d, const char *file, const char *inside, struct err *e) {
@@ -333,7 +323,7 @@ static int add_mount(struct docker *d, const char *file, const char *inside, str
                 return 0;
         if (strchr(path, ':') || strchr(path, ','))
                 return err_set(e, EINVAL, "%s cannot be mounted: a colon or comma in its name", path);
-        return add(&d->args, str_format("--volume=%s:%s:ro", path, inside), e);
+        return text_list_take(&d->args, str_format("--volume=%s:%s:ro", path, inside), e);
 }
 
 static int build(struct docker *d, char *const *given, struct err *e) {
@@ -372,7 +362,7 @@ static int build(struct docker *d, char *const *given, struct err *e) {
         for (size_t i = 0; r == 0 && i < d->env.entries.n; i++) {
                 const struct env_entry *x = &d->env.entries.p[i];
                 if (x->action == ENV_SET || x->action == ENV_CHANGED)
-                        r = add(&d->args, str_format("--env=%s=%s", x->name, x->value), e);
+                        r = text_list_take(&d->args, str_format("--env=%s=%s", x->name, x->value), e);
         }
         return r;
 }

@@ -8,6 +8,7 @@
 #include "manager/helper.h"
 
 #include "base/cleanup.h"
+#include "base/confine.h"
 #include "base/fd.h"
 #include "base/path.h"
 
@@ -25,17 +26,9 @@
 
 enum { FIRST = 3 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
 /* Variables that a helper may see: none, but for a sanitizer's own settings where it is built with one. */
 static const char *const passed[] = {
-#ifdef SANITIZED
+#if SANITIZED
         "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS",
 #endif
         NULL,

@@ -64,14 +64,6 @@ static int list_text(const mappings *list, struct buf *out) {
         return r;
 }
 
-static void emit_texts(struct emit *j, const char *key, char *const *texts, size_t n) {
-        emit_key(j, key);
-        emit_open(j, '[');
-        for (size_t i = 0; i < n; i++)
-                emit_text(j, texts[i]);
-        emit_close(j);
-}
-
 static int list_json(const mappings *list, struct buf *out) {
         struct emit j = emit_to(out);
         emit_open(&j, '[');
@@ -82,9 +74,9 @@ static int list_json(const mappings *list, struct buf *out) {
                 emit_put_text(&j, "name", m->name);
                 emit_put_text(&j, "provider", m->provider ? m->provider->name : NULL);
                 emit_put_text(&j, "source", source);
-                emit_texts(&j, "env", m->env.p, m->env.n);
-                emit_texts(&j, "hosts", m->hosts.p, m->hosts.n);
-                emit_texts(&j, "slots", m->slots.p, m->slots.n);
+                emit_put_texts(&j, "env", m->env.p, m->env.n);
+                emit_put_texts(&j, "hosts", m->hosts.p, m->hosts.n);
+                emit_put_texts(&j, "slots", m->slots.p, m->slots.n);
                 emit_put_text(&j, "origin", m->origin);
                 emit_close(&j);
         }

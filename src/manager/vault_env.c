@@ -14,8 +14,7 @@ void text_list_done(text_list *l) {
         vec_done(l);
 }
 
-/* Takes the text over; NULL stands for "out of memory". */
-static int add(text_list *l, char *taken, struct err *e) {
+int text_list_take(text_list *l, char *taken, struct err *e) {
         if (taken && vec_reserve(l, 2) == 0) {
                 l->p[l->n++] = taken;
                 l->p[l->n] = NULL;
@@ -52,10 +51,10 @@ static int add_variables(const mappings *list, uint32_t index, const struct vaul
                 const char *fake = v ? vault_process_fake(v, index, part_of(m, i)) : "";
                 r = check_free(m, m->env.p[i], p, e);
                 if (r == 0 && fake)
-                        r = add(ret, str_format("%s=%s", m->env.p[i], fake), e);
+                        r = text_list_take(ret, str_format("%s=%s", m->env.p[i], fake), e);
         }
         for (const char *const *s = m->provider ? m->provider->set : NULL; s && *s && r == 0; s++)
-                r = add(ret, str_dup(str_of(*s)), e);
+                r = text_list_take(ret, str_dup(str_of(*s)), e);
         return r;
 }
 
@@ -66,13 +65,14 @@ static int add_git_helper(const struct mapping *m, const char *host, unsigned *n
                 return 0;
         if (str_ends(name, STR(":443")))
                 name.n -= 4;
-        int r = add(ret, str_format("GIT_CONFIG_KEY_%u=credential.https://%.*s.helper", *n, STR_FMT(name)), e);
+        int r =
+            text_list_take(ret, str_format("GIT_CONFIG_KEY_%u=credential.https://%.*s.helper", *n, STR_FMT(name)), e);
         if (r == 0)
-                r = add(ret,
-                        str_format("GIT_CONFIG_VALUE_%u=!f() { test \"$1\" = get && printf "
-                                   "'username=%%s\\npassword=%%s\\n' %s \"$%s\"; }; f",
-                                   *n, m->provider->git_user, m->env.p[0]),
-                        e);
+                r = text_list_take(ret,
+                                   str_format("GIT_CONFIG_VALUE_%u=!f() { test \"$1\" = get && printf "
+                                              "'username=%%s\\npassword=%%s\\n' %s \"$%s\"; }; f",
+                                              *n, m->provider->git_user, m->env.p[0]),
+                                   e);
         ++*n;
         return r;
 }
@@ -97,7 +97,7 @@ int vault_env_stand_ins(const mappings *list, const struct vault_process *v, con
                         r = add_git_helper(m, m->hosts.p[k], &n, ret, e);
         }
         if (r == 0 && n > before)
-                r = add(ret, str_format("GIT_CONFIG_COUNT=%u", n), e);
+                r = text_list_take(ret, str_format("GIT_CONFIG_COUNT=%u", n), e);
         return r;
 }
 
@@ -116,8 +116,9 @@ int vault_env_base_urls(const mappings *list, uint16_t port, char *const *enviro
                 const struct provider *p = m->provider;
                 bool one_host = m->hosts.n > 0 && m->hosts.p[0][0] != '*';
                 if (p && p->base_url && p->base_path && one_host && !is_set(environment, p->base_url))
-                        r = add(ret,
-                                str_format("%s=http://127.0.0.1:%u/%s%s", p->base_url, port, m->name, p->base_path), e);
+                        r = text_list_take(
+                            ret, str_format("%s=http://127.0.0.1:%u/%s%s", p->base_url, port, m->name, p->base_path),
+                            e);
         }
         return r;
 }
@@ -129,7 +130,7 @@ int vault_env_sources(const mappings *list, text_list *ret, struct err *e) {
                         char *name = mapping_source_variable(&list->p[i], k);
                         if (!name)
                                 break;
-                        r = add(ret, name, e);
+                        r = text_list_take(ret, name, e);
                 }
         return r;
 }
@@ -168,7 +169,7 @@ int vault_env_table(const mappings *list, const struct vault_process *v, int *re
         for (uint32_t i = 0; r == 0 && i < list->n; i++) {
                 char *text = NULL;
                 r = fill_row(list, i, v, &rows[i], hosts + (size_t)i * MAPPING_HOSTS_MAX, &text);
-                r = add(&slots, text, e);
+                r = text_list_take(&slots, text, e);
         }
         cleanup(buf_done) struct buf bytes = BUF(CREDENTIALS_BYTES_MAX);
         if (r == 0)

@@ -6,6 +6,8 @@
 
 typedef VEC(char *) text_list; /* owned texts; NULL-terminated when it is not empty */
 void text_list_done(text_list *l);
+/* Takes the text over; NULL stands for "out of memory". */
+int text_list_take(text_list *l, char *taken, struct err *e);
 
 /* "K=V": each variable of each mapping with its stand-in, what providers want beside it, and a credential helper for
  * git where it uses one. Without a process the stand-ins are empty: for a look at the plan. -EEXIST names a variable

@@ -43,14 +43,6 @@ int show_mappings_text(struct buf *out, const struct policy *p) {
         return r;
 }
 
-static void emit_texts(struct emit *j, const char *key, char *const *texts, size_t n) {
-        emit_key(j, key);
-        emit_open(j, '[');
-        for (size_t i = 0; i < n; i++)
-                emit_text(j, texts[i]);
-        emit_close(j);
-}
-
 void show_mappings_json(struct emit *j, const struct policy *p) {
         cleanup(mappings_done) mappings list = { 0 };
         (void)mappings_of(p, &list, NULL); /* what cannot be used is an empty list; `policy check` says why */
@@ -61,9 +53,9 @@ void show_mappings_json(struct emit *j, const struct policy *p) {
                 emit_open(j, '{');
                 emit_put_text(j, "name", m->name);
                 emit_put_text(j, "provider", m->provider ? m->provider->name : NULL);
-                emit_texts(j, "env", m->env.p, m->env.n);
-                emit_texts(j, "hosts", m->hosts.p, m->hosts.n);
-                emit_texts(j, "slots", m->slots.p, m->slots.n);
+                emit_put_texts(j, "env", m->env.p, m->env.n);
+                emit_put_texts(j, "hosts", m->hosts.p, m->hosts.n);
+                emit_put_texts(j, "slots", m->slots.p, m->slots.n);
                 emit_close(j);
         }
         emit_close(j);

@@ -7,63 +7,18 @@
 #include "vault/confine.h"
 
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <seccomp.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 #define COUNT(table) (sizeof(table) / sizeof *(table))
-
-int confine_early(struct err *e) {
-        const struct rlimit no_core = { 0, 0 };
-        if (setrlimit(RLIMIT_CORE, &no_core) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-                return err_errno(e, "cannot keep the vault's memory to itself");
-        return 0;
-}
-
-static int drop_privileges(struct err *e) {
-        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
-        for (unsigned long cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
-                ;
-        (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(SYS_capset, &header, none) < 0)
-                return err_errno(e, "cannot drop privileges");
-        return confine_early(e); /* dropping them may have made it dumpable again */
-}
-
-enum { LANDLOCK_CREATE = 444, LANDLOCK_RESTRICT = 446, LANDLOCK_VERSION = 1 };
-
-/* Every right on files that the first ABI knows, none granted; reading and writing what is open stays. */
-static int restrict_files(struct err *e) {
-        const uint64_t all = (1ULL << 13) - 1;
-        if (syscall(LANDLOCK_CREATE, NULL, 0, LANDLOCK_VERSION) < 1)
-                return 0; /* the filter refuses every open in any case */
-        cleanup(close_fd) int ruleset = (int)syscall(LANDLOCK_CREATE, &all, sizeof all, 0);
-        if (ruleset < 0 || syscall(LANDLOCK_RESTRICT, ruleset, 0) < 0)
-                return err_errno(e, "cannot enforce the Landlock ruleset");
-        return 0;
-}
 
 static const int allowed[] = {
         SCMP_SYS(read),
@@ -176,9 +131,9 @@ static int load(uint32_t otherwise, int (*fill)(scmp_filter_ctx), struct err *e)
 }
 
 int confine_vault(struct err *e) {
-        int r = drop_privileges(e);
+        int r = confine_privileges(e);
         if (r == 0 && !SANITIZED)
-                r = restrict_files(e);
+                r = confine_files(false, e);
         if (r == 0 && !SANITIZED)
                 r = load(SCMP_ACT_KILL_PROCESS, fill_vault, e);
         return r < 0 ? err_wrap(e, r, "while the vault confined itself") : 0;

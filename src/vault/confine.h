@@ -5,8 +5,6 @@
 
 #include <stdbool.h>
 
-/* At once, before anything else: no core file, no tracing, nothing readable in /proc for others of the same user. */
-int confine_early(struct err *e);
 /* The vault, when its files are read and its reader runs: descriptors that are open, memory, time and chance are left.
  * No file, no socket, no process, no signal to others; any other system call ends it. */
 int confine_vault(struct err *e);

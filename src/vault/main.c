@@ -6,6 +6,7 @@
  * when the supervisor goes away, or when anything is not as it must be.
  */
 #include "base/cleanup.h"
+#include "base/confine.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "vault/confine.h"
@@ -63,7 +64,7 @@ int main(void) {
         cleanup(vault_freep) struct vault *v = NULL;
         signal(SIGPIPE, SIG_IGN);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int r = confine_early(&e);
+        int r = confine_memory(&e);
         r = r < 0 ? r : set_up(&reader, &v, &e);
         if (r < 0) {
                 report(&e);

@@ -6,10 +6,10 @@
 #include "ipc/probe.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/confine.h"
 #include "base/fd.h"
 #include "base/secret.h"
 #include "vault/ca.h"
-#include "vault/confine.h"
 #include "vault/leaf.h"
 
 #include <errno.h>
@@ -211,7 +211,7 @@ int main(void) {
         pthread_t server;
         signal(SIGPIPE, SIG_IGN);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int r = confine_early(&e);
+        int r = confine_memory(&e);
         r = r < 0 ? r : read_start(&p, &e);
         r = r < 0 ? r : make_origin(&p, &e);
         if (r == 0 && (recv(PROBE_FD_TALK, &p.go, sizeof p.go, 0) != (ssize_t)sizeof p.go || p.go.ca_n > PROBE_CA_MAX))

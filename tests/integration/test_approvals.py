@@ -16,13 +16,6 @@ from kit.control import Control, sockets, wait_for
 
 
 @pytest.fixture
-def work(home):
-    directory = home / "work"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
 def hosts(home):
     file = home / "hosts"
     file.write_text("127.0.0.1 origin.test other.test\n")

@@ -13,13 +13,6 @@ COMMAND = "echo ran >> ran; sudo -n true; exit 4"
 
 
 @pytest.fixture
-def work(home):
-    directory = home / "work"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
 def waiting(start, work, home, closing):
     """waiting(options..., command=): a `bailey exec` that asks by control, and a connection to its socket."""
     def begin(*more, command=COMMAND):

@@ -13,13 +13,6 @@ from kit.control import Control, Refused, sockets, wait_for
 
 
 @pytest.fixture
-def work(home):
-    directory = home / "work"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
 def sandbox(start, work, home, closing):
     """sandbox(options..., command=[...]): its process, with .path and .id of the socket once it is there."""
     def begin(*options, command=("sleep", "100"), **more):

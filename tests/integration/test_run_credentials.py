@@ -132,13 +132,6 @@ def lab(tmp_path, authority, closing):
 
 
 @pytest.fixture
-def work(home):
-    directory = home / "work"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
 def sandbox(bailey, lab, home, work, authority):
     hosts, policy = home / "hosts", home / "policy.yaml"
     hosts.write_text(f"127.0.0.1 {API} {GIT} {NPM}\n")
