@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 60
 MESON   := meson
 # `make` runs one thing at a time; meson and ninja use the cores.
 .NOTPARALLEL:
-.PHONY: all packages packages-test packages-lint packages-bench demo test bench lint format fuzz coverage install release clean help
+.PHONY: all packages packages-demo packages-test packages-lint packages-bench demo test bench lint format fuzz coverage install release clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -20,6 +20,8 @@ $(BUILD)/build.ninja: | packages
 
 packages:
 	@scripts/packages build
+packages-demo:
+	@scripts/packages build demo
 packages-test:
 	@scripts/packages build test lint
 packages-lint:
@@ -27,7 +29,7 @@ packages-lint:
 packages-bench:
 	@scripts/packages build bench
 
-demo: all
+demo: packages-demo all
 	@scripts/demo $(BUILD)
 
 test: packages-test

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 #include "policy/check.h"
+#include "policy/credential.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,6 +23,7 @@ enum slot_kind {
         SLOT_TEXTS,
         SLOT_PORTS,
         SLOT_FILES,
+        SLOT_CREDENTIALS,
 };
 
 struct slot {
@@ -59,6 +61,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_OVERLAY] = { SLOT_BOOL, AT(filesystem.overlay) },
         [ROW_ENV] = { SLOT_TEXTS, AT(process.env_set), .check = check_variable },
         [ROW_ENV_PASS] = { SLOT_TEXTS, AT(process.env_pass), .check = check_variable_name },
+        [ROW_CREDENTIAL] = { SLOT_CREDENTIALS, .check = check_credential_word },
         [ROW_TIMEOUT] = { SLOT_U64, AT(process.timeout_ns) },
         [ROW_ALLOW_DEGRADED] = { SLOT_BOOL, AT(process.allow_degraded) },
         [ROW_TRACE_DENIALS] = { SLOT_BOOL, AT(process.trace_denials) },
@@ -155,6 +158,8 @@ static int add_to_list(struct policy *p, enum policy_row row, struct str text, c
         const char *shown = origin ? origin : "default";
         if (slots[row].kind == SLOT_PORTS)
                 return add_ports(field(p, row), text, shown, e);
+        if (slots[row].kind == SLOT_CREDENTIALS)
+                return credential_add(p, text, shown, e);
         if (slots[row].replaces)
                 p->network.deny_cidrs_set = true;
         return origin_texts_add(field(p, row), text, shown) < 0 ? no_memory(e) : 0;

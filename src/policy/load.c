@@ -10,6 +10,7 @@
 #include "conf/yaml.h"
 #include "policy/apply.h"
 #include "policy/approved.h"
+#include "policy/credential.h"
 #include "policy/file.h"
 #include "policy/mirrors.h"
 #include "policy/profiles.h"
@@ -144,6 +145,8 @@ static int apply_values(struct loader *l, const struct option_values *values, st
 static int apply_profile(struct loader *l, const struct profile *profile, const char *origin, struct err *e) {
         for (size_t i = 0; i < profile->n; i++) {
                 const struct preset_value *v = &profile->values[i];
+                if (v->row == ROW_CREDENTIAL && !credential_is_at_hand(l->policy, str_of(v->text)))
+                        continue;
                 int r = policy_apply(l->policy, v->row, str_of(v->text), origin, "/", e);
                 if (r < 0)
                         return err_wrap(e, r, "%s", origin);

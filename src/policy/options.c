@@ -200,6 +200,13 @@ const struct option policy_rows[POLICY_ROWS] = {
                            .type = OPTION_LIST,
                            .metavar = "NAME",
                            .help = "hand on a variable that would be left out" },
+        [ROW_CREDENTIAL] = { .flag = "credential",
+                             .env = "BAILEY_CREDENTIAL",
+                             .type = OPTION_LIST,
+                             .metavar = "NAME[=SOURCE]",
+                             .help =
+                                 "give a stand-in for the key of this provider (anthropic, openai, github, ...); the "
+                                 "real one is put in on its way out" },
         [ROW_TIMEOUT] = { .flag = "timeout",
                           .key = "process.timeout",
                           .env = "BAILEY_TIMEOUT",

@@ -39,6 +39,7 @@ enum policy_row {
         /* Process */
         ROW_ENV,
         ROW_ENV_PASS,
+        ROW_CREDENTIAL,
         ROW_TIMEOUT,
         ROW_ALLOW_DEGRADED,
         ROW_TRACE_DENIALS,

@@ -23,6 +23,8 @@ const struct provider policy_providers[] = {
                BEDROCK("eu-west-3"), BEDROCK("eu-north-1"), BEDROCK("ap-northeast-1"), BEDROCK("ap-south-1"),
                BEDROCK("ap-southeast-1"), BEDROCK("ap-southeast-2")),
           LIST("sigv4"), "", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME", NULL, NULL, NONE },
+        { "claude-code", "Claude Code (subscription)", LIST("CLAUDE_CODE_OAUTH_TOKEN"), LIST("api.anthropic.com"),
+          LIST("bearer"), "sk-ant-", NULL, NULL, NULL, NONE },
         { "deepseek", "DeepSeek", LIST("DEEPSEEK_API_KEY"), LIST("api.deepseek.com"), LIST("bearer"), "sk-",
           "DEEPSEEK_BASE_URL", "", NULL, NONE },
         { "gemini", "Google Gemini", LIST("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -62,9 +64,9 @@ const struct provider policy_providers[] = {
 const size_t n_policy_providers = sizeof policy_providers / sizeof *policy_providers;
 
 const char *const policy_provider_names[] = {
-        "anthropic", "azure-openai", "bedrock", "deepseek", "gemini", "github", "gitlab",
-        "groq",      "huggingface",  "mistral", "nous",     "npm",    "openai", "openrouter",
-        "pypi",      "slack",        "stripe",  "together", "xai",    NULL,
+        "anthropic",  "azure-openai", "bedrock",     "claude-code", "deepseek", "gemini", "github",
+        "gitlab",     "groq",         "huggingface", "mistral",     "nous",     "npm",    "openai",
+        "openrouter", "pypi",         "slack",       "stripe",      "together", "xai",    NULL,
 };
 static_assert(sizeof policy_provider_names / sizeof *policy_provider_names ==
                   sizeof policy_providers / sizeof *policy_providers + 1,

@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import threading
@@ -240,6 +241,26 @@ def test_npm_publishes_and_installs(sandbox, lab, home, work):
     assert any(method == "PUT" and h.get("authorization", h.get("Authorization", "")).endswith(SECRETS["NPM_TOKEN"]) for host, method, _, h in lab.seen if host == NPM)
     for file in work.rglob("*"):
         assert not file.is_file() or not holds_secret(file.read_bytes()), file
+
+
+def test_an_agent_profile_keeps_its_key_outside(bailey, home, work):
+    """--profile gives a stand-in for a key that the host has; --credential does it for any provider; --env-pass hands the key on."""
+    (home / ".claude").mkdir()
+    real = "sk-ant-" + SECRETS["SERVICE_KEY"][8:]
+
+    def inside(*words, **env):
+        script = 'echo "key=$ANTHROPIC_API_KEY base=$ANTHROPIC_BASE_URL hub=$GITHUB_TOKEN"; cat /proc/*/environ 2>/dev/null || true'
+        return bailey("run", *words, "--", "sh", "-c", script, cwd=work, env=env).check().text
+    assert inside("--profile", "claude").startswith("key= base= hub=")
+    told = inside("--profile", "claude", ANTHROPIC_API_KEY=real)
+    assert told.startswith("key=sk-ant-") and real not in told and "base=http://127.0.0.1:3129/anthropic" in told
+    assert f"key={real} base= " in inside("--profile", "claude", "--env-pass", "ANTHROPIC_API_KEY", ANTHROPIC_API_KEY=real)
+    token = work.parent / "token"
+    token.write_text(SECRETS["GIT_TOKEN"])
+    told = inside("--credential", f"github=file:{token}")
+    assert re.search(r"hub=\S{20}", told) and SECRETS["GIT_TOKEN"] not in told
+    missing = bailey("run", "--credential", "openai", "--", "true", cwd=work)
+    assert missing.status == 121 and "OPENAI_API_KEY is not set" in missing.errors
 
 
 def test_the_api_proxy_inside(bailey, lab, home, work, authority):

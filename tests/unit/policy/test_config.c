@@ -163,6 +163,7 @@ static void shown_is_readable(void **state) {
 
 int main(void) {
         setenv("HOME", "/home/someone", 1);
+        unsetenv("OPENAI_API_KEY"); /* with it a profile adds its credential */
         if (!getenv("CASES"))
                 return 1;
         const struct CMUnitTest tests[] = { cmocka_unit_test(good_files), cmocka_unit_test(bad_files),

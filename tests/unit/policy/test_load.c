@@ -23,8 +23,11 @@ static int set_up(void **state) {
         char name[] = "/tmp/bailey-load-XXXXXX";
         assert_non_null(mkdtemp(name));
         top = realpath(name, NULL);
-        static const char *const variables[] = { "XDG_CONFIG_HOME", "XDG_STATE_HOME", "BAILEY_MODE",   "BAILEY_ALLOW",
-                                                 "BAILEY_POLICY",   "BAILEY_PRESET",  "PIP_INDEX_URL", "GOPROXY" };
+        static const char *const variables[] = {
+                "XDG_CONFIG_HOME",         "XDG_STATE_HOME", "BAILEY_MODE", "BAILEY_ALLOW",   "BAILEY_POLICY",
+                "BAILEY_PRESET",           "PIP_INDEX_URL",  "GOPROXY",     "OPENAI_API_KEY", "ANTHROPIC_API_KEY",
+                "CLAUDE_CODE_OAUTH_TOKEN", "GITHUB_TOKEN",   "GH_TOKEN"
+        };
         for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
                 unsetenv(variables[i]);
         static const char *const directories[] = { "home", "home/.config", "home/.config/bailey", "ws", "home/.cargo" };
@@ -464,6 +467,79 @@ static void finds_mirrors(void **state) {
 }
 
 /* Where the workspace is the home directory, a run could write there what the next one may reach. */
+static struct policy *load_text(const char *text) {
+        const struct policy_request request = { .only_text = text };
+        return load_or_fail(&request);
+}
+
+/* An agent's key is given as a stand-in, unless the person has said otherwise. */
+static void profiles_bring_credentials(void **state) {
+        (void)state;
+        cleanup(policy_freep) struct policy *without = load_text("profile: claude");
+        assert_int_equal(without->credentials.n, 0);
+        setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789", 1);
+        cleanup(policy_freep) struct policy *with = load_text("profile: claude");
+        assert_int_equal(with->credentials.n, 1);
+        assert_string_equal(with->credentials.p[0].provider, "anthropic");
+        assert_string_equal(with->credentials.p[0].source, "env:ANTHROPIC_API_KEY");
+        assert_int_equal(with->process.env_pass.n, 0);
+        static const char *const decided[] = {
+                "profile: claude\nprocess: { env: { pass: [ANTHROPIC_API_KEY] } }",
+                "profile: claude\nprocess: { env: { set: { ANTHROPIC_API_KEY: other } } }",
+        };
+        for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
+                cleanup(policy_freep) struct policy *p = load_text(decided[i]);
+                assert_int_equal(p->credentials.n, 0);
+        }
+        cleanup(policy_freep) struct policy *own =
+            load_text("profile: claude\ncredentials:\n  - { provider: anthropic, source: 'file:/key' }");
+        assert_int_equal(own->credentials.n, 1);
+        assert_string_equal(own->credentials.p[0].source, "file:/key");
+        cleanup(policy_freep) struct policy *named =
+            load_text("profile: claude\ncredentials:\n  - { name: mine, env: ANTHROPIC_API_KEY, source: 'file:/key', "
+                      "hosts: [h.example.com], slot: bearer }");
+        assert_int_equal(named->credentials.n, 1);
+}
+
+static int load_words(const char *const *words, const char *text, struct policy **ret, struct err *e) {
+        cleanup(option_values_done) struct option_values values = { 0 };
+        const struct policy_request request = { .only_text = text, .command_line = &values };
+        for (; *words; words++)
+                assert_int_equal(
+                    option_set(&values, &policy_rows[ROW_CREDENTIAL], str_of(*words), "--credential", NULL), 0);
+        return policy_load(&request, ret, e);
+}
+
+static void credentials_in_a_word(void **state) {
+        (void)state;
+        cleanup(policy_freep) struct policy *p = NULL;
+        static const char *const two[] = { "github", "openai=file:/key", "github", NULL };
+        setenv("GH_TOKEN", "0123456789", 1);
+        assert_int_equal(load_words(two, "credentials:\n  - { provider: openai, source: 'env:X' }", &p, NULL), 0);
+        assert_int_equal(p->credentials.n, 2);
+        assert_string_equal(p->credentials.p[0].source, "file:/key");
+        assert_string_equal(p->credentials.p[0].origin, "--credential");
+        assert_string_equal(p->credentials.p[1].source, "env:GH_TOKEN");
+        static const char *const bad[][2] = {
+                { "opnai",
+                  "--credential: there is no provider 'opnai'; did you mean 'openai'? (one of your own stands under "
+                  "'credentials' in a policy)" },
+                { "openai=key", NULL },
+                { "=env:X", NULL },
+        };
+        for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+                struct policy *none = NULL;
+                struct err e = { 0 };
+                assert_int_equal(load_words((const char *const[]){ bad[i][0], NULL }, "", &none, &e), -EINVAL);
+                assert_null(none);
+                if (bad[i][1])
+                        assert_string_equal(err_text(&e), bad[i][1]);
+        }
+        cleanup(policy_freep) struct policy *aws = NULL;
+        assert_int_equal(load_words((const char *const[]){ "bedrock", NULL }, "", &aws, NULL), 0);
+        assert_string_equal(aws->credentials.p[0].source, "env:AWS_SECRET_ACCESS_KEY");
+}
+
 static void ignores_mirrors_that_the_sandbox_writes(void **state) {
         (void)state;
         cleanup(free_ptr) char *home = path_join(top, "home"), *cargo = path_join(top, "home/.cargo");
@@ -533,6 +609,8 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(refuses_odd_files, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(finds_mirrors, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(ignores_mirrors_that_the_sandbox_writes, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(profiles_bring_credentials, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(credentials_in_a_word, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(survives_want_of_memory, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(loads_fast, set_up, tear_down),
         };

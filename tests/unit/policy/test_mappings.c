@@ -16,7 +16,7 @@
 static void each_provider_is_whole(void **state) {
         (void)state;
         cleanup(free_ptr) char *before = str_format("%s", "");
-        assert_int_equal(n_policy_providers, 19);
+        assert_int_equal(n_policy_providers, 20);
         for (size_t i = 0; i < n_policy_providers; i++) {
                 const struct provider *p = &policy_providers[i];
                 struct err e = { 0 };
