@@ -39,6 +39,50 @@ bool call_has_any(const struct sh_call *c, const char *const *options) {
         return false;
 }
 
+static struct sh_arg value_behind(const struct sh_call *c, size_t i, struct str behind, bool inside) {
+        struct sh_arg value = c->p[i];
+        value.text = behind;
+        return inside ? value : i + 1 < c->n ? c->p[i + 1] : (struct sh_arg){ .text = STR("") };
+}
+
+bool call_option_value(const struct sh_call *c, size_t i, const struct sh_option *o, struct sh_arg *ret) {
+        struct str arg = c->p[i].text;
+        if (arg.n < 2 || arg.p[0] != '-')
+                return false;
+        ptrdiff_t equals = str_find(arg, '=');
+        struct str name = equals < 0 ? arg : str_first(arg, (size_t)equals);
+        for (const char *const *word = o->words; word && *word; word++)
+                if (str_is(name, *word) || ((*word)[1] == '-' && is_long(name, str_of(*word)))) {
+                        *ret = value_behind(c, i, str_skip(arg, name.n + 1), equals >= 0);
+                        return true;
+                }
+        if (arg.p[1] == '-' || !o->letters)
+                return false;
+        size_t end = o->flags & OPTION_ALONE ? 2 : arg.n;
+        for (size_t k = 1; k < end; k++)
+                if (arg.p[k] && strchr(o->letters, arg.p[k])) {
+                        *ret = value_behind(c, i, str_skip(arg, k + 1), k + 1 < arg.n);
+                        return true;
+                }
+        return false;
+}
+
+size_t call_options_end(const struct sh_call *c, const struct sh_option *o) {
+        struct sh_arg value;
+        for (size_t i = 1; i < c->n; i++) {
+                struct str arg = c->p[i].text;
+                if (str_is(arg, "--"))
+                        return i;
+                bool option = arg.n > 1 && arg.p[0] == '-';
+                if ((o->flags & OPTION_LEADING) && !option)
+                        return i;
+                if (option && !(o->flags & OPTION_NO_VALUE) && call_option_value(c, i, o, &value) && i + 1 < c->n &&
+                    value.text.p == c->p[i + 1].text.p)
+                        i++; /* its value */
+        }
+        return c->n;
+}
+
 const struct sh_arg *call_operand(const struct sh_call *c, size_t i) {
         bool all = false;
         for (size_t k = 1; k < c->n; k++) {

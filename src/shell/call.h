@@ -15,6 +15,24 @@ bool call_has_word(const struct sh_call *c, const char *word);
 struct str call_subcommand(const struct sh_call *c);
 size_t call_subcommand_index(const struct sh_call *c); /* 0: none */
 
+/* Options that have something in common: they name a file that is written, or a command that is run. */
+enum sh_option_flags {
+        OPTION_ALONE = 1,   /* a letter stands directly behind its dash, not in a cluster: -o, -oFILE */
+        OPTION_LEADING = 2, /* behind the first operand stands another program's command line */
+        OPTION_NO_VALUE = 4,
+        OPTION_SILENT = 8, /* what it names is judged; that it is there means nothing */
+};
+struct sh_option {
+        const char *const *programs;
+        const char *letters;      /* may be NULL */
+        const char *const *words; /* "--output" (also abbreviated), "-out"; may be NULL */
+        unsigned flags;
+};
+/* Whether the argument at i is one of them, and its value: behind it (-oX, --output=X) or the next argument. */
+bool call_option_value(const struct sh_call *c, size_t i, const struct sh_option *o, struct sh_arg *ret);
+/* Where its own options end: at its first operand when flags has OPTION_LEADING, else at "--" or the end. */
+size_t call_options_end(const struct sh_call *c, const struct sh_option *o);
+
 enum sh_place {
         PLACE_OTHER,
         PLACE_ROOT,      /* /, the home, a whole system directory, or everything in one */

@@ -303,6 +303,9 @@ static void judge_named(struct judge *j, const struct sh_call *call) {
         if (user)
                 judge_decide(j, user->decision == SH_ALLOW && j->plain_off ? SH_SANDBOXED : user->decision, user);
         j->permitted = permitted || (user && user->decision <= SH_SANDBOXED);
+        judge_outputs(j, call);
+        judge_inner(j, call);
+        judge_script(j, call);
         if (!unwrap(j, call))
                 rules_judge(j, call);
         j->permitted = permitted;

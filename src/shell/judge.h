@@ -76,6 +76,9 @@ enum sh_finding {
         FINDING_ELEVATE,
         FINDING_REMOTE,
         FINDING_CONFINE,
+        FINDING_OUTPUT_SYSTEM,
+        FINDING_OUTPUT_PLACE,
+        FINDING_OPTION_RUNS,
         SH_FINDINGS
 };
 
@@ -134,6 +137,20 @@ struct str sh_args_join(struct judge *j, const struct sh_arg *args, size_t n, bo
 /* --- unwrap.c: true when the program only starts others, which were judged instead. */
 bool unwrap(struct judge *j, const struct sh_call *call);
 bool is_shell(struct str name);
+/* A shell's own arguments, behind its name: -c TEXT, a script, or what stands at its input. */
+void unwrap_shell(struct judge *j, const struct sh_call *call);
+/* Text that a shell will read. What is unknown in it could be anything. */
+void judge_program(struct judge *j, const struct sh_call *call, const struct sh_arg *args, size_t n);
+/* --- runners.c: programs with a way of their own to name the command; the same meaning as unwrap(). */
+bool runner(struct judge *j, const struct sh_call *call);
+
+/* --- outputs.c: options and operands that name a file to be written */
+void judge_outputs(struct judge *j, const struct sh_call *call);
+void judge_output(struct judge *j, struct sh_arg target);
+/* --- inner.c: options that have a program start another one */
+void judge_inner(struct judge *j, const struct sh_call *call);
+/* --- scripts.c: programs on the command line of sed, awk and interpreters */
+void judge_script(struct judge *j, const struct sh_call *call);
 
 /* --- rules.c */
 void rules_judge(struct judge *j, const struct sh_call *call);

@@ -508,13 +508,18 @@ static bool pipeline_prefix(struct parser *p, struct sh_pipeline *line) {
         bool any = false;
         for (;; any = true) {
                 skip_blanks(p);
+                const char *from = p->p;
                 if (take_reserved(p, "!"))
                         line->negated = !line->negated;
                 else if (take_reserved(p, "time")) {
-                        line->timed = true;
                         skip_blanks(p);
                         if (see_reserved(p, "-p"))
                                 p->p += 2;
+                        else if (ahead(p, 0) == '-') { /* options of a program: plain shells have no such word */
+                                p->p = from;
+                                return any;
+                        }
+                        line->timed = true;
                 } else
                         return any;
         }

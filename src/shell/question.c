@@ -395,35 +395,14 @@ bool find_writes(const struct sh_call *c) {
         return false;
 }
 
-/* The value of an option at i: behind it ("-fX", "--file=X"), or the next word. False when it is another option. */
-static bool option_value(const struct sh_call *c, size_t i, char letter, const char *const *names, struct sh_arg *ret) {
-        const struct sh_arg *a = &c->p[i];
-        struct str text = a->text;
-        ptrdiff_t equals = str_find(text, '=');
-        struct str name = str_first(text, equals < 0 ? text.n : (size_t)equals);
-        bool is_long = str_starts(text, STR("--"));
-        if (is_long && !word_in(name, names))
-                return false;
-        ptrdiff_t at = is_long || text.n < 2 || text.p[0] != '-' ? -1 : str_find(str_skip(text, 1), letter);
-        if (!is_long && at < 0)
-                return false;
-        struct str behind =
-            is_long ? str_skip(text, equals < 0 ? text.n : (size_t)equals + 1) : str_skip(text, (size_t)at + 2);
-        *ret = *a;
-        ret->text = behind;
-        if ((is_long && equals < 0) || (!is_long && behind.n == 0))
-                *ret = i + 1 < c->n ? c->p[i + 1] : (struct sh_arg){ .unknown = true };
-        return true;
-}
-
 /* A makefile that comes through a pipe or a descriptor, or stands on the command line, is a program nobody has seen. */
 bool makes_from_input(const struct sh_call *c) {
-        static const char *const names[] = { "--file", "--makefile", NULL };
+        const struct sh_option file = { .letters = "f", .words = WORDS("--file", "--makefile") };
         for (size_t i = 1; i < c->n; i++) {
                 struct sh_arg value;
                 if (str_starts(c->p[i].text, STR("--eval")))
                         return true;
-                if (!option_value(c, i, 'f', names, &value))
+                if (!call_option_value(c, i, &file, &value))
                         continue;
                 if (value.unknown || str_is(value.text, "-") || str_starts(value.text, STR("/dev/")) ||
                     str_starts(value.text, STR("/proc/")))
@@ -432,8 +411,7 @@ bool makes_from_input(const struct sh_call *c) {
         return false;
 }
 
-/* Compressors that tar is told by name every day. */
-static bool is_compressor(struct str program) {
+bool is_compressor(struct str program) {
         static const char *const known[] = { "gzip",  "pigz", "bzip2",  "pbzip2",   "lbzip2", "xz",   "pxz",
                                              "pixz",  "zstd", "zstdmt", "pzstd",    "lz4",    "lzop", "lzip",
                                              "plzip", "lzma", "brotli", "compress", "unzstd", NULL };
@@ -442,7 +420,7 @@ static bool is_compressor(struct str program) {
 }
 
 bool archiver_runs(const struct sh_call *c) {
-        static const char *const programs[] = { "--use-compress-program", NULL };
+        const struct sh_option compressor = { .letters = "I", .words = WORDS("--use-compress-program") };
         if (call_has_any(c, WORDS("--to-command", "--rsh-command", "--info-script", "--new-volume-script", "-F")))
                 return true;
         for (size_t i = 1; i < c->n; i++) {
@@ -450,7 +428,7 @@ bool archiver_runs(const struct sh_call *c) {
                 /* --checkpoint-action=exec=COMMAND, abbreviated as far as it is unique */
                 if (str_starts(c->p[i].text, STR("--checkpoint-")))
                         return true;
-                if (option_value(c, i, 'I', programs, &value) && (value.unknown || !is_compressor(value.text)))
+                if (call_option_value(c, i, &compressor, &value) && (value.unknown || !is_compressor(value.text)))
                         return true;
         }
         return false;

@@ -36,4 +36,5 @@ bool lists_archive(const struct sh_call *c);
 bool makes_from_input(const struct sh_call *c); /* make -f -, --eval: rules that nobody can look at */
 bool find_writes(const struct sh_call *c);      /* find -fprint: to a place that is not for it */
 bool archiver_runs(const struct sh_call *c);    /* tar --to-command, --checkpoint-action=exec, -I PROGRAM */
+bool is_compressor(struct str program);         /* one that tar and sort are told by name every day */
 bool runs_module(const struct sh_call *c);      /* python -m pytest */

@@ -118,7 +118,8 @@ static const struct sh_rule rules[] = {
           .match = WORDS("systemctl restart nginx", "systemctl --user enable x"),
           .no_match = WORDS("systemctl status nginx", "systemctl list-units") },
         { "service", SH_ESCALATED, "it changes services of this machine",
-          .programs = WORDS("service", "systemd-run", "invoke-rc.d", "nginx", "apachectl", "apache2ctl"),
+          .programs =
+              WORDS("service", "systemd-run", "invoke-rc.d", "start-stop-daemon", "nginx", "apachectl", "apache2ctl"),
           .test = has_operand, .match = WORDS("service nginx restart", "systemd-run ls"),
           .no_match = WORDS("nginx -t", "cat service") },
         { "cron", SH_ESCALATED, "it runs something later, when nobody looks",

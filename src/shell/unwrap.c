@@ -4,97 +4,10 @@
  * Most are rows of a table (which options take a value, how many operands come before the command). Shells, find,
  * xargs, git and the builtins that take text have a function each.
  */
-#include "shell/call.h"
+#include "shell/question.h"
+#include "shell/wrappers.h"
 
 #include <stdlib.h>
-
-enum wrapper_flags {
-        ASSIGNS = 1,  /* NAME=VALUE operands come before the command */
-        JOINS = 2,    /* what follows is joined by blanks and read by a shell */
-        OPTIONAL = 4, /* without a command it is an ordinary program: the rules apply */
-        FEEDS = 8,    /* words from standard input are added */
-        ITSELF = 16,  /* the rules apply to the program as well */
-};
-
-struct wrapper {
-        const char *name;
-        const char *valued; /* letters of options that take a value */
-        const char *const *valued_long;
-        unsigned operands; /* words before the command */
-        char text_letter;  /* option whose value a shell reads, or 0 */
-        const char *text_long;
-        unsigned flags;
-        int finding; /* enum sh_finding, or -1 */
-};
-
-static const struct wrapper wrappers[] = {
-        { "env", "uCS", WORDS("--unset", "--chdir"), 0, 'S', "--split-string", ASSIGNS | OPTIONAL, -1 },
-        { "sudo", "CDghpRrTtUu",
-          WORDS("--user", "--group", "--chdir", "--host", "--prompt", "--chroot", "--role", "--type"), 0, 0, NULL,
-          ASSIGNS, FINDING_ELEVATE },
-        { "doas", "Cu", NULL, 0, 0, NULL, ASSIGNS, FINDING_ELEVATE },
-        { "su", "gGsw", WORDS("--shell", "--group"), 1, 'c', "--command", 0, FINDING_ELEVATE },
-        { "runuser", "gGsu", WORDS("--shell", "--group", "--user"), 0, 'c', "--command", 0, FINDING_ELEVATE },
-        { "pkexec", "", WORDS("--user"), 0, 0, NULL, 0, FINDING_ELEVATE },
-        { "gosu", "", NULL, 1, 0, NULL, 0, FINDING_ELEVATE },
-        { "su-exec", "", NULL, 1, 0, NULL, 0, FINDING_ELEVATE },
-        { "setpriv", "", WORDS("--reuid", "--regid", "--groups"), 0, 0, NULL, 0, FINDING_ELEVATE },
-        { "nohup", "", NULL, 0, 0, NULL, 0, -1 },
-        { "timeout", "ks", WORDS("--kill-after", "--signal"), 1, 0, NULL, 0, -1 },
-        { "nice", "n", WORDS("--adjustment"), 0, 0, NULL, OPTIONAL, -1 },
-        { "ionice", "cnpPu", WORDS("--class", "--classdata"), 0, 0, NULL, OPTIONAL, -1 },
-        { "chrt", "TPD", NULL, 1, 0, NULL, 0, -1 },
-        { "taskset", "", NULL, 1, 0, NULL, 0, -1 },
-        { "numactl", "CNmpi", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "setsid", "", NULL, 0, 0, NULL, 0, -1 },
-        { "setarch", "", NULL, 1, 0, NULL, 0, -1 },
-        { "stdbuf", "ioe", WORDS("--input", "--output", "--error"), 0, 0, NULL, 0, -1 },
-        { "unbuffer", "", NULL, 0, 0, NULL, 0, -1 },
-        { "time", "fo", WORDS("--format", "--output"), 0, 0, NULL, 0, -1 },
-        { "builtin", "", NULL, 0, 0, NULL, 0, -1 },
-        { "exec", "a", NULL, 0, 0, NULL, 0, -1 },
-        { "xargs", "EILPadns",
-          WORDS("--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace", "--max-lines"), 0, 0, NULL,
-          FEEDS, -1 },
-        { "parallel", "jaNILSnd", WORDS("--jobs", "--arg-file", "--delay", "--timeout", "--joblog", "--colsep"), 0, 0,
-          NULL, FEEDS | JOINS, -1 },
-        { "busybox", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "toybox", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "flock", "wE", WORDS("--timeout", "--conflict-exit-code"), 1, 'c', "--command", OPTIONAL, -1 },
-        { "watch", "nq", WORDS("--interval"), 0, 0, NULL, JOINS, -1 },
-        { "script", "EIOTBmo", WORDS("--log-out", "--log-in", "--log-io"), 0, 'c', "--command", OPTIONAL, -1 },
-        { "entr", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "strace", "eoOpPsSuEaX", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "ltrace", "eopsunAaDF", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "valgrind", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "xvfb-run", "efnps", NULL, 0, 0, NULL, 0, -1 },
-        { "dbus-run-session", "", NULL, 0, 0, NULL, 0, -1 },
-        { "systemd-run", "pMHuE", WORDS("--unit", "--property", "--setenv"), 0, 0, NULL, ITSELF, -1 },
-        { "systemd-inhibit", "", NULL, 0, 0, NULL, 0, -1 },
-        { "chroot", "", WORDS("--userspec", "--groups"), 1, 0, NULL, 0, FINDING_CONFINE },
-        { "unshare", "RwSG",
-          WORDS("--root", "--wd", "--setuid", "--setgid", "--propagation", "--map-user", "--map-group"), 0, 0, NULL, 0,
-          FINDING_CONFINE },
-        { "nsenter", "tSGW", WORDS("--target", "--setuid", "--setgid"), 0, 0, NULL, 0, FINDING_CONFINE },
-        { "bwrap", "", WORDS("--chdir", "--setenv", "--dev", "--proc", "--tmpfs"), 0, 0, NULL, 0, FINDING_CONFINE },
-        { "ssh", "bcDEeFIiJLlmOopQRSWw", NULL, 1, 0, NULL, JOINS, FINDING_REMOTE },
-        { "npx", "p", WORDS("--package"), 0, 'c', "--call", ITSELF, -1 },
-        { "bunx", "", NULL, 0, 0, NULL, ITSELF, -1 },
-        { "ccache", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "faketime", "", NULL, 1, 0, NULL, 0, -1 },
-        { "prlimit", "p", WORDS("--pid"), 0, 0, NULL, OPTIONAL, -1 },
-        { "choom", "np", WORDS("--adjust", "--pid"), 0, 0, NULL, OPTIONAL, -1 },
-        { "fakeroot", "lisb", WORDS("--lib", "--faked"), 0, 0, NULL, OPTIONAL, -1 },
-        { "eatmydata", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "dbus-launch", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "proxychains4", "f", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "torsocks", "aPup", NULL, 0, 0, NULL, OPTIONAL, -1 },
-        { "ld.so", "", WORDS("--library-path", "--preload", "--argv0"), 0, 0, NULL, OPTIONAL, -1 },
-        { "ld-linux-x86-64.so.2", "", WORDS("--library-path", "--preload", "--argv0"), 0, 0, NULL, OPTIONAL, -1 },
-        { "ld-linux-aarch64.so.1", "", WORDS("--library-path", "--preload", "--argv0"), 0, 0, NULL, OPTIONAL, -1 },
-        { "ts-node", "", NULL, 0, 0, NULL, OPTIONAL | ITSELF, -1 },
-        { "direnv", "", NULL, 2, 0, NULL, OPTIONAL, -1 },
-};
 
 bool is_shell(struct str name) {
         static const char *const shells[] = { "sh",    "bash", "dash", "zsh",  "ksh", "ash",  "mksh",
@@ -108,8 +21,7 @@ static bool is_interpreter(struct str name) {
         return str_starts(name, STR("python")) || str_starts(name, STR("pypy")) || word_in(name, interpreters);
 }
 
-/* Text that a shell will read. What is unknown in it could be anything. */
-static void program_text(struct judge *j, const struct sh_call *c, const struct sh_arg *args, size_t n) {
+void judge_program(struct judge *j, const struct sh_call *c, const struct sh_arg *args, size_t n) {
         bool unknown;
         struct str text = sh_args_join(j, args, n, &unknown);
         if (unknown)
@@ -153,7 +65,7 @@ static size_t short_options(struct judge *j, const struct sh_call *c, const stru
                                                      : (struct sh_arg){ .text = STR("") };
                 if (text) {
                         scan->text_done = true;
-                        program_text(j, c, &value, 1);
+                        judge_program(j, c, &value, 1);
                 }
                 return inside ? 1 : 2;
         }
@@ -171,7 +83,7 @@ static size_t long_option(struct judge *j, const struct sh_call *c, const struct
                     : i + 1 < c->n ? c->p[i + 1]
                                    : (struct sh_arg){ .text = STR("") };
                 scan->text_done = true;
-                program_text(j, c, &value, 1);
+                judge_program(j, c, &value, 1);
                 return equals >= 0 ? 1 : 2;
         }
         return equals < 0 && w->valued_long && word_in(name, w->valued_long) ? 2 : 1;
@@ -237,6 +149,35 @@ static struct str feed_token(const struct sh_call *c) {
         return STR("{}");
 }
 
+/* parallel CMD ::: WORDS: where the words begin; n when there are none. */
+static size_t find_sources(const struct sh_arg *args, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (str_starts(args[i].text, STR(":::")))
+                        return i;
+        return n;
+}
+
+/* parallel 'rm -r {}' ::: a b: the text with each word in its place. */
+static void judge_sources(struct judge *j, const struct sh_call *c, const struct sh_arg *args, size_t n, size_t all) {
+        bool unknown;
+        struct str text = sh_args_join(j, args, n, &unknown);
+        for (size_t i = n + 1; i < all; i++)
+                for (size_t k = 0; k + 2 <= text.n; k++) {
+                        if (memcmp(text.p + k, "{}", 2) != 0)
+                                continue;
+                        struct str word = args[i].text;
+                        char *filled = arena_get(&j->arena, text.n + word.n + 1);
+                        if (!filled)
+                                return;
+                        memcpy(filled, text.p, k);
+                        memcpy(filled + k, word.p, word.n);
+                        memcpy(filled + k + word.n, text.p + k + 2, text.n - k - 2);
+                        const struct sh_arg one = { .text = str_n(filled, text.n + word.n - 2), .unknown = unknown };
+                        judge_program(j, c, &one, 1);
+                        break;
+                }
+}
+
 static bool through_table(struct judge *j, const struct sh_call *c, const struct wrapper *w) {
         if (w->finding >= 0)
                 judge_find(j, (enum sh_finding)w->finding);
@@ -252,13 +193,21 @@ static bool through_table(struct judge *j, const struct sh_call *c, const struct
         size_t n = c->n - scan.at;
         for (size_t i = 1; w->finding == FINDING_ELEVATE && w->text_letter && i + 1 < n; i++)
                 if (str_is(rest[i].text, "-c") || str_is(rest[i].text, "--command"))
-                        program_text(j, c, &rest[i + 1], 1); /* runuser USER -c TEXT */
+                        judge_program(j, c, &rest[i + 1], 1); /* runuser USER -c TEXT */
+        unsigned pipe_before = j->pipe_facts;
+        size_t sources = w->flags & JOINS ? find_sources(rest, n) : n;
+        if (sources < n && (j->facts & FACT_NAMES_ROOT))
+                j->pipe_facts |= FACT_NAMES_ROOT; /* they are what is fed in */
+        if ((w->flags & FEEDS) && (w->flags & JOINS))
+                judge_sources(j, c, rest, sources, n);
+        n = sources;
         if (w->flags & FEEDS)
                 judge_fed(j, rest, n, feed_token(c));
         else if (!(w->flags & JOINS))
                 judge_call(j, rest, n);
         if (w->flags & JOINS)
-                program_text(j, c, rest, n);
+                judge_program(j, c, rest, n);
+        j->pipe_facts = pipe_before;
         return !(w->flags & ITSELF);
 }
 
@@ -269,7 +218,7 @@ static bool program_from_here(struct judge *j, const struct sh_call *c) {
         for (const struct sh_redirect *r = c->redirects; r; r = r->next)
                 if (r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING) {
                         struct sh_arg text = sh_word_to_arg(j, r->target);
-                        program_text(j, c, &text, 1);
+                        judge_program(j, c, &text, 1);
                         return true;
                 }
         return false;
@@ -298,7 +247,7 @@ static void script_file(struct judge *j, const struct sh_call *c, const struct s
                 judge_decide(j, SH_SANDBOXED, NULL);
 }
 
-static bool shell_call(struct judge *j, const struct sh_call *c) {
+void unwrap_shell(struct judge *j, const struct sh_call *c) {
         bool text = false, input = false;
         size_t i = 1;
         for (; i < c->n; i++) {
@@ -319,14 +268,13 @@ static bool shell_call(struct judge *j, const struct sh_call *c) {
                 i += (arg.p[arg.n - 1] == 'o' || arg.p[arg.n - 1] == 'O');
         }
         if (text && i < c->n)
-                program_text(j, c, &c->p[i], 1);
+                judge_program(j, c, &c->p[i], 1);
         else if (text)
                 judge_not_understood(j, "a shell without its program");
         else if (i < c->n && !input)
                 script_file(j, c, &c->p[i]);
         else
                 reads_program(j, c);
-        return true;
 }
 
 /* Text in which each of the words of one group occurs: a connection whose ends become a shell's. */
@@ -400,14 +348,14 @@ static bool fd_call(struct judge *j, const struct sh_call *c) {
 static bool eval_call(struct judge *j, const struct sh_call *c) {
         judge_find(j, FINDING_EVAL);
         if (c->n > 1)
-                program_text(j, c, c->p + 1, c->n - 1);
+                judge_program(j, c, c->p + 1, c->n - 1);
         return true;
 }
 
 static bool trap_call(struct judge *j, const struct sh_call *c) {
         const struct sh_arg *action = call_operand(c, 0);
         if (action && !str_is(action->text, "-") && call_operand(c, 1))
-                program_text(j, c, action, 1);
+                judge_program(j, c, action, 1);
         judge_decide(j, SH_SANDBOXED, NULL);
         return true;
 }
@@ -419,7 +367,7 @@ static bool alias_call(struct judge *j, const struct sh_call *c) {
                         continue;
                 struct sh_arg value = c->p[i];
                 value.text = str_skip(value.text, (size_t)equals + 1);
-                program_text(j, c, &value, 1);
+                judge_program(j, c, &value, 1);
         }
         judge_decide(j, SH_SANDBOXED, NULL);
         return true;
@@ -466,17 +414,12 @@ static bool command_call(struct judge *j, const struct sh_call *c) {
         return i < c->n;
 }
 
-/* "uv run x", "poetry run x", "bundle exec x", "mise exec -- x": the words behind. */
-static bool runner_call(struct judge *j, const struct sh_call *c) {
-        const struct sh_arg *verb = call_operand(c, 0);
-        if (!verb || (!str_is(verb->text, "run") && !str_is(verb->text, "exec")))
-                return false;
-        size_t i = (size_t)(verb - c->p) + 1;
-        while (i < c->n && c->p[i].text.n && c->p[i].text.p[0] == '-')
-                i++;
-        if (i < c->n)
-                judge_call(j, c->p + i, c->n - i);
-        return i < c->n;
+/* git submodule foreach [--recursive] TEXT */
+static void foreach_module(struct judge *j, const struct sh_call *c, size_t at) {
+        while (at < c->n && str_starts(c->p[at].text, STR("-")))
+                at++;
+        if (at < c->n)
+                judge_program(j, c, c->p + at, c->n - at);
 }
 
 /* What git runs by itself: aliases given on the spot, bisect run, submodule foreach, rebase --exec. */
@@ -486,17 +429,21 @@ static bool git_call(struct judge *j, const struct sh_call *c) {
                 if (str_is(c->p[i].text, "-c")) {
                         ptrdiff_t equals = str_find(next.text, '=');
                         next.text = equals >= 0 ? str_skip(next.text, (size_t)equals + 1) : STR("");
-                        if (next.text.n && next.text.p[0] == '!') {
-                                next.text = str_skip(next.text, 1);
-                                program_text(j, c, &next, 1);
-                        }
-                } else if (str_is(c->p[i].text, "--exec") || (str_is(c->p[i].text, "-x") && call_has_word(c, "rebase")))
-                        program_text(j, c, &next, 1);
+                        next.text = str_skip(next.text, next.text.n && next.text.p[0] == '!');
+                        if (next.text.n && git_runs_setting(c)) /* some setting here names a program */
+                                judge_program(j, c, &next, 1);
+                } else if (str_is(c->p[i].text, "-x") && (call_has_word(c, "rebase") || call_has_word(c, "difftool")))
+                        judge_program(j, c, &next, 1);
                 else if (str_is(c->p[i].text, "run") && call_has_word(c, "bisect"))
                         judge_call(j, c->p + i + 1, c->n - i - 1);
                 else if (str_is(c->p[i].text, "foreach") && call_has_word(c, "submodule"))
-                        program_text(j, c, c->p + i + 1, c->n - i - 1);
+                        foreach_module(j, c, i + 1);
         }
+        const struct sh_option pager = { .letters = "O", .flags = OPTION_ALONE };
+        struct sh_arg value;
+        for (size_t i = 1; call_has_word(c, "grep") && i < c->n; i++)
+                if (c->p[i].text.n > 2 && call_option_value(c, i, &pager, &value))
+                        judge_program(j, c, &value, 1);
         return false;
 }
 
@@ -514,8 +461,6 @@ static const struct {
           variable_call },
         { WORDS("source", "."), source_call },
         { WORDS("command"), command_call },
-        { WORDS("uv", "poetry", "pipenv", "bundle", "mise", "hatch", "pdm", "rye", "asdf", "rbenv", "pyenv"),
-          runner_call },
 };
 
 /* "x --version" and "x --help" start nothing. */
@@ -526,15 +471,15 @@ static bool only_asks(const struct sh_call *c) {
 bool unwrap(struct judge *j, const struct sh_call *c) {
         if (only_asks(c))
                 return false;
-        if (is_shell(c->name))
-                return shell_call(j, c);
+        if (is_shell(c->name)) {
+                unwrap_shell(j, c);
+                return true;
+        }
         if (is_interpreter(c->name))
-                return interpreter_call(j, c);
+                return interpreter_call(j, c) || runner(j, c);
         for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
                 if (word_in(c->name, special[i].names))
                         return special[i].look(j, c);
-        for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++)
-                if (str_is(c->name, wrappers[i].name))
-                        return through_table(j, c, &wrappers[i]);
-        return false;
+        const struct wrapper *w = wrapper_find(c->name);
+        return w ? through_table(j, c, w) : runner(j, c);
 }

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options that have a program start another one. Two things follow: what they start is judged like any command, and,
+ * where nobody expects it of such a program (a pager, an editor, a compiler), a person looks at it. A script in a file
+ * is not meant here: it is what `sh script` is.
+ */
+#include "shell/question.h"
+
+static const struct sh_option inner[] = {
+        { WORDS("man"), "PH", WORDS("--pager", "--html"), 0 },
+        { WORDS("sort", "gsort"), NULL, WORDS("--compress-program"), 0 },
+        { WORDS("rg"), NULL, WORDS("--pre", "--hostname-bin"), 0 },
+        { WORDS("bat", "batcat", "delta", "ack", "ag"), NULL, WORDS("--pager"), 0 },
+        { WORDS("wget"), NULL, WORDS("--use-askpass"), 0 },
+        { WORDS("curl"), "K", WORDS("--config"), OPTION_NO_VALUE },
+        { WORDS("zip"), NULL, WORDS("-TT", "--unzip-command"), 0 },
+        { WORDS("tcpdump"), "z", NULL, 0 },
+        { WORDS("gcc", "g++", "cc", "c++", "clang", "clang++"), NULL, WORDS("-wrapper"), OPTION_NO_VALUE },
+        { WORDS("go"), NULL, WORDS("-toolexec", "-exec", "-vettool"), 0 },
+        { WORDS("fzf"), NULL, WORDS("--preview"), 0 },
+        { WORDS("fzf"), NULL, WORDS("--bind"), OPTION_NO_VALUE },
+        { WORDS("rpm", "rpmbuild"), "E", WORDS("--eval"), OPTION_NO_VALUE },
+        { WORDS("tex", "latex", "pdflatex", "xelatex", "lualatex"), NULL,
+          WORDS("-shell-escape", "--shell-escape", "--enable-write18"), OPTION_NO_VALUE },
+        { WORDS("ssh-keygen"), "D", NULL, OPTION_NO_VALUE },
+        { WORDS("nmap"), NULL, WORDS("--script"), OPTION_NO_VALUE },
+        { WORDS("emacs"), NULL, WORDS("--eval", "-eval", "--execute"), OPTION_NO_VALUE },
+        /* these are asked about anyway, or are there to start something */
+        { WORDS("git"), NULL,
+          WORDS("--exec", "--extcmd", "--upload-pack", "--receive-pack", "--open-files-in-pager", "--tree-filter",
+                "--index-filter", "--msg-filter", "--env-filter", "--commit-filter", "--parent-filter", "--setup"),
+          OPTION_SILENT },
+        { WORDS("rsync"), "e", WORDS("--rsh", "--rsync-path"), OPTION_SILENT },
+        { WORDS("scp", "sftp"), "S", NULL, OPTION_SILENT },
+        { WORDS("tar", "gtar", "bsdtar"), "IF",
+          WORDS("--to-command", "--use-compress-program", "--rsh-command", "--info-script", "--new-volume-script"),
+          OPTION_SILENT },
+        { WORDS("script"), "c", WORDS("--command"), OPTION_SILENT },
+        { WORDS("nix-shell"), NULL, WORDS("--run", "--command"), OPTION_SILENT },
+        { WORDS("hyperfine"), "psc", WORDS("--prepare", "--setup", "--cleanup", "--conclude"), OPTION_SILENT },
+};
+
+/* Nothing comes of these but text on the terminal. */
+static bool is_pager(struct str text) {
+        static const char *const pagers[] = { "cat", "less", "more", "bat", "most", NULL };
+        struct str first;
+        return str_split(&text, ' ', &first) && word_in(first, pagers) && str_find(text, '+') < 0;
+}
+
+static void starts(struct judge *j, const struct sh_call *c, struct sh_arg command, bool silent) {
+        judge_program(j, c, &command, 1);
+        if (!silent && !is_pager(command.text) && !is_compressor(command.text))
+                judge_find(j, FINDING_OPTION_RUNS);
+}
+
+static struct sh_arg behind(struct sh_arg arg, size_t n) {
+        arg.text = str_trim(str_skip(arg.text, n));
+        return arg;
+}
+
+/* A command line of vi or less: "!CMD", "r !CMD", "%!CMD"; a ! at the end only insists. */
+static void colon_command(struct judge *j, const struct sh_call *c, struct sh_arg text) {
+        ptrdiff_t mark = str_find(text.text, '!');
+        if (mark < 0)
+                return;
+        struct sh_arg command = behind(text, (size_t)mark + 1);
+        if (command.text.n)
+                starts(j, c, command, false);
+}
+
+static void editor(struct judge *j, const struct sh_call *c) {
+        const struct sh_option commands = { .letters = "c", .words = WORDS("--cmd"), .flags = OPTION_ALONE };
+        struct sh_arg value;
+        for (size_t i = 1; i < c->n; i++)
+                if (c->p[i].text.n > 1 && c->p[i].text.p[0] == '+')
+                        colon_command(j, c, c->p[i]);
+                else if (call_option_value(c, i, &commands, &value))
+                        colon_command(j, c, value);
+}
+
+static void debugger(struct judge *j, const struct sh_call *c) {
+        const struct sh_option commands = { .letters = "o",
+                                            .words = WORDS("-ex", "--ex", "-iex", "--eval-command", "-eval-command",
+                                                           "--one-line"),
+                                            .flags = OPTION_ALONE };
+        static const char *const prefixes[] = { "shell ", "!", "platform shell ", "pipe ", "make ", NULL };
+        struct sh_arg value;
+        for (size_t i = 1; i < c->n; i++) {
+                if (!call_option_value(c, i, &commands, &value))
+                        continue;
+                value.text = str_trim(value.text);
+                for (const char *const *p = prefixes; *p; p++)
+                        if (str_starts(value.text, str_of(*p)))
+                                starts(j, c, behind(value, strlen(*p)), false);
+        }
+}
+
+/* ssh's settings by -o: KEY=VALUE or "KEY VALUE"; ProxyCommand and its kin. */
+static void ssh_settings(struct judge *j, const struct sh_call *c) {
+        const struct sh_option settings = { .letters = "o", .flags = OPTION_ALONE };
+        static const char *const keys[] = { "ProxyCommand", "LocalCommand", "RemoteCommand", "KnownHostsCommand",
+                                            NULL };
+        struct sh_arg value;
+        for (size_t i = 1; i < c->n; i++) {
+                if (!call_option_value(c, i, &settings, &value))
+                        continue;
+                for (const char *const *k = keys; *k; k++) {
+                        struct str key = str_of(*k);
+                        if (value.text.n > key.n && str_eq_nocase(str_first(value.text, key.n), key))
+                                starts(j, c, behind(value, key.n + 1), true);
+                }
+        }
+}
+
+static void make_shell(struct judge *j, const struct sh_call *c) {
+        static const char *const plain[] = { "sh", "bash", "/bin/sh", "/bin/bash", "/usr/bin/bash", NULL };
+        for (size_t i = 1; i < c->n; i++) {
+                struct str arg = c->p[i].text;
+                bool shell = str_starts(arg, STR("SHELL="));
+                if ((shell && !word_in(str_skip(arg, 6), plain)) || str_starts(arg, STR("SHELL:=")) ||
+                    str_starts(arg, STR(".SHELLFLAGS=")))
+                        judge_find(j, FINDING_OPTION_RUNS);
+        }
+}
+
+/* A compiler that loads what is named here is no longer the compiler. */
+static void compiler_plugins(struct judge *j, const struct sh_call *c) {
+        static const char *const loads[] = { "-fplugin=", "-specs=", "--specs=", "-B", "-Xclang", "-load", NULL };
+        for (size_t i = 1; i < c->n; i++)
+                for (const char *const *p = loads; *p; p++)
+                        if (str_starts(c->p[i].text, str_of(*p)))
+                                j->plain_off = true;
+}
+
+/* tar --checkpoint-action=exec=CMD */
+static void checkpoint(struct judge *j, const struct sh_call *c) {
+        for (size_t i = 1; i < c->n; i++) {
+                ptrdiff_t equals = str_find(c->p[i].text, '=');
+                if (!str_starts(c->p[i].text, STR("--checkpoint-")) || equals < 0)
+                        continue;
+                struct sh_arg action = behind(c->p[i], (size_t)equals + 1);
+                if (str_starts(action.text, STR("exec=")))
+                        starts(j, c, behind(action, 5), true);
+        }
+}
+
+static void apt_hooks(struct judge *j, const struct sh_call *c) {
+        const struct sh_option settings = { .letters = "o", .words = WORDS("--option"), .flags = OPTION_ALONE };
+        struct sh_arg value;
+        for (size_t i = 1; i < c->n; i++)
+                if (call_option_value(c, i, &settings, &value))
+                        for (size_t k = 0; k + 6 <= value.text.n; k++)
+                                if (str_eq_nocase(str_n(value.text.p + k, 6), STR("invoke")))
+                                        judge_find(j, FINDING_OPTION_RUNS);
+}
+
+/* expect -c 'spawn CMD' */
+static void expect_script(struct judge *j, const struct sh_call *c) {
+        const struct sh_option script = { .letters = "c" };
+        struct sh_arg value;
+        for (size_t i = 1; i < c->n; i++) {
+                if (!call_option_value(c, i, &script, &value))
+                        continue;
+                for (size_t k = 0; k + 6 < value.text.n; k++)
+                        if (str_starts(str_skip(value.text, k), STR("spawn ")))
+                                starts(j, c, behind(value, k + 6), false);
+        }
+}
+
+static const struct {
+        const char *const *programs;
+        void (*look)(struct judge *j, const struct sh_call *c);
+} special[] = {
+        { WORDS("vi", "vim", "nvim", "view", "gvim", "ex", "less", "more", "most"), editor },
+        { WORDS("gdb", "lldb", "gdb-multiarch"), debugger },
+        { WORDS("ssh", "scp", "sftp", "autossh", "sshfs"), ssh_settings },
+        { WORDS("make", "gmake", "bmake"), make_shell },
+        { WORDS("gcc", "g++", "cc", "c++", "clang", "clang++"), compiler_plugins },
+        { WORDS("tar", "gtar"), checkpoint },
+        { WORDS("apt", "apt-get", "aptitude"), apt_hooks },
+        { WORDS("expect"), expect_script },
+};
+
+void judge_inner(struct judge *j, const struct sh_call *c) {
+        struct sh_arg value;
+        if (c->n < 2)
+                return;
+        for (size_t k = 0; k < sizeof inner / sizeof inner[0]; k++) {
+                if (!word_in(c->name, inner[k].programs))
+                        continue;
+                size_t end = call_options_end(c, &inner[k]);
+                for (size_t i = 1; i < end; i++) {
+                        if (!call_option_value(c, i, &inner[k], &value))
+                                continue;
+                        if (inner[k].flags & OPTION_NO_VALUE)
+                                judge_find(j, FINDING_OPTION_RUNS);
+                        else if (value.text.n)
+                                starts(j, c, value, inner[k].flags & OPTION_SILENT);
+                }
+        }
+        for (size_t k = 0; k < sizeof special / sizeof special[0]; k++)
+                if (word_in(c->name, special[k].programs))
+                        special[k].look(j, c);
+}

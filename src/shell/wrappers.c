@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shell/wrappers.h"
+
+#include "shell/call.h"
+
+static const struct wrapper wrappers[] = {
+        { "env", "uCS", WORDS("--unset", "--chdir"), 0, 'S', "--split-string", ASSIGNS | OPTIONAL, -1 },
+        { "sudo", "CDghpRrTtUu",
+          WORDS("--user", "--group", "--chdir", "--host", "--prompt", "--chroot", "--role", "--type"), 0, 0, NULL,
+          ASSIGNS, FINDING_ELEVATE },
+        { "doas", "Cu", NULL, 0, 0, NULL, ASSIGNS, FINDING_ELEVATE },
+        { "su", "gGsw", WORDS("--shell", "--group"), 1, 'c', "--command", 0, FINDING_ELEVATE },
+        { "runuser", "gGsu", WORDS("--shell", "--group", "--user"), 0, 'c', "--command", 0, FINDING_ELEVATE },
+        { "pkexec", "", WORDS("--user"), 0, 0, NULL, 0, FINDING_ELEVATE },
+        { "gosu", "", NULL, 1, 0, NULL, 0, FINDING_ELEVATE },
+        { "su-exec", "", NULL, 1, 0, NULL, 0, FINDING_ELEVATE },
+        { "setpriv", "", WORDS("--reuid", "--regid", "--groups"), 0, 0, NULL, 0, FINDING_ELEVATE },
+        { "nohup", "", NULL, 0, 0, NULL, 0, -1 },
+        { "timeout", "ks", WORDS("--kill-after", "--signal"), 1, 0, NULL, 0, -1 },
+        { "nice", "n", WORDS("--adjustment"), 0, 0, NULL, OPTIONAL, -1 },
+        { "ionice", "cnpPu", WORDS("--class", "--classdata"), 0, 0, NULL, OPTIONAL, -1 },
+        { "chrt", "TPD", NULL, 1, 0, NULL, 0, -1 },
+        { "taskset", "", NULL, 1, 0, NULL, 0, -1 },
+        { "numactl", "CNmpi", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "setsid", "", NULL, 0, 0, NULL, 0, -1 },
+        { "setarch", "", NULL, 0, 0, NULL, 0, -1 },
+        { "stdbuf", "ioe", WORDS("--input", "--output", "--error"), 0, 0, NULL, 0, -1 },
+        { "unbuffer", "", NULL, 0, 0, NULL, 0, -1 },
+        { "time", "fo", WORDS("--format", "--output"), 0, 0, NULL, 0, -1 },
+        { "builtin", "", NULL, 0, 0, NULL, 0, -1 },
+        { "exec", "a", NULL, 0, 0, NULL, 0, -1 },
+        { "xargs", "EILPadns",
+          WORDS("--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace", "--max-lines"), 0, 0, NULL,
+          FEEDS, -1 },
+        { "parallel", "jaNILSnd", WORDS("--jobs", "--arg-file", "--delay", "--timeout", "--joblog", "--colsep"), 0, 0,
+          NULL, FEEDS | JOINS, -1 },
+        { "busybox", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "toybox", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "flock", "wE", WORDS("--timeout", "--conflict-exit-code"), 1, 'c', "--command", OPTIONAL, -1 },
+        { "watch", "nq", WORDS("--interval"), 0, 0, NULL, JOINS, -1 },
+        { "script", "EIOTBmo", WORDS("--log-out", "--log-in", "--log-io"), 0, 'c', "--command", OPTIONAL, -1 },
+        { "entr", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "strace", "eoOpPsSuEaX", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "ltrace", "eopsunAaDF", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "valgrind", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "xvfb-run", "efnps", NULL, 0, 0, NULL, 0, -1 },
+        { "dbus-run-session", "", NULL, 0, 0, NULL, 0, -1 },
+        { "systemd-run", "pMHuE", WORDS("--unit", "--property", "--setenv"), 0, 0, NULL, ITSELF, -1 },
+        { "systemd-inhibit", "", NULL, 0, 0, NULL, 0, -1 },
+        { "chroot", "", WORDS("--userspec", "--groups"), 1, 0, NULL, 0, FINDING_CONFINE },
+        { "unshare", "RwSG",
+          WORDS("--root", "--wd", "--setuid", "--setgid", "--propagation", "--map-user", "--map-group"), 0, 0, NULL, 0,
+          FINDING_CONFINE },
+        { "nsenter", "tSGW", WORDS("--target", "--setuid", "--setgid"), 0, 0, NULL, 0, FINDING_CONFINE },
+        { "bwrap", "", WORDS("--chdir", "--setenv", "--dev", "--proc", "--tmpfs"), 0, 0, NULL, 0, FINDING_CONFINE },
+        { "ssh", "bcDEeFIiJLlmOopQRSWw", NULL, 1, 0, NULL, JOINS, FINDING_REMOTE },
+        { "npx", "p", WORDS("--package"), 0, 'c', "--call", ITSELF, -1 },
+        { "bunx", "", NULL, 0, 0, NULL, ITSELF, -1 },
+        { "ccache", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "faketime", "", NULL, 1, 0, NULL, 0, -1 },
+        { "prlimit", "p", WORDS("--pid"), 0, 0, NULL, OPTIONAL, -1 },
+        { "choom", "np", WORDS("--adjust", "--pid"), 0, 0, NULL, OPTIONAL, -1 },
+        { "fakeroot", "lisb", WORDS("--lib", "--faked"), 0, 0, NULL, OPTIONAL, -1 },
+        { "eatmydata", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "dbus-launch", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "proxychains4", "f", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "torsocks", "aPup", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "ld.so", "", WORDS("--library-path", "--preload", "--argv0"), 0, 0, NULL, OPTIONAL, -1 },
+        { "ts-node", "", NULL, 0, 0, NULL, OPTIONAL | ITSELF, -1 },
+        { "direnv", "", NULL, 2, 0, NULL, OPTIONAL, -1 },
+        /* the name of a machine as the program: setarch by another name */
+        { "linux32", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "linux64", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "uname26", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "i386", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "i686", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "x86_64", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "aarch64", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "screen", "cehpsStT", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "dtach", "nAcN", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "abduco", "nceA", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "daemonize", "aceoplu", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "firejail", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "cgexec", "g", NULL, 0, 0, NULL, 0, -1 },
+        { "cpulimit", "lpec", WORDS("--limit", "--pid", "--exe"), 0, 0, NULL, OPTIONAL, -1 },
+        { "chronic", "", NULL, 0, 0, NULL, 0, -1 },
+        { "ifne", "", NULL, 0, 0, NULL, 0, -1 },
+        { "tini", "ep", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "dumb-init", "r", WORDS("--rewrite"), 0, 0, NULL, OPTIONAL, -1 },
+        { "rlwrap", "abCDefFgHlmMOpPqsSt", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "catchsegv", "", NULL, 0, 0, NULL, 0, -1 },
+        { "ssh-agent", "aEPt", NULL, 0, 0, NULL, ITSELF, -1 },
+        { "aa-exec", "pn", WORDS("--profile", "--namespace"), 0, 0, NULL, OPTIONAL, -1 },
+        { "runcon", "turlc", WORDS("--type", "--user", "--role", "--range"), 0, 0, NULL, OPTIONAL, -1 },
+        { "sg", "", NULL, 1, 'c', NULL, 0, FINDING_ELEVATE },
+        { "setuidgid", "", NULL, 1, 0, NULL, 0, FINDING_ELEVATE },
+        { "chpst", "ueUbnmdofpcrt/", NULL, 0, 0, NULL, 0, -1 },
+        { "envdir", "", NULL, 1, 0, NULL, 0, -1 },
+        { "dotenv", "f", WORDS("--file"), 0, 0, NULL, OPTIONAL, -1 },
+        { "bpftrace", "efIpo", NULL, 0, 'c', NULL, OPTIONAL | ITSELF, -1 },
+};
+
+/* The loader of any machine: ld-linux-x86-64.so.2, ld-musl-aarch64.so.1. */
+static bool is_loader(struct str name) {
+        return str_starts(name, STR("ld-linux")) || str_starts(name, STR("ld-musl")) ||
+               str_starts(name, STR("ld64.so"));
+}
+
+const struct wrapper *wrapper_find(struct str name) {
+        struct str wanted = is_loader(name) ? STR("ld.so") : name;
+        for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++)
+                if (wrappers[i].name[0] == (wanted.n ? wanted.p[0] : 0) && str_is(wanted, wrappers[i].name))
+                        return &wrappers[i];
+        return NULL;
+}
