@@ -49,6 +49,37 @@ backend origin_bridge
   server origin 127.0.0.1:{tls_origin} ssl verify none no-ssl-reuse sni str({host})
 """
 
+# With and without a list; the origin is fixed, and the cache of patterns is off: programs ask for more than one name.
+HAPROXY_LISTS = """
+global
+  maxconn {connections}
+  nbthread 1
+  tune.pattern.cache-size 0
+defaults
+  mode http
+  timeout connect 10s
+  timeout client 600s
+  timeout server 600s
+frontend few
+  bind 127.0.0.1:{haproxy_few} backlog 4096
+  http-request set-path %[path]
+  default_backend origin
+frontend exact
+  bind 127.0.0.1:{haproxy_exact} backlog 4096
+  acl listed req.hdr(host),field(1,:),lower -m str -f {run}/listed
+  http-request deny if listed
+  http-request set-path %[path]
+  default_backend origin
+frontend suffix
+  bind 127.0.0.1:{haproxy_suffix} backlog 4096
+  acl listed req.hdr(host),field(1,:),lower -m end -f {run}/listed-dot
+  http-request deny if listed
+  http-request set-path %[path]
+  default_backend origin
+backend origin
+  server origin 127.0.0.1:{origin}
+"""
+
 TINYPROXY = """
 Port {tinyproxy}
 Listen 127.0.0.1
@@ -60,8 +91,20 @@ DisableViaHeader Yes
 Allow 127.0.0.1
 """
 
+TINYPROXY_LISTED = """
+Filter "{run}/listed"
+FilterType fnmatch
+FilterDefaultDeny No
+"""
+
 SQUID_PLAIN = """
 http_port 127.0.0.1:{squid}
+"""
+
+SQUID_LISTED = """
+http_port 127.0.0.1:{squid_listed}
+acl listed dstdomain "{run}/listed-dot"
+http_access deny listed
 """
 
 # Bumping: looks at the name, then makes a certificate like the origin's.
@@ -131,6 +174,39 @@ server:
   local-data: "{zone}. 60 IN A 192.0.2.7"
 remote-control:
   control-enable: no
+"""
+
+# Names that are refused: the list is added by peers.py.
+UNBOUND_LISTED = """
+server:
+  interface: 127.0.0.1@{unbound_listed}
+  port: {unbound_listed}
+  do-daemonize: no
+  username: ""
+  chroot: ""
+  directory: "{run}"
+  pidfile: "{run}/unbound-listed.pid"
+  use-syslog: no
+  logfile: ""
+  verbosity: 0
+  num-threads: 1
+  module-config: "iterator"
+  access-control: 127.0.0.0/8 allow
+  include: "{run}/listed-unbound"
+remote-control:
+  control-enable: no
+"""
+
+DNSMASQ_LISTED = """
+port={dnsmasq_listed}
+listen-address=127.0.0.1
+bind-interfaces
+no-resolv
+no-hosts
+user=root
+pid-file={run}/dnsmasq-listed.pid
+cache-size=0
+conf-file={run}/listed-dnsmasq
 """
 
 DNSMASQ = """
@@ -222,9 +298,10 @@ stream {{
 
 PRIVOXY = """
 confdir {run}/privoxy
+{more}
 logdir {run}/privoxy
 templdir /etc/privoxy/templates
-listen-address 127.0.0.1:{privoxy}
+listen-address 127.0.0.1:{port}
 toggle 1
 keep-alive-timeout 300
 default-server-timeout 300
@@ -236,20 +313,23 @@ buffer-limit 4096
 debug 4096
 """
 
-# srt's own proxies, from its package, with a filter that says yes.
+# srt's own proxies, from its package, with its own way to look a name up in a list.
 SRT = """
 import fs from "node:fs";
-const [,, dist, port, authority] = process.argv;
+const [,, dist, port, authority, list] = process.argv;
 const {{ createHttpProxyServer }} = await import(dist + "/http-proxy.js");
 const {{ createSocksProxyServer }} = await import(dist + "/socks-proxy.js");
 const {{ createMuxProxyServer }} = await import(dist + "/mux-proxy.js");
-const options = {{ filter: async () => true }};
+const listed = list ? fs.readFileSync(list, "utf8").trim().split("\\n") : [];
+const {{ matchesDomainPattern }} = await import(dist + "/domain-pattern.js");
+const filter = async (port, host) => !listed.some(pattern => matchesDomainPattern(host, pattern));
+const options = {{ filter }};
 if (authority) {{
   const {{ createMitmCA }} = await import(dist + "/mitm-ca.js");
   options.mitmCA = createMitmCA({{}});
   options.tlsTerminateUpstreamCA = fs.readFileSync(authority);
 }}
-const socks = createSocksProxyServer({{ filter: async () => true }});
+const socks = createSocksProxyServer({{ filter }});
 const mux = createMuxProxyServer({{ httpServer: createHttpProxyServer(options), handleSocksConnection: s => socks.handleConnection(s) }});
 await mux.listenHttpBackend();
 mux.server.listen({{ port: +port, host: "127.0.0.1", backlog: 4096 }});

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from .machine import LabError, cpu_seconds, own_seconds, resident_kib
-from .peers import BULK_FILE, FRESH_HOSTS, ORIGIN, PORT, SECURE_HOST, SECURE_ZONE, TLS_ORIGIN, ZONE
+from .peers import BULK_FILE, FRESH_HOSTS, LISTED_ZONE, NAMED_ORIGIN, ORIGIN, PORT, SECURE_HOST, SECURE_ZONE, TLS_ORIGIN, ZONE
 
 IDLE_TUNNELS = 5000
 BULK_BYTES = 10**13
@@ -15,10 +15,12 @@ BULK_BYTES = 10**13
 class Case:
     """One row of load: targets are (name, daemon, port, way through it)."""
 
-    def __init__(self, name, title, unit, load, targets, connections, size=1024, ms=700, tls=None, hosts=0):
+    def __init__(self, name, title, unit, load, targets, connections, size=1024, ms=700, tls=None, hosts=0, ask=None, zone=ZONE):
         self.name, self.title, self.unit, self.load, self.targets = name, title, unit, load, targets
         self.connections, self.size, self.ms = connections, size, ms
-        self.tls = tls  # NAME:PORT to ask for; the exchange is TLS, with a token
+        self.tls = bool(tls)  # the exchange is TLS, with a token
+        self.ask = tls or ask  # NAME:PORT, where it is not the origin's address
+        self.zone = zone  # whose names are asked for
         self.hosts = hosts  # each repetition asks for that many hosts that nobody has asked for
 
 
@@ -41,6 +43,17 @@ BULK = [DIRECT, target("relay", "relay", "connect"), target("relay, splice", "re
         target("squid", "squid", "connect"), target("tinyproxy", "tinyproxy", "connect"), target("dante", "dante", "socks"),
         target("mitmproxy", "mitm_tunnels", "connect", "mitmproxy, tunnels"), target("srt", "srt", "connect")]
 DNS = [target("bailey", "bailey_dns", "direct"), target("unbound", "unbound", "direct"), target("dnsmasq", "dnsmasq", "direct")]
+REFUSALS = {"bailey, listed": 5, "unbound, listed": 5, "dnsmasq, listed": 3}  # the code of each: refused, or no such name
+REFUSED = [target("bailey", "bailey_listed_dns", "direct", "bailey, listed"), target("unbound", "unbound_listed", "direct", "unbound, listed"),
+           target("dnsmasq", "dnsmasq_listed", "direct", "dnsmasq, listed")]
+LONG = ", 100,000 rules"  # beside the same without
+RULES = [target("bailey", "bailey_http", "http"), target("bailey" + LONG, "bailey_listed", "http", "bailey, listed"),
+         target("haproxy, exact", "haproxy_few", "direct", "haproxy, lists"), target("haproxy, exact" + LONG, "haproxy_exact", "direct", "haproxy, lists"),
+         target("haproxy, suffix", "haproxy_few", "direct", "haproxy, lists"), target("haproxy, suffix" + LONG, "haproxy_suffix", "direct", "haproxy, lists"),
+         target("squid", "squid", "http"), target("squid" + LONG, "squid_listed", "http", "squid, listed"),
+         target("tinyproxy", "tinyproxy", "http"), target("tinyproxy" + LONG, "tinyproxy_listed", "http", "tinyproxy, listed"),
+         target("privoxy", "privoxy", "http"), target("privoxy" + LONG, "privoxy_listed", "http", "privoxy, listed"),
+         target("srt", "srt", "http"), target("srt" + LONG, "srt_listed", "http", "srt, listed")]
 MINTING = [target("bailey", "bailey_tls", "connect", "bailey, intercepting"), target("squid, bumping", "squid_bump", "connect"),
            target("mitmproxy", "mitmproxy", "connect"), target("srt", "srt_tls", "connect", "srt, intercepting")]
 SECURE = [DIRECT_TLS, target("nginx bridge", "nginx_bridge", "direct", "nginx"), target("nginx bridge, resuming", "nginx_reuse", "direct", "nginx"),
@@ -65,6 +78,8 @@ CASES = [
          tls=f"h#.{SECURE_ZONE}:{PORT['fresh_origin']}", hosts=70),
     Case("tls_bulk", "Interception: bulk through 1 connection", "MB", "bulk", SECURE, 1, size=BULK_FILE, tls=API),
     Case("dns", "DNS answers, 64 questions on their way", "answer", "dns", DNS, 64),
+    Case("dns_refused", "DNS refusals from a list of 100,000 names, 64 questions on their way", "answer", "dns", REFUSED, 64, zone=LISTED_ZONE),
+    Case("rules", "100,000 refused names: plain HTTP to another one, 8 kept-alive connections", "request", "requests", RULES, 8, ask=NAMED_ORIGIN),
     Case("own_http", "Bailey with 1 and 2 workers; plain HTTP, 32 kept-alive connections", "request", "requests", VARIANTS, 32),
     Case("own_connect", "Bailey with 1 and 2 workers; new CONNECT tunnels, 16 at a time", "tunnel", "tunnels", TUNNEL_VARIANTS, 16, size=64),
     Case("own_tls", "Bailey with 1 and 2 workers; intercepted requests, 16 kept-alive connections", "request", "requests", SECURE_VARIANTS, 16, tls=API),
@@ -76,10 +91,12 @@ def load_argv(lab, case, each, repetition):
     name, daemon, port, way = each
     argv = [lab.build / "bench/lab-load", case.load, "--proxy", f"127.0.0.1:{port}", "--connections", str(case.connections), "--ms", str(case.ms)]
     if case.load == "dns":
-        return argv + ["--zone", ZONE]
+        return argv + ["--zone", case.zone, "--rcode", str(REFUSALS.get(daemon, 0))]
     argv += ["--through", way, "--size", str(case.size), "--origin", TLS_ORIGIN if case.tls else ORIGIN]
+    if case.ask:
+        argv += ["--target", case.ask]
     if case.tls:
-        argv += ["--tls", "--target", case.tls, "--token", lab.token_for(daemon or name)]
+        argv += ["--tls", "--token", lab.token_for(daemon or name)]
     if case.hosts:
         argv += ["--operations", str(case.hosts), "--first", str(case.hosts * (repetition % (FRESH_HOSTS // case.hosts)))]
     return argv
@@ -134,12 +151,13 @@ def run_cases(lab, repetitions, wanted, say):
 
 
 def run_idle(lab, say):
-    """KiB that each of many open, silent tunnels adds to the resident memory of the server's processes."""
-    results = {}
+    """KiB that each of many open, silent tunnels adds to the resident memory of the server's processes; and what failed."""
+    results, failed = {}, {}
     for name, daemon, port, way in IDLE:
         try:
             server = lab.restart(daemon)
         except LabError as error:
+            failed[f"idle/{name}"] = str(error)
             say(f"  idle/{name}: {error}")
             continue
         if not server:
@@ -155,8 +173,9 @@ def run_idle(lab, say):
             load.stdin.close()
             load.wait(20)
         if seen["open"] < IDLE_TUNNELS:
-            say(f"  idle/{name}: {seen['open']} of {IDLE_TUNNELS} opened: {seen['first_error']}")
+            failed[f"idle/{name}"] = f"{seen['open']} of {IDLE_TUNNELS} opened: {seen['first_error']}"
+            say(f"  idle/{name}: {failed[f'idle/{name}']}")
             continue
         results[name] = grown / IDLE_TUNNELS
         lab.restart(daemon)
-    return results
+    return results, failed

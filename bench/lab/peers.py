@@ -12,11 +12,15 @@ from .machine import Daemon, LabError
 NAMES = ("origin", "relay", "relay_splice", "bailey_http", "bailey_socks", "haproxy_http", "haproxy_tcp", "haproxy_splice", "tinyproxy", "squid",
          "microsocks", "dante", "bailey_dns", "unbound", "dnsmasq", "tls_origin", "fresh_origin", "nginx_tcp", "nginx_bridge", "nginx_reuse",
          "haproxy_bridge", "sslsplit", "sslsplit_fresh", "squid_bump", "mitmproxy", "mitm_tunnels", "mitm_socks", "privoxy", "bailey_tls", "bailey_two",
-         "bailey_two_tls", "srt", "srt_tls")
+         "bailey_two_tls", "srt", "srt_tls", "bailey_listed", "bailey_listed_dns", "haproxy_few", "haproxy_exact", "haproxy_suffix", "squid_listed",
+         "tinyproxy_listed", "privoxy_listed", "srt_listed", "unbound_listed", "dnsmasq_listed")
 PORT = {name: 8080 + i for i, name in enumerate(NAMES)}
 ORIGIN = f"127.0.0.1:{PORT['origin']}"
 TLS_ORIGIN = f"127.0.0.1:{PORT['tls_origin']}"
 ZONE = "lab.example.com"
+NAMED_ORIGIN = f"origin.{ZONE}:{PORT['origin']}"
+LISTED_ZONE = "listed.example.org"
+LISTED = 100000  # names that are refused, some of them in the zone
 SECURE_ZONE = "secure.example.net"
 SECURE_HOST = f"api.{SECURE_ZONE}"
 TOKEN = "lab_4f9Kq2Zt7Rw1Xb8Nc3Vm6Jd5Hs0Pg"
@@ -24,7 +28,7 @@ DNS_NAMES = 1000
 FRESH_HOSTS = 500
 CONNECTIONS = 9500  # a proxy has two descriptors for each, of 20,000
 BULK_FILE = 1 << 30
-UDP = ("unbound", "dnsmasq")
+UDP = ("unbound", "dnsmasq", "unbound, listed", "dnsmasq, listed")
 
 
 class Lab:
@@ -41,22 +45,26 @@ class Lab:
         self._write_files()
 
     def _write_configs(self):
-        words = dict(PORT, run=self.run, zone=ZONE, secure_zone=SECURE_ZONE, host=SECURE_HOST, token=TOKEN, connections=CONNECTIONS, name="plain")
+        words = dict(PORT, run=self.run, zone=ZONE, secure_zone=SECURE_ZONE, host=SECURE_HOST, token=TOKEN, connections=CONNECTIONS, name="plain", more="")
         texts = {"haproxy": configs.HAPROXY, "tinyproxy": configs.TINYPROXY, "squid": configs.SQUID + configs.SQUID_PLAIN, "dante": configs.DANTE,
                  "unbound": configs.UNBOUND, "dnsmasq": configs.DNSMASQ, "policy": configs.POLICY, "secure": configs.SECURE_POLICY, "privoxy": configs.PRIVOXY,
-                 "squid-bump": configs.SQUID + configs.SQUID_BUMP, "tls-origin": configs.NGINX + configs.ORIGIN_TLS, "nginx": configs.NGINX + configs.NGINX_BRIDGE}
+                 "squid-bump": configs.SQUID + configs.SQUID_BUMP, "tls-origin": configs.NGINX + configs.ORIGIN_TLS, "nginx": configs.NGINX + configs.NGINX_BRIDGE,
+                 "haproxy-lists": configs.HAPROXY_LISTS, "tinyproxy-listed": configs.TINYPROXY.replace("{tinyproxy}", "{tinyproxy_listed}") + configs.TINYPROXY_LISTED,
+                 "squid-listed": configs.SQUID_LISTED + configs.SQUID, "unbound-listed": configs.UNBOUND_LISTED, "dnsmasq-listed": configs.DNSMASQ_LISTED}
         for name, text in texts.items():
-            (self.run / f"{name}.conf").write_text(text.format(**dict(words, name=name)))
+            (self.run / f"{name}.conf").write_text(text.format(**dict(words, name=name, port=PORT["privoxy"])))
+        (self.run / "privoxy-listed.conf").write_text(configs.PRIVOXY.format(**dict(words, port=PORT["privoxy_listed"], more="actionsfile listed.action")))
         (self.run / "srt.mjs").write_text(configs.SRT.format())
 
     def _write_files(self):
         run = self.run
-        lines = [f"192.0.2.7 h{i}.{ZONE}\n" for i in range(DNS_NAMES)] + [f"127.0.0.1 {SECURE_HOST}\n"]
+        lines = [f"192.0.2.7 h{i}.{ZONE}\n" for i in range(DNS_NAMES)] + [f"127.0.0.1 {SECURE_HOST}\n", f"127.0.0.1 origin.{ZONE}\n"]
         lines += [f"127.0.0.1 h{i}.{SECURE_ZONE}\n" for i in range(FRESH_HOSTS)]
         (run / "hosts").write_text("127.0.0.1 localhost\n" + "".join(lines))
         (run / "names").write_text("".join(f"host{i}.example{i % 89}.org\n" for i in range(1000)))
         for folder in ("www", "squid", "privoxy", "mitmproxy"):
             (run / folder).mkdir(exist_ok=True)
+        self._write_lists()
         for size in (64, 1024):
             (run / f"www/{size}").write_bytes(os.urandom(size))
         with open(run / f"www/{BULK_FILE}", "wb") as file:
@@ -66,6 +74,16 @@ class Lab:
             if os.path.exists(maker):
                 subprocess.run([maker, "-c", "-s", run / "squid/certificates", "-M", "16MB"], check=False, capture_output=True)
             subprocess.run(["chown", "-R", "proxy", run / "squid"], check=False, capture_output=True)
+
+    def _write_lists(self):
+        """The same names for everybody, each as it wants them."""
+        names = [f"h{i}.{LISTED_ZONE}" for i in range(DNS_NAMES)]
+        names += [f"{'www.' if i % 3 == 0 else ''}d{i * 2654435761 % 2**32:08x}-{i}.{('com', 'net', 'org', 'io', 'dev')[i % 5]}" for i in range(LISTED - DNS_NAMES)]
+        forms = {"listed": "{}\n", "listed-dot": ".{}\n", "privoxy/listed.action": ".{}\n", "listed-dnsmasq": "address=/{}/\n",
+                 "listed-unbound": 'local-zone: "{}" always_refuse\n'}
+        for file, form in forms.items():
+            first = "{+block{lab}}\n" if file.endswith("action") else ""
+            (self.run / file).write_text(first + "".join(form.format(name) for name in names))
 
     def see_names(self):
         """Programs that ask the system for names get the lab's. Only where the lab has a mount namespace of its own."""
@@ -92,6 +110,15 @@ class Lab:
             "bailey, 2 workers": (self._bailey("policy.conf", run / "two.jsonl", 2, "bailey_two", *names), "bailey_two"),
             "bailey, intercepting": (self._bailey("secure.conf", run / "secure.jsonl", 1, "bailey_tls", *trust), "bailey_tls"),
             "bailey, intercepting, 2 workers": (self._bailey("secure.conf", run / "secure2.jsonl", 2, "bailey_two_tls", *trust), "bailey_two_tls"),
+            "bailey, listed": (self._bailey("policy.conf", run / "listed.jsonl", 1, "bailey_listed", "--dns", f"127.0.0.1:{p['bailey_listed_dns']}",
+                                            "--deny-file", run / "listed"), "bailey_listed"),
+            "haproxy, lists": (["haproxy", "-db", "-f", run / "haproxy-lists.conf"], "haproxy_few"),
+            "squid, listed": (["squid", "-N", "-f", run / "squid-listed.conf"], "squid_listed"),
+            "tinyproxy, listed": (["tinyproxy", "-d", "-c", run / "tinyproxy-listed.conf"], "tinyproxy_listed"),
+            "privoxy, listed": (["privoxy", "--no-daemon", run / "privoxy-listed.conf"], "privoxy_listed"),
+            "srt, listed": ([*srt, str(p["srt_listed"]), "", run / "listed"], "srt_listed"),
+            "unbound, listed": (["unbound", "-d", "-c", run / "unbound-listed.conf"], "unbound_listed"),
+            "dnsmasq, listed": (["dnsmasq", "-k", "-C", run / "dnsmasq-listed.conf"], "dnsmasq_listed"),
             "haproxy": (["haproxy", "-db", "-f", run / "haproxy.conf"], "haproxy_http"),
             "tinyproxy": (["tinyproxy", "-d", "-c", run / "tinyproxy.conf"], "tinyproxy"),
             "privoxy": (["privoxy", "--no-daemon", run / "privoxy.conf"], "privoxy"),
@@ -170,7 +197,7 @@ def version(argv):
     return (done.stdout + done.stderr).strip().split("\n")[0][:80]
 
 
-def versions(build):
+def versions(build, wanted=()):
     asked = {
         "bailey": [build / "src/cli/bailey", "version"], "haproxy": ["haproxy", "-v"], "squid": ["squid", "-v"], "tinyproxy": ["tinyproxy", "-v"],
         "privoxy": ["privoxy", "--version"], "nginx": ["nginx", "-v"], "sslsplit": ["sslsplit", "-V"], "mitmproxy": ["mitmdump", "--version"],
@@ -178,7 +205,9 @@ def versions(build):
         "bubblewrap": ["bwrap", "--version"], "crun": ["crun", "--version"], "runc": ["runc", "--version"], "firejail": ["firejail", "--version"],
         "util-linux": ["unshare", "--version"], "curl": ["curl", "--version"],
     }
-    found = {name: text for name, text in ((n, version(a)) for n, a in asked.items()) if text}
+    found = {name: text for name, text in ((n, version(a)) for n, a in asked.items() if not wanted or n in wanted) if text}
+    if wanted:
+        return found
     for name, package in (("srt", "@anthropic-ai/sandbox-runtime"), ("codex", "@openai/codex")):
         text = npm_version(build, package)
         found[name] = f"{package} {text}" if text else "not installable here: npm or the registry is missing"

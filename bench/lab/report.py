@@ -4,12 +4,14 @@ import math
 import statistics
 
 from . import chart
-from .gateway import CASES
+from .gateway import CASES, LONG
 from .machine import spread
 
 SPREAD_MAX = 0.25  # above this a figure is not reported: the machine was doing something else
 NOISY_MAX = 0.25  # with more than this share of such figures, nothing is
-LIMITS = ("direct", "relay", "relay, splice")  # not peers: they judge nothing
+LIMITS = ("direct", "relay", "relay, splice", "limit", "bare", "unshare, all namespaces", "curl alone")  # not peers: they judge nothing
+LIMIT_OF = {"http": "relay", "http1": "relay", "connect": "relay", "socks": "relay", "bulk1": "relay, splice", "bulk16": "relay, splice",
+            "tls": "nginx bridge, resuming", "tls_connect": "nginx bridge, resuming", "tls_bulk": "nginx bridge, resuming"}
 
 
 def middle(samples, key):
@@ -24,13 +26,18 @@ def summarise(samples, keys):
     return row
 
 
-def summarise_all(data):
-    """The figures of a run, without the samples."""
+def summarise_all(samples):
+    """The figures, without the samples."""
     gateway = {case: {name: dict(summarise(s, ("rate", "cpu_us", "p50_us", "p99_us", "record_us")), errors=sum(x["errors"] for x in s)) for name, s in targets.items()}
-               for case, targets in data.get("gateway", {}).items()}
-    launch = {name: summarise(s, ("ms", "cpu_ms")) for name, s in data.get("launch", {}).items()}
-    end = {name: summarise(s, ("ms", "cpu_ms")) for name, s in data.get("end", {}).items()}
-    return {"gateway": gateway, "idle": data.get("idle", {}), "launch": launch, "end": end, "micro": data.get("micro", {}), "growth": data.get("growth", {})}
+               for case, targets in samples.cases().items()}
+    launch = {name: summarise(s, ("ms", "cpu_ms")) for name, s in samples.get("launch").items()}
+    end = {name: summarise(s, ("ms", "cpu_ms")) for name, s in samples.get("end").items()}
+    growth = {part: {name: {int(count): row for count, row in each.items()} for name, each in samples.get(part).items()} for part in ("connections", "sandboxes")}
+    return {"gateway": gateway, "idle": samples.get("idle"), "launch": launch, "end": end, "micro": samples.get("micro"), "growth": growth}
+
+
+def missing_parts(samples):
+    return [name for name in ["micro", "launch", "end", "idle", "connections", "sandboxes", *(f"case/{c.name}" for c in CASES)] if not samples.get(name)]
 
 
 def noisy_share(figures):
@@ -75,7 +82,8 @@ def targets(figures):
             ("tls_connect", "nginx bridge", "cpu_us", 1.1, "max", "processor time of an intercepted connection, over the nginx bridge"),
             ("tls_fresh", "squid, bumping", "rate", 3.0, "min", "hosts never seen, over Squid"),
             ("tls_bulk", "nginx bridge", "rate", 1.0, "min", "bulk through interception, over the nginx bridge"),
-            ("dns", "unbound", "cpu_us", 1.0, "max", "processor time of a DNS answer, over unbound")):
+            ("dns", "unbound", "cpu_us", 1.0, "max", "processor time of a DNS answer, over unbound"),
+            ("dns_refused", "unbound", "cpu_us", 1.0, "max", "processor time of a DNS refusal from 100,000 names, over unbound")):
         if case in g:
             add(what, ratio(g[case], "bailey", peer, key), limit, kind)
     if "bailey" in figures["idle"]:
@@ -122,15 +130,32 @@ def case_table(case, rows):
                   for n in order])
 
 
+def beside(what, rows, key, unit, limit, us="bailey"):
+    """One row: Bailey, the best peer and the limit, with the ratios."""
+    def cell(name):
+        return f"{name}, {number(rows[name][key])}" if name in rows else ""
+
+    def over(name):
+        r = ratio(rows, us, name, key) if name else None
+        return f"{r:.2f} x" if r else ""
+    peer = best_peer(rows, key)
+    return [what, f"{number(rows[us][key], rows[us][key + '_spread'])} {unit}", cell(peer), over(peer), cell(limit), over(limit)]
+
+
 def over_peers(figures):
-    """Bailey beside the best peer in every case."""
+    """Bailey beside the best peer and the limit in every case."""
     rows = []
-    for name, part, key, unit in [(c.title, figures["gateway"].get(c.name, {}), "cpu_us", f"us/{c.unit}") for c in CASES if not c.name.startswith("own_")] + [
-            ("Launch of /bin/true", {("bailey" if n == "bailey run" else n): r for n, r in figures["launch"].items() if n not in ("bare", "unshare, all namespaces")}, "ms", "ms")]:
-        peer = best_peer(part, key)
-        r = ratio(part, "bailey", peer, key) if peer else None
-        if "bailey" in part:
-            rows.append([name, f"{number(part['bailey'][key], part['bailey'][key + '_spread'])} {unit}", peer or "", number(part[peer][key]) if peer else "", f"{r:.2f} x" if r else ""])
+    if "bailey run" in figures["launch"]:
+        rows.append(beside("Launch of /bin/true", figures["launch"], "ms", "ms", "limit", "bailey run"))
+    if "bailey run, token swapped" in figures["end"]:
+        rows.append(beside("Launch with one https request", figures["end"], "ms", "ms", "curl alone", "bailey run, token swapped"))
+    for case in CASES:
+        found = figures["gateway"].get(case.name, {})
+        if "bailey" in found and not case.name.startswith("own_") and case.name != "rules":
+            rows.append(beside(case.title, found, "cpu_us", f"us/{case.unit}", LIMIT_OF.get(case.name)))
+    idle = {name: {"kib": value, "kib_spread": 0.0} for name, value in figures["idle"].items()}
+    if "bailey" in idle:
+        rows.append(beside("Idle tunnels", idle, "kib", "KiB", "relay"))
     return rows
 
 
@@ -156,7 +181,7 @@ def charts(figures):
     groups = []
     for case in CASES:
         rows = figures["gateway"].get(case.name, {})
-        if case.name.startswith("own_") or "bailey" not in rows:
+        if case.name.startswith("own_") or case.name == "rules" or "bailey" not in rows:
             continue
         entries = [(n, ratio(rows, n, "bailey", "cpu_us") if n != "bailey" else 1.0) for n in sorted(rows, key=lambda n: rows[n]["cpu_us"]) if n != "direct"]
         groups.append((case.title, [(n, r) for n, r in entries if r]))
@@ -196,9 +221,26 @@ def growth_text(figures):
     return ["## How cost grows", ""] + lines if lines else []
 
 
+def rules_text(figures):
+    """What a long list adds to a request: each server with it, less the same server without."""
+    rows, found = figures["gateway"].get("rules", {}), []
+    for name in rows:
+        if name + LONG in rows:
+            few, many = rows[name], rows[name + LONG]
+            noise = few["cpu_us"] * few["cpu_us_spread"] + many["cpu_us"] * many["cpu_us_spread"]
+            extra = many["cpu_us"] - few["cpu_us"]
+            found.append((many["cpu_us"], [f"**{name}**" if name == "bailey" else name, number(few["cpu_us"]), number(many["cpu_us"]),
+                                           f"less than {number(noise)}" if abs(extra) <= noise else number(extra)]))
+    if not found:
+        return []
+    title = next(c.title for c in CASES if c.name == "rules")
+    return [f"## {title}", "", "CPU us for a request. A difference below the spread of the two is given as that.", ""] + table(
+        ["", "without the list", "with it", "the list costs"], [row for _, row in sorted(found)])
+
+
 def own_text(figures):
     rows = [[c.title, number(r["bailey"]["cpu_us"]), number(r["bailey"]["record_us"])] for c, r in ((c, figures["gateway"].get(c.name, {})) for c in CASES)
-            if "bailey" in r and c.load != "bulk" and not c.name.startswith("own_")]
+            if "bailey" in r and c.load != "bulk" and c.name != "rules" and not c.name.startswith("own_")]
     if not rows:
         return []
     return ["## What the record costs", "", "The audit log cannot be switched off: without it Bailey takes no work. Its cost can be told apart, since one process does nothing "
@@ -214,12 +256,13 @@ def markdown(figures, about):
     if about["others"]:
         lines += [f"The machine was not quiet: others used {about['others']:.1f} processors when this began. Wall times are too high for everybody; the ratios of "
                   "processor time hold better. To be measured again.", ""]
-    rows = [[what, "" if value is None else f"{value:.2f}", ("at most " if kind == "max" else "at least ") + f"{limit:g}", verdict(value, limit, kind)]
+    rows = [[what, "" if value is None else f"{value:.2f}", ("at most " if kind == "max" else "at least ") + f"{limit:g}",
+             "" if value is None else f"{value / limit:.2f}", verdict(value, limit, kind)]
             for what, value, limit, kind in targets(figures)]
-    lines += ["## Targets", ""] + table(["", "measured", "target", ""], rows)
+    lines += ["## Targets", ""] + table(["", "measured", "target", "measured over target", ""], rows)
     peers = over_peers(figures)
     if peers:
-        lines += ["## Beside the best peer", ""] + table(["", "Bailey", "best peer", "it takes", "Bailey over it"], peers)
+        lines += ["## Beside the best peer and the limit", ""] + table(["", "Bailey", "best peer", "Bailey over it", "limit", "Bailey over it"], peers)
     if figures["gateway"]:
         lines += ["![Processor time of all, over Bailey's](benchmarks-ratios.svg)", ""]
     if figures["launch"]:
@@ -237,7 +280,9 @@ def markdown(figures, about):
             [f"**{n}**" if n.startswith("bailey") else n, number(r["ms"], r["ms_spread"]), f"{r['ms_spread'] * 100:.0f} %", number(r["cpu_ms"]),
              f"{ratio(e, n, 'curl alone', 'ms'):.2f} x" if ratio(e, n, "curl alone", "ms") else ""] for n, r in sorted(e.items(), key=lambda x: x[1]["ms"])])
     for case in CASES:
-        if case.name in figures["gateway"]:
+        if case.name == "rules":
+            lines += rules_text(figures)
+        elif case.name in figures["gateway"]:
             lines += [f"## {case.title}", ""] + case_table(case, figures["gateway"][case.name])
     if figures["idle"]:
         lines += ["## Idle tunnels, 5,000 open", ""] + table(["", "KiB each"], [[f"**{n}**" if n == "bailey" else n, number(v)] for n, v in sorted(figures["idle"].items(), key=lambda x: x[1])])

@@ -39,6 +39,8 @@ _Static_assert(sizeof state_names / sizeof *state_names == HTTP_STATES, "a name 
 void http_session_enter(struct http_session *s, enum http_state state) {
         log_debug("http %llu: %s -> %s", (unsigned long long)s->client.number, state_names[s->state],
                   state_names[state]);
+        if ((s->state == HTTP_HEAD) != (state == HTTP_HEAD))
+                upstream_pool_waits(s->client.worker->upstreams, state == HTTP_HEAD);
         s->state = (uint8_t)state;
 }
 

@@ -188,8 +188,9 @@ void http_refusal_record(struct http_session *s);
 void http_refuse(struct http_session *s);
 void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reason, const char *what);
 
-/* http_pool.c */
+/* http_pool.c: a session that waits for a request, as all do at first; and whenever it begins or ceases to. */
 void upstream_pool_watch(struct upstream_pool *p, struct link *session);
+void upstream_pool_waits(struct upstream_pool *p, bool waits);
 /* A connection to the target that rests here, or NULL. once: what is sent on it cannot be sent again, so only one that
  * was used a moment ago and is alive now will do. */
 struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, uint8_t identity, bool once,

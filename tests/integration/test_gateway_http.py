@@ -138,6 +138,36 @@ def test_refused_names_are_never_looked_up(gateway, make_dns):
     assert not dns.asked()
 
 
+def test_answers_that_come_all_at_once_keep_their_connections(gateway, make_origin):
+    """Every client's next request finds the connection that the last one was answered on, however many clients there are."""
+    clients, rounds = 700, 3
+    arrived, all_there = threading.Semaphore(0), [threading.Event() for _ in range(rounds)]
+
+    def serve(client, connection):
+        while data := client.recv(65536):
+            connection.requests.append(data)
+            arrived.release()
+            assert all_there[int(data.split()[1][1:])].wait(60)
+            client.sendall(REPLY)
+
+    origin = make_origin(raw=serve)
+    g = gateway("workers=1")
+    socks = []
+    try:
+        socks += [g.connect() for _ in range(clients)]
+        for number in range(rounds):
+            for sock in socks:
+                sock.sendall(get(origin.port, f"/{number}"))
+            for _ in socks:
+                assert arrived.acquire(timeout=60)
+            all_there[number].set()
+            assert all(Client(sock).answer()[0] == 200 for sock in socks)
+        assert len(origin.connections) == clients
+    finally:
+        for sock in socks:
+            sock.close()
+
+
 def test_a_stale_pooled_connection_is_replaced(gateway, make_origin):
     """The origin closes after each answer without saying so; a GET is sent again, a POST is not."""
     def once(client, connection):
