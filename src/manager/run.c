@@ -312,6 +312,9 @@ static void follow_stop(struct run *r, int signal_number) {
 
 static int handle_event(struct run *r, const struct sandbox_event *ev, struct err *e) {
         switch (ev->kind) {
+        case SANDBOX_MOUNTED:
+                denials_begin(&r->denials);
+                return 0;
         case SANDBOX_STOPPED:
                 follow_stop(r, ev->value);
                 return 0;

@@ -25,6 +25,7 @@
 
 enum sandbox_event_kind {
         /* from init */
+        SANDBOX_MOUNTED,   /* its files are as the plan wants them */
         SANDBOX_LISTENERS, /* value: how many; they are in sandbox.listeners, in the plan's order */
         SANDBOX_EVENTS,    /* what the broker reports comes from sandbox.events (ipc/event.h batches) */
         SANDBOX_STOPPED,   /* the command stopped; value: the signal */

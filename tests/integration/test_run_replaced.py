@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from conftest import program
+
 pytestmark = pytest.mark.visible_home
 
 # Looks at every file in turn, says when it has started, and ends when all of them are closed.
@@ -87,3 +89,11 @@ def test_a_denied_directory_that_is_moved_away(start, home, work):
     (work / "go").touch()
     result = child.wait(120)
     assert result.status == 0 and "all closed" in result.text, result
+
+
+def test_a_launch_that_takes_its_time(run, home, work):
+    """Nobody looks after masks before init has made its mounts, however long that takes on a loaded machine."""
+    (home / ".netrc").write_text("old")
+    slowly = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=prctl", "-e", "inject=prctl:delay_enter=10000"]
+    result = run([*slowly, program("bailey"), "run", "--quiet", "--", "sh", "-c", "sleep 0.5; echo fine"], cwd=work, timeout=120)
+    assert result.status == 0 and result.text == "fine\n", result

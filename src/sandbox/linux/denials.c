@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 #define BEGIN_NS (100 * NS_PER_MS)
-/* After a look, another one: init may still have been at its mounts, and a directory may have been filled before it was
- * watched. */
+/* After a look, another one: a directory may have been filled before it was watched. */
 #define AGAIN_NS (200 * NS_PER_MS)
 #define UNWATCHED_NS (1000 * NS_PER_MS)
 
@@ -122,8 +121,12 @@ int denials_open(struct denials *d, pid_t init, const struct path_rules *rules, 
                 return err_errno(e, "cannot open %s", path);
         d->rules = rules;
         d->host = host;
-        d->next_ns = clock_ns() + BEGIN_NS;
         return 0;
+}
+
+void denials_begin(struct denials *d) {
+        if (d->mounts >= 0)
+                d->next_ns = clock_ns() + BEGIN_NS;
 }
 
 static int begin(struct denials *d) {

@@ -12,6 +12,7 @@
  * which a short command does not have to pay. Where no more can be watched, there is a look every second.
  *
  *     denials_open()                 before init gets its plan: after, nobody looks into it
+ *     denials_begin()                when init has made its mounts: before, there is no place for a mask
  *     poll(denials.inotify), and not longer than denials_timeout()
  *     denials_step()                 whenever poll returns
  */
@@ -41,6 +42,7 @@ struct denials {
 /* Both must live as long. An error means that it is left out. */
 int denials_open(struct denials *d, pid_t init, const struct path_rules *rules, const struct plan_host *host,
                  struct err *e);
+void denials_begin(struct denials *d);
 void denials_timeout(const struct denials *d, int *timeout);
 /* How many paths were masked anew, or a negative errno: one that is denied may be open. */
 int denials_step(struct denials *d, struct err *e);

@@ -157,8 +157,10 @@ static int set_up(struct init *in, struct err *e) {
         if (!in->args->degraded) {
                 limit_processes_of_root(p);
                 r = apply_mounts(p, e);
-                if (r == 0)
+                if (r == 0) {
+                        report(in->args->control, SANDBOX_MOUNTED, 0, NULL);
                         r = open_listeners(in, e);
+                }
                 if (r == 0)
                         r = apply_hostname(p, e);
         }
