@@ -533,6 +533,14 @@ static void end_by_order(void *run, int status) {
         finish(run, RUN_ENDED, status);
 }
 
+static int freeze(void *run) {
+        return sandbox_freeze(&((struct run *)run)->sandbox);
+}
+
+static int thaw(void *run) {
+        return sandbox_thaw(&((struct run *)run)->sandbox);
+}
+
 static int open_control(struct run *r, struct err *e) {
         if (r->degraded) { /* a socket that cannot be hidden, and processes that cannot be frozen: nobody is asked */
                 if (r->policy->network.ask != ASK_NEVER)
@@ -544,7 +552,8 @@ static int open_control(struct run *r, struct err *e) {
                                          .policy = &r->policy,
                                          .network = &r->network,
                                          .gateway = &r->gateway,
-                                         .sandbox = &r->sandbox,
+                                         .freeze = freeze,
+                                         .thaw = thaw,
                                          .terminal = &r->terminal,
                                          .audit = &r->audit,
                                          .end = end_by_order,

@@ -86,10 +86,10 @@ static void reply_pausing(struct run_control *c, int error) {
 
 void run_hold(struct run_control *c, enum hold who) {
         c->holds |= who;
-        if (c->freeze != FREEZE_OFF || !c->parts.sandbox)
+        if (c->freeze != FREEZE_OFF || !c->parts.freeze)
                 return;
         c->freeze = FREEZE_ASKED;
-        if (sandbox_freeze(c->parts.sandbox) < 0)
+        if (c->parts.freeze(c->parts.run) < 0)
                 run_control_frozen(c, EPIPE);
 }
 
@@ -98,7 +98,7 @@ void run_release(struct run_control *c, enum hold who) {
         if (c->holds || c->freeze != FREEZE_ON)
                 return; /* while it is being frozen: let go when that is done */
         c->freeze = FREEZE_OFF;
-        (void)sandbox_thaw(c->parts.sandbox); /* an init that is gone is seen elsewhere */
+        (void)c->parts.thaw(c->parts.run); /* an init that is gone is seen elsewhere */
 }
 
 void run_control_frozen(struct run_control *c, int error) {
@@ -146,7 +146,7 @@ static void emit_status_of(struct run_control *c, struct emit *j) {
         char started[CLOCK_TEXT_MAX];
         clock_text(c->started_us, started);
         emit_put_text(j, "sandbox", c->parts.id);
-        emit_put_text(j, "state", !c->parts.sandbox ? "asking" : c->holds & HOLD_PAUSE ? "paused" : "running");
+        emit_put_text(j, "state", !c->parts.freeze ? "asking" : c->holds & HOLD_PAUSE ? "paused" : "running");
         emit_put_number(j, "pid", (uint64_t)getpid());
         emit_key(j, "command");
         emit_open(j, '[');
@@ -197,7 +197,7 @@ static enum control_fault fault_of(int r) {
 static int check_begun(const struct run_control *c, const struct control_request *q, struct err *e) {
         bool about_sandbox = q->what == CONTROL_PAUSE || q->what == CONTROL_RESUME || q->what == CONTROL_RELOAD ||
                              ((q->what == CONTROL_ALLOW || q->what == CONTROL_DENY) && q->scope <= SCOPE_SANDBOX);
-        return c->parts.sandbox || !about_sandbox
+        return c->parts.freeze || !about_sandbox
                    ? 0
                    : err_set(e, ENOENT, "the command waits for its own approval and has not begun");
 }

@@ -15,7 +15,6 @@
 #include "manager/run_terminal.h"
 #include "plan/build.h"
 #include "policy/policy.h"
-#include "sandbox/sandbox.h"
 #include "store/audit.h"
 
 #include <poll.h>
@@ -29,7 +28,10 @@ struct run_parts {
         struct policy **policy;
         struct policy **network;          /* not NULL there: judges connections in the other's place */
         struct gateway_process **gateway; /* NULL there: not started */
-        struct sandbox *sandbox;          /* NULL: nothing runs yet, a command waits to be approved (command_room.c) */
+        /* Brings everything inside to a stand, and lets it go on; what became of the first comes as
+         * run_control_frozen(). NULL: nothing runs yet, a command waits to be approved (command_room.c). */
+        int (*freeze)(void *run);
+        int (*thaw)(void *run);
         struct run_terminal *terminal;
         struct audit **audit;
         void (*end)(void *run, int status); /* ends the sandbox; `bailey run` exits with this status */

@@ -96,7 +96,7 @@ void run_prompt_consider(struct run_control *c) {
         if (is_usable(c)) {
                 c->prompt = PROMPT_FREEZING;
                 run_hold(c, HOLD_PROMPT);
-                if (c->freeze == FREEZE_ON || !c->parts.sandbox) /* it stood already, or nothing runs yet */
+                if (c->freeze == FREEZE_ON || !c->parts.freeze) /* it stood already, or nothing runs yet */
                         run_prompt_frozen(c, 0);
                 return;
         }
