@@ -206,18 +206,6 @@ static void accept_client(struct intercept *k, struct str protocol) {
 
 /* with the origin */
 
-/* Signing a body anew is done in HTTP/1.1 only; AWS speaks it everywhere. */
-static bool is_signed_for(const struct intercept *k) {
-        const struct credentials *table = k->client.worker->gateway->credentials;
-        if (!table)
-                return false;
-        struct credential_set at = credentials_at(table, &k->target.host, k->target.port);
-        for (uint32_t i = 0; i < credentials_count(table); i++)
-                if (credential_set_has(&at, i) && credentials_get(table, i)->kind == MAPPING_SIGV4)
-                        return true;
-        return false;
-}
-
 static bool offers(const struct intercept *k, struct str protocol) {
         return tls_protocols_contain(str_n(k->offered, k->offered_n), protocol);
 }
@@ -243,7 +231,7 @@ static void on_origin(struct origin_call *o) {
 
 /* Of what the client offers, what can be carried. */
 static struct str protocols_for_origin(const struct intercept *k) {
-        bool http_1 = offers(k, HTTP_1_1), http_2 = offers(k, HTTP_2) && !(http_1 && is_signed_for(k));
+        bool http_1 = offers(k, HTTP_1_1), http_2 = offers(k, HTTP_2);
         return http_1 && http_2 ? STR("\2h2\10http/1.1")
                : http_2         ? STR("\2h2")
                : http_1         ? STR("\10http/1.1")

@@ -223,13 +223,6 @@ def test_every_credential_of_a_host_is_looked_for(lab, make_origin, authority):
     assert body == " ".join(here.gateway.fakes[f"n{i}"] for i in range(100)).encode()
 
 
-def test_a_compressed_answer_is_refused(lab):
-    import gzip
-    here = lab(answer(gzip.compress(SECRET.encode()), "Content-Encoding: gzip"))
-    status, fields, body, received = here.ask("/", f"x-api-key: {here.fake}")
-    assert status == 502 and b"compressed" in body and gzip.compress(SECRET.encode()) not in received
-
-
 def test_events_are_not_delayed(lab):
     """Server-sent events: each arrives before the next is sent, though their ends might begin a secret."""
     step = threading.Semaphore(0)
