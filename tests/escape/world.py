@@ -64,7 +64,7 @@ SYSCALLS = {  # name: (aarch64, x86_64); from 424 on every architecture has the 
     "settimeofday": (170, 164), "sethostname": (161, 170), "sendto": (206, 44), "quotactl": (60, 179),
     "clone3": (435, 435), "io_uring_setup": (425, 425), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438), "fsopen": (430, 430),
     "pidfd_send_signal": (424, 424), "open_tree": (428, 428), "move_mount": (429, 429), "fspick": (433, 433),
-    "mount_setattr": (442, 442), "openat2": (437, 437),
+    "mount_setattr": (442, 442), "openat2": (437, 437), "fchmodat2": (452, 452),
 }
 
 

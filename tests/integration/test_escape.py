@@ -144,7 +144,7 @@ def perform(world, start):
 
 def clean(world):
     """What an act leaves in the workspace, where it may."""
-    for planted in ("link-to-key", "link-to-notes", "link-to-socket", "moved", "hard", "disk", "mine", ".git/config.new"):
+    for planted in ("link-to-key", "link-to-notes", "link-to-socket", "moved", "hard", "disk", "mine", ".git/config.new", "program", "program-made"):
         (pathlib.Path(world["workspace"]) / planted).unlink(missing_ok=True)
 
 

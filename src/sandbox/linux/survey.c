@@ -384,6 +384,7 @@ static int list_once(struct plan_host *h, directories *done, const char *dir, st
 /* Each directory above a denied path, once. The root always: /dev in it is never granted whole. */
 int survey_neighbours(struct plan_host *h, struct err *e) {
         directories done = { 0 };
+        h->connects_unheld = !probe_landlock_connect();
         int r = list_once(h, &done, "/", e);
         for (size_t i = 0; i < h->paths.n && r == 0; i++) {
                 if (h->paths.p[i].access != PATH_DENIED || h->paths.p[i].type == PLAN_PATH_MISSING)
