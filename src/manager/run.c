@@ -35,8 +35,10 @@
 #include "manager/run_files.h"
 #include "manager/run_gateway.h"
 #include "manager/run_listen.h"
+#include "manager/run_own.h"
 #include "manager/run_records.h"
 #include "manager/run_report.h"
+#include "manager/run_stdio.h"
 #include "manager/run_terminal.h"
 #include "manager/run_vault.h"
 #include "plan/dump.h"
@@ -174,6 +176,10 @@ static int make_plan(struct run *r, bool degraded, struct err *e) {
                 r->end = RUN_FAILED;
                 s = survey_host(r->policy, r->rules, &r->host, e);
         }
+        if (s == 0)
+                s = run_stdio(r->rules, e);
+        if (s == 0)
+                s = run_own(r->policy, r->q, r->rules, degraded, &r->host, e);
         if (s == 0)
                 s = run_records(r->policy, r->rules, r->preview ? NULL : r->id, &r->host, &r->audit_path, e);
         if (s == 0 && !degraded)

@@ -119,7 +119,8 @@ static int sweep_name(struct held *at, const char *name, const char *path) {
                 if (r >= 0)
                         return r;
         }
-        bool quietly = str_ends(whole, STR("/.git/hooks")) && guard_only_samples(at->fd, name);
+        bool of_init = str_ends(whole, STR("/.git/hooks")) || str_ends(whole, STR("/.git/branches"));
+        bool quietly = of_init && guard_only_samples(at->fd, name);
         int r = remove_name(at, name);
         return r > 0 && quietly ? 0 : r;
 }
