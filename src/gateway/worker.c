@@ -136,7 +136,7 @@ int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct w
                 return err_set(e, -r, "cannot set up a worker");
         if (g->tls) {
                 r = tls_new(g->tls, w->loop, &w->tls, e);
-                r = r < 0 ? r : vault_client_new(w->loop, g->tls, g->start.connect_ns, &w->vault);
+                r = r < 0 ? r : vault_client_new(w->loop, g->tls, g->past, g->start.connect_ns, &w->vault);
                 if (r < 0)
                         return err_set(e, -r, "cannot set up TLS for a worker");
         }

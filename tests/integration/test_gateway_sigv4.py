@@ -299,6 +299,15 @@ def test_answers_do_not_show_the_real_key(lab):
     assert KEY_ID.encode() not in received and SESSION.encode() not in received
 
 
+def test_answers_to_requests_without_a_signature(lab):
+    """Nor does an answer to somebody who did not sign, from a host that knows the key."""
+    text = f"{KEY_ID} {SESSION}".encode()
+    lab.origin.answer = lambda request: (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text)) + text
+    status, _, body, received = lab.send("GET", "/public", [("Host", f"{HOST}:{lab.port}")])
+    assert (status, body) == (200, f"{lab.fakes['aws']} {lab.fakes['aws.token']}".encode())
+    assert KEY_ID.encode() not in received and SESSION.encode() not in received
+
+
 def test_an_object_that_is_stored_compressed(lab):
     """S3 gives it out as it is, whatever was asked for; nothing that could come back with it is a secret."""
     data = gzip.compress(b"object" * 100)

@@ -72,7 +72,7 @@ static int set_up(void **state) {
         assert_int_equal(loop_new(&b->loop, &e), 0);
         assert_int_equal(tls_context_new(NULL, &b->keys, &e), 0);
         assert_int_equal(vault_page_new(4, &b->page, &b->page_fd, &e), 0);
-        assert_int_equal(vault_client_new(b->loop, b->keys, NS_PER_SECOND / 20, &b->client), 0);
+        assert_int_equal(vault_client_new(b->loop, b->keys, NULL, NS_PER_SECOND / 20, &b->client), 0);
         b->vault = -1;
         connect_vault(b);
         *state = b;
@@ -363,7 +363,7 @@ static void waits_for_the_socket(void **state) {
         enum { MANY = 1500 };
         static struct waiter w[MANY];
         vault_client_free(b->client);
-        assert_int_equal(vault_client_new(b->loop, b->keys, 60 * NS_PER_SECOND, &b->client), 0);
+        assert_int_equal(vault_client_new(b->loop, b->keys, NULL, 60 * NS_PER_SECOND, &b->client), 0);
         connect_vault(b);
         for (int i = 0; i < MANY; i++) {
                 char name[32];
