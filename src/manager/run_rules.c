@@ -13,6 +13,7 @@
 #include "policy/apply.h"
 #include "policy/check.h"
 #include "policy/load.h"
+#include "policy/mappings.h"
 #include "store/state.h"
 
 #include <errno.h>
@@ -273,6 +274,13 @@ static void exchange(struct run_control *c, struct policy *fresh, struct monitor
         SWAP(c->monitor, *monitor);
 }
 
+/* The command has its stand-ins in its environment: other credentials need another run. */
+static void tell_credentials(const struct policy *now, const struct policy *fresh) {
+        cleanup(mappings_done) mappings a = { 0 }, b = { 0 };
+        if (mappings_of(now, &a, NULL) == 0 && mappings_of(fresh, &b, NULL) == 0 && !mappings_equal(&a, &b))
+                log_warning("the credentials of the policy have changed; they count for the next run");
+}
+
 int run_rules_reload(struct run_control *c, struct err *e) {
         cleanup(policy_freep) struct policy *fresh = NULL;
         cleanup(monitor_done) struct monitor monitor = { 0 };
@@ -288,8 +296,10 @@ int run_rules_reload(struct run_control *c, struct err *e) {
                 r = run_gateway_compile(fresh, &snapshot, &n, e);
         if (r == 0)
                 r = hand_over(c, snapshot, n, e);
-        if (r == 0)
+        if (r == 0) {
+                tell_credentials(*c->parts.policy, fresh);
                 exchange(c, fresh, &monitor);
+        }
         (void)audit_note(*c->parts.audit, r == 0 ? "the policy was read again" : "the policy stays as it was: %s",
                          err_text(e));
         struct emit j = control_event_open(&out, "reload");

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bailey run --container: real containers of docker and podman, whose network is the policy's and
+"""bailey run --container and bailey egress docker-args: real containers of docker and podman, whose network is the policy's and
 nobody else's. As an ordinary user: podman without root."""
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
 
 import pytest
 
+from conftest import program
 from kit.control import Control, Refused, sockets, wait_for
 from kit.engine import ENGINES, IMAGE, TOOLS, Unusable
-from kit.process import wait_until
+from kit.process import Child, wait_until
 
 KEY, HOST = "sk-live-Zq8Yt3KpXw5Nn7Bb2Vv4", "api.ok.test"
 
@@ -55,7 +57,7 @@ def attempt(name, act):
 
 def talk(family, kind, address, port):
     with socket.socket(family, kind) as s:
-        s.settimeout(3)
+        s.settimeout(1)
         s.connect((address, port))
         s.send(b"GET / HTTP/1.0\\r\\n\\r\\n")
         answer = s.recv(1000)
@@ -214,6 +216,47 @@ def _changes(read, before, seconds):
     except AssertionError:
         return False
     return True
+
+
+@pytest.mark.root
+def test_a_container_behind_egress_reaches_its_host_and_nothing_else(closing, environment, home, work, tmp_path, authority, make_origin):
+    """`bailey egress docker-args` on an internal network: the swap happens, and there is no other way."""
+    engine = make_engine("docker", closing)
+    assert engine("network", "create", "--internal", "-o", "com.docker.network.bridge.name=bailey0", "bailey-egress").returncode == 0
+    subprocess.run([*engine.enter(), "sh", "-c", "ip addr add 10.99.7.1/32 dev lo"],
+                   check=True, timeout=20)
+    origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine", tls=authority.context(HOST), sock=engine.listen("10.99.7.1"))
+    plain = make_origin(b"HTTP/1.0 200 OK\r\n\r\norigin", sock=engine.listen("10.99.7.1"))
+    (tmp_path / "hosts").write_text(f"10.99.7.1 {HOST} evil.test\n")
+
+    def egress(*words):
+        child = Child([*engine.enter(), program("bailey"), "egress", *words], env={**environment, "OWN_KEY": KEY})
+        try:
+            return child.wait(60).check()
+        finally:
+            child.stop()
+    egress("setup", "--yes")
+    egress("config", "port=0", f"hosts={tmp_path / 'hosts'}", f"ca_bundle={authority.file}", f"allow_private=10.99.7.1:{origin.port}")
+    settings = home / ".local/state/bailey/egress/settings.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "credentials": [
+        {"name": "own", "env": "OWN_KEY", "source": "env:OWN_KEY", "hosts": [f"{HOST}:{origin.port}"], "slot": "bearer"}]}))
+    egress("start")
+    try:
+        arguments = shlex.split(egress("docker-args").text)
+        (work / "attempts.py").write_text(ATTEMPTS)
+        script = f"""curl -sS -H "Authorization: Bearer $OWN_KEY" https://{HOST}:{origin.port}/; echo
+curl -s -o /dev/null -w '%{{http_code}}\\n' --connect-timeout 2 https://evil.test:{plain.port}/
+curl -s -o /dev/null -w '%{{http_connect}}\\n' -x $HTTPS_PROXY -p --connect-timeout 2 http://10.99.7.1:{plain.port}/
+env; python3 attempts.py '["10.99.7.1", "::1"]' {plain.port} {plain.port}"""
+        done = engine("run", "--rm", *arguments, TOOLS, f"--volume={work}:{work}:ro", f"--workdir={work}", IMAGE, "sh", "-c", script)
+    finally:
+        egress("stop")
+    assert done.returncode == 0, done.stderr
+    assert "bailey_egress" not in subprocess.run([*engine.enter(), "nft", "list", "tables"], check=True, stdout=subprocess.PIPE, text=True,
+                                                 timeout=20).stdout
+    assert done.stdout.split()[:3] == ["fine", "000", "403"] and KEY not in done.stdout
+    assert succeeded(done.stdout) == {}
+    assert [f"Authorization: Bearer {KEY}".encode() in r for r in origin.requests()] == [True] and plain.connections == []
 
 
 def test_an_engine_that_is_not_there(bailey, work):

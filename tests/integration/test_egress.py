@@ -326,7 +326,7 @@ def test_setup_asks_on_a_terminal(egress, environment):
 @pytest.fixture
 def origin_behind(egress, tmp_path, authority, make_origin):
     """An egress with a credential for a TLS origin of the test's."""
-    origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", tls=authority.context(HOST))
+    origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", tls=authority.context(HOST, "other.ok.test"))
     (tmp_path / "hosts").write_text(f"127.0.0.1 {HOST} other.ok.test\n")
     egress.setup()
     egress("config", f"hosts={tmp_path / 'hosts'}", f"ca_bundle={authority.file}", f"allow_private=127.0.0.1:{origin.port}")
@@ -346,11 +346,11 @@ def tunnel(egress, port, host=HOST):
     return Client(sock).answer(head=True)[0], sock
 
 
-def ask(egress, port, token):
-    status, sock = tunnel(egress, port)
+def ask(egress, port, token, host=HOST):
+    status, sock = tunnel(egress, port, host)
     assert status == 200
-    with ssl.create_default_context(cafile=egress.place / "ca.crt").wrap_socket(sock, server_hostname=HOST) as tls:
-        tls.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    with ssl.create_default_context(cafile=egress.place / "ca.crt").wrap_socket(sock, server_hostname=host) as tls:
+        tls.sendall(f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
         return Client(tls).answer()[0]
 
 
@@ -373,12 +373,44 @@ def test_token_swap_end_to_end(egress, origin_behind, tmp_path):
     wait_until(lambda: ask(egress, origin_behind.port, token) == 200 and ROTATED.encode() in origin_behind.requests()[-1],
                what="the new secret")
     egress("config", "extra_allowed_hosts=other.ok.test")
-    egress("reload")
-    wait_until(lambda: "reloaded" in (egress.place / "service.log").read_text(), what="the new rules")
+    assert egress("reload").out == b"reloaded\n"
     assert reach(egress, origin_behind.port, "other.ok.test") == 200
     egress("stop")
     for path in egress.place.iterdir():
         assert KEY.encode() not in path.read_bytes() and ROTATED.encode() not in path.read_bytes(), path.name
+
+
+def test_reload_is_answered_and_takes_other_credentials(egress, origin_behind, tmp_path):
+    """What has changed is said when it counts; a new credential and a new host need no restart; what is wrong changes nothing."""
+    port = origin_behind.port
+    egress("start")
+    pid, token = egress.pid(), egress.tokens()["own"][0]
+    assert "no rule has changed" in egress("reload").errors
+    settings = egress.settings()
+    (tmp_path / "second").write_text(ROTATED)
+    second = {"name": "second", "env": "SECOND_KEY", "source": f"file:{tmp_path / 'second'}", "hosts": [f"other.ok.test:{port}"], "slot": "bearer"}
+    save = lambda credentials: (egress.place / "settings.json").write_text(json.dumps({**settings, "credentials": credentials}))
+    save([*settings["credentials"], second])
+    assert "credential second: new" in egress("reload").errors
+    assert egress.pid() == pid and egress.tokens()["own"][0] == token and ask(egress, port, token) == 200
+    assert ask(egress, port, egress.tokens()["second"][0], "other.ok.test") == 200 and ROTATED.encode() in origin_behind.requests()[-1]
+    assert {c["name"] for c in egress.status()["credentials"]} == {"own", "second"}
+
+    for broken, says in (([*settings["credentials"], {**second, "source": f"file:{tmp_path / 'none'}"}], "none"),
+                         ([*settings["credentials"], {**second, "slot": "pocket"}], "pocket")):
+        save(broken)
+        refused = egress("reload", status=3)
+        assert "stays as it was" in refused.errors and says in refused.errors
+        assert ask(egress, port, token) == 200 and ask(egress, port, egress.tokens()["second"][0], "other.ok.test") == 200
+    (egress.place / "settings.json").write_text("{")
+    assert "stays as it was" in egress("reload", status=3).errors
+    save(settings["credentials"])
+    assert "credential second: removed" in egress("reload").errors
+    assert reach(egress, port, "other.ok.test") == 403 and ask(egress, port, token) == 200
+    egress("config", "port=1")
+    assert "restart" in egress("reload").errors
+    egress("stop")
+    assert egress("reload", status=4)
 
 
 @pytest.fixture
