@@ -137,8 +137,10 @@ static int time_left_ms(const struct run *r, int timeout) {
 }
 
 static void read_files(struct run *r) {
-        const struct run_files f = { r->rules, r->audit, &r->report, r->q->learn, r->control };
-        if (r->sandbox.events >= 0 && r->audit && !run_files_read(&f, r->sandbox.events))
+        const struct run_files f = { r->rules, r->audit, &r->report, r->q->learn, r->control, &r->files };
+        if (r->torn_down && r->audit)
+                run_files_end(&f, r->sandbox.events);
+        else if (r->sandbox.events >= 0 && r->audit && !run_files_read(&f, r->sandbox.events))
                 close_fd(&r->sandbox.events);
 }
 
@@ -228,9 +230,12 @@ static void tear_down(struct run *r) {
         if (r->torn_down)
                 return;
         r->torn_down = true;
-        read_files(r); /* what was refused last */
-        if (!r->emptied)
+        if (!r->emptied) {
+                int events = take_fd(&r->sandbox.events);
                 sandbox_finish(&r->sandbox);
+                r->sandbox.events = events;
+        }
+        read_files(r); /* what was refused last */
         run_control_free(r->control, r->status);
         r->control = NULL;
         run_terminal_close(&r->terminal);

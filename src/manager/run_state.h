@@ -5,6 +5,7 @@
 #include "manager/gateway_process.h"
 #include "manager/overlays.h"
 #include "manager/run.h"
+#include "manager/run_files.h"
 #include "manager/run_report.h"
 #include "manager/run_terminal.h"
 #include "manager/run_vault.h"
@@ -38,6 +39,7 @@ struct run {
         struct run_control *control; /* NULL without namespaces */
         struct run_vault vault;
         struct run_report report;
+        struct run_files_share files;
         int published[PLAN_LISTENERS_MAX];
         sigset_t mask_before;
         int signals;
