@@ -72,6 +72,8 @@ static int open_listener(const struct plan_listener *l, int *ret, struct err *e)
         const struct sockaddr *address = l->v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4;
         if (bind(fd, address, l->v6 ? sizeof v6 : sizeof v4) < 0)
                 return err_errno(e, "network: bind %s listener to port %u", plan_listener_name(l->kind), l->port);
+        if (!udp) /* before the first client is there: accepted sockets inherit it, and the gateway starts after that */
+                (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         if (!udp && listen(fd, 1024) < 0)
                 return err_errno(e, "network: listen for %s", plan_listener_name(l->kind));
         *ret = take_fd(&fd);
