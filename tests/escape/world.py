@@ -3,18 +3,20 @@
 import ctypes
 import json
 import os
+import signal
 import types
 
 ACTS = {}
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def act(inside, outside="all", degraded=None):
-    """inside: errno names of which one must come; outside: who can do it there (all, root, user); degraded: what comes
-    where there are no namespaces, when that differs. "done" there is a documented loss (README.md)."""
+def act(inside, outside="all", degraded=None, absent=""):
+    """inside: names of errors (or of the signal that ends it), one of which must come; outside: who can do it there (all, root,
+    user); degraded: what comes where there are no namespaces, when that differs. "done" there is a documented loss
+    (README.md). absent: what comes, in either place, on a machine that cannot do it at all."""
     def add(function):
         function.inside, function.outside = set(inside.split()), outside
-        function.degraded = set((degraded or inside).split())
+        function.degraded, function.absent = set((degraded or inside).split()), set(absent.split())
         ACTS[function.__name__] = function
         return function
     return add
@@ -41,6 +43,8 @@ def in_child(do):
         except OSError as error:
             os._exit(error.errno)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code < 0:
+        raise OSError(code, signal.Signals(-code).name)
     if code:
         raise OSError(code, os.strerror(code))
 
