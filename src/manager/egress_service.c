@@ -98,7 +98,13 @@ static bool uses_bitwarden(const struct egress_settings *s) {
 
 static int check_bitwarden(const struct egress_settings *s, struct err *e) {
         const char *token = getenv("BWS_ACCESS_TOKEN");
-        if (!uses_bitwarden(s) || s->allow_env_fallback || (token && token[0]))
+        if (!uses_bitwarden(s) || s->allow_env_fallback)
+                return 0;
+        if (s->bitwarden && !s->project)
+                return err_set(e, EINVAL,
+                               "bitwarden_project is not set, and credentials are read from Bitwarden. Set it with "
+                               "\"bailey egress config bitwarden_project=ID\"");
+        if (token && token[0])
                 return 0;
         return err_set(e, ENODATA,
                        "BWS_ACCESS_TOKEN is not set, and credentials are read from Bitwarden. Set it, or run \"bailey "

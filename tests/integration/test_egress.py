@@ -256,9 +256,9 @@ def test_credential_source_is_never_downgraded(egress, home):
     egress.setup()
     token = egress.tokens()["openai"]
     egress.setup("--from-bitwarden", "--no-bitwarden", status=2)
-    egress.setup("--from-bitwarden", **env)
+    egress.setup("--from-bitwarden", "--project=p1", **env)
     source = {c["provider"]: c["source"] for c in egress.settings()["credentials"]}
-    assert source == {"openai": "bws:OPENAI_API_KEY", "groq": "bws:GROQ_API_KEY"} and egress.tokens()["openai"] == token
+    assert source == {"openai": "bws:p1/OPENAI_API_KEY", "groq": "bws:p1/GROQ_API_KEY"} and egress.tokens()["openai"] == token
     assert ROTATED not in (egress.place / "settings.json").read_text()
     egress.setup(**env)  # says nothing about it: stays
     assert egress.settings()["credential_source"] == "bitwarden"
@@ -272,16 +272,26 @@ def test_credential_source_is_never_downgraded(egress, home):
 
 def test_start_refuses_when_bitwarden_token_missing(egress, home):
     env = bws(home, {"OPENAI_API_KEY": ROTATED})
-    egress.setup("--from-bitwarden", **env)
+    egress.setup("--from-bitwarden", "--project=p1", **env)
     assert "BWS_ACCESS_TOKEN" in egress("start", status=5).errors
     bws(home, {"OTHER": "x"})
     assert "bws lists no secret of this name" in egress("start", status=7, **env).errors  # no fallback by itself
     egress("config", "allow_env_fallback=true")
     assert "environment's OPENAI_API_KEY is used" in egress("start", **env).errors
-    assert egress.settings()["credentials"][0]["source"] == "bws:OPENAI_API_KEY"  # this start only
+    assert egress.settings()["credentials"][0]["source"] == "bws:p1/OPENAI_API_KEY"  # this start only
     egress("stop")
     bws(home, {"OPENAI_API_KEY": ROTATED})
     assert "is used" not in egress("start", **env).errors
+
+
+def test_start_refuses_when_bitwarden_project_missing(egress, home):
+    env = bws(home, {"OPENAI_API_KEY": ROTATED})
+    assert "--project" in egress.setup("--from-bitwarden", status=3, **env).errors and not (egress.place / "settings.json").exists()
+    egress.setup("--from-bitwarden", "--project=p1", **env)
+    egress("config", "bitwarden_project=null")
+    assert "bitwarden_project" in egress("start", status=5, **env).errors
+    egress("config", "bitwarden_project=p1")
+    egress("start", **env)
 
 
 def test_fail_on_uncovered_providers(egress):
