@@ -314,6 +314,17 @@ def test_config_is_checked_whole_before_it_is_written(egress):
     assert egress.settings()["extra_allowed_hosts"] == ["a.test", "*.b.test:8443"] and egress.settings()["deny_cidrs"] is None
 
 
+def test_default_deny_includes_ipv4_mapped_v6(egress):
+    """Although every address is allowed by name of network: private, link-local, metadata, shared and benchmark ranges stay closed,
+    in every way to write them."""
+    egress.setup()
+    egress("config", "extra_allowed_hosts=0.0.0.0/0,::/0")
+    egress("start")
+    inside = ["127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "198.18.0.1"]
+    for address in [*inside, *(f"[::ffff:{a}]" for a in inside), "[::1]", "[fd00::1]", "[fe80::1]", "[fd00:ec2::254]", "[64:ff9b::10.0.0.1]"]:
+        assert reach(egress, 80, address) == 403, address
+
+
 def test_disable_stops_and_stays_stopped(egress):
     egress.setup()
     egress("start")

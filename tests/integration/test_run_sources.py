@@ -3,13 +3,16 @@
 import base64
 import json
 import os
+import pathlib
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 from conftest import program
-from kit.process import wait_until
+from kit.control import Control, sockets
+from kit.process import descendants, wait_until
 
 HOST, TOKEN = "git.ok.test", "ghp_Qw3rTy7uIoP9aSd2FgH4jKl6"
 KEYS = ["key-Kernel-Va1ue-0123456789", "key-Second-Va1ue-9876543210"]
@@ -135,3 +138,108 @@ case "$*" in *project-1*) echo '{listing}' ;; *) echo 'Resource not found: proje
 
 
 
+
+
+SECRET, PLANTED = "sk-live-Zq8Yt3KpXw5Nn7Bb2Vv4", "planted-Tt6Uu7Vv8Ww9Xx0Yy1Zz2"
+
+LOOK = """
+import os, pathlib, sys, time, urllib.request
+out = open("inside.bin", "wb")
+def keep(place, data):
+    out.write(f"{place}:{len(data)}\\n".encode() + data)
+for base in pathlib.Path("/proc").glob("[0-9]*"):
+    for part in ("environ", "cmdline", "maps", "status"):
+        try:
+            keep("inside " + part, (base / part).read_bytes())
+        except OSError:
+            pass
+    try:
+        with open(base / "mem", "rb", 0) as memory:
+            for line in (base / "maps").read_text().splitlines():
+                fields = line.split()
+                first, last = (int(x, 16) for x in fields[0].split("-"))
+                if fields[1].startswith("rw") and "[v" not in line:
+                    memory.seek(first)
+                    keep("inside memory", memory.read(min(last - first, 64 << 20)))
+    except (OSError, ValueError):
+        pass
+for place in ("/tmp", "/run", "/etc/ssl", "/dev/shm"):
+    for root, _, names in os.walk(place):
+        for name in names:
+            try:
+                keep("inside file", (pathlib.Path(root) / name).read_bytes())
+            except OSError:
+                pass
+out.close()
+"""
+
+
+def forms(text):
+    raw = text.encode()
+    return [raw] + [base64.b64encode(b"x" * n + raw)[(n * 8 + 5) // 6:][:len(raw) * 8 // 6 - 1] for n in range(3)]
+
+
+def test_the_secret_is_nowhere(start, bailey, home, work, tmp_path, authority, make_origin):
+    """Every place that a program inside, a person or a file can see is collected twice over: a text that was planted must be in each
+    of them, or the search is worth nothing; the secret must be in none."""
+    def echo(request):
+        body = request + base64.b64encode(SECRET.encode())
+        return b"HTTP/1.1 200 OK\r\nX-Echo: " + SECRET.encode() + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    origin = make_origin(echo, tls=authority.context(HOST))
+    url = f"https://{HOST}:{origin.port}/{PLANTED}"
+    (home / "hosts").write_text(f"127.0.0.1 {HOST}\n")
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o700)
+    (outside / "token").write_text(SECRET)
+    entry = {"hosts": [f"{HOST}:{origin.port}"], "slot": "bearer"}
+    (home / "policy.yaml").write_text(json.dumps({
+        "network": {"allow_private": [f"127.0.0.1:{origin.port}"]},
+        "credentials": [{"name": "one", "env": "ONE_TOKEN", "source": "env:ONE_TOKEN", **entry},
+                        {"name": "two", "env": "TWO_TOKEN", "source": f"file:{outside / 'token'}", **entry}]}))
+    (work / "look.py").write_text(LOOK)
+    script = f"""echo {PLANTED} > file; echo {PLANTED} > /tmp/private; echo $PLANTED >&2; while [ ! -e watched ]; do sleep 0.05; done
+for t in $ONE_TOKEN $TWO_TOKEN; do curl -sS -D headers -o answer -H "Authorization: Bearer $t" {url}; cat headers answer; done
+curl -sS {url}?again=$TWO_TOKEN; python3 look.py {PLANTED}
+touch looked; while [ ! -e stop ]; do sleep 0.05; done; curl -sS -H "Authorization: Bearer $ONE_TOKEN" {url}; true"""
+    run_words = ["--policy", home / "policy.yaml", "--hosts", home / "hosts", "--ca-bundle", authority.file]
+    child = start(["sh", "-c", 'ulimit -c unlimited; exec "$@"', "sh", program("bailey"), "--log-level", "debug", "run", *run_words,
+                   "--env", f"PLANTED={PLANTED}", "--", "sh", "-c", script], cwd=work, env={"ONE_TOKEN": SECRET})
+    wait_until(lambda: sockets(home) or not child.running(), timeout=60, what="the sandbox")
+    assert child.running(), child.errors()
+    control = Control(sockets(home)[0])
+    control("subscribe")
+    (work / "watched").touch()
+    wait_until(lambda: (work / "looked").exists() or not child.running(), timeout=60, what="the look around inside")
+    assert child.running(), child.errors()
+    places = {"ps": bailey("ps", "--json").out, "processes": b""}
+    for pid in [child.pid, *descendants(child.pid)]:
+        for part in ["cmdline"] + (["environ"] if pid != child.pid else []):  # it was started with the secret; nobody inside sees it
+            try:
+                places["processes"] += pathlib.Path(f"/proc/{pid}/{part}").read_bytes()
+            except OSError:  # the vault's and the gateway's are closed to their own user; root may look
+                pass
+    for pid in descendants(child.pid):
+        if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() in ("bailey-vault", "bailey-gateway"):
+            os.kill(pid, signal.SIGSEGV)
+    (work / "stop").touch()
+    done = child.wait(60)
+    places["events"] = b"".join(json.dumps(message).encode() for message in [*control.events, *iter(control.read, None)])
+    control.close()
+    places["output"], places["log"] = done.out, done.err
+    for verb in (["policy", "show"], ["plan"]):
+        words = [*verb, *run_words[:2], "--env", f"PLANTED={PLANTED}"] + (["--", "echo", PLANTED] if verb == ["plan"] else [])
+        places[" ".join(verb)] = bailey(*words, env={"ONE_TOKEN": SECRET}, cwd=work).check().out
+    with (work / "inside.bin").open("rb") as inside:
+        while head := inside.readline().decode():
+            name, _, size = head.rpartition(":")
+            places[name] = places.get(name, b"") + inside.read(int(size))
+    (work / "inside.bin").unlink()
+    for kind, base in (("workspace", work), ("state", home / ".local"), ("home", home), ("temporary", tmp_path / "temporary")):
+        files = [path for path in base.rglob("*") if path.is_file() and not path.is_symlink() and path != outside / "token"]
+        places[kind] = b"".join(path.read_bytes() for path in files)
+        assert not [path for path in files if path.name.startswith("core")], "a core dump of ours"
+    secret, planted = forms(SECRET), PLANTED.encode()
+    assert {name for name, data in places.items() if any(form in data for form in secret)} == set()
+    without = {name for name, data in places.items() if planted not in data}
+    assert without <= {"inside maps", "inside status", "temporary"}, without
+    assert len(places) >= 16 and sum(SECRET.encode() in r for r in origin.requests()) >= 2
