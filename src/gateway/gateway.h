@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What all workers share: the settings from the start block, which never change, counters for the limits, which are
- * atomic, and the way to the supervisor.
+ * What all workers share: the settings from the start block, which never change (workers have the limits that count
+ * now), counters for the limits, which are atomic, and the way to the supervisor.
  */
 #include "gateway/tally.h"
 #include "ipc/gateway.h"

@@ -365,7 +365,7 @@ static void name_authority(struct h2_session *s) {
 }
 
 static int prepare(struct h2_session *s, const struct client *client, const struct http_inside *inside) {
-        size_t heads = client->worker->gateway->start.header_bytes;
+        size_t heads = client->worker->limits.header_bytes;
         if (heads == 0 || heads > POOL_CHUNK_BYTES)
                 heads = POOL_CHUNK_BYTES;
         for (unsigned i = 0; i < H2_SIDES; i++) {

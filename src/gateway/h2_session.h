@@ -137,8 +137,8 @@ struct h2_session {
         bool gone;
 };
 
-static inline const struct gateway_start *h2_settings(const struct h2_session *s) {
-        return &s->client.worker->gateway->start;
+static inline const struct gateway_limits *h2_settings(const struct h2_session *s) {
+        return &s->client.worker->limits;
 }
 
 /* h2_session.c */

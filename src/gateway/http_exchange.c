@@ -80,7 +80,7 @@ int http_exchange_body_bytes(struct http_session *s, struct str *ret) {
 
 /* False when a limit on what may be sent out is passed. */
 static bool count_out(struct http_session *s, size_t n) {
-        const struct gateway_start *limits = http_settings(s);
+        const struct gateway_limits *limits = http_settings(s);
         s->bytes_out += n;
         if (limits->bytes_out == 0 && limits->bytes_out_per_host == 0)
                 return true;

@@ -199,7 +199,7 @@ static void accept_client(struct intercept *k, struct str protocol) {
                 return;
         }
         enter(k, INTERCEPT_ACCEPT);
-        timer_start(&k->limit, k->client.worker->gateway->start.header_ns);
+        timer_start(&k->limit, k->client.worker->limits.header_ns);
         stream_set_owner(k->client.stream, on_client, k);
         on_accepting(k);
 }
@@ -322,7 +322,7 @@ static void take_greeting(struct intercept *k, enum sniff_kind kind, const struc
 static void on_greeting(struct intercept *k) {
         struct stream *s = k->client.stream;
         char *bytes = k->client.worker->pool.scratch;
-        size_t n = 0, max = k->client.worker->gateway->start.header_bytes;
+        size_t n = 0, max = k->client.worker->limits.header_bytes;
         ssize_t got = 0;
         max = max < POOL_CHUNK_BYTES ? max : POOL_CHUNK_BYTES;
         while (n < max && (got = stream_read(s, bytes + n, max - n)) > 0)
@@ -399,7 +399,7 @@ int intercept_start(const struct client *client, struct gate_call *call, const s
         judged_add(w, &k->judged);
         task_init(&k->destroy, destroy);
         timer_init(&k->limit, w->loop, on_limit);
-        timer_start(&k->limit, w->gateway->start.header_ns);
+        timer_start(&k->limit, w->limits.header_ns);
         stream_set_owner(k->client.stream, on_client, k);
         on_greeting(k);
         return 0;

@@ -118,6 +118,8 @@ int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct w
         w->gateway = g;
         w->index = index;
         w->policy = policy_ref_get(p);
+        w->limits = gateway_start_limits(&g->start);
+        w->ask_timeout_ns = g->start.ask_timeout_ns;
         link_init(&w->judged);
         link_init(&w->asks);
         int r = loop_new(&w->loop, e);

@@ -207,6 +207,7 @@ static enum control_done handle(void *arg, const struct control_request *q, uint
         struct run_control *c = arg;
         struct err e = { 0 };
         unsigned answered = 0;
+        char later[RUN_LATER_MAX];
         struct emit j = control_reply_open(out, q->id);
         int r = check_begun(c, q, &e);
         switch (r < 0 ? CONTROL_DOS : q->what) {
@@ -232,7 +233,9 @@ static enum control_done handle(void *arg, const struct control_request *q, uint
                 run_rules_emit(c, &j);
                 break;
         case CONTROL_RELOAD:
-                r = run_rules_reload(c, &e);
+                r = run_rules_reload(c, later, &e);
+                if (r == 0)
+                        emit_put_text(&j, "later", later);
                 break;
         case CONTROL_PAUSE:
                 if (pause_now(c, ticket, q->id, by))
@@ -353,9 +356,10 @@ bool run_control_signal(struct run_control *c, int number, bool from_kernel) {
                 run_prompt_interrupted(c);
         if (number != SIGHUP || !is_reload(c, from_kernel))
                 return false;
-        if (run_rules_reload(c, &e) < 0)
+        char later[RUN_LATER_MAX];
+        if (run_rules_reload(c, later, &e) < 0)
                 log_error("%s", err_text(&e));
         else
-                log_notice("the policy was read again");
+                log_notice("the policy was read again%s%s", later[0] ? "; for new commands only: " : "", later);
         return true;
 }

@@ -76,7 +76,7 @@ static int make_gateway(struct run *r, struct err *e) {
                 .arg = r,
         };
         run_vault_gateway(&r->vault, &settings);
-        s = run_gateway_start(r->policy, r->plan, r->id, r->q, &settings.start, e);
+        s = run_gateway_start(r->network ? r->network : r->policy, r->plan, r->id, r->q, &settings.start, e);
         settings.start.can_ask = 1; /* what nobody can be asked is denied by on_ask() */
         settings.addresses = s < 0 ? 0 : take_fd(&addresses);
         s = s < 0 ? s : gateway_process_new(&settings, snapshot, n, &r->gateway, e);
@@ -108,6 +108,9 @@ int run_network_use(struct run *r, struct policy *p, struct err *e) {
         size_t n = 0;
         policy_free(r->network);
         r->network = p;
-        int s = r->gateway ? compile_network(r, &snapshot, &n, e) : 0;
-        return r->gateway && s == 0 ? gateway_process_reload(r->gateway, snapshot, n, e) : s;
+        if (!r->gateway)
+                return 0; /* one that starts later takes it then */
+        int s = compile_network(r, &snapshot, &n, e);
+        s = s < 0 ? s : gateway_process_limits(r->gateway, p, e);
+        return s < 0 ? s : gateway_process_reload(r->gateway, snapshot, n, e);
 }
