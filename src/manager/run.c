@@ -298,11 +298,8 @@ static int thaw(void *run) {
 }
 
 static int open_control(struct run *r, struct err *e) {
-        if (r->degraded) { /* a socket that cannot be hidden, and processes that cannot be frozen: nobody is asked */
-                if (r->policy->network.ask != ASK_NEVER)
-                        log_notice("lost: nobody can be asked, and what would be asked for is refused");
+        if (r->degraded && !run_control_in_sight(r->policy))
                 return 0;
-        }
         const struct run_parts parts = { .id = r->id,
                                          .request = r->q,
                                          .policy = &r->policy,
@@ -310,6 +307,7 @@ static int open_control(struct run *r, struct err *e) {
                                          .gateway = &r->gateway,
                                          .freeze = freeze,
                                          .thaw = thaw,
+                                         .cannot_freeze = r->degraded,
                                          .terminal = &r->terminal,
                                          .audit = &r->audit,
                                          .end = end_by_order,

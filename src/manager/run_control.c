@@ -35,6 +35,20 @@ int run_control_hide(struct plan_host *host, bool preview, struct err *e) {
         return 0;
 }
 
+bool run_control_in_sight(const struct policy *p) {
+        cleanup(free_ptr) char *directory = NULL;
+        bool possible = control_peer_is_certain() && control_make_directory(&directory, NULL) == 0;
+        if (!possible)
+                log_notice(
+                    "lost: bailey ps does not show this sandbox, nobody can be asked, and what would be asked for "
+                    "is refused");
+        else if (p->network.ask == ASK_TTY)
+                log_notice(
+                    "lost: the terminal does not ask, since nothing can be made to stand still; use bailey pending "
+                    "and bailey allow");
+        return possible;
+}
+
 /*
  * Events.
  */
@@ -134,6 +148,11 @@ static void resume_now(struct run_control *c, const char *by) {
 }
 
 void run_control_pause(struct run_control *c, const char *by) {
+        if (c->parts.cannot_freeze) { /* what should stand still must not go on */
+                (void)audit_note(*c->parts.audit, "it cannot be paused without namespaces: killed by %s", by);
+                c->parts.end(c->parts.run, KILLED);
+                return;
+        }
         (void)pause_now(c, 0, 0, by);
 }
 
@@ -197,6 +216,9 @@ static enum control_fault fault_of(int r) {
 static int check_begun(const struct run_control *c, const struct control_request *q, struct err *e) {
         bool about_sandbox = q->what == CONTROL_PAUSE || q->what == CONTROL_RESUME || q->what == CONTROL_RELOAD ||
                              ((q->what == CONTROL_ALLOW || q->what == CONTROL_DENY) && q->scope <= SCOPE_SANDBOX);
+        if (q->what == CONTROL_PAUSE && c->parts.cannot_freeze)
+                return err_set(e, EOPNOTSUPP,
+                               "a sandbox without namespaces cannot be made to stand still; bailey kill ends it");
         return c->parts.freeze || !about_sandbox
                    ? 0
                    : err_set(e, ENOENT, "the command waits for its own approval and has not begun");

@@ -94,8 +94,8 @@ static void ring(struct run_control *c) {
 
 void run_prompt_consider(struct run_control *c) {
         c->prompt_retry_ns = 0;
-        if (c->prompt != PROMPT_OFF || (*c->parts.policy)->network.ask != ASK_TTY || c->parts.terminal->fd < 0 ||
-            !next_question(c))
+        if (c->prompt != PROMPT_OFF || c->parts.cannot_freeze || (*c->parts.policy)->network.ask != ASK_TTY ||
+            c->parts.terminal->fd < 0 || !next_question(c))
                 return;
         if (is_usable(c)) {
                 c->prompt = PROMPT_FREEZING;
