@@ -32,7 +32,7 @@ struct run_parts {
          * run_control_frozen(). NULL: nothing runs yet, a command waits to be approved (command_room.c). */
         int (*freeze)(void *run);
         int (*thaw)(void *run);
-        bool cannot_freeze;               /* no namespaces: it cannot be made to stand still, so no prompt either */
+        bool cannot_freeze; /* no namespaces: it cannot be made to stand still, so no prompt either */
         struct run_terminal *terminal;
         struct audit **audit;
         void (*end)(void *run, int status); /* ends the sandbox; `bailey run` exits with this status */
