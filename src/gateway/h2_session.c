@@ -157,7 +157,7 @@ static void on_limit(struct timer *t) {
 enum { PATROLS = 4 }; /* in the time that a stream may stand still */
 
 static uint64_t patience_with(const struct h2_stream *t) {
-        const struct gateway_start *limits = h2_settings(t->session);
+        const struct gateway_limits *limits = h2_settings(t->session);
         return t->state == H2_KEEPING ? limits->idle_ns : limits->tunnel_idle_ns;
 }
 
@@ -177,7 +177,7 @@ static void on_patrol(struct timer *timer) {
 }
 
 void h2_session_patrol(struct h2_session *s) {
-        const struct gateway_start *limits = h2_settings(s);
+        const struct gateway_limits *limits = h2_settings(s);
         uint64_t most = limits->tunnel_idle_ns;
         if (limits->idle_ns > 0 && (most == 0 || limits->idle_ns < most))
                 most = limits->idle_ns;

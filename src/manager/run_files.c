@@ -56,7 +56,7 @@ static void socket_refused(const struct run_files *f, struct event *ev, const ch
         ev->reason = REASON_NOT_ALLOWED;
         ev->swapped = STR("");
         refused(f, ev, NULL);
-        run_report_socket(f->report, path);
+        run_report_socket(f->report, path, ev->detail);
 }
 
 /* A path may be refused by its own permissions too: only what policy refuses is a violation. */
@@ -80,7 +80,7 @@ static void file_refused(const struct run_files *f, struct event *ev) {
                 decided = shown(rule);
         refused(f, ev, rule ? &decided : NULL);
         const struct path_rule *refusing = rule && !rule->grants ? rule : NULL;
-        run_report_file(f->report, path, write, refusing);
+        run_report_file(f->report, path, write, refusing, ev->detail);
         if (f->learn)
                 learn_file(f->learn, path, write, refusing);
 }
@@ -104,7 +104,7 @@ static void call_refused(const struct run_files *f, const struct event *told) {
         ev.reason = REASON_NOT_ALLOWED;
         ev.swapped = STR("");
         refused(f, &ev, NULL);
-        run_report_call(f->report, name ? name : number);
+        run_report_call(f->report, name ? name : number, ev.detail);
 }
 
 static bool read_batch(const struct run_files *f, struct str batch) {
