@@ -15,8 +15,8 @@ struct host_bytes {
 };
 
 struct quota {
-        atomic_uint_fast32_t connections, per_second; /* the limits may change at any time */
-        atomic_uint_fast64_t bytes_out, bytes_out_per_host;
+        uint32_t connections, per_second;
+        uint64_t bytes_out, bytes_out_per_host;
         atomic_uint_fast32_t open;
         atomic_uint_fast64_t second; /* the second in the upper half, connections in it in the lower */
         atomic_uint_fast64_t sent;
@@ -24,21 +24,14 @@ struct quota {
         struct map hosts; /* under lock */
 };
 
-void quota_set(struct quota *q, const struct gateway_limits *l) {
-        atomic_store_explicit(&q->connections, l->connections, memory_order_relaxed);
-        atomic_store_explicit(&q->per_second, l->connections_per_second, memory_order_relaxed);
-        atomic_store_explicit(&q->bytes_out, l->bytes_out, memory_order_relaxed);
-        atomic_store_explicit(&q->bytes_out_per_host, l->bytes_out_per_host, memory_order_relaxed);
-}
-
-#define LIMIT(q, name) atomic_load_explicit(&(q)->name, memory_order_relaxed)
-
 struct quota *quota_new(const struct gateway_start *start) {
         struct quota *q = calloc(1, sizeof *q);
         if (!q)
                 return NULL;
-        const struct gateway_limits limits = gateway_start_limits(start);
-        quota_set(q, &limits);
+        q->connections = start->connections;
+        q->per_second = start->connections_per_second;
+        q->bytes_out = start->bytes_out;
+        q->bytes_out_per_host = start->bytes_out_per_host;
         pthread_mutex_init(&q->lock, NULL);
         return q;
 }
@@ -52,15 +45,14 @@ void quota_free(struct quota *q) {
 }
 
 static bool within_rate(struct quota *q, uint64_t now_ns) {
-        uint_fast32_t per_second = LIMIT(q, per_second);
-        if (per_second == 0)
+        if (q->per_second == 0)
                 return true;
         uint64_t second = now_ns / NS_PER_SECOND << 32;
         uint_fast64_t old = atomic_load_explicit(&q->second, memory_order_relaxed), next;
         do {
                 /* Workers look at the clock at different moments: one that is behind must not begin anew. */
                 next = (old >> 32 << 32) >= second ? old + 1 : second + 1;
-                if ((next & UINT32_MAX) > per_second)
+                if ((next & UINT32_MAX) > q->per_second)
                         return false;
         } while (
             !atomic_compare_exchange_weak_explicit(&q->second, &old, next, memory_order_relaxed, memory_order_relaxed));
@@ -69,8 +61,7 @@ static bool within_rate(struct quota *q, uint64_t now_ns) {
 
 bool quota_enter(struct quota *q, uint64_t now_ns) {
         uint_fast32_t before = atomic_fetch_add_explicit(&q->open, 1, memory_order_relaxed);
-        uint_fast32_t connections = LIMIT(q, connections);
-        if ((connections == 0 || before < connections) && within_rate(q, now_ns))
+        if ((q->connections == 0 || before < q->connections) && within_rate(q, now_ns))
                 return true;
         quota_leave(q);
         return false;
@@ -81,13 +72,12 @@ void quota_leave(struct quota *q) {
 }
 
 bool quota_may_send(const struct quota *q) {
-        uint_fast64_t limit = LIMIT(q, bytes_out);
-        return limit == 0 || atomic_load_explicit(&q->sent, memory_order_relaxed) < limit;
+        return q->bytes_out == 0 || atomic_load_explicit(&q->sent, memory_order_relaxed) < q->bytes_out;
 }
 
 struct host_bytes *quota_host(struct quota *q, const struct host *host, bool *ret_full) {
         *ret_full = false;
-        if (LIMIT(q, bytes_out_per_host) == 0)
+        if (q->bytes_out_per_host == 0)
                 return NULL;
         pthread_mutex_lock(&q->lock);
         struct host_bytes *h = map_get(&q->hosts, host_str(host));
@@ -104,16 +94,14 @@ struct host_bytes *quota_host(struct quota *q, const struct host *host, bool *re
 }
 
 bool quota_host_may_send(const struct quota *q, const struct host_bytes *h) {
-        uint_fast64_t limit = LIMIT(q, bytes_out_per_host);
-        return !h || limit == 0 || atomic_load_explicit(&h->sent, memory_order_relaxed) < limit;
+        return !h || atomic_load_explicit(&h->sent, memory_order_relaxed) < q->bytes_out_per_host;
 }
 
 bool quota_sent(struct quota *q, struct host_bytes *h, size_t n) {
         bool within = true;
-        uint_fast64_t all = LIMIT(q, bytes_out), each = LIMIT(q, bytes_out_per_host);
-        if (all)
-                within = atomic_fetch_add_explicit(&q->sent, n, memory_order_relaxed) + n <= all;
+        if (q->bytes_out)
+                within = atomic_fetch_add_explicit(&q->sent, n, memory_order_relaxed) + n <= q->bytes_out;
         if (h)
-                within &= atomic_fetch_add_explicit(&h->sent, n, memory_order_relaxed) + n <= each || each == 0;
+                within &= atomic_fetch_add_explicit(&h->sent, n, memory_order_relaxed) + n <= q->bytes_out_per_host;
         return within;
 }

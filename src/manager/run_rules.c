@@ -233,3 +233,68 @@ void run_rules_emit(const struct run_control *c, struct emit *j) {
         }
         emit_close(j);
 }
+
+/*
+ * Reload: everything is read and checked first, then what can change in a running sandbox is exchanged.
+ */
+static int load(struct run_control *c, struct policy **ret, struct err *e) {
+        struct policy_request request = { .command_line = c->parts.request->options };
+        cleanup(policy_freep) struct policy *p = NULL;
+        if (c->parts.request->link)
+                return err_set(e, EOPNOTSUPP, "the program that started this sandbox brings its policies itself");
+        int r = policy_load(&request, &p, e);
+        for (size_t i = 0; r == 0 && i < c->live.n; i++) {
+                const struct live_rule *rule = &c->live.p[i];
+                if (!rule->remembered)
+                        r = policy_apply(p, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), rule->origin, "/",
+                                         e);
+        }
+        if (r < 0)
+                return r;
+        *ret = take_ptr(&p);
+        return 0;
+}
+
+#define SWAP(a, b)                                                                                                     \
+        do {                                                                                                           \
+                __typeof__(a) swapped = (a);                                                                           \
+                (a) = (b);                                                                                             \
+                (b) = swapped;                                                                                         \
+        } while (0)
+
+/* Other parts of the run hold on to the files part of the policy: that one stays where it is. */
+static void exchange(struct run_control *c, struct policy *fresh, struct monitor *monitor) {
+        struct policy *p = *c->parts.policy;
+        SWAP(p->network, fresh->network);
+        SWAP(p->approval, fresh->approval);
+        SWAP(p->monitor, fresh->monitor);
+        SWAP(p->agents, fresh->agents);
+        SWAP(p->mode, fresh->mode);
+        SWAP(c->monitor, *monitor);
+}
+
+int run_rules_reload(struct run_control *c, struct err *e) {
+        cleanup(policy_freep) struct policy *fresh = NULL;
+        cleanup(monitor_done) struct monitor monitor = { 0 };
+        cleanup(free_ptr) void *snapshot = NULL;
+        cleanup(buf_done) struct buf out = BUF(RUN_EVENT_MAX);
+        size_t n = 0;
+        struct err local = { 0 };
+        e = e ? e : &local;
+        int r = load(c, &fresh, e);
+        if (r == 0)
+                r = monitor_init(&monitor, fresh, e);
+        if (r == 0)
+                r = run_gateway_compile(fresh, &snapshot, &n, e);
+        if (r == 0)
+                r = hand_over(c, snapshot, n, e);
+        if (r == 0)
+                exchange(c, fresh, &monitor);
+        (void)audit_note(*c->parts.audit, r == 0 ? "the policy was read again" : "the policy stays as it was: %s",
+                         err_text(e));
+        struct emit j = control_event_open(&out, "reload");
+        emit_put_bool(&j, "ok", r == 0);
+        emit_put_text(&j, "text", r == 0 ? "" : err_text(e));
+        run_publish(c, &j);
+        return r < 0 ? err_set(e, e->code ? e->code : -r, "%s; the policy stays as it was", err_text(e)) : 0;
+}

@@ -76,6 +76,30 @@ def work(home):
 
 
 @pytest.fixture
+def workspace(tmp_path):
+    """A directory that a program under test may work in, without a sandbox."""
+    directory = tmp_path / "project"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def config(home):
+    """The user's own configuration file, not written yet; its directory is there."""
+    file = home / ".config/bailey/config.yaml"
+    file.parent.mkdir(parents=True)
+    return file
+
+
+@pytest.fixture
+def hosts(home):
+    """A hosts file: names of the test, all on loopback."""
+    file = home / "hosts"
+    file.write_text("127.0.0.1 origin.test other.test\n")
+    return file
+
+
+@pytest.fixture
 def environment(home, temporary):
     """What programs under test see: nothing of the tester's own settings."""
     kept = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}

@@ -8,28 +8,12 @@ EXIT_OK, EXIT_USAGE, EXIT_CONFIG, EXIT_ESCALATED, EXIT_FORBIDDEN = 0, 2, 3, 10, 
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    directory = tmp_path / "project"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
 def check(bailey, workspace):
     """check("CMD") gives the exit status and the JSON object."""
     def call(*words):
         result = bailey("check", "--json", *words, cwd=workspace)
         return result.status, json.loads(result.text)
     return call
-
-
-@pytest.fixture
-def config(home):
-    def write(text):
-        path = home / ".config" / "bailey" / "config.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return write
 
 
 @pytest.mark.parametrize("command, status, decision, rule", [
@@ -74,7 +58,7 @@ def test_nothing_is_run(check, workspace):
 
 
 def test_the_policys_rules_count(check, config):
-    config("""commands:
+    config.write_text("""commands:
   - { name: no-prod, decision: forbid, argv: [deploy, "*prod*"], reason: not from here, match: [deploy prod-eu] }
   - { name: cluster, decision: allow, argv: [kubectl, get] }
 """)
@@ -86,7 +70,7 @@ def test_the_policys_rules_count(check, config):
 
 
 def test_a_rule_with_a_wrong_example_is_refused(bailey, config, workspace):
-    config("commands: [{ name: d, decision: forbid, argv: [deploy], match: [echo deploy] }]\n")
+    config.write_text("commands: [{ name: d, decision: forbid, argv: [deploy], match: [echo deploy] }]\n")
     result = bailey("check", "ls", cwd=workspace)
     assert result.status == EXIT_CONFIG
     assert "command rule 'd' does not match its example: echo deploy" in result.errors

@@ -66,10 +66,10 @@ def repository(tmp_path, run):
 
 
 def clone_change_push(run, url, directory, env):
-    run(["git", "clone", "-q", url, directory], env=env, timeout=60).check()
+    run(["git", "clone", "-q", url, directory], env=env, timeout=120).check()
     (directory / "more").write_bytes(os.urandom(2 << 20))
     for words in (["add", "."], ["commit", "-q", "-m", "second"], ["push", "-q", "origin", "main"], ["fetch", "-q"]):
-        run(["git", "-C", directory, *words], env=env, timeout=60).check()
+        run(["git", "-C", directory, *words], env=env, timeout=120).check()
 
 
 def history(run, bare):
@@ -184,7 +184,7 @@ def test_ssh_with_the_variable_that_bailey_env_prints(service, sshd, repository,
     env = {**GIT, "PATH": f"{program('bailey').parent}:/usr/bin:/bin", "ALL_PROXY": f"socks5h://{service.socks}",
            "GIT_SSH_COMMAND": f"{shown} -F none -i {directory}/client -o StrictHostKeyChecking=no "
                               f"-o UserKnownHostsFile={directory}/known -o LogLevel=ERROR"}
-    run(["git", "clone", "-q", f"ssh://{user}{OK}:{port}{repository}", tmp_path / "clone"], env=env, timeout=60).check()
+    run(["git", "clone", "-q", f"ssh://{user}{OK}:{port}{repository}", tmp_path / "clone"], env=env, timeout=120).check()
     assert run(["git", "clone", "-q", f"ssh://{user}{EVIL}:{port}{repository}", tmp_path / "other"], env=env).status == 128
     nothing_but_a_refusal(service, "socks5")
 
@@ -218,10 +218,10 @@ class Forwarder:
         self._thread.join(5)
         for child in self._children:
             child.terminate()
-            child.wait(5)
+            child.wait(60)
 
     def statuses(self):
-        return [child.wait(10) for child in self._children]
+        return [child.wait(60) for child in self._children]
 
 
 @pytest.fixture
@@ -332,7 +332,7 @@ def apt(run, tmp_path, service, url, *words):
                "Dir::Log": root, "APT::Sandbox::User": getpass.getuser(), "Acquire::http::Proxy": service.http,
                "Acquire::Retries": "0", "Acquire::Languages": "none", "APT::Update::Error-Mode": "any"}
     return run(["apt-get", "-q", *(w for k, v in options.items() for w in ("-o", f"{k}={v}")), *words], cwd=root,
-               env={"APT_CONFIG": "/dev/null"}, timeout=60)
+               env={"APT_CONFIG": "/dev/null"}, timeout=120)
 
 
 def test_apt(service, packages, run, tmp_path):

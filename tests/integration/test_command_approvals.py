@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from kit.control import Control, sockets, wait_for
-from test_approvals import config, receiver  # noqa: F401 (fixtures)
+from test_approvals import receiver  # noqa: F401 (fixtures)
 from test_exec import commands_of
 
 COMMAND = "echo ran >> ran; sudo -n true; exit 4"

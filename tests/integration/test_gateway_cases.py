@@ -100,7 +100,7 @@ def judge(case, client, origin, sent, said):
         said.append(headers.get("x-bailey-reason"))
     if "reason" in case and headers.get("x-bailey-reason") != case["reason"]:
         problems.append(f"reason {headers.get('x-bailey-reason')}, expected {case['reason']}")
-    if client.is_closed(2 if "closed" in case else 0.05) != ("closed" in case):
+    if client.is_closed(60 if "closed" in case else 0.05) != ("closed" in case):
         problems.append("still open" if "closed" in case else "closed")
     problems += [f"the client did not get {b!r}" for b in case["body"] if decode(b, origin.port) not in client.received]
     problems += [f"the client got {b!r}" for b in case["unseen"] if decode(b, origin.port) in client.received]

@@ -54,7 +54,7 @@ class Lab:
 
     def open(self, host=HOST):
         sock = self.gateway.connect()
-        sock.settimeout(20)
+        sock.settimeout(60)
         sock.sendall(f"CONNECT {host}:{self.origin.port} HTTP/1.1\r\nHost: {host}:{self.origin.port}\r\n\r\n".encode())
         assert Client(sock).answer(head=True)[0] == 200
         context = ssl.create_default_context(cafile=self.ca)
@@ -223,6 +223,13 @@ def test_every_credential_of_a_host_is_looked_for(lab, make_origin, authority):
     assert body == " ".join(here.gateway.fakes[f"n{i}"] for i in range(100)).encode()
 
 
+def test_a_compressed_answer_is_refused(lab):
+    import gzip
+    here = lab(answer(gzip.compress(SECRET.encode()), "Content-Encoding: gzip"))
+    status, fields, body, received = here.ask("/", f"x-api-key: {here.fake}")
+    assert status == 502 and b"compressed" in body and gzip.compress(SECRET.encode()) not in received
+
+
 def test_events_are_not_delayed(lab):
     """Server-sent events: each arrives before the next is sent, though their ends might begin a secret."""
     step = threading.Semaphore(0)
@@ -234,7 +241,7 @@ def test_events_are_not_delayed(lab):
         for number in range(5):
             text = f"data: {number} {SECRET if number == 3 else 'sk-live-'}\n\n".encode()
             sock.sendall(f"{len(text):x}\r\n".encode() + text + b"\r\n")
-            assert step.acquire(timeout=20)
+            assert step.acquire(timeout=60)
         sock.sendall(b"0\r\n\r\n")
     here = lab(answer(b""))
     here.origin.raw = stream
@@ -317,7 +324,7 @@ def test_nobody_waits_for_a_byte_that_is_held(lab):
         for part in ("one s", "two sk-", SECRET[:-1], SECRET[-1], "end"):
             sock.sendall(f"{len(part):x}\r\n{part}\r\n".encode())
             if part[:3] in ("one", "two"):
-                assert step.acquire(timeout=20)
+                assert step.acquire(timeout=60)
         sock.sendall(b"0\r\n\r\n")
     here = lab(answer(b""))
     here.origin.raw = stream
@@ -340,7 +347,7 @@ def test_an_origin_that_breaks_off_while_bytes_are_held(lab):
     def stop(sock, connection):
         head_from(sock, connection)
         sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-        assert step.acquire(timeout=20)
+        assert step.acquire(timeout=60)
         sock.sendall(SECRET[:12].encode())
     step = threading.Semaphore(0)
     here = lab(answer(b""))
@@ -388,30 +395,6 @@ def test_a_new_value_counts_at_once(lab):
             if status == 200:
                 break
         assert status == 200 and ROTATED in head_of(here.origin.requests()[-1])
-
-
-def test_a_value_that_was_replaced_is_still_looked_for(lab):
-    """The origin has the old one, and shows it after the switch: to the same connection, and to another worker's that never had it."""
-    seen = []
-
-    def reply(request):
-        seen.append(request)
-        return answer(f"{SECRET} {basic('x:' + SECRET)}".encode())
-    here = lab(reply, "workers=2")
-    with contextlib.ExitStack() as stack:
-        clients = [Client(stack.enter_context(here.open())) for _ in range(4)]
-
-        def ask(client):
-            client.sock.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}:{here.origin.port}\r\nx-api-key: {here.fake}\r\n\r\n".encode())
-            status, _, body = client.answer()
-            assert status == 200 and body.startswith(here.fake.encode()), body
-        ask(clients[0])
-        here.gateway.say(f"value key {ROTATED}")
-        wait_until(lambda: ask(clients[0]) or ROTATED.encode() in seen[-1], 30, "the new value")
-        for client in clients:
-            ask(client)
-            assert ROTATED.encode() in seen[-1]
-            assert not [form for form in forms(SECRET) if form in client.received]
 
 
 def test_rotation_under_load(lab):
@@ -481,7 +464,7 @@ def test_a_value_that_never_rests(lab):
     for value in values:
         here.gateway.say(f"value key {value}")
         before = sum(asked)
-        wait_until(lambda: sum(asked) >= before + 3 or failed, 30, "requests between two values")
+        wait_until(lambda: sum(asked) >= before + 3 or failed, 60, "requests between two values")
     over.set()
     for thread in threads:
         thread.join(60)
@@ -495,7 +478,7 @@ def test_in_flight(lab):
 
     def slow(request):
         if b"/slow" in request:
-            assert step.acquire(timeout=20)
+            assert step.acquire(timeout=60)
         return answer(b"fine")
     here = lab(slow)
 
@@ -629,7 +612,7 @@ def test_memory_holds_no_copies(lab):
 
 def api(here, target, *headers, host="127.0.0.1", method="GET", body=b""):
     with here.gateway.connect("api") as sock:
-        sock.settimeout(20)
+        sock.settimeout(60)
         lines = [f"{method} {target} HTTP/1.1", f"Host: {host}:{here.gateway.port['api']}", *headers]
         if body:
             lines.append(f"Content-Length: {len(body)}")

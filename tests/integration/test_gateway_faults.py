@@ -43,7 +43,7 @@ def works(service, port):
     return True
 
 
-def still_works(service, port, timeout=10 * SLOW):
+def still_works(service, port, timeout=60):
     def attempt():
         try:
             return works(service, port)
@@ -67,9 +67,9 @@ ORIGINS = {  # what it does after the request, and the status that the client ge
     "closes in the head": (lambda c: c.sendall(HEAD[:20]), 502),
     "resets in the body": (lambda c: (c.sendall(HEAD + b"half"), time.sleep(0.1), reset(c)), "cut"),
     "closes in the body": (lambda c: c.sendall(HEAD + b"half"), "cut"),
-    "stalls before the head": (lambda c: time.sleep(8), 504),
-    "stalls in the head": (lambda c: (c.sendall(HEAD[:20]), time.sleep(8)), 504),
-    "stalls in the body": (lambda c: (c.sendall(HEAD + b"half"), time.sleep(8)), "cut"),
+    "stalls before the head": (lambda c: c.recv(1), 504),  # until the gateway has had enough
+    "stalls in the head": (lambda c: (c.sendall(HEAD[:20]), c.recv(1)), 504),
+    "stalls in the body": (lambda c: (c.sendall(HEAD + b"half"), c.recv(1)), "cut"),
     "binary garbage": (lambda c: c.sendall(bytes(range(256)) * 40), 502),
     "another protocol": (lambda c: c.sendall(b"220 mail.ok.test ESMTP\r\n"), 502),
     "an endless head": (lambda c: c.sendall(b"HTTP/1.1 200 OK\r\n" + (b"X: " + b"y" * 9000 + b"\r\n") * 99), 502),
@@ -98,7 +98,7 @@ def test_origins_that_fail(make_service, make_origin):
     still_works(service, origin.port)
     socks, failed = [], []
     for number, name in enumerate(ORIGINS):
-        sock = service.connect(timeout=15 * SLOW)
+        sock = service.connect(timeout=60)
         sock.sendall(f"GET http://{OK}:{origin.port}/{number} HTTP/1.1\r\nHost: {OK}:{origin.port}\r\n\r\n".encode())
         socks.append(sock)
     assert works(service, origin.port)  # meanwhile
@@ -106,7 +106,7 @@ def test_origins_that_fail(make_service, make_origin):
         client = Client(sock)
         answer = client.answer()
         if wanted == "cut":  # the client can tell that it is not whole
-            good = answer is None or answer[0] == 200 and len(answer[2]) < 100 and client.is_closed(5)
+            good = answer is None or answer[0] == 200 and len(answer[2]) < 100 and client.is_closed(60)
         else:
             good = answer is not None and answer[0] == wanted and answer[1].get("x-bailey-reason") in ("upstream", "timeout")
         failed += [] if good else [f"{name}: {answer}"]
@@ -260,7 +260,7 @@ class Sink:
         self.port, self.held = self.sock.getsockname()[1], []
 
     def take(self, number):
-        self.sock.settimeout(20 * SLOW)
+        self.sock.settimeout(60)
         while len(self.held) < number:
             self.held.append(self.sock.accept()[0])
 
@@ -272,7 +272,7 @@ class Sink:
 
 def memory_returns(service, before):
     if SLOW == 1:  # a sanitizer keeps what was freed, to see who uses it
-        wait_until(lambda: service.memory() - before < 3072, 5, "memory as before", every=0.1)
+        wait_until(lambda: service.memory() - before < 3072, 60, "memory as before", every=0.1)
 
 
 def test_crowds_of_half_open_and_idle_connections(make_service, origin, many_files, closing):
@@ -308,8 +308,8 @@ def test_crowds_of_half_open_and_idle_connections(make_service, origin, many_fil
     still_works(service, origin.port)
     fds = f"/proc/{service.gateway_pid}/fd"
     if os.access(fds, os.R_OK):
-        wait_until(lambda: len(os.listdir(fds)) < 100, 20 * SLOW, "closed descriptors", every=0.1)
-    wait_until(lambda: len(service.records(kind="tunnel-close")) == crowd, 20 * SLOW, "the end of each tunnel", every=0.2)
+        wait_until(lambda: len(os.listdir(fds)) < 100, 60, "closed descriptors", every=0.1)
+    wait_until(lambda: len(service.records(kind="tunnel-close")) == crowd, 60, "the end of each tunnel", every=0.2)
     memory_returns(service, before)
     for _ in range(2):  # and again
         again = [service.connect() for _ in range(crowd // 2)]
@@ -402,7 +402,7 @@ def test_killed_while_clients_are_active(make_service, make_origin):
             pass
         assert not got.endswith(b"\r\n0\r\n\r\n"), end
         sock.close()
-    still_works(service, origin.port, 20 * SLOW)
+    still_works(service, origin.port, 60)
     assert EVIL.encode() not in origin.received()
     notes = " ".join(r["detail"] for r in service.records(kind="note"))
     assert "signal 9" in notes or "killed" in notes.lower(), notes
@@ -437,7 +437,7 @@ def test_a_reload_cuts_what_it_refuses_and_a_broken_file_changes_nothing(make_se
     assert all(map(alive, doomed + kept))
     service.reload({**both, "deny": ["www.ok.test"]})
     for sock in doomed:
-        sock.settimeout(5 * SLOW)
+        sock.settimeout(60)
         try:
             assert sock.recv(100) == b""
         except ConnectionError:
@@ -450,7 +450,7 @@ def test_a_reload_cuts_what_it_refuses_and_a_broken_file_changes_nothing(make_se
     service.reload({"allow": []})  # an empty list: nothing at all
     assert get(service, web.port)[0] == 403
     for sock in kept:
-        sock.settimeout(5 * SLOW)
+        sock.settimeout(60)
         try:
             assert sock.recv(100) == b""
         except ConnectionError:

@@ -68,7 +68,7 @@ def test_slow_header_is_answered_with_408(gateway, origin):
                 break
             time.sleep(0.05)
         assert client.answer()[0] == 408
-        assert client.is_closed(5)
+        assert client.is_closed(60)
         assert time.monotonic() - started < 5
     assert origin.received() == b""
 
@@ -79,12 +79,12 @@ def test_idle_connections_are_closed(gateway, origin):
         sock.sendall(get(origin.port))
         client = Client(sock)
         assert client.answer()[0] == 200
-        assert client.is_closed(5)
+        assert client.is_closed(60)
 
 
 def test_upstream_that_stalls_is_answered_with_504(gateway, make_origin):
     stop = threading.Event()
-    origin = make_origin(raw=lambda client, connection: stop.wait(10))
+    origin = make_origin(raw=lambda client, connection: stop.wait(60))
     g = gateway("tunnel=300ms")
     with g.connect() as sock:
         sock.sendall(get(origin.port))
@@ -99,7 +99,7 @@ def test_body_that_stalls_is_answered_with_408(gateway, origin):
         sock.sendall(get(origin.port, method="POST", more="Content-Length: 10\r\n") + b"half")
         client = Client(sock)
         assert client.answer()[0] == 408
-        assert client.is_closed(5)
+        assert client.is_closed(60)
 
 
 def test_upstream_that_refuses_or_resets_is_502(gateway, make_origin, free_port):
@@ -210,7 +210,7 @@ def test_a_post_takes_no_connection_that_may_be_gone(gateway, make_origin):
         for number in range(30):  # the origin closes as soon as it has answered
             sock.sendall(get(origin.port) if number % 2 else post)
             assert client.answer()[0] == 200, number
-            assert closed.acquire(timeout=10)
+            assert closed.acquire(timeout=60)
         closes.clear()
         sock.sendall(post)
         assert client.answer()[0] == 200
@@ -236,7 +236,7 @@ def test_an_answer_before_the_whole_body_was_sent_ends_the_connection(gateway, m
             head, _, data = data.partition(b"\r\n\r\n")
             length = int((re.search(rb"Content-Length: (\d+)", head) or [0, 0])[1])
             if length:
-                sent.acquire(timeout=10)
+                sent.acquire(timeout=60)
             client.sendall(REPLY)
             time.sleep(0.01 if length else 0)
             left = length - len(data)
@@ -256,9 +256,9 @@ def test_an_answer_before_the_whole_body_was_sent_ends_the_connection(gateway, m
                 break  # from here on the client is held back too
             finally:
                 sent.release()
-            sock.settimeout(10)
+            sock.settimeout(60)
             assert Client(sock).answer()[0] == 200
-        with g.connect(timeout=10) as sock:
+        with g.connect() as sock:
             sock.sendall(get(origin.port, "/next"))
             assert Client(sock).answer()[0] == 200, size
 
@@ -360,7 +360,7 @@ def test_events_come_through_at_once(gateway, make_origin):
         client.recv(65536)
         client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         for i in range(20):
-            go.acquire(timeout=5)
+            go.acquire(timeout=60)
             client.sendall(b"9\r\ndata: %02d\n\r\n" % i)
         client.sendall(b"0\r\n\r\n")
     origin = make_origin(raw=stream)
@@ -400,7 +400,7 @@ def test_websocket(gateway, make_origin):
             sock.sendall(data)
             assert client._until(size) == data
         sock.shutdown(socket.SHUT_WR)
-        assert client.is_closed(5)
+        assert client.is_closed(60)
     event = g.wait_event(path="/chat")
     assert event["status"] == 101 and event["bytes_in"] == 70114 and event["bytes_out"] > 70101
     assert b"Upgrade: websocket" in origin.received()
@@ -510,7 +510,7 @@ def test_early_answer_to_an_upload(gateway, make_origin):
         sock.sendall(get(origin.port, method="POST", more="Content-Length: 100000000\r\n") + bytes(1000))
         client = Client(sock)
         assert client.answer()[0] == 413
-        assert client.is_closed(5)
+        assert client.is_closed(60)
 
 
 def test_policy_that_changes_cuts_what_it_refuses(gateway, make_origin):
@@ -519,7 +519,7 @@ def test_policy_that_changes_cuts_what_it_refuses(gateway, make_origin):
     def serve(client, _):
         client.recv(4096)
         client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbegun")
-        stop.wait(10)
+        stop.wait(60)
     origin = make_origin(raw=serve)
     g = gateway()
     with g.connect() as sock:
@@ -528,7 +528,7 @@ def test_policy_that_changes_cuts_what_it_refuses(gateway, make_origin):
         while b"begun" not in client.received:
             client._more()
         g.say("policy allow=other.test")
-        assert client.is_closed(5) and client.reset
+        assert client.is_closed(60) and client.reset
     stop.set()
     event = g.wait_event(path="/long")
     assert not event["allowed"] and event["reason"] == "not-allowed"
@@ -546,7 +546,7 @@ def test_a_rule_that_changes_cuts_the_request_that_it_refuses(gateway, make_orig
         client.recv(4096)
         client.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nbegun" if upgrade
                        else b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nbegun")
-        stop.wait(20)
+        stop.wait(60)
     origin, private = make_origin(raw=serve), f"private={NAME}:1-65535"
     g = gateway(policy=[f"rule={NAME}:1-65535|GET|/long/**", private])
     with g.connect() as sock:
@@ -558,7 +558,7 @@ def test_a_rule_that_changes_cuts_the_request_that_it_refuses(gateway, make_orig
         g.wait(lambda _: "swapped" in g.notes)
         assert not client.is_closed(0.2)
         g.say(f"policy rule={NAME}:1-65535|GET|/short/** {private}")
-        assert client.is_closed(5) and client.reset
+        assert client.is_closed(60) and client.reset
     stop.set()
     event = g.wait_event(path="/long/x")
     assert not event["allowed"] and event["reason"] == "path"
@@ -686,7 +686,7 @@ def test_client_that_goes_away(gateway, make_origin):
     sock.sendall(get(origin.port))
     sock.recv(100)
     sock.close()
-    assert gone.wait(5)
+    assert gone.wait(60)
 
 
 def test_a_dead_name_server_costs_one_question_its_patience(gateway, make_dns, origin):
@@ -696,7 +696,7 @@ def test_a_dead_name_server_costs_one_question_its_patience(gateway, make_dns, o
     g = gateway("workers=1", f"server={dead.port}", f"server={alive.port}", policy=["allow=*.ok.test", "private=127.0.0.0/8:1-65535"])
     took = []
     for name in names:
-        with g.connect(timeout=20) as sock:
+        with g.connect() as sock:
             started = time.monotonic()
             sock.sendall(get(origin.port, host=name))
             assert Client(sock).answer()[0] == 200
@@ -709,7 +709,7 @@ def test_a_dead_name_server_costs_one_question_its_patience(gateway, make_dns, o
 def test_without_any_name_server_the_client_is_told_why(gateway, make_dns, origin):
     dead = [make_dns({"gone.ok.test": Answer(silent=True)}) for _ in range(2)]
     g = gateway("workers=1", *(f"server={d.port}" for d in dead), policy=["allow=*.ok.test"])
-    with g.connect(timeout=30) as sock:
+    with g.connect() as sock:
         client, started = Client(sock), time.monotonic()
         sock.sendall(get(origin.port, host="gone.ok.test"))
         status, headers, body = client.answer()

@@ -129,7 +129,7 @@ def finish(socks):
     passed = 0
     while socks:
         sock, head = socks.pop()
-        sock.settimeout(5)
+        sock.settimeout(60)
         answer = Client(sock).answer(head)
         passed += answer is not None and answer[0] == 200
         sock.close()

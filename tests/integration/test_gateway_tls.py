@@ -40,7 +40,7 @@ class Lab:
         return context
 
     def tunnel(self, port, host=HOST, via="http"):
-        sock = self.gateway.connect(via, timeout=10 * SLOW)
+        sock = self.gateway.connect(via, timeout=60)
         if via == "http":
             sock.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
             status = Client(sock).answer(head=True)[0]
@@ -101,7 +101,7 @@ except urllib.error.HTTPError as error:
 def programs(lab, url):
     proxy = f"http://127.0.0.1:{lab.gateway.port['http']}"
     socks = f"socks5h://127.0.0.1:{lab.gateway.port['socks']}"
-    curl = ["curl", "-sS", "-m", "20", "--cacert", lab.session_ca, "-w", " %{http_code}", url, "-x"]
+    curl = ["curl", "-sS", "-m", "60", "--cacert", lab.session_ca, "-w", " %{http_code}", url, "-x"]
     env = {"HTTPS_PROXY": proxy, "https_proxy": proxy, "SSL_CERT_FILE": str(lab.session_ca), "NODE_NO_WARNINGS": "1",
            "NODE_EXTRA_CA_CERTS": str(lab.session_ca), "NODE_USE_ENV_PROXY": "1"}
     return {"curl": ([*curl, proxy], {}), "curl-socks": ([*curl, socks], {}),
@@ -198,7 +198,7 @@ def test_second_request_is_judged_by_itself(lab, secure):
     assert len(secure.connections) <= 2
 
 
-def closes(sock, seconds=10 * SLOW):
+def closes(sock, seconds=60):
     """Whether the peer ends it, cleanly or not, without a byte that is not TLS's own."""
     sock.settimeout(seconds)
     got = b""
@@ -353,7 +353,7 @@ def test_events_are_not_delayed(lab, make_origin, authority):
     def stream(client, connection):
         client.recv(4096)
         client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n8\r\ndata: 1\n\r\n")
-        go.wait(20)
+        go.wait(60)
         client.sendall(b"8\r\ndata: 2\n\r\n0\r\n\r\n")
 
     origin = make_origin(tls=authority.context(HOST), raw=stream)
@@ -541,7 +541,7 @@ def test_a_new_rule_counts_at_once(make_lab, secure, authority):
     lab.gateway.say(f"policy private=127.0.0.0/8:1-65535 rule={HOST}:1-65535|GET|/ok/**")
     lab.gateway.wait(lambda g: "swapped" in g.notes, 5 * SLOW)
     with opaque:
-        opaque.settimeout(10 * SLOW)
+        opaque.settimeout(60)
         with pytest.raises((ConnectionResetError, ssl.SSLError)):  # its requests cannot be seen
             opaque.recv(1) or opaque.recv(1)
     lab.gateway.wait_event(seconds=5 * SLOW, kind="tunnel-close", reason="not-visible")
@@ -561,7 +561,7 @@ def test_a_rule_that_comes_while_a_tunnel_is_opened(make_lab, make_dns, make_ori
     dns = make_dns({"slow.many.test": Answer(("127.0.0.1",), delay=1.0)})
     origin = make_origin(tls=authority.context(*NAMES))
     lab = make_lab("allow=slow.many.test:1-65535", f"server={dns.port}")
-    sock = lab.gateway.connect(timeout=20 * SLOW)
+    sock = lab.gateway.connect(timeout=60)
     sock.sendall(f"CONNECT slow.many.test:{origin.port} HTTP/1.1\r\nHost: slow.many.test:{origin.port}\r\n\r\n".encode())
     wait_until(lambda: dns.asked("slow.many.test"), 10 * SLOW, "the question")
     lab.gateway.say("policy private=127.0.0.0/8:1-65535 rule=slow.many.test:1-65535|GET|/ok/**")
@@ -587,8 +587,8 @@ def test_an_address_that_is_refused_meanwhile_gets_no_request(lab, authority, cl
             with sock:
                 if number == 1:
                     shaking.set()
-                    go.wait(20)
-                sock.settimeout(10)
+                    go.wait(60)
+                sock.settimeout(60)
                 try:
                     with context.wrap_socket(sock, server_side=True) as secured:
                         received.append(secured.recv(4096))
@@ -603,7 +603,7 @@ def test_an_address_that_is_refused_meanwhile_gets_no_request(lab, authority, cl
         sock.sendall(request)
         assert client.answer()[0] == 200
         sock.sendall(request)
-        assert shaking.wait(10)
+        assert shaking.wait(60)
         lab.gateway.say(f"policy rule={HOST}:1-65535|GET|/ok/**")  # the name is allowed, its private address is not any more
         lab.gateway.wait(lambda g: "swapped" in g.notes, 5 * SLOW)
         go.set()

@@ -10,23 +10,6 @@ EXIT_OK, EXIT_NO, EXIT_USAGE, EXIT_CONFIG, EXIT_UNAVAILABLE, EXIT_REFUSED = 0, 1
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    directory = tmp_path / "project"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
-def config(home):
-    def write(text):
-        path = home / ".config" / "bailey" / "config.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-    return write
-
-
-@pytest.fixture
 def at(bailey, workspace):
     """at("policy", ...) runs bailey in the workspace."""
     return lambda *words, **more: bailey(*words, cwd=workspace, **more)
@@ -83,7 +66,7 @@ def test_check_reads_long_lists(at, workspace):
 
 
 def test_show_knows_every_origin(at, workspace, config):
-    config('network:\n  allow: ["@docs", a.example.com]\n')
+    config.write_text('network:\n  allow: ["@docs", a.example.com]\n')
     (workspace / ".bailey.yaml").write_text("network: { deny: [b.example.com] }\n")
     told = json.loads(at("policy", "show", "--json", "--allow", "c.example.com", "--mode", "read-only",
                          env={"BAILEY_DENY": "d.example.com"}).check().text)
@@ -101,7 +84,7 @@ def test_show_knows_every_origin(at, workspace, config):
 
 
 def test_show_is_a_policy_again(at, workspace, config):
-    config('profile: codex\nnetwork: { allow: ["@github"], publish: ["8080:80"] }\nprocess: { env: { set: { CI: "1" } } }\n')
+    config.write_text('profile: codex\nnetwork: { allow: ["@github"], publish: ["8080:80"] }\nprocess: { env: { set: { CI: "1" } } }\n')
     (workspace / "shown.yaml").write_text(at("policy", "show", "--all").check().text)
     at("policy", "check", "shown.yaml").check()
 
@@ -113,7 +96,7 @@ def test_show_keeps_secrets(at):
 
 def test_user_mirrors_belong_to_the_group(at, home, config):
     (home / ".npmrc").write_text("registry=https://u:hunter2@npm.corp.example:8443/x/\n")
-    config('network: { allow: ["@npm"] }\n')
+    config.write_text('network: { allow: ["@npm"] }\n')
     verdict, other = verdicts(at("policy", "test", "--json", "npm.corp.example:8443", "npm.corp.example:443"))
     assert verdict["allowed"] and verdict["rule"] == "npm.corp.example:8443" and "~/.npmrc:1" in verdict["origin"]
     assert not other["allowed"]
@@ -168,7 +151,7 @@ def test_verdicts_on_attacks(at):
 
 
 def test_verdicts_on_requests_and_answers(at, config):
-    config("network:\n  rules:\n    - { host: api.ok.test, methods: [GET], paths: ['/repos/acme/**'] }\n")
+    config.write_text("network:\n  rules:\n    - { host: api.ok.test, methods: [GET], paths: ['/repos/acme/**'] }\n")
     def ask(*words):
         return verdicts(at("policy", "test", "--json", *words))[0]
     assert ask("api.ok.test")["needs_request"]

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from kit.process import gone
+
 
 @pytest.fixture
 def sandboxed(bailey, work):
@@ -119,21 +121,13 @@ def children_of(pid):
     return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def wait_for(condition, seconds=10):
+def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
             return
         time.sleep(0.02)
     raise AssertionError("waited in vain")
-
-
-def gone(pid):
-    try:
-        os.kill(pid, 0)
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return True
 
 
 @pytest.mark.parametrize("victim", ["supervisor", "init"])

@@ -12,8 +12,10 @@ import pytest
 from conftest import program
 from kit import machine as machine_module
 from kit.machine import deny, machine
-from test_escape import ESCAPE, NO_NAMESPACES, PYTHON, home, servers, world  # noqa: F401 (fixtures)
+from test_escape import ESCAPE, NO_NAMESPACES, PYTHON, servers, world  # noqa: F401 (fixtures)
 from world import ACTS
+
+pytestmark = pytest.mark.visible_home
 
 OLD_LANDLOCK = pathlib.Path(machine_module.__file__).with_name("old_landlock.py")
 

@@ -7,7 +7,7 @@ import socket
 import time
 
 
-def wait_for(condition, what, seconds=30):
+def wait_for(condition, what, seconds=60):
     """The first true value of condition(), asked again and again."""
     end = time.monotonic() + seconds
     while True:
@@ -35,7 +35,7 @@ class Control:
 
     def __init__(self, path, hello=True):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(30)
+        self.socket.settimeout(60)
         # An address has room for 107 bytes.
         directory = os.open(pathlib.Path(path).parent, os.O_RDONLY)
         try:
@@ -49,7 +49,7 @@ class Control:
 
     def _connect(self, address):
         """A socket that has just appeared may not be listened to yet."""
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while True:
             try:
                 return self.socket.connect(address)
@@ -80,7 +80,7 @@ class Control:
                 raise Refused(message["error"])
             return message
 
-    def event(self, name, seconds=30):
+    def event(self, name, seconds=60):
         """The next event of this name; others are passed over."""
         end = time.monotonic() + seconds
         while True:

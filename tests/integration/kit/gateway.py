@@ -8,6 +8,8 @@ import subprocess
 import threading
 import time
 
+from .process import PATIENCE, report_of
+
 
 class Gateway:
     """Gateway(build, ["http", "allow=plain.ok.test"]) then gateway.port["http"], gateway.events, gateway.say("audit 0")."""
@@ -28,7 +30,7 @@ class Gateway:
         for thread in threads:
             thread.start()
         with self._changed:
-            if not self._changed.wait_for(lambda: self._ready or self.process.poll() is not None, 10) or not self._ready:
+            if not self._changed.wait_for(lambda: self._ready or self.process.poll() is not None, PATIENCE) or not self._ready:
                 self._give_up()
                 raise AssertionError("the gateway did not start: " + "".join(self._errors))
 
@@ -70,12 +72,12 @@ class Gateway:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def wait(self, condition, seconds=5):
+    def wait(self, condition, seconds=PATIENCE):
         """Until condition(gateway) holds."""
         with self._changed:
             assert self._changed.wait_for(lambda: condition(self), seconds), f"events: {self.events}, notes: {self.notes}"
 
-    def wait_event(self, seconds=5, **fields):
+    def wait_event(self, seconds=PATIENCE, **fields):
         def found(_):
             return [e for e in self.events if all(e[k] == v for k, v in fields.items())]
         self.wait(found, seconds)
@@ -96,10 +98,12 @@ class Gateway:
             thread.join(5)
         self.process.stdout.close()
         self.process.stderr.close()
+        report = report_of("".join(self._errors))
+        assert not report, report
         assert in_time, "the gateway did not end within 60 s:\n" + "".join(self._errors)[-4000:]
         assert self.ended == 0, f"the gateway ended with {self.ended}:\n" + "".join(self._errors)[-4000:]
 
-    def connect(self, listener="http", timeout=5):
+    def connect(self, listener="http", timeout=PATIENCE):
         sock = socket.create_connection(("127.0.0.1", self.port[listener]), timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock

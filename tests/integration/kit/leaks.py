@@ -66,7 +66,7 @@ class Watch:
         self.processes = set(descendants(os.getpid()))
         self.fds, self.mounts = open_fds(), mounts()
 
-    def check(self, grace=2.0):
+    def check(self, grace=20.0):
         end = time.monotonic() + grace
         while True:
             left = self._left()

@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 
-from .process import Child, descendants, wait_until
+from .process import PATIENCE, Child, descendants, wait_until
 
 _LISTEN = """
 import socket, sys
@@ -48,7 +48,7 @@ class Namespace:
     def start(self, argv, **more):
         return Child([*self.enter(), *argv], **more)
 
-    def run(self, argv, timeout=30, **more):
+    def run(self, argv, timeout=PATIENCE, **more):
         child = self.start(argv, **more)
         try:
             return child.wait(timeout)
@@ -60,7 +60,7 @@ class Namespace:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             subprocess.run([*self.enter(), "/usr/bin/python3", "-c", _LISTEN, str(theirs.fileno()), kind, address, str(port)],
-                           pass_fds=[theirs.fileno()], check=True, timeout=20)
+                           pass_fds=[theirs.fileno()], check=True, timeout=PATIENCE)
             _, fds, _, _ = socket.recv_fds(ours, 1, 1)
         return socket.socket(fileno=fds[0])
 

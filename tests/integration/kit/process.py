@@ -2,13 +2,16 @@
 """Starting programs: bounded in time, and ended by their own pid, never by name."""
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
 
-DEFAULT_TIMEOUT = 30
+# Limits end what hangs; a loaded machine may take its time.
+PATIENCE = 60
+DEFAULT_TIMEOUT = 120
 
 
 @dataclass
@@ -79,7 +82,7 @@ class Child:
     def signal(self, number):
         self.process.send_signal(number)
 
-    def stop(self, timeout=5):
+    def stop(self, timeout=30):
         """Asks it to end, then insists. For clean-up; a test that is about ending checks wait() itself."""
         if self.running():
             self.process.terminate()
@@ -87,8 +90,12 @@ class Child:
                 self.process.wait(timeout)
             except subprocess.TimeoutExpired:
                 self.kill()
+        if self._out.closed:
+            return
+        report = report_of(self.output().decode("utf-8", "replace")) or report_of(self.errors())
         self._out.close()
         self._err.close()
+        assert not report, f"{self.argv}: {report}"
 
     def kill(self):
         """The whole session that this program started: its pid is the process group's id."""
@@ -96,14 +103,20 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self.process.wait(5)
+        self.process.wait(30)
+
+
+def report_of(text):
+    """What a sanitizer said, from where it began; whatever else a test found, this is a failure."""
+    found = re.search(r"(ERROR|WARNING): (Address|Leak|Thread|UndefinedBehavior)Sanitizer|: runtime error: ", text)
+    return text[text.rfind("\n", 0, found.start()) + 1:][:8000] if found else ""
 
 
 def _content(file):
     return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
 
 
-def wait_until(condition, timeout=10, what="the condition", every=0.01):
+def wait_until(condition, timeout=PATIENCE, what="the condition", every=0.01):
     """Polls until the condition gives something true, and returns that."""
     end = time.monotonic() + timeout
     while True:
@@ -112,6 +125,14 @@ def wait_until(condition, timeout=10, what="the condition", every=0.01):
             return value
         assert time.monotonic() < end, f"{what} did not come true within {timeout} s"
         time.sleep(every)
+
+
+def gone(pid):
+    """Dead, waited for or not."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def descendants(pid):

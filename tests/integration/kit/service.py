@@ -6,7 +6,7 @@ import signal
 import socket
 import struct
 
-from .process import Child, wait_until
+from .process import PATIENCE, Child, wait_until
 
 SLOW = 4 if os.environ.get("BAILEY_KIND") in ("asan", "tsan") else 1
 
@@ -28,7 +28,7 @@ class Service:
                             *(word for kind in ("http", "socks", "dns") for word in (f"--{kind}", "127.0.0.1:0")),
                             "--audit", self.audit, "--json", *more], env=environment, cwd=directory)
         try:
-            wait_until(lambda: b"\n" in self.child.output() or not self.child.running(), 10 * SLOW, "the gateway's start")
+            wait_until(lambda: b"\n" in self.child.output() or not self.child.running(), PATIENCE, "the gateway's start")
             assert b"\n" in self.child.output(), self.child.errors()
         except BaseException:
             self.child.stop()
@@ -49,7 +49,7 @@ class Service:
         before = self.child.errors().count(says)
         self.write_policy(network)
         self.child.signal(signal.SIGHUP)
-        wait_until(lambda: self.child.errors().count(says) > before, 10 * SLOW, f'a line with "{says}"')
+        wait_until(lambda: self.child.errors().count(says) > before, PATIENCE, f'a line with "{says}"')
 
     @property
     def gateway_pid(self):
@@ -61,10 +61,10 @@ class Service:
         records = [json.loads(line) for line in lines]
         return [r for r in records if all(r.get(name) == value for name, value in fields.items())]
 
-    def wait_record(self, timeout=5 * SLOW, **fields):
+    def wait_record(self, timeout=PATIENCE, **fields):
         return wait_until(lambda: self.records(**fields), timeout, f"a record with {fields}")[-1]
 
-    def connect(self, kind="http", timeout=10 * SLOW):
+    def connect(self, kind="http", timeout=PATIENCE):
         sock = socket.create_connection(("127.0.0.1", self.port[kind]), timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
@@ -99,6 +99,6 @@ class Service:
         """It ends when asked, with status 0."""
         if self.child.running():
             self.child.signal(signal.SIGTERM)
-            result = self.child.wait(15 * SLOW)
+            result = self.child.wait(PATIENCE)
             assert result.status == 0, str(result)
         self.child.stop()
