@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { URL_FD = 3, URL_MAX = 4096, MESSAGE_MAX = 1 << 20, REPLY_MAX = 65536 };
@@ -195,8 +196,9 @@ static int set_up(struct webhook *w, struct err *e) {
                 r = loop_new(&w->loop, e);
         if (r == 0)
                 r = resolver_new(w->loop, &(struct resolver_settings){ 0 }, &w->resolver, e);
+        const char *roots = getenv("SSL_CERT_FILE"); /* of the user outside, whose word this is */
         if (r == 0 && w->secure)
-                r = tls_context_new("", &w->context, e);
+                r = tls_context_new(roots ? roots : "", &w->context, e);
         if (r == 0 && w->secure)
                 r = tls_new(w->context, w->loop, &w->tls, e);
         return r < 0 ? r : confine_gateway(e);

@@ -13,6 +13,7 @@ import pytest
 
 from conftest import program
 from kit.control import Control, sockets, wait_for
+from kit.tls import Authority
 
 
 @pytest.fixture
@@ -24,8 +25,8 @@ def options(hosts, origin):
 @pytest.fixture
 def held(start, work, home, options, closing):
     """held(script, options...): a sandbox that asks by control, and a connection to its socket that listens to events."""
-    def begin(script, *more, ask="control"):
-        child = start(["bailey", "run", "--ask", ask, *options, *more, "--", "sh", "-c", script], cwd=work)
+    def begin(script, *more, ask="control", env=None):
+        child = start(["bailey", "run", "--ask", ask, *options, *more, "--", "sh", "-c", script], cwd=work, env=env or {})
         path = wait_for(lambda: sockets(home) or not child.running(), "the control socket")[0]
         child.control = closing(Control(path))
         child.id = path.stem
@@ -215,6 +216,25 @@ def test_webhook_answers(config, held, origin, receiver):
     receiver.decided.set()
     assert child.wait().check().text == "origin\n"
     assert child.control.event("answered")["by"] == "webhook"
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_webhook_by_https(held, origin, home, receiver, tmp_path, trusted):
+    """A server of one's own: its root is named by SSL_CERT_FILE. Without it nothing is told, and nobody answers."""
+    authority = Authority(tmp_path)
+    receiver.socket = authority.context("127.0.0.1").wrap_socket(receiver.socket, server_side=True)
+    config = home / ".config/bailey/config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"approval: {{ webhook: 'https://127.0.0.1:{receiver.server_port}/hook' }}\n")
+    receiver.reply = b'{"answer": "allow"}'
+    receiver.decided.set()
+    child = held(fetch(origin), env={"SSL_CERT_FILE": str(authority.file)} if trusted else {})
+    if trusted:
+        assert child.wait().check().text == "origin\n" and receiver.got[0] == "/hook"
+        assert child.control.event("answered")["by"] == "webhook"
+        return
+    child.control("answer", question=question(child)["id"], answer="deny")
+    assert "policy refused" in child.wait().text and receiver.got is None
 
 
 @pytest.mark.parametrize("reply", [b"ok", b"", b'{"answer": "maybe"}', b'{"answer": ["allow"]}', b"[" * 5000])
