@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 60
 MESON   := meson
 # `make` runs one thing at a time; meson and ninja use the cores.
 .NOTPARALLEL:
-.PHONY: all packages packages-demo packages-test packages-lint packages-bench demo test bench lint format fuzz coverage install release clean help
+.PHONY: all packages packages-demo packages-test packages-lint packages-bench demo test test-x86_64 bench lint format fuzz coverage install release clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -38,6 +38,10 @@ test: packages-test
 bench: packages-bench
 	@scripts/bench $(BENCH_OPTIONS)
 
+test-x86_64:
+	@scripts/packages build cross
+	@tests/run x86_64
+
 lint: packages-lint
 	@LINT_DEPTH=full tests/run lint
 
@@ -65,6 +69,7 @@ help:
 	@echo "make            install what is missing (as root) and build into $(BUILD)/"
 	@echo "make demo       see it work"
 	@echo "make test       everything that CI runs; STAGES='gcc lint' for a part"
+	@echo "make test-x86_64  on a machine of another kind: the build for x86_64, in an emulator"
 	@echo "make bench      Bailey beside its peers: docs/benchmarks.md; BENCH_OPTIONS='--only launch'"
 	@echo "make lint       format, layers, sizes, clang-tidy, cppcheck, shellcheck"
 	@echo "make format     rewrite the sources with clang-format"

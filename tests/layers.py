@@ -46,6 +46,9 @@ LIBRARIES = {
     "sqlite3.h": ["src/store/*"],
     "nettle/*": ["src/base/digest*"],
     "nghttp2/*": ["src/gateway/*"],
+    "zlib.h": ["src/gateway/decode.c"],
+    "brotli/*": ["src/gateway/decode.c"],
+    "zstd*.h": ["src/gateway/decode.c"],
 }
 
 # The C library and the kernel: open to all.

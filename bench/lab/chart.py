@@ -4,7 +4,7 @@ import math
 from html import escape
 
 COLOURS = ("#0b6e4f", "#c8553d", "#33658a", "#8d6a9f", "#7a7a7a", "#b8860b")
-STYLE = "<style>text{font:12px sans-serif;fill:#222}.h{font:bold 14px sans-serif}.l{stroke:#ccc}.f{fill:#666}</style>"
+STYLE = "<style>text{font:12px sans-serif;fill:#222}.h{font:bold 14px sans-serif}.b{font-weight:bold}.l{stroke:#ccc}.f{fill:#666}</style>"
 
 
 def picture(width, height, parts):
@@ -28,8 +28,8 @@ def short(value):
     return f"{value:.3g}"
 
 
-def bars(title, note, rows):
-    """rows: (group, [(name, ratio)]); a ratio of 1 is Bailey. Logarithmic: half and double are as far from 1."""
+def bars(title, note, rows, limits=()):
+    """rows: (group, [(name, ratio)]); a ratio of 1 is Bailey. Logarithmic: half and double are as far from 1. limits: names that are no peers."""
     height, step, left, width = 60, 17, 260, 860
     values = [ratio for _, group in rows for _, ratio in group if ratio > 0]
     if not values:
@@ -44,13 +44,15 @@ def bars(title, note, rows):
         height += 8
         parts.append(text(10, height + 12, group, kind="h"))
         height += step + 2
+        top = height - 2
         for name, ratio in entries:
             a, b = sorted((x(1), x(ratio)))
-            colour = COLOURS[0] if name == "bailey" else COLOURS[1] if ratio < 1 else COLOURS[4]
-            parts += [text(left - 8, height + 11, name, "end"), f'<rect x="{a:.1f}" y="{height}" width="{max(b - a, 2):.1f}" height="12" fill="{colour}"/>',
+            ours = name.startswith("bailey")
+            colour = COLOURS[0] if ours else COLOURS[2] if name in limits else COLOURS[1] if ratio < 1 else COLOURS[4]
+            parts += [text(left - 8, height + 11, name, "end", "b" if ours else ""), f'<rect x="{a:.1f}" y="{height}" width="{max(b - a, 3):.1f}" height="12" fill="{colour}"/>',
                       text(max(b, x(1)) + 5, height + 11, f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}")]
             height += step
-    parts.append(line(x(1), 50, x(1), height + 4, 'stroke="#222"'))
+        parts.append(line(x(1), top, x(1), height - 3, 'stroke="#222"'))
     return picture(width, height + 14, parts)
 
 

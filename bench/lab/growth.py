@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How cost grows: with connections, with sandboxes at once. (With rules: bench/policy_lookup.c.)"""
+import contextlib
 import json
 import os
 import select
@@ -8,12 +9,13 @@ import subprocess
 import time
 
 from .launch import AGENT, POLICY, children_ms, reap_orphans
-from .machine import LabError, cpu_seconds, resident_kib
+from .machine import LabError, cpu_seconds, on_one_processor, own_seconds, resident_kib
 from .peers import CONNECTIONS, ORIGIN, PORT
 
 CONNECTION_STEPS = (1, 10, 100, 1000, 4000, CONNECTIONS - 500)
 SANDBOX_STEPS = (1, 10, 50, 100, 200)
-THROUGH = {"bailey": "bailey_http", "haproxy": "haproxy_http", "relay": "relay"}
+THROUGH = {"bailey": "bailey_http", "bailey, 2 workers": "bailey_two", "haproxy": "haproxy_http", "relay": "relay"}
+RECORD = "bailey, the record alone"
 PATIENCE = 120
 
 
@@ -27,14 +29,14 @@ def requests_at(lab, name, connections, ms):
     load = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     try:
         first = load.stdout.readline()
-        before = cpu_seconds(server.pid)
+        before, own_before = cpu_seconds(server.pid), own_seconds(server.pid)
         seen = json.loads(load.stdout.readline() if first == "ready\n" else first or "{}")
-        used = cpu_seconds(server.pid) - before
+        used, own = cpu_seconds(server.pid) - before, own_seconds(server.pid) - own_before
     finally:
         load.wait(60)
     if first != "ready\n" or seen["operations"] == 0 or seen["errors"] > 10 + seen["operations"] / 1000:
         raise LabError(f"{connections} connections through {name}: {seen}")
-    return {"cpu_us": used * 1e6 / seen["operations"], "rate": seen["operations"] / seen["seconds"]}
+    return {"cpu_us": used * 1e6 / seen["operations"], "own_us": own * 1e6 / seen["operations"], "rate": seen["operations"] / seen["seconds"]}
 
 
 def run_connections(lab, repetitions, ms, say):
@@ -47,13 +49,17 @@ def run_connections(lab, repetitions, ms, say):
                 if f"{count} connections/{name}" in failed:
                     continue
                 try:
-                    sample = requests_at(lab, name, count, ms)
+                    lab.start(name)
+                    with on_one_processor([lab.daemons[n].pid for n in ("origin", name) if n in lab.daemons]) if count == 1 else contextlib.nullcontext():
+                        sample = requests_at(lab, name, count, ms)
                 except (LabError, ValueError, subprocess.TimeoutExpired) as error:
                     failed[f"{count} connections/{name}"] = str(error)
                     say(f"  {error}")
                     continue
                 if sample:
                     samples.setdefault(name, {}).setdefault(count, []).append(sample)
+                if sample and name == "bailey":  # its first process does nothing else
+                    samples.setdefault(RECORD, {}).setdefault(count, []).append({"cpu_us": sample["own_us"], "rate": sample["rate"]})
     found = {name: {count: {key: statistics.median(s[key] for s in each) for key in each[0]} for count, each in counts.items()} for name, counts in samples.items()}
     return found, failed
 
@@ -110,7 +116,8 @@ def run_sandboxes(build, run, steps, say):
     programs = {"bailey run": [build / "src/cli/bailey", "run", "--quiet", "--policy", run / "policy.yaml", "-w", run / "workspace", "--", "/bin/cat"],
                 "bwrap, agent profile": [*AGENT[:-1], "/bin/cat"]}
     found, failed = {}, {}
-    for count in steps:
+    reap_orphans()  # what the servers before left is none of theirs
+    for count in (1, *steps):  # the first is not counted: it finds nothing in any cache
         for name, argv in programs.items():
             try:
                 boxes = Boxes(argv, count, env, run / "workspace")

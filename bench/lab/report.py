@@ -5,13 +5,16 @@ import statistics
 
 from . import chart
 from .gateway import CASES, LONG
-from .machine import spread
+from .growth import RECORD
+from .machine import QUIET, spread
+from .notes import NOTES
 
 SPREAD_MAX = 0.25  # above this a figure is not reported: the machine was doing something else
 NOISY_MAX = 0.25  # with more than this share of such figures, nothing is
-LIMITS = ("direct", "relay", "relay, splice", "limit", "bare", "unshare, all namespaces", "curl alone")  # not peers: they judge nothing
+LIMITS = ("direct", "relay", "relay, splice", "limit", "bare", "unshare, all namespaces", "curl alone", "nginx bridge",
+          "nginx bridge, resuming", "haproxy bridge")  # not peers: they judge nothing
 LIMIT_OF = {"http": "relay", "http1": "relay", "connect": "relay", "socks": "relay", "bulk1": "relay, splice", "bulk16": "relay, splice",
-            "tls": "nginx bridge, resuming", "tls_connect": "nginx bridge, resuming", "tls_bulk": "nginx bridge, resuming"}
+            "tls": "nginx bridge", "tls_connect": "nginx bridge, resuming", "tls_bulk": "nginx bridge"}
 
 
 def middle(samples, key):
@@ -160,6 +163,7 @@ def over_peers(figures):
 
 
 def growth_rows(series, keys):
+    series = {name: each for name, each in series.items() if name != RECORD}
     counts = sorted({int(c) for each in series.values() for c in each})
     columns = [(name, key) for name in series for key in keys]
     rows = [[f"{c:,}"] + [number(series[name][c][key]) if c in series[name] else "" for name, key in columns] for c in counts]
@@ -179,6 +183,10 @@ def charts(figures):
     """{file name: SVG}"""
     found = {}
     groups = []
+    for title, part, us in (("Launch of /bin/true: time", "launch", "bailey run"), ("The same with one https request: time", "end", "bailey run, token swapped")):
+        if us in figures[part]:
+            entries = [(n, ratio(figures[part], n, us, "ms")) for n in sorted(figures[part], key=lambda n: figures[part][n]["ms"])]
+            groups.append((title, [(n, r) for n, r in entries if r]))
     for case in CASES:
         rows = figures["gateway"].get(case.name, {})
         if case.name.startswith("own_") or case.name == "rules" or "bailey" not in rows:
@@ -186,7 +194,9 @@ def charts(figures):
         entries = [(n, ratio(rows, n, "bailey", "cpu_us") if n != "bailey" else 1.0) for n in sorted(rows, key=lambda n: rows[n]["cpu_us"]) if n != "direct"]
         groups.append((case.title, [(n, r) for n, r in entries if r]))
     if groups:
-        found["benchmarks-ratios.svg"] = chart.bars("Processor time, over Bailey's", "1 is Bailey; to the right costs more. Logarithmic.", groups)
+        found["benchmarks-ratios.svg"] = chart.bars(
+            "Processor time, over Bailey's", "Bailey is 1, to the right costs more; logarithmic. Blue: limits, which judge nothing. Red: peers that cost less than Bailey.",
+            groups, LIMITS)
     growth, policy = figures["growth"], figures["micro"].get("policy_lookup")
     if growth.get("connections"):
         series = {name: {c: v["cpu_us"] for c, v in each.items()} for name, each in growth["connections"].items()}
@@ -214,7 +224,7 @@ def growth_text(figures):
     for part, key in (("connections", "cpu_us"), ("sandboxes", "cpu_ms_each"), ("sandboxes", "mib_each")):
         for name, each in growth.get(part, {}).items():
             if name.startswith("bailey"):
-                steep.append([f"{part}, {key}", f"{growth_exponent({int(c): v[key] for c, v in each.items()}):+.2f}"])
+                steep.append([f"{name}: {part}, {key}", f"{growth_exponent({int(c): v[key] for c, v in each.items()}):+.2f}"])
     if steep:
         lines += ["How steep Bailey's curves are at their end. The figures are for one request or one sandbox: 0 means that the whole grows linearly.", ""]
         lines += table(["", "slope"], steep)
@@ -249,10 +259,13 @@ def own_text(figures):
 
 def markdown(figures, about):
     lines = ["# Benchmarks", "", f"Measured by `make bench` on {about['date']}: {about['machine']}.",
-             "Bailey and its peers ran in the same session on loopback, one after the other in every repetition, in random order. Figures are medians.",
+             "The servers of one table ran in the same session on loopback, one after the other in every repetition, in random order. Figures are medians.",
              "CPU time is user and system time of all processes of the system under test, per operation; the spread is the middle half of the runs over the median.",
              f"A figure whose spread is above {SPREAD_MAX * 100:.0f} % is not reported. Absolute figures differ from machine to machine; the ratios are what counts.",
-             "Bailey runs with its full policy and with the audit log on; the peers run without logs. `relay` is a bare relay without policy, parser or record: the practical limit.", ""]
+             "Bailey runs with its full policy and with the audit log on; the peers run without logs. The limits judge nothing: `relay` is a bare relay "
+             "without policy, parser or record; the bridges end TLS and begin it again with one fixed certificate; `limit` of a launch is one static program that makes "
+             "all namespaces, mounts and a filter.",
+             f"Samples during which others used more than {QUIET:.0%} of a processor were taken again.", ""]
     if about["others"]:
         lines += [f"The machine was not quiet: others used {about['others']:.1f} processors when this began. Wall times are too high for everybody; the ratios of "
                   "processor time hold better. To be measured again.", ""]
@@ -260,6 +273,8 @@ def markdown(figures, about):
              "" if value is None else f"{value / limit:.2f}", verdict(value, limit, kind)]
             for what, value, limit, kind in targets(figures)]
     lines += ["## Targets", ""] + table(["", "measured", "target", "measured over target", ""], rows)
+    missed = [what for what, value, limit, kind in targets(figures) if verdict(value, limit, kind) == "missed"]
+    lines += [f"- Missed: {what}. {NOTES.get(what, 'Not understood yet.')}" for what in missed] + [""] * bool(missed)
     peers = over_peers(figures)
     if peers:
         lines += ["## Beside the best peer and the limit", ""] + table(["", "Bailey", "best peer", "Bailey over it", "limit", "Bailey over it"], peers)
@@ -302,5 +317,6 @@ def markdown(figures, about):
     lines += own_text(figures) + growth_text(figures)
     if about["left out"]:
         lines += ["## Left out", ""] + [f"- {name}: {' '.join(why.split())}" for name, why in about["left out"].items()] + [""]
+    lines += ["## When", ""] + table(["", "measured", "version"], [[name, part["when"].replace("T", " "), part["bailey"]] for name, part in about["measured"].items()])
     lines += ["## Versions", ""] + [f"- {name}: {text}" for name, text in about["versions"].items()] + [""]
     return "\n".join(lines)

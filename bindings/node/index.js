@@ -32,11 +32,12 @@ class BaileyError extends Error {
   }
 }
 
-// Where an installation has it. PATH is not asked: whoever sets it would choose what confines.
+// Where an installation has it, or BAILEY_EXECUTABLE says. PATH is not asked: whoever sets it would choose what confines.
 const PLACES = ['/usr/local/bin/bailey', '/usr/bin/bailey'];
 
 function findExecutable(named) {
-  for (const place of named ? [named] : PLACES) {
+  for (const place of named ? [named] : [process.env.BAILEY_EXECUTABLE, ...PLACES]) {
+    if (!place) continue;
     try {
       fs.accessSync(place, fs.constants.X_OK);
       return path.resolve(place);

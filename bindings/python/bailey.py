@@ -39,7 +39,7 @@ class _Verdict(ctypes.Structure):
 
 
 class _Violation(ctypes.Structure):
-    _fields_ = [("operation", c_char_p), ("target", c_char_p), ("rule", c_char_p), ("detail", c_char_p), ("count", c_uint64)]
+    _fields_ = [("operation", c_char_p), ("target", c_char_p), ("rule", c_char_p), ("detail", c_char_p), ("count", c_uint64), ("process", c_char_p)]
 
 
 class _Command(ctypes.Structure):
@@ -310,6 +310,7 @@ class Violation:
     def __init__(self, raw):
         self.operation, self.target = _text(raw.operation), _text(raw.target)
         self.rule, self.detail, self.count = _text(raw.rule), _text(raw.detail), raw.count
+        self.process = _text(raw.process)  # "name[pid]", "" where it is not known
 
     def __repr__(self):
         return f"<{self.operation} {self.target}: {self.detail}>"

@@ -85,6 +85,8 @@ struct bailey_violation {
         const char *rule;      /* the rule that refused it as it was written, "" when nothing allows it */
         const char *detail;    /* why, and what would allow it */
         uint64_t count;        /* how often */
+        const char *process;   /* "name[pid]" as the sandbox numbers it, the first that tried; "" where it is not known:
+                                * connections, and   protected paths, which are found at the end. Escaped */
 };
 
 /* The exit code, 0 to 255; 126 and 127 as a shell has them. -1 when a signal ended the command. */

@@ -101,15 +101,15 @@ static void nobody(void *arg, int link, const struct supervise_message *question
 }
 
 /* A job of its own: records what was refused, or has a person asked. False when there was no such job. */
-static bool command_job(bailey_manager *m, const struct state *s, const bailey_options *o,
+static bool command_job(bailey_manager *m, const struct state *s, const bailey_options *o, enum supervise_job job,
                         const supervise_texts *judged, struct supervise_message *ret) {
         static char name[] = "bailey", verb[] = "supervise";
         char *const argv[] = { name, verb, NULL };
         const char *const words[] = { judged->p[JUDGED_COMMAND], NULL };
         cleanup(free_ptr) char *block = NULL;
         cleanup(result_freep) bailey_result *nothing = NULL;
-        const struct exec_call call = { .argv = words, .options = o, .job = SUPERVISE_COMMAND, .judged = judged };
-        if (!m->sandboxed || !s->program || result_new(0, &nothing) < 0 || exec_block(s, &call, &block, NULL) < 0)
+        const struct exec_call call = { .argv = words, .options = o, .job = job, .judged = judged };
+        if (!s->program || result_new(0, &nothing) < 0 || exec_block(s, &call, &block, NULL) < 0)
                 return false;
         struct capture c = { .child = CHILD_NONE,
                              .result = nothing,
@@ -131,7 +131,20 @@ static void record(bailey_manager *m, const struct state *s, const bailey_option
                    const char *by) {
         struct supervise_message end;
         if (set_by(judged, by) == 0)
-                (void)command_job(m, s, o, judged, &end);
+                (void)command_job(m, s, o, SUPERVISE_COMMAND, judged, &end);
+}
+
+bool approve_record_plain(bailey_manager *m, const struct state *s, const struct approve_command *c,
+                          const bailey_options *o, supervise_texts *judged) {
+        const struct sh_verdict nobody_judged = { .decision = SH_SANDBOXED, .rule = "", .reason = "not judged" };
+        cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
+        struct supervise_message end;
+        if (judged->n == 0) {
+                if (spell(c, &command) < 0 || judge(judged, &nobody_judged, buf_text(&command)) < 0)
+                        return false;
+                clip(judged);
+        }
+        return set_by(judged, "runs without a sandbox") == 0 && command_job(m, s, o, SUPERVISE_RECORD, judged, &end);
 }
 
 /*
@@ -161,7 +174,7 @@ static int ask_elsewhere(bailey_manager *m, const struct state *s, const bailey_
                 record(m, s, o, judged, "nobody is there to be asked");
                 return refuse(e, BAILEY_E_ESCALATED, v, alone);
         }
-        if (!command_job(m, s, o, judged, &end) || end.status == 2)
+        if (!command_job(m, s, o, SUPERVISE_COMMAND, judged, &end) || end.status == 2)
                 return refuse(e, BAILEY_E_ESCALATED, v, alone);
         if (end.status == 0)
                 return set_by(judged, end.detail) < 0 ? report_memory(e) : BAILEY_OK;

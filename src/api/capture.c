@@ -18,9 +18,12 @@ static void hear(struct capture *c) {
                 c->linked = false;
                 return;
         }
-        const struct bailey_violation v = {
-                .operation = m.host, .target = m.target, .rule = m.rule, .detail = m.detail, .count = m.number
-        };
+        const struct bailey_violation v = { .operation = m.host,
+                                            .target = m.target,
+                                            .rule = m.rule,
+                                            .detail = m.detail,
+                                            .count = m.number,
+                                            .process = m.process };
         switch (m.kind) {
         case SUPERVISE_ASK:
                 c->on_ask(c->arg, c->child.link, &m);

@@ -157,8 +157,11 @@ static int exec(bailey_manager *m, const struct approve_command *c, const bailey
         r = state_check_call(s, o, e);
         if (r == BAILEY_OK)
                 r = approve(m, s, c, o, &judged, e);
+        bool recorded = r != BAILEY_OK || m->sandboxed || approve_record_plain(m, s, c, o, &judged);
         if (r == BAILEY_OK)
                 r = exec_run(m, s, &call, ret, e);
+        if (r == BAILEY_OK && !recorded)
+                result_add_notice(*ret, "; not recorded");
         manager_leave(m);
         return r;
 }

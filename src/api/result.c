@@ -47,6 +47,7 @@ static char *copy(const char *text) {
 }
 
 static void violation_done(struct bailey_violation *v) {
+        free((char *)(uintptr_t)v->process);
         free((char *)(uintptr_t)v->operation);
         free((char *)(uintptr_t)v->target);
         free((char *)(uintptr_t)v->rule);
@@ -58,11 +59,17 @@ int result_add_violation(bailey_result *r, const struct bailey_violation *from) 
                                       .target = copy(from->target),
                                       .rule = copy(from->rule),
                                       .detail = copy(from->detail),
+                                      .process = copy(from->process),
                                       .count = from->count };
-        if (v.operation && v.target && v.rule && v.detail && vec_push(&r->violations, v) == 0)
+        if (v.process && v.operation && v.target && v.rule && v.detail && vec_push(&r->violations, v) == 0)
                 return 0;
         violation_done(&v);
         return -ENOMEM;
+}
+
+void result_add_notice(bailey_result *r, const char *text) {
+        size_t n = strlen(r->notice);
+        snprintf(r->notice + n, sizeof r->notice - n, "%s", text);
 }
 
 /* The terminating NUL is not part of what the limit counts. */

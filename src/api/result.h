@@ -24,6 +24,8 @@ bool output_read(struct output *o, int fd);
 int result_new(uint64_t output_limit, bailey_result **ret);
 /* Texts are copied. */
 int result_add_violation(bailey_result *r, const struct bailey_violation *v);
+/* More for the notice, which is cut where it does not fit. */
+void result_add_notice(bailey_result *r, const char *text);
 /* Terminates the outputs; afterwards the result is only read. */
 int result_finish(bailey_result *r);
 void result_freep(bailey_result **r);

@@ -51,13 +51,16 @@ static int check_policy(const struct policy_request *q, struct policy **ret_poli
         return BAILEY_OK;
 }
 
-/* Asked by the callback, unless the config itself says otherwise; without one nobody is there to be asked. */
-static int settle_asking(struct state *s, const bailey_config *c) {
+/* Asked by the callback, unless the config itself or its policy says otherwise; without one nobody is there to be
+ * asked. */
+static int settle_asking(struct state *s, const bailey_config *c, const struct policy *p) {
+        const char *origin = p->origins[ROW_ASK];
         s->on_request = c->on_request;
         s->request_arg = c->request_arg;
         if (c->on_request && !(s->request.asks = str_dup(STR("yes"))))
                 return -ENOMEM;
-        s->asks_commands = config_sets(&c->values, "network.ask");
+        s->asks_commands =
+            config_sets(&c->values, "network.ask") || (origin && str_starts(str_of(origin), STR("policy:")));
         if (s->asks_commands)
                 return 0;
         return supervise_texts_add(&s->request.config,
@@ -93,12 +96,14 @@ int state_new(const bailey_config *c, const char *base, struct state **ret, stru
         s->output_limit = c->output_limit;
         s->unavailable = c->unavailable;
         s->approver = c->approver;
-        if (copy_request(s, c, base) < 0 || settle_asking(s, c) < 0)
+        if (copy_request(s, c, base) < 0)
                 return report_memory(e);
         const struct policy_request q = { .command_line = &c->values,
                                           .only_text = c->policy ? c->policy : "",
                                           .base = base };
         int r = check_policy(&q, &p, &s->rules, e);
+        if (r == BAILEY_OK && settle_asking(s, c, p) < 0)
+                r = report_memory(e);
         if (r == BAILEY_OK)
                 r = check_shell(s->shell, e);
         if (r != BAILEY_OK)

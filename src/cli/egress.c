@@ -48,7 +48,10 @@ static const struct option setup_rows[] = {
         [ROW_NO_BITWARDEN] = { .flag = "no-bitwarden",
                                .type = OPTION_FLAG,
                                .help = "read credentials from the environment, also those read from Bitwarden so far" },
-        [ROW_PROJECT] = { .flag = "project", .type = OPTION_STRING, .metavar = "ID", .help = "Bitwarden's project" },
+        [ROW_PROJECT] = { .flag = "project",
+                          .type = OPTION_STRING,
+                          .metavar = "ID",
+                          .help = "Bitwarden's project; needed once, with --from-bitwarden" },
         [ROW_ROTATE] = { .flag = "rotate-tokens",
                          .type = OPTION_FLAG,
                          .help = "make new stand-ins; containers that hold the old ones must be started again" },
@@ -129,9 +132,9 @@ static int run_restart(const struct call *call, struct err *e) {
 static int run_reload(const struct call *call, struct err *e) {
         (void)call;
         enum egress_fault fault;
-        if (egress_reload(&fault, e) < 0)
+        if (egress_reload(&quiet_talk, &fault, e) < 0)
                 return codes[fault];
-        printf("asked to read its settings again\n");
+        printf("reloaded\n");
         return EXIT_OK;
 }
 
@@ -169,8 +172,12 @@ static const struct verb verb_reload = {
         .name = "reload",
         .synopsis = "[OPTIONS]",
         .help = "make changed settings count, without a break",
-        .about = "The hosts that are allowed change at once, and secrets are read again. Other credentials, ports and "
-                 "addresses need a restart.",
+        .about =
+            "Returns when the new settings count, and says what has changed. Hosts, credentials and limits do, and "
+            "secrets are read again; where credentials or limits have changed, open connections end. When something is "
+            "wrong with the settings, or a new credential cannot be read, everything stays as it was and the reason is "
+            "shown. Port, bridge, hosts and ca_bundle need a restart, and so does a credential from a variable that "
+            "was not set when the service was started.",
         .run = run_reload,
 };
 static const struct verb verb_disable = {

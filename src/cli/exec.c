@@ -56,6 +56,7 @@ static void emit_violations(struct emit *j, const bailey_result *r) {
                 emit_put_text(j, "operation", v->operation);
                 emit_put_text(j, "target", v->target);
                 emit_put_text(j, "rule", *v->rule ? v->rule : NULL);
+                emit_put_text(j, "process", *v->process ? v->process : NULL);
                 emit_put_text(j, "detail", v->detail);
                 emit_put_number(j, "count", v->count);
                 emit_close(j);

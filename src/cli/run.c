@@ -28,7 +28,8 @@ static const struct option rows[] = {
                             .type = OPTION_CHOICE,
                             .metavar = "ENGINE",
                             .choices = engines,
-                            .help = "run a container instead: IMAGE [--] [COMMAND...], its network by the policy" },
+                            .help = "run a container instead: IMAGE [--] [COMMAND...], its files and network by the "
+                                    "policy" },
         [RUN_CONTAINER_ARG] = { .flag = "container-arg",
                                 .type = OPTION_LIST,
                                 .metavar = "ARG",
@@ -98,11 +99,14 @@ const struct verb verb_run = {
             "the workspace, to a private /tmp and to what --write names. Its network is its own: every connection "
             "and every DNS query ends at the gateway, which lets pass what the policy allows and records all of it.\n"
             "The exit status is the program's.\n"
-            "With --container the words are an image and a command, and docker or podman makes the sandbox: files and "
-            "processes are as in any of its containers (no workspace is mounted by itself), the network is the "
-            "policy's. "
-            "The container is made without a network; what it connects to ends at the gateway, whatever its programs "
-            "do. It holds stand-ins for credentials and trusts the gateway's CA.",
+            "With --container the words are an image and a command, and docker or podman makes the sandbox. Its files "
+            "are "
+            "the image's, and of this host's what the policy grants, the workspace first, with what it closes closed. "
+            "Its "
+            "network is the policy's: the container is made without one; what it connects to ends at the gateway, "
+            "whatever "
+            "its programs do. It holds stand-ins for credentials and trusts the gateway's CA. What cannot be held in a "
+            "container is refused: globs in denies, --overlay, --trace-denials, --publish.",
         .tables = { &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
                     &policy_table_limits, &table },
         .min_words = 1,

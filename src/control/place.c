@@ -239,6 +239,18 @@ static int read_marks(const char *process, struct marks *ret, struct err *e) {
         return 0;
 }
 
+bool control_peer_is_certain(void) {
+        int pair[2], pidfd = -1;
+        socklen_t n = sizeof pidfd;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+                return false;
+        bool certain = getsockopt(pair[0], SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) == 0;
+        close_fd(&pidfd);
+        close_fd(&pair[0]);
+        close_fd(&pair[1]);
+        return certain;
+}
+
 int control_check_peer(int fd, struct err *e) {
         struct ucred peer;
         socklen_t n = sizeof peer;

@@ -33,3 +33,5 @@ int control_list(control_ids *ret, struct err *e);
 /* May this peer give orders? The same user (or root), and not from inside a sandbox: its namespaces are ours, and no
  * filter stands on it that does not stand on us. -EPERM with the reason. */
 int control_check_peer(int fd, struct err *e);
+/* Whether the kernel names the speaking process in a way that no other process can take over (SO_PEERPIDFD). */
+bool control_peer_is_certain(void);

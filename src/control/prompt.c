@@ -28,6 +28,25 @@ int prompt_text(struct buf *out, const struct question *q, const char *sandbox_i
                           sandbox_id, target);
 }
 
+static bool understands_sequences(const char *terminal_type) {
+        return terminal_type && *terminal_type && strcmp(terminal_type, "dumb") != 0;
+}
+
+const char *prompt_uncover(const char *terminal_type) {
+        static const char uncover[] = "\x18\x1b\\"      /* a sequence or a string that was begun ends here */
+                                      "\x1b[?2026l"     /* what is written is shown at once */
+                                      "\x1b[!p"         /* soft reset: attributes, character sets, insert mode */
+                                      "\x1b[?69l\x1b[r" /* the whole screen scrolls */
+                                      "\x1b[999H"       /* and this is its last line */
+                                      "\x1b[?7h\x1b[?25h\x1b(B\x0f"
+                                      "\x1b[0;97;40m\x1b[38;2;255;255;255;48;2;0;0;0m"; /* whatever the palette is */
+        return understands_sequences(terminal_type) ? uncover : "";
+}
+
+const char *prompt_leave(const char *terminal_type) {
+        return understands_sequences(terminal_type) ? "\x1b[0m" : "";
+}
+
 enum prompt_reading prompt_read(struct str line, enum control_answer *ret_answer, enum control_scope *ret_scope) {
         static const struct {
                 const char *word;

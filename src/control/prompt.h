@@ -7,6 +7,10 @@
 /* A few lines, the last without a line break. A host is ASCII that was parsed as a name before; a command is escaped.
  */
 int prompt_text(struct buf *out, const struct question *q, const char *sandbox_id);
+/* What is written before and after it: the program may have left the terminal so that a question would not be seen, or
+ * not as it is. Both are empty for a terminal (TERM) that has no such things. */
+const char *prompt_uncover(const char *terminal_type);
+const char *prompt_leave(const char *terminal_type);
 
 enum prompt_reading { PROMPT_AGAIN, PROMPT_ANSWER };
 /* One line without its line break. A line with anything but lower-case letters and blanks is not an answer: what a

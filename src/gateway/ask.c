@@ -68,7 +68,7 @@ int ask_hold(struct gate_call *c) {
         }
         link_append(&a->calls, &c->asking);
         timer_init(&c->ask_limit, w->loop, on_limit);
-        timer_start(&c->ask_limit, w->gateway->start.ask_timeout_ns);
+        timer_start(&c->ask_limit, w->ask_timeout_ns);
         return 0;
 }
 

@@ -351,7 +351,7 @@ int chain_start(struct worker *w, const struct authority *target, dial_fn *done,
         timer_init(&c->limit, w->loop, on_limit);
         task_init(&c->destroy, destroy);
         task_init(&c->begin, on_begin);
-        timer_start(&c->limit, w->gateway->start.connect_ns);
+        timer_start(&c->limit, w->limits.connect_ns);
         loop_defer(w->loop, &c->begin);
         *ret = c;
         return 0;

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "gateway/ask.h"
+#include "gateway/quota.h"
 #include "gateway/vault_client.h"
 #include "gateway/worker.h"
 
@@ -166,6 +167,40 @@ static int swap_policy(struct control *c, int fd, uint64_t generation, struct er
         return r;
 }
 
+/* limits */
+
+struct change {
+        struct task task;
+        struct worker *worker;
+        struct gateway_limits limits;
+        uint64_t ask_timeout_ns;
+};
+
+static void on_change(struct task *t) {
+        cleanup(free_ptr) struct change *change = link_owner(t, struct change, task);
+        change->worker->limits = change->limits;
+        change->worker->ask_timeout_ns = change->ask_timeout_ns;
+}
+
+static int change_limits(struct control *c, int fd, struct err *e) {
+        struct gateway_start block;
+        int r = gateway_start_read(fd, &block, e);
+        if (r < 0)
+                return r;
+        const struct change what = { .limits = gateway_start_limits(&block), .ask_timeout_ns = block.ask_timeout_ns };
+        for (unsigned i = 0; i < c->gateway->n_workers; i++) {
+                struct change *change = malloc(sizeof *change);
+                if (!change)
+                        return err_set(e, ENOMEM, "no memory to change the limits");
+                *change = what;
+                change->worker = c->gateway->workers[i];
+                task_init(&change->task, on_change);
+                loop_post(change->worker->loop, &change->task);
+        }
+        quota_set(c->gateway->quota, &what.limits);
+        return 0;
+}
+
 /* questions */
 
 struct note { /* from a worker to this thread, or an answer back */
@@ -310,6 +345,12 @@ static void act(struct control *c, const struct ipc_message *m, int fd) {
                 return;
         case IPC_ANSWER:
                 answered(c, m->id, m->number);
+                return;
+        case IPC_LIMITS:
+                if (change_limits(c, fd, &e) < 0) {
+                        control_failed(c, err_text(&e));
+                        finish(c, err_text(&e));
+                }
                 return;
         case IPC_VAULT:
                 if (bring_vault(c, fd, m->number) < 0)

@@ -323,7 +323,7 @@ static void tcp_run(struct dns_tcp *s) {
         if (r < 0 && r != -EAGAIN)
                 tcp_end(s);
         else if (!s->gone)
-                timer_start(&s->limit, s->worker->gateway->start.header_ns);
+                timer_start(&s->limit, s->worker->limits.header_ns);
 }
 
 static void on_tcp_later(struct task *t) {

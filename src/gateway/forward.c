@@ -49,8 +49,8 @@ int forward_start(const struct client *c) {
                     (struct verdict){ .decision = DECISION_ALLOW, .reason = REASON_ALLOWED_PRIVATE, .rule = RULE_NONE };
                 f->call.target.port = c->listener->forward_port;
                 host_from_addr(&loopback, &f->call.target.host);
-                r = dial_start(w->loop, &loopback, 1, c->listener->forward_port, w->gateway->start.connect_ns,
-                               on_dialled, f, &f->dial);
+                r = dial_start(w->loop, &loopback, 1, c->listener->forward_port, w->limits.connect_ns, on_dialled, f,
+                               &f->dial);
         }
         if (r < 0) {
                 free(f);

@@ -208,7 +208,7 @@ static void reach(struct gate_call *c, const struct addr *addrs, size_t n) {
                 return;
         }
         enter(c, GATE_DIALLING);
-        uint64_t limit = c->worker->gateway->start.connect_ns;
+        uint64_t limit = c->worker->limits.connect_ns;
         int r = dial_start(c->worker->loop, addrs, n, c->target.port, limit, on_dialled, c, &c->dial);
         if (r < 0)
                 fail_to_reach(c, r);

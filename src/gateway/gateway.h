@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What all workers share: the settings from the start block, which never change, counters for the limits, which are
- * atomic, and the way to the supervisor.
+ * What all workers share: the settings from the start block, which never change (workers have the limits that count
+ * now), counters for the limits, which are atomic, and the way to the supervisor.
  */
 #include "gateway/tally.h"
 #include "ipc/gateway.h"
@@ -19,6 +19,7 @@ struct chain_bypass;
 struct secret;
 struct tls_context;
 struct credentials;
+struct past;
 
 /* A policy snapshot with its number; workers hold references, the last one unmaps it. */
 struct policy_ref {
@@ -41,6 +42,7 @@ struct gateway {
         struct chain_bypass *bypass;      /* targets that do not go through the upstream proxy */
         struct tls_context *tls;          /* NULL: no vault, so no TLS is opened */
         struct credentials *credentials;  /* with tls */
+        struct past *past;                /* with tls; has its own lock */
         atomic_uint_fast64_t connections_ever;
         struct tally_rate tally_rate; /* of records that a program can cause without being let through */
         atomic_bool audit_fails;      /* IPC_AUDIT 0, or events cannot be delivered: no new work */

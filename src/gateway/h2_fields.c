@@ -45,7 +45,7 @@ void h2_fields_add(struct h2_fields *f, struct str name, struct str value, bool 
                                            .sensitive = sensitive };
 }
 
-struct str h2_fields_pseudo(const struct h2_fields *f, const char *name) {
+struct str h2_fields_find(const struct h2_fields *f, const char *name) {
         for (size_t i = 0; i < f->n; i++)
                 if (str_is(h2_field_name(f, i), name))
                         return h2_field_value(f, i);

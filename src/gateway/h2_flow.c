@@ -2,9 +2,10 @@
 /*
  * Bodies. Bytes that one side received wait in the stream's queue until the other side has room; only then is the
  * window that they came through opened again. The connection's own window is opened at once, so that a stream whose
- * reader sleeps does not hold up the others, unless too much is queued in all.
+ * reader sleeps does not hold up the others, unless too much is queued in all. A body that leaves as other bytes than
+ * came is made into those when the far side asks for them, piece by piece, so that one that grows is not held here.
  */
-#include "gateway/h2_session.h"
+#include "gateway/h2_swap.h"
 
 #include "base/cleanup.h"
 
@@ -48,6 +49,7 @@ void h2_flow_done(struct h2_flow *f) {
         h2_flow_drop(f);
         h2_fields_free(take_ptr(&f->trailers));
         buf_done(&f->bytes);
+        buf_done(&f->raw);
 }
 
 void h2_flow_received(struct h2_flow *f, size_t n) {
@@ -71,9 +73,20 @@ int h2_flow_add(struct h2_flow *f, struct str bytes) {
 void h2_flow_drop(struct h2_flow *f) {
         f->dropped = true;
         buf_clear(&f->bytes);
-        f->at = 0;
+        buf_clear(&f->raw);
+        f->at = f->raw_at = 0;
         if (f->unsent > 0)
                 passed(f, f->unsent);
+}
+
+void h2_flow_used(struct h2_flow *f, size_t n) {
+        f->raw_at += n;
+        if (f->raw_at == f->raw.n) {
+                buf_clear(&f->raw);
+                f->raw_at = 0;
+        }
+        if (n > 0)
+                passed(f, n);
 }
 
 int h2_flow_own(struct h2_flow *f, struct str bytes) {
@@ -104,13 +117,16 @@ static ssize_t on_wanted(nghttp2_session *ng, int32_t id, uint8_t *to, size_t ro
         (void)to;
         (void)side;
         struct h2_flow *f = source->ptr;
+        if (f->worked && !f->dropped && f->at == f->bytes.n)
+                h2_swap_work(f);
         size_t left = f->bytes.n - f->at, n = left < room ? left : room;
-        if (f->dropped || (n == 0 && !f->ended)) {
+        bool over = f->worked ? f->finished : f->ended;
+        if (f->dropped || (n == 0 && !over)) {
                 f->deferred = true;
                 return NGHTTP2_ERR_DEFERRED;
         }
         *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-        if (n == left && f->ended) {
+        if (n == left && over) {
                 *flags |= NGHTTP2_DATA_FLAG_EOF;
                 f->sent = true;
                 if (f->trailers && f->trailers->n > 0) {
@@ -149,8 +165,10 @@ int h2_flow_send(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head,
                 f->at = 0;
         }
         if (n > 0) {
-                passed(f, n);
+                if (!f->worked)
+                        passed(f, n);
                 side->session->progress = true;
+                f->stream->moved = loop_now(side->session->client.worker->loop);
         }
         return 0;
 }

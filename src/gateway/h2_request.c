@@ -170,8 +170,7 @@ static void send_on(struct h2_stream *t, const struct h2_fields *f, const struct
 void h2_request_take(struct h2_stream *t, bool ended) {
         struct h2_session *s = t->session;
         const struct h2_fields *f = s->side[H2_CLIENT].fields;
-        struct request r = { h2_fields_pseudo(f, ":method"), h2_fields_pseudo(f, ":scheme"),
-                             h2_fields_pseudo(f, ":path") };
+        struct request r = { h2_fields_find(f, ":method"), h2_fields_find(f, ":scheme"), h2_fields_find(f, ":path") };
         t->up.ended = ended;
         if (remember(t, &r) < 0) {
                 h2_refuse_bytes(t, 503, REASON_LIMIT, "Out of memory");

@@ -16,7 +16,12 @@
  * connection at rest holds nghttp2's tables and no buffer of ours.
  *
  * Time: a header block must be whole within the header limit, a connection without streams rests for the idle limit,
- * one with streams for the limit of tunnels. Pings do not count.
+ * one with streams for the limit of tunnels. Pings do not count. A stream that stands still for the limit of tunnels
+ * fails by itself while others go on, one whose body must be signed first for the idle limit.
+ *
+ * Connections to origins are not shared. Each client has its own, so that one client's stream limits, windows, resets
+ * and errors are never another's, and what a connection may carry (which was judged for its client, by address) is
+ * never in question. A handshake more is what that costs, and sessions are resumed.
  */
 #include "gateway/h2_swap.h"
 
@@ -79,6 +84,7 @@ void h2_session_end(struct h2_session *s, bool abort) {
         s->gone = true;
         log_debug("h2 %llu: ends with %zu streams", (unsigned long long)s->client.number, s->n_streams);
         timer_stop(&s->limit);
+        timer_stop(&s->patrol);
         task_cancel(&s->later);
         judged_remove(&s->judged);
         for (unsigned i = 0; i < H2_SIDES; i++)
@@ -146,6 +152,37 @@ static void on_limit(struct timer *t) {
         close_side(&s->side[H2_ORIGIN], true);
         timer_start(&s->limit, LAST_WORDS_NS);
         h2_session_run(s);
+}
+
+enum { PATROLS = 4 }; /* in the time that a stream may stand still */
+
+static uint64_t patience_with(const struct h2_stream *t) {
+        const struct gateway_limits *limits = h2_settings(t->session);
+        return t->state == H2_KEEPING ? limits->idle_ns : limits->tunnel_idle_ns;
+}
+
+/* Runs while there are streams. One that nobody moves must not live as long as its busy neighbours. */
+static void on_patrol(struct timer *timer) {
+        struct h2_session *s = link_owner(timer, struct h2_session, patrol);
+        uint64_t now = loop_now(s->client.worker->loop);
+        for (struct link *l = s->streams.next, *next; l != &s->streams; l = next) {
+                struct h2_stream *t = link_owner(l, struct h2_stream, link);
+                uint64_t most = patience_with(t);
+                next = l->next;
+                if (most > 0 && now - t->moved > most && t->client_id && t->state != H2_HEAD)
+                        h2_stream_expire(t);
+        }
+        h2_session_patrol(s);
+        h2_session_run(s);
+}
+
+void h2_session_patrol(struct h2_session *s) {
+        const struct gateway_limits *limits = h2_settings(s);
+        uint64_t most = limits->tunnel_idle_ns;
+        if (limits->idle_ns > 0 && (most == 0 || limits->idle_ns < most))
+                most = limits->idle_ns;
+        if (most > 0 && s->n_streams > 0 && !timer_is_running(&s->patrol))
+                timer_start(&s->patrol, most / PATROLS + 1);
 }
 
 bool h2_allow(struct h2_session *s, struct h2_allowance *a, uint64_t burst, uint64_t per_second) {
@@ -328,7 +365,7 @@ static void name_authority(struct h2_session *s) {
 }
 
 static int prepare(struct h2_session *s, const struct client *client, const struct http_inside *inside) {
-        size_t heads = client->worker->gateway->start.header_bytes;
+        size_t heads = client->worker->limits.header_bytes;
         if (heads == 0 || heads > POOL_CHUNK_BYTES)
                 heads = POOL_CHUNK_BYTES;
         for (unsigned i = 0; i < H2_SIDES; i++) {
@@ -362,6 +399,7 @@ int h2_session_start(const struct client *client, const struct http_inside *insi
         task_init(&s->later, on_later);
         task_init(&s->destroy, destroy);
         timer_init(&s->limit, w->loop, on_limit);
+        timer_init(&s->patrol, w->loop, on_patrol);
         s->secrets = swap_is_wanted(w, &s->target);
         name_authority(s);
         bool full = false;

@@ -17,7 +17,8 @@
 #define H2_FIELDS_MAX 128
 #define H2_FIELD_OVERHEAD 32 /* by which a field counts more than its text (RFC 9113, 6.5.2) */
 #define H2_INTERIM_MAX 16
-#define H2_OUTBOUND_MAX 1024 /* frames that wait for a peer that does not read; beyond it we do not read either */
+#define H2_KEPT_MAX (64u << 20) /* of bodies that are signed before they leave, in all streams */
+#define H2_OUTBOUND_MAX 1024    /* frames that wait for a peer that does not read; beyond it we do not read either */
 
 /* A list of fields, in one text. Offsets, since the text moves while it grows. */
 struct h2_field {
@@ -41,18 +42,23 @@ struct h2_flow {
         struct h2_stream *stream;
         struct buf bytes; /* received and not sent on; [at, n) */
         size_t at;
-        size_t unsent; /* received and not sent on, also what is held back elsewhere */
+        size_t unsent;  /* received and not sent on, also what is held back elsewhere */
+        struct buf raw; /* of a body that leaves as other bytes than came (h2_swap_work()): those; [raw_at, n) */
+        size_t raw_at;
         struct h2_fields *trailers;
         uint8_t from;  /* H2_CLIENT or H2_ORIGIN */
         bool ended;    /* no more will come */
         bool sent;     /* and all of it has left */
         bool deferred; /* the far side waits for more */
         bool dropped;  /* nobody wants it: what still comes is thrown away */
-        bool own;      /* an answer of ours: no window was opened for it */
+        bool own;      /* whole, and no window waits for it: an answer of ours, or a body that was kept */
+        bool worked;   /* `raw` is used */
+        bool finished; /* and nothing more will come of it */
 };
 
 enum h2_state {
         H2_HEAD,     /* its head is being received */
+        H2_KEEPING,  /* its body is received, since it must be signed before its head is sent */
         H2_WAITING,  /* the vault is asked */
         H2_PASSING,  /* joined to a stream of the origin's */
         H2_ANSWERED, /* by ourselves */
@@ -81,6 +87,7 @@ struct h2_stream {
         int error;
         const char *why;
         uint64_t since, bytes_in, bytes_out;
+        uint64_t moved; /* loop_now() when something of it did */
 };
 
 enum { H2_CLIENT, H2_ORIGIN, H2_SIDES };
@@ -112,7 +119,9 @@ struct h2_session {
         struct host_bytes *host_bytes;
         struct link streams;
         size_t n_streams;
+        size_t kept; /* of H2_KEPT_MAX */
         struct timer limit;
+        struct timer patrol; /* looks after streams that stand still */
         struct task later, destroy;
         struct h2_allowance resets, noise;
         const char *why; /* of spoilt */
@@ -128,8 +137,8 @@ struct h2_session {
         bool gone;
 };
 
-static inline const struct gateway_start *h2_settings(const struct h2_session *s) {
-        return &s->client.worker->gateway->start;
+static inline const struct gateway_limits *h2_settings(const struct h2_session *s) {
+        return &s->client.worker->limits;
 }
 
 /* h2_session.c */
@@ -137,6 +146,8 @@ void h2_session_run(struct h2_session *s);
 void h2_session_end(struct h2_session *s, bool abort);
 /* The client may open no more streams; those that are open go on. */
 void h2_session_drain(struct h2_session *s, uint32_t code);
+/* There are streams now: they are looked after. */
+void h2_session_patrol(struct h2_session *s);
 /* Takes n of at most `burst`, `per_second` of which come back each second. False: too much. */
 bool h2_allow(struct h2_session *s, struct h2_allowance *a, uint64_t burst, uint64_t per_second);
 
@@ -155,8 +166,8 @@ static inline struct str h2_field_name(const struct h2_fields *f, size_t i) {
 static inline struct str h2_field_value(const struct h2_fields *f, size_t i) {
         return str_n(f->text.p + f->at[i].value, f->at[i].value_n);
 }
-/* One of the pseudo fields; p is NULL when it is not there. */
-struct str h2_fields_pseudo(const struct h2_fields *f, const char *name);
+/* The first of that name; p is NULL when it is not there. */
+struct str h2_fields_find(const struct h2_fields *f, const char *name);
 
 /* What is not sent on. */
 bool h2_field_ends_here(struct str name);
@@ -190,6 +201,8 @@ void h2_stream_answer(struct h2_stream *t, const struct h2_nvs *head, struct str
 void h2_stream_reset_client(struct h2_stream *t, uint32_t code);
 /* The origin failed it: answered, where nothing was said to the client yet, else reset. */
 void h2_stream_fail(struct h2_stream *t, enum reason reason, int error);
+/* It stood still for too long. */
+void h2_stream_expire(struct h2_stream *t);
 /* What this side sent may not be sent. */
 void h2_stream_spoil(struct h2_stream *t, unsigned side);
 /* What comes from either side. */
@@ -207,10 +220,12 @@ void h2_flow_init(struct h2_flow *f, struct h2_stream *t, unsigned from);
 void h2_flow_done(struct h2_flow *f);
 /* So many bytes have come for it, which are then added, now or later. */
 void h2_flow_received(struct h2_flow *f, size_t n);
+/* So many of those have become others: the window that they came through is opened again. */
+void h2_flow_used(struct h2_flow *f, size_t n);
 int h2_flow_add(struct h2_flow *f, struct str bytes);
 /* Nobody wants it any more: its bytes count as passed. */
 void h2_flow_drop(struct h2_flow *f);
-/* An answer of ours, whole. */
+/* Whole: an answer of ours, or a body that was kept. */
 int h2_flow_own(struct h2_flow *f, struct str bytes);
 /* More has come, or its end: the far side goes on. */
 void h2_flow_resume(struct h2_flow *f);

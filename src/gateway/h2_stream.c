@@ -26,6 +26,7 @@ struct h2_stream *h2_stream_new(struct h2_session *s, int32_t id) {
         t->session = s;
         t->client_id = id;
         t->since = clock_ns();
+        t->moved = loop_now(s->client.worker->loop);
         t->verdict = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_PROTOCOL, .rule = RULE_NONE };
         t->generation = s->client.worker->policy->generation;
         link_init(&t->judged.link);
@@ -35,6 +36,7 @@ struct h2_stream *h2_stream_new(struct h2_session *s, int32_t id) {
         s->n_streams++;
         s->used = true;
         nghttp2_session_set_stream_user_data(s->side[H2_CLIENT].ng, id, t);
+        h2_session_patrol(s);
         return t;
 }
 
@@ -121,6 +123,17 @@ void h2_stream_fail(struct h2_stream *t, enum reason reason, int error) {
                 h2_refuse(t);
 }
 
+void h2_stream_expire(struct h2_stream *t) {
+        bool answered = t->state == H2_ANSWERED;
+        t->moved = loop_now(t->session->client.worker->loop);
+        if (t->state == H2_KEEPING)
+                h2_refuse_bytes(t, 408, REASON_TIMEOUT, "The request's body did not arrive in time");
+        else if (!answered)
+                h2_stream_fail(t, REASON_TIMEOUT, -ETIMEDOUT);
+        else
+                h2_stream_reset_client(t, NGHTTP2_CANCEL); /* it does not read the answer */
+}
+
 void h2_stream_spoil(struct h2_stream *t, unsigned side) {
         if (side == H2_ORIGIN) {
                 h2_stream_fail(t, REASON_UPSTREAM, -EBADMSG);
@@ -173,7 +186,7 @@ int h2_stream_send(struct h2_stream *t, const struct h2_nvs *head) {
         if (!count_out(t, size))
                 return -EDQUOT;
         nghttp2_data_provider provider = h2_flow_provider(&t->up);
-        bool whole = t->up.ended && t->up.bytes.n == 0 && !t->up.trailers;
+        bool whole = t->up.ended && !t->up.worked && t->up.bytes.n == 0 && !t->up.trailers;
         int32_t id = nghttp2_submit_request(ng_of(t, H2_ORIGIN), NULL, head->at, head->n, whole ? NULL : &provider, t);
         if (id < 0)
                 return id == NGHTTP2_ERR_NOMEM ? -ENOMEM : -ECONNRESET;
@@ -195,11 +208,12 @@ int h2_stream_send(struct h2_stream *t, const struct h2_nvs *head) {
 
 void h2_stream_take_response(struct h2_stream *t, bool ended) {
         struct h2_fields *fields = t->session->side[H2_ORIGIN].fields;
-        struct str status = h2_fields_pseudo(fields, ":status");
+        struct str status = h2_fields_find(fields, ":status");
         struct h2_nvs head = { 0 };
         uint64_t code = 0;
         if (t->state != H2_PASSING || !t->client_id)
                 return;
+        t->moved = loop_now(t->session->client.worker->loop);
         if (fields->too_large || !str_to_u64(status, 999, &code) || code < 100) {
                 h2_stream_fail(t, REASON_UPSTREAM, -EBADMSG);
                 return;
@@ -209,7 +223,7 @@ void h2_stream_take_response(struct h2_stream *t, bool ended) {
                 h2_stream_fail(t, r == -EPROTO ? REASON_UPSTREAM : REASON_LIMIT, r);
                 return;
         }
-        h2_nvs_add(&head, STR(":status"), status, false);
+        h2_nvs_add(&head, STR(":status"), h2_fields_find(fields, ":status"), false); /* the text may have moved */
         h2_nvs_add_fields(&head, fields);
         if (code < 200) {
                 if (++t->n_interim > H2_INTERIM_MAX) {
@@ -242,8 +256,14 @@ void h2_stream_take_data(struct h2_flow *f, const uint8_t *p, size_t n) {
                 h2_stream_fail(t, REASON_LIMIT, 0);
                 return;
         }
+        t->moved = loop_now(t->session->client.worker->loop);
         if (f->from == H2_ORIGIN)
                 t->bytes_in += n;
+        if (t->state == H2_KEEPING) {
+                nghttp2_session_consume(from->ng, t->client_id, n);
+                h2_swap_keep(t, str_n(p, n));
+                return;
+        }
         h2_flow_received(f, n);
         if (h2_swap_add(f, (char *)p, n) < 0) { /* in our own scratch area */
                 h2_stream_fail(t, REASON_LIMIT, -ENOMEM);
@@ -285,7 +305,10 @@ void h2_stream_take_end(struct h2_flow *f) {
                 return;
         }
         f->ended = true;
-        h2_flow_resume(f);
+        if (f->stream->state == H2_KEEPING)
+                h2_swap_kept(f->stream);
+        else
+                h2_flow_resume(f);
 }
 
 static bool is_passed_on(const struct h2_stream *t, uint32_t code) {

@@ -2,18 +2,22 @@
 /*
  * Credentials in HTTP/2 streams. Every request is judged by inject.c. One to a host that has credentials keeps its
  * fields as the client sent them until the vault has given every value; what leaves is written then, with secrets in
- * fields that stay out of header tables. What comes back is searched: heads, bodies, trailers.
+ * fields that stay out of header tables. What comes back is searched (h2_scrub.c).
  *
- * A body that must be signed is not carried here: intercept.c has such hosts speak HTTP/1.1, where it is.
+ * A body that must be hashed before its head can be signed is kept whole, up to a limit for each stream and one for the
+ * connection; one that is signed in chunks gets new signatures as its chunks become whole.
  */
 #include "gateway/h2_swap.h"
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/secret.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+enum { WORK_BYTES = 65536 }; /* at a time */
 
 /* Large, and needed only within one call. */
 static _Thread_local struct header_view views[H2_FIELDS_MAX];
@@ -22,8 +26,8 @@ static _Thread_local struct inject_plan plan;
 /* Fields that end here are judged with the others, but do not leave. */
 static struct request_view view_of(const struct h2_stream *t, const struct h2_fields *f, bool leaving) {
         struct request_view view = { .secure = true,
-                                     .method = h2_fields_pseudo(f, ":method"),
-                                     .target = h2_fields_pseudo(f, ":path"),
+                                     .method = h2_fields_find(f, ":method"),
+                                     .target = h2_fields_find(f, ":path"),
                                      .host = str_of(t->session->authority),
                                      .now_s = clock_wall_us() / 1000000,
                                      .headers = views };
@@ -45,21 +49,12 @@ static void refuse(struct h2_stream *t, enum reason reason, const char *why) {
         h2_refuse(t);
 }
 
-static bool can_be_signed(const struct h2_stream *t) {
-        bool empty = t->up.ended && t->up.bytes.n == 0;
-        switch (plan.sigv4.payload) {
-        case PAYLOAD_GIVEN:
-        case PAYLOAD_UNSIGNED:
-                return true;
-        case PAYLOAD_BODY:
-                return empty;
-        default:
-                return false;
-        }
-}
-
 static bool is_signature(void) {
         return plan.n_swaps > 0 && plan.swaps[0].slot == SLOT_SIGV4;
+}
+
+static bool is_chunked(void) {
+        return is_signature() && (plan.sigv4.payload == PAYLOAD_CHUNKS || plan.sigv4.payload == PAYLOAD_CHUNKS_TRAILER);
 }
 
 /* The list that leaves, in its order, with the values of this moment. */
@@ -77,6 +72,17 @@ static int send_swapped(struct h2_stream *t, const struct request_view *view, co
         return h2_stream_send(t, &head);
 }
 
+/* With the key that signed the head; one that changed meanwhile is asked for, and the head is written again. */
+static int begin_chunks(struct h2_swap *k, const char seed[static SIGV4_SIGNATURE_HEX]) {
+        struct sigv4_key key;
+        if (!swap_signing_key(&k->swap, &plan, &key))
+                return swap_again(&k->swap, &plan);
+        int e = sigv4_stream_init(&k->chunks, &plan.sigv4, &key, seed);
+        secret_wipe(key.key, sizeof key.key);
+        k->streaming = e == 0;
+        return e == -EINVAL ? -EACCES : e;
+}
+
 static int rewrite(struct h2_stream *t) {
         static _Thread_local struct swap_output made;
         struct h2_swap *k = t->swap;
@@ -90,10 +96,17 @@ static int rewrite(struct h2_stream *t) {
                 return e;
         if (is_signature() && plan.sigv4.payload == PAYLOAD_BODY) {
                 unsigned char digest[DIGEST_BYTES];
-                digest_sha256(STR(""), digest);
+                digest_sha256(buf_str(&k->body), digest);
                 digest_hex(digest, hash);
         }
         e = swap_rewrite(&k->swap, &view, &plan, str_of(hash), &made);
+        if (e == 0 && t->up.worked)
+                e = begin_chunks(k, made.seed);
+        if (e == 0 && k->keeps_body) {
+                t->up.bytes = k->body;
+                t->up.own = true;
+                k->body = BUF(0);
+        }
         if (e == 0)
                 e = send_swapped(t, &view, &made);
         swap_output_done(&made);
@@ -127,7 +140,7 @@ static void go_on(struct h2_stream *t) {
 static void on_ready(struct swap *swap) {
         struct h2_stream *t = link_owner(swap, struct h2_swap, swap)->stream;
         struct h2_session *s = t->session;
-        if (h2_request_judge(t, h2_fields_pseudo(t->swap->fields, ":method")) && h2_request_can_leave(t))
+        if (h2_request_judge(t, h2_fields_find(t->swap->fields, ":method")) && h2_request_can_leave(t))
                 go_on(t);
         loop_soon(s->client.worker->loop, &s->later);
 }
@@ -149,6 +162,39 @@ static int begin(struct h2_stream *t) {
         return inject_names(&plan, w->gateway->credentials, &k->names);
 }
 
+/* A place among what this connection makes us hold. */
+static bool reserve(struct h2_stream *t, size_t n) {
+        struct h2_session *s = t->session;
+        if (n > H2_KEPT_MAX - s->kept)
+                return false;
+        s->kept += n;
+        t->swap->reserved += n;
+        return true;
+}
+
+static void begin_keeping(struct h2_stream *t) {
+        uint64_t length;
+        struct str said = h2_fields_find(t->swap->fields, "content-length");
+        if (said.p && (!str_to_u64(said, UINT64_MAX, &length) || length > H2_SWAP_BODY_MAX)) {
+                refuse(t, REASON_CREDENTIAL, sigv4_problem_text(SIGV4_TOO_LARGE));
+                return;
+        }
+        t->state = H2_KEEPING;
+        t->swap->keeps_body = true;
+        t->swap->body = BUF(H2_SWAP_BODY_MAX);
+}
+
+/* A chunk on its way in and one on its way out. */
+static void begin_working(struct h2_stream *t) {
+        if (!reserve(t, 2 * SIGV4_CHUNK_MAX)) {
+                h2_refuse_bytes(t, 503, REASON_LIMIT, "Too much is waiting to be signed");
+                return;
+        }
+        t->up.worked = true;
+        t->up.raw = BUF(2 * H2_STREAM_WINDOW);
+        go_on(t);
+}
+
 bool h2_swap_take(struct h2_stream *t) {
         struct worker *w = t->session->client.worker;
         if (!w->gateway->credentials)
@@ -160,15 +206,66 @@ bool h2_swap_take(struct h2_stream *t) {
         }
         if (!swap_is_wanted(w, &t->session->target))
                 return false;
-        if (is_signature() && !can_be_signed(t)) {
-                refuse(t, REASON_CREDENTIAL, "a body that must be signed anew can only be sent over HTTP/1.1");
+        if (begin(t) < 0) {
+                h2_refuse_bytes(t, 503, REASON_LIMIT, "Out of memory");
                 return true;
         }
-        if (begin(t) < 0)
-                h2_refuse_bytes(t, 503, REASON_LIMIT, "Out of memory");
+        if (!t->up.ended && is_signature() && plan.sigv4.payload == PAYLOAD_BODY)
+                begin_keeping(t);
+        else if (is_chunked() && !t->up.ended)
+                begin_working(t);
         else
                 go_on(t);
         return true;
+}
+
+void h2_swap_keep(struct h2_stream *t, struct str bytes) {
+        struct h2_swap *k = t->swap;
+        if (k->body.n + bytes.n > H2_SWAP_BODY_MAX)
+                refuse(t, REASON_CREDENTIAL, sigv4_problem_text(SIGV4_TOO_LARGE));
+        else if (!reserve(t, bytes.n) || buf_append(&k->body, bytes) < 0)
+                h2_refuse_bytes(t, 503, REASON_LIMIT, "Too much is waiting to be signed");
+}
+
+/* All of it is here. Meanwhile the policy may have changed, or the origin be gone. */
+void h2_swap_kept(struct h2_stream *t) {
+        t->state = H2_WAITING;
+        if (h2_request_judge(t, h2_fields_find(t->swap->fields, ":method")) && h2_request_can_leave(t))
+                go_on(t);
+}
+
+static int sign_some(struct h2_flow *f) {
+        struct h2_swap *k = f->stream->swap;
+        struct str in = str_first(str_skip(buf_str(&f->raw), f->raw_at), WORK_BYTES);
+        buf_clear(&f->bytes);
+        f->at = 0;
+        f->bytes.max = SIGV4_CHUNK_MAX + 2 * WORK_BYTES;
+        int e = in.n > 0 ? sigv4_stream_feed(&k->chunks, in, &f->bytes) : 0;
+        h2_flow_used(f, in.n);
+        if (e == 0 && f->ended && f->raw.n == 0) {
+                f->finished = true;
+                e = sigv4_stream_is_whole(&k->chunks) ? 0 : -EBADMSG;
+        }
+        return e;
+}
+
+void h2_swap_work(struct h2_flow *f) {
+        struct h2_stream *t = f->stream;
+        int e = 0;
+        while (e == 0 && !f->finished && f->at == f->bytes.n) {
+                size_t before = f->raw.n - f->raw_at;
+                bool owed = f->from == H2_ORIGIN && t->swap->decoder && decoder_owes(t->swap->decoder);
+                if (before == 0 && !owed && !f->ended)
+                        return;
+                e = f->from == H2_CLIENT ? sign_some(f) : h2_swap_decode_some(f);
+        }
+        if (e == 0)
+                return;
+        bool client = f->from == H2_CLIENT;
+        if (client)
+                t->why = "A signed body that is not framed as it says.";
+        h2_stream_fail(t, e == -ENOMEM ? REASON_LIMIT : client ? REASON_PROTOCOL : REASON_UPSTREAM, e);
+        loop_soon(t->session->client.worker->loop, &t->session->later);
 }
 
 bool h2_swap_trailers_pass(struct h2_stream *t, const struct h2_fields *f) {
@@ -184,78 +281,12 @@ void h2_swap_free(struct h2_stream *t) {
         if (!k)
                 return;
         swap_done(&k->swap);
-        if (scrub_is_on(&k->scrub))
-                timer_stop(&k->patience);
-        scrub_done(&k->scrub);
+        h2_swap_done_down(k);
+        if (k->streaming)
+                sigv4_stream_done(&k->chunks);
+        t->session->kept -= k->reserved;
+        buf_done(&k->body);
         h2_fields_free(k->fields);
         buf_done(&k->names);
         free(k);
-}
-
-/* what comes back */
-
-static bool is_coded(const struct h2_fields *f) {
-        for (size_t i = 0; i < f->n; i++) {
-                struct str name = h2_field_name(f, i), value = h2_field_value(f, i);
-                if ((str_is(name, "content-encoding") || str_is(name, "grpc-encoding")) && value.n > 0 &&
-                    !str_eq_nocase(value, STR("identity")))
-                        return true;
-        }
-        return false;
-}
-
-void h2_swap_scrub_fields(struct h2_stream *t, struct h2_fields *f) {
-        if (t->swap && t->swap->swap.words && f->text.n > 0)
-                scrub_text(t->swap->swap.words, f->text.p, f->text.n);
-}
-
-/* The origin has stopped where a secret may begin: perhaps its message is over. */
-static void on_silence(struct timer *timer) {
-        struct h2_swap *k = link_owner(timer, struct h2_swap, patience);
-        struct h2_stream *t = k->stream;
-        if (!t->down.dropped && h2_flow_add(&t->down, scrub_release(&k->scrub)) < 0)
-                h2_stream_fail(t, REASON_LIMIT, -ENOMEM);
-        h2_flow_resume(&t->down);
-        loop_soon(t->session->client.worker->loop, &t->session->later);
-}
-
-int h2_swap_take_head(struct h2_stream *t, struct h2_fields *f, unsigned status, bool ended) {
-        struct h2_swap *k = t->swap;
-        if (!k || !k->swap.words)
-                return 0;
-        h2_swap_scrub_fields(t, f);
-        swap_saw_status(&k->swap, status);
-        if (status < 200 || ended)
-                return 0;
-        if (k->swap.telling && is_coded(f)) {
-                t->why =
-                    "The response is compressed although that was not asked for, so it cannot be searched for secrets.";
-                return -EPROTO;
-        }
-        timer_init(&k->patience, t->session->client.worker->loop, on_silence);
-        return scrub_init(&k->scrub, k->swap.words);
-}
-
-int h2_swap_add(struct h2_flow *f, char *bytes, size_t n) {
-        struct h2_swap *k = f->stream->swap;
-        struct str before = { 0 }, now = str_n(bytes, n);
-        if (f->from == H2_ORIGIN && k && scrub_is_on(&k->scrub)) {
-                scrub_feed(&k->scrub, bytes, n, &before, &now);
-                if (k->scrub.n_held > 0)
-                        timer_start(&k->patience, SCRUB_RELEASE_NS);
-                else
-                        timer_stop(&k->patience);
-        }
-        int r = h2_flow_add(f, before);
-        return r < 0 ? r : h2_flow_add(f, now);
-}
-
-int h2_swap_end(struct h2_flow *f) {
-        struct h2_swap *k = f->stream->swap;
-        if (f->from != H2_ORIGIN || !k || !scrub_is_on(&k->scrub))
-                return 0;
-        timer_stop(&k->patience);
-        int r = h2_flow_add(f, scrub_end(&k->scrub));
-        scrub_done(&k->scrub);
-        return r;
 }

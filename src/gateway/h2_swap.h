@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Credentials in HTTP/2 streams, for the h2_*.c files only. Theory in h2_swap.c. */
+#include "gateway/decode.h"
 #include "gateway/h2_session.h"
+#include "gateway/sigv4_stream.h"
 #include "gateway/swap.h"
+
+#define H2_SWAP_BODY_MAX (16u << 20) /* of a body that must be hashed before its head can be signed */
 
 struct h2_swap {
         struct swap swap;
@@ -11,6 +15,12 @@ struct h2_swap {
         struct buf names;         /* of the mappings, for the record */
         struct scrub scrub;       /* of the response's body */
         struct timer patience;    /* with an origin that stops where a secret may begin */
+        struct decoder *decoder;  /* of a response that is coded */
+        struct sigv4_stream chunks;
+        struct buf body; /* kept whole, because it is signed */
+        size_t reserved; /* of the session's H2_KEPT_MAX */
+        bool keeps_body; /* `body` is the request's body */
+        bool streaming;  /* `chunks` signs the request's body */
 };
 
 /* The request whose fields the client's side has just received: true when it is taken care of here (refused, waiting
@@ -20,9 +30,19 @@ bool h2_swap_take(struct h2_stream *t);
 bool h2_swap_trailers_pass(struct h2_stream *t, const struct h2_fields *f);
 void h2_swap_free(struct h2_stream *t);
 
-/* A response's head, made free of secrets. -EPROTO: its body cannot be, t->why says why. -ENOMEM. */
+/* H2_KEEPING: bytes of the body, and its end. */
+void h2_swap_keep(struct h2_stream *t, struct str bytes);
+void h2_swap_kept(struct h2_stream *t);
+/* Bytes that came become those that leave: in chunks that are signed, or decoded and searched. A failure ends the
+ * stream. */
+void h2_swap_work(struct h2_flow *f);
+
+/* h2_scrub.c: a response's head, made free of secrets. -EPROTO: its body cannot be, t->why says why. -ENOMEM. */
 int h2_swap_take_head(struct h2_stream *t, struct h2_fields *f, unsigned status, bool ended);
 void h2_swap_scrub_fields(struct h2_stream *t, struct h2_fields *f);
 /* Bytes of a body into its flow, and its end. Changed in place where a secret is. */
 int h2_swap_add(struct h2_flow *f, char *bytes, size_t n);
 int h2_swap_end(struct h2_flow *f);
+/* Some of what came is decoded. -EBADMSG, -ENOMEM. */
+int h2_swap_decode_some(struct h2_flow *f);
+void h2_swap_done_down(struct h2_swap *k);

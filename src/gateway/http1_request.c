@@ -133,8 +133,9 @@ int http1_headers_write(struct buf *out, const struct http1_head *head, bool (*p
                         i++;
                         continue;
                 }
-                struct str run = { head->headers[i].name.p, 0 };
-                for (; i < head->n_headers && passes(&head->headers[i]); i++)
+                struct str run = { head->headers[i].name.p, 0 }; /* lines that lie behind each other */
+                for (; i < head->n_headers && passes(&head->headers[i]) && head->headers[i].name.p == run.p + run.n;
+                     i++)
                         run.n += head->headers[i].line_bytes;
                 int r = buf_append(out, run);
                 if (r < 0)

@@ -80,7 +80,7 @@ int http_exchange_body_bytes(struct http_session *s, struct str *ret) {
 
 /* False when a limit on what may be sent out is passed. */
 static bool count_out(struct http_session *s, size_t n) {
-        const struct gateway_start *limits = http_settings(s);
+        const struct gateway_limits *limits = http_settings(s);
         s->bytes_out += n;
         if (limits->bytes_out == 0 && limits->bytes_out_per_host == 0)
                 return true;
@@ -197,18 +197,19 @@ static void begin_switch(struct http_session *s, const struct http1_response *r,
 }
 
 /* The final head: what the client is told about the body, and whether either connection can be used again. */
-static int begin_response(struct http_session *s, const struct http1_response *r) {
-        enum http1_body body = http1_response_body(r, s->head_method);
+static int begin_response(struct http_session *s, struct http1_response *r) {
+        enum http1_body body = http1_response_body(r, s->head_method), sent = body;
         bool to_old_client = s->client_minor == 0;
         s->status = r->status;
         s->response = (struct http_body){ .kind = (uint8_t)body, .left = r->head.length };
         s->response.chunked.bare = to_old_client;
         s->response.done = body == BODY_NONE || (body == BODY_LENGTH && r->head.length == 0);
         s->keep_upstream = !r->head.close && body != BODY_UNTIL_CLOSE;
-        if (body == BODY_UNTIL_CLOSE || (body == BODY_CHUNKED && to_old_client) || !s->request.done)
-                s->keep_client = false;
         s->head_sent = true;
-        return write_head(s, r, body, !to_old_client, http_session_connection(s));
+        int e = s->swap ? http_swap_decode(s, r, &sent) : 0;
+        if (sent == BODY_UNTIL_CLOSE || (sent == BODY_CHUNKED && to_old_client) || !s->request.done)
+                s->keep_client = false;
+        return e < 0 ? e : write_head(s, r, sent, !to_old_client, http_session_connection(s));
 }
 
 /* All heads in `in`, interim ones passed on. HTTP1_OK: the final one was there and *in stands behind it. */
@@ -237,11 +238,6 @@ static enum http1_result take_heads(struct http_session *s, struct str *in) {
 
 /* An unfinished head waits in a chunk of its own. */
 static int keep_head(struct http_session *s, struct str left) {
-        if (left.n == 0) {
-                if (s->back)
-                        pool_chunk_put(http_pool(s), take_ptr(&s->back));
-                return 0;
-        }
         if (!s->back) {
                 s->back = pool_chunk_get(http_pool(s));
                 if (!s->back)
@@ -268,29 +264,36 @@ static int pass_body(struct http_session *s, struct str bytes, enum http1_result
         }
         if (*ret != HTTP1_MORE)
                 return 0;
-        if (s->swap && s->response.done)
-                e = http_swap_end_down(s);
-        if (e < 0 && e != -EAGAIN)
-                return e;
         if (bytes.n > 0)
                 s->keep_upstream = false;
+        if (s->swap)
+                e = http_swap_settle_down(s);
+        if (e < 0 && e != -EAGAIN)
+                return e;
         return any && !s->swap ? e : http_flow_flush(&s->down, http_pool(s), s->client.stream);
 }
 
-static void take_response(struct http_session *s, struct str bytes) {
+/* What was said about a body turns out to be wrong, or the client does not listen any more. */
+static void fail_body(struct http_session *s, int error) {
+        if (error == -EBADMSG)
+                fail_upstream(s, REASON_UPSTREAM, error);
+        else
+                fail_client(s, REASON_UPSTREAM);
+}
+
+static void take_bytes(struct http_session *s, struct str bytes) {
         enum http1_result r = HTTP1_OK;
-        s->answered = true;
         if (!s->head_sent) {
                 r = take_heads(s, &bytes);
                 if (r == HTTP1_OK && s->state == HTTP_SWITCH)
                         return;
-                if (keep_head(s, r == HTTP1_MORE ? bytes : str_n(NULL, 0)) < 0)
+                if (r == HTTP1_MORE && keep_head(s, bytes) < 0)
                         r = HTTP1_TOO_LARGE;
         }
         if (r == HTTP1_OK || r == HTTP1_MORE) {
                 int e = pass_body(s, s->head_sent ? bytes : str_n(NULL, 0), &r);
                 if (e < 0 && e != -EAGAIN) {
-                        fail_client(s, REASON_UPSTREAM); /* the client does not listen any more */
+                        fail_body(s, e);
                         return;
                 }
         }
@@ -298,12 +301,22 @@ static void take_response(struct http_session *s, struct str bytes) {
                 fail_upstream(s, REASON_UPSTREAM, -EBADMSG);
 }
 
+/* The bytes may lie in the chunk that the head was kept in: it is given back when all of them were looked at. */
+static void take_response(struct http_session *s, struct str bytes) {
+        s->answered = true;
+        take_bytes(s, bytes);
+        if (s->back && s->head_sent)
+                pool_chunk_put(http_pool(s), take_ptr(&s->back));
+}
+
 static void end_of_upstream(struct http_session *s, int error) {
         if (!s->head_sent && try_again(s))
                 return;
-        if (s->head_sent && s->response.kind == BODY_UNTIL_CLOSE && error == 0 &&
-            (!s->swap || http_swap_end_down(s) == 0)) {
+        if (s->head_sent && s->response.kind == BODY_UNTIL_CLOSE && error == 0) {
                 s->response.done = true;
+                int e = s->swap ? http_swap_settle_down(s) : 0;
+                if (e < 0)
+                        fail_body(s, e);
                 return;
         }
         fail_upstream(s, REASON_UPSTREAM, error ? error : -ECONNRESET);
@@ -341,6 +354,12 @@ static ssize_t splice_down(struct http_session *s) {
 /* From origin to client. */
 static bool pump_down(struct http_session *s) {
         int e = http_flow_flush(&s->down, http_pool(s), s->client.stream);
+        if (e == 0 && s->swap && http_swap_owes_down(s)) {
+                e = http_swap_settle_down(s);
+                if (e < 0)
+                        fail_body(s, e);
+                return e == 0;
+        }
         if (e == -EAGAIN || s->response.done)
                 return false;
         if (e < 0) {
@@ -374,7 +393,7 @@ bool http_exchange_step(struct http_session *s) {
                 moved |= pump_down(s);
         if (s->state != HTTP_EXCHANGE)
                 return s->state != HTTP_GONE && s->state != HTTP_OPENING;
-        if (s->response.done && http_flow_is_empty(&s->down)) {
+        if (s->response.done && http_flow_is_empty(&s->down) && !(s->swap && http_swap_owes_down(s))) {
                 finish(s);
                 return s->state != HTTP_GONE;
         }

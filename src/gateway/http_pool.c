@@ -56,8 +56,7 @@ static struct link *bucket_of(struct upstream_pool *p, const struct authority *t
         return &p->buckets[hash % BUCKETS];
 }
 
-static struct shelf *shelf_of(struct upstream_pool *p, const struct authority *t, uint8_t identity) {
-        struct link *bucket = bucket_of(p, t);
+static struct shelf *shelf_in(struct link *bucket, const struct authority *t, uint8_t identity) {
         for (struct link *l = bucket->next; l != bucket; l = l->next) {
                 struct shelf *f = link_owner(l, struct shelf, of_bucket);
                 if (f->port == t->port && f->identity == identity &&
@@ -67,7 +66,7 @@ static struct shelf *shelf_of(struct upstream_pool *p, const struct authority *t
         return NULL;
 }
 
-static struct shelf *shelf_new(struct upstream_pool *p, const struct authority *t, uint8_t identity) {
+static struct shelf *shelf_new(struct link *bucket, const struct authority *t, uint8_t identity) {
         struct shelf *f = malloc(sizeof *f + t->host.name_n);
         if (!f)
                 return NULL;
@@ -75,7 +74,7 @@ static struct shelf *shelf_new(struct upstream_pool *p, const struct authority *
         memcpy(f->name, t->host.name, t->host.name_n);
         link_init(&f->of_bucket);
         link_init(&f->upstreams);
-        link_append(bucket_of(p, t), &f->of_bucket);
+        link_append(bucket, &f->of_bucket);
         return f;
 }
 
@@ -147,14 +146,15 @@ static bool is_recent(const struct upstream *u) {
 }
 
 bool upstream_pool_has(struct upstream_pool *p, const struct authority *target) {
-        return shelf_of(p, target, IDENTITY_HTTPS) != NULL;
+        return shelf_in(bucket_of(p, target), target, IDENTITY_HTTPS) != NULL;
 }
 
 struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, uint8_t identity, bool once,
                                   struct addr *ret_addr) {
         const struct snapshot *snapshot = worker_snapshot(p->worker);
+        struct link *bucket = bucket_of(p, target);
         struct shelf *f;
-        while ((f = shelf_of(p, target, identity))) {
+        while ((f = shelf_in(bucket, target, identity))) {
                 struct upstream *u = link_owner(f->upstreams.prev, struct upstream, of_shelf);
                 if (once && !is_recent(u))
                         break; /* the newest is taken first: the others are older still */
@@ -177,9 +177,10 @@ void upstream_pool_put(struct upstream_pool *p, const struct authority *target, 
         struct upstream *u = NULL;
         if (!is_full(p) && !s->closed && !stream_has_pushback(s))
                 u = malloc(sizeof *u);
-        struct shelf *f = u ? shelf_of(p, target, identity) : NULL;
+        struct link *bucket = bucket_of(p, target);
+        struct shelf *f = u ? shelf_in(bucket, target, identity) : NULL;
         if (u && !f)
-                f = shelf_new(p, target, identity);
+                f = shelf_new(bucket, target, identity);
         if (!f) {
                 free(u);
                 stream_close(s);

@@ -124,8 +124,8 @@ int http_session_keep(struct http_session *s, struct str bytes, size_t used);
 static inline struct pool *http_pool(struct http_session *s) {
         return &s->client.worker->pool;
 }
-static inline const struct gateway_start *http_settings(const struct http_session *s) {
-        return &s->client.worker->gateway->start;
+static inline const struct gateway_limits *http_settings(const struct http_session *s) {
+        return &s->client.worker->limits;
 }
 
 /* What the client is told about its connection: old clients close unless they hear otherwise. NULL: nothing. */

@@ -5,9 +5,7 @@
  * written anew at the last moment, when the connection is there, with the values of that moment. The head with secrets
  * is wiped when the request is over; the record is made from the other.
  *
- * What comes back is searched, head and body. A body with a length keeps it; a chunked one is framed anew, since its
- * last bytes may have to wait. A response with another content coding than was asked for (identity) cannot be searched
- * and is refused. What follows a 101 is searched as well: no length changes, and frames from a server are not masked.
+ * What comes back is searched, head and body (http_scrub.c).
  *
  * A body without X-Amz-Content-Sha256 must be hashed before its head can be signed: it is kept whole, up to a limit.
  */
@@ -272,26 +270,23 @@ bool http_swap_prepare(struct http_session *s) {
 }
 
 void http_swap_free(struct http_session *s) {
-        struct http_swap *k = take_ptr(&s->swap);
+        struct http_swap *k = s->swap;
         if (!k)
                 return;
         wipe_head(s);
-        if (scrub_is_on(&k->scrub))
-                timer_stop(&k->patience);
+        http_swap_done_down(s);
         swap_done(&k->swap);
-        scrub_done(&k->scrub);
         if (k->streaming)
                 sigv4_stream_done(&k->stream);
         buf_done(&k->plain);
         buf_done(&k->names);
         buf_done(&k->body);
-        free(k);
+        free(take_ptr(&s->swap));
 }
 
 /* --- bodies --- */
 
-/* Behind what is on its way already; the flow's head is a queue like any other. */
-static int put(struct http_flow *f, struct str bytes) {
+int http_swap_put(struct http_flow *f, struct str bytes) {
         if (bytes.n > 0 && f->head_at == f->head.n) {
                 f->begun |= f->head_at > 0;
                 f->head.n = 0;
@@ -300,15 +295,15 @@ static int put(struct http_flow *f, struct str bytes) {
         return buf_append(&f->head, bytes);
 }
 
-static int put_chunk(struct http_flow *f, struct str first, struct str second) {
+int http_swap_put_chunk(struct http_flow *f, struct str first, struct str second) {
         char size[24];
         if (first.n + second.n == 0)
                 return 0;
         int n = snprintf(size, sizeof size, "%zx\r\n", first.n + second.n);
-        int e = put(f, str_n(size, (size_t)n));
-        e = e < 0 ? e : put(f, first);
-        e = e < 0 ? e : put(f, second);
-        return e < 0 ? e : put(f, STR("\r\n"));
+        int e = http_swap_put(f, str_n(size, (size_t)n));
+        e = e < 0 ? e : http_swap_put(f, first);
+        e = e < 0 ? e : http_swap_put(f, second);
+        return e < 0 ? e : http_swap_put(f, STR("\r\n"));
 }
 
 int http_swap_push_up(struct http_session *s, struct str span) {
@@ -319,7 +314,7 @@ int http_swap_push_up(struct http_session *s, struct str span) {
         int e = sigv4_stream_feed(&k->stream, span, &out);
         if (e < 0)
                 return -EPROTO;
-        e = k->chunks_up ? put_chunk(&s->up, buf_str(&out), STR("")) : put(&s->up, buf_str(&out));
+        e = k->chunks_up ? http_swap_put_chunk(&s->up, buf_str(&out), STR("")) : http_swap_put(&s->up, buf_str(&out));
         return e < 0 ? -EPROTO : http_flow_flush(&s->up, http_pool(s), s->upstream);
 }
 
@@ -329,81 +324,7 @@ int http_swap_end_up(struct http_session *s) {
                 return 0;
         if (!sigv4_stream_is_whole(&k->stream))
                 return -EPROTO;
-        if (k->chunks_up && put(&s->up, STR("0\r\n\r\n")) < 0)
+        if (k->chunks_up && http_swap_put(&s->up, STR("0\r\n\r\n")) < 0)
                 return -EPROTO;
         return http_flow_flush(&s->up, http_pool(s), s->upstream);
-}
-
-static bool is_coded(const struct http1_response *r) {
-        for (size_t i = 0; i < r->head.n_headers; i++) {
-                const struct http1_header *h = &r->head.headers[i];
-                if (r->status == 101 && str_eq_nocase(h->name, STR("sec-websocket-extensions")))
-                        return true;
-                if (str_eq_nocase(h->name, STR("content-encoding")) && h->value.n > 0 &&
-                    !str_eq_nocase(h->value, STR("identity")) && !str_eq_nocase(h->value, STR("aws-chunked")))
-                        return true;
-        }
-        return false;
-}
-
-/* The origin has stopped where a secret may begin: perhaps its message is over. */
-static void on_silence(struct timer *t) {
-        struct http_swap *k = link_owner(t, struct http_swap, patience);
-        struct http_session *s = k->session;
-        struct str left = scrub_release(&k->scrub);
-        int e = k->chunks_down ? put_chunk(&s->down, left, STR("")) : put(&s->down, left);
-        if (e < 0)
-                http_session_end(s, true);
-        else
-                http_session_run(s);
-}
-
-int http_swap_take_head(struct http_session *s, const struct http1_response *r, enum http1_body body, size_t at) {
-        struct http_swap *k = s->swap;
-        if (!k->swap.words)
-                return 0;
-        scrub_text(k->swap.words, s->down.head.p + at, s->down.head.n - at);
-        swap_saw_status(&k->swap, r->status);
-        if (r->status != 101 && (r->status < 200 || body == BODY_NONE))
-                return 0;
-        if (k->swap.telling && is_coded(r)) {
-                s->call.why =
-                    "The response is compressed although that was not asked for, so it cannot be searched for secrets.";
-                return -EPROTO;
-        }
-        k->chunks_down = body == BODY_CHUNKED && !s->response.chunked.bare;
-        s->response.chunked.bare = true;
-        s->down.head.max = HEAD_MAX + 3 * VAULT_SECRET_MAX;
-        scrub_done(&k->scrub);
-        timer_init(&k->patience, s->client.worker->loop, on_silence);
-        return scrub_init(&k->scrub, k->swap.words);
-}
-
-int http_swap_push_down(struct http_session *s, struct str span) {
-        struct http_swap *k = s->swap;
-        struct str before, now;
-        if (!scrub_is_on(&k->scrub))
-                return http_flow_push(&s->down, http_pool(s), s->client.stream, span);
-        scrub_feed(&k->scrub, (char *)span.p, span.n, &before, &now); /* in our own scratch area */
-        if (k->scrub.n_held > 0)
-                timer_start(&k->patience, SCRUB_RELEASE_NS);
-        else
-                timer_stop(&k->patience);
-        if (k->chunks_down)
-                return put_chunk(&s->down, before, now);
-        int e = put(&s->down, before);
-        return e < 0 ? e : put(&s->down, now);
-}
-
-int http_swap_end_down(struct http_session *s) {
-        struct http_swap *k = s->swap;
-        if (!scrub_is_on(&k->scrub))
-                return 0;
-        timer_stop(&k->patience);
-        struct str left = scrub_end(&k->scrub);
-        int e = k->chunks_down ? put_chunk(&s->down, left, STR("")) : put(&s->down, left);
-        if (e == 0 && k->chunks_down)
-                e = put(&s->down, STR("0\r\n\r\n"));
-        scrub_done(&k->scrub);
-        return e;
 }

@@ -199,24 +199,12 @@ static void accept_client(struct intercept *k, struct str protocol) {
                 return;
         }
         enter(k, INTERCEPT_ACCEPT);
-        timer_start(&k->limit, k->client.worker->gateway->start.header_ns);
+        timer_start(&k->limit, k->client.worker->limits.header_ns);
         stream_set_owner(k->client.stream, on_client, k);
         on_accepting(k);
 }
 
 /* with the origin */
-
-/* Signing a body anew is done in HTTP/1.1 only; AWS speaks it everywhere. */
-static bool is_signed_for(const struct intercept *k) {
-        const struct credentials *table = k->client.worker->gateway->credentials;
-        if (!table)
-                return false;
-        struct credential_set at = credentials_at(table, &k->target.host, k->target.port);
-        for (uint32_t i = 0; i < credentials_count(table); i++)
-                if (credential_set_has(&at, i) && credentials_get(table, i)->kind == MAPPING_SIGV4)
-                        return true;
-        return false;
-}
 
 static bool offers(const struct intercept *k, struct str protocol) {
         return tls_protocols_contain(str_n(k->offered, k->offered_n), protocol);
@@ -243,7 +231,7 @@ static void on_origin(struct origin_call *o) {
 
 /* Of what the client offers, what can be carried. */
 static struct str protocols_for_origin(const struct intercept *k) {
-        bool http_1 = offers(k, HTTP_1_1), http_2 = offers(k, HTTP_2) && !(http_1 && is_signed_for(k));
+        bool http_1 = offers(k, HTTP_1_1), http_2 = offers(k, HTTP_2);
         return http_1 && http_2 ? STR("\2h2\10http/1.1")
                : http_2         ? STR("\2h2")
                : http_1         ? STR("\10http/1.1")
@@ -334,7 +322,7 @@ static void take_greeting(struct intercept *k, enum sniff_kind kind, const struc
 static void on_greeting(struct intercept *k) {
         struct stream *s = k->client.stream;
         char *bytes = k->client.worker->pool.scratch;
-        size_t n = 0, max = k->client.worker->gateway->start.header_bytes;
+        size_t n = 0, max = k->client.worker->limits.header_bytes;
         ssize_t got = 0;
         max = max < POOL_CHUNK_BYTES ? max : POOL_CHUNK_BYTES;
         while (n < max && (got = stream_read(s, bytes + n, max - n)) > 0)
@@ -411,7 +399,7 @@ int intercept_start(const struct client *client, struct gate_call *call, const s
         judged_add(w, &k->judged);
         task_init(&k->destroy, destroy);
         timer_init(&k->limit, w->loop, on_limit);
-        timer_start(&k->limit, w->gateway->start.header_ns);
+        timer_start(&k->limit, w->limits.header_ns);
         stream_set_owner(k->client.stream, on_client, k);
         on_greeting(k);
         return 0;

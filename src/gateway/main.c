@@ -15,6 +15,7 @@
 #include "gateway/chain.h"
 #include "gateway/confine.h"
 #include "gateway/control.h"
+#include "gateway/past.h"
 #include "gateway/quota.h"
 #include "gateway/synthetic.h"
 #include "gateway/vault_client.h"
@@ -122,6 +123,8 @@ static int set_up(struct gateway *g, struct err *e) {
                 r = tls_context_new(g->start.ca_bundle, &g->tls, e);
         if (r == 0 && g->start.intercept)
                 r = credentials_open_fd(first_vault(&g->start) - 1, &g->credentials, e);
+        if (r == 0 && g->start.intercept && past_new(&g->past) < 0)
+                r = err_set(e, ENOMEM, "no memory for values that were replaced");
         return r < 0 ? r : make_workers(g, e);
 }
 
@@ -161,6 +164,7 @@ static void tear_down(struct gateway *g) {
         free(g->workers);
         control_free(g->control);
         chain_bypass_free(g->bypass);
+        past_free(g->past);
         credentials_close(g->credentials);
         tls_context_free(g->tls);
         synthetic_free(g->synthetic);

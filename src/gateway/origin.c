@@ -72,7 +72,7 @@ void origin_secure(struct origin_call *c, struct stream *connection, const struc
         if (step(c))
                 loop_defer(w->loop, &c->later);
         else
-                timer_start(&c->limit, w->gateway->start.connect_ns);
+                timer_start(&c->limit, w->limits.connect_ns);
 }
 
 void origin_cancel(struct origin_call *c) {

@@ -15,8 +15,8 @@ struct host_bytes {
 };
 
 struct quota {
-        uint32_t connections, per_second;
-        uint64_t bytes_out, bytes_out_per_host;
+        atomic_uint_fast32_t connections, per_second; /* the limits may change at any time */
+        atomic_uint_fast64_t bytes_out, bytes_out_per_host;
         atomic_uint_fast32_t open;
         atomic_uint_fast64_t second; /* the second in the upper half, connections in it in the lower */
         atomic_uint_fast64_t sent;
@@ -24,14 +24,21 @@ struct quota {
         struct map hosts; /* under lock */
 };
 
+void quota_set(struct quota *q, const struct gateway_limits *l) {
+        atomic_store_explicit(&q->connections, l->connections, memory_order_relaxed);
+        atomic_store_explicit(&q->per_second, l->connections_per_second, memory_order_relaxed);
+        atomic_store_explicit(&q->bytes_out, l->bytes_out, memory_order_relaxed);
+        atomic_store_explicit(&q->bytes_out_per_host, l->bytes_out_per_host, memory_order_relaxed);
+}
+
+#define LIMIT(q, name) atomic_load_explicit(&(q)->name, memory_order_relaxed)
+
 struct quota *quota_new(const struct gateway_start *start) {
         struct quota *q = calloc(1, sizeof *q);
         if (!q)
                 return NULL;
-        q->connections = start->connections;
-        q->per_second = start->connections_per_second;
-        q->bytes_out = start->bytes_out;
-        q->bytes_out_per_host = start->bytes_out_per_host;
+        const struct gateway_limits limits = gateway_start_limits(start);
+        quota_set(q, &limits);
         pthread_mutex_init(&q->lock, NULL);
         return q;
 }
@@ -45,14 +52,15 @@ void quota_free(struct quota *q) {
 }
 
 static bool within_rate(struct quota *q, uint64_t now_ns) {
-        if (q->per_second == 0)
+        uint_fast32_t per_second = LIMIT(q, per_second);
+        if (per_second == 0)
                 return true;
         uint64_t second = now_ns / NS_PER_SECOND << 32;
         uint_fast64_t old = atomic_load_explicit(&q->second, memory_order_relaxed), next;
         do {
                 /* Workers look at the clock at different moments: one that is behind must not begin anew. */
                 next = (old >> 32 << 32) >= second ? old + 1 : second + 1;
-                if ((next & UINT32_MAX) > q->per_second)
+                if ((next & UINT32_MAX) > per_second)
                         return false;
         } while (
             !atomic_compare_exchange_weak_explicit(&q->second, &old, next, memory_order_relaxed, memory_order_relaxed));
@@ -61,7 +69,8 @@ static bool within_rate(struct quota *q, uint64_t now_ns) {
 
 bool quota_enter(struct quota *q, uint64_t now_ns) {
         uint_fast32_t before = atomic_fetch_add_explicit(&q->open, 1, memory_order_relaxed);
-        if ((q->connections == 0 || before < q->connections) && within_rate(q, now_ns))
+        uint_fast32_t connections = LIMIT(q, connections);
+        if ((connections == 0 || before < connections) && within_rate(q, now_ns))
                 return true;
         quota_leave(q);
         return false;
@@ -72,12 +81,13 @@ void quota_leave(struct quota *q) {
 }
 
 bool quota_may_send(const struct quota *q) {
-        return q->bytes_out == 0 || atomic_load_explicit(&q->sent, memory_order_relaxed) < q->bytes_out;
+        uint_fast64_t limit = LIMIT(q, bytes_out);
+        return limit == 0 || atomic_load_explicit(&q->sent, memory_order_relaxed) < limit;
 }
 
 struct host_bytes *quota_host(struct quota *q, const struct host *host, bool *ret_full) {
         *ret_full = false;
-        if (q->bytes_out_per_host == 0)
+        if (LIMIT(q, bytes_out_per_host) == 0)
                 return NULL;
         pthread_mutex_lock(&q->lock);
         struct host_bytes *h = map_get(&q->hosts, host_str(host));
@@ -94,14 +104,16 @@ struct host_bytes *quota_host(struct quota *q, const struct host *host, bool *re
 }
 
 bool quota_host_may_send(const struct quota *q, const struct host_bytes *h) {
-        return !h || atomic_load_explicit(&h->sent, memory_order_relaxed) < q->bytes_out_per_host;
+        uint_fast64_t limit = LIMIT(q, bytes_out_per_host);
+        return !h || limit == 0 || atomic_load_explicit(&h->sent, memory_order_relaxed) < limit;
 }
 
 bool quota_sent(struct quota *q, struct host_bytes *h, size_t n) {
         bool within = true;
-        if (q->bytes_out)
-                within = atomic_fetch_add_explicit(&q->sent, n, memory_order_relaxed) + n <= q->bytes_out;
+        uint_fast64_t all = LIMIT(q, bytes_out), each = LIMIT(q, bytes_out_per_host);
+        if (all)
+                within = atomic_fetch_add_explicit(&q->sent, n, memory_order_relaxed) + n <= all;
         if (h)
-                within &= atomic_fetch_add_explicit(&h->sent, n, memory_order_relaxed) + n <= q->bytes_out_per_host;
+                within &= atomic_fetch_add_explicit(&h->sent, n, memory_order_relaxed) + n <= each || each == 0;
         return within;
 }

@@ -13,6 +13,8 @@ struct host_bytes; /* the counter of one host; lives as long as the limits */
 
 struct quota *quota_new(const struct gateway_start *start); /* NULL: no memory */
 void quota_free(struct quota *q);
+/* Other limits, at once. What was counted stays counted; bytes are counted from when there is a limit for them. */
+void quota_set(struct quota *q, const struct gateway_limits *l);
 
 /* At accept: takes a place, or false. */
 bool quota_enter(struct quota *q, uint64_t now_ns);

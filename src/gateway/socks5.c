@@ -266,7 +266,7 @@ int socks5_start(const struct client *c) {
         s->in = BUF(AHEAD_MAX);
         timer_init(&s->limit, w->loop, on_limit);
         task_init(&s->destroy, destroy);
-        timer_start(&s->limit, w->gateway->start.header_ns);
+        timer_start(&s->limit, w->limits.header_ns);
         stream_set_owner(c->stream, on_ready, s);
         on_ready(c->stream, s);
         return 0;

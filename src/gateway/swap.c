@@ -2,28 +2,30 @@
 #include "gateway/swap.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/secret.h"
+#include "gateway/past.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
-enum { CACHED_WORDS = 8, OUTPUT_MAX = 1 << 18 };
+enum { CACHED_WORDS = 8, OUTPUT_MAX = 1 << 18, PAIRS_MAX = 4 * CREDENTIALS_MAX };
 
-/* Words by the values they are made of. A value that is not current any more makes all of them go. */
+/* Words by what they are made of: the mappings of a host, and all values that were there then. */
 struct swap_cache {
         size_t next;
-        struct {
+        struct swap_words {
                 struct scrub_words *words;
-                size_t key_n;
-                char key[CREDENTIALS_MAX * (sizeof(uint32_t) + sizeof(uint64_t))];
+                struct credential_set set, absent;
+                uint64_t generation; /* past_generation() */
+                bool telling;
         } entries[CACHED_WORDS];
 };
 
 static void cache_clear(struct worker *w) {
-        for (size_t i = 0; w->swaps && i < CACHED_WORDS; i++) {
+        for (size_t i = 0; w->swaps && i < CACHED_WORDS; i++)
                 scrub_words_unref(take_ptr(&w->swaps->entries[i].words));
-                w->swaps->entries[i].key_n = 0;
-        }
 }
 
 void swap_cache_free(struct worker *w) {
@@ -80,8 +82,16 @@ static void on_answer(struct vault_call *c, int error) {
         s->done(s);
 }
 
-static struct vault_scope scope_of(const struct inject_plan *p) {
-        return (struct vault_scope){ p->sigv4.date, p->sigv4.region, p->sigv4.service };
+/* What signs: the scope of the request. Of an AWS credential that is not in it only what answers are searched for is
+ * wanted (the key's id, the session's token), which come with a key of any scope: that of this one signs nothing. */
+static struct vault_scope scope_of(const struct inject_plan *p, uint32_t mapping) {
+        static _Thread_local char today[9];
+        if (is_used(p, mapping))
+                return (struct vault_scope){ p->sigv4.date, p->sigv4.region, p->sigv4.service };
+        time_t now = (time_t)(clock_wall_us() / 1000000);
+        struct tm t;
+        (void)strftime(today, sizeof today, "%Y%m%d", gmtime_r(&now, &t));
+        return (struct vault_scope){ str_n(today, 8), STR("none"), STR("none") };
 }
 
 static bool is_signature(const struct inject_plan *p) {
@@ -90,7 +100,7 @@ static bool is_signature(const struct inject_plan *p) {
 
 /* Asks for one value. A host's other credentials may be without one; the request's own may not. */
 static int ask(struct swap *s, const struct inject_plan *p, const struct credential_mapping *m) {
-        struct vault_scope scope = scope_of(p);
+        struct vault_scope scope = scope_of(p, m->index);
         bool used = is_used(p, m->index);
         int r = s->failed;
         cache_clear(s->worker);
@@ -113,83 +123,112 @@ static int ask(struct swap *s, const struct inject_plan *p, const struct credent
         return 0;
 }
 
-static void add_pair(struct scrub_pair *pairs, size_t *n, struct str real, struct str fake) {
-        if (real.n >= VAULT_SECRET_MIN)
-                pairs[(*n)++] = (struct scrub_pair){ real, fake };
+struct pairs {
+        size_t n;
+        struct scrub_pair at[PAIRS_MAX];
+};
+
+static void add_pair(struct pairs *to, struct str real, struct str fake) {
+        if (real.n >= VAULT_SECRET_MIN && to->n < PAIRS_MAX)
+                to->at[to->n++] = (struct scrub_pair){ real, fake };
+}
+
+/* The values of this moment; true when one of them is a secret by itself. */
+static bool add_current(struct swap *s, const struct inject_plan *p, const struct credential_mapping *m,
+                        struct pairs *to) {
+        if (m->kind == MAPPING_VALUE) {
+                const struct vault_value *v = vault_value(s->worker->vault, m->index, s->to);
+                if (v)
+                        add_pair(to, v->bytes, m->fake[PART_VALUE]);
+                return v != NULL;
+        }
+        struct vault_scope scope = scope_of(p, m->index);
+        const struct vault_signing_key *k = vault_signing_key(s->worker->vault, m->index, s->to, &scope);
+        if (k) {
+                add_pair(to, k->key_id, m->fake[PART_KEY_ID]);
+                add_pair(to, k->token, m->fake[PART_SESSION_TOKEN]);
+        }
+        return false; /* a key id and a session's token are worth nothing without the secret key */
+}
+
+/* Those of other workers, and those that were replaced not long ago. */
+static void add_past(struct past *past, const struct credential_mapping *m, struct pairs *to) {
+        enum vault_part part;
+        struct str value;
+        for (size_t at = 0; past_next(past, m->index, &at, &part, &value);)
+                add_pair(to, value, m->fake[part]);
+}
+
+static int make_words(struct swap *s, const struct inject_plan *p, struct swap_words *ret) {
+        static _Thread_local struct pairs pairs; /* large, and needed only within this call */
+        struct gateway *g = s->worker->gateway;
+        int r = 0;
+        pairs.n = 0;
+        for (uint32_t i = 0; i < credentials_count(g->credentials); i++)
+                if (credential_set_has(&s->set, i))
+                        ret->telling |= add_current(s, p, credentials_get(g->credentials, i), &pairs);
+        if (g->past)
+                past_lock(g->past, loop_now(s->worker->loop));
+        for (uint32_t i = 0; g->past && i < credentials_count(g->credentials); i++)
+                if (credential_set_has(&s->set, i))
+                        add_past(g->past, credentials_get(g->credentials, i), &pairs);
+        if (pairs.n > 0)
+                r = scrub_words_new(pairs.at, pairs.n, &ret->words);
+        if (g->past)
+                past_unlock(g->past);
+        return r;
+}
+
+static bool is_same(const struct credential_set *a, const struct credential_set *b) {
+        return memcmp(a, b, sizeof *a) == 0;
 }
 
 /* Everything that must not come back. */
-static int make_words(struct swap *s, const struct inject_plan *p) {
-        const struct credentials *table = s->worker->gateway->credentials;
-        struct vault_scope scope = scope_of(p);
-        static _Thread_local struct scrub_pair pairs[2 * CREDENTIALS_MAX]; /* large, and needed only within this call */
-        static _Thread_local char key[sizeof s->worker->swaps->entries[0].key];
-        size_t n = 0, key_n = 0;
-        bool telling = false; /* a key id and a session's token are worth nothing without the secret key */
-        for (uint32_t i = 0; i < credentials_count(table); i++) {
-                const struct credential_mapping *m = credentials_get(table, i);
-                uint64_t serial = 0;
-                if (!credential_set_has(&s->set, i))
-                        continue;
-                if (m->kind == MAPPING_VALUE) {
-                        const struct vault_value *v = vault_value(s->worker->vault, i, s->to);
-                        if (v)
-                                add_pair(pairs, &n, v->bytes, m->fake[PART_VALUE]);
-                        telling |= v != NULL;
-                        serial = v ? v->serial : 0;
-                } else if (is_used(p, i)) {
-                        const struct vault_signing_key *k = vault_signing_key(s->worker->vault, i, s->to, &scope);
-                        if (k) {
-                                add_pair(pairs, &n, k->key_id, m->fake[PART_KEY_ID]);
-                                add_pair(pairs, &n, k->token, m->fake[PART_SESSION_TOKEN]);
-                        }
-                        serial = k ? k->serial : 0;
-                }
-                if (serial == 0)
-                        continue;
-                memcpy(key + key_n, &i, sizeof i);
-                memcpy(key + key_n + sizeof i, &serial, sizeof serial);
-                key_n += sizeof i + sizeof serial;
-        }
-        scrub_words_unref(take_ptr(&s->words));
-        s->telling = telling;
-        if (n == 0)
-                return 0;
+static int find_words(struct swap *s, const struct inject_plan *p) {
         struct worker *w = s->worker;
+        uint64_t generation = past_generation(w->gateway->past);
+        scrub_words_unref(take_ptr(&s->words));
         if (!w->swaps && !(w->swaps = calloc(1, sizeof *w->swaps)))
                 return -ENOMEM;
-        for (size_t i = 0; i < CACHED_WORDS; i++)
-                if (w->swaps->entries[i].words &&
-                    str_eq(str_n(w->swaps->entries[i].key, w->swaps->entries[i].key_n), str_n(key, key_n))) {
-                        s->words = scrub_words_ref(w->swaps->entries[i].words);
-                        return 0;
-                }
-        int r = scrub_words_new(pairs, n, &s->words);
-        if (r < 0)
+        for (size_t i = 0; i < CACHED_WORDS; i++) {
+                const struct swap_words *e = &w->swaps->entries[i];
+                if (!e->words || e->generation != generation || !is_same(&e->set, &s->set) ||
+                    !is_same(&e->absent, &s->absent))
+                        continue;
+                s->words = scrub_words_ref(e->words);
+                s->telling = e->telling;
+                return 0;
+        }
+        struct swap_words made = { .set = s->set, .absent = s->absent, .generation = generation };
+        int r = make_words(s, p, &made);
+        s->telling = made.telling;
+        if (r < 0 || !made.words)
                 return r;
-        size_t at = w->swaps->next++ % CACHED_WORDS;
-        scrub_words_unref(w->swaps->entries[at].words);
-        w->swaps->entries[at].words = scrub_words_ref(s->words);
-        w->swaps->entries[at].key_n = key_n;
-        memcpy(w->swaps->entries[at].key, key, key_n);
+        s->words = scrub_words_ref(made.words);
+        struct swap_words *place = &w->swaps->entries[w->swaps->next++ % CACHED_WORDS];
+        scrub_words_unref(place->words);
+        *place = made;
         return 0;
+}
+
+static bool is_here(const struct swap *s, const struct inject_plan *p, const struct credential_mapping *m) {
+        if (m->kind == MAPPING_VALUE)
+                return vault_value(s->worker->vault, m->index, s->to) != NULL;
+        struct vault_scope scope = scope_of(p, m->index);
+        return vault_signing_key(s->worker->vault, m->index, s->to, &scope) != NULL;
 }
 
 int swap_ready(struct swap *s, const struct inject_plan *p) {
         const struct credentials *table = s->worker->gateway->credentials;
-        struct vault_scope scope = scope_of(p);
         for (uint32_t i = 0; i < credentials_count(table); i++) {
                 const struct credential_mapping *m = credentials_get(table, i);
-                if (!credential_set_has(&s->set, i) || credential_set_has(&s->absent, i) ||
-                    (m->kind == MAPPING_SIGV4 && !is_used(p, i)))
+                if (!credential_set_has(&s->set, i) || credential_set_has(&s->absent, i))
                         continue;
-                bool here = m->kind == MAPPING_SIGV4 ? vault_signing_key(s->worker->vault, i, s->to, &scope) != NULL
-                                                     : vault_value(s->worker->vault, i, s->to) != NULL;
-                int r = here ? 0 : ask(s, p, m);
+                int r = is_here(s, p, m) ? 0 : ask(s, p, m);
                 if (r < 0)
                         return r;
         }
-        return make_words(s, p);
+        return find_words(s, p);
 }
 
 /* --- the request that leaves --- */
@@ -219,7 +258,7 @@ static int rewrite_values(struct swap *s, const struct request_view *r, const st
 }
 
 bool swap_signing_key(struct swap *s, const struct inject_plan *p, struct sigv4_key *ret) {
-        struct vault_scope scope = scope_of(p);
+        struct vault_scope scope = scope_of(p, p->swaps[0].mapping);
         const struct vault_signing_key *k = vault_signing_key(s->worker->vault, p->swaps[0].mapping, s->to, &scope);
         if (!k || k->key.n != sizeof ret->key)
                 return false;

@@ -9,7 +9,7 @@
  *     swap_rewrite()   the request as it will leave, right before it does: a value that changed meanwhile counts
  *
  * Every response of such a host is searched for all its credentials, whether the request had one or not: what one
- * request carried, the answer to another may show.
+ * request carried, the answer to another may show, also after the value was replaced (gateway/past.h).
  */
 #include "gateway/inject.h"
 #include "gateway/scrub.h"

@@ -108,7 +108,7 @@ static void on_ready(struct stream *s, void *owner) {
                 return;
         }
         struct sniff seen;
-        enum sniff_kind kind = sniff(str_n(bytes, (size_t)got), k->call.worker->gateway->start.header_bytes, &seen);
+        enum sniff_kind kind = sniff(str_n(bytes, (size_t)got), k->call.worker->limits.header_bytes, &seen);
         bool http = kind == SNIFF_HTTP || (kind == SNIFF_MORE && bytes[0] != 0x16);
         if (http && !(k->intercepts && intercept_expects_tls(k->call.worker, &k->call.target))) {
                 http_session_start_bound(&k->client, &k->call.target, &k->hold);
@@ -173,7 +173,7 @@ int transparent_start(const struct client *c) {
                 /* A rule that must see the request cannot be met by a client that stays silent: gate_open() refuses
                  * then. */
                 stream_set_owner(c->stream, on_ready, k);
-                timer_start(&k->first_word, wants_word ? w->gateway->start.header_ns : FIRST_WORD_NS);
+                timer_start(&k->first_word, wants_word ? w->limits.header_ns : FIRST_WORD_NS);
                 on_ready(c->stream, k);
                 return 0;
         }

@@ -182,7 +182,7 @@ static enum relay_look become_http(struct tunnel *t) {
 
 static enum relay_look look_at_request(struct tunnel *t, struct str bytes) {
         struct host named;
-        switch (requests_look(&t->requests, bytes, t->client.worker->gateway->start.header_bytes, &named)) {
+        switch (requests_look(&t->requests, bytes, t->client.worker->limits.header_bytes, &named)) {
         case REQUESTS_MORE:
                 return RELAY_HOLD;
         case REQUESTS_BAD:
@@ -203,7 +203,7 @@ static enum relay_look look_at_request(struct tunnel *t, struct str bytes) {
 
 static enum relay_look look_at_greeting(struct tunnel *t, struct str bytes) {
         struct sniff seen;
-        switch (sniff(bytes, t->client.worker->gateway->start.header_bytes, &seen)) {
+        switch (sniff(bytes, t->client.worker->limits.header_bytes, &seen)) {
         case SNIFF_MORE:
                 return RELAY_HOLD;
         case SNIFF_BAD:
@@ -271,7 +271,7 @@ static enum relay_look inspect(struct relay *r, struct str bytes, bool ended) {
         if (ended)
                 return refuse(t, REASON_PROTOCOL);
         if (!timer_is_running(&t->greeting))
-                timer_start(&t->greeting, t->client.worker->gateway->start.header_ns);
+                timer_start(&t->greeting, t->client.worker->limits.header_ns);
         return l;
 }
 
@@ -284,7 +284,7 @@ static bool account(struct relay *r, size_t n) {
 
 static int start(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold, bool look) {
         struct worker *w = client->worker;
-        const struct gateway_start *settings = &w->gateway->start;
+        const struct gateway_limits *settings = &w->limits;
         struct tunnel *t = alloc_zeroed(sizeof *t);
         if (!t) {
                 call->verdict.decision = DECISION_DENY;

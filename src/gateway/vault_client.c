@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "gateway/past.h"
 #include "gateway/vault_shelf.h"
 
 #include <errno.h>
@@ -43,6 +44,7 @@ struct question {
 struct vault_client {
         struct loop *loop;
         const struct tls_context *keys;
+        struct past *past;
         uint64_t ns;
         int fd;
         struct watch watch;
@@ -301,6 +303,7 @@ static struct str put_aside(struct kept *k, size_t *at, struct str piece) {
 
 static int keep_secret(struct vault_client *v, const struct question *q, const struct vault_message *m) {
         size_t at = 0;
+        uint64_t now = loop_now(v->loop);
         struct kept *k = shelf_add(&v->secrets, key_of(q), m->data[0].n + m->data[1].n + m->data[2].n);
         if (!k)
                 return -ENOMEM;
@@ -308,11 +311,14 @@ static int keep_secret(struct vault_client *v, const struct question *q, const s
         if (q->kind == VAULT_RELEASE) {
                 k->value.bytes = put_aside(k, &at, m->data[0]);
                 k->value.serial = m->number;
+                past_add(v->past, q->mapping, PART_VALUE, k->value.bytes, now);
         } else {
                 k->signing.key_id = put_aside(k, &at, m->data[0]);
                 k->signing.key = put_aside(k, &at, m->data[1]);
                 k->signing.token = put_aside(k, &at, m->data[2]);
                 k->signing.serial = m->number;
+                past_add(v->past, q->mapping, PART_KEY_ID, k->signing.key_id, now);
+                past_add(v->past, q->mapping, PART_SESSION_TOKEN, k->signing.token, now);
         }
         return 0;
 }
@@ -390,7 +396,8 @@ void vault_client_connect(struct vault_client *v, int fd) {
                 disconnect(v, "its socket cannot be used");
 }
 
-int vault_client_new(struct loop *l, const struct tls_context *keys, uint64_t ns, struct vault_client **ret) {
+int vault_client_new(struct loop *l, const struct tls_context *keys, struct past *past, uint64_t ns,
+                     struct vault_client **ret) {
         struct vault_client *v = calloc(1, sizeof *v);
         struct err e = { 0 };
         if (!v)
@@ -406,6 +413,7 @@ int vault_client_new(struct loop *l, const struct tls_context *keys, uint64_t ns
         }
         v->loop = l;
         v->keys = keys;
+        v->past = past;
         v->ns = ns;
         v->fd = -1;
         link_init(&v->asked);

@@ -18,9 +18,12 @@
 #include "net/tls.h"
 
 struct vault_client;
+struct past;
 
-/* ns: how long an answer may take. `keys` must outlive it. */
-int vault_client_new(struct loop *l, const struct tls_context *keys, uint64_t ns, struct vault_client **ret);
+/* ns: how long an answer may take. past: where values are put down before they are used (gateway/past.h), or NULL.
+ * `keys` and `past` must outlive it. */
+int vault_client_new(struct loop *l, const struct tls_context *keys, struct past *past, uint64_t ns,
+                     struct vault_client **ret);
 void vault_client_free(struct vault_client *v);
 /* Takes the descriptor: the vault from now on. One that was there before is forgotten. */
 void vault_client_connect(struct vault_client *v, int fd);

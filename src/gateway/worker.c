@@ -118,6 +118,8 @@ int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct w
         w->gateway = g;
         w->index = index;
         w->policy = policy_ref_get(p);
+        w->limits = gateway_start_limits(&g->start);
+        w->ask_timeout_ns = g->start.ask_timeout_ns;
         link_init(&w->judged);
         link_init(&w->asks);
         int r = loop_new(&w->loop, e);
@@ -136,7 +138,7 @@ int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct w
                 return err_set(e, -r, "cannot set up a worker");
         if (g->tls) {
                 r = tls_new(g->tls, w->loop, &w->tls, e);
-                r = r < 0 ? r : vault_client_new(w->loop, g->tls, g->start.connect_ns, &w->vault);
+                r = r < 0 ? r : vault_client_new(w->loop, g->tls, g->past, g->start.connect_ns, &w->vault);
                 if (r < 0)
                         return err_set(e, -r, "cannot set up TLS for a worker");
         }

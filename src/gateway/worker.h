@@ -27,9 +27,11 @@ struct worker {
         struct loop *loop;
         struct pool pool;
         struct resolver *resolver;
-        struct policy_ref *policy; /* what to judge by now; changes only between callbacks */
-        struct link judged;        /* struct judged: what is open under a verdict, for new policies */
-        struct link asks;          /* struct ask: questions that calls of this worker wait for */
+        struct policy_ref *policy; /* what to judge by now; changes only between callbacks, and so do the next two */
+        struct gateway_limits limits;
+        uint64_t ask_timeout_ns;
+        struct link judged; /* struct judged: what is open under a verdict, for new policies */
+        struct link asks;   /* struct ask: questions that calls of this worker wait for */
         struct report report;
         struct upstream_pool *upstreams;
         struct tls *tls;            /* NULL: no TLS is opened */

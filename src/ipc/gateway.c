@@ -31,6 +31,7 @@ static const struct kind_row {
         [IPC_ANSWER] = { "answer", IPC_SUPERVISOR, .id = true, .number_max = DECISION_ALLOW },
         [IPC_STOP] = { "stop", IPC_SUPERVISOR },
         [IPC_VAULT] = { "vault", IPC_SUPERVISOR, .descriptor = true, .number_max = GATEWAY_WORKERS_MAX - 1 },
+        [IPC_LIMITS] = { "limits", IPC_SUPERVISOR, .descriptor = true },
         [IPC_READY] = { "ready", IPC_GATEWAY },
         [IPC_SWAPPED] = { "swapped", IPC_GATEWAY, .number_max = UINT32_MAX },
         [IPC_ASK] = { "ask", IPC_GATEWAY, .id = true, .authority = true, .number_max = VIAS - 1 },
@@ -118,6 +119,30 @@ void gateway_start_init(struct gateway_start *s) {
         s->tunnel_idle_ns = 600 * NS_PER_SECOND;
         s->header_bytes = 64 * 1024;
         s->connections = 16384;
+}
+
+struct gateway_limits gateway_start_limits(const struct gateway_start *s) {
+        return (struct gateway_limits){ .connect_ns = s->connect_ns,
+                                        .header_ns = s->header_ns,
+                                        .idle_ns = s->idle_ns,
+                                        .tunnel_idle_ns = s->tunnel_idle_ns,
+                                        .header_bytes = s->header_bytes,
+                                        .connections = s->connections,
+                                        .connections_per_second = s->connections_per_second,
+                                        .bytes_out_per_host = s->bytes_out_per_host,
+                                        .bytes_out = s->bytes_out };
+}
+
+void gateway_start_set_limits(struct gateway_start *s, const struct gateway_limits *l) {
+        s->connect_ns = l->connect_ns;
+        s->header_ns = l->header_ns;
+        s->idle_ns = l->idle_ns;
+        s->tunnel_idle_ns = l->tunnel_idle_ns;
+        s->header_bytes = l->header_bytes;
+        s->connections = l->connections;
+        s->connections_per_second = l->connections_per_second;
+        s->bytes_out_per_host = l->bytes_out_per_host;
+        s->bytes_out = l->bytes_out;
 }
 
 static int check_listeners(const struct gateway_start *s, struct err *e) {

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "policy/host.h"
+#include "policy/policy.h"
 #include "policy/verdict.h"
 
 #define IPC_VERSION 1
@@ -87,6 +88,7 @@ enum ipc_kind {
         IPC_ANSWER,       /* id of a question; number: DECISION_ALLOW or DECISION_DENY */
         IPC_STOP,         /* finish: accept nothing more, end what is open, exit */
         IPC_VAULT,        /* one descriptor: the vault, for worker `number`; it replaces the one before */
+        IPC_LIMITS,       /* one descriptor: a start block; its limits count for what begins from now on */
         /* gateway to supervisor */
         IPC_READY,    /* confined and accepting */
         IPC_SWAPPED,  /* number: the generation that judges now; tunnels that it refuses are closed */
@@ -118,6 +120,9 @@ int ipc_receive(int sock, enum ipc_side from, struct ipc_message *ret, int *ret_
 /* Every limit at its default, no listener, nothing configured. */
 void gateway_start_init(struct gateway_start *s);
 int gateway_start_check(const struct gateway_start *s, struct err *e);
+/* The limits in it, as a policy has them. */
+struct gateway_limits gateway_start_limits(const struct gateway_start *s);
+void gateway_start_set_limits(struct gateway_start *s, const struct gateway_limits *l);
 /* The block as a sealed file, checked before; and read back in the gateway, seals, size and content checked. */
 int gateway_start_seal(const struct gateway_start *s, int *ret_fd, struct err *e);
 int gateway_start_read(int fd, struct gateway_start *ret, struct err *e);

@@ -145,7 +145,7 @@ int supervise_decode(struct str block, struct supervise_request *ret, struct err
                 r = take_field(&block, &letter, &text) ? keep_field(&q, letter, text) : -EBADMSG;
         if (r == 0 && (!q.base || q.base[0] != '/' || (q.job != SUPERVISE_GATEWAY && q.argv.n == 0)))
                 r = -EBADMSG;
-        if (r == 0 && q.judged.n != JUDGED_TEXTS && (q.judged.n || q.job == SUPERVISE_COMMAND))
+        if (r == 0 && q.judged.n != JUDGED_TEXTS && (q.judged.n || q.job >= SUPERVISE_COMMAND))
                 r = -EBADMSG;
         if (r < 0)
                 return err_set(e, -r, r == -ENOMEM ? "out of memory" : "the request is malformed");
@@ -179,7 +179,8 @@ int supervise_receive(int sock, struct supervise_message *ret, int *ret_fd) {
                 return n == -ECONNRESET ? 0 : (int)n;
         bool whole = n == (ssize_t)sizeof m && m.version == SUPERVISE_VERSION && m.kind && m.kind < SUPERVISE_KINDS &&
                      is_terminated(m.host, sizeof m.host) && is_terminated(m.target, sizeof m.target) &&
-                     is_terminated(m.rule, sizeof m.rule) && is_terminated(m.detail, sizeof m.detail);
+                     is_terminated(m.rule, sizeof m.rule) && is_terminated(m.detail, sizeof m.detail) &&
+                     is_terminated(m.process, sizeof m.process);
         if (!whole || (n_fds == 1) != (m.kind == SUPERVISE_RELOAD))
                 return -EBADMSG;
         *ret = m;

@@ -15,13 +15,14 @@
 #include "base/vec.h"
 #include "policy/host.h"
 
-enum { SUPERVISE_VERSION = 2, SUPERVISE_FD_LINK = 3, SUPERVISE_FD_REQUEST = 4 };
+enum { SUPERVISE_VERSION = 3, SUPERVISE_FD_LINK = 3, SUPERVISE_FD_REQUEST = 4 };
 /* The kernel takes 128 KiB for one variable, its name included. */
 enum { SUPERVISE_BYTES_MAX = 8 << 20, SUPERVISE_VARIABLE_MAX = 120 << 10 };
 #define SUPERVISE_VARIABLE "BAILEY_SUPERVISE_REQUEST"
 
-/* SUPERVISE_COMMAND: a command that was judged waits for its approval, or is only recorded because it was refused. */
-enum supervise_job { SUPERVISE_RUN, SUPERVISE_GATEWAY, SUPERVISE_COMMAND, SUPERVISE_JOBS };
+/* SUPERVISE_COMMAND: a command that was judged waits for its approval, or is only recorded because it was refused.
+ * SUPERVISE_RECORD: it runs without a sandbox, and that is recorded. */
+enum supervise_job { SUPERVISE_RUN, SUPERVISE_GATEWAY, SUPERVISE_COMMAND, SUPERVISE_RECORD, SUPERVISE_JOBS };
 
 /* What was said of the command. JUDGED_BY of a run: who approved it; of SUPERVISE_COMMAND: who refused it, or "" for a
  * question to a person. */
@@ -61,7 +62,7 @@ enum supervise_kind {
         SUPERVISE_READY = 1, /* the gateway accepts; id: the HTTP port, number: the SOCKS5 port (0: none) */
         SUPERVISE_ASK,       /* id, host, number: the port. Answered by SUPERVISE_ANSWER */
         SUPERVISE_ASK_GONE,  /* id: nobody waits any more */
-        SUPERVISE_VIOLATION, /* host: the operation, target, rule, detail; number: how often */
+        SUPERVISE_VIOLATION, /* host: the operation, target, rule, detail, process; number: how often */
         SUPERVISE_RELOADED,  /* the new policy judges */
         SUPERVISE_END,       /* number: enum supervise_end, status, detail: why. The last one */
         /* from the library */
@@ -87,7 +88,7 @@ struct supervise_message {
         int32_t status;
         uint32_t signalled;
         char host[HOST_TEXT_MAX + 3];
-        char target[1024], rule[512], detail[ERR_TEXT_MAX]; /* all terminated, clipped where longer */
+        char target[1024], rule[512], detail[ERR_TEXT_MAX], process[64]; /* all terminated, clipped where longer */
 };
 
 /* `fd` -1: none. 0, -EAGAIN on a full non-blocking socket, -EPIPE when the other side is gone. */

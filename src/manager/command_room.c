@@ -79,8 +79,8 @@ static int open_record(struct room *r, struct err *e) {
 static int close_record(struct room *r, struct err *e) {
         struct judged judged = r->q->judged;
         judged.by = r->out->by;
-        if (r->out->word != ROOM_APPROVED)
-                judged_record(r->audit, &judged, false);
+        if (r->out->word != ROOM_APPROVED || r->q->runs)
+                judged_record(r->audit, &judged, r->q->runs);
         int s = audit_close(r->audit, e);
         r->audit = NULL;
         return s;
@@ -243,7 +243,7 @@ int room_wait(const struct room_request *q, struct room_outcome *ret, struct err
         if (s < 0)
                 return s;
         if (q->judged.by)
-                settle(&r, ROOM_REFUSED, q->judged.by);
+                settle(&r, q->runs ? ROOM_APPROVED : ROOM_REFUSED, q->judged.by);
         else
                 look_up(&r);
         if (!r.settled)

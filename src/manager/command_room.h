@@ -12,6 +12,7 @@ struct room_request {
         const struct option_values *options; /* the policy's, for who wants it read again; NULL: none */
         char *const *argv;                   /* for `bailey ps` */
         struct judged judged;                /* with `by`: it was refused already, and is only recorded */
+        bool runs;                           /* with judged.by: recorded as one that runs, without a sandbox */
         bool ask_terminal;                   /* a policy that names no way to ask means the terminal, if there is one */
         int link;                            /* its end is the end of waiting; -1: none */
 };

@@ -2,16 +2,18 @@
 /*
  * A container behind the gateway.
  *
- * The engine makes it without a network: a namespace with a loopback and nothing else. Its first program is
- * bailey-gate, which waits. Meanwhile a child of ours enters that namespace, lays the same routes and rules as for a
- * sandbox of our own, and hands out the listeners; no bridge, no address of the host, no other way out. Then the gate
- * gets the word and becomes the command. The container has neither CAP_NET_ADMIN nor CAP_NET_RAW, so it cannot undo
- * this.
+ * The engine makes it without a network: a namespace with a loopback and nothing else. Its first process is
+ * bailey-gate, which calls us on a socket and waits. Meanwhile a child of ours enters that namespace, lays the same
+ * routes and rules as for a sandbox of our own, and hands out the listeners; no bridge, no address of the host, no
+ * other way out. Then the gate gets the word and starts the command. The container has neither CAP_NET_ADMIN nor
+ * CAP_NET_RAW, so it cannot undo this.
  *
- * Files and processes are the engine's business: of the policy, network and credentials count here.
+ * Files are the image's, and what the policy grants of this host's (container_files.c). Questions, rules that come and
+ * go, pausing and killing are those of any run (run_control.h); its terminal is the engine's, so nobody is asked there.
  *
- * Ownership: the container (removed at the end, whatever the end is), a directory with the FIFO, vault, gateway, audit.
- * When this process dies, so do gateway and vault; the container's network then leads nowhere.
+ * Ownership: the container (removed at the end, whatever the end is), its place (container_place.c), vault, gateway,
+ * audit. The gate ends the container when its connection to us does: when this process is killed, so is everything
+ * inside, and the engine removes it.
  */
 #include "manager/container.h"
 
@@ -19,35 +21,36 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/path.h"
 #include "base/random.h"
 #include "base/secret.h"
-#include "base/tree.h"
+#include "manager/container_files.h"
+#include "manager/container_place.h"
 #include "manager/engine.h"
 #include "manager/gateway_process.h"
 #include "manager/helper.h"
 #include "manager/host_addresses.h"
+#include "manager/run_control.h"
 #include "manager/run_gateway.h"
+#include "manager/run_records.h"
 #include "manager/run_report.h"
 #include "manager/run_vault.h"
 #include "plan/build.h"
 #include "plan/env.h"
 #include "policy/load.h"
 #include "sandbox/linux/join.h"
-#include "store/audit_place.h"
+#include "sandbox/sandbox.h"
+#include "store/audit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ID_LENGTH = 12, GATE_MS = 60000, STEP_MS = 20, SIGNALLED = 128 };
+enum { ID_LENGTH = 12, SIGNALLED = 128 };
 
 /* Inside. */
 #define GATE "/.bailey-gate"
@@ -57,12 +60,18 @@ enum { ID_LENGTH = 12, GATE_MS = 60000, STEP_MS = 20, SIGNALLED = 128 };
 struct container {
         const struct container_request *q;
         char id[ID_LENGTH + 1];
-        char *name, *gate, *directory, *fifo, *resolv;
+        struct container_place place;
+        char *gate, *audit_path;
         struct policy *policy;
+        struct policy *network; /* none but the policy itself; for run_control */
+        struct path_rules *rules;
+        struct plan_host host;
         struct plan *plan;
         struct run_vault vault;
         struct audit *audit;
         struct gateway_process *gateway;
+        struct run_control *control;
+        struct run_terminal terminal; /* none: it is the engine's */
         struct run_report report;
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
@@ -70,58 +79,19 @@ struct container {
         bool created;
         pid_t child; /* the engine, attached */
         int pidfd, signals;
+        int gate_socket, init; /* the first process inside: its socket, and a pidfd */
+        enum { RUNS, STOPS, STANDS } stand;
+        int stand_error;
         sigset_t mask_before;
         bool masked;
         uint64_t deadline_ns;
+        bool ended;
+        int status;
 };
-
-/*
- * Talking to the engine.
- */
-static int call(const struct container *c, bool quiet, struct buf *out, struct err *e, const char *const *words) {
-        cleanup(text_list_done) text_list argv = { 0 };
-        int r = words_add(&argv, "%s", c->q->engine);
-        for (; *words && r == 0; words++)
-                r = words_add(&argv, "%s", *words);
-        return r < 0 ? err_set(e, ENOMEM, "out of memory") : engine_call(&argv, quiet, out, e);
-}
-#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-static int container_pid(const struct container *c, pid_t *ret, struct err *e) {
-        cleanup(buf_done) struct buf out = BUF(0);
-        uint64_t pid = 0;
-        int r = call(c, true, &out, e, WORDS("inspect", "--format", "{{.State.Pid}}", c->name));
-        struct str text = buf_str(&out);
-        while (text.n > 0 && text.p[text.n - 1] == '\n')
-                text.n--;
-        if (r != 0 || !str_to_u64(text, INT32_MAX, &pid) || pid <= 1)
-                return r < 0 ? r : err_set(e, ESRCH, "%s does not say which process the container is", c->q->engine);
-        *ret = (pid_t)pid;
-        return 0;
-}
 
 /*
  * What the container is made from.
  */
-static int make_places(struct container *c, struct err *e) {
-        const char *base = getenv("TMPDIR");
-        c->directory = str_format("%s/bailey-container-%s", base && base[0] == '/' ? base : "/tmp", c->id);
-        c->name = str_format("bailey-%s", c->id);
-        c->fifo = c->directory ? path_join(c->directory, "go") : NULL;
-        c->resolv = c->directory ? path_join(c->directory, "resolv.conf") : NULL;
-        if (!c->name || !c->fifo || !c->resolv)
-                return err_set(e, ENOMEM, "out of memory");
-        if (strpbrk(c->directory, ":,"))
-                return err_set(e, EINVAL, "%s cannot be mounted into a container; set another TMPDIR", c->directory);
-        int r = helper_program("bailey-gate", "sandbox", &c->gate, e);
-        r = r < 0 ? r : path_make_private_dir(c->directory, e);
-        /* Read by whoever the image runs as; the directory itself is never seen inside. */
-        r = r < 0 ? r : path_replace_file(c->resolv, STR("nameserver 127.0.0.1\n"), 0644, e);
-        if (r == 0 && (mkfifo(c->fifo, 0644) < 0 || chmod(c->fifo, 0644) < 0))
-                r = err_errno(e, "cannot make %s", c->fifo);
-        return r;
-}
-
 static int add_variables(struct container *c, struct err *e) {
         char *const nothing[] = { NULL };
         cleanup(env_done) struct env env = { 0 };
@@ -153,7 +123,8 @@ static int add_variables(struct container *c, struct err *e) {
 /* The engine would take the last of two: ours must be the only one. */
 static int check_arguments(const struct container *c, struct err *e) {
         static const char *const refused[] = { "--network", "--net",  "--privileged", "--entrypoint",
-                                               "--cap-add", "--name", "--pid",        "--userns" };
+                                               "--cap-add", "--name", "--pid",        "--userns",
+                                               "--init",    "--pod",  "--restart" };
         for (char *const *a = c->q->arguments; a && *a; a++)
                 for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
                         struct str word = str_of(*a), flag = str_of(refused[i]);
@@ -164,6 +135,49 @@ static int check_arguments(const struct container *c, struct err *e) {
         return 0;
 }
 
+/* Limits that somebody has set; the engine's own hold otherwise. */
+static int add_limits(const struct policy *p, text_list *l) {
+        const struct policy_limits *x = &p->process.limits;
+        int r = 0;
+        if (p->origins[ROW_PROCESSES] && x->processes)
+                r |= words_add(l, "--pids-limit=%ju", (uintmax_t)x->processes);
+        if (p->origins[ROW_MEMORY] && x->memory)
+                r |= words_add(l, "--memory=%ju", (uintmax_t)x->memory);
+        if (p->origins[ROW_FILES] && x->files)
+                r |= words_add(l, "--ulimit=nofile=%ju:%ju", (uintmax_t)x->files, (uintmax_t)x->files);
+        if (p->origins[ROW_CPU] && x->cpu_seconds)
+                r |= words_add(l, "--ulimit=cpu=%ju:%ju", (uintmax_t)x->cpu_seconds, (uintmax_t)x->cpu_seconds);
+        if (p->origins[ROW_CPU_PERCENT] && x->cpu_percent)
+                r |= words_add(l, "--cpus=%ju.%02ju", (uintmax_t)x->cpu_percent / 100, (uintmax_t)x->cpu_percent % 100);
+        return r;
+}
+
+static int add_options(struct container *c, struct err *e) {
+        const struct container_files files = { .policy = c->policy,
+                                               .rules = c->rules,
+                                               .host = &c->host,
+                                               .empty_directory = c->place.empty_directory,
+                                               .empty_file = c->place.empty_file };
+        text_list *l = &c->create;
+        bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+        int r = words_add(l, "%s", c->q->engine) | words_add(l, "create") | words_add(l, "--name=%s", c->place.name) |
+                words_add(l, "--rm") | words_add(l, "--interactive") | words_add(l, "--network=none") |
+                words_add(l, "--cap-drop=NET_ADMIN") | words_add(l, "--cap-drop=NET_RAW") |
+                words_add(l, "--security-opt=no-new-privileges") | words_add(l, "--entrypoint=" GATE) |
+                words_add(l, "--volume=%s:" GATE ":ro", c->gate) |
+                words_add(l, "--volume=%s:" GO ":ro", c->place.socket) |
+                words_add(l, "--volume=%s:/etc/resolv.conf:ro", c->place.resolv) | add_limits(c->policy, l);
+        if (terminal)
+                r |= words_add(l, "--tty");
+        if (c->vault.bundle)
+                r |= words_add(l, "--volume=%s:" BUNDLE ".pem:ro", c->vault.bundle) |
+                     words_add(l, "--volume=%s:" BUNDLE ".jks:ro", c->vault.java);
+        r = r < 0 ? err_set(e, ENOMEM, "out of memory") : container_files(&files, c->plan, l, e);
+        for (char *const *a = c->q->arguments; r == 0 && a && *a; a++)
+                r = words_add(l, "%s", *a) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        return r < 0 ? r : add_variables(c, e);
+}
+
 static int describe(struct container *c, struct err *e) {
         cleanup(text_list_done) text_list entrypoint = { 0 }, command = { 0 };
         char *const *given = c->q->run->argv;
@@ -171,35 +185,19 @@ static int describe(struct container *c, struct err *e) {
         if (*given && strcmp(*given, "--") == 0)
                 given++;
         int r = check_arguments(c, e);
+        r = r < 0 ? r : helper_program("bailey-gate", "sandbox", &c->gate, e);
         r = r < 0 ? r : engine_image(c->q->engine, image, &entrypoint, &command, e);
+        r = r < 0 ? r : add_options(c, e);
         if (r < 0)
                 return r;
+        if (entrypoint.n == 0 && command.n == 0 && !*given)
+                return err_set(e, EINVAL, "the image %s has no command of its own; give one", image);
         text_list *l = &c->create;
-        bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-        r = words_add(l, "%s", c->q->engine) | words_add(l, "create") | words_add(l, "--name=%s", c->name) |
-            words_add(l, "--interactive") | words_add(l, "--network=none") | words_add(l, "--cap-drop=NET_ADMIN") |
-            words_add(l, "--cap-drop=NET_RAW") | words_add(l, "--security-opt=no-new-privileges") |
-            words_add(l, "--entrypoint=" GATE) | words_add(l, "--volume=%s:" GATE ":ro", c->gate) |
-            words_add(l, "--volume=%s:" GO ":ro", c->fifo) | words_add(l, "--volume=%s:/etc/resolv.conf:ro", c->resolv);
-        if (terminal)
-                r |= words_add(l, "--tty");
-        if (c->vault.bundle)
-                r |= words_add(l, "--volume=%s:" BUNDLE ".pem:ro", c->vault.bundle) |
-                     words_add(l, "--volume=%s:" BUNDLE ".jks:ro", c->vault.java);
-        for (char *const *a = c->q->arguments; a && *a; a++)
-                r |= words_add(l, "%s", *a);
-        if (r < 0)
-                return err_set(e, ENOMEM, "out of memory");
-        r = add_variables(c, e);
-        if (r < 0)
-                return r;
         r = words_add(l, "%s", image) | words_add(l, GO);
         for (size_t i = 0; i < entrypoint.n; i++)
                 r |= words_add(l, "%s", entrypoint.p[i]);
         for (size_t i = 0; !*given && i < command.n; i++)
                 r |= words_add(l, "%s", command.p[i]);
-        if (entrypoint.n == 0 && command.n == 0 && !*given)
-                return err_set(e, EINVAL, "the image %s has no command of its own; give one", image);
         for (; *given; given++)
                 r |= words_add(l, "%s", *given);
         return r < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
@@ -218,7 +216,7 @@ static int start_container(struct container *c, struct err *e) {
                              : err_set(e, EIO, "%s could not make the container; what it says is above", c->q->engine);
         if (words_add(&start, "%s", c->q->engine) < 0 || words_add(&start, "start") < 0 ||
             words_add(&start, "--attach") < 0 || words_add(&start, "--interactive") < 0 ||
-            words_add(&start, "%s", c->name) < 0)
+            words_add(&start, "%s", c->place.name) < 0)
                 return err_set(e, ENOMEM, "out of memory");
         r = engine_start(&start, &c->child, e);
         if (r < 0)
@@ -227,31 +225,21 @@ static int start_container(struct container *c, struct err *e) {
         return c->pidfd < 0 ? err_errno(e, "cannot watch %s", c->q->engine) : 0;
 }
 
-/* The gate opens the FIFO when it runs; then there is a reader. */
-static int wait_for_gate(struct container *c, int *ret_fifo, struct err *e) {
-        uint64_t end = clock_ns() + GATE_MS * NS_PER_MS;
-        for (;;) {
-                int fd = open(c->fifo, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-                if (fd >= 0) {
-                        *ret_fifo = fd;
-                        return 0;
-                }
-                struct pollfd ended = { .fd = c->pidfd, .events = POLLIN };
-                if (errno != ENXIO)
-                        return err_errno(e, "cannot open %s", c->fifo);
-                if (poll(&ended, 1, STEP_MS) > 0)
-                        return err_set(e, ECHILD, "the container ended before its command was started");
-                if (clock_ns() >= end)
-                        return err_set(e, ETIMEDOUT, "the container did not start within %d s", GATE_MS / 1000);
-        }
-}
-
+/* Who called is the gate, and is still there: then the number that the kernel gave for it is its own. */
 static int join(struct container *c, struct err *e) {
         pid_t pid = 0;
         cleanup(close_fd) int proc = -1;
-        int r = container_pid(c, &pid, e);
-        r = r < 0 ? r : join_find(pid, c->gate, &proc, e);
+        int r = container_place_accept(&c->place, c->pidfd, &c->gate_socket, &pid, e);
         if (r < 0)
+                return r;
+        c->init = (int)syscall(SYS_pidfd_open, pid, 0);
+        if (c->init < 0)
+                return err_errno(e, "cannot watch the container's first process");
+        r = join_find(pid, c->gate, &proc, e);
+        struct pollfd gone = { .fd = c->gate_socket, .events = POLLIN };
+        if (r == 0 && poll(&gone, 1, 0) != 0)
+                r = err_set(e, ECHILD, "the container ended before its command was started");
+        if (r < 0 || plan_network(c->policy) == NETWORK_NONE)
                 return r;
         r = join_network(proc, c->plan, c->listeners, &c->n_listeners, e);
         return r < 0 ? err_wrap(e, r, "the container's network cannot be confined") : 0;
@@ -262,16 +250,28 @@ static int compile(void *arg, void **ret, size_t *ret_n, struct err *e) {
 }
 
 static void on_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
-        run_report_event(&((struct container *)arg)->report, ev, rule);
+        struct container *c = arg;
+        run_report_event(&c->report, ev, rule);
+        run_control_event(c->control, ev, rule);
+}
+
+static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
+        run_control_ask(((struct container *)arg)->control, id, target, via);
+}
+
+static void on_ask_gone(void *arg, uint64_t id, bool expired) {
+        run_control_ask_gone(((struct container *)arg)->control, id, expired);
 }
 
 static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
-        (void)arg;
+        run_control_notice(((struct container *)arg)->control, notice, text);
         if (notice == NOTICE_CANNOT_START || notice == NOTICE_DIED || notice == NOTICE_AUDIT_FAILED)
                 log_error("gateway: %s", text ? text : "failed");
 }
 
 static int make_gateway(struct container *c, struct err *e) {
+        if (plan_network(c->policy) == NETWORK_NONE)
+                return 0;
         cleanup(free_ptr) void *snapshot = NULL;
         cleanup(close_fd) int addresses = -1;
         size_t n = 0;
@@ -280,6 +280,8 @@ static int make_gateway(struct container *c, struct err *e) {
                                       .audit = c->audit,
                                       .compile = compile,
                                       .on_event = on_event,
+                                      .on_ask = on_ask,
+                                      .on_ask_gone = on_ask_gone,
                                       .on_notice = on_notice,
                                       .arg = c };
         int r = host_addresses_watch(&addresses, e);
@@ -287,6 +289,7 @@ static int make_gateway(struct container *c, struct err *e) {
         r = r < 0 ? r : run_gateway_start(c->policy, c->plan, c->id, c->q->run, &s.start, e);
         if (r < 0)
                 return r;
+        s.start.can_ask = 1;
         run_vault_gateway(&c->vault, &s);
         s.addresses = take_fd(&addresses);
         r = gateway_process_new(&s, snapshot, n, &c->gateway, e);
@@ -295,21 +298,18 @@ static int make_gateway(struct container *c, struct err *e) {
 }
 
 static int open_audit(struct container *c, struct err *e) {
-        cleanup(free_ptr) char *path = NULL;
-        int r = c->policy->audit_path ? 0 : audit_run_path(c->id, &path, e);
-        const struct audit_settings a = { .path = path ? path : c->policy->audit_path,
-                                          .run_id = c->id,
-                                          .sandbox = c->id };
-        r = r < 0 ? r : audit_open(&a, &c->audit, e);
+        const struct audit_settings a = { .path = c->audit_path, .run_id = c->id, .sandbox = c->id };
+        int r = audit_open(&a, &c->audit, e);
         if (r < 0)
                 return err_wrap(e, r, "the audit cannot be written");
-        (void)audit_note(c->audit, "start: container of %s, image %s", c->q->engine, c->q->run->argv[0]);
+        (void)audit_note(c->audit, "start: container of %s, image %s, workspace %s", c->q->engine, c->q->run->argv[0],
+                         c->policy->workspace);
         return audit_flush(c->audit, e);
 }
 
 static int open_network(struct container *c, struct err *e) {
         c->plan = plan_new();
-        if (!c->plan || plan_capture(c->plan, c->policy, true) < 0)
+        if (!c->plan || (plan_network(c->policy) != NETWORK_NONE && plan_capture(c->plan, c->policy, true) < 0))
                 return err_set(e, ENOMEM, "out of memory");
         c->vault.gateway = &c->gateway;
         c->vault.audit = &c->audit;
@@ -317,6 +317,14 @@ static int open_network(struct container *c, struct err *e) {
                 .policy = c->policy, .id = c->id, .roots = c->q->run->ca_bundle, .environment = environ
         };
         return run_vault_open(&c->vault, &q, e);
+}
+
+/* The same facts as for a sandbox of our own, with what is Bailey's hidden. */
+static int look_at_files(struct container *c, struct err *e) {
+        int r = path_rules_compile(c->policy, &c->rules, e);
+        r = r < 0 ? r : survey_host(c->policy, c->rules, &c->host, e);
+        r = r < 0 ? r : run_records(c->policy, c->rules, c->id, &c->host, &c->audit_path, e);
+        return r < 0 ? r : run_control_hide(&c->host, false, e);
 }
 
 /*
@@ -339,9 +347,66 @@ static int catch_signals(struct container *c, struct err *e) {
 /* The engine hands them on to the container. What a terminal sends reaches the engine without us. */
 static void hand_on(const struct container *c) {
         struct signalfd_siginfo info;
-        while (read(c->signals, &info, sizeof info) == (ssize_t)sizeof info)
-                if (info.ssi_code != SI_KERNEL)
+        while (read(c->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+                bool from_kernel = info.ssi_code == SI_KERNEL;
+                if (!run_control_signal(c->control, (int)info.ssi_signo, from_kernel) && !from_kernel)
                         (void)syscall(SYS_pidfd_send_signal, c->pidfd, (int)info.ssi_signo, NULL, 0);
+        }
+}
+
+static int order(const struct container *c, const char *verb) {
+        cleanup(buf_done) struct buf out = BUF(0);
+        cleanup(text_list_done) text_list argv = { 0 };
+        if (words_add(&argv, "%s", c->q->engine) < 0 || words_add(&argv, "%s", verb) < 0 ||
+            words_add(&argv, "%s", c->place.name) < 0)
+                return -ENOMEM;
+        return engine_call(&argv, true, &out, NULL);
+}
+
+/* Told when the loop comes around: whoever asked for it is not waiting yet. */
+static int freeze(void *run) {
+        struct container *c = run;
+        c->stand_error = order(c, "pause") == 0 ? 0 : EOPNOTSUPP;
+        c->stand = STOPS;
+        return 0;
+}
+
+static int thaw(void *run) {
+        struct container *c = run;
+        c->stand = RUNS;
+        return order(c, "unpause") == 0 ? 0 : -EIO;
+}
+
+static void tell_stand(struct container *c) {
+        if (c->stand != STOPS)
+                return;
+        c->stand = c->stand_error ? RUNS : STANDS;
+        run_control_frozen(c->control, c->stand_error);
+}
+
+static void end_by_order(void *run, int status) {
+        struct container *c = run;
+        c->ended = true;
+        c->status = status;
+}
+
+static int open_control(struct container *c, struct err *e) {
+        const struct run_parts parts = { .id = c->id,
+                                         .request = c->q->run,
+                                         .policy = &c->policy,
+                                         .network = &c->network,
+                                         .gateway = &c->gateway,
+                                         .freeze = freeze,
+                                         .thaw = thaw,
+                                         .terminal = &c->terminal,
+                                         .audit = &c->audit,
+                                         .end = end_by_order,
+                                         .run = c };
+        if (c->policy->network.ask == ASK_TTY)
+                log_notice(
+                    "a container's terminal is not used for questions: see `bailey pending`, answer with `bailey "
+                    "allow`, from another one");
+        return run_control_new(&parts, &c->control, e);
 }
 
 static int reap(struct container *c) {
@@ -360,25 +425,33 @@ static int time_left_ms(const struct container *c, int timeout) {
         return timeout < 0 || left < (uint64_t)timeout ? (int)(left > 1000000 ? 1000000 : left) : timeout;
 }
 
+enum { WATCHED = 2 }; /* the engine, signals */
+
 static enum run_end supervise(struct container *c, int *ret_status, struct err *e) {
-        enum { WATCHED = 2 };
         for (;;) {
-                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + VAULT_POLL_MAX] = {
+                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + RUN_CONTROL_POLL_MAX + VAULT_POLL_MAX] = {
                         { .fd = c->pidfd, .events = POLLIN }, { .fd = c->signals, .events = POLLIN }
                 };
-                int timeout = -1;
-                size_t n = gateway_process_poll(c->gateway, fds + WATCHED, GATEWAY_POLL_MAX, &timeout);
-                size_t v = run_vault_poll(&c->vault, fds + WATCHED + n, VAULT_POLL_MAX, &timeout);
-                if (poll(fds, WATCHED + n + v, time_left_ms(c, timeout)) < 0 && errno != EINTR) {
+                int timeout = c->stand == STOPS ? 0 : -1;
+                size_t n = c->gateway ? gateway_process_poll(c->gateway, fds + WATCHED, GATEWAY_POLL_MAX, &timeout) : 0;
+                struct pollfd *control = fds + WATCHED + n;
+                size_t m = run_control_poll(c->control, control, &timeout);
+                size_t v = run_vault_poll(&c->vault, control + m, VAULT_POLL_MAX, &timeout);
+                if (poll(fds, WATCHED + n + m + v, time_left_ms(c, timeout)) < 0 && errno != EINTR) {
                         err_errno(e, "cannot wait");
                         return RUN_FAILED;
                 }
-                run_vault_step(&c->vault, fds + WATCHED + n, v);
-                gateway_process_step(c->gateway, fds + WATCHED, n);
+                run_vault_step(&c->vault, control + m, v);
+                if (c->gateway)
+                        gateway_process_step(c->gateway, fds + WATCHED, n);
+                tell_stand(c);
+                run_control_step(c->control, control, m);
                 if (fds[1].revents)
                         hand_on(c);
-                if (fds[0].revents) {
-                        *ret_status = reap(c);
+                if (fds[0].revents)
+                        end_by_order(c, reap(c));
+                if (c->ended) {
+                        *ret_status = c->status;
                         return RUN_ENDED;
                 }
                 if (c->deadline_ns && clock_ns() >= c->deadline_ns) {
@@ -388,85 +461,120 @@ static enum run_end supervise(struct container *c, int *ret_status, struct err *
         }
 }
 
+/*
+ * The end.
+ */
+static void on_guard(const char *path, void *arg) {
+        struct container *c = arg;
+        run_report_guard(&c->report, path);
+        if (c->audit)
+                (void)audit_note(c->audit, "removed %s: protected, and not there before", path);
+}
+
 /* The container first: nothing of it may outlive its network. */
-static void container_done(struct container *c) {
-        cleanup(buf_done) struct buf out = BUF(0), killed = BUF(0);
-        if (c->created && c->child > 0) /* at once; "rm" alone would ask it to end and wait */
-                (void)call(c, true, &killed, NULL, WORDS("kill", c->name));
-        if (c->created && call(c, true, &out, NULL, WORDS("rm", "--force", "--volumes", c->name)) != 0)
-                log_error("%s could not remove the container %s", c->q->engine, c->name);
+static void end_container(struct container *c) {
+        struct err e = { 0 };
+        if (c->init >= 0 && c->child > 0) /* at once; one that stands still dies when it is let go */
+                (void)syscall(SYS_pidfd_send_signal, c->init, SIGKILL, NULL, 0);
+        close_fd(&c->gate_socket);
+        if (c->stand != RUNS)
+                (void)thaw(c);
+        if (c->created && container_remove(c->q->engine, c->place.name, &e) < 0)
+                log_error("%s", err_text(&e));
+        c->created = false;
         if (c->child > 0)
                 (void)reap(c);
-        gateway_process_free(c->gateway);
+}
+
+static void tear_down(struct container *c) {
+        struct err e = { 0 };
+        end_container(c);
+        run_control_free(c->control, c->status);
+        c->control = NULL;
+        gateway_process_free(c->gateway); /* with its last word */
+        c->gateway = NULL;
         run_vault_close(&c->vault);
-        if (c->audit)
-                (void)audit_close(c->audit, NULL);
+        if (c->plan && guard_sweep(c->plan, on_guard, c, &e) < 0)
+                log_error("%s", err_text(&e));
+        if (c->audit) {
+                (void)audit_note(c->audit, "end: status %d", c->status);
+                if (audit_close(c->audit, &e) < 0)
+                        log_error("the audit is not whole: %s", err_text(&e));
+        }
+        c->audit = NULL;
+}
+
+static void container_done(struct container *c) {
+        tear_down(c);
         for (size_t i = 0; i < c->n_listeners; i++)
                 close(c->listeners[i]);
-        if (c->directory)
-                (void)tree_remove(AT_FDCWD, c->directory);
+        container_place_done(&c->place);
         close_fd(&c->pidfd);
+        close_fd(&c->init);
         close_fd(&c->signals);
         if (c->masked)
                 sigprocmask(SIG_SETMASK, &c->mask_before, NULL);
         run_report_done(&c->report);
         text_list_done(&c->create);
         plan_free(c->plan);
+        survey_done(&c->host);
+        path_rules_free(c->rules);
         policy_free(c->policy);
-        free(c->name);
         free(c->gate);
-        free(c->directory);
-        free(c->fifo);
-        free(c->resolv);
+        free(c->audit_path);
 }
 
 static int prepare(struct container *c, struct err *e) {
         int r = catch_signals(c, e);
-        r = r < 0 ? r : make_places(c, e);
-        r = r < 0 ? r : open_audit(c, e);
+        r = r < 0 ? r : container_place_make(&c->place, c->q->engine, c->id, e);
         r = r < 0 ? r : open_network(c, e);
-        return r < 0 ? r : describe(c, e);
+        r = r < 0 ? r : look_at_files(c, e);
+        r = r < 0 ? r : open_audit(c, e);
+        r = r < 0 ? r : describe(c, e);
+        for (size_t i = 0; r == 0 && i < c->plan->notes.n; i++)
+                log_notice("%s", c->plan->notes.p[i]);
+        return r < 0 ? r : open_control(c, e);
 }
 
 /* The word is given only when nothing leads past the gateway. */
 static int let_go(struct container *c, struct err *e) {
-        cleanup(close_fd) int fifo = -1;
         int r = start_container(c, e);
-        r = r < 0 ? r : wait_for_gate(c, &fifo, e);
         r = r < 0 ? r : join(c, e);
         r = r < 0 ? r : make_gateway(c, e);
         if (r < 0)
                 return r;
-        r = fd_write_all(fifo, "g", 1);
+        r = fd_write_all(c->gate_socket, "g", 1);
         return r < 0 ? err_set(e, -r, "the container ended before its command was started") : 0;
 }
 
 static void report(struct container *c) {
         cleanup(buf_done) struct buf text = BUF(1 << 16);
-        gateway_process_free(c->gateway); /* its last word */
-        c->gateway = NULL;
         if (!c->q->run->quiet && run_report_text(&c->report, &text) == 0 && text.n > 0)
                 fprintf(stderr, "%.*s", STR_FMT(buf_str(&text)));
 }
 
 enum run_end container_run(const struct container_request *q, int *ret_status, struct err *e) {
-        cleanup(container_done) struct container c = { .q = q, .vault = RUN_VAULT, .pidfd = -1, .signals = -1 };
-        const struct policy_request request = { .command_line = q->run->options, .network_only = true };
+        cleanup(container_done) struct container c = { .q = q,
+                                                       .place = CONTAINER_PLACE,
+                                                       .vault = RUN_VAULT,
+                                                       .terminal.fd = -1,
+                                                       .pidfd = -1,
+                                                       .signals = -1,
+                                                       .gate_socket = -1,
+                                                       .init = -1 };
+        const struct policy_request request = { .command_line = q->run->options };
         random_id(c.id, sizeof c.id);
         int r = policy_load(&request, &c.policy, e);
         if (r < 0)
                 return r == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
-        if (plan_network(c.policy) == NETWORK_NONE) {
-                err_set(e, EINVAL, "the policy gives no network; then the engine's own --network=none is enough");
-                return RUN_BAD_POLICY;
-        }
         r = prepare(&c, e);
         r = r < 0 ? r : let_go(&c, e);
         if (r < 0)
-                return r == -ENOENT ? RUN_UNAVAILABLE : RUN_FAILED;
+                return r == -ENOENT ? RUN_UNAVAILABLE : r == -EOPNOTSUPP ? RUN_BAD_POLICY : RUN_FAILED;
         if (c.policy->process.timeout_ns)
                 c.deadline_ns = clock_ns() + c.policy->process.timeout_ns;
         enum run_end end = supervise(&c, ret_status, e);
+        tear_down(&c);
         report(&c);
         return end;
 }

@@ -41,7 +41,8 @@ int egress_config(char *const *assignments, struct buf *out, enum egress_fault *
 int egress_start(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e);
 /* 1 when none ran. */
 int egress_stop(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e);
-int egress_reload(enum egress_fault *ret_fault, struct err *e);
+/* Returns when the new settings count, and says what has changed; or why everything is as before. */
+int egress_reload(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e);
 /* Stops it; it cannot be started until it is set up again. */
 int egress_disable(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e);
 

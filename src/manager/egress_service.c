@@ -16,6 +16,7 @@
 #include "conf/emit.h"
 #include "manager/egress.h"
 #include "manager/egress_discover.h"
+#include "manager/egress_firewall.h"
 #include "manager/egress_pid.h"
 #include "manager/egress_state.h"
 #include "manager/gateway_service.h"
@@ -97,7 +98,13 @@ static bool uses_bitwarden(const struct egress_settings *s) {
 
 static int check_bitwarden(const struct egress_settings *s, struct err *e) {
         const char *token = getenv("BWS_ACCESS_TOKEN");
-        if (!uses_bitwarden(s) || s->allow_env_fallback || (token && token[0]))
+        if (!uses_bitwarden(s) || s->allow_env_fallback)
+                return 0;
+        if (s->bitwarden && !s->project)
+                return err_set(e, EINVAL,
+                               "bitwarden_project is not set, and credentials are read from Bitwarden. Set it with "
+                               "\"bailey egress config bitwarden_project=ID\"");
+        if (token && token[0])
                 return 0;
         return err_set(e, ENODATA,
                        "BWS_ACCESS_TOKEN is not set, and credentials are read from Bitwarden. Set it, or run \"bailey "
@@ -279,7 +286,7 @@ int egress_start(const struct egress_talk *talk, enum egress_fault *ret_fault, s
 }
 
 /*
- * The end, and new rules.
+ * The end.
  */
 int egress_stop(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e) {
         cleanup(free_ptr) char *directory = NULL;
@@ -309,26 +316,6 @@ int egress_stop(const struct egress_talk *talk, enum egress_fault *ret_fault, st
         return 0;
 }
 
-int egress_reload(enum egress_fault *ret_fault, struct err *e) {
-        cleanup(free_ptr) char *directory = NULL;
-        cleanup(egress_settings_done) struct egress_settings s = { 0 };
-        cleanup(close_fd) int pidfd = -1;
-        struct egress_identity id;
-        int r = load(&directory, &s, ret_fault, e);
-        if (r < 0)
-                return r;
-        *ret_fault = EGRESS_FAULT_ABSENT;
-        if (egress_pid_find(directory, true, &id, &pidfd, NULL) < 0)
-                return err_set(e, ENOENT, "it does not run; start it with \"bailey egress start\"");
-        *ret_fault = EGRESS_FAULT_CONFIG;
-        r = egress_settings_save(directory, &s, e);
-        if (r < 0)
-                return r;
-        *ret_fault = EGRESS_FAULT_SYSTEM;
-        r = signal_by(pidfd, SIGHUP);
-        return r < 0 ? err_set(e, -r, "cannot reach process %d: %s", (int)id.pid, strerror(-r)) : 0;
-}
-
 int egress_disable(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(egress_settings_done) struct egress_settings s = { 0 };
@@ -346,8 +333,10 @@ int egress_disable(const struct egress_talk *talk, enum egress_fault *ret_fault,
  */
 struct serving {
         const char *directory;
+        const struct egress_settings *settings;
         int status;
         struct egress_identity id;
+        bool walled; /* rules on the bridge were made */
 };
 
 static int write_service(const struct serving *s, const struct service_info *info, struct err *e) {
@@ -358,6 +347,14 @@ static int write_service(const struct serving *s, const struct service_info *inf
         emit_put_text(&j, "run_id", info->run_id);
         emit_put_text(&j, "audit", info->audit);
         emit_put_text(&j, "ca_bundle", info->ca_bundle);
+        emit_put_bool(&j, "walled", s->walled);
+        emit_key(&j, "fixed"); /* settings that count when it is started */
+        emit_open(&j, '{');
+        emit_put_number(&j, "port", s->settings->port);
+        emit_put_text(&j, "bridge", s->settings->bridge ? s->settings->bridge : "");
+        emit_put_text(&j, "hosts", s->settings->hosts ? s->settings->hosts : "");
+        emit_put_text(&j, "ca_bundle", s->settings->ca_bundle ? s->settings->ca_bundle : "");
+        emit_close(&j);
         emit_key(&j, "http");
         emit_open(&j, '[');
         for (size_t i = 0; i < info->n_listeners; i++)
@@ -373,9 +370,42 @@ static int write_service(const struct serving *s, const struct service_info *inf
                                    : egress_write(s->directory, EGRESS_SERVICE, buf_str(&text), e);
 }
 
+/* Where containers come from our own bridge: this host is closed to them but for the gateway. */
+static void close_bridge(struct serving *s, const struct service_info *info) {
+        struct addr own;
+        char name[16], address[ADDR_TEXT_MAX];
+        struct err e = { 0 };
+        if (!listen_bridge(&own, name) || strcmp(name, LISTEN_BRIDGE) != 0)
+                return;
+        for (size_t i = 0; i < info->n_listeners; i++) {
+                struct endpoint at;
+                if (listen_parse(str_of(info->listeners[i].address), &at, NULL) < 0 || !addr_equal(&at.addr, &own))
+                        continue;
+                addr_text(&own, address);
+                s->walled = egress_firewall_up(address, at.port, &e) == 0;
+                if (!s->walled)
+                        log_warning("egress: containers can reach what else listens on this host: %s", err_text(&e));
+        }
+}
+
+static void on_reloaded(void *arg, int ticket, bool ok, const char *text) {
+        const struct serving *s = arg;
+        cleanup(buf_done) struct buf out = BUF(EGRESS_BYTES_MAX);
+        struct emit j = emit_to(&out);
+        struct err e = { 0 };
+        emit_open(&j, '{');
+        emit_put_number(&j, "ticket", (uint64_t)ticket);
+        emit_put_bool(&j, "ok", ok);
+        emit_put_text(&j, "text", text);
+        emit_close(&j);
+        if (emit_status(&j) < 0 || egress_write(s->directory, EGRESS_RELOAD, buf_str(&out), &e) < 0)
+                log_error("egress: whoever asked for the reload is not answered: %s", err_text(&e));
+}
+
 static void on_ready(void *arg, const struct service_info *info) {
         struct serving *s = arg;
         struct err e = { 0 };
+        close_bridge(s, info);
         if (write_service(s, info, &e) < 0)
                 log_error("egress: %s", err_text(&e));
         else if (s->status >= 0) {
@@ -437,6 +467,7 @@ static int serve(struct serving *s, const struct egress_settings *settings, stru
                                             .log_level = LOG_NOTICE,
                                             .on_ready = on_ready,
                                             .on_message = on_message,
+                                            .on_reloaded = on_reloaded,
                                             .arg = s };
         enum service_fault fault;
         return gateway_service_run(&o, &fault, e);
@@ -462,7 +493,10 @@ int egress_serve(const char *nonce, struct err *e) {
         if (r < 0)
                 return r;
         s.directory = directory;
+        s.settings = &settings;
         r = serve(&s, &settings, e);
+        if (s.walled)
+                egress_firewall_down();
         egress_pid_remove(directory, &s.id);
         return r; /* the pipe ends with the process: whoever waits sees what was said last in the log */
 }

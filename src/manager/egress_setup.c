@@ -45,10 +45,6 @@ static const char *listed(const struct provider *p, const text_list *names) {
         return NULL;
 }
 
-static char *bitwarden_source(const struct egress_settings *s, const char *name) {
-        return s->project ? str_format("bws:%s/%s", s->project, name) : str_format("bws:%s", name);
-}
-
 /* What Bitwarden lists. `convert`: a credential of the environment is read from there from now on. */
 static int take_from_bitwarden(struct egress_settings *s, bool convert, const struct egress_talk *talk, struct err *e) {
         cleanup(text_list_done) text_list names = { 0 };
@@ -57,7 +53,7 @@ static int take_from_bitwarden(struct egress_settings *s, bool convert, const st
                 const struct provider *p = &policy_providers[i];
                 const char *name = listed(p, &names);
                 struct egress_credential *c = find(s, p);
-                cleanup(free_ptr) char *source = name ? bitwarden_source(s, name) : NULL;
+                cleanup(free_ptr) char *source = name ? str_format("bws:%s/%s", s->project, name) : NULL;
                 if (c && convert && strncmp(c->source, "env:", 4) == 0 && !name)
                         return err_set(e, ENOENT,
                                        "Bitwarden has no secret for %s, whose credential is %s; add it "
@@ -115,6 +111,10 @@ static int find_credentials(struct egress_settings *s, const struct egress_setup
         }
         if (!q->from_bitwarden && !s->bitwarden)
                 return take_from_environment(s, talk, e);
+        if (!s->project)
+                return err_set(e, EINVAL,
+                               "which of Bitwarden's projects? Give --project ID (\"bws project list\" shows them): a "
+                               "name alone may mean another project's secret tomorrow");
         s->bitwarden = true; /* as before, unless it was said otherwise: never back to the environment by itself */
         return take_from_bitwarden(s, q->from_bitwarden, talk, e);
 }

@@ -124,6 +124,7 @@ static int status_json(const struct view *v, bool show_tokens, struct buf *out) 
                 emit_put_number(&j, "pid", (uint64_t)v->id.pid);
                 emit_put_string(&j, "audit", member(v->service, "audit"));
                 emit_put_string(&j, "run_id", member(v->service, "run_id"));
+                emit_put_bool(&j, "walled", str_is(member(v->service, "walled"), "true"));
         }
         emit_key(&j, "http");
         emit_open(&j, '[');
@@ -234,7 +235,7 @@ static int check_one(const struct docker *d, struct str flag, struct str value, 
                 return check_variable(d, value, e);
         if (str_is(flag, "--env-file"))
                 return check_env_file(d, value, e);
-        if (str_is(flag, "--network") || str_is(flag, "--net") || str_is(flag, "--dns"))
+        if (str_is(flag, "--network") || str_is(flag, "--net") || str_is(flag, "--dns") || str_is(flag, "--cap-add"))
                 return object(d, e, "your own %.*s would lead around the gateway; take it out", STR_FMT(flag));
         cleanup(free_ptr) char *text = str_dup(value);
         if ((str_is(flag, "-v") || str_is(flag, "--volume") || str_is(flag, "--mount")) && text && strstr(text, INSIDE))
@@ -256,7 +257,7 @@ static char short_flag(struct str word, size_t *ret_value) {
  * is looked at like any other, so nothing is passed over. */
 static int check_given(const struct docker *d, char *const *given, struct err *e) {
         static const char *const with_value[] = { "--env", "--env-file", "--network", "--net",
-                                                  "--dns", "--volume",   "--mount" };
+                                                  "--dns", "--volume",   "--mount",   "--cap-add" };
         int r = 0;
         for (char *const *g = given; g && *g && r == 0; g++) {
                 struct str word = str_of(*g), next = str_of(g[1] ? g[1] : "");
@@ -311,7 +312,14 @@ static int add_network(struct docker *d, const char *address, struct err *e) {
                 if (r < 0)
                         return r;
         }
+        if (internal && !str_is(member(d->view->service, "walled"), "true") && d->talk && d->talk->say)
+                d->talk->say(
+                    d->talk->arg, true,
+                    "a container in this network may reach what else listens on this host: rules for the bridge "
+                    "are made when root starts the gateway and nft is installed; see the log");
         int r = internal ? text_list_take(&d->args, str_format("--network=bailey-egress"), e) : 0;
+        r = r < 0 ? r : text_list_take(&d->args, str_format("--cap-drop=NET_ADMIN"), e);
+        r = r < 0 ? r : text_list_take(&d->args, str_format("--cap-drop=NET_RAW"), e);
         return r < 0 ? r : text_list_take(&d->args, str_format("--dns=%s", address), e); /* where nobody answers */
 }
 

@@ -17,6 +17,7 @@ enum { EGRESS_BYTES_MAX = 4 << 20, EGRESS_PORT = 17780 };
 #define EGRESS_TOKENS "tokens.json"
 #define EGRESS_POLICY "policy.yaml"
 #define EGRESS_SERVICE "service.json"
+#define EGRESS_RELOAD "reload.json" /* the answer to the last reload, and a lock for whoever asks */
 #define EGRESS_PID "service.pid"
 #define EGRESS_LOG "service.log"
 #define EGRESS_AUDIT "audit.jsonl"

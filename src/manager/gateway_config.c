@@ -9,18 +9,6 @@
 
 enum { DNS_PORT = 53 };
 
-static void apply_limits(struct gateway_start *start, const struct gateway_limits *l) {
-        start->connect_ns = l->connect_ns;
-        start->header_ns = l->header_ns;
-        start->idle_ns = l->idle_ns;
-        start->tunnel_idle_ns = l->tunnel_idle_ns;
-        start->header_bytes = l->header_bytes;
-        start->connections = l->connections;
-        start->connections_per_second = l->connections_per_second;
-        start->bytes_out_per_host = l->bytes_out_per_host;
-        start->bytes_out = l->bytes_out;
-}
-
 static int apply_servers(struct gateway_start *start, const origin_texts *servers, struct err *e) {
         if (servers->n > GATEWAY_SERVERS_MAX)
                 return err_set(e, EINVAL, "%s: more than %d name servers", servers->p[GATEWAY_SERVERS_MAX].origin,
@@ -120,7 +108,7 @@ static int apply_bypass(struct gateway_start *start, const origin_texts *pattern
 }
 
 int gateway_config_apply(struct gateway_start *start, const struct policy *p, struct err *e) {
-        apply_limits(start, &p->network.limits);
+        gateway_start_set_limits(start, &p->network.limits);
         start->ask_timeout_ns = p->network.ask_timeout_ns;
         int r = apply_servers(start, &p->network.dns_servers, e);
         if (r == 0 && p->network.upstream_proxy)
@@ -141,17 +129,8 @@ static bool same_texts(const origin_texts *a, const origin_texts *b) {
         return a->n == b->n;
 }
 
-static bool same_limits(const struct gateway_limits *a, const struct gateway_limits *b) {
-        return a->connect_ns == b->connect_ns && a->header_ns == b->header_ns && a->idle_ns == b->idle_ns &&
-               a->tunnel_idle_ns == b->tunnel_idle_ns && a->header_bytes == b->header_bytes &&
-               a->connections == b->connections && a->connections_per_second == b->connections_per_second &&
-               a->bytes_out_per_host == b->bytes_out_per_host && a->bytes_out == b->bytes_out;
-}
-
 bool gateway_config_equal(const struct policy *a, const struct policy *b) {
-        return same_limits(&a->network.limits, &b->network.limits) &&
-               a->network.ask_timeout_ns == b->network.ask_timeout_ns &&
-               same_texts(&a->network.dns_servers, &b->network.dns_servers) &&
+        return same_texts(&a->network.dns_servers, &b->network.dns_servers) &&
                same_text(a->network.upstream_proxy, b->network.upstream_proxy) &&
                same_texts(&a->network.upstream_bypass, &b->network.upstream_bypass);
 }

@@ -6,5 +6,6 @@
 
 /* Limits, name servers and the upstream proxy; listeners and modes stay as they are. */
 int gateway_config_apply(struct gateway_start *start, const struct policy *p, struct err *e);
-/* Whether both say the same of what is applied: the gateway is told it only once. */
+/* Whether both say the same of what a gateway is told only once: name servers and the upstream proxy. Limits change
+ * while it runs (gateway_process_limits()). */
 bool gateway_config_equal(const struct policy *a, const struct policy *b);

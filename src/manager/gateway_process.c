@@ -152,6 +152,21 @@ int gateway_process_reload(struct gateway_process *g, const void *snapshot, size
         return 0;
 }
 
+int gateway_process_limits(struct gateway_process *g, const struct policy *p, struct err *e) {
+        struct gateway_start *start = &g->settings.start, before = *start;
+        gateway_start_set_limits(start, &p->network.limits);
+        start->ask_timeout_ns = p->network.ask_timeout_ns;
+        cleanup(close_fd) int fd = -1;
+        int r = memcmp(start, &before, sizeof before) == 0 ? 0 : gateway_start_seal(start, &fd, e);
+        if (r < 0) {
+                *start = before;
+                return err_wrap(e, r, "the new limits are not used");
+        }
+        if (fd >= 0 && g->pid)
+                tell(g, &(struct ipc_message){ .kind = IPC_LIMITS }, fd);
+        return 0;
+}
+
 /* The same policy with the addresses of now. */
 static int use_addresses(struct gateway_process *g, struct err *e) {
         cleanup(free_ptr) void *snapshot = NULL;

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/random.h"
 #include "base/secret.h"
+#include "manager/gateway_changes.h"
 #include "manager/gateway_config.h"
 #include "manager/gateway_process.h"
 #include "manager/host_addresses.h"
@@ -21,7 +22,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { RUN_ID = 9 };
+enum { RUN_ID = 9, CHANGES_MAX = 65536 };
 
 struct service {
         const struct service_settings *settings;
@@ -34,7 +35,12 @@ struct service {
         char run_id[RUN_ID];
         struct audit *audit;
         struct gateway_process *gateway;
-        struct run_vault vault;
+        struct run_vault vaults[2], *vault; /* the second is there while one takes over from the other */
+        struct {
+                bool asked;
+                int ticket;
+                struct buf changes;
+        } reload; /* whoever wants to know is told when the gateway has it */
         int signals;
         sigset_t old_mask;
         bool masked, was_ready, ended, link_gone;
@@ -137,6 +143,62 @@ static int compile_again(void *arg, void **ret_snapshot, size_t *ret_n, struct e
         return compile_policy(s, s->policy, ret_snapshot, ret_n, e);
 }
 
+static void answer(struct service *s, bool ok, const char *text) {
+        if (s->reload.asked && s->settings->on_reloaded)
+                s->settings->on_reloaded(s->settings->arg, s->reload.ticket, ok, text);
+        s->reload.asked = false;
+}
+
+static void answer_done(struct service *s) {
+        const char *changes = buf_text(&s->reload.changes);
+        answer(s, true, changes ? changes : "");
+}
+
+static int make_gateway(struct service *s, int *addresses, const void *snapshot, size_t n, struct err *e);
+static int configure(struct service *s, const struct policy *p, struct err *e);
+static int open_vault(struct service *s, struct policy *p, struct run_vault *v, struct err *e);
+
+/* What a vault and a gateway are told only once has changed: new ones take their place, on the same listeners. All that
+ * can fail because of what the policy says is done before the old ones go. */
+static int renew(struct service *s, struct policy *p, const void *snapshot, size_t n, struct err *e) {
+        cleanup(close_fd) int addresses = -1;
+        struct run_vault *next = s->vault == &s->vaults[0] ? &s->vaults[1] : &s->vaults[0];
+        int r = host_addresses_watch(&addresses, e);
+        r = r < 0 ? r : open_vault(s, p, next, e);
+        r = r < 0 ? r : configure(s, p, e);
+        if (r < 0) {
+                run_vault_close(next);
+                return r;
+        }
+        gateway_process_free(s->gateway);
+        s->gateway = NULL;
+        run_vault_close(s->vault);
+        s->vault = next;
+        r = make_gateway(s, &addresses, snapshot, n, e);
+        if (r < 0) { /* this machine's fault, and nothing serves now */
+                err_set(&s->failure, -r, "%s", err_text(e));
+                s->ended = true;
+        }
+        return r;
+}
+
+static int take_policy(struct service *s, struct policy *p, const void *snapshot, size_t n, struct err *e) {
+        bool told_once = !gateway_config_equal(s->policy, p), fits = run_vault_fits(s->vault, p);
+        if (s->settings->place && (told_once || !fits))
+                return renew(s, p, snapshot, n, e);
+        int r = gateway_process_limits(s->gateway, p, e);
+        r = r < 0 ? r : gateway_process_reload(s->gateway, snapshot, n, e);
+        if (r == 0 && s->vault->process)
+                vault_process_reload(s->vault->process);
+        if (r == 0 && !fits)
+                say(s, true,
+                    "the credentials of the policy have changed; they count when the gateway is started again");
+        if (r == 0 && told_once)
+                say(s, true,
+                    "name servers or the upstream proxy have changed; they count when the gateway is started again");
+        return r;
+}
+
 /* From the files as they are now, or `given`, which it takes. */
 static void reload(struct service *s, struct policy *given) {
         cleanup(policy_freep) struct policy *p = given;
@@ -144,18 +206,13 @@ static void reload(struct service *s, struct policy *given) {
         size_t n = 0;
         struct err e = { 0 };
         int r = p ? compile_policy(s, p, &snapshot, &n, &e) : load_policy(s, &p, &snapshot, &n, &e);
-        if (r == 0)
-                r = gateway_process_reload(s->gateway, snapshot, n, &e);
-        if (r == 0 && s->vault.process)
-                vault_process_reload(s->vault.process);
-        if (r == 0 && !run_vault_fits(&s->vault, p))
-                say(s, true,
-                    "the credentials of the policy have changed; they count when the gateway is started again");
-        if (r == 0 && !gateway_config_equal(s->policy, p))
-                say(s, true,
-                    "limits, name servers or the upstream proxy have changed; they count when the gateway is started "
-                    "again");
-        if (r == 0) { /* NOTICE_RELOADED follows */
+        if (r == 0) {
+                buf_clear(&s->reload.changes);
+                r = gateway_changes(s->policy, p, &s->reload.changes);
+                r = r < 0 ? err_set(&e, -r, "what has changed is too much to be told")
+                          : take_policy(s, p, snapshot, n, &e);
+        }
+        if (r == 0) { /* NOTICE_RELOADED, or of a new gateway NOTICE_READY, follows */
                 policy_free(s->policy);
                 s->policy = take_ptr(&p);
                 return;
@@ -164,6 +221,7 @@ static void reload(struct service *s, struct policy *given) {
         snprintf(text, sizeof text, "not reloaded, the old rules stay: %s", err_text(&e));
         (void)audit_note(s->audit, "%s", text);
         say(s, true, text);
+        answer(s, false, err_text(&e));
 }
 
 /*
@@ -177,12 +235,13 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
                                            .audit = audit_path(s->audit),
                                            .run_id = s->run_id,
                                            .gateway_pid = gateway_process_pid(s->gateway),
-                                           .ca_bundle = s->vault.bundle,
-                                           .stand_ins = (const char *const *)s->vault.stand_ins.p };
+                                           .ca_bundle = s->vault->bundle,
+                                           .stand_ins = (const char *const *)s->vault->stand_ins.p };
         switch (notice) {
         case NOTICE_READY:
                 s->was_ready = true;
                 s->settings->on_ready(s->settings->arg, &info);
+                answer_done(s);
                 return;
         case NOTICE_CANNOT_START:
                 if (!s->was_ready) { /* nothing worked yet: this is a failure to start, not a fault on the way */
@@ -191,6 +250,7 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
                         return;
                 }
                 snprintf(line, sizeof line, "the gateway could not be started again: %s", text);
+                answer(s, false, line);
                 break;
         case NOTICE_DIED:
                 snprintf(line, sizeof line, "the gateway died, open connections are closed: %s", text);
@@ -206,6 +266,7 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
                 if (s->settings->link)
                         link_reloaded(s->settings->link);
                 say(s, false, line);
+                answer_done(s);
                 return;
         case NOTICE_STOPPED:
                 s->ended = true;
@@ -237,7 +298,7 @@ static int make_gateway(struct service *s, int *addresses, const void *snapshot,
                                       .on_ask = s->settings->link ? on_ask : NULL,
                                       .on_ask_gone = s->settings->link ? on_ask_gone : NULL,
                                       .arg = s };
-        run_vault_gateway(&s->vault, &g);
+        run_vault_gateway(s->vault, &g);
         int r = gateway_process_new(&g, snapshot, n, &s->gateway, e);
         secret_wipe(g.start.upstream_password, sizeof g.start.upstream_password);
         secret_wipe(s->start.upstream_password, sizeof s->start.upstream_password);
@@ -296,9 +357,11 @@ static int catch_signals(struct service *s, struct err *e) {
 static void on_signals(struct service *s) {
         struct signalfd_siginfo info;
         while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-                if (info.ssi_signo == SIGHUP)
+                if (info.ssi_signo == SIGHUP) {
+                        s->reload.asked = true;
+                        s->reload.ticket = info.ssi_code == SI_QUEUE ? info.ssi_int : 0;
                         reload(s, NULL);
-                else if (gateway_process_state(s->gateway) == GATEWAY_STOPPING)
+                } else if (gateway_process_state(s->gateway) == GATEWAY_STOPPING)
                         s->ended = true; /* asked twice: at once */
                 else {
                         (void)audit_note(s->audit, "asked to end by signal %u", info.ssi_signo);
@@ -338,35 +401,37 @@ static void loop(struct service *s) {
                 int timeout = -1;
                 size_t n = gateway_process_poll(s->gateway, fds + WATCHED, GATEWAY_POLL_MAX, &timeout);
                 struct pollfd *vault = fds + WATCHED + n;
-                size_t v = run_vault_poll(&s->vault, vault, VAULT_POLL_MAX, &timeout);
+                size_t v = run_vault_poll(s->vault, vault, VAULT_POLL_MAX, &timeout);
                 if (poll(fds, n + v + WATCHED, timeout) < 0 && errno != EINTR)
                         return;
-                if (fds[0].revents)
-                        on_signals(s);
-                if (fds[1].revents)
-                        on_link(s);
-                run_vault_step(&s->vault, vault, v);
+                run_vault_step(s->vault, vault, v);
                 gateway_process_step(s->gateway, fds + WATCHED, n);
+                if (fds[0].revents && !s->ended) /* last: after it vault and gateway may be others */
+                        on_signals(s);
+                if (fds[1].revents && !s->ended)
+                        on_link(s);
         }
 }
 
 /* Values must be there before anybody connects. */
-static int open_vault(struct service *s, struct err *e) {
+static int open_vault(struct service *s, struct policy *p, struct run_vault *v, struct err *e) {
         const struct run_vault_request q = {
-                .policy = s->policy,
+                .policy = p,
                 .id = s->run_id,
                 .roots = s->settings->ca_bundle,
                 .environment = environ,
                 .place = s->settings->place,
         };
-        s->vault.gateway = &s->gateway;
-        s->vault.audit = &s->audit;
-        return run_vault_open(&s->vault, &q, e);
+        v->gateway = &s->gateway;
+        v->audit = &s->audit;
+        return run_vault_open(v, &q, e);
 }
 
 static void service_done(struct service *s) {
         gateway_process_free(s->gateway);
-        run_vault_close(&s->vault);
+        run_vault_close(&s->vaults[0]);
+        run_vault_close(&s->vaults[1]);
+        buf_done(&s->reload.changes);
         policy_free(s->policy);
         audit_free(s->audit);
         for (size_t i = 0; i < s->n_listeners; i++)
@@ -399,12 +464,16 @@ static int prepare(struct service *s, enum service_fault *ret_fault, struct err 
         if (r == 0)
                 r = catch_signals(s, e);
         if (r == 0)
-                r = open_vault(s, e);
+                r = open_vault(s, s->policy, s->vault, e);
         return r < 0 ? r : make_gateway(s, &addresses, snapshot, n, e);
 }
 
 int gateway_service_run(const struct service_settings *settings, enum service_fault *ret_fault, struct err *e) {
-        cleanup(service_done) struct service s = { .settings = settings, .vault = RUN_VAULT, .signals = -1 };
+        cleanup(service_done) struct service s = { .settings = settings,
+                                                   .vaults = { RUN_VAULT, RUN_VAULT },
+                                                   .reload.changes = BUF(CHANGES_MAX),
+                                                   .signals = -1 };
+        s.vault = &s.vaults[0];
         gateway_start_init(&s.start);
         int r = prepare(&s, ret_fault, e);
         if (r < 0)
@@ -412,7 +481,7 @@ int gateway_service_run(const struct service_settings *settings, enum service_fa
         loop(&s);
         gateway_process_free(s.gateway);
         s.gateway = NULL;
-        run_vault_close(&s.vault);
+        run_vault_close(s.vault);
         r = audit_close(s.audit, e);
         s.audit = NULL;
         if (s.failure.code)

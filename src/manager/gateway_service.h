@@ -2,7 +2,9 @@
 #pragma once
 /*
  * The gateway by itself, in the foreground: binds the listeners, loads the policy, supervises the process, until
- * SIGTERM or SIGINT. SIGHUP reads the policy again: the rules are swapped whole, listeners and limits stay.
+ * SIGTERM or SIGINT. SIGHUP reads the policy again: everything is checked first, then the rules are swapped whole.
+ * Where the CA is kept (`place`), other credentials, limits or an upstream proxy count too: a new vault and a new
+ * gateway take over the listeners, and connections that are open end.
  */
 #include "base/err.h"
 #include "conf/option.h"
@@ -41,6 +43,9 @@ struct service_settings {
         void (*on_ready)(void *arg, const struct service_info *info);
         /* Something a person should know. */
         void (*on_message)(void *arg, bool bad, const char *text);
+        /* SIGHUP was obeyed, or not; `ticket` is the number that came with it. What has changed, line by line, or why
+         * everything is as before. May be NULL. */
+        void (*on_reloaded)(void *arg, int ticket, bool ok, const char *text);
         void *arg;
 };
 

@@ -194,35 +194,64 @@ static int check_program(const char *path, const struct stat *self, struct err *
         return 0;
 }
 
-int helper_program(const char *name, const char *folder, char **ret, struct err *e) {
+int helper_places(const char *name, const char *folder, char *ret[static HELPER_PLACES], struct err *e) {
         cleanup(free_ptr) char *installed = str_format("../libexec/bailey/%s", name),
                                *built = str_format("../%s/%s", folder, name);
         const char *const places[] = { installed, name /* beside it: unpacked somewhere */, built };
         char self[PATH_MAX];
-        struct stat own;
         if (!installed || !built)
                 return err_set(e, ENOMEM, "out of memory");
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-        if (n <= 0 || stat("/proc/self/exe", &own) < 0)
-                return err_errno(e, "cannot find out where this program is (/proc/self/exe)");
-        self[n] = '\0';
-        char *slash = strrchr(self, '/');
+        char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
         if (!slash)
-                return err_set(e, ENOENT, "cannot find out where this program is");
+                return err_errno(e, "cannot find out where this program is (/proc/self/exe)");
         *slash = '\0';
-        int r = -ENOENT;
-        for (size_t i = 0; i < sizeof places / sizeof *places && r == -ENOENT; i++) {
-                cleanup(free_ptr) char *path = NULL;
+        int r = 0;
+        for (size_t i = 0; i < HELPER_PLACES && r == 0; i++)
+                r = path_normalise(str_of(places[i]), self, &ret[i]);
+        return r < 0 ? err_set(e, -r, "cannot find the directory of %s: %s", name, strerror(-r)) : 0;
+}
+
+/* What was found once is not looked for again: while a sandbox runs, it could have made one in a better place. */
+static struct known {
+        const char *name;
+        char *path;
+} known[4];
+
+static struct known *known_as(const char *name) {
+        size_t i = 0;
+        while (i < sizeof known / sizeof *known - 1 && known[i].name && strcmp(known[i].name, name) != 0)
+                i++;
+        return &known[i];
+}
+
+static int find_program(const char *name, const char *folder, char **ret, struct err *e) {
+        char *places[HELPER_PLACES] = { 0 };
+        struct stat own;
+        int r = helper_places(name, folder, places, e), found = -ENOENT;
+        if (r == 0 && stat("/proc/self/exe", &own) < 0)
+                r = err_errno(e, "cannot find out where this program is (/proc/self/exe)");
+        for (size_t i = 0; i < HELPER_PLACES && r == 0 && found == -ENOENT; i++) {
                 struct err why = { 0 };
-                r = path_normalise(str_of(places[i]), self, &path);
-                if (r == 0)
-                        r = check_program(path, &own, &why);
-                if (r < 0 && r != -ENOENT)
-                        return err_set(e, -r, "%s", err_text(&why));
-                if (r == 0)
-                        *ret = take_ptr(&path);
+                found = check_program(places[i], &own, &why);
+                if (found < 0 && found != -ENOENT)
+                        r = err_set(e, -found, "%s", err_text(&why));
+                if (found == 0)
+                        *ret = take_ptr(&places[i]);
         }
-        return r == -ENOENT ? err_set(e, ENOENT, "%s is not installed: it is neither beside %s/bailey nor in libexec",
-                                      name, self)
-                            : r;
+        if (r == 0 && found < 0)
+                r = err_set(e, ENOENT, "%s is not installed: it is neither at %s nor in libexec", name, places[1]);
+        for (size_t i = 0; i < HELPER_PLACES; i++)
+                free(places[i]);
+        return r;
+}
+
+int helper_program(const char *name, const char *folder, char **ret, struct err *e) {
+        struct known *k = known_as(name);
+        int r = k->name && strcmp(k->name, name) == 0 ? 0 : find_program(name, folder, &k->path, e);
+        if (r < 0)
+                return r;
+        k->name = name;
+        *ret = strdup(k->path);
+        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
 }

@@ -114,6 +114,7 @@ void link_violations(const struct link *l, const struct run_report *report) {
                 snprintf(m.host, sizeof m.host, "%s", run_report_operation(x));
                 snprintf(m.target, sizeof m.target, "%s", x->object ? x->object : x->target);
                 snprintf(m.rule, sizeof m.rule, "%s", x->rule ? x->rule : "");
+                snprintf(m.process, sizeof m.process, "%s", x->process ? x->process : "");
                 struct str why = str_of(run_report_why(x));
                 if (str_ends(why, STR(".")))
                         why.n--; /* more may follow */

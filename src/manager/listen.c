@@ -9,6 +9,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -127,6 +128,8 @@ static int bind_to(const struct endpoint *at, int type, int *ret_fd, uint16_t *r
                 return -errno;
         if (sa.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0)
                 return -errno;
+        if (type == SOCK_STREAM) /* accepted sockets inherit it, also those that come before the gateway does */
+                (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         if (bind(fd, (struct sockaddr *)&sa, n) < 0 || (type == SOCK_STREAM && listen(fd, BACKLOG) < 0))
                 return -errno;
         struct addr bound;

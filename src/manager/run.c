@@ -15,36 +15,21 @@
  * Signals that a person or a parent sends to us are for the command: they are handed on. With a terminal the command
  * has its own foreground process group and gets them from the terminal itself.
  */
-#include "manager/run.h"
+#include "manager/run_state.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/secret.h"
 #include "base/tree.h"
-#include "manager/gateway_process.h"
-#include "manager/host_addresses.h"
 #include "manager/judged.h"
-#include "manager/learn.h"
 #include "manager/link.h"
-#include "manager/overlays.h"
 #include "manager/run_control.h"
-#include "manager/run_env.h"
 #include "manager/run_files.h"
-#include "manager/run_gateway.h"
 #include "manager/run_listen.h"
-#include "manager/run_records.h"
-#include "manager/run_report.h"
-#include "manager/run_terminal.h"
-#include "manager/run_vault.h"
 #include "plan/dump.h"
 #include "plan/env.h"
-#include "policy/load.h"
-#include "sandbox/linux/denials.h"
-#include "sandbox/sandbox.h"
-#include "store/audit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,41 +40,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ID_LENGTH = 12, CANNOT_EXECUTE = 126, NOT_FOUND = 127, SIGNALLED = 128, RUNS_KEPT_EVERY = 16 };
-
-struct run {
-        const struct run_request *q;
-        char id[ID_LENGTH + 1];
-        struct policy *policy;
-        struct policy *network; /* judges connections in its place: a newer one came by the link */
-        struct path_rules *rules;
-        struct plan_host host;
-        char **env;
-        struct plan *plan;
-        struct overlay_run overlay; /* with --overlay */
-        struct sandbox sandbox;
-        struct denials denials;
-        struct run_terminal terminal;
-        struct audit *audit;
-        char *audit_path;
-        struct gateway_process *gateway;
-        struct run_control *control; /* NULL without namespaces */
-        struct run_vault vault;
-        struct run_report report;
-        int published[PLAN_LISTENERS_MAX];
-        sigset_t mask_before;
-        int signals;
-        uint64_t deadline_ns; /* 0: none */
-        enum run_end end;
-        int status;
-        bool ended;
-        bool degraded;
-        struct err no_namespaces; /* why */
-        char *tmpdir;             /* degraded: removed at the end */
-        bool preview;             /* only the plan is wanted: nothing is made */
-        bool emptied;             /* nothing of the sandbox lives but init */
-        bool torn_down;
-};
+enum { CANNOT_EXECUTE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
 
 static const int handed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM };
 
@@ -104,109 +55,6 @@ static int catch_signals(struct run *r, struct err *e) {
         return r->signals < 0 ? err_errno(e, "cannot watch signals") : 0;
 }
 
-/* Without namespaces: a directory instead of the private /tmp, and two listeners on the host's own loopback. */
-static int make_degraded_places(struct run *r, struct err *e) {
-        int s = survey_neighbours(&r->host, e);
-        if (s < 0)
-                return s;
-        const char *base = getenv("TMPDIR");
-        r->tmpdir = str_format("%s/bailey-%s", base && base[0] == '/' ? base : "/tmp", r->id);
-        if (!r->tmpdir || mkdir(r->tmpdir, 0700) < 0)
-                return err_errno(e, "cannot make a directory for temporary files");
-        r->host.tmpdir = r->tmpdir;
-        if (plan_network(r->policy) == NETWORK_NONE)
-                return 0;
-        s = run_listen_loopback(&r->host.http_port, &r->sandbox.listeners[0], e);
-        r->sandbox.n_listeners = s == 0 ? 1 : 0;
-        if (s == 0)
-                s = run_listen_loopback(&r->host.socks_port, &r->sandbox.listeners[1], e);
-        r->sandbox.n_listeners += s == 0 ? 1 : 0;
-        return s;
-}
-
-/* Where the workspace's changes go, with --overlay. For a look at the plan nothing is made. */
-static int make_overlay(struct run *r, bool degraded, struct err *e) {
-        if (!r->policy->filesystem.overlay)
-                return 0;
-        if (degraded)
-                return err_set(e, EOPNOTSUPP,
-                               "--overlay needs namespaces, which this machine does not give; see `bailey doctor`");
-        int s = r->preview ? 0 : overlays_new(r->id, r->policy->workspace, &r->overlay, e);
-        r->host.overlay_upper = r->preview ? "UPPER" : r->overlay.upper;
-        r->host.overlay_work = r->preview ? "WORK" : r->overlay.work;
-        return s;
-}
-
-/* For learning: the network open, so that one run shows all that is reached; files as they are, with refusals told. */
-static void observe(struct policy *p) {
-        if (p->mode != MODE_READ_ONLY)
-                p->mode = MODE_FULL_NETWORK;
-        p->process.trace_denials = true;
-}
-
-/* Before the plan: what the sandbox is given instead of secrets is part of it. */
-static int open_vault(struct run *r, struct err *e) {
-        const struct run_vault_request q = { .policy = r->policy,
-                                             .id = r->id,
-                                             .roots = r->q->ca_bundle,
-                                             .environment = environ,
-                                             .preview = r->preview };
-        r->vault.gateway = &r->gateway;
-        r->vault.audit = &r->audit;
-        return run_vault_open(&r->vault, &q, e);
-}
-
-/* From options to the plan. *ret_end says whose fault a failure is. */
-static int make_plan(struct run *r, bool degraded, struct err *e) {
-        struct policy_request request =
-            r->q->policy ? *r->q->policy : (struct policy_request){ .command_line = r->q->options };
-        int s = policy_load(&request, &r->policy, e);
-        if (s == 0 && r->q->learn)
-                observe(r->policy);
-        if (s == 0 && r->sandbox.pid > 0)
-                s = sandbox_network(&r->sandbox, plan_network(r->policy) != NETWORK_NONE, e);
-        r->end = s == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
-        if (s == 0)
-                s = open_vault(r, e);
-        if (s == 0)
-                s = path_rules_compile(r->policy, &r->rules, e);
-        if (s == 0) {
-                r->end = RUN_FAILED;
-                s = survey_host(r->policy, r->rules, &r->host, e);
-        }
-        if (s == 0)
-                s = run_records(r->policy, r->rules, r->preview ? NULL : r->id, &r->host, &r->audit_path, e);
-        if (s == 0 && !degraded)
-                s = run_control_hide(&r->host, r->preview, e);
-        if (s < 0)
-                return s;
-        r->host.namespaces = !degraded;
-        r->host.has_terminal = r->terminal.fd >= 0;
-        if (degraded) {
-                r->end = RUN_UNAVAILABLE;
-                if (!r->policy->process.allow_degraded)
-                        return err_set(e, r->no_namespaces.code,
-                                       "%s. `bailey doctor` says why and what helps; with --allow-degraded the "
-                                       "command runs with less protection",
-                                       err_text(&r->no_namespaces));
-                r->end = RUN_FAILED;
-                s = make_degraded_places(r, e);
-        }
-        if (s == 0)
-                s = make_overlay(r, degraded, e);
-        if (s == 0)
-                s = run_env(r->policy, &r->host, &r->vault, r->id, &r->env, e);
-        struct plan_request plan_request = {
-                .policy = r->policy,
-                .rules = r->rules,
-                .host = &r->host,
-                .id = r->id,
-                .argv = (const char *const *)r->q->argv,
-                .env = (const char *const *)r->env,
-        };
-        return s < 0 ? s : plan_build(&plan_request, &r->plan, e);
-}
-
 static int open_audit(struct run *r, struct err *e) {
         const char *path = r->q->audit_path ? r->q->audit_path : r->audit_path;
         struct audit_settings settings = { .path = path, .run_id = r->id, .sandbox = r->id };
@@ -219,73 +67,6 @@ static int open_audit(struct run *r, struct err *e) {
                 judged_record(r->audit, r->q->judged, true);
         s = audit_flush(r->audit, e);
         return s < 0 ? err_wrap(e, s, "the audit cannot be written") : 0;
-}
-
-static void on_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
-        struct run *r = arg;
-        run_report_event(&r->report, ev, rule);
-        if (r->q->learn)
-                learn_connection(r->q->learn, ev);
-        run_control_event(r->control, ev, rule);
-}
-
-static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
-        struct run *r = arg;
-        bool by_link = r->q->link && r->q->link->asks;
-        if (r->control && !by_link)
-                run_control_ask(r->control, id, target, via);
-        else if (!by_link || !link_ask(r->q->link, id, target))
-                gateway_process_answer(r->gateway, id, DECISION_DENY);
-}
-
-static void on_ask_gone(void *arg, uint64_t id, bool expired) {
-        struct run *r = arg;
-        if (r->q->link && r->q->link->asks)
-                link_ask_gone(r->q->link, id);
-        else if (r->control)
-                run_control_ask_gone(r->control, id, expired);
-}
-
-static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
-        struct run *r = arg;
-        run_control_notice(r->control, notice, text);
-        if (notice == NOTICE_CANNOT_START || notice == NOTICE_DIED || notice == NOTICE_AUDIT_FAILED)
-                log_error("gateway: %s", text ? text : "failed");
-}
-
-static int compile_network(void *arg, void **ret, size_t *ret_n, struct err *e) {
-        const struct run *r = arg;
-        return run_gateway_compile(r->network ? r->network : r->policy, ret, ret_n, e);
-}
-
-/* At the first connection: most commands make none, and then none of this is paid for. */
-static int make_gateway(struct run *r, struct err *e) {
-        cleanup(free_ptr) void *snapshot = NULL;
-        size_t n = 0;
-        cleanup(close_fd) int addresses = -1;
-        int s = host_addresses_watch(&addresses, e);
-        if (s == 0)
-                s = compile_network(r, &snapshot, &n, e);
-        if (s < 0)
-                return s;
-        struct gateway_settings settings = {
-                .listeners = r->sandbox.listeners,
-                .n_listeners = r->sandbox.n_listeners,
-                .audit = r->audit,
-                .compile = compile_network,
-                .on_event = on_event,
-                .on_ask = on_ask,
-                .on_ask_gone = on_ask_gone,
-                .on_notice = on_notice,
-                .arg = r,
-        };
-        run_vault_gateway(&r->vault, &settings);
-        s = run_gateway_start(r->policy, r->plan, r->id, r->q, &settings.start, e);
-        settings.start.can_ask = 1; /* what nobody can be asked is denied by on_ask() */
-        settings.addresses = s < 0 ? 0 : take_fd(&addresses);
-        s = s < 0 ? s : gateway_process_new(&settings, snapshot, n, &r->gateway, e);
-        secret_wipe(settings.start.upstream_password, sizeof settings.start.upstream_password);
-        return s;
 }
 
 static void finish(struct run *r, enum run_end end, int status) {
@@ -355,40 +136,12 @@ static int time_left_ms(const struct run *r, int timeout) {
         return timeout < 0 || left < (uint64_t)timeout ? (int)(left > 1000000 ? 1000000 : left) : timeout;
 }
 
-/* The listeners, while there is no gateway; then what it wants. */
-static size_t watch_network(const struct run *r, struct pollfd fds[static GATEWAY_POLL_MAX], int *timeout) {
-        if (r->gateway)
-                return gateway_process_poll(r->gateway, fds, GATEWAY_POLL_MAX, timeout);
-        for (size_t i = 0; i < r->sandbox.n_listeners; i++)
-                fds[i] = (struct pollfd){ .fd = r->sandbox.listeners[i], .events = POLLIN };
-        return r->sandbox.n_listeners;
-}
-
-static int step_network(struct run *r, const struct pollfd *fds, size_t n, struct err *e) {
-        if (r->gateway) {
-                gateway_process_step(r->gateway, fds, n);
-                return 0;
-        }
-        for (size_t i = 0; i < n; i++)
-                if (fds[i].revents)
-                        return make_gateway(r, e);
-        return 0;
-}
-
 static void read_files(struct run *r) {
-        const struct run_files f = { r->rules, r->audit, &r->report, r->q->learn, r->control };
-        if (r->sandbox.events >= 0 && r->audit && !run_files_read(&f, r->sandbox.events))
+        const struct run_files f = { r->rules, r->audit, &r->report, r->q->learn, r->control, &r->files };
+        if (r->torn_down && r->audit)
+                run_files_end(&f, r->sandbox.events);
+        else if (r->sandbox.events >= 0 && r->audit && !run_files_read(&f, r->sandbox.events))
                 close_fd(&r->sandbox.events);
-}
-
-/* Connections are judged by it from now on; what the sandbox sees of files was settled when it began. */
-static int use_network(struct run *r, struct policy *p, struct err *e) {
-        cleanup(free_ptr) void *snapshot = NULL;
-        size_t n = 0;
-        policy_free(r->network);
-        r->network = p;
-        int s = r->gateway ? compile_network(r, &snapshot, &n, e) : 0;
-        return r->gateway && s == 0 ? gateway_process_reload(r->gateway, snapshot, n, e) : s;
 }
 
 static int step_link(struct run *r, struct err *e) {
@@ -402,7 +155,7 @@ static int step_link(struct run *r, struct err *e) {
                         gateway_process_answer(r->gateway, heard.id, heard.allow ? DECISION_ALLOW : DECISION_DENY);
                 return 0;
         case LINK_POLICY:
-                return use_network(r, heard.policy, e);
+                return run_network_use(r, heard.policy, e);
         default:
                 return 0;
         }
@@ -429,7 +182,7 @@ static int supervise(struct run *r, struct err *e) {
                 };
                 int timeout = -1;
                 denials_timeout(&r->denials, &timeout);
-                size_t n = watch_network(r, fds + WATCHED, &timeout);
+                size_t n = run_network_watch(r, fds + WATCHED, &timeout);
                 size_t m = run_control_poll(r->control, fds + WATCHED + n, &timeout);
                 struct pollfd *vault = fds + WATCHED + n + m;
                 size_t v = run_vault_poll(&r->vault, vault, VAULT_POLL_MAX, &timeout);
@@ -448,7 +201,7 @@ static int supervise(struct run *r, struct err *e) {
                 if (s == 0 && fds[3].revents)
                         s = step_link(r, e);
                 if (s == 0)
-                        s = step_network(r, fds + WATCHED, n, e);
+                        s = run_network_step(r, fds + WATCHED, n, e);
                 run_control_step(r->control, fds + WATCHED + n, m);
                 struct sandbox_event ev;
                 if (s == 0 && fds[0].revents) {
@@ -477,9 +230,12 @@ static void tear_down(struct run *r) {
         if (r->torn_down)
                 return;
         r->torn_down = true;
-        read_files(r); /* what was refused last */
-        if (!r->emptied)
+        if (!r->emptied) {
+                int events = take_fd(&r->sandbox.events);
                 sandbox_finish(&r->sandbox);
+                r->sandbox.events = events;
+        }
+        read_files(r); /* what was refused last */
         run_control_free(r->control, r->status);
         r->control = NULL;
         run_terminal_close(&r->terminal);
@@ -533,18 +289,25 @@ static void end_by_order(void *run, int status) {
         finish(run, RUN_ENDED, status);
 }
 
+static int freeze(void *run) {
+        return sandbox_freeze(&((struct run *)run)->sandbox);
+}
+
+static int thaw(void *run) {
+        return sandbox_thaw(&((struct run *)run)->sandbox);
+}
+
 static int open_control(struct run *r, struct err *e) {
-        if (r->degraded) { /* a socket that cannot be hidden, and processes that cannot be frozen: nobody is asked */
-                if (r->policy->network.ask != ASK_NEVER)
-                        log_notice("lost: nobody can be asked, and what would be asked for is refused");
+        if (r->degraded && !run_control_in_sight(r->policy))
                 return 0;
-        }
         const struct run_parts parts = { .id = r->id,
                                          .request = r->q,
                                          .policy = &r->policy,
                                          .network = &r->network,
                                          .gateway = &r->gateway,
-                                         .sandbox = &r->sandbox,
+                                         .freeze = freeze,
+                                         .thaw = thaw,
+                                         .cannot_freeze = r->degraded,
                                          .terminal = &r->terminal,
                                          .audit = &r->audit,
                                          .end = end_by_order,
@@ -558,7 +321,7 @@ static int launch(struct run *r, struct err *e) {
                                            .foreground = r->terminal.lent,
                                            .mask = &r->mask_before };
         r->degraded = sandbox_prepare(&options, &r->sandbox, &r->no_namespaces) < 0;
-        int s = make_plan(r, r->degraded, e);
+        int s = run_plan_make(r, e);
         if (s < 0)
                 return s;
         r->end = RUN_FAILED;
@@ -634,7 +397,7 @@ enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *o
         sigprocmask(SIG_BLOCK, NULL, &r.mask_before);
         run_terminal_open(&r.terminal);
         r.terminal.lent = false;
-        int s = make_plan(&r, false, e);
+        int s = run_plan_make(&r, e);
         if (s == 0)
                 s = json ? plan_dump_json(r.plan, out) : plan_dump_text(r.plan, out);
         enum run_end end = s == 0 ? RUN_ENDED : r.end;

@@ -35,6 +35,20 @@ int run_control_hide(struct plan_host *host, bool preview, struct err *e) {
         return 0;
 }
 
+bool run_control_in_sight(const struct policy *p) {
+        cleanup(free_ptr) char *directory = NULL;
+        bool possible = control_peer_is_certain() && control_make_directory(&directory, NULL) == 0;
+        if (!possible)
+                log_notice(
+                    "lost: bailey ps does not show this sandbox, nobody can be asked, and what would be asked for "
+                    "is refused");
+        else if (p->network.ask == ASK_TTY)
+                log_notice(
+                    "lost: the terminal does not ask, since nothing can be made to stand still; use bailey pending "
+                    "and bailey allow");
+        return possible;
+}
+
 /*
  * Events.
  */
@@ -86,10 +100,10 @@ static void reply_pausing(struct run_control *c, int error) {
 
 void run_hold(struct run_control *c, enum hold who) {
         c->holds |= who;
-        if (c->freeze != FREEZE_OFF || !c->parts.sandbox)
+        if (c->freeze != FREEZE_OFF || !c->parts.freeze)
                 return;
         c->freeze = FREEZE_ASKED;
-        if (sandbox_freeze(c->parts.sandbox) < 0)
+        if (c->parts.freeze(c->parts.run) < 0)
                 run_control_frozen(c, EPIPE);
 }
 
@@ -98,7 +112,7 @@ void run_release(struct run_control *c, enum hold who) {
         if (c->holds || c->freeze != FREEZE_ON)
                 return; /* while it is being frozen: let go when that is done */
         c->freeze = FREEZE_OFF;
-        (void)sandbox_thaw(c->parts.sandbox); /* an init that is gone is seen elsewhere */
+        (void)c->parts.thaw(c->parts.run); /* an init that is gone is seen elsewhere */
 }
 
 void run_control_frozen(struct run_control *c, int error) {
@@ -134,6 +148,11 @@ static void resume_now(struct run_control *c, const char *by) {
 }
 
 void run_control_pause(struct run_control *c, const char *by) {
+        if (c->parts.cannot_freeze) { /* what should stand still must not go on */
+                (void)audit_note(*c->parts.audit, "it cannot be paused without namespaces: killed by %s", by);
+                c->parts.end(c->parts.run, KILLED);
+                return;
+        }
         (void)pause_now(c, 0, 0, by);
 }
 
@@ -146,7 +165,7 @@ static void emit_status_of(struct run_control *c, struct emit *j) {
         char started[CLOCK_TEXT_MAX];
         clock_text(c->started_us, started);
         emit_put_text(j, "sandbox", c->parts.id);
-        emit_put_text(j, "state", !c->parts.sandbox ? "asking" : c->holds & HOLD_PAUSE ? "paused" : "running");
+        emit_put_text(j, "state", !c->parts.freeze ? "asking" : c->holds & HOLD_PAUSE ? "paused" : "running");
         emit_put_number(j, "pid", (uint64_t)getpid());
         emit_key(j, "command");
         emit_open(j, '[');
@@ -197,7 +216,10 @@ static enum control_fault fault_of(int r) {
 static int check_begun(const struct run_control *c, const struct control_request *q, struct err *e) {
         bool about_sandbox = q->what == CONTROL_PAUSE || q->what == CONTROL_RESUME || q->what == CONTROL_RELOAD ||
                              ((q->what == CONTROL_ALLOW || q->what == CONTROL_DENY) && q->scope <= SCOPE_SANDBOX);
-        return c->parts.sandbox || !about_sandbox
+        if (q->what == CONTROL_PAUSE && c->parts.cannot_freeze)
+                return err_set(e, EOPNOTSUPP,
+                               "a sandbox without namespaces cannot be made to stand still; bailey kill ends it");
+        return c->parts.freeze || !about_sandbox
                    ? 0
                    : err_set(e, ENOENT, "the command waits for its own approval and has not begun");
 }
@@ -207,6 +229,7 @@ static enum control_done handle(void *arg, const struct control_request *q, uint
         struct run_control *c = arg;
         struct err e = { 0 };
         unsigned answered = 0;
+        char later[RUN_LATER_MAX];
         struct emit j = control_reply_open(out, q->id);
         int r = check_begun(c, q, &e);
         switch (r < 0 ? CONTROL_DOS : q->what) {
@@ -232,7 +255,9 @@ static enum control_done handle(void *arg, const struct control_request *q, uint
                 run_rules_emit(c, &j);
                 break;
         case CONTROL_RELOAD:
-                r = run_rules_reload(c, &e);
+                r = run_rules_reload(c, later, &e);
+                if (r == 0)
+                        emit_put_text(&j, "later", later);
                 break;
         case CONTROL_PAUSE:
                 if (pause_now(c, ticket, q->id, by))
@@ -353,9 +378,10 @@ bool run_control_signal(struct run_control *c, int number, bool from_kernel) {
                 run_prompt_interrupted(c);
         if (number != SIGHUP || !is_reload(c, from_kernel))
                 return false;
-        if (run_rules_reload(c, &e) < 0)
+        char later[RUN_LATER_MAX];
+        if (run_rules_reload(c, later, &e) < 0)
                 log_error("%s", err_text(&e));
         else
-                log_notice("the policy was read again");
+                log_notice("the policy was read again%s%s", later[0] ? "; for new commands only: " : "", later);
         return true;
 }

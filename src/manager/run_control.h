@@ -5,7 +5,7 @@
  * the end; by the control socket, on the terminal, by a hook, by the monitor. One object beside the supervisor's own
  * state; run.c tells it what happens and lets it take part in its loop.
  *
- * Parts: run_control.c (requests, freezing, life), run_rules.c (rules, reload), run_questions.c (questions and
+ * Parts: run_control.c (requests, freezing, life), run_rules.c (rules), run_reload.c, run_questions.c (questions and
  * answers), run_prompt.c (the terminal), run_hooks.c (commands and webhooks that are told), run_watch.c (events, the
  * monitor).
  */
@@ -15,7 +15,6 @@
 #include "manager/run_terminal.h"
 #include "plan/build.h"
 #include "policy/policy.h"
-#include "sandbox/sandbox.h"
 #include "store/audit.h"
 
 #include <poll.h>
@@ -29,7 +28,11 @@ struct run_parts {
         struct policy **policy;
         struct policy **network;          /* not NULL there: judges connections in the other's place */
         struct gateway_process **gateway; /* NULL there: not started */
-        struct sandbox *sandbox;          /* NULL: nothing runs yet, a command waits to be approved (command_room.c) */
+        /* Brings everything inside to a stand, and lets it go on; what became of the first comes as
+         * run_control_frozen(). NULL: nothing runs yet, a command waits to be approved (command_room.c). */
+        int (*freeze)(void *run);
+        int (*thaw)(void *run);
+        bool cannot_freeze; /* no namespaces: it cannot be made to stand still, so no prompt either */
         struct run_terminal *terminal;
         struct audit **audit;
         void (*end)(void *run, int status); /* ends the sandbox; `bailey run` exits with this status */
@@ -42,8 +45,12 @@ struct run_parts {
  */
 int run_control_hide(struct plan_host *host, bool preview, struct err *e);
 
+/* Without namespaces the directory cannot be hidden. Whether there is a control all the same: where the kernel says for
+ * certain who speaks, so that nobody from inside is heard. Says what is lost. */
+bool run_control_in_sight(const struct policy *p);
+
 int run_control_new(const struct run_parts *parts, struct run_control **ret, struct err *e);
-/* Tells subscribers the end. Everything accepts NULL: a run without namespaces has no control. */
+/* Tells subscribers the end. Everything accepts NULL: not every run without namespaces has a control. */
 void run_control_free(struct run_control *c, int status);
 
 enum { RUN_HOOKS_MAX = 8, RUN_CONTROL_POLL_MAX = CONTROL_POLL_MAX + 1 + RUN_HOOKS_MAX };

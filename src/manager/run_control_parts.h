@@ -81,7 +81,9 @@ struct rule_change {
 int run_rules_add(struct run_control *c, const struct rule_change *change, struct err *e);
 int run_rules_forget(struct run_control *c, const char *pattern, struct err *e); /* how many */
 void run_rules_emit(const struct run_control *c, struct emit *j);
-int run_rules_reload(struct run_control *c, struct err *e);
+/* run_reload.c: ret_later: settings that differ and count only for commands that begin later; "" if there are none. */
+#define RUN_LATER_MAX 160
+int run_rules_reload(struct run_control *c, char ret_later[static RUN_LATER_MAX], struct err *e);
 void run_rules_done(struct run_control *c);
 /* Into the state database; where it happened is filled in. */
 void run_rules_decided(struct run_control *c, const struct state_decision *decision);

@@ -2,6 +2,7 @@
 #include "manager/run_files.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "manager/learn.h"
 #include "manager/run_control.h"
@@ -10,16 +11,42 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-enum { BATCHES_AT_ONCE = 64 };
+enum { BATCHES_AT_ONCE = 64, BATCHES_AT_THE_END = 4096 /* more than a socket holds */, PER_SECOND = 20, BURST = 2000 };
 
 static struct snapshot_rule shown(const struct path_rule *rule) {
         return (
             struct snapshot_rule){ .text = str_of(rule->pattern), .origin = str_of(rule->origin), .list = LIST_DENY };
 }
 
+static void record_counted(const struct run_files *f) {
+        const struct event many = { .wall_us = clock_wall_us(),
+                                    .kind = EVENT_FILE,
+                                    .rule = RULE_NONE,
+                                    .reason = REASON_NOT_ALLOWED,
+                                    .count = f->share->counted,
+                                    .detail = STR("too many to be recorded one by one") };
+        if (f->share->counted)
+                (void)audit_add(f->audit, &many, NULL);
+        f->share->counted = 0;
+}
+
+static bool take_share(struct run_files_share *share) {
+        const uint64_t each = NS_PER_SECOND / PER_SECOND, now = clock_ns();
+        uint64_t next = (share->due_ns > now ? share->due_ns : now) + each;
+        if (next - now > each * BURST)
+                return false;
+        share->due_ns = next;
+        return true;
+}
+
 /* On the record first, then to whoever counts and listens. */
 static void refused(const struct run_files *f, const struct event *ev, const struct snapshot_rule *rule) {
-        (void)audit_add(f->audit, ev, rule);
+        if (!take_share(f->share)) {
+                f->share->counted++;
+        } else {
+                record_counted(f);
+                (void)audit_add(f->audit, ev, rule);
+        }
         run_control_event(f->control, ev, rule);
 }
 
@@ -29,7 +56,7 @@ static void socket_refused(const struct run_files *f, struct event *ev, const ch
         ev->reason = REASON_NOT_ALLOWED;
         ev->swapped = STR("");
         refused(f, ev, NULL);
-        run_report_socket(f->report, path);
+        run_report_socket(f->report, path, ev->detail);
 }
 
 /* A path may be refused by its own permissions too: only what policy refuses is a violation. */
@@ -53,7 +80,7 @@ static void file_refused(const struct run_files *f, struct event *ev) {
                 decided = shown(rule);
         refused(f, ev, rule ? &decided : NULL);
         const struct path_rule *refusing = rule && !rule->grants ? rule : NULL;
-        run_report_file(f->report, path, write, refusing);
+        run_report_file(f->report, path, write, refusing, ev->detail);
         if (f->learn)
                 learn_file(f->learn, path, write, refusing);
 }
@@ -77,7 +104,7 @@ static void call_refused(const struct run_files *f, const struct event *told) {
         ev.reason = REASON_NOT_ALLOWED;
         ev.swapped = STR("");
         refused(f, &ev, NULL);
-        run_report_call(f->report, name ? name : number);
+        run_report_call(f->report, name ? name : number, ev.detail);
 }
 
 static bool read_batch(const struct run_files *f, struct str batch) {
@@ -92,10 +119,10 @@ static bool read_batch(const struct run_files *f, struct str batch) {
         return r == 0;
 }
 
-bool run_files_read(const struct run_files *f, int fd) {
+static bool read_batches(const struct run_files *f, int fd, int max) {
         static char batch[EVENT_BATCH_MAX];
         bool more = true;
-        for (int i = 0; i < BATCHES_AT_ONCE && more; i++) {
+        for (int i = 0; i < max && more; i++) {
                 ssize_t n = recv(fd, batch, sizeof batch, MSG_DONTWAIT);
                 if (n < 0 && (errno == EAGAIN || errno == EINTR))
                         break;
@@ -107,4 +134,14 @@ bool run_files_read(const struct run_files *f, int fd) {
         if (audit_flush(f->audit, &e) < 0)
                 log_error("%s", err_text(&e));
         return more;
+}
+
+bool run_files_read(const struct run_files *f, int fd) {
+        return read_batches(f, fd, BATCHES_AT_ONCE);
+}
+
+void run_files_end(const struct run_files *f, int fd) {
+        if (fd >= 0)
+                (void)read_batches(f, fd, BATCHES_AT_THE_END);
+        record_counted(f);
 }

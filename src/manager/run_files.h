@@ -9,12 +9,22 @@
 #include "policy/paths.h"
 #include "store/audit.h"
 
+/* Refusals that a program makes up without end must not push older records out of the audit: beyond a share of them
+ * they are counted, and the count is recorded. As gateway/tally.h has it for connections. */
+struct run_files_share {
+        uint64_t due_ns;  /* when all records so far would be paid for */
+        uint32_t counted; /* since the last record */
+};
+
 struct run_files {
         const struct path_rules *rules;
         struct audit *audit;
         struct run_report *report;
         struct learn *learn;         /* NULL: nothing is learned */
         struct run_control *control; /* counts and tells; NULL: none */
+        struct run_files_share *share;
 };
 /* Reads what is there. False when nothing more will come: it ended, or it sent something malformed. */
 bool run_files_read(const struct run_files *f, int fd);
+/* The last of it, when nobody is left who could report: all that is there, and what was only counted so far. */
+void run_files_end(const struct run_files *f, int fd);

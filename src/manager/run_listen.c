@@ -7,12 +7,16 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 int run_listen_loopback(uint16_t *ret_port, int *ret_fd, struct err *e) {
         struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         socklen_t n = sizeof at;
+        const int on = 1;
         cleanup(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd >= 0) /* accepted sockets inherit it, also those that come before the gateway does */
+                (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         if (fd < 0 || bind(fd, (struct sockaddr *)&at, n) < 0 || listen(fd, 1024) < 0 ||
             getsockname(fd, (struct sockaddr *)&at, &n) < 0)
                 return err_errno(e, "cannot listen for the sandbox's connections");

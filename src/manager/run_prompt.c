@@ -12,6 +12,9 @@
  * - Make the terminal answer: a program can ask many terminals for reports (cursor position, title), and the reply
  * comes as input, maybe only while the question stands. Replies begin with an escape character; a line that is not
  * exactly one of the words is no answer, is thrown away with all that follows, and the question is asked again.
+ * - Leave the terminal so that the question is not seen, or not as it is (hidden, in another alphabet, within a
+ *   sequence that never ended), or so that keys mean something else: it is put right first, see prompt_uncover() and
+ *   make_plain().
  * - Draw something that looks like the question earlier: then a person answers the program, not us. Nothing is
  *   decided by that, since only what is typed after our question counts.
  * - Hide or disguise the name: what is shown was parsed as a name before, is plain ASCII, and international names are
@@ -30,6 +33,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { LOOK_AGAIN_MS = 250, LINE_MAX_BYTES = 64, WRITE_MS = 1000 };
@@ -90,13 +94,13 @@ static void ring(struct run_control *c) {
 
 void run_prompt_consider(struct run_control *c) {
         c->prompt_retry_ns = 0;
-        if (c->prompt != PROMPT_OFF || (*c->parts.policy)->network.ask != ASK_TTY || c->parts.terminal->fd < 0 ||
-            !next_question(c))
+        if (c->prompt != PROMPT_OFF || c->parts.cannot_freeze || (*c->parts.policy)->network.ask != ASK_TTY ||
+            c->parts.terminal->fd < 0 || !next_question(c))
                 return;
         if (is_usable(c)) {
                 c->prompt = PROMPT_FREEZING;
                 run_hold(c, HOLD_PROMPT);
-                if (c->freeze == FREEZE_ON || !c->parts.sandbox) /* it stood already, or nothing runs yet */
+                if (c->freeze == FREEZE_ON || !c->parts.freeze) /* it stood already, or nothing runs yet */
                         run_prompt_frozen(c, 0);
                 return;
         }
@@ -111,8 +115,23 @@ static void ask(struct run_control *c) {
         const struct question *q = questions_find(&c->questions, c->prompt_question);
         buf_clear(&c->typed);
         tcflush(c->parts.terminal->fd, TCIFLUSH);
-        if (q && (prompt_text(&out, q, c->parts.id) < 0 || !put(c, buf_str(&out))))
+        if (q && (buf_add(&out, prompt_uncover(getenv("TERM"))) < 0 || prompt_text(&out, q, c->parts.id) < 0 ||
+                  !put(c, buf_str(&out))))
                 run_prompt_end(c);
+}
+
+/* All that the program could have changed between the keys and the line, but for the speed and the character set. */
+static void make_plain(struct termios *t) {
+        t->c_iflag = (t->c_iflag & IUTF8) | ICRNL;
+        t->c_oflag = OPOST | ONLCR;
+        t->c_lflag = ICANON | ECHO | ECHOE | ECHOK | ISIG;
+        t->c_cc[VINTR] = 'C' & 31;
+        t->c_cc[VQUIT] = '\\' & 31;
+        t->c_cc[VSUSP] = 'Z' & 31;
+        t->c_cc[VEOF] = 'D' & 31;
+        t->c_cc[VKILL] = 'U' & 31;
+        t->c_cc[VERASE] = t->c_cc[VERASE] == '\b' ? '\b' : 0x7f;
+        t->c_cc[VEOL] = t->c_cc[VEOL2] = _POSIX_VDISABLE;
 }
 
 static bool take_terminal(struct run_control *c) {
@@ -123,15 +142,14 @@ static bool take_terminal(struct run_control *c) {
         if (tcgetattr(t->fd, &c->terminal_before) < 0)
                 return false;
         plain = c->terminal_before;
-        plain.c_iflag |= ICRNL;
-        plain.c_oflag |= OPOST | ONLCR;
-        plain.c_lflag |= ICANON | ECHO | ISIG;
+        make_plain(&plain);
         return tcsetattr(t->fd, TCSAFLUSH, &plain) == 0 && fd_set_nonblocking(t->fd, true) == 0;
 }
 
 static void give_terminal_back(struct run_control *c) {
         struct run_terminal *t = c->parts.terminal;
         sigset_t before;
+        (void)put(c, str_of(prompt_leave(getenv("TERM"))));
         block_stops(&before);
         (void)fd_set_nonblocking(t->fd, false);
         (void)tcsetattr(t->fd, TCSAFLUSH, &c->terminal_before); /* with all that was typed after the answer */

@@ -14,6 +14,7 @@ static void refusal_done(struct refusal *x) {
         free(x->rule);
         free(x->advice);
         free(x->why);
+        free(x->process);
 }
 
 /* Takes the texts. Without memory the summary is shorter; the audit has every line in any case. */
@@ -94,7 +95,8 @@ void run_report_guard(struct run_report *r, const char *path) {
         add(r, (struct refusal){ .target = shown, .advice = advice_with("--write", shown), .reason = GUARDED });
 }
 
-void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule) {
+void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule,
+                     struct str process) {
         cleanup(free_ptr) char *shown = escaped(str_of(path));
         if (!shown)
                 return;
@@ -109,10 +111,11 @@ void run_report_file(struct run_report *r, const char *path, bool write, const s
                                  .advice = advice,
                                  .why = why,
                                  .object = take_ptr(&shown),
+                                 .process = process.n ? escaped(process) : NULL,
                                  .reason = write ? FILE_WRITE : FILE_READ });
 }
 
-void run_report_socket(struct run_report *r, const char *path) {
+void run_report_socket(struct run_report *r, const char *path, struct str process) {
         cleanup(free_ptr) char *shown = escaped(str_of(path));
         if (!shown)
                 return;
@@ -121,13 +124,15 @@ void run_report_socket(struct run_report *r, const char *path) {
                                  .advice = advice,
                                  .why = str_format("a program outside listens there"),
                                  .object = take_ptr(&shown),
+                                 .process = process.n ? escaped(process) : NULL,
                                  .reason = HOST_SOCKET });
 }
 
-void run_report_call(struct run_report *r, const char *name) {
+void run_report_call(struct run_report *r, const char *name, struct str process) {
         add(r, (struct refusal){ .target = str_format("the system call %s", name),
                                  .object = str_format("%s", name),
                                  .why = str_format("no sandbox has it"),
+                                 .process = process.n ? escaped(process) : NULL,
                                  .reason = SYSTEM_CALL });
 }
 

@@ -7,11 +7,12 @@
 #include "policy/snapshot.h"
 
 struct refusal {
-        char *target; /* "name:port" or a path, escaped */
-        char *object; /* the path alone, where the target says more; else NULL */
-        char *rule;   /* what refused it, as it was written; NULL: nothing allows it */
-        char *advice; /* NULL: nothing that a person should allow */
-        char *why;    /* NULL: by the reason */
+        char *target;  /* "name:port" or a path, escaped */
+        char *object;  /* the path alone, where the target says more; else NULL */
+        char *rule;    /* what refused it, as it was written; NULL: nothing allows it */
+        char *advice;  /* NULL: nothing that a person should allow */
+        char *why;     /* NULL: by the reason */
+        char *process; /* "name[pid]" inside, escaped; the first one. NULL: not known, as for connections */
         uint16_t reason;
         unsigned count;
 };
@@ -26,11 +27,12 @@ void run_report_event(struct run_report *r, const struct event *ev, const struct
 void run_report_guard(struct run_report *r, const char *path);
 /* A file that the policy keeps from being read or written; rule: what refuses it, NULL when nothing grants it. */
 struct path_rule;
-void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule);
+void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule,
+                     struct str process);
 /* A Unix socket that a program outside listens on. */
-void run_report_socket(struct run_report *r, const char *path);
+void run_report_socket(struct run_report *r, const char *path, struct str process);
 /* A system call that no sandbox has. */
-void run_report_call(struct run_report *r, const char *name);
+void run_report_call(struct run_report *r, const char *name, struct str process);
 /* network, read, write, system-call or protected. */
 const char *run_report_operation(const struct refusal *x);
 /* One sentence, without the full stop. */

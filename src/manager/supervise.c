@@ -67,9 +67,11 @@ static enum run_end command_job(const struct supervise_request *q, const struct 
         }
         for (size_t i = 0; i < q->argv.n; i++)
                 argv[i] = q->argv.p[i];
-        const struct room_request request = {
-                .policy = policy, .argv = argv, .judged = judged_of(q), .link = link->fd
-        };
+        const struct room_request request = { .policy = policy,
+                                              .argv = argv,
+                                              .judged = judged_of(q),
+                                              .link = link->fd,
+                                              .runs = q->job == SUPERVISE_RECORD };
         if (room_wait(&request, &room, e) < 0)
                 return RUN_FAILED;
         *ret_status = room.word == ROOM_APPROVED ? 0 : room.word == ROOM_NOBODY ? 2 : 1;
@@ -164,7 +166,7 @@ enum run_end supervise_job(int *ret_status, struct err *e) {
         r = r < 0 ? r : link_settings_read(&q, &settings, e);
         if (r == 0)
                 end = q.job == SUPERVISE_RUN       ? run_job(&q, &settings.policy, link, ret_status, e)
-                      : q.job == SUPERVISE_COMMAND ? command_job(&q, &settings.policy, link, ret_status, e)
+                      : q.job >= SUPERVISE_COMMAND ? command_job(&q, &settings.policy, link, ret_status, e)
                                                    : gateway_job(&q, &settings.policy, link, e);
         if (link)
                 tell_end(link, end, *ret_status, e);

@@ -16,6 +16,8 @@
  * it asked for has drained the socket, so the read that would only say -EAGAIN is saved, unless the peer's end was
  * announced: then the next read must find it, as no further edge will come.
  */
+enum { GATHER_MAX = 2048 };
+
 struct stream_pushback {
         size_t at, n;
         char bytes[];
@@ -60,13 +62,33 @@ static ssize_t socket_read(struct stream *s, void *p, size_t n) {
         return got;
 }
 
+/* The parts as one, copied where they are small: sendmsg() costs more than a small copy and send(). */
+static bool gather(const struct iovec *parts, int n_parts, char *room, struct iovec *ret) {
+        size_t n = 0;
+        *ret = parts[0];
+        if (n_parts == 1)
+                return true;
+        for (int i = 0; i < n_parts; i++) {
+                if (parts[i].iov_len > GATHER_MAX - n)
+                        return false;
+                if (parts[i].iov_len > 0)
+                        memcpy(room + n, parts[i].iov_base, parts[i].iov_len);
+                n += parts[i].iov_len;
+        }
+        *ret = (struct iovec){ room, n };
+        return true;
+}
+
 static ssize_t socket_write(struct stream *s, const struct iovec *parts, int n_parts) {
         if (!s->writable)
                 return -EAGAIN;
+        char room[GATHER_MAX];
+        struct iovec one;
+        bool is_one = gather(parts, n_parts, room, &one);
         struct msghdr m = { .msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)n_parts };
         ssize_t put;
         do
-                put = sendmsg(s->fd, &m, MSG_NOSIGNAL);
+                put = is_one ? send(s->fd, one.iov_base, one.iov_len, MSG_NOSIGNAL) : sendmsg(s->fd, &m, MSG_NOSIGNAL);
         while (put < 0 && errno == EINTR);
         if (put < 0) {
                 if (errno == EAGAIN)

@@ -9,6 +9,7 @@
 #include "plan/degraded.h"
 
 #include "base/path.h"
+#include "plan/embedded.h"
 #include "plan/landlock.h"
 #include "plan/tree.h"
 
@@ -130,14 +131,23 @@ static void limit_network(struct degraded *d) {
                         d->error = -ENOMEM;
 }
 
+/* Inside of another sandbox whose broker connects for its programs. Its own policy holds; ours can only be that there
+ * is no network. */
+static void limit_unheld(struct degraded *d) {
+        if (plan_network(d->q->policy) == NETWORK_NONE)
+                d->p->seccomp = embedded_seccomp_unheld;
+        else
+                note(d, "lost: connections are made by the sandbox around this one, and only its policy says where to");
+}
+
 int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e) {
         struct degraded d = { p, q, 0 };
         unsigned abi = q->host->landlock_abi;
         if (abi < 4)
                 return err_set(e, EOPNOTSUPP,
                                "without namespaces a sandbox needs Landlock with network rules (ABI 4, Linux 6.7); "
-                               "this kernel has ABI %u",
-                               abi);
+                               "here it has ABI %u%s",
+                               abi, abi ? "" : ": none, or a sandbox around this one that watches files hides it");
         p->landlock.abi = abi < LANDLOCK_ABI_NEWEST ? abi : LANDLOCK_ABI_NEWEST;
         p->landlock.handled_fs = landlock_rights(p->landlock.abi).fs;
         p->landlock.scoped = landlock_rights(p->landlock.abi).scoped;
@@ -146,6 +156,8 @@ int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e) {
         grant_rules(&d);
         grant_places(&d);
         limit_network(&d);
+        if (q->host->connects_unheld)
+                limit_unheld(&d);
         note(&d, "lost: other processes of this user and of the system are visible");
         note(&d, "lost: programs that ignore proxy variables have no network; the sandbox's own servers cannot be "
                  "reached from inside");

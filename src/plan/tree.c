@@ -240,6 +240,10 @@ static bool under_overlay(const struct tree *t, const char *path) {
                path_is_within(path, t->q->policy->workspace);
 }
 
+static bool is_overlay(const struct tree *t, const struct node *n) {
+        return n->kind == NODE_WRITE && t->q->host->overlay_upper && strcmp(n->path, t->q->policy->workspace) == 0;
+}
+
 static void collect_rules(struct tree *t) {
         static const enum node_kind kinds[] = {
                 [PATH_DENIED] = NODE_MASK, [PATH_READ] = NODE_READ, [PATH_WRITE] = NODE_WRITE
@@ -274,14 +278,15 @@ static void sort_nodes(struct tree *t) {
         qsort(t->nodes.p, t->nodes.n, sizeof *t->nodes.p, by_path);
 }
 
-/* Directories between a closed path and the top of its writable tree become mount points of their own. */
+/* Directories between a closed path and the top of its writable tree become mount points of their own. Not in an
+ * overlay, where such a view would be the host's own directory: there they cannot be renamed anyway (EXDEV). */
 static void pin_parents(struct tree *t) {
         size_t n = t->nodes.n;
         for (size_t i = 0; i < n; i++) {
                 struct node leaf = t->nodes.p[i];
                 struct node *top = above(t, leaf.path, i);
                 bool closed = leaf.kind == NODE_READ || leaf.kind == NODE_MASK;
-                if ((!leaf.pinned && !closed) || !top || top->kind != NODE_WRITE)
+                if ((!leaf.pinned && !closed) || !top || top->kind != NODE_WRITE || is_overlay(t, top))
                         continue;
                 const char *from = leaf.path + strlen(top->path);
                 for (const char *slash = strchr(from + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -325,7 +330,9 @@ static void collect_resolver(struct tree *t) {
         sort_nodes(t);
 }
 
-static bool same_view(const struct node *a, const struct node *b) {
+static bool same_view(const struct tree *t, const struct node *a, const struct node *b) {
+        if (is_overlay(t, a) != is_overlay(t, b))
+                return false;
         bool a_reads = a->kind == NODE_READ, b_reads = b->kind == NODE_READ || b->kind == NODE_HOST;
         return (a_reads && b_reads) || (a->kind == NODE_WRITE && b->kind == NODE_WRITE) ||
                (a->kind == NODE_MASK && ours(b));
@@ -334,7 +341,7 @@ static bool same_view(const struct node *a, const struct node *b) {
 static void prune(struct tree *t) {
         for (size_t i = 1; i < t->nodes.n; i++) {
                 struct node *n = &t->nodes.p[i], *top = above(t, n->path, i);
-                n->gone = !n->pinned && top && same_view(n, top);
+                n->gone = !n->pinned && top && same_view(t, n, top);
         }
 }
 
@@ -354,8 +361,7 @@ static void clone_sources(struct tree *t) {
                         continue;
                 if (n->kind == NODE_READ)
                         n->slot = op_clone(t, PLAN_ROOT, n->path, n->dir, read_only);
-                else if (n->kind == NODE_WRITE && t->q->host->overlay_upper &&
-                         strcmp(n->path, t->q->policy->workspace) == 0)
+                else if (is_overlay(t, n))
                         n->slot = op_new_fs(t, "overlay", overlay_options(t), plain);
                 else if (n->kind == NODE_WRITE)
                         n->slot = op_clone(t, PLAN_ROOT, n->path, n->dir, plain);

@@ -329,6 +329,7 @@ int policy_load(const struct policy_request *request, struct policy **ret, struc
         r = r < 0 ? r : finish(&l, e);
         if (r < 0)
                 return r;
+        l.policy->file = l.user.document ? take_ptr(&l.user.path) : NULL;
         *ret = take_ptr(&l.policy);
         return 0;
 }

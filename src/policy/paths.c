@@ -121,17 +121,18 @@ static bool touches_write_grant(const struct path_rules *r, const char *pattern)
 
 /* Every launch does this for all of the table, so it is joined and nothing more: the names in it are normal, and so is
  * the directory. */
-static int add_protected(struct path_rules *r, const char *directory, struct err *e) {
+static int add_protected(struct path_rules *r, const char *directory, const struct builtin_path *table, size_t n,
+                         struct err *e) {
         const struct path_rule kind = { .built_in = true, .protected = true };
         if (!touches_write_grant(r, directory))
                 return 0; /* then nothing below it does */
-        for (size_t i = 0; i < builtin_protected_n; i++) {
-                cleanup(free_ptr) char *path = path_join(directory, builtin_protected[i].path);
+        for (size_t i = 0; i < n; i++) {
+                cleanup(free_ptr) char *path = path_join(directory, table[i].path);
                 if (!path)
                         return no_memory(e);
                 if (!touches_write_grant(r, path))
                         continue;
-                int status = push(r, kind, take_ptr(&path), builtin_protected[i].reason, e);
+                int status = push(r, kind, take_ptr(&path), table[i].reason, e);
                 if (status < 0)
                         return status;
         }
@@ -159,9 +160,11 @@ static int add_builtin(struct path_rules *r, const struct policy *p, struct err 
                 return err_set(e, EINVAL, "the home directory or the workspace is not an absolute path");
         int status = add_denied(r, home, e);
         if (status == 0 && workspace)
-                status = add_protected(r, workspace, e);
+                status = add_protected(r, workspace, builtin_protected, builtin_protected_n, e);
         if (status == 0 && home && !(workspace && strcmp(home, workspace) == 0))
-                status = add_protected(r, home, e);
+                status = add_protected(r, home, builtin_protected, builtin_protected_n, e);
+        if (status == 0 && home)
+                status = add_protected(r, home, builtin_home_protected, builtin_home_protected_n, e);
         return status;
 }
 

@@ -72,6 +72,7 @@ const struct builtin_path builtin_deny_read[] = {
 const size_t builtin_deny_read_n = sizeof builtin_deny_read / sizeof builtin_deny_read[0];
 
 #define GIT BUILT_IN "git runs what it says, outside too"
+#define HOOKS BUILT_IN "hooks of git run what it says"
 #define SHELL BUILT_IN "shells run it at their start"
 #define EDITOR BUILT_IN "editors run what it says"
 #define AGENT BUILT_IN "agents obey or run what it says"
@@ -82,12 +83,17 @@ const struct builtin_path builtin_protected[] = {
         { ".git/config", GIT },
         { ".git/config.worktree", GIT },
         { ".git/commondir", GIT },
+        { ".git/remotes", BUILT_IN "git pushes to and fetches from what it names, and runs the hooks there" },
+        { ".git/branches", BUILT_IN "git pushes to and fetches from what it names, and runs the hooks there" },
         { ".git/modules/*/hooks", GIT },
         { ".git/modules/*/config", GIT },
         { ".git/worktrees/*/config.worktree", GIT },
         { "HEAD", BUILT_IN "with it the workspace could be made a repository, and git runs what that says" },
         { ".husky", GIT },
         { ".githooks", GIT },
+        { ".pre-commit-config.yaml", HOOKS },
+        { "lefthook.yml", HOOKS },
+        { ".lefthook.yml", HOOKS },
         { ".gitconfig", GIT },
         { ".config/git", GIT },
         { ".bashrc", SHELL },
@@ -150,3 +156,22 @@ const struct builtin_path builtin_protected[] = {
         { ".config/bailey", BUILT_IN "Bailey's own policy" },
 };
 const size_t builtin_protected_n = sizeof builtin_protected / sizeof builtin_protected[0];
+
+#define SEARCHED BUILT_IN "shells look for programs there"
+
+const struct builtin_path builtin_home_protected[] = {
+        { "bin", SEARCHED },
+        { ".local/bin", SEARCHED },
+        { ".local/share/applications", LOGIN },
+        { ".local/share/systemd", LOGIN },
+        { ".xsession", LOGIN },
+        { ".vim", EDITOR },
+        { ".config/nvim", EDITOR },
+        { ".emacs", EDITOR },
+        { ".emacs.d", EDITOR },
+        { ".config/emacs", EDITOR },
+        { ".tmux.conf", BUILT_IN "terminal multiplexers run what it says" },
+        { ".config/tmux", BUILT_IN "terminal multiplexers run what it says" },
+        { ".screenrc", BUILT_IN "terminal multiplexers run what it says" },
+};
+const size_t builtin_home_protected_n = sizeof builtin_home_protected / sizeof builtin_home_protected[0];

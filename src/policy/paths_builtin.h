@@ -16,3 +16,6 @@ extern const size_t builtin_deny_read_n;
 /* Not writable even where everything around them is: what lies there is run or obeyed outside the sandbox later. */
 extern const struct builtin_path builtin_protected[];
 extern const size_t builtin_protected_n;
+/* The same for the home directory alone: elsewhere these are ordinary names. */
+extern const struct builtin_path builtin_home_protected[];
+extern const size_t builtin_home_protected_n;

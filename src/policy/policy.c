@@ -41,6 +41,7 @@ void policy_free(struct policy *p) {
         vec_done(&p->network.mirrors);
         free(p->workspace);
         free(p->home);
+        free(p->file);
         free(p);
 }
 

@@ -85,6 +85,7 @@ struct policy {
         char *workspace; /* absolute, real path; NULL only while loading */
         char *home;
         char *preset;
+        char *file; /* the user's file, or the one named instead, as it was read; NULL: none */
         origin_texts profiles;
         /* Where each setting that is one value came from, by its row in policy/options.h; NULL: the built-in default.
          */

@@ -1,20 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bailey-gate: the first program of a container that `bailey run --container` starts. It waits until the container's
- * network leads to the gateway, then becomes the command. It is mounted into images that may hold no other file, so it
- * is linked statically, and takes nothing from its environment but PATH.
+ * bailey-gate: the first process of a container that `bailey run --container` starts. It waits until the container's
+ * network leads to the gateway, then starts the command and stays as the container's init: it reaps, and hands signals
+ * on. It is mounted into images that may hold no other file, so it is linked statically, and takes nothing from its
+ * environment but PATH.
  *
- *     bailey-gate FIFO COMMAND [ARG...]
+ *     bailey-gate SOCKET COMMAND [ARG...]
  *
- * Through the FIFO comes one byte, or its end: then nothing is run.
+ * Through the socket comes one byte when everything is ready. After that the connection carries nothing but its end:
+ * the supervisor holds the other side and nobody else can, so when it is gone, however it went, the kernel says so
+ * here. Then this process ends, and with the first process of a process namespace all others do.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { WAIT_SECONDS = 120, GO = 'g', FAILED = 125, CANNOT_EXECUTE = 126, NOT_FOUND = 127 };
+enum { WAIT_SECONDS = 120, GO = 'g', FAILED = 125, CANNOT_EXECUTE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
 
 static int say(const char *what, const char *why) {
         char line[512];
@@ -23,24 +33,89 @@ static int say(const char *what, const char *why) {
         return FAILED;
 }
 
-int main(int argc, char **argv) {
+static int call_supervisor(const char *path) {
+        struct sockaddr_un to = { .sun_family = AF_UNIX };
+        snprintf(to.sun_path, sizeof to.sun_path, "%s", path);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
+                return -1;
+        return fd;
+}
+
+static bool hear_word(int fd) {
         char word = 0;
-        if (argc < 3)
-                return say("bailey-gate", "started without a command");
-        alarm(WAIT_SECONDS); /* whoever should say the word may be gone */
-        int fd = open(argv[1], O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return say(argv[1], strerror(errno));
         ssize_t n;
         do
                 n = read(fd, &word, 1);
         while (n < 0 && errno == EINTR);
-        if (n != 1 || word != GO)
+        return n == 1 && word == GO;
+}
+
+static _Noreturn void become(char **argv, const sigset_t *mask) {
+        sigprocmask(SIG_SETMASK, mask, NULL);
+        execvp(argv[0], argv);
+        int code = errno;
+        (void)say(argv[0], strerror(code));
+        _exit(code == ENOENT || code == ENOTDIR ? NOT_FOUND : CANNOT_EXECUTE);
+}
+
+/* Whoever has ended; true when the command is among them. */
+static bool reap(pid_t command, int *ret_status) {
+        int status;
+        pid_t pid;
+        bool ended = false;
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+                if (pid == command) {
+                        *ret_status = WIFSIGNALED(status) ? SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status);
+                        ended = true;
+                }
+        return ended;
+}
+
+/* The command is in this process's group, so what a terminal sends has reached it already; but for its end, of which
+ * the kernel tells the first process alone. */
+static void hand_on(const struct signalfd_siginfo *info, pid_t command) {
+        int number = (int)info->ssi_signo;
+        if (number != SIGCHLD && (info->ssi_code != SI_KERNEL || number == SIGHUP))
+                (void)kill(command, number);
+}
+
+static int watch(int supervisor, int signals, pid_t command) {
+        int status = 0;
+        for (;;) {
+                struct pollfd fds[] = { { .fd = signals, .events = POLLIN }, { .fd = supervisor, .events = POLLIN } };
+                struct signalfd_siginfo info;
+                if (poll(fds, 2, -1) < 0 && errno != EINTR)
+                        return say("bailey-gate", strerror(errno));
+                if (fds[1].revents)
+                        return SIGNALLED + SIGKILL;
+                if (!fds[0].revents)
+                        continue;
+                while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
+                        hand_on(&info, command);
+                if (reap(command, &status))
+                        return status;
+        }
+}
+
+int main(int argc, char **argv) {
+        sigset_t all, before;
+        if (argc < 3 || getpid() != 1)
+                return say("bailey-gate", "not started as the first process of a container, with a command");
+        alarm(WAIT_SECONDS); /* whoever should say the word may be gone */
+        int supervisor = call_supervisor(argv[1]);
+        if (supervisor < 0)
+                return say(argv[1], strerror(errno));
+        if (!hear_word(supervisor))
                 return say("bailey-gate", "the network was not made ready; nothing is run");
         alarm(0);
-        close(fd);
-        execvp(argv[2], argv + 2);
-        int code = errno;
-        (void)say(argv[2], strerror(code));
-        return code == ENOENT || code == ENOTDIR ? NOT_FOUND : CANNOT_EXECUTE;
+        /* Processes inside that have the same user must not be able to change this one. */
+        sigfillset(&all);
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || sigprocmask(SIG_BLOCK, &all, &before) < 0)
+                return say("bailey-gate", strerror(errno));
+        int signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+        pid_t command = signals < 0 ? -1 : fork();
+        if (command == 0)
+                become(argv + 2, &before);
+        return command < 0 ? say("bailey-gate", strerror(errno)) : watch(supervisor, signals, command);
 }

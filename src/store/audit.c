@@ -24,12 +24,14 @@ struct audit {
         int fd;
         struct audit_head head;
         struct buf pending; /* whole lines that are not in the file yet */
+        uint64_t first_seq; /* of this run, in a log that goes on */
         uint64_t size, max_bytes;
         unsigned keep;
         uint64_t lost;
         bool failed, torn; /* torn: bytes of a half-written line may stand behind `size` */
 };
 
+enum { FRAME = 3 }; /* a run says that it starts and ends, and the log that it stops */
 static const char line_start[] = "{\"ts\":\"";
 
 char *audit_rotated_name(const char *path, unsigned k) {
@@ -229,6 +231,8 @@ int audit_open(const struct audit_settings *s, struct audit **ret, struct err *e
         finish_rotation(a);
         r = recover(a, e);
         if (r == 0)
+                a->first_seq = a->head.seq;
+        if (r == 0)
                 r = audit_flush(a, e); /* shows at once whether it can be written, where something is to be written */
         if (r < 0)
                 return r;
@@ -242,8 +246,9 @@ int audit_close(struct audit *a, struct err *e) {
         cleanup(audit_freep) struct audit *closing = a;
         int r = audit_note(closing, AUDIT_STOPPED_TEXT);
         r = r < 0 ? err_set(e, -r, "cannot note the end in %s", closing->path) : audit_flush(closing, e);
-        /* The disk is told to begin; the end of a run does not wait for it. */
-        if (r == 0)
+        /* The disk is told to begin; the end of a run does not wait for it. A run of which there is nothing to tell but
+         * that it began and ended is left to the kernel: telling takes as long as all the writing before. */
+        if (r == 0 && closing->head.seq > closing->first_seq + FRAME)
                 (void)sync_file_range(closing->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
         return r;
 }

@@ -143,6 +143,13 @@ static void put_verdict(struct put *p, const struct event *ev, const struct snap
         put_name(p, reason_code((enum reason)ev->reason));
 }
 
+static void put_count(struct put *p, const struct event *ev) {
+        if (ev->count > 1) {
+                put(p, ",\"count\":");
+                put_number(p, ev->count);
+        }
+}
+
 static void put_network(struct put *p, const struct event *ev, const struct snapshot_rule *rule) {
         put(p, ",\"method\":");
         put_json_or_null(p, ev->method);
@@ -180,10 +187,7 @@ static void put_network(struct put *p, const struct event *ev, const struct snap
         put_names(p, ev->swapped);
         put(p, ",\"connection\":");
         put_number(p, ev->connection);
-        if (ev->count > 1) {
-                put(p, ",\"count\":");
-                put_number(p, ev->count);
-        }
+        put_count(p, ev);
 }
 
 /* What the tracer saw, or the classifier judged. */
@@ -193,6 +197,7 @@ static void put_access(struct put *p, const struct event *ev, const struct snaps
         put(p, ",\"path\":");
         put_json_or_null(p, ev->path);
         put_verdict(p, ev, rule);
+        put_count(p, ev);
 }
 
 int audit_line_format(struct buf *out, struct audit_head *head, const struct event *ev,

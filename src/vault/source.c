@@ -159,6 +159,13 @@ static int find_by_key(const struct node *list, struct str key, const struct nod
         return 0;
 }
 
+static bool has_token(char *const *environment) {
+        for (char *const *v = environment; v && *v; v++)
+                if (strncmp(*v, "BWS_ACCESS_TOKEN=", 17) == 0)
+                        return (*v)[17] != '\0';
+        return false;
+}
+
 static int read_bws(const char *what, char *const *environment, char *ret, size_t *ret_n, struct err *e) {
         struct str name = str_of(what), project = STR("");
         bool by_id = is_uuid(name);
@@ -180,7 +187,7 @@ static int read_bws(const char *what, char *const *environment, char *ret, size_
         cleanup(buf_done) struct buf out = BUF(LIST_MAX);
         int r = program_run("bws", by_id ? get : project.n ? list : list_all, environment, &out, e);
         if (r < 0)
-                return r;
+                return has_token(environment) ? r : err_wrap(e, r, "BWS_ACCESS_TOKEN is not set");
         cleanup(document_freep) struct document *d = NULL;
         if (json_read(buf_str(&out), STR("bws"), &d, NULL) < 0)
                 return err_set(e, EBADMSG, "what bws printed is not JSON");

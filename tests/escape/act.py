@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""act.py NAME: does one forbidden act and prints "done" or the errno's name."""
+"""act.py NAME: does one forbidden act and prints "done" or the name of the error."""
 import errno
 import os
 import pathlib
@@ -14,17 +14,24 @@ import acts_processes  # noqa: E402,F401
 import acts_sockets  # noqa: E402,F401
 from world import ACTS, world  # noqa: E402
 
+if os.uname().machine == "x86_64":
+    import acts_x86  # noqa: F401
+
+
+def answer(name):
+    """What became of an act: "done", or the name of an error or of a signal."""
+    try:
+        ACTS[name](world())
+        return "done"
+    except OSError as error:
+        return errno.errorcode.get(error.errno) or error.strerror or str(error)
+
 
 def main():
     if sys.argv[1:] == ["--list"]:
         print("\n".join(ACTS))
         return
-    try:
-        ACTS[sys.argv[1]](world())
-        print("done")
-    except OSError as error:
-        print(errno.errorcode.get(error.errno, str(error)))
-    sys.stdout.flush()
+    print(answer(sys.argv[1]), flush=True)
     os._exit(0)
 
 

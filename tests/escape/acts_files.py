@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
+import errno
 import fcntl
 import os
 import pathlib
@@ -350,3 +351,43 @@ def open_home_file_by_the_newer_call(w):
 def change_network_switch(w):
     path = pathlib.Path("/proc/sys/net/ipv4/ip_forward")
     path.write_text(path.read_text())
+
+
+SET_USER_ID = 0o4755
+
+
+def own_program(w):
+    path = pathlib.Path(w.workspace, "program")
+    path.write_text("#!/bin/sh\n")
+    return path
+
+
+@act(inside="EPERM")
+def leave_program_that_runs_as_us(w):
+    """For every other user of the machine, and after the sandbox has ended."""
+    os.chmod(own_program(w), SET_USER_ID)
+
+
+@act(inside="EPERM")
+def leave_program_that_runs_as_us_by_descriptor(w):
+    with open(own_program(w)) as f:
+        os.fchmod(f.fileno(), SET_USER_ID)
+
+
+@act(inside="EPERM")
+def leave_program_that_runs_as_us_by_the_newer_call(w):
+    path = ctypes.create_string_buffer(bytes(own_program(w)))
+    try:
+        syscall("fchmodat2", -100, path, SET_USER_ID | 1 << 40, 0)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        os.chmod(own_program(w), SET_USER_ID)  # before Linux 6.6
+
+
+@act(inside="EPERM")
+def leave_program_that_runs_as_us_by_making_it_so(w):
+    """With the bit from its beginning, filled afterwards: the kernel takes the bit away, unless it is set again."""
+    fd = os.open(w.workspace + "/program-made", os.O_CREAT | os.O_WRONLY, SET_USER_ID)
+    os.write(fd, b"#!/bin/sh\n")
+    os.fchmod(fd, SET_USER_ID)

@@ -3,18 +3,20 @@
 import ctypes
 import json
 import os
+import signal
 import types
 
 ACTS = {}
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def act(inside, outside="all", degraded=None):
-    """inside: errno names of which one must come; outside: who can do it there (all, root, user); degraded: what comes
-    where there are no namespaces, when that differs. "done" there is a documented loss (README.md)."""
+def act(inside, outside="all", degraded=None, absent=""):
+    """inside: names of errors (or of the signal that ends it), one of which must come; outside: who can do it there (all, root,
+    user); degraded: what comes where there are no namespaces, when that differs. "done" there is a documented loss
+    (README.md). absent: what comes, in either place, on a machine that cannot do it at all."""
     def add(function):
         function.inside, function.outside = set(inside.split()), outside
-        function.degraded = set((degraded or inside).split())
+        function.degraded, function.absent = set((degraded or inside).split()), set(absent.split())
         ACTS[function.__name__] = function
         return function
     return add
@@ -41,6 +43,8 @@ def in_child(do):
         except OSError as error:
             os._exit(error.errno)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code < 0:
+        raise OSError(code, signal.Signals(-code).name)
     if code:
         raise OSError(code, os.strerror(code))
 
@@ -64,7 +68,7 @@ SYSCALLS = {  # name: (aarch64, x86_64); from 424 on every architecture has the 
     "settimeofday": (170, 164), "sethostname": (161, 170), "sendto": (206, 44), "quotactl": (60, 179),
     "clone3": (435, 435), "io_uring_setup": (425, 425), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438), "fsopen": (430, 430),
     "pidfd_send_signal": (424, 424), "open_tree": (428, 428), "move_mount": (429, 429), "fspick": (433, 433),
-    "mount_setattr": (442, 442), "openat2": (437, 437),
+    "mount_setattr": (442, 442), "openat2": (437, 437), "fchmodat2": (452, 452),
 }
 
 

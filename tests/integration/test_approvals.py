@@ -301,9 +301,9 @@ class Terminal:
 
 @pytest.fixture
 def terminal(closing, work, environment, options):
-    def begin(script, *more):
+    def begin(script, *more, **variables):
         argv = [str(program("bailey")), "run", "--ask", "tty", *options, *more, "--", "sh", "-c", script]
-        return closing(Terminal(argv, environment, work))
+        return closing(Terminal(argv, {**environment, **variables}, work))
     return begin
 
 
@@ -330,6 +330,16 @@ def test_prompt(terminal, origin):
     t.expect(b"got-input")
     t.rest()
     assert len(origin.requests()) == 2
+
+
+def test_a_question_is_seen_however_the_terminal_was_left(terminal, origin):
+    """Hidden text, an unfinished sequence, keys that erase what is typed: the question and the answer are as they are."""
+    t = terminal("stty erase n kill o eol e igncr; printf '\\033[8m\\033]0;'; " + fetch(origin), TERM="xterm")
+    shown = t.expect(PROMPT)
+    assert b"\x18\x1b\\" in shown and b"\x1b[0;" in shown and shown.index(b"\x1b[8m") < shown.index(b"\x18")
+    t.type("once\n")
+    t.expect(b"origin\r\n")
+    assert len(origin.requests()) == 1
 
 
 def test_what_was_typed_before_does_not_count(terminal, origin):

@@ -1,105 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bailey run --container: real containers of podman, whose network is the policy's and nobody else's."""
+"""bailey run --container and bailey egress docker-args: real containers of docker and podman, whose network is the policy's and
+nobody else's. As an ordinary user: podman without root."""
 import json
 import os
-import pathlib
-import shutil
+import shlex
+import signal
 import socket
 import subprocess
-import tarfile
-import tempfile
 
 import pytest
 
+from conftest import program
+from kit.control import Control, Refused, sockets, wait_for
+from kit.engine import ENGINES, IMAGE, TOOLS, Unusable
+from kit.process import Child, wait_until
+
 KEY, HOST = "sk-live-Zq8Yt3KpXw5Nn7Bb2Vv4", "api.ok.test"
 
-pytestmark = pytest.mark.root
 
-# Tools of this machine are mounted at /usr; the image has what leads there, and busybox.
-LINKS = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
-
-
-def make_image(path):
-    with tarfile.open(path, "w") as tar:
-        for name, target in LINKS.items():
-            info = tarfile.TarInfo(name)
-            info.type, info.linkname = tarfile.SYMTYPE, target
-            tar.addfile(info)
-        for name in ("tmp", "usr", "etc"):
-            info = tarfile.TarInfo(name)
-            info.type, info.mode = tarfile.DIRTYPE, 0o755
-            tar.addfile(info)
-        tar.add("/bin/busybox", "busybox")
+def make_engine(name, closing):
+    try:
+        return closing(ENGINES[name]())
+    except Unusable as why:
+        pytest.skip(str(why))
 
 
-class Podman:
-    """An engine with a store of its own. Its settings are what a machine without systemd and with low limits needs."""
-
-    def __init__(self):
-        self.directory = directory = pathlib.Path(tempfile.mkdtemp(prefix="bc-", dir="/var/tmp"))  # podman wants a short path
-        self.base = [shutil.which("podman") or "podman", "--cgroup-manager", "cgroupfs", "--runtime", "runc", "--storage-driver", "vfs",
-                     "--root", str(directory / "store"), "--runroot", str(directory / "run"), "--events-backend", "none"]
-        self.limits = ["--ulimit", "nofile=20000:20000", "--ulimit", "nproc=10000:10000"]
-        self.bin = directory / "bin"
-        self.bin.mkdir()
-        quote = " ".join(self.base)
-        (self.bin / "podman").write_text(
-            f'#!/bin/sh\nverb=$1; shift\ncase $verb in create) set -- {" ".join(self.limits)} "$@" ;; esac\nexec {quote} "$verb" "$@"\n')
-        (self.bin / "podman").chmod(0o755)
-
-    def __call__(self, *words):
-        return subprocess.run([*self.base, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              timeout=120, check=False)
-
-    def close(self):
-        self("rm", "--all", "--force")
-        self("rmi", "--all", "--force")
-        shutil.rmtree(self.directory)
+@pytest.fixture(params=[pytest.param("docker", marks=pytest.mark.root), "podman"])
+def engine(request, closing):
+    return make_engine(request.param, closing)
 
 
 @pytest.fixture
-def podman(tmp_path, closing):
-    if not shutil.which("podman") or not shutil.which("runc"):
-        pytest.skip("podman and runc are not installed")
-    engine = closing(Podman())
-    make_image(tmp_path / "image.tar")
-    imported = engine("import", str(tmp_path / "image.tar"), "lab")
-    probe = engine("run", "--rm", "--network", "none", *engine.limits, "lab", "/busybox", "true") if imported.returncode == 0 else imported
-    if probe.returncode != 0:
-        pytest.skip(f"podman cannot run a container here: {probe.stderr.strip()[-200:]}")
-    return engine
-
-
-@pytest.fixture
-def inside(podman, bailey, tmp_path):
-    def call(script, *options, shell=("sh", "-c"), **more):
-        env = {"PATH": f"{podman.bin}:/usr/bin:/bin:/usr/sbin:/sbin", **more.pop("env", {})}
-        return bailey("run", "--container", "podman", "--container-arg=--volume=/usr:/usr:ro", *options, "lab", "--", *shell, script,
-                      env=env, timeout=120, **more)
+def begin(engine, start, work):
+    """begin("script", options...): `bailey run --container` in the workspace, as a Child."""
+    def call(script, *options, shell=("sh", "-c"), env=None, cwd=None):
+        return start(["bailey", "run", "--container", engine.name, f"--container-arg={TOOLS}", *options, IMAGE, "--", *shell, script],
+                     env={"PATH": engine.path(), **(env or {})}, cwd=cwd or work)
     return call
 
 
-def test_a_container_uses_a_credential_that_it_does_not_have(inside, podman, tmp_path, authority, make_origin):
-    """By proxy variables and without them; the origin sees the secret, the container never does, and nothing is left."""
-    origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine", tls=authority.context(HOST))
-    (tmp_path / "hosts").write_text(f"127.0.0.1 {HOST}\n")
-    (tmp_path / "policy.yaml").write_text(json.dumps({
-        "network": {"allow_private": [f"127.0.0.1:{origin.port}"]},
-        "credentials": [{"name": "own", "env": "OWN_KEY", "source": "env:OWN_KEY", "hosts": [f"{HOST}:{origin.port}"], "slot": "bearer"}]}))
-    url = f"https://{HOST}:{origin.port}/"
-    script = f"""set -e
-curl -sS -H "Authorization: Bearer $OWN_KEY" {url}proxy
-curl -sS --noproxy '*' -H "Authorization: Bearer $OWN_KEY" {url}direct
-python3 -c "import os, urllib.request as u
-print(u.urlopen(u.Request('{url}python', headers={{'Authorization': 'Bearer ' + os.environ['OWN_KEY']}})).read().decode())"
-env; cat /proc/1/environ; exit 7"""
-    done = inside(script, "--policy", tmp_path / "policy.yaml", "--hosts", tmp_path / "hosts", "--ca-bundle", authority.file,
-                  env={"OWN_KEY": KEY}).check(7)
-    assert done.text.count("fine") == 3 and KEY not in done.text and KEY not in done.errors
-    requests = origin.requests()
-    assert sorted(r.split()[1] for r in requests) == [b"/direct", b"/proxy", b"/python"]
-    assert all(f"Authorization: Bearer {KEY}".encode() in r for r in requests)
-    assert podman("ps", "--all", "--quiet").stdout == ""
+@pytest.fixture
+def inside(begin):
+    return lambda *words, **more: begin(*words, **more).wait(120)
 
 
 ATTEMPTS = """
@@ -115,7 +57,7 @@ def attempt(name, act):
 
 def talk(family, kind, address, port):
     with socket.socket(family, kind) as s:
-        s.settimeout(60)
+        s.settimeout(1)
         s.connect((address, port))
         s.send(b"GET / HTTP/1.0\\r\\n\\r\\n")
         answer = s.recv(1000)
@@ -135,42 +77,188 @@ print(json.dumps(seen))
 """
 
 
-def test_a_container_reaches_nothing_else(inside, make_origin, tmp_path):
-    """By name, by address, by raw socket, by UDP, by IPv6; and it cannot change its network."""
-    listeners = [make_origin(b"HTTP/1.0 200 OK\r\n\r\norigin", address="127.0.0.1")]
-    port = listeners[0].port
+def succeeded(text):
+    seen = json.loads(text.splitlines()[-1])
+    assert len(seen) >= 16
+    return {name: what for name, what in seen.items() if what not in ("", "None")}
+
+
+def test_a_container_reaches_its_host_with_the_secret_and_nothing_else(inside, engine, work, tmp_path, authority, make_origin):
+    """By proxy variables and without them, the origin sees the secret and the container never does. Everything else leads nowhere:
+    by name, by address, by raw socket, by UDP, by IPv6; and the container cannot change its network."""
+    origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine", tls=authority.context(HOST))
+    (tmp_path / "hosts").write_text(f"127.0.0.1 {HOST}\n")
+    (tmp_path / "policy.yaml").write_text(json.dumps({
+        "network": {"allow_private": [f"127.0.0.1:{origin.port}"]},
+        "credentials": [{"name": "own", "env": "OWN_KEY", "source": "env:OWN_KEY", "hosts": [f"{HOST}:{origin.port}"], "slot": "bearer"}]}))
+    url = f"https://{HOST}:{origin.port}/"
     own = subprocess.run(["hostname", "-I"], stdout=subprocess.PIPE, text=True, check=False).stdout.split()
     own = [a for a in own if not a.startswith("fe80")]
+    (work / "attempts.py").write_text(ATTEMPTS)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.create_server(("0.0.0.0", 0)) as tcp:
         udp.bind(("0.0.0.0", 0))
         udp.setblocking(False)
         tcp.setblocking(False)
-        script = tmp_path / "attempts.py"
-        script.write_text(ATTEMPTS)
-        command = f"python3 /attempts.py '{json.dumps(['127.0.0.1', '::1', *own])}' {tcp.getsockname()[1]} {udp.getsockname()[1]}"
-        done = inside(command, f"--container-arg=--volume={script}:/attempts.py:ro", "--allow", HOST).check()
-        seen = json.loads(done.text.splitlines()[-1])
-        assert {name: what for name, what in seen.items() if what not in ("", "None")} == {}
-        assert len(seen) >= 16
+        script = f"""set -e
+curl -sS -H "Authorization: Bearer $OWN_KEY" {url}proxy
+curl -sS --noproxy '*' -H "Authorization: Bearer $OWN_KEY" {url}direct
+python3 -c "import os, urllib.request as u
+print(u.urlopen(u.Request('{url}python', headers={{'Authorization': 'Bearer ' + os.environ['OWN_KEY']}})).read().decode())"
+env; cat /proc/self/environ; cat /proc/1/environ || echo
+python3 attempts.py '{json.dumps(["127.0.0.1", "::1", *own])}' {tcp.getsockname()[1]} {udp.getsockname()[1]}
+exit 7"""
+        done = inside(script, "--policy", tmp_path / "policy.yaml", "--hosts", tmp_path / "hosts", "--ca-bundle", authority.file,
+                      env={"OWN_KEY": KEY}).check(7)
+        assert done.text.count("fine") == 3 and KEY not in done.text and KEY not in done.errors
+        assert succeeded(done.text) == {}
         for listener in (udp, tcp):
             with pytest.raises(BlockingIOError):
                 listener.recvfrom(100) if listener is udp else listener.accept()
-    assert listeners[0].connections == [] and port
+    requests = origin.requests()
+    assert sorted(r.split()[1] for r in requests) == [b"/direct", b"/proxy", b"/python"]
+    assert all(f"Authorization: Bearer {KEY}".encode() in r for r in requests)
+    assert engine.containers() == []
 
 
-def test_a_container_ends_as_its_command_does(inside, podman):
-    assert inside("exit 0").status == 0
+def test_a_container_has_the_files_of_the_policy(inside, engine, work, home):
+    """The workspace under its own name, with what is closed in it closed; nothing else of the host; no rule that is not held."""
+    (home / "outside").write_text("outside")
+    (work / "shown").write_text("shown")
+    (work / "kept").write_text("kept")
+    (work / "hidden").write_text("hidden")
+    (work / "closed").mkdir()
+    (work / "closed/inner").write_text("hidden")
+    (work / "sub").mkdir()
+    (work / "sub/secret").write_text("hidden")
+    (work / ".git/hooks").mkdir(parents=True)
+    (work / ".git/config").write_text("[core]\n")
+    (home / "extra").mkdir()
+    options = ["--deny-read", work / "hidden", "--deny-read", work / "closed", "--deny-read", work / "sub/secret", "--deny-write", work / "kept",
+               "--write", home / "extra", "--mode", "workspace-write"]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(work / "socket"))
+        listener.listen()
+        done = inside(f"""pwd; cat shown; echo; echo new > made; echo also > {home}/extra/made
+for f in hidden closed/inner sub/secret {home}/outside; do cat $f; done
+ls closed; echo x > kept; mv kept other; mv sub elsewhere; mv .git git; echo x > .git/hooks/post-commit; echo x > .git/config
+mkdir .vscode; echo x > .vscode/tasks.json; ulimit -n
+python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("socket"); print("connected")'; true""", *options, env={"BAILEY_LIMIT_FILES": "300"}).check()
+    (work / "socket").unlink()
+    assert done.text.split() == [str(work), "shown", "300"], done
+    assert (work / "made").read_text() == "new\n" and (home / "extra/made").read_text() == "also\n"
+    assert (work / "kept").read_text() == "kept" and (work / "sub/secret").exists() and (work / ".git/config").read_text() == "[core]\n"
+    assert not (work / ".git/hooks/post-commit").exists() and not (work / ".vscode").exists() and ".vscode" in done.errors
+
+    for words in (["--deny-read", "**/.env"], ["--deny-write", work / "*.lock"], ["--trace-denials"], ["--overlay"]):
+        refused = inside("true", *words)
+        assert refused.status == 121 and words[0].lstrip("-") in refused.errors.replace("_", "-"), refused
+    assert "lost: " in inside("true", "--deny-read", "**/.env", "--allow-degraded").check().errors
+    for argument in ("--network=host", "--privileged", "--pid=host", "--init", "--cap-add=NET_ADMIN"):
+        refused = inside("true", f"--container-arg={argument}")
+        assert refused.status == 125 and argument.split("=")[0] in refused.errors
     assert inside("sh -c 'kill -KILL $$'; exit $?").status == 137
     assert inside("", shell=("/no/such/program",)).status == 127
-    refused = inside("true", "--container-arg=--network=host")
-    assert refused.status == 125 and "--network" in refused.errors
-    assert inside("true", "--container-arg=--privileged").status == 125
     late = inside("sleep 60", "--timeout", "2s")
     assert late.status == 124 and late.seconds < 50
-    assert podman("ps", "--all", "--quiet").stdout == ""
-    assert not list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("bailey-container-*"))
+    assert engine.containers() == []
+    assert not list((home / ".local/state/bailey/containers").iterdir())
 
 
-def test_an_engine_that_is_not_there(bailey):
-    done = bailey("run", "--container", "docker", "lab", "true", env={"PATH": "/nonexistent"})
+def test_a_container_lives_and_ends_with_its_run(begin, engine, bailey, home, work, make_origin, tmp_path):
+    """Questions are answered by the control socket, from outside; it is paused, resumed and ended like any sandbox; and when Bailey is
+    killed, nothing of it stays."""
+    origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved")
+    (tmp_path / "hosts").write_text(f"127.0.0.1 asked.ok.test never.ok.test\n")
+    url = f"http://asked.ok.test:{origin.port}/"
+    child = begin(f"""curl -sS -o answer {url}; curl -s -o /dev/null -w '%{{http_code}}' http://never.ok.test:{origin.port}/ > refused
+i=0; while :; do i=$((i + 1)); echo $i > count; sleep 0.05; done""", "--ask", "control", "--hosts", tmp_path / "hosts",
+                  "--allow-private", f"127.0.0.1:{origin.port}")
+    wait_for(lambda: sockets(home) or not child.running(), "the container's socket", 60)
+    assert child.running(), child.errors()
+    control = Control(sockets(home)[0])
+    assert [s["state"] for s in json.loads(bailey("ps", "--json").check().text)] == ["running"]
+    for answer in ("allow", "deny"):
+        question = wait_for(lambda: control("pending")["questions"], "the question", 60)[0]
+        control("answer", question=question["id"], answer=answer, scope="once")
+    wait_for(lambda: (work / "count").exists(), "the command going on", 60)
+    assert (work / "answer").read_text() == "served" and (work / "refused").read_text() == "403"
+
+    count = lambda: (work / "count").read_text()
+    try:
+        control("pause")
+        before = wait_for(count, "a number")
+        assert not _changes(count, before, 0.5)
+        control("resume")
+    except Refused as why:  # without root an engine pauses only with a control group of its own
+        assert os.geteuid() and "stand still" in why.text
+    wait_for(lambda: _changes(count, count(), 5), "the command going on")
+    control("kill")
+    assert child.wait(60).status == 137 and engine.containers() == []
+    control.close()
+
+    for again in range(2):  # the second time the engine's own removal is waited for by the next run
+        (work / "count").unlink(missing_ok=True)
+        child = begin("while :; do date >> count; sleep 0.05; done")
+        wait_for(lambda: (work / "count").exists() or not child.running(), "the command", 60)
+        assert child.running(), child.errors()
+        child.signal(signal.SIGKILL)
+        child.wait()
+        if again == 0:
+            wait_until(lambda: engine.containers() == [], timeout=60, what="the end of the container", every=0.2)
+    begin("true").wait(120).check()
+    assert engine.containers() == [] and not _changes(count, count(), 0.3)
+    assert not list((home / ".local/state/bailey/containers").iterdir())
+
+
+def _changes(read, before, seconds):
+    try:
+        wait_until(lambda: read() not in (before, ""), timeout=seconds)
+    except AssertionError:
+        return False
+    return True
+
+
+@pytest.mark.root
+def test_a_container_behind_egress_reaches_its_host_and_nothing_else(closing, environment, home, work, tmp_path, authority, make_origin):
+    """`bailey egress docker-args` on an internal network: the swap happens, and there is no other way."""
+    engine = make_engine("docker", closing)
+    assert engine("network", "create", "--internal", "-o", "com.docker.network.bridge.name=bailey0", "bailey-egress").returncode == 0
+    subprocess.run([*engine.enter(), "sh", "-c", "ip addr add 10.99.7.1/32 dev lo"],
+                   check=True, timeout=20)
+    origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine", tls=authority.context(HOST), sock=engine.listen("10.99.7.1"))
+    plain = make_origin(b"HTTP/1.0 200 OK\r\n\r\norigin", sock=engine.listen("10.99.7.1"))
+    (tmp_path / "hosts").write_text(f"10.99.7.1 {HOST} evil.test\n")
+
+    def egress(*words):
+        child = Child([*engine.enter(), program("bailey"), "egress", *words], env={**environment, "OWN_KEY": KEY})
+        try:
+            return child.wait(60).check()
+        finally:
+            child.stop()
+    egress("setup", "--yes")
+    egress("config", "port=0", f"hosts={tmp_path / 'hosts'}", f"ca_bundle={authority.file}", f"allow_private=10.99.7.1:{origin.port}")
+    settings = home / ".local/state/bailey/egress/settings.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "credentials": [
+        {"name": "own", "env": "OWN_KEY", "source": "env:OWN_KEY", "hosts": [f"{HOST}:{origin.port}"], "slot": "bearer"}]}))
+    egress("start")
+    try:
+        arguments = shlex.split(egress("docker-args").text)
+        (work / "attempts.py").write_text(ATTEMPTS)
+        script = f"""curl -sS -H "Authorization: Bearer $OWN_KEY" https://{HOST}:{origin.port}/; echo
+curl -s -o /dev/null -w '%{{http_code}}\\n' --connect-timeout 2 https://evil.test:{plain.port}/
+curl -s -o /dev/null -w '%{{http_connect}}\\n' -x $HTTPS_PROXY -p --connect-timeout 2 http://10.99.7.1:{plain.port}/
+env; python3 attempts.py '["10.99.7.1", "::1"]' {plain.port} {plain.port}"""
+        done = engine("run", "--rm", *arguments, TOOLS, f"--volume={work}:{work}:ro", f"--workdir={work}", IMAGE, "sh", "-c", script)
+    finally:
+        egress("stop")
+    assert done.returncode == 0, done.stderr
+    assert "bailey_egress" not in subprocess.run([*engine.enter(), "nft", "list", "tables"], check=True, stdout=subprocess.PIPE, text=True,
+                                                 timeout=20).stdout
+    assert done.stdout.split()[:3] == ["fine", "000", "403"] and KEY not in done.stdout
+    assert succeeded(done.stdout) == {}
+    assert [f"Authorization: Bearer {KEY}".encode() in r for r in origin.requests()] == [True] and plain.connections == []
+
+
+def test_an_engine_that_is_not_there(bailey, work):
+    done = bailey("run", "--container", "docker", "lab", "true", env={"PATH": "/nonexistent"}, cwd=work)
     assert done.status == 122 and "docker is not installed" in done.errors

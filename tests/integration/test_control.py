@@ -254,13 +254,18 @@ def test_reload(sandbox, connect, config):
     control("allow", pattern="live.example.com")
     patterns = lambda: [rule["pattern"] for rule in control("rules")["rules"]]  # noqa: E731
     config.write_text("network: { allow: [second.example.com] }\n")
-    control("reload")
+    assert control("reload")["later"] == ""
     assert control.event("reload")["ok"] and patterns() == ["second.example.com", "live.example.com"]
     config.write_text("network: { alow: [third.example.com] }\n")
     with pytest.raises(Refused) as refused:
         control("reload")
     assert "alow" in refused.value.text and refused.value.text.endswith("; the policy stays as it was")
     assert patterns() == ["second.example.com", "live.example.com"]
+    # What the launch has settled is named, so that nobody takes it for changed.
+    config.write_text("network: { allow: [second.example.com], limits: { idle: 30s } }\n"
+                      "filesystem: { deny_write: [x] }\nprocess: { limits: { processes: 99 } }\n")
+    assert control("reload")["later"] == "filesystem, process.limits"
+    assert [control.event("reload")["later"] for _ in range(2)] == ["", "filesystem, process.limits"]
     config.write_text("network: { allow: [fourth.example.com] }\n")
     child.signal(signal.SIGHUP)
     while not control.event("reload")["ok"]:

@@ -138,7 +138,7 @@ def perform(world, start):
 
 def clean(world):
     """What an act leaves in the workspace, where it may."""
-    for planted in ("link-to-key", "link-to-notes", "link-to-socket", "moved", "hard", "disk", "mine", ".git/config.new"):
+    for planted in ("link-to-key", "link-to-notes", "link-to-socket", "moved", "hard", "disk", "mine", ".git/config.new", "program", "program-made"):
         (pathlib.Path(world["workspace"]) / planted).unlink(missing_ok=True)
 
 
@@ -149,17 +149,18 @@ EVERY_ACT = [pytest.param(name, marks=[getattr(pytest.mark, act.outside)] if act
 @pytest.mark.parametrize("name", EVERY_ACT)
 def test_act(name, world, perform):
     # First inside: outside the act succeeds and changes the world.
-    answer = perform(name, "inside")
-    assert answer in ACTS[name].inside, f"inside: {answer}, wanted one of {sorted(ACTS[name].inside)}"
+    inside = perform(name, "inside")
     clean(world)
-    answer = perform(name, "outside")
-    assert answer == "done", f"the act proves nothing: outside it fails too, with {answer}"
+    outside = perform(name, "outside")
+    absent = ACTS[name].absent if outside in ACTS[name].absent else set()
+    assert inside in ACTS[name].inside | absent, f"inside: {inside}, wanted one of {sorted(ACTS[name].inside)}"
+    assert outside == "done" or absent, f"the act proves nothing: outside it fails too, with {outside}"
 
 
 @pytest.mark.parametrize("name", EVERY_ACT)
 def test_act_without_namespaces(name, perform):
     answer = perform(name, "degraded")
-    assert answer in ACTS[name].degraded, f"degraded: {answer}, wanted one of {sorted(ACTS[name].degraded)}"
+    assert answer in ACTS[name].degraded | ACTS[name].absent, f"degraded: {answer}, wanted one of {sorted(ACTS[name].degraded)}"
 
 
 def test_there_are_enough():

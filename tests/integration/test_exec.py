@@ -2,6 +2,7 @@
 """bailey exec: judged, asked about, run in the sandbox, captured."""
 import json
 import os
+import re
 import pty
 import select
 import time
@@ -120,6 +121,10 @@ def test_what_was_refused_is_told(execute):
     _, told = execute.json("curl -s -m 20 http://refused.test/ >/dev/null")
     (violation,) = told["violations"]
     assert violation["operation"] == "network" and violation["target"] == "refused.test:80" and violation["count"] >= 1
+    assert violation["process"] is None  # a connection does not say whose it is
+    _, told = execute.json("--trace-denials", "--deny-read", "/etc/hostname", "cat /etc/hostname")
+    (violation,) = [v for v in told["violations"] if v["target"] == "/etc/hostname"]
+    assert violation["operation"] == "read" and re.fullmatch(r"cat\[\d+\]", violation["process"]), violation
 
 
 def test_mistakes(execute):

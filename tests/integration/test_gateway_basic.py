@@ -184,6 +184,21 @@ def test_reload_is_whole_and_closes_refused_tunnels(gateway, origin):
     closed.close()
 
 
+def test_limits_of_a_new_policy_count_at_once(gateway, origin):
+    """Also in a gateway that takes the place of one that died; nothing is started again for them."""
+    g = gateway(allow=["ok.test"])
+    long = "/" + 3000 * "x"
+    assert g.get("ok.test", long)[0] == 200
+    with g.policy.open("a") as policy:
+        policy.write("  limits: { header_bytes: 2KiB }\n")
+    g.reload("reloaded: policy 2 judges")
+    assert g.get("ok.test", long)[0] == 431 and g.get("ok.test")[0] == 200
+    os.kill(g.ready["gateway_pid"], signal.SIGKILL)
+    wait_until(lambda: "the gateway died" in g.child.errors(), what="the report")
+    wait_until(lambda: g.get("ok.test")[0] == 200, what="the next gateway")
+    assert g.get("ok.test", long)[0] == 431
+
+
 def test_a_killed_gateway_opens_nothing_and_is_replaced(gateway, origin):
     g = gateway()
     tunnel, answer = g.tunnel("ok.test")

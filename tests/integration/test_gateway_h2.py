@@ -490,6 +490,32 @@ def test_time_limits(make_lab, make_h2):
     assert event(lab, path="/ok/silent", reason="timeout")["status"] == 504
 
 
+def test_a_stream_that_stands_still(make_lab, make_h2):
+    """Its busy neighbours do not keep it alive: it is answered, or reset where the answer had begun; the connection goes on."""
+    lab = make_lab(RULE, "workers=1", "idle=1s", "tunnel=2s")
+
+    def serve(server, number, headers):
+        if headers[":path"] == "/ok/half":
+            server.respond(number)
+            server.data(number, b"half")
+        if headers[":path"] in ("/ok/half", "/ok/silent"):
+            server.wait(lambda: number in server.resets)
+        else:
+            hello(server, number, headers)
+
+    origin = make_h2(serve)
+    client = connect(lab, origin.port)
+    silent, half = (client.streams[client.open(path)] for path in ("/ok/silent", "/ok/half"))
+    end = time.monotonic() + 60 * SLOW
+    while not (silent.done and half.done):
+        assert time.monotonic() < end and client.ask("/ok/x").status == 200
+        time.sleep(0.05)
+    assert silent.status == 504 and silent.headers["x-bailey-reason"] == "timeout"
+    assert half.status == 200 and half.body == b"half" and half.reset is not None
+    assert client.ask("/ok/x").status == 200 and len(origin.connections) == 1
+    assert event(lab, path="/ok/half", reason="timeout")
+
+
 # credentials
 
 
@@ -501,8 +527,8 @@ def test_credentials(make_lab, make_h2, tmp_path):
             pass
         echo = headers.get("authorization", "none")
         if headers[":path"] == "/ok/coded":
-            server.respond(number, headers=[("content-encoding", "gzip")])
-            server.data(number, b"\x1f\x8b", end=True)
+            server.respond(number, headers=[("content-encoding", "compress")])
+            server.data(number, b"\x1f\x9d", end=True)
             return
         server.respond(number, headers=[("x-echo", echo)])
         for i in range(0, len(echo), 3):  # over many frames

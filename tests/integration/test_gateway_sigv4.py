@@ -12,6 +12,7 @@ import pytest
 
 from conftest import BUILD, program
 from kit.gateway import Client, Gateway
+from kit.h2 import H2Client, H2Server
 
 HOST = "bucket.s3.aws.test"
 KEY_ID, SECRET = "AKIAREALREALREALREAL", "realREALrealREAL/ealREALrealREALrealREAL"
@@ -298,6 +299,15 @@ def test_answers_do_not_show_the_real_key(lab):
     assert KEY_ID.encode() not in received and SESSION.encode() not in received
 
 
+def test_answers_to_requests_without_a_signature(lab):
+    """Nor does an answer to somebody who did not sign, from a host that knows the key."""
+    text = f"{KEY_ID} {SESSION}".encode()
+    lab.origin.answer = lambda request: (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text)) + text
+    status, _, body, received = lab.send("GET", "/public", [("Host", f"{HOST}:{lab.port}")])
+    assert (status, body) == (200, f"{lab.fakes['aws']} {lab.fakes['aws.token']}".encode())
+    assert KEY_ID.encode() not in received and SESSION.encode() not in received
+
+
 def test_an_object_that_is_stored_compressed(lab):
     """S3 gives it out as it is, whatever was asked for; nothing that could come back with it is a secret."""
     data = gzip.compress(b"object" * 100)
@@ -305,3 +315,61 @@ def test_an_object_that_is_stored_compressed(lab):
     headers = Signer(lab).sign("GET", "/o.gz", [("x-amz-content-sha256", EMPTY)], EMPTY)
     status, fields, body, _ = lab.send("GET", "/o.gz", headers)
     assert (status, fields["content-encoding"], body) == (200, "gzip", data) and not lab.aws.problems
+
+
+class Aws2(Aws):
+    """The same service over HTTP/2."""
+
+    def serve(self, server, number, headers):
+        body = b"".join(server.receive(number))
+        fields = [("host", headers[":authority"]), *((name, value) for name, value in headers.items() if name[0] != ":")]
+        head = "\r\n".join([f"{headers[':method']} {headers[':path']} HTTP/1.1", *(f"{name}: {value}" for name, value in fields)])
+        answer = self(head.encode() + b"\r\n\r\n" + body)
+        server.respond(number, int(answer.split()[1]), end=True)
+
+
+def test_http_2(tmp_path, authority, make_origin, closing):
+    """Bodies that are hashed first, in one stream and in many at once; chunks that are signed; what is too large or cut short."""
+    aws = Aws2()
+    origin = make_origin(tls=authority.context(HOST, alpn=("h2", "http/1.1")), raw=H2Server(aws.serve))
+    lab = closing(Lab(tmp_path, authority, origin, aws))
+
+    def connect():
+        sock = lab.gateway.connect()
+        sock.settimeout(60)
+        sock.sendall(f"CONNECT {HOST}:{lab.port} HTTP/1.1\r\nHost: {HOST}:{lab.port}\r\n\r\n".encode())
+        assert Client(sock).answer(head=True)[0] == 200
+        context = ssl.create_default_context(cafile=lab.ca)
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        secure = context.wrap_socket(sock, server_hostname=HOST)
+        assert secure.selected_alpn_protocol() == "h2"
+        return H2Client(secure, f"{HOST}:{lab.port}")
+
+    def fields(headers):
+        return [(name.lower(), value) for name, value in headers if name.lower() != "host"]
+    client, body = connect(), bytes(range(256)) * 2500
+    hashed = hashlib.sha256(body).hexdigest()
+
+    def kept(target, size=len(body)):
+        return fields(Signer(lab, "bedrock").sign("POST", target, [("content-length", str(size))], hashed))
+    assert client.ask("/x", "POST", kept("/x"), body).status == 200 and aws.bodies[-1] == body, aws.problems
+    numbers = [client.open(f"/{n}", "POST", kept(f"/{n}"), end=False) for n in range(8)]
+    for number in numbers:
+        client.send(number, body)
+    assert client.wait(lambda: all(client.streams[number].done for number in numbers))
+    assert [client.streams[number].status for number in numbers] == [200] * 8 and not aws.problems, aws.problems
+    pieces = [b"a" * 65536, b"b" * 1500001, b"c"]
+    for kind, trailer in (("", ()), ("-TRAILER", ("x-amz-checksum-crc32c:AAAAAA==",))):
+        payload = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" + kind
+        signer = Signer(lab)
+        headers = signer.sign("PUT", "/big", [("x-amz-content-sha256", payload), ("content-encoding", "aws-chunked")], payload)
+        upload = signer.chunked(pieces, trailer)
+        assert client.ask("/big", "PUT", fields(headers), upload).status == 200 and aws.bodies[-1] == b"".join(pieces), aws.problems
+        count = len(aws.bodies)
+        cut = client.ask("/big", "PUT", fields(headers), upload[:-100])
+        assert cut.status != 200 and len(aws.bodies) == count
+    large = client.streams[client.open("/large", "POST", kept("/large", (16 << 20) + 1), end=False)]
+    assert client.wait(lambda: large.status == 403)
+    client.sock.close()
+    sent = str(origin.requests())
+    assert KEY_ID in sent and SECRET not in sent and not any(fake in sent for fake in lab.fakes.values())

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """libbailey from outside, as whoever runs the tests: the C programs of tests/api, the examples, the Python and Node bindings."""
 import errno
+import json
 import pathlib
+import re
 import shutil
 
 import pytest
@@ -150,7 +152,7 @@ def answer(verb):
             return
         time.sleep(0.02)
 
-with bailey.Manager(bailey.Config().set("network.ask", "control")) as m:
+with bailey.Manager(bailey.Config().policy("network: {{ ask: control }}")) as m:  # as it is with set("network.ask", "control")
     for verb in ("allow", "deny"):
         thread = threading.Thread(target=answer, args=(verb,))
         thread.start()
@@ -159,6 +161,7 @@ with bailey.Manager(bailey.Config().set("network.ask", "control")) as m:
         else:
             assert refused(m, "sudo -n true; exit 4") == "escalated-command"
         thread.join()
+with bailey.Manager(bailey.Config().set("network.ask", "control")) as m:
     cancel = bailey.Cancel()
     threading.Timer(0.5, cancel.trigger).start()
     try:
@@ -210,9 +213,9 @@ with bailey.Manager(config) as m:
 
 
 @needs_plain_library
-def test_a_machine_without_namespaces(run, work):
-    assert python(run, work, """
-import bailey
+def test_a_machine_without_namespaces(run, work, home):
+    assert python(run, work, f"""
+import bailey, json, pathlib
 try:
     bailey.Manager(bailey.Config())
 except bailey.PlatformError as e:
@@ -221,7 +224,15 @@ except bailey.PlatformError as e:
 m = bailey.Manager(bailey.Config().unavailable(bailey.WARN))
 r = m.exec("echo ran")
 assert not m.available and not r.sandboxed and "not sandboxed" in r.notice and r.stdout == b"ran\\n"
-print("warn")
+try:
+    m.exec("rm -rf /")
+except bailey.ForbiddenCommand:
+    print("warn")
+m.exec("echo unjudged", classify=False)
+lines = [json.loads(line) for file in sorted(pathlib.Path("{home}").rglob("audit/*.jsonl")) for line in open(file)]
+told = [(l["path"], l["allowed"], l["detail"].split(":")[0]) for l in lines if l["kind"] == "command"]
+assert told == [("echo ran", True, "runs without a sandbox"), ("rm -rf /", False, "forbidden"),
+                ("echo unjudged", True, "runs without a sandbox")], told
 r = bailey.Manager(bailey.Config("development")).exec("echo less")  # runs with less, by its preset
 assert r.sandboxed and r.stdout == b"less\\n"
 """, refuse=NO_NAMESPACES) == "strict\nwarn\n"
@@ -253,7 +264,8 @@ const code = (promise) => promise.then(() => 'ok', (error) => { assert(error ins
   await manager.exec('sudo -n twice');
   await manager.exec('sudo -n twice');
   assert.deepStrictEqual(asked, ['elevate', 'elevate']);
-  assert.strictEqual(await code(manager.exec('sleep 60', { timeout: 200 })), 'timeout');
+  await assert.rejects(manager.exec('echo so far; echo bad >&2; exec sleep 60', { timeout: 2000 }),
+    { code: 'timeout', stdout: 'so far\\n', stderr: 'bad\\n' });
   const abort = new AbortController();
   setTimeout(() => abort.abort(), 200);
   assert.strictEqual(await code(manager.exec('sleep 60', { signal: abort.signal })), 'cancelled');
@@ -269,3 +281,45 @@ const code = (promise) => promise.then(() => 'ok', (error) => { assert(error ins
 """
     result = run(["node", "-e", script, str(TOP / "bindings/node/index.js"), str(program("bailey"))], cwd=work, timeout=180)
     assert result.text == "done\n", result.errors
+
+
+def snippets(language):
+    """The examples of the document in one language, as a reader copies them."""
+    text = (TOP / "docs/library.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+
+
+@pytest.fixture
+def project(work):
+    (work / "Makefile").write_text("test:\n\t@echo tested\n")
+    return work
+
+
+@needs_plain_library
+def test_the_document_is_true_for_python(run, project):
+    found = snippets("python")
+    assert len(found) == 2
+    assert python(run, project, found[0]) == "0 tested\n []\n"
+    agent = project / "agent.py"
+    agent.write_text(found[1])
+    env = {"PYTHONPATH": str(TOP / "bindings/python"), "BAILEY_LIBRARY": str(LIBRARY), "PYTHONDONTWRITEBYTECODE": "1"}
+    commands = b"echo hello\nmake test\nrm -rf /\nsudo ls\nsleep 60 # slow\n"
+    result = run(["/usr/bin/python3", agent, "2"], cwd=project, env=env, stdin=commands, timeout=120)
+    told = [json.loads(line) for line in result.text.splitlines()]
+    assert [t.get("output", t.get("error")) for t in told] == ["hello\n", "tested\n", "forbidden-command", "escalated-command", "timeout"], told
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_the_document_is_true_for_node(run, project, home):
+    found = snippets("js")
+    assert len(found) == 2
+    (home / "modules").mkdir()
+    (home / "modules/bailey").symlink_to(TOP / "bindings/node")
+    env = {"NODE_PATH": str(home / "modules"), "BAILEY_EXECUTABLE": str(program("bailey"))}
+    script = f"(async () => {{ {found[0]}; console.log(result.exitCode, result.stdout); }})();"
+    assert run(["node", "-e", script], cwd=project, env=env, timeout=120).check().text == "0 tested\n\n"
+    (project / "agent.js").write_text(found[1])
+    commands = b"echo hello\nmake test\nrm -rf /\nsudo ls\nsleep 60 # slow\n"
+    result = run(["node", "agent.js", "2000"], cwd=project, env=env, stdin=commands, timeout=120)
+    told = [json.loads(line) for line in result.text.splitlines()]
+    assert [t.get("output", t.get("error")) for t in told] == ["hello\n", "tested\n", "forbidden-command", "escalated-command", "timeout"], told

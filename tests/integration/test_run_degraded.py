@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where no namespaces can be made: refused with a hint, or run with less and said so. And a sandbox inside a sandbox."""
 import errno
+import json
 import os
 
 import pytest
 
 from conftest import BUILD, program
+from kit.control import sockets, wait_for
 from kit.machine import deny, machine
 
 pytestmark = pytest.mark.visible_home
@@ -56,6 +58,40 @@ def test_network_only_through_the_gateway(sh, home, origin):
     assert "PermissionError" in sh(f'/usr/bin/python3 -c "{script}"', *options).errors
 
 
+ANSWER_ITSELF = """
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+try:
+    s.connect(sys.argv[1])
+    s.sendall(json.dumps({"id": 1, "do": "hello", "version": 1}).encode() + b"\\n")
+    print("heard", json.loads(s.recv(65536).split(b"\\n")[0] or b"{}").get("ok"))
+except (OSError, ValueError) as error:
+    print("heard", False)
+"""
+
+
+@pytest.mark.skipif(tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) < (6, 5), reason="kernel: no SO_PEERPIDFD")
+def test_people_outside_are_asked_and_the_inside_cannot_answer(start, bailey, home, work, origin):
+    """The socket is in sight of the sandbox; the server sees who speaks. Nothing can be frozen, and that is said."""
+    (home / "hosts").write_text("127.0.0.1 origin.test\n")
+    (work / "answer.py").write_text(ANSWER_ITSELF)
+    target = f"origin.test:{origin.port}"
+    script = f"while ! [ -e path ]; do sleep 0.1; done; /usr/bin/python3 answer.py $(cat path); curl -sS -m 60 http://{target}/"
+    argv = [program("bailey"), "run", "--allow-degraded", "--ask", "tty", "--hosts", str(home / "hosts"), "--allow-private",
+            f"127.0.0.1:{origin.port}", "--", "sh", "-c", script]
+    child = start(machine(argv, refuse=NO_NAMESPACES), cwd=work)
+    path = wait_for(lambda: sockets(home), "the control socket")[0]
+    assert path.stem in bailey("ps").check().text
+    paused = bailey("pause", path.stem)
+    assert paused.status != 0 and "cannot be made to stand still" in paused.errors
+    (work / "path").write_text(str(path))
+    question = wait_for(lambda: json.loads(bailey("pending", "--json").text or "[]"), "the question")
+    assert "origin.test" in json.dumps(question)
+    bailey("allow", target, "--sandbox", path.stem, "--scope", "once").check()
+    result = child.wait()
+    assert result.text == "heard False\norigin\n" and "the terminal does not ask" in result.errors, result
+
+
 def test_children_do_not_outlive(sh, work):
     sh("setsid sh -c 'sleep 30; touch late' >/dev/null 2>&1 & setsid sleep 31 >/dev/null 2>&1 & exit 0", "--allow-degraded").check()
     assert not (work / "late").exists()
@@ -73,6 +109,12 @@ def test_sandbox_inside_a_sandbox(bailey, work):
     assert bailey("run", *visible, "--", *inner, "--", "true", cwd=work).status == 122
     result = bailey("run", *visible, "--", *inner, "--allow-degraded", "--", "sh", "-c", "echo x > made; exit 4", cwd=work)
     assert result.status == 4 and (work / "made").exists(), result
-    for outer in ([], ["--deny-read", "**/.env"]):
-        result = bailey("run", *visible, *outer, "--", *inner, "--allow-degraded", "--trace-denials", "--", "true", cwd=work)
-        assert result.status != 0 and "need namespaces" in result.errors, result
+    result = bailey("run", *visible, "--", *inner, "--allow-degraded", "--trace-denials", "--", "true", cwd=work)
+    assert result.status != 0 and "need namespaces" in result.errors, result
+    # Whoever watches files performs the calls, and Landlock inside would not hold them.
+    result = bailey("run", *visible, "--deny-read", "**/.env", "--", *inner, "--allow-degraded", "--", "true", cwd=work)
+    assert result.status != 0 and "needs Landlock" in result.errors, result
+    # Where connect() is performed outside too, no network means no sockets.
+    reach = "import socket; s = socket.socket(); s.connect(('127.0.0.1', 3128))"
+    result = bailey("run", *visible, "--", *inner, "--allow-degraded", "--mode", "workspace-write", "--", "python3", "-c", reach, cwd=work)
+    assert result.status != 0 and "PermissionError" in result.errors, result

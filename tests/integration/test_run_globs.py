@@ -122,3 +122,14 @@ def test_killing_the_broker_opens_nothing(inside):
     """It runs as the same user; whoever kills it loses the files, not the denial."""
     result = inside("for p in /proc/[0-9]*; do grep -q bailey-broker $p/comm 2>/dev/null && kill -9 ${p#/proc/}; done; cat .env; cat plain")
     assert SECRET not in result.text + result.errors
+
+
+def test_a_flood_of_refusals_does_not_push_the_record_out(inside, bailey, home):
+    """Made-up names are recorded up to a share, then counted; no attempt is missing, and the last ones are there too."""
+    names = 5000
+    flood = f"import os\nfor i in range({names}):\n try: os.open(f'secrets/{{i}}.key', os.O_CREAT)\n except OSError: pass"
+    inside(f'exec python3 -c "{flood}"', "--quiet").check()
+    record, = (home / ".local/state/bailey/audit").glob("*.jsonl")
+    files = [r for r in map(json.loads, record.read_text().splitlines()) if r["kind"] == "file"]
+    assert len(files) < 4000 and sum(r.get("count", 1) for r in files) == names
+    bailey("log", "verify").check()

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sandbox's network: captured by name without any proxy variable, refused with a reason, closed where the mode says so."""
+import contextlib
+import ctypes
 import http.client
 import os
 import signal
 import socket
+import stat
 import time
 import urllib.error
 import urllib.request
@@ -11,6 +14,7 @@ import urllib.request
 import pytest
 
 from kit.process import wait_until
+from kit.service import SLOW
 
 NO_PROXY_VARIABLES = "unset http_proxy https_proxy all_proxy ftp_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY FTP_PROXY; "
 
@@ -151,3 +155,33 @@ def test_everything_is_in_the_audit(sh, bailey, origin, allowed, home):
     text = audit.read_text()
     assert '"origin.test"' in text and '"other.test"' in text and "start: mode workspace-write-whitelist" in text
     assert oct(audit.stat().st_mode & 0o777) == "0o600"
+
+
+PIDFD_GETFD = 438
+
+
+def listening(pid):
+    """Copies of the TCP sockets on which this process lets others in."""
+    pidfd, found = os.pidfd_open(pid), []
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            fd = ctypes.CDLL(None).syscall(PIDFD_GETFD, pidfd, int(name), 0)
+            if fd >= 0 and not stat.S_ISSOCK(os.fstat(fd).st_mode):
+                os.close(fd)
+            elif fd >= 0:
+                with contextlib.closing(socket.socket(fileno=fd)) as sock:
+                    if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM:
+                        if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                            found.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+    finally:
+        os.close(pidfd)
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may look at the supervisor's descriptors")
+def test_no_client_waits_for_acknowledgements(start, work):
+    """The gateway starts after the first client has connected, so the listeners are made ready before: without it each answer in two pieces takes 40 ms."""
+    child = start(["bailey", "run", "--", "sh", "-c", "echo ready; exec sleep 60"], cwd=work)
+    wait_until(lambda: b"ready" in child.output() or not child.running(), 20 * SLOW, "the command")
+    options = listening(child.pid)
+    assert len(options) >= 3 and all(options), options

@@ -99,3 +99,18 @@ def test_a_path_that_an_overlay_cannot_have_is_refused(bailey, tmp_path):
     odd.mkdir()
     result = bailey("run", "--workspace", str(odd), "--overlay", "--", "true")
     assert result.status != 0 and "colon" in result.errors
+
+
+def test_no_rule_makes_a_hole_in_the_overlay(bailey, workspace):
+    """Neither a grant around the workspace nor what a rule closes inside leads to the host's own directories."""
+    (workspace / "deep/down").mkdir(parents=True)
+    (workspace / "deep/down/secret").write_text("secret\n")
+    (workspace / "deep/down/plain").write_text("before\n")
+    before = tree(workspace)
+    script = "cat deep/down/secret; echo after > deep/down/plain; echo new > deep/down/new; echo new > deep/new; echo new > new; mv deep moved"
+    for rules in (["--deny-read", "deep/down/secret"], ["--deny-write", "deep/down/secret", "--write", str(workspace.parent)]):
+        result = bailey("run", "--overlay", *rules, "--", "sh", "-c", script, cwd=str(workspace))
+        assert tree(workspace) == before, result
+        assert ("secret" in result.text) == ("--write" in rules), result
+        assert {"new", "moved/new", "moved/down/new"} <= set(changes(bailey, workspace))
+        bailey("discard", cwd=str(workspace)).check()

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sandbox could leave behind for a later, unsandboxed step to run, and Bailey's own records."""
+import errno
 import os
 import pathlib
+import shutil
 import subprocess
 import threading
 
 import pytest
 
+from conftest import program
 from kit.git import ENVIRONMENT, git
+from kit.machine import deny, machine
 
 pytestmark = pytest.mark.visible_home
+NO_NAMESPACES = [deny("clone3", errno.EPERM), deny("clone", errno.EPERM, 0x3E020011)]
+
 
 @pytest.mark.parametrize("state", [None, "elsewhere/state"], ids=["default", "XDG_STATE_HOME"])
 def test_own_records_are_hidden_from_the_first_run_on(sh, home, state):
@@ -182,3 +188,56 @@ def test_directory_swapped_for_a_link_while_launching(bailey, home, work):
     finally:
         stop.set()
         thread.join()
+
+
+@pytest.mark.exact_build  # a copy of the programs: their sanitizers' libraries are found by where they are
+def test_baileys_own_programs_are_not_the_commands_to_change(run, home, work, origin):
+    """Built or unpacked in the workspace: the gateway starts outside, at the first connection."""
+    for name in ("cli/bailey", "gateway/bailey-gateway", "vault/bailey-vault"):
+        (work / "built" / name).parent.mkdir(parents=True)
+        shutil.copy2(program("bailey").parents[1] / name, work / "built" / name)
+    evil = f"#!/bin/sh\ntouch {home}/ran\n"
+    script = f"""printf '%s' '{evil}' > evil; chmod +x evil; mkdir -p built/libexec/bailey
+        for place in built/gateway built/cli built/libexec/bailey; do cp evil $place/bailey-gateway; mv evil $place/bailey-gateway; done
+        cp evil built/cli/bailey; mv built/gateway moved; mv built moved; ln -s ../../evil built/libexec/bailey/bailey-vault
+        curl -s --max-time 20 http://127.0.0.1.test:{origin.port}/"""
+    argv = [str(work / "built/cli/bailey"), "run", "--", "sh", "-c", script]
+    result = run(argv, cwd=work)
+    assert not (home / "ran").exists() and "policy refused" in result.text, result
+    left = sorted(str(path.relative_to(work)) for path in (work / "built").rglob("bailey-*"))
+    assert left == ["built/gateway/bailey-gateway", "built/vault/bailey-vault"]
+    degraded = run(machine([*argv[:2], "--allow-degraded", *argv[2:]], refuse=NO_NAMESPACES), cwd=work)
+    assert degraded.status != 0 and "Install Bailey elsewhere" in degraded.errors and not (home / "ran").exists()
+
+
+def test_files_that_the_policy_is_made_of_cannot_be_changed(sh, work):
+    (work / "scripts").mkdir()
+    (work / "scripts/ask.sh").write_text("#!/bin/sh\n")
+    (work / "hosts.txt").write_text("a.test\n")
+    (work / "own.yaml").write_text("network: { allow_file: hosts.txt }\napproval: { command: 'sh ./scripts/ask.sh' }\n")
+    before = {path: path.read_text() for path in work.rglob("*") if path.is_file()}
+    result = sh("for f in own.yaml hosts.txt scripts/ask.sh; do echo evil.test >> $f; rm -f $f; cp /dev/null x; mv x $f; done; mv scripts y",
+                "--policy", "own.yaml")
+    assert {path: path.read_text() for path in before} == before, result
+    sh("echo '# mine' >> own.yaml").check()  # without it being the policy it is a file like any other
+
+
+def test_names_that_are_run_from_the_home_directory(bailey, home):
+    script = "for d in bin .local/bin; do mkdir -p $d; echo '#!/bin/sh' > $d/ls; done; echo x > .emacs; echo x > .pre-commit-config.yaml; echo x > kept"
+    (home / "bin").mkdir()
+    bailey("run", "--workspace", home, "--", "sh", "-c", f"cd {home}; {script}")
+    assert list((home / "bin").iterdir()) == [] and (home / "kept").exists()
+    assert not (home / ".local/bin").exists() and not (home / ".emacs").exists() and not (home / ".pre-commit-config.yaml").exists()
+
+
+def test_a_redirection_gives_no_more_than_it_says(run, work):
+    """A descriptor can be opened again, for more."""
+    (work / ".mcp.json").write_text("{}\n")
+    (work / "log").write_text("before\n")
+    again = f"{program('bailey')} run --deny-read log -- sh -c 'echo evil > /proc/self/fd/0; dd if=/proc/self/fd/1 >&2'"
+    result = run(["sh", "-c", again + " < .mcp.json"], cwd=work)
+    assert result.status != 0 and "must not change" in result.errors and (work / ".mcp.json").read_text() == "{}\n", result
+    result = run(["sh", "-c", again + " >> log"], cwd=work)
+    assert result.status != 0 and "must not read" in result.errors and "before" not in result.errors, result
+    result = run(["sh", "-c", f"{program('bailey')} run -- cat < log > copy"], cwd=work)
+    assert result.status == 0 and (work / "copy").read_text() == "before\n", result

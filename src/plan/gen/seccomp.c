@@ -6,15 +6,20 @@
  * cannot follow, and callers then use clone, whose flags it can see.
  *
  * Arguments that the kernel takes as 32 bits are compared as 32 bits: upper bits that the kernel would ignore change
- * nothing. The architecture is checked before anything else, and x32 numbers are foreign.
+ * nothing. The architecture is checked before anything else, and x32 numbers are foreign. Calls that are newer than
+ * this file do not exist (ENOSYS): somebody has to have looked at a call before a sandbox may make it.
  */
 #include "plan/gen/emit.h"
 
 #include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <seccomp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -91,7 +96,8 @@ static const char *const refused[] = {
         "ustat",
 };
 /* Newer than the library: the same number on every architecture (the unified table from 424 on). */
-static const int refused_numbers[] = { 467 /* open_tree_attr */ };
+enum { FCHMODAT2 = 452, OPEN_TREE_ATTR = 467, FILE_SETATTR = 469, NEWEST = FILE_SETATTR };
+static const int refused_numbers[] = { OPEN_TREE_ATTR };
 
 static void refuse_calls(scmp_filter_ctx ctx) {
         for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -150,6 +156,13 @@ static void refuse_terminal_tricks(scmp_filter_ctx ctx) {
                      "ioctl");
 }
 
+static void refuse_internet(scmp_filter_ctx ctx) {
+        static const uint32_t families[] = { 2, 10 };
+        for (size_t f = 0; f < 2; f++)
+                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, families[f])),
+                     "internet");
+}
+
 /* Without a network namespace nothing stops datagrams and raw sockets but this; without a pid namespace other processes
  * of the user are visible. Landlock covers connect() of TCP, and only that: a stream of another protocol (multipath
  * TCP) is none of its business, and fast open connects within a send, where it does not look. */
@@ -190,6 +203,25 @@ static void refuse_degraded(scmp_filter_ctx ctx) {
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_writev), 0), "process_vm_writev");
 }
 
+/* A file with this bit would run as whoever ran the sandbox, for every other user of the machine, and outlive it. The
+ * kernel takes the bit away when something is written, so it matters only for files that are complete: a mode at
+ * creation (behind a pointer in openat2) does not. The same bit for groups is of daily use with directories. */
+static void refuse_set_user_id(scmp_filter_ctx ctx) {
+        static const struct {
+                const char *call;
+                unsigned mode; /* the number of its argument */
+        } calls[] = { { "chmod", 1 }, { "fchmod", 1 }, { "fchmodat", 2 } };
+        const uint32_t bit = S_ISUID;
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+                int nr = seccomp_syscall_resolve_name(calls[i].call);
+                if (nr >= 0)
+                        must(seccomp_rule_add(ctx, EPERM_ACTION, nr, 1,
+                                              SCMP_CMP(calls[i].mode, SCMP_CMP_MASKED_EQ, bit, bit)),
+                             calls[i].call);
+        }
+        must(seccomp_rule_add(ctx, EPERM_ACTION, FCHMODAT2, 1, SCMP_A2(SCMP_CMP_MASKED_EQ, bit, bit)), "fchmodat2");
+}
+
 /* Process 1 is Bailey's own and of the same user: its limits are not for the program to lower. */
 static void refuse_limits_of_init(scmp_filter_ctx ctx) {
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, 1),
@@ -203,7 +235,35 @@ static void refuse_descriptors_of_others(scmp_filter_ctx ctx) {
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(pidfd_getfd), 0), "pidfd_getfd");
 }
 
-enum kind { ORDINARY, WITH_SOCKETS_WATCHED, DEGRADED };
+#if defined(__aarch64__)
+#define THIS_ARCHITECTURE AUDIT_ARCH_AARCH64
+#elif defined(__x86_64__)
+#define THIS_ARCHITECTURE AUDIT_ARCH_X86_64
+#else
+#error "the filter does not know this architecture"
+#endif
+enum { X32_BIT = 0x40000000 };
+
+/* What is newer ends here; foreign architectures, and the bit that makes a number one, are for the filter behind it. */
+static void emit_with_front(const char *name, const void *filter, size_t n) {
+        const struct sock_filter front[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 0, 4),
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 2, 0),
+                BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, NEWEST, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        };
+        char *whole = malloc(sizeof front + n);
+        if (!whole)
+                must(-ENOMEM, "front");
+        memcpy(whole, front, sizeof front);
+        memcpy(whole + sizeof front, filter, n);
+        emit(name, whole, sizeof front + n);
+        free(whole);
+}
+
+enum kind { ORDINARY, WITH_SOCKETS_WATCHED, DEGRADED, UNHELD };
 
 static void make(const char *name, enum kind kind) {
         scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
@@ -215,9 +275,12 @@ static void make(const char *name, enum kind kind) {
         refuse_namespaces(ctx);
         refuse_families(ctx);
         refuse_terminal_tricks(ctx);
+        refuse_set_user_id(ctx);
         if (kind != WITH_SOCKETS_WATCHED)
                 refuse_descriptors_of_others(ctx);
-        if (kind == DEGRADED)
+        if (kind == UNHELD)
+                refuse_internet(ctx);
+        if (kind == DEGRADED || kind == UNHELD)
                 refuse_degraded(ctx);
         else
                 refuse_limits_of_init(ctx);
@@ -231,7 +294,7 @@ static void make(const char *name, enum kind kind) {
         void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (bytes == MAP_FAILED)
                 must(-errno, "map");
-        emit(name, bytes, (size_t)st.st_size);
+        emit_with_front(name, bytes, (size_t)st.st_size);
         munmap(bytes, (size_t)st.st_size);
         close(fd);
         seccomp_release(ctx);
@@ -239,8 +302,10 @@ static void make(const char *name, enum kind kind) {
 
 /* Names for reports: every call that a filter may refuse. */
 static void emit_names(void) {
-        static const char *const partly[] = { "clone", "clone3", "unshare",   "socket",     "socketpair",
-                                              "ioctl", "ptrace", "prlimit64", "pidfd_getfd" };
+        static const char *const partly[] = {
+                "clone",  "clone3",    "unshare",     "socket", "socketpair", "ioctl",
+                "ptrace", "prlimit64", "pidfd_getfd", "chmod",  "fchmod",     "fchmodat"
+        };
         printf("const struct embedded_call embedded_refused_calls[] = {\n");
         for (size_t i = 0; i < sizeof refused / sizeof *refused + sizeof partly / sizeof *partly; i++) {
                 size_t n = sizeof refused / sizeof *refused;
@@ -253,10 +318,13 @@ static void emit_names(void) {
 }
 
 int main(void) {
+        /* The kernel that counts is not the one that this runs on (a container, another architecture's emulator). */
+        must(seccomp_api_set(3), "kinds of actions");
         printf("/* Made by src/plan/gen/seccomp.c. */\n#include \"plan/embedded.h\"\n");
         make("embedded_seccomp", ORDINARY);
         make("embedded_seccomp_sockets", WITH_SOCKETS_WATCHED);
         make("embedded_seccomp_degraded", DEGRADED);
+        make("embedded_seccomp_unheld", UNHELD);
         emit_names();
         return 0;
 }

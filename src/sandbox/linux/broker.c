@@ -78,6 +78,13 @@ static bool worth_a_report(const struct held *h, int result) {
         return h->glob || h->stranger || h->broker->report_all || (h->broker->report_refused && refused);
 }
 
+/* What was refused is told before the caller hears of it: it waits until there is room. */
+static void tell(int fd, struct str record) {
+        struct pollfd room = { .fd = fd, .events = POLLOUT };
+        while (send(fd, record.p, record.n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR))
+                (void)poll(&room, 1, -1);
+}
+
 static void report(const struct held *h, enum event_kind kind, const char *what, int result) {
         if (!worth_a_report(h, result) || said_lately(h, what, result))
                 return;
@@ -97,7 +104,7 @@ static void report(const struct held *h, enum event_kind kind, const char *what,
         };
         cleanup(buf_done) struct buf batch = BUF(EVENT_BATCH_MAX);
         if (event_encode(&batch, &ev) == 0)
-                send(h->broker->events_fd, batch.p, batch.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+                tell(h->broker->events_fd, buf_str(&batch));
 }
 
 /* --- the loop --------------------------------------------------------------------------------------------------------

@@ -7,6 +7,9 @@
  * with every sendmsg(), whose address a filter cannot see: there are none. Stream and packet sockets ignore or refuse
  * such a name. Where nobody can be asked (the kernel knows no pidfd_getfd, or a filter above has taken the one listener
  * that a process can have), there are no Unix sockets at all but pairs.
+ *
+ * With files watched there is no Landlock inside: a program that confines itself with it would not be confined in what
+ * the broker performs for it, and must not believe that it is.
  */
 #include "base/cleanup.h"
 #include "plan/plan.h"
@@ -32,6 +35,10 @@
 #define SYS_pidfd_getfd 438
 #endif
 
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444
+#endif
+
 #if defined(__aarch64__)
 #define THIS_ARCHITECTURE AUDIT_ARCH_AARCH64
 #elif defined(__x86_64__)
@@ -43,7 +50,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half of an a
 
 enum { FRONT_MAX = 96 };
 /* Where a jump leads: onwards, or to one of these, which are resolved when the front is complete. */
-enum label { ONWARDS, TO_MAIN, TO_NOTIFY, TO_REFUSE, TO_PAIR, TO_SOCKET, LABELS };
+enum label { ONWARDS, TO_MAIN, TO_NOTIFY, TO_REFUSE, TO_ABSENT, TO_PAIR, TO_SOCKET, LABELS };
 
 struct front {
         struct sock_filter code[FRONT_MAX];
@@ -110,8 +117,10 @@ static void refuse_datagrams(struct front *f, bool asked) {
 
 static void make_front(struct front *f, const struct broker_filter *b, bool asked) {
         begin(f);
-        if (b->files)
+        if (b->files) {
                 hand_over(f, broker_ops, broker_ops_n);
+                when_equal(f, SYS_landlock_create_ruleset, TO_ABSENT, ONWARDS);
+        }
         if (b->sockets) {
                 if (asked)
                         hand_over(f, broker_socket_ops, broker_socket_ops_n);
@@ -124,6 +133,7 @@ static void make_front(struct front *f, const struct broker_filter *b, bool aske
                 refuse_datagrams(f, asked);
         finish(f, TO_REFUSE, b->traced ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM);
         finish(f, TO_NOTIFY, SECCOMP_RET_USER_NOTIF);
+        finish(f, TO_ABSENT, SECCOMP_RET_ERRNO | ENOSYS);
         resolve(f);
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/names.h"
 #include "base/path.h"
 #include "base/tree.h"
 #include "sandbox/sandbox.h"
@@ -30,6 +31,8 @@ struct parent {
         const char *path; /* of a guard in it; NULL: none yet */
         size_t n;
         int fd; /* -EXXX: cannot be opened as it was: with all of its components, and no link among them */
+        unsigned looks;
+        struct names names; /* when many were asked for */
 };
 
 static void parent_done(struct parent *p) {
@@ -44,7 +47,7 @@ static bool is_absent(struct parent *p, const char *path) {
         if (!p->path || p->n != n || memcmp(p->path, path, n) != 0) {
                 char dir[PATH_MAX];
                 parent_done(p);
-                *p = (struct parent){ path, n, -ENAMETOOLONG };
+                *p = (struct parent){ .path = path, .n = n, .fd = -ENAMETOOLONG };
                 if (n >= sizeof dir)
                         return false;
                 memcpy(dir, n ? path : "/", n ? n : 1);
@@ -53,6 +56,10 @@ static bool is_absent(struct parent *p, const char *path) {
         }
         if (p->fd < 0)
                 return p->fd == -ENOENT;
+        if (p->looks++ == NAMES_WORTH)
+                names_read(&p->names, p->fd);
+        if (names_lack(&p->names, path + n + 1))
+                return true;
         return fstatat(p->fd, path + n + 1, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
@@ -119,7 +126,8 @@ static int sweep_name(struct held *at, const char *name, const char *path) {
                 if (r >= 0)
                         return r;
         }
-        bool quietly = str_ends(whole, STR("/.git/hooks")) && guard_only_samples(at->fd, name);
+        bool of_init = str_ends(whole, STR("/.git/hooks")) || str_ends(whole, STR("/.git/branches"));
+        bool quietly = of_init && guard_only_samples(at->fd, name);
         int r = remove_name(at, name);
         return r > 0 && quietly ? 0 : r;
 }

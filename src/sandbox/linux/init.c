@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/secret.h"
 #include "plan/codec.h"
 #include "sandbox/linux/broker.h"
 #include "sandbox/linux/freeze.h"
@@ -312,6 +313,15 @@ _Noreturn static void loop(struct init *in) {
         }
 }
 
+/* The supervisor's environment may hold secrets that the vault hands out. This process and what comes from it are
+ * inside; the command's environment is in the plan. */
+static void forget_environment(void) {
+        static char *nothing[] = { NULL };
+        for (char **v = environ; v && *v; v++)
+                secret_wipe(*v, strlen(*v));
+        environ = nothing;
+}
+
 _Noreturn void init_main(const struct init_args *args) {
         struct init in = { .args = args, .signals = -1 };
         struct err e = { 0 };
@@ -319,6 +329,7 @@ _Noreturn void init_main(const struct init_args *args) {
         sigfillset(&all);
         sigprocmask(SIG_SETMASK, &all, NULL);
         prctl(PR_SET_NAME, "bailey-init", 0, 0, 0);
+        forget_environment();
         int r = separate(&in, &e);
         if (r == 0)
                 r = receive_plan(&in, &e);

@@ -64,12 +64,13 @@ static void *keeper_main(void *argument) {
 }
 
 pid_t keeper_start_command(struct command *c, int control) {
+        static _Alignas(64) char stack[KEEPER_STACK]; /* there is one keeper: no mapping to be made for it */
         struct keeper k = { .command = c, .plan = c->plan, .control = control };
         pthread_t thread;
         pthread_attr_t small;
         sem_init(&k.started, 0, 0);
         pthread_attr_init(&small);
-        pthread_attr_setstacksize(&small, KEEPER_STACK);
+        pthread_attr_setstack(&small, stack, sizeof stack);
         pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
         int r = pthread_create(&thread, &small, keeper_main, &k);
         pthread_attr_destroy(&small);

@@ -53,12 +53,20 @@ static int open_place(int at, const char *path) {
         return fd < 0 ? -errno : (int)fd;
 }
 
+/* Directly in /dev, or below /sys: only the administrator makes links there, so the last component is all that has to
+ * be looked at, and the call that is made with it does that by itself. */
+static bool of_system(const char *path) {
+        return (strncmp(path, "/dev/", 5) == 0 && !strchr(path + 5, '/')) || strncmp(path, "/sys/", 5) == 0;
+}
+
 static int do_clone(struct slots *s, const struct plan_op *op) {
-        cleanup(close_fd) int place = open_place(slot_fd(s, op->at), op->source);
-        if (place < 0)
+        bool direct = op->at == PLAN_ROOT && of_system(op->source);
+        cleanup(close_fd) int place = direct ? AT_FDCWD : open_place(slot_fd(s, op->at), op->source);
+        if (place < 0 && !direct)
                 return place;
-        int fd =
-            open_tree(place, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode ? AT_RECURSIVE : 0));
+        int fd = open_tree(place, direct ? op->source : "",
+                           (direct ? AT_SYMLINK_NOFOLLOW : AT_EMPTY_PATH) | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+                               (op->mode ? AT_RECURSIVE : 0));
         if (fd < 0)
                 return -errno;
         slot_set(s, op->slot, fd);

@@ -13,10 +13,7 @@
 
 /* The kernel handles the whole batch inside send(); answers are then waiting. An error in any message is the batch's.
  */
-static int send_batch(int family, struct str batch, const char *what, struct err *e) {
-        cleanup(close_fd) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, family);
-        if (fd < 0)
-                return err_errno(e, "network: %s: netlink socket", what);
+static int send_batch(int fd, struct str batch, const char *what, struct err *e) {
         struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
         if (sendto(fd, batch.p, batch.n, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
                 return err_errno(e, "network: %s: send", what);
@@ -40,14 +37,23 @@ static int send_batch(int family, struct str batch, const char *what, struct err
         }
 }
 
+static int open_netlink(int family, int *ret, struct err *e) {
+        *ret = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, family);
+        return *ret < 0 ? err_errno(e, "network: netlink socket") : 0;
+}
+
 int apply_network(const struct plan *p, struct err *e) {
-        int r = 0;
-        if (p->routes_v4.n)
-                r = send_batch(NETLINK_ROUTE, p->routes_v4, "links and routes", e);
+        cleanup(close_fd) int routes = -1;
+        cleanup(close_fd) int nft = -1;
+        int r = p->routes_v4.n || p->routes_v6.n ? open_netlink(NETLINK_ROUTE, &routes, e) : 0;
+        if (r == 0 && p->routes_v4.n)
+                r = send_batch(routes, p->routes_v4, "links and routes", e);
         if (r == 0 && p->routes_v6.n)
-                r = send_batch(NETLINK_ROUTE, p->routes_v6, "IPv6 routes", e);
+                r = send_batch(routes, p->routes_v6, "IPv6 routes", e);
         if (r == 0 && p->nft.n)
-                r = send_batch(NETLINK_NETFILTER, p->nft, "capture rules", e);
+                r = open_netlink(NETLINK_NETFILTER, &nft, e);
+        if (r == 0 && p->nft.n)
+                r = send_batch(nft, p->nft, "capture rules", e);
         return r;
 }
 
@@ -66,6 +72,8 @@ static int open_listener(const struct plan_listener *l, int *ret, struct err *e)
         const struct sockaddr *address = l->v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4;
         if (bind(fd, address, l->v6 ? sizeof v6 : sizeof v4) < 0)
                 return err_errno(e, "network: bind %s listener to port %u", plan_listener_name(l->kind), l->port);
+        if (!udp) /* before the first client is there: accepted sockets inherit it, and the gateway starts after that */
+                (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         if (!udp && listen(fd, 1024) < 0)
                 return err_errno(e, "network: listen for %s", plan_listener_name(l->kind));
         *ret = take_fd(&fd);

@@ -90,3 +90,5 @@ const char *probe_cause_name(enum probe_cause cause);
 
 /* The Landlock ABI of the running kernel, 0 when there is none. One system call. */
 unsigned probe_landlock_abi(void);
+/* Whether Landlock stops connect() here. Not below a sandbox whose broker performs it: there only its policy counts. */
+bool probe_landlock_connect(void);

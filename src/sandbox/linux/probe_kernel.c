@@ -12,12 +12,14 @@
 #include <linux/filter.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,11 +35,36 @@ enum {
 };
 enum { LANDLOCK_VERSION_FLAG = 1 };
 #define LANDLOCK_READ_FILE (1ULL << 2)
+#define LANDLOCK_CONNECT_TCP (1ULL << 1)
 #define OPENAT2_NO_SYMLINKS 0x04ULL
 
 unsigned probe_landlock_abi(void) {
         long abi = syscall(SYS_LANDLOCK_CREATE, NULL, 0, LANDLOCK_VERSION_FLAG);
         return abi > 0 ? (unsigned)abi : 0;
+}
+
+/* Exits with 0 when the connection was refused for the reason that it should be. */
+_Noreturn static void connect_against_landlock(void) {
+        const uint64_t handled[] = { 0, LANDLOCK_CONNECT_TCP };
+        const struct sockaddr_in nobody = { .sin_family = AF_INET,
+                                            .sin_port = htons(9),
+                                            .sin_addr = { htonl(INADDR_LOOPBACK) } };
+        int rules = (int)syscall(SYS_LANDLOCK_CREATE, handled, sizeof handled, 0);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (rules < 0 || fd < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+            syscall(SYS_LANDLOCK_RESTRICT, rules, 0) < 0)
+                _exit(1);
+        _exit(connect(fd, (const struct sockaddr *)&nobody, sizeof nobody) == 0 || errno != EACCES);
+}
+
+bool probe_landlock_connect(void) {
+        pid_t pid = fork();
+        if (pid == 0)
+                connect_against_landlock();
+        int status = 1;
+        while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /* Forbids every read and then reads: what counts is that it is refused. */

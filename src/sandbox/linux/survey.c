@@ -41,7 +41,7 @@ static int no_memory(struct err *e) {
 
 /* A path as its directory and its name in it. Only "/" has no name. */
 struct place {
-        const struct survey_dir *dir;
+        struct survey_dir *dir;
         const char *name;
 };
 
@@ -52,10 +52,19 @@ static int find_place(struct survey *s, const char *path, struct place *ret) {
         return ret->dir ? 0 : no_memory(s->e);
 }
 
+/* Many names in one directory: it is read, and what it does not list is not looked up. */
+static bool is_absent(struct survey_dir *d, const char *name) {
+        if (d->looks++ == NAMES_WORTH && (d->names = malloc(sizeof *d->names)))
+                names_read(d->names, d->fd);
+        return d->names && names_lack(d->names, name);
+}
+
 /* 0, or the positive errno of lstat(). */
 static int look(const struct place *at, struct stat *ret) {
         if (at->dir->error)
                 return at->dir->error;
+        if (at->name[0] && is_absent(at->dir, at->name))
+                return ENOENT;
         return fstatat(at->dir->fd, at->name, ret, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0 ? errno : 0;
 }
 
@@ -384,6 +393,7 @@ static int list_once(struct plan_host *h, directories *done, const char *dir, st
 /* Each directory above a denied path, once. The root always: /dev in it is never granted whole. */
 int survey_neighbours(struct plan_host *h, struct err *e) {
         directories done = { 0 };
+        h->connects_unheld = !probe_landlock_connect();
         int r = list_once(h, &done, "/", e);
         for (size_t i = 0; i < h->paths.n && r == 0; i++) {
                 if (h->paths.p[i].access != PATH_DENIED || h->paths.p[i].type == PLAN_PATH_MISSING)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Between the files of the survey. */
+#include "base/names.h"
 #include "sandbox/sandbox.h"
 
 /* A directory, as it was when it was first asked for. */
@@ -10,6 +11,8 @@ struct survey_dir {
         char *real; /* links resolved; where it does not exist: its nearest existing parent resolved, then the rest */
         int fd;     /* -1: cannot be looked into, and `error` says why */
         int error;
+        unsigned looks;      /* how many names were asked for in it */
+        struct names *names; /* when they were many */
 };
 #define SURVEY_DIRS_MAX 64
 struct survey_dirs {
@@ -17,7 +20,7 @@ struct survey_dirs {
         size_t n, next;
 };
 /* NULL when out of memory. The answer holds until the next call. */
-const struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path);
+struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path);
 void survey_dir_done(struct survey_dir *d);
 void survey_dirs_done(struct survey_dirs *dirs);
 

@@ -20,6 +20,7 @@
 void survey_dir_done(struct survey_dir *d) {
         free(d->path);
         free(d->real);
+        free(d->names);
         close_fd(&d->fd);
         *d = (struct survey_dir){ .fd = -1 };
 }
@@ -30,7 +31,7 @@ void survey_dirs_done(struct survey_dirs *dirs) {
         dirs->n = dirs->next = 0;
 }
 
-static const struct survey_dir *find(const struct survey_dirs *dirs, struct str path) {
+static struct survey_dir *find(struct survey_dirs *dirs, struct str path) {
         for (size_t i = dirs->n; i-- > 0;)
                 if (dirs->d[i].path_n == path.n && memcmp(dirs->d[i].path, path.p, path.n) == 0)
                         return &dirs->d[i];
@@ -38,7 +39,7 @@ static const struct survey_dir *find(const struct survey_dirs *dirs, struct str 
 }
 
 /* The oldest goes when there is no room. */
-static const struct survey_dir *keep(struct survey_dirs *dirs, struct survey_dir made) {
+static struct survey_dir *keep(struct survey_dirs *dirs, struct survey_dir made) {
         struct survey_dir *slot = &dirs->d[dirs->next];
         if (dirs->next < dirs->n)
                 survey_dir_done(slot);
@@ -78,8 +79,8 @@ static bool open_below(struct survey_dir *d, const struct survey_dir *parent, co
         return d->real;
 }
 
-const struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path) {
-        const struct survey_dir *known = find(dirs, path);
+struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path) {
+        struct survey_dir *known = find(dirs, path);
         if (known)
                 return known;
         cleanup(survey_dir_done) struct survey_dir made = { .path = str_dup(path), .path_n = path.n, .fd = -1 };

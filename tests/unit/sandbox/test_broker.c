@@ -17,6 +17,7 @@
 #include <linux/fs.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -256,11 +257,15 @@ static char shared_path[16] = "plain";
 static volatile bool stop_swapping;
 
 static void *swap_paths(void *arg) {
-        while (!stop_swapping) {
+        for (unsigned i = 0; !stop_swapping; i++) {
                 memcpy(shared_path, "plain", 6);
                 __asm__ volatile("" ::: "memory"); /* both are written, every time */
+                if (i % 64 == 31)
+                        sched_yield(); /* where there is one processor, the others see now this path, now the other */
                 memcpy(shared_path, ".env\0", 6);
                 __asm__ volatile("" ::: "memory");
+                if (i % 64 == 63)
+                        sched_yield();
         }
         return arg;
 }

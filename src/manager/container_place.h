@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The files that a container of `bailey run --container` is given, in a directory of its own below Bailey's state, and
+ * the socket by which its first process (bailey-gate) reports. As long as the run lives it holds a lock there; what a
+ * run that was killed left behind, its container included, is removed by the next.
+ */
+#include "base/err.h"
+
+#include <sys/types.h>
+
+struct container_place {
+        char *directory, *name; /* of the container: "bailey-ID" */
+        char *socket, *resolv, *empty_directory, *empty_file;
+        int lock, listener;
+};
+#define CONTAINER_PLACE ((struct container_place){ .lock = -1, .listener = -1 })
+
+int container_place_make(struct container_place *p, const char *engine, const char *id, struct err *e);
+void container_place_done(struct container_place *p);
+
+/* Until the gate calls, or the engine's process (a pidfd) ends. One caller is taken, and nobody after it. */
+int container_place_accept(struct container_place *p, int engine_pidfd, int *ret_gate, pid_t *ret_pid, struct err *e);
+
+/* Returns when the engine has no such container any more. */
+int container_remove(const char *engine, const char *name, struct err *e);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From options to the plan: the policy is loaded, the vault opened, the host surveyed, the environment built. For a
+ * look at the plan (`preview`) the same way is gone and nothing is made. Init waits for two things meanwhile, and is
+ * told the first of them, which kind of network there is, as soon as the policy says so.
+ */
+#include "manager/run_state.h"
+
+#include "base/cleanup.h"
+#include "manager/run_control.h"
+#include "manager/run_env.h"
+#include "manager/run_listen.h"
+#include "manager/run_own.h"
+#include "manager/run_records.h"
+#include "manager/run_stdio.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Without namespaces: a directory instead of the private /tmp, and two listeners on the host's own loopback. */
+static int make_degraded_places(struct run *r, struct err *e) {
+        int s = survey_neighbours(&r->host, e);
+        if (s < 0)
+                return s;
+        const char *base = getenv("TMPDIR");
+        r->tmpdir = str_format("%s/bailey-%s", base && base[0] == '/' ? base : "/tmp", r->id);
+        if (!r->tmpdir || mkdir(r->tmpdir, 0700) < 0)
+                return err_errno(e, "cannot make a directory for temporary files");
+        r->host.tmpdir = r->tmpdir;
+        if (plan_network(r->policy) == NETWORK_NONE)
+                return 0;
+        s = run_listen_loopback(&r->host.http_port, &r->sandbox.listeners[0], e);
+        r->sandbox.n_listeners = s == 0 ? 1 : 0;
+        if (s == 0)
+                s = run_listen_loopback(&r->host.socks_port, &r->sandbox.listeners[1], e);
+        r->sandbox.n_listeners += s == 0 ? 1 : 0;
+        return s;
+}
+
+/* Where the workspace's changes go, with --overlay. For a look at the plan nothing is made. */
+static int make_overlay(struct run *r, bool degraded, struct err *e) {
+        if (!r->policy->filesystem.overlay)
+                return 0;
+        if (degraded)
+                return err_set(e, EOPNOTSUPP,
+                               "--overlay needs namespaces, which this machine does not give; see `bailey doctor`");
+        int s = r->preview ? 0 : overlays_new(r->id, r->policy->workspace, &r->overlay, e);
+        r->host.overlay_upper = r->preview ? "UPPER" : r->overlay.upper;
+        r->host.overlay_work = r->preview ? "WORK" : r->overlay.work;
+        return s;
+}
+
+/* For learning: the network open, so that one run shows all that is reached; files as they are, with refusals told. */
+static void observe(struct policy *p) {
+        if (p->mode != MODE_READ_ONLY)
+                p->mode = MODE_FULL_NETWORK;
+        p->process.trace_denials = true;
+}
+
+/* Before the plan: what the sandbox is given instead of secrets is part of it. */
+static int open_vault(struct run *r, struct err *e) {
+        const struct run_vault_request q = { .policy = r->policy,
+                                             .id = r->id,
+                                             .roots = r->q->ca_bundle,
+                                             .environment = environ,
+                                             .preview = r->preview };
+        r->vault.gateway = &r->gateway;
+        r->vault.audit = &r->audit;
+        return run_vault_open(&r->vault, &q, e);
+}
+
+int run_plan_make(struct run *r, struct err *e) {
+        const bool degraded = r->degraded;
+        struct policy_request request =
+            r->q->policy ? *r->q->policy : (struct policy_request){ .command_line = r->q->options };
+        int s = policy_load(&request, &r->policy, e);
+        if (s == 0 && r->q->learn)
+                observe(r->policy);
+        if (s == 0 && r->sandbox.pid > 0)
+                s = sandbox_network(&r->sandbox, plan_network(r->policy) != NETWORK_NONE, e);
+        r->end = s == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
+        if (s == 0)
+                s = open_vault(r, e);
+        if (s == 0)
+                s = path_rules_compile(r->policy, &r->rules, e);
+        if (s == 0) {
+                r->end = RUN_FAILED;
+                s = survey_host(r->policy, r->rules, &r->host, e);
+        }
+        if (s == 0)
+                s = run_stdio(r->rules, e);
+        if (s == 0)
+                s = run_own(r->policy, r->q, r->rules, degraded, &r->host, e);
+        if (s == 0)
+                s = run_records(r->policy, r->rules, r->preview ? NULL : r->id, &r->host, &r->audit_path, e);
+        if (s == 0 && !degraded)
+                s = run_control_hide(&r->host, r->preview, e);
+        if (s < 0)
+                return s;
+        r->host.namespaces = !degraded;
+        r->host.has_terminal = r->terminal.fd >= 0;
+        if (degraded) {
+                r->end = RUN_UNAVAILABLE;
+                if (!r->policy->process.allow_degraded)
+                        return err_set(e, r->no_namespaces.code,
+                                       "%s. `bailey doctor` says why and what helps; with --allow-degraded the "
+                                       "command runs with less protection",
+                                       err_text(&r->no_namespaces));
+                r->end = RUN_FAILED;
+                s = make_degraded_places(r, e);
+        }
+        if (s == 0)
+                s = make_overlay(r, degraded, e);
+        if (s == 0)
+                s = run_env(r->policy, &r->host, &r->vault, r->id, &r->env, e);
+        struct plan_request plan_request = {
+                .policy = r->policy,
+                .rules = r->rules,
+                .host = &r->host,
+                .id = r->id,
+                .argv = (const char *const *)r->q->argv,
+                .env = (const char *const *)r->env,
+        };
+        return s < 0 ? s : plan_build(&plan_request, &r->plan, e);
+}
