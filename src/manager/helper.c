@@ -26,10 +26,16 @@
 
 enum { FIRST = 3 };
 
-/* Variables that a helper may see: none, but for a sanitizer's own settings where it is built with one. */
+/* Variables that a helper may see: which roots the user trusts, and a sanitizer's own settings where it is built with
+ * one. */
 static const char *const passed[] = {
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
 #if SANITIZED
-        "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS",
+        "ASAN_OPTIONS",
+        "LSAN_OPTIONS",
+        "TSAN_OPTIONS",
+        "UBSAN_OPTIONS",
 #endif
         NULL,
 };
@@ -40,8 +46,10 @@ static void make_environment(char *ret[PASSED]) {
         for (size_t i = 0; passed[i]; i++)
                 for (char **at = environ; *at; at++) {
                         size_t name = strlen(passed[i]);
-                        if (strncmp(*at, passed[i], name) == 0 && (*at)[name] == '=')
+                        if (strncmp(*at, passed[i], name) == 0 && (*at)[name] == '=') {
                                 ret[n++] = *at;
+                                break; /* an environment may have it twice */
+                        }
                 }
         ret[n] = NULL;
 }

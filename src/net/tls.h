@@ -22,8 +22,8 @@ struct tls_context;
 struct tls;
 struct tls_leaf; /* a certificate for the context's leaf key, shared by reference */
 
-/* Reads the system's roots and those in ca_bundle ("" or NULL: none), which are parsed when the first origin is
- * connected to; makes the leaf key. Nothing of this needs a file afterwards. */
+/* Reads the system's roots ($SSL_CERT_FILE, or where distributions have them, and $SSL_CERT_DIR) and those in ca_bundle
+ * ("" or NULL: none); makes the leaf key. Nothing of this needs a file afterwards. */
 int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err *e);
 void tls_context_free(struct tls_context *c);
 void tls_context_freep(struct tls_context **c);

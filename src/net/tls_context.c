@@ -2,8 +2,7 @@
 /*
  * What all TLS of a process shares. All files are read, and OpenSSL is set up, before the process gives up its rights;
  * OpenSSL's own configuration file is not read at all, since it can load code. The system's roots are kept as the text
- * that they are and parsed when the first origin is connected to, which takes some milliseconds that a process without
- * such a connection does not spend.
+ * that they are until the first origin is connected to (tls_roots.c).
  *
  * One leaf key serves all hosts: to the client it says "Bailey", and it never leaves this process's memory.
  */
@@ -20,15 +19,6 @@
 #include <time.h>
 
 enum { ROOTS_BYTES_MAX = 16 << 20 };
-
-/* Where distributions keep them. */
-static const char *const system_root_files[] = {
-        "/etc/ssl/certs/ca-certificates.crt",                /* Debian, Alpine, Arch */
-        "/etc/pki/tls/certs/ca-bundle.crt",                  /* Fedora */
-        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* RHEL */
-        "/etc/ssl/ca-bundle.pem",                            /* SUSE */
-        "/etc/ssl/cert.pem",
-};
 
 #define CLIENT_CIPHERS                                                                                                 \
         "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:ECDHE+AES:RSA+AESGCM:RSA+AES:!aNULL:!PSK:!SRP:@SECLEVEL=2"
@@ -84,7 +74,8 @@ static SSL_CTX *make_client(struct tls_context *c) {
         /* A root that was configured is trusted as it is, also when it is an intermediate one or a server's own. */
         X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(client), X509_V_FLAG_PARTIAL_CHAIN);
         if (SSL_CTX_set_cipher_list(client, CLIENT_CIPHERS) != 1 ||
-            SSL_CTX_set_ciphersuites(client, CIPHERSUITES) != 1 || add_roots(c->configured, c->system_roots) < 0) {
+            SSL_CTX_set_ciphersuites(client, CIPHERSUITES) != 1 ||
+            (!c->by_name && tls_roots_install(c->configured, c->system_roots, &c->by_name) < 0)) {
                 SSL_CTX_free(client);
                 return NULL;
         }
@@ -138,22 +129,6 @@ struct str tls_context_public_key(const struct tls_context *c) {
 
 /* files */
 
-static int read_system_roots(struct tls_context *c, struct err *e) {
-        for (size_t i = 0; i < sizeof system_root_files / sizeof *system_root_files; i++) {
-                cleanup(buf_done) struct buf text = BUF(ROOTS_BYTES_MAX);
-                int r = path_read_file(system_root_files[i], ROOTS_BYTES_MAX, &text, e);
-                if (r == -ENOENT)
-                        continue;
-                if (r < 0)
-                        return err_wrap(e, r, "while reading the system's root certificates");
-                c->system_roots = buf_str(&text);
-                text = (struct buf){ 0 };
-                break;
-        }
-        err_clear(e);
-        return 0;
-}
-
 static int read_configured_roots(struct tls_context *c, const char *path, struct err *e) {
         cleanup(buf_done) struct buf text = BUF(ROOTS_BYTES_MAX);
         c->configured = X509_STORE_new();
@@ -178,7 +153,7 @@ int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err 
                 return err_set(e, ENOMEM, "no memory for TLS");
         pthread_mutex_init(&c->lock, NULL);
         int r = read_configured_roots(c, ca_bundle, e);
-        r = r < 0 ? r : read_system_roots(c, e);
+        r = r < 0 ? r : tls_roots_read(&c->system_roots, e);
         if (r < 0)
                 return r;
         r = make_leaf_key(c);
@@ -195,6 +170,7 @@ void tls_context_free(struct tls_context *c) {
         SSL_CTX_free(atomic_load(&c->client));
         SSL_CTX_free(c->server);
         X509_STORE_free(c->configured);
+        X509_LOOKUP_meth_free(c->by_name);
         EVP_PKEY_free(c->leaf_key);
         OPENSSL_free(c->leaf_key_der);
         free((char *)c->system_roots.p);

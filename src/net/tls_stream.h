@@ -14,12 +14,18 @@ struct tls_context {
         size_t leaf_key_der_n;
         X509_STORE *configured; /* roots of ca_bundle, parsed at once: an error in them is the user's to see */
         struct str system_roots;
+        X509_LOOKUP_METHOD *by_name; /* how those are found; outlives the store */
         pthread_mutex_t lock;
         _Atomic(SSL_CTX *) client; /* made when it is first needed, under the lock */
 };
 
 /* The context for connections to origins; NULL when out of memory. */
 SSL_CTX *tls_context_client(struct tls_context *c);
+
+/* tls_roots.c: the system's roots, as text in heap memory that is the caller's. */
+int tls_roots_read(struct str *ret, struct err *e);
+/* Has the store find them by name. *ret is to be freed after the store. 0 or -ENOMEM. */
+int tls_roots_install(X509_STORE *store, struct str pem, X509_LOOKUP_METHOD **ret);
 
 struct tls_leaf {
         atomic_uint references;

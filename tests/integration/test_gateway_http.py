@@ -497,6 +497,33 @@ def test_a_slow_reader_slows_the_origin(gateway, make_origin):
         assert sent[0] < 64 << 20
 
 
+def test_a_head_in_two_pieces_to_a_client_that_does_not_read(gateway, make_origin):
+    """What follows such a head waits, whole, until the client takes it."""
+    body = bytes(range(256)) * 128
+    step = threading.Semaphore(0)
+
+    def serve(client, _):
+        for number in range(40):
+            while b"\r\n\r\n" not in client.recv(4096):
+                pass
+            client.sendall(b"HTTP/1.1 200 OK\r\nX-Num")
+            step.release()
+            time.sleep(0.02)  # two pieces, most of the time
+            client.sendall(b"ber: %d\r\nContent-Length: %d\r\n\r\n" % (number, len(body)) + body)
+    origin = make_origin(raw=serve)
+    g = gateway("workers=1")
+    with g.connect() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(30)
+        sock.sendall(get(origin.port) * 40)
+        assert step.acquire(timeout=30)
+        client = Client(sock)
+        for number in range(40):
+            time.sleep(0.01)
+            status, headers, got = client.answer()
+            assert (status, headers["x-number"]) == (200, str(number)) and got == body
+
+
 def test_early_answer_to_an_upload(gateway, make_origin):
     """The origin says no before it has read the body, and closes: the client hears it."""
     def serve(client, _):

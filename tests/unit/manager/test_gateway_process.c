@@ -332,6 +332,8 @@ static void missing_program_is_an_error(void **state) {
 }
 
 int main(int argc, char **argv) {
+        unsetenv("SSL_CERT_FILE"); /* what is handed on where it is set */
+        unsetenv("SSL_CERT_DIR");
 #define T(f) cmocka_unit_test_setup_teardown(f, make_world, end_world)
         const struct CMUnitTest tests[] = {
                 T(starts_at_the_first_connection),

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -567,6 +568,68 @@ static void wants_usable_roots(void **state) {
         assert_string_equal(err_text(&e), "/etc/passwd holds no certificate in PEM form");
 }
 
+/* A context that knows only what the environment names. */
+static void use_roots(struct bench *b, const char *file, const char *directory) {
+        struct err e = { 0 };
+        drop_pair(b);
+        tls_free(b->own_tls);
+        tls_context_free(b->own);
+        assert_int_equal(setenv("SSL_CERT_FILE", file, 1) | setenv("SSL_CERT_DIR", directory, 1), 0);
+        int r = tls_context_new(NULL, &b->own, &e);
+        assert_int_equal(unsetenv("SSL_CERT_FILE") | unsetenv("SSL_CERT_DIR"), 0);
+        if (r < 0)
+                fail_msg("%s", err_text(&e));
+        assert_int_equal(tls_new(b->own, b->loop, &b->own_tls, &e), 0);
+}
+
+static void append(FILE *to, const char *path) {
+        char text[8192];
+        FILE *from = fopen(path, "re");
+        assert_non_null(from);
+        size_t n = fread(text, 1, sizeof text, from);
+        assert_int_equal(fwrite(text, 1, n, to), n);
+        fclose(from);
+}
+
+/* Between others and what is none; by file and by directory. */
+static void finds_roots_by_name(void **state) {
+        struct bench *b = *state;
+        struct authority_maker other;
+        char directory[] = "/tmp/bailey-roots-XXXXXX", file[64], empty[64];
+        int c, s;
+        assert_non_null(mkdtemp(directory));
+        (void)snprintf(file, sizeof file, "%s/bundle", directory);
+        (void)snprintf(empty, sizeof empty, "%s.empty", directory);
+        ca_make(&other, "Other authority");
+        char *paths[] = { ca_write(&other), ca_write(&b->ca) };
+        FILE *bundle = fopen(file, "we"), *nothing = fopen(empty, "we");
+        assert_true(bundle && nothing);
+        fputs("-----BEGIN CERTIFICATE-----\nbm9uZQ==\n-----END CERTIFICATE-----\n# a line\n"
+              "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
+              bundle);
+        for (size_t i = 0; i < 2; i++) {
+                append(bundle, paths[i]);
+                unlink(paths[i]);
+                free(paths[i]);
+        }
+        fputs("-----BEGIN CERTIFICATE-----\nbm9uZQ==\n", bundle);
+        fclose(bundle);
+        fclose(nothing);
+        for (int by_directory = 0; by_directory < 2; by_directory++) {
+                use_roots(b, by_directory ? empty : file, by_directory ? directory : "");
+                for (int i = 0; i < 3; i++) { /* the second one is in the store already */
+                        connected(b, &(struct wish){ .identity = i == 2 ? "another session" : NULL });
+                        drop_pair(b);
+                }
+        }
+        use_roots(b, empty, "");
+        begin(b, &(struct wish){ 0 });
+        shake(b, &c, &s);
+        assert_int_equal(c, -EKEYREJECTED);
+        assert_int_equal(unlink(file) | unlink(empty) | rmdir(directory), 0);
+        ca_done(&other);
+}
+
 int main(void) {
 #define WITH_BENCH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
         const struct CMUnitTest tests[] = {
@@ -588,6 +651,7 @@ int main(void) {
                 WITH_BENCH(follows_key_updates),
                 WITH_BENCH(refuses_leaves_of_others),
                 cmocka_unit_test(wants_usable_roots),
+                WITH_BENCH(finds_roots_by_name),
         };
         return cmocka_run_group_tests_name("tls", tests, NULL, NULL);
 }
