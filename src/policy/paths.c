@@ -14,6 +14,8 @@
 struct compiled {
         struct path_rule rule; /* the pattern is owned, the origin only where it was made up here */
         size_t depth;          /* components of the pattern */
+        size_t
+            literal; /* of a glob: its directories before the first with magic; all that it matches begins with them */
         char *owned_origin;
 };
 
@@ -21,6 +23,13 @@ struct path_rules {
         VEC(struct compiled) rules;
         bool reads_open;
 };
+
+static struct compiled compiled(struct path_rule rule, char *owned_origin) {
+        size_t literal = rule.is_glob ? strcspn(rule.pattern, "*?[\\") : strlen(rule.pattern);
+        while (rule.is_glob && literal > 0 && rule.pattern[literal] != '/') /* `**` may stand for no component at all */
+                literal--;
+        return (struct compiled){ rule, path_depth(rule.pattern), literal, owned_origin };
+}
 
 void path_rules_free(struct path_rules *r) {
         if (!r)
@@ -74,7 +83,7 @@ static int push(struct path_rules *r, struct path_rule kind, char *taken_pattern
         kind.anywhere = kind.is_glob && has_any_depth(pattern);
         kind.origin = copy ? copy : origin;
         kind.pattern = pattern;
-        r->rules.p[r->rules.n++] = (struct compiled){ kind, path_depth(pattern), take_ptr(&copy) };
+        r->rules.p[r->rules.n++] = compiled(kind, take_ptr(&copy));
         take_ptr(&pattern);
         return 0;
 }
@@ -238,7 +247,7 @@ int path_rules_restore(const struct path_rule *list, size_t n, bool reads_open, 
                 char *origin = strdup(rule.origin ? rule.origin : "");
                 rule.origin = origin;
                 rule.pattern = take_ptr(&normal);
-                r->rules.p[r->rules.n++] = (struct compiled){ rule, path_depth(rule.pattern), origin };
+                r->rules.p[r->rules.n++] = compiled(rule, origin);
                 if (!origin)
                         return no_memory(e);
         }
@@ -263,9 +272,13 @@ bool path_rules_reads_open(const struct path_rules *r) {
 /* --- judging --- */
 
 /* Components of the shortest part of the path (from the root) for which the rule holds, or -1. */
-static long held_depth(const struct compiled *c, const char *path) {
-        if (!c->rule.is_glob)
-                return path_is_within(path, c->rule.pattern) ? (long)c->depth : -1;
+static long held_depth(const struct compiled *c, const char *path, size_t n) {
+        if (n < c->literal || memcmp(path, c->rule.pattern, c->literal) != 0)
+                return -1;
+        if (!c->rule.is_glob) {
+                char next = path[c->literal];
+                return next == '\0' || next == '/' || c->literal == 1 ? (long)c->depth : -1;
+        }
         struct str pattern = str_of(c->rule.pattern);
         long depth = 0;
         for (size_t i = 1; path[0] == '/' && path[1] != '\0'; i++) {
@@ -301,10 +314,11 @@ static void consider(struct best *best, const struct path_rule *rule, long depth
 }
 
 static void find_best(const struct path_rules *r, const char *path, struct best *read, struct best *write) {
+        const size_t n = strlen(path);
         *read = *write = (struct best){ NULL, -1 };
         for (size_t i = 0; i < r->rules.n; i++) {
                 const struct path_rule *rule = &r->rules.p[i].rule;
-                long depth = held_depth(&r->rules.p[i], path);
+                long depth = held_depth(&r->rules.p[i], path, n);
                 if (depth < 0)
                         continue;
                 if (rule->decides_read || rule->grants)

@@ -7,12 +7,16 @@
 
 Instructions do not depend on what else the machine does, so that this works where times mean nothing. They depend on the architecture,
 the compiler and the libraries: figures are kept for each kind, and an unknown kind is skipped (exit 77).
+
+A launch is the kernel's work, and no simulator can run it: what a whole launch, from the first process to the last, asks of the kernel is
+counted instead, in system calls and in page faults.
 """
 import json
 import os
 import pathlib
 import platform
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -22,10 +26,11 @@ import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 STORE = HERE / "instructions.json"
-TOLERANCE = {"plan": 0.25}  # it looks at the machine: its directories, its mounts
+TOLERANCE = {"plan": 0.25, "launch calls": 0.15, "launch faults": 0.25}  # these look at the machine: its directories, its mounts, its kernel
+UNITS = {"launch calls": "system calls", "launch faults": "page faults"}  # of everything else: instructions
 TOLERANCE_ELSE = 0.10
 WARM, COUNTED = 100, 1000  # the difference of two runs is what the counted ones cost
-LAUNCHES = 3
+PLANS, TRACED, LAUNCHES = 3, 3, 100
 LIMIT = 60  # seconds for any single program
 SKIP = 77
 
@@ -125,14 +130,40 @@ def gateway(build, scratch, load, n):
     return summary(output)
 
 
-def plan(build, scratch):
-    """What the supervisor works out for a launch: policy, paths, the steps. The rest of a launch is the kernel's, and no simulator can run it."""
-    workspace, home, output = scratch / "workspace", scratch / "home", scratch / "plan"
+def launch_place(scratch):
+    """An empty workspace, and an environment without anything of this machine's."""
+    workspace, home = scratch / "workspace", scratch / "home"
     workspace.mkdir(exist_ok=True)
     home.mkdir(exist_ok=True)
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
-    figures = []
+    (home / "run").mkdir(mode=0o700, exist_ok=True)
+    return workspace, {"PATH": "/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8", "XDG_RUNTIME_DIR": str(home / "run")}
+
+
+def launch(build, scratch):
+    """System calls and page faults of one launch of /bin/true, all processes together; {} where this machine makes no sandbox."""
+    workspace, env = launch_place(scratch)
+    command, trace = [build / "src/cli/bailey", "run", "-w", workspace, "--", "/bin/true"], scratch / "launch.trace"
+    quiet = {"env": env, "cwd": workspace, "timeout": LIMIT, "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    if subprocess.run(command, **quiet).returncode or not shutil.which("strace"):
+        print("launches are not counted: no sandbox here, or no strace")
+        return {}
+    calls, faults = [], []
+    for _ in range(TRACED):
+        subprocess.run(["strace", "-f", "-qq", "-o", trace, *command], check=True, **quiet)
+        lines = (line.split(None, 1)[1] for line in trace.read_text(errors="replace").splitlines())
+        calls.append(sum(1 for line in lines if not line.startswith(("<...", "+++", "---"))))
     for _ in range(LAUNCHES):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+        subprocess.run(command, check=True, **quiet)
+        faults.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before)
+    return {"launch calls": int(statistics.median(calls)), "launch faults": int(statistics.median(faults))}
+
+
+def plan(build, scratch):
+    """What the supervisor works out for a launch: policy, paths, the steps."""
+    workspace, env = launch_place(scratch)
+    output, figures = scratch / "plan", []
+    for _ in range(PLANS):
         subprocess.run(counted(output, [build / "src/cli/bailey", "plan", "-w", workspace, "--", "/bin/true"]), env=env, cwd=workspace, check=True,
                        timeout=LIMIT, stdout=subprocess.DEVNULL)
         figures.append(summary(output))
@@ -145,19 +176,20 @@ def measure(build, scratch):
     for name, load in (("request", "requests"), ("tunnel", "tunnels")):
         found[name] = round((gateway(build, scratch, load, WARM + COUNTED) - gateway(build, scratch, load, WARM)) / COUNTED)
     found["plan"] = plan(build, scratch)
+    found.update(launch(build, scratch))
     return found
 
 
 def compare(now, stored):
     worse = []
     for name, figure in now.items():
-        before = stored.get(name)
+        before, unit = stored.get(name), UNITS.get(name, "instructions")
         if not before:
-            print(f"{name}: {figure:,} instructions, nothing stored")
+            print(f"{name}: {figure:,} {unit}, nothing stored")
             continue
         change, limit = figure / before - 1, TOLERANCE.get(name, TOLERANCE_ELSE)
         word = "too much" if change > limit else "less: store it with guard.py BUILD --store" if change < -limit else "as stored"
-        print(f"{name}: {figure:,} instructions, stored {before:,}, {change:+.1%}: {word}")
+        print(f"{name}: {figure:,} {unit}, stored {before:,}, {change:+.1%}: {word}")
         if change > limit:
             worse.append(name)
     return worse

@@ -7,6 +7,7 @@
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -72,6 +73,7 @@ pid_t keeper_start_command(struct command *c, int control) {
         pthread_attr_init(&small);
         pthread_attr_setstack(&small, stack, sizeof stack);
         pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+        mallopt(M_ARENA_MAX, 1); /* no second heap for the few bytes that a second thread asks for */
         int r = pthread_create(&thread, &small, keeper_main, &k);
         pthread_attr_destroy(&small);
         if (r != 0)
