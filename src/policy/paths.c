@@ -14,8 +14,7 @@
 struct compiled {
         struct path_rule rule; /* the pattern is owned, the origin only where it was made up here */
         size_t depth;          /* components of the pattern */
-        size_t
-            literal; /* of a glob: its directories before the first with magic; all that it matches begins with them */
+        size_t literal;        /* of a glob: its directories before the first with magic. What it matches begins so */
         char *owned_origin;
 };
 

@@ -11,6 +11,10 @@
  * A listener that was missed can not be connected to: the error is on the safe side.
  *
  * Datagram sockets need no connect(): the filter lets nobody have one (broker_filter.c).
+ *
+ * Connections by TCP pay for this (30 us against 7 on loopback), because a filter sees the number of a descriptor and
+ * not its family, a number can be moved to any socket (dup2, SCM_RIGHTS), and a length that looks like TCP's fits a
+ * short name just as well. No mount option refuses sockets either. Landlock ABI 9 ends it.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
