@@ -14,8 +14,6 @@ MAP_32BIT = 0x40
 CLOSED = "EROFS EACCES"
 I386 = {"getpid": 20, "open": 5, "unshare": 310}
 OLDER = {"open": 2, "creat": 85, "rename": 82, "link": 86, "symlink": 88, "mkdir": 83, "rmdir": 84, "unlink": 87, "chmod": 90, "mknod": 133}
-
-
 HELD = []
 
 
@@ -64,12 +62,13 @@ def new_user_namespace_by_interrupt(w):
 
 @act(inside="SIGSYS", absent="SIGSEGV")
 def call_from_32_bit_code(w):
-    """Into the segment of 32-bit programs and back: push 0x23; push there; retfq ... jmp far 0x33:back."""
+    """Into the segment of 32-bit programs and back: push rbx; mov [kept], rsp; push 0x23; push there; retfq; ... ;
+    jmp far 0x33:back; mov rsp, [kept]; pop rbx; ret."""
     def make(address):
-        head = b"\x53\x6a\x23\x68%s\x48\xcb" % struct.pack("<I", address + 10)
-        assert len(head) == 10
-        body = enter(I386["getpid"])
-        return head + body + b"\xea" + struct.pack("<IH", address + 10 + len(body) + 7, 0x33) + b"\x5b\xc3"
+        kept, body = struct.pack("<I", address + 2048), enter(I386["getpid"])
+        head = b"\x53\x48\x89\x24\x25" + kept + b"\x6a\x23\x68" + struct.pack("<I", address + 18) + b"\x48\xcb"
+        back = struct.pack("<IH", address + len(head) + len(body) + 7, 0x33)
+        return head + body + b"\xea" + back + b"\x48\x8b\x24\x25" + kept + b"\x5b\xc3"
     in_child(lambda: call(make))
 
 
