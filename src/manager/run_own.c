@@ -95,7 +95,10 @@ static bool are_in_reach(const struct own *o, const char *self) {
 }
 
 static int keep_programs(struct own *o, bool degraded) {
-        static const char *const helpers[][2] = { { "bailey-gateway", "gateway" }, { "bailey-vault", "vault" } };
+        static const char *const helpers[][2] = { { "bailey-gateway", "gateway" },
+                                                  { "bailey-vault", "vault" },
+                                                  { "bailey-probe", "vault" },
+                                                  { "bailey-gate", "sandbox" } };
         char self[PATH_MAX];
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
         if (n <= 0)

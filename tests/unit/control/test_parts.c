@@ -107,6 +107,22 @@ static void question_about_a_command(void **state) {
         assert_int_equal(qs.list.n, 1);
 }
 
+/* First what was begun is ended, then the colours are named: nothing that the program left decides what is seen. */
+static void terminal_before_a_question(void **state) {
+        (void)state;
+        const char *before = prompt_uncover("xterm");
+        assert_memory_equal(before, "\x18\x1b\\", 3);
+        assert_non_null(strstr(before, "\x1b[!p"));
+        assert_non_null(strstr(before, "\x1b(B"));
+        assert_string_equal(strrchr(before, '\x1b'), "\x1b[38;2;255;255;255;48;2;0;0;0m");
+        assert_string_equal(prompt_leave("xterm"), "\x1b[0m");
+        static const char *const plain[] = { NULL, "", "dumb" };
+        for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+                assert_string_equal(prompt_uncover(plain[i]), "");
+                assert_string_equal(prompt_leave(plain[i]), "");
+        }
+}
+
 static void words_of_the_prompt(void **state) {
         (void)state;
         static const struct {
@@ -216,11 +232,11 @@ static void only_policy_makes_violations(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(one_question_for_each_target),   cmocka_unit_test(questions_are_limited),
-                cmocka_unit_test(pattern_covers_questions),       cmocka_unit_test(question_as_object),
-                cmocka_unit_test(question_about_a_command),       cmocka_unit_test(words_of_the_prompt),
-                cmocka_unit_test(monitor_counts_within_its_time), cmocka_unit_test(roles_decide_over_the_monitor),
-                cmocka_unit_test(only_policy_makes_violations),
+                cmocka_unit_test(one_question_for_each_target),  cmocka_unit_test(questions_are_limited),
+                cmocka_unit_test(pattern_covers_questions),      cmocka_unit_test(question_as_object),
+                cmocka_unit_test(question_about_a_command),      cmocka_unit_test(terminal_before_a_question),
+                cmocka_unit_test(words_of_the_prompt),           cmocka_unit_test(monitor_counts_within_its_time),
+                cmocka_unit_test(roles_decide_over_the_monitor), cmocka_unit_test(only_policy_makes_violations),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
