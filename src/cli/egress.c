@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static const int codes[] = {
@@ -39,7 +40,7 @@ static int put(const struct buf *out) {
 
 /* --- setup --- */
 
-enum { ROW_FROM_BITWARDEN, ROW_NO_BITWARDEN, ROW_PROJECT, ROW_ROTATE, ROW_YES, SETUP_ROWS };
+enum { ROW_FROM_BITWARDEN, ROW_NO_BITWARDEN, ROW_PROJECT, ROW_WITHOUT, ROW_ROTATE, ROW_YES, SETUP_ROWS };
 static const struct option setup_rows[] = {
         [ROW_FROM_BITWARDEN] = { .flag = "from-bitwarden",
                                  .type = OPTION_FLAG,
@@ -52,6 +53,10 @@ static const struct option setup_rows[] = {
                           .type = OPTION_STRING,
                           .metavar = "ID",
                           .help = "Bitwarden's project; needed once, with --from-bitwarden" },
+        [ROW_WITHOUT] = { .flag = "without",
+                          .type = OPTION_LIST,
+                          .metavar = "NAME",
+                          .help = "take this credential out, and do not look for it" },
         [ROW_ROTATE] = { .flag = "rotate-tokens",
                          .type = OPTION_FLAG,
                          .help = "make new stand-ins; containers that hold the old ones must be started again" },
@@ -62,7 +67,17 @@ static const struct option_table setup_table = { "Setup", setup_rows, SETUP_ROWS
 static int run_setup(const struct call *call, struct err *e) {
         const struct option_values *v = &call->options;
         bool yes = option_get_flag(v, &setup_rows[ROW_YES]);
-        const struct egress_setup q = { .from_bitwarden = option_get_flag(v, &setup_rows[ROW_FROM_BITWARDEN]),
+        const struct option_value *x;
+        size_t n = 0;
+        cleanup(free_ptr) const char **without = calloc(v->values.n + 1, sizeof *without);
+        if (!without) {
+                err_set(e, ENOMEM, "out of memory");
+                return EXIT_SYSTEM;
+        }
+        for (size_t i = 0; (x = option_next(v, &setup_rows[ROW_WITHOUT], &i));)
+                without[n++] = x->text;
+        const struct egress_setup q = { .without = without,
+                                        .from_bitwarden = option_get_flag(v, &setup_rows[ROW_FROM_BITWARDEN]),
                                         .no_bitwarden = option_get_flag(v, &setup_rows[ROW_NO_BITWARDEN]),
                                         .rotate_tokens = option_get_flag(v, &setup_rows[ROW_ROTATE]),
                                         .project = option_get(v, &setup_rows[ROW_PROJECT]) };

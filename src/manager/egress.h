@@ -27,7 +27,8 @@ struct egress_talk {
 
 struct egress_setup {
         bool from_bitwarden, no_bitwarden, rotate_tokens;
-        const char *project; /* of Bitwarden; NULL: as before */
+        const char *project;        /* of Bitwarden; NULL: as before */
+        const char *const *without; /* credentials to be taken out, NULL-terminated; NULL: none */
 };
 
 /* Finds credentials, reads each once (so that a source that does not work is known now), makes CA and stand-ins, and

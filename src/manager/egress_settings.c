@@ -152,6 +152,19 @@ static int read_credential(const struct node *n, struct str source, struct egres
         return r;
 }
 
+int egress_credential_remove(struct egress_settings *s, const char *name, struct err *e) {
+        for (size_t i = 0; i < s->credentials.n; i++) {
+                struct egress_credential *c = &s->credentials.p[i];
+                if (strcmp(c->name ? c->name : c->provider ? c->provider : "", name) != 0)
+                        continue;
+                credential_done(c);
+                memmove(c, c + 1, (s->credentials.n - i - 1) * sizeof *c);
+                s->credentials.n--;
+                return 0;
+        }
+        return err_set(e, ENOENT, "there is no credential %s; \"bailey egress status\" lists them", name);
+}
+
 int egress_credential_source(struct egress_credential *c, const char *source, struct err *e) {
         cleanup(document_freep) struct document *d = NULL;
         struct egress_credential newer;

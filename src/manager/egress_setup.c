@@ -25,6 +25,13 @@ static void say(const struct egress_talk *t, bool bad, const char *format, ...) 
                 t->say(t->arg, bad, buf_text(&text));
 }
 
+static bool is_left_out(const struct egress_setup *q, const struct provider *p) {
+        for (const char *const *w = q->without; w && *w; w++)
+                if (strcmp(*w, p->name) == 0)
+                        return true;
+        return false;
+}
+
 static bool agreed(const struct egress_talk *t, const struct provider *p, const char *source) {
         cleanup(free_ptr) char *question = str_format("Stand in for %s (%s)?", p->title, source);
         return !t || !t->confirm || (question && t->confirm(t->arg, question));
@@ -45,8 +52,10 @@ static const char *listed(const struct provider *p, const text_list *names) {
         return NULL;
 }
 
-/* What Bitwarden lists. `convert`: a credential of the environment is read from there from now on. */
-static int take_from_bitwarden(struct egress_settings *s, bool convert, const struct egress_talk *talk, struct err *e) {
+/* What Bitwarden lists. With --from-bitwarden a credential of the environment is read from there from now on. */
+static int take_from_bitwarden(struct egress_settings *s, const struct egress_setup *q, const struct egress_talk *talk,
+                               struct err *e) {
+        bool convert = q->from_bitwarden;
         cleanup(text_list_done) text_list names = { 0 };
         int r = egress_bitwarden_names(s->project, environ, &names, e);
         for (size_t i = 0; r == 0 && i < n_policy_providers; i++) {
@@ -59,7 +68,7 @@ static int take_from_bitwarden(struct egress_settings *s, bool convert, const st
                                        "Bitwarden has no secret for %s, whose credential is %s; add it "
                                        "there, or take the credential out",
                                        p->title, c->source);
-                if (!source)
+                if (!source || is_left_out(q, p))
                         continue;
                 if (c && convert && strncmp(c->source, "env:", 4) == 0) {
                         r = egress_credential_source(c, source, e);
@@ -72,13 +81,14 @@ static int take_from_bitwarden(struct egress_settings *s, bool convert, const st
         return r;
 }
 
-static int take_from_environment(struct egress_settings *s, const struct egress_talk *talk, struct err *e) {
+static int take_from_environment(struct egress_settings *s, const struct egress_setup *q,
+                                 const struct egress_talk *talk, struct err *e) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < n_policy_providers; i++) {
                 const struct provider *p = &policy_providers[i];
                 const char *name = egress_provider_variable(p, environ);
                 cleanup(free_ptr) char *source = name ? str_format("env:%s", name) : NULL;
-                if (!source || find(s, p) || !agreed(talk, p, source))
+                if (!source || find(s, p) || is_left_out(q, p) || !agreed(talk, p, source))
                         continue;
                 r = egress_credential_make(s, p->name, source, e);
                 say(talk, false, "%s: %s", p->title, source);
@@ -110,13 +120,13 @@ static int find_credentials(struct egress_settings *s, const struct egress_setup
                         return r;
         }
         if (!q->from_bitwarden && !s->bitwarden)
-                return take_from_environment(s, talk, e);
+                return take_from_environment(s, q, talk, e);
         if (!s->project)
                 return err_set(e, EINVAL,
                                "which of Bitwarden's projects? Give --project ID (\"bws project list\" shows them): a "
                                "name alone may mean another project's secret tomorrow");
         s->bitwarden = true; /* as before, unless it was said otherwise: never back to the environment by itself */
-        return take_from_bitwarden(s, q->from_bitwarden, talk, e);
+        return take_from_bitwarden(s, q, talk, e);
 }
 
 /*
@@ -222,6 +232,8 @@ int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, e
                 free(s.project);
                 s.project = str_format("%s", q->project);
         }
+        for (const char *const *w = q->without; r == 0 && w && *w; w++)
+                r = egress_credential_remove(&s, *w, e);
         r = r < 0 ? r : find_credentials(&s, q, talk, e);
         if (r < 0)
                 return r;
@@ -234,7 +246,9 @@ int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, e
         s.enabled = true;
         *ret_fault = EGRESS_FAULT_SYSTEM;
         r = check_audit(directory, running, e);
-        r = r < 0 ? r : open_vault(directory, &s, &place, e);
+        if (r == 0 && open_vault(directory, &s, &place, e) < 0)
+                return err_set(e, e->code, "%s. To take a credential out: \"bailey egress setup --without NAME\"",
+                               err_text(e));
         r = r < 0 ? r : egress_settings_save(directory, &s, e);
         if (r == 0 && running)
                 say(talk, false, "it runs already; \"bailey egress restart\" makes this count");

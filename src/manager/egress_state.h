@@ -77,5 +77,7 @@ int egress_tokens_load(const char *directory, const mappings *m, struct vault_pr
 int egress_tokens_save(const char *directory, const mappings *m, const struct vault_process *v, struct err *e);
 
 int egress_credential_make(struct egress_settings *s, const char *provider, const char *source, struct err *e);
+/* By its name, or its provider's. -ENOENT: there is none. */
+int egress_credential_remove(struct egress_settings *s, const char *name, struct err *e);
 /* Another source for a credential; the rest of the entry stays. */
 int egress_credential_source(struct egress_credential *c, const char *source, struct err *e);

@@ -328,6 +328,15 @@ def test_disable_stops_and_stays_stopped(egress):
     egress("start")
 
 
+def test_a_credential_can_be_taken_out(egress):
+    egress.setup(GROQ_API_KEY="gsk_AbCdEfGhIjKlMnOp1234")
+    refused = egress.setup(status=7).errors  # its variable is gone
+    assert "GROQ_API_KEY is not set" in refused and "--without" in refused
+    egress.setup("--without", "groq", GROQ_API_KEY="gsk_AbCdEfGhIjKlMnOp1234")
+    assert [c["provider"] for c in egress.settings()["credentials"]] == ["openai"]
+    assert "no credential nothing" in egress.setup("--without=nothing", status=3).errors
+
+
 def test_setup_asks_on_a_terminal(egress, environment):
     assert "--yes" in egress("setup", status=2).errors
     env = {**environment, **egress.env, "GROQ_API_KEY": "gsk_AbCdEfGhIjKlMnOp1234"}
