@@ -175,7 +175,7 @@ def test_bombs(lab):  # noqa: F811
     wide = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     here.origin.answer = answer(wide.compress(b"x" * 100000) + wide.flush(), "Content-Encoding: zstd")
     assert here.ask("/", f"x-api-key: {here.fake}")[0] == 502
-    assert resident(here.gateway.pid) - before < 64 << 20
+    assert SLOW > 1 or resident(here.gateway.pid) - before < 64 << 20  # a sanitizer keeps what was given back
 
 
 def test_a_large_body_to_a_slow_reader(lab):  # noqa: F811
