@@ -119,7 +119,9 @@ static int plan_limits(struct plan *p, const struct policy_limits *l) {
             (l->files && add_limit(p, RLIMIT_NOFILE, l->files) < 0) ||
             (l->cpu_seconds && add_limit(p, RLIMIT_CPU, l->cpu_seconds) < 0))
                 return -ENOMEM;
-        return add_limit(p, RLIMIT_CORE, 0); /* a core dump would be handled outside */
+        /* A core dump would be handled outside. Less than a page is no file, and one byte, other than none, also keeps
+         * the kernel from starting the program that core_pattern may name. */
+        return add_limit(p, RLIMIT_CORE, 1);
 }
 
 /* Globs hold for files that do not exist yet, so they are judged when a file is reached. Whoever writes none, and does
