@@ -57,12 +57,17 @@ def bars(title, note, rows, limits=()):
 
 
 def ticks(low, high):
-    return [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    """Round values that span both: 1, 2, 5 of each decade where these are few, else the decades."""
+    def span(steps):
+        values = [m * 10.0**e for e in range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2) for m in steps]
+        return [v for v in values if v >= max((x for x in values if x <= low * 1.001), default=low) and v <= min((x for x in values if x >= high * 0.999), default=high)]
+    fine = span((1, 2, 5))
+    return fine if len(fine) <= 8 else span((1,))
 
 
 def lines(title, x_title, y_title, series):
     """series: {name: {x: y}}; both axes logarithmic, so that a straight line of slope 1 is linear growth."""
-    width, height, left, top, right, bottom = 640, 360, 70, 50, 150, 46
+    width, height, left, top, right, bottom = 760, 380, 70, 54, 200, 46
     points = [(x, y) for each in series.values() for x, y in each.items() if x > 0 and y > 0]
     if not points:
         return picture(width, 80, [text(10, 22, title, kind="h"), text(10, 50, "nothing was measured")])

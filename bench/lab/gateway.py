@@ -61,7 +61,7 @@ MINTING = [target("bailey", "bailey_tls", "connect", "bailey, intercepting"), ta
            target("mitmproxy", "mitmproxy", "connect"), target("srt", "srt_tls", "connect", "srt, intercepting")]
 SECURE = [DIRECT_TLS, target("nginx bridge", "nginx_bridge", "direct", "nginx"), target("nginx bridge, resuming", "nginx_reuse", "direct", "nginx"),
           target("haproxy bridge", "haproxy_bridge", "direct", "haproxy"), target("sslsplit", "sslsplit", "direct"), *MINTING]
-FRESH = [target("sslsplit", "sslsplit_fresh", "direct", "sslsplit"), *MINTING]
+FRESH = [("direct", None, PORT["fresh_origin"], "direct"), target("sslsplit", "sslsplit_fresh", "direct", "sslsplit"), *MINTING]
 VARIANTS = [target("bailey", "bailey_http", "http"), target("bailey, 2 workers", "bailey_two", "http")]
 TUNNEL_VARIANTS = [(name, daemon, port, "connect") for name, daemon, port, _ in VARIANTS]
 SECURE_VARIANTS = [target("bailey", "bailey_tls", "connect", "bailey, intercepting"),

@@ -8,6 +8,7 @@ from .gateway import CASES, LONG
 from .growth import RECORD
 from .machine import QUIET, spread
 from .notes import NOTES
+from .samples import PARTS
 
 SPREAD_MAX = 0.25  # above this a figure is not reported: the machine was doing something else
 NOISY_MAX = 0.25  # with more than this share of such figures, nothing is
@@ -40,7 +41,7 @@ def summarise_all(samples):
 
 
 def missing_parts(samples):
-    return [name for name in ["micro", "launch", "end", "idle", "connections", "sandboxes", *(f"case/{c.name}" for c in CASES)] if not samples.get(name)]
+    return [name for name in [*(p for p in PARTS if p != "gateway"), *(f"case/{c.name}" for c in CASES)] if not samples.get(name)]
 
 
 def noisy_share(figures):
@@ -107,6 +108,7 @@ def targets(figures):
 def verdict(value, limit, kind):
     if value is None:
         return "not measured"
+    value = round(value, 2)  # as it is shown
     return "met" if (value <= limit if kind == "max" else value >= limit) else "missed"
 
 
@@ -202,7 +204,7 @@ def charts(figures):
         series = {name: {c: v["cpu_us"] for c, v in each.items()} for name, each in growth["connections"].items()}
         found["benchmarks-connections.svg"] = chart.lines("Connections at once", "connections", "us of processor time for a request", series)
     if growth.get("sandboxes"):
-        series = {f"{name}, {word}": {c: v[key] for c, v in each.items()} for name, each in growth["sandboxes"].items()
+        series = {f"{name.partition(',')[0]}, {word}": {c: v[key] for c, v in each.items()} for name, each in growth["sandboxes"].items()
                   for key, word in (("cpu_ms_each", "CPU ms"), ("mib_each", "MiB"))}
         found["benchmarks-sandboxes.svg"] = chart.lines("Sandboxes at once", "sandboxes", "for each of them: ms of processor time to start, MiB of memory", series)
     if policy:
@@ -212,11 +214,23 @@ def charts(figures):
     return found
 
 
+def rise(connections):
+    """What is Bailey's own of the rise, and what is everybody's."""
+    few, many = 100, max((c for each in connections.values() for c in each), default=0)
+    rises = {n: each[many]["cpu_us"] / each[few]["cpu_us"] for n, each in connections.items() if n in ("bailey", "relay", "haproxy") and few in each and many in each}
+    if len(rises) < 2:
+        return []
+    words = ", ".join(f"{r:.2f} times through {n}" for n, r in sorted(rises.items(), key=lambda x: x[1]))
+    return [f"With {many:,} connections a request costs more than with {few}: {words}. The relay keeps nothing but two descriptors for each, so its rise is what the kernel's "
+            f"sockets cost once they do not fit into the caches. (A proxy has two descriptors for each connection, and 20,000 in all: that is where the curve ends.)", ""]
+
+
 def growth_text(figures):
     lines, growth = [], figures["growth"]
     if growth.get("connections"):
         head, rows = growth_rows(growth["connections"], {"cpu_us": "CPU us/request", "rate": "requests/s"})
         lines += ["### Connections at once, each with a request on its way", "", "![](benchmarks-connections.svg)", ""] + table(["connections"] + head, rows)
+        lines += rise(growth["connections"])
     if growth.get("sandboxes"):
         head, rows = growth_rows(growth["sandboxes"], {"cpu_ms_each": "CPU ms", "ms_each": "ms", "mib_each": "MiB"})
         lines += ["### Sandboxes at once, figures for each of them", "", "![](benchmarks-sandboxes.svg)", ""] + table(["sandboxes"] + head, rows)

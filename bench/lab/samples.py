@@ -6,7 +6,7 @@ A part is what is compared within itself (all servers of one case, all commands 
 import datetime
 import json
 
-PARTS = ("micro", "launch", "end", "gateway", "idle", "growth")
+PARTS = ("micro", "launch", "end", "gateway", "idle", "connections", "sandboxes")
 
 
 class Samples:
