@@ -108,7 +108,6 @@ def targets(figures):
 def verdict(value, limit, kind):
     if value is None:
         return "not measured"
-    value = round(value, 2)  # as it is shown
     return "met" if (value <= limit if kind == "max" else value >= limit) else "missed"
 
 
@@ -221,8 +220,8 @@ def rise(connections):
     if len(rises) < 2:
         return []
     words = ", ".join(f"{r:.2f} times through {n}" for n, r in sorted(rises.items(), key=lambda x: x[1]))
-    return [f"With {many:,} connections a request costs more than with {few}: {words}. The relay keeps nothing but two descriptors for each, so its rise is what the kernel's "
-            f"sockets cost once they do not fit into the caches. (A proxy has two descriptors for each connection, and 20,000 in all: that is where the curve ends.)", ""]
+    return [f"With {many:,} connections a request costs more than with {few}: {words}. The relay keeps nothing but two descriptors for each, so the rise is "
+            f"not Bailey's own. Memory that no longer fits into the caches is the likely cause; that was not measured. (A proxy has two descriptors for each connection, and 20,000 in all: that is where the curve ends.)", ""]
 
 
 def growth_text(figures):
@@ -272,18 +271,19 @@ def own_text(figures):
 
 
 def markdown(figures, about):
-    lines = ["# Benchmarks", "", f"Measured by `make bench` on {about['date']}: {about['machine']}.",
+    lines = ["# Benchmarks", "", f"Measured by `bench/run`, which is what `make bench` runs, on {about['date']}: {about['machine']}. The parts may be of several runs: the end of this page says when each "
+             "was measured, and with which version. A ratio closer to its target than the spread of its two figures is no proof either way.",
              "The servers of one table ran in the same session on loopback, one after the other in every repetition, in random order. Figures are medians.",
              "CPU time is user and system time of all processes of the system under test, per operation; the spread is the middle half of the runs over the median.",
              f"A figure whose spread is above {SPREAD_MAX * 100:.0f} % is not reported. Absolute figures differ from machine to machine; the ratios are what counts.",
              "Bailey runs with its full policy and with the audit log on; the peers run without logs. The limits judge nothing: `relay` is a bare relay "
              "without policy, parser or record; the bridges end TLS and begin it again with one fixed certificate; `limit` of a launch is one static program that makes "
              "all namespaces, mounts and a filter.",
-             f"Samples during which others used more than {QUIET:.0%} of a processor were taken again.", ""]
+             f"Samples during which others used more than {QUIET:.0%} of a processor were taken again: {about['again']} of {about['samples']}.", ""]
     if about["others"]:
         lines += [f"The machine was not quiet: others used {about['others']:.1f} processors when this began. Wall times are too high for everybody; the ratios of "
                   "processor time hold better. To be measured again.", ""]
-    rows = [[what, "" if value is None else f"{value:.2f}", ("at most " if kind == "max" else "at least ") + f"{limit:g}",
+    rows = [[what, "" if value is None else f"{value:.3f}" if abs(value / limit - 1) < 0.02 else f"{value:.2f}", ("at most " if kind == "max" else "at least ") + f"{limit:g}",
              "" if value is None else f"{value / limit:.2f}", verdict(value, limit, kind)]
             for what, value, limit, kind in targets(figures)]
     lines += ["## Targets", ""] + table(["", "measured", "target", "measured over target", ""], rows)

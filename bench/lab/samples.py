@@ -42,3 +42,8 @@ class Samples:
     def rough(self):
         """The parts that were only looked at."""
         return [name for name, part in self.parts.items() if part.get("quick")]
+
+    def disturbed(self):
+        """How many samples of the gateway's cases there are, and how many of them are not the first try."""
+        every = [sample for targets in self.cases().values() for each in targets.values() for sample in each]
+        return {"samples": len(every), "again": sum(sample.get("again", 0) > 0 for sample in every)}
