@@ -262,8 +262,11 @@ int control_check_peer(int fd, struct err *e) {
                 return 0; /* root needs no leave, and cannot be looked at by us */
         cleanup(close_fd) int pidfd = -1;
         n = sizeof pidfd;
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) < 0)
-                pidfd = -1; /* before 6.5: the number has to do */
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) < 0) {
+                pidfd = -1;
+                if (errno != ENOPROTOOPT) /* before 6.5 the number has to do; later it says that the process is gone */
+                        return err_set(e, EPERM, "the process that spoke is gone");
+        }
         char process[16];
         struct marks ours, theirs;
         snprintf(process, sizeof process, "%d", (int)peer.pid);

@@ -3,9 +3,17 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "control/monitor.h"
+#include "control/place.h"
 #include "control/prompt.h"
 
+#include <linux/sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../cmocka_all.h"
 
@@ -230,6 +238,76 @@ static void only_policy_makes_violations(void **state) {
         assert_false(monitor_is_violation(&ev));
 }
 
+/* A listener with a name of the kernel's choice, and the connection of a child that runs `after` when it has
+ * connected. */
+static int accept_from_child(pid_t *ret, void (*after)(void)) {
+        struct sockaddr_un at = { .sun_family = AF_UNIX };
+        socklen_t n = sizeof at;
+        int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(listener >= 0);
+        assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at.sun_family), 0);
+        assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &n), 0);
+        assert_int_equal(listen(listener, 1), 0);
+        *ret = fork();
+        if (*ret == 0) {
+                int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+                if (fd < 0 || connect(fd, (struct sockaddr *)&at, n) < 0)
+                        _exit(1);
+                after();
+                _exit(0);
+        }
+        assert_true(*ret > 0);
+        int fd = accept(listener, NULL, NULL);
+        assert_true(fd >= 0);
+        close(listener);
+        return fd;
+}
+
+static void wait_for_signal(void) {
+        alarm(60);
+        pause();
+}
+
+static void stop_child(pid_t child) {
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+}
+
+static void peer_is_known_while_it_lives(void **state) {
+        (void)state;
+        pid_t child;
+        int fd = accept_from_child(&child, wait_for_signal);
+        assert_int_equal(control_check_peer(fd, NULL), 0);
+        stop_child(child);
+        assert_true(control_check_peer(fd, NULL) < 0);
+        close(fd);
+}
+
+static void end_now(void) {
+}
+
+/* Who connects, ends, and has somebody harmless take its number, is not taken for that one. */
+static void number_of_the_peer_is_taken_again(void **state) {
+        (void)state;
+        pid_t child;
+        int fd = accept_from_child(&child, end_now);
+        waitpid(child, NULL, 0);
+        struct clone_args like = { .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&child, .set_tid_size = 1 };
+        long other = control_peer_is_certain() ? syscall(SYS_clone3, &like, sizeof like) : -1;
+        if (other == 0) {
+                wait_for_signal();
+                _exit(0);
+        }
+        if (other > 0) {
+                assert_int_equal(other, child);
+                assert_true(control_check_peer(fd, NULL) < 0);
+                stop_child((pid_t)other);
+        }
+        close(fd);
+        if (other < 0)
+                skip(); /* only root chooses numbers, and only since 6.5 a process can be told from its number */
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(one_question_for_each_target),  cmocka_unit_test(questions_are_limited),
@@ -237,6 +315,7 @@ int main(void) {
                 cmocka_unit_test(question_about_a_command),      cmocka_unit_test(terminal_before_a_question),
                 cmocka_unit_test(words_of_the_prompt),           cmocka_unit_test(monitor_counts_within_its_time),
                 cmocka_unit_test(roles_decide_over_the_monitor), cmocka_unit_test(only_policy_makes_violations),
+                cmocka_unit_test(peer_is_known_while_it_lives),  cmocka_unit_test(number_of_the_peer_is_taken_again),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
