@@ -49,7 +49,7 @@ static void plain_fields(struct h2_fields *f) {
         for (size_t i = 0; i < f->n; i++) {
                 struct str name = h2_field_name(f, i), value = h2_field_value(f, i);
                 bool strong = str_is(name, "etag") && !str_starts(value, STR("W/"));
-                if (strong && (buf_add(&etag, "W/") < 0 || buf_append(&etag, value) < 0))
+                if (strong && etag.n == 0 && (buf_add(&etag, "W/") < 0 || buf_append(&etag, value) < 0))
                         buf_clear(&etag);
                 if (!strong && !is_about_coded_form(name))
                         f->at[n++] = f->at[i];

@@ -31,6 +31,8 @@ static void fail_upstream(struct http_session *s, enum reason reason, int error)
                 http_session_end(s, true);
                 return;
         }
+        if (s->swap)
+                http_swap_done_down(s); /* what it holds does not follow our answer */
         http_refuse(s);
 }
 

@@ -46,14 +46,11 @@ static enum coding coding_in(const struct http1_response *r) {
 }
 
 /* A strong one promises the same bytes. The line is written anew, behind the others. */
-static void weaken(struct http1_response *r, struct http1_header *etag) {
-        static _Thread_local char line[HTTP1_NAME_MAX + 16];
-        if (str_starts(etag->value, STR("W/")))
-                return;
-        etag->hop = true;
+static void add_weak(struct http1_response *r, struct str etag) {
+        static _Thread_local char line[HTTP1_NAME_MAX + 16]; /* of one only */
         struct buf text = { .p = line, .cap = sizeof line, .max = sizeof line };
-        if (r->head.n_headers == HTTP1_HEADERS_MAX || buf_add(&text, "ETag: W/") < 0 ||
-            buf_append(&text, etag->value) < 0 || buf_add(&text, "\r\n") < 0)
+        if (r->head.n_headers == HTTP1_HEADERS_MAX || buf_add(&text, "ETag: W/") < 0 || buf_append(&text, etag) < 0 ||
+            buf_add(&text, "\r\n") < 0)
                 return; /* without one, then */
         r->head.headers[r->head.n_headers++] = (struct http1_header){ .name = str_n(line, 4),
                                                                       .value = str_n(line + 6, text.n - 8),
@@ -74,10 +71,11 @@ int http_swap_decode(struct http_session *s, struct http1_response *r, enum http
         }
         for (size_t i = 0, n = r->head.n_headers; i < n; i++) {
                 struct http1_header *h = &r->head.headers[i];
-                if (is_about_coded_form(h->name))
+                bool strong = str_eq_nocase(h->name, STR("etag")) && !str_starts(h->value, STR("W/"));
+                if (strong && !h->hop && r->head.n_headers == n)
+                        add_weak(r, h->value);
+                if (strong || is_about_coded_form(h->name))
                         h->hop = true;
-                else if (!h->hop && str_eq_nocase(h->name, STR("etag")))
-                        weaken(r, h);
         }
         r->head.body = BODY_CHUNKED; /* so that no length is told */
         if (*body == BODY_NONE)

@@ -11,8 +11,9 @@
  *
  * What is held back is somebody's message, and its last byte may be the first of a secret by chance. A reader that
  * waits for that byte before it says more (gRPC, WebSocket) would wait for ever, so after a while it gets it: at most
- * RELEASE_MAX bytes, and less than half of the shortest secret. An origin that stops for that long in the middle of a
- * secret gives that much of it away.
+ * RELEASE_MAX bytes, and less than half of the shortest secret, counted from where the secret would begin, so that one
+ * that comes byte by byte does not go byte by byte. An origin that stops for that long in the middle of a secret gives
+ * that much of it away.
  */
 #include "gateway/scrub.h"
 
@@ -204,7 +205,8 @@ void scrub_feed(struct scrub *s, char *bytes, size_t n, struct str *ret_before, 
 }
 
 struct str scrub_release(struct scrub *s) {
-        struct str now = str_n(s->held, s->n_held <= s->words->release ? s->n_held : 0);
+        bool little = needle_scan_partial(&s->scan) <= s->words->release; /* with what was released before */
+        struct str now = str_n(s->held, little ? s->n_held : 0);
         s->n_held -= now.n;
         return now;
 }

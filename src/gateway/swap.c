@@ -151,12 +151,16 @@ static bool add_current(struct swap *s, const struct inject_plan *p, const struc
         return false; /* a key id and a session's token are worth nothing without the secret key */
 }
 
-/* Those of other workers, and those that were replaced not long ago. */
-static void add_past(struct past *past, const struct credential_mapping *m, struct pairs *to) {
+/* Those of other workers, and those that were replaced not long ago; the same. */
+static bool add_past(struct past *past, const struct credential_mapping *m, struct pairs *to) {
         enum vault_part part;
         struct str value;
-        for (size_t at = 0; past_next(past, m->index, &at, &part, &value);)
+        bool telling = false;
+        for (size_t at = 0; past_next(past, m->index, &at, &part, &value);) {
                 add_pair(to, value, m->fake[part]);
+                telling |= m->kind == MAPPING_VALUE;
+        }
+        return telling;
 }
 
 static int make_words(struct swap *s, const struct inject_plan *p, struct swap_words *ret) {
@@ -171,7 +175,7 @@ static int make_words(struct swap *s, const struct inject_plan *p, struct swap_w
                 past_lock(g->past, loop_now(s->worker->loop));
         for (uint32_t i = 0; g->past && i < credentials_count(g->credentials); i++)
                 if (credential_set_has(&s->set, i))
-                        add_past(g->past, credentials_get(g->credentials, i), &pairs);
+                        ret->telling |= add_past(g->past, credentials_get(g->credentials, i), &pairs);
         if (pairs.n > 0)
                 r = scrub_words_new(pairs.at, pairs.n, &ret->words);
         if (g->past)

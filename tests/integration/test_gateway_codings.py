@@ -89,6 +89,10 @@ def test_heads_without_bodies_and_old_clients(lab):  # noqa: F811
     here.origin.answer = f'HTTP/1.1 304 Not Modified\r\nETag: "abc"\r\nX-Echo: {SECRET}\r\n\r\n'.encode()
     status, got, _ = ask("GET /")
     assert (status, got["etag"], got["x-echo"]) == (304, '"abc"', here.fake)
+    here.origin.answer = answer(data, "Content-Encoding: gzip", f'ETag: "{"x" * 20}Content-Length: 9"', 'ETag: "b"')  # one is enough
+    status, got, body = ask("GET /")
+    assert (status, body) == (200, f"one {here.fake}".encode()) and got["etag"].endswith('Content-Length: 9"'), got
+    assert "content-length" not in got
     here.origin.answer = answer(b"", *fields)  # coded, and empty
     assert ask("GET /")[::2] == (200, b"")
     for reply in (answer(data, *fields, status="206 Partial Content"), answer(data, "Content-Encoding: compress"),
@@ -102,6 +106,17 @@ def test_heads_without_bodies_and_old_clients(lab):  # noqa: F811
     assert not here.ask("/", f"x-api-key: {here.fake}")[3].endswith(b"0\r\n\r\n")
     here.origin.answer = answer(b"HEAD has none", "Content-Encoding: compress")
     assert ask("HEAD /")[1]["content-encoding"] == "compress"
+
+
+def test_a_value_that_went_away(lab):  # noqa: F811
+    """Its source gives none now, but the origin still shows the last one, and compresses it."""
+    here = lab(answer(b"fine"))
+    assert here.ask("/", f"x-api-key: {here.fake}")[0] == 200
+    here.gateway.say("value key -")
+    wait_until(lambda: here.ask("/", f"x-api-key: {here.fake}")[0] == 503, 30, "a request that is refused")
+    here.origin.answer = answer(gzip.compress(b"one " + SECRET.encode()), "Content-Encoding: gzip")
+    status, fields, body, _ = here.ask("/")
+    assert (status, body) == (200, f"one {here.fake}".encode()) and "content-encoding" not in fields
 
 
 def test_events_are_not_delayed(lab):  # noqa: F811

@@ -109,6 +109,30 @@ static void what_is_released(void **state) {
         scrub_done(&s);
 }
 
+/* An origin that pauses after each byte gets no more released than one that pauses once. */
+static void what_drips(void **state) {
+        (void)state;
+        static const char *const secrets[] = { "ghp_realrealreal", "%67%68%70%5f%72%65%61%6c%72%65%61%6c%72%65%61%6c" };
+        for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
+                cleanup(words_done) struct scrub_words *w = words();
+                cleanup(buf_done) struct buf out = BUF(1 << 10);
+                struct scrub s;
+                size_t released = 0;
+                assert_int_equal(scrub_init(&s, w), 0);
+                for (const char *c = secrets[i]; *c; c++) {
+                        feed(&s, (char[]){ *c, 0 }, &out);
+                        struct str now = scrub_release(&s);
+                        released += now.n;
+                        assert_int_equal(buf_append(&out, now), 0);
+                }
+                assert_int_equal(buf_append(&out, scrub_end(&s)), 0);
+                assert_int_equal(out.n, strlen(secrets[i]));
+                assert_true(released > 0 && released < out.n / 2);
+                assert_false(str_is(buf_str(&out), secrets[i]));
+                scrub_done(&s);
+        }
+}
+
 static void base64_at_any_alignment(void **state) {
         (void)state;
         cleanup(words_done) struct scrub_words *w = words();
@@ -206,9 +230,13 @@ static void out_of_memory(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(plain_and_percent),       cmocka_unit_test(what_is_released),
-                cmocka_unit_test(base64_at_any_alignment), cmocka_unit_test(holds_back_no_more_than_it_must),
-                cmocka_unit_test(lengths_that_differ),     cmocka_unit_test(out_of_memory),
+                cmocka_unit_test(plain_and_percent),
+                cmocka_unit_test(what_is_released),
+                cmocka_unit_test(what_drips),
+                cmocka_unit_test(base64_at_any_alignment),
+                cmocka_unit_test(holds_back_no_more_than_it_must),
+                cmocka_unit_test(lengths_that_differ),
+                cmocka_unit_test(out_of_memory),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
