@@ -134,7 +134,7 @@ static ssize_t run_brotli(struct decoder *d, struct str *in, char *out, size_t r
         BrotliDecoderResult r = BrotliDecoderDecompressStream(d->brotli, &n_in, &from, &n_out, &to, NULL);
         *in = str_skip(*in, in->n - n_in);
         d->whole = r == BROTLI_DECODER_RESULT_SUCCESS;
-        d->owes = r == BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT;
+        d->owes = BrotliDecoderHasMoreOutput(d->brotli); /* also while it asks for more input */
         if (r == BROTLI_DECODER_RESULT_ERROR) {
                 BrotliDecoderErrorCode why = BrotliDecoderGetErrorCode(d->brotli);
                 return why <= BROTLI_DECODER_ERROR_ALLOC_CONTEXT_MODES &&

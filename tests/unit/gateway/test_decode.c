@@ -74,6 +74,20 @@ static int run(enum coding coding, struct str in, size_t piece, size_t room, str
         return 0;
 }
 
+/* What can be told from the input so far comes out, however little room there is: its reader may wait for it. */
+static void test_nothing_stays_behind(void **state) {
+        (void)state;
+        for (size_t i = 0; i < CASES; i++)
+                for (size_t n = 1; n <= cases[i].bytes.n; n++) {
+                        cleanup(buf_done) struct buf wide = BUF(4096), narrow = BUF(4096);
+                        struct str in = str_first(cases[i].bytes, n);
+                        bool whole;
+                        assert_int_equal(run(cases[i].coding, in, in.n, 4096, &wide, &whole), 0);
+                        assert_int_equal(run(cases[i].coding, in, in.n, 5, &narrow, &whole), 0);
+                        assert_true(str_eq(buf_str(&wide), buf_str(&narrow)));
+                }
+}
+
 static void test_names(void **state) {
         (void)state;
         assert_int_equal(coding_of(STR("")), CODING_IDENTITY);
@@ -158,6 +172,7 @@ static void test_no_memory(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_names),
+                cmocka_unit_test(test_nothing_stays_behind),
                 cmocka_unit_test(test_any_pieces_any_room),
                 cmocka_unit_test(test_cut_short_and_too_long),
                 cmocka_unit_test(test_limits),
