@@ -104,8 +104,9 @@ bool call_has_word(const struct sh_call *c, const char *word) {
 
 size_t call_subcommand_index(const struct sh_call *c) {
         static const char *const valued[] = {
-                "-C",    "-c",    "--git-dir", "--work-tree",     "--namespace", "--config-env", "--prefix",
-                "--cwd", "--dir", "--filter",  "--manifest-path", "-f",          "-w",           NULL
+                "-C",       "-c",    "--git-dir", "--work-tree", "--namespace",     "--config-env",
+                "--prefix", "--cwd", "--dir",     "--filter",    "--manifest-path", "-f",
+                "-w",       "-o",    "-t",        NULL
         };
         for (size_t i = 1; i < c->n; i++) {
                 struct str arg = c->p[i].text;

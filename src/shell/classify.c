@@ -152,6 +152,8 @@ void judge_environment(struct judge *j, struct str name, struct str value) {
 static void judge_part(struct judge *j, const struct sh_part *part) {
         if (part->kind == SH_OPAQUE)
                 judge_not_understood(j, "backquotes whose content is no program");
+        if (part->kind == SH_PARAMETER && part->word && str_is(part->word->raw, "@P"))
+                judge_not_understood(j, "a value that is expanded once more, like a prompt");
         if (part->list)
                 judge_list(j, part->list);
         if (part->word)
@@ -271,9 +273,34 @@ static void note_facts(struct judge *j, const struct sh_call *c) {
         if (str_is(c->name, "history"))
                 j->facts |= FACT_HISTORY;
         for (size_t i = 1; i < c->n; i++)
-                if (c->p[i].text.n && (c->p[i].text.p[0] == '/' || c->p[i].text.p[0] == '~') &&
-                    place_of(c->p[i]) == PLACE_ROOT)
+                if (c->p[i].text.n && place_of(c->p[i]) == PLACE_ROOT)
                         j->facts |= FACT_NAMES_ROOT;
+        bool hands_on = j->in_pipe || str_is(c->name, "find") || str_is(c->name, "gfind");
+        for (size_t i = 1; hands_on && i < c->n; i++)
+                if (names_credential(c->p[i]))
+                        j->facts |= FACT_NAMES_SECRET;
+}
+
+static bool is_relative(struct str path) {
+        return path.n && path.p[0] != '/' && path.p[0] != '~';
+}
+
+/* Where a cd goes. What cannot be known is taken for where the command began. */
+static struct str directory_behind(struct judge *j, const struct sh_arg *to) {
+        if (!to)
+                return STR("~");
+        if (to->unknown || to->text.n == 0 || str_is(to->text, "-"))
+                return STR("");
+        if (!is_relative(to->text) || j->directory.n == 0)
+                return to->text;
+        size_t n = j->directory.n + 1 + to->text.n;
+        char *joined = arena_get(&j->arena, n + 1);
+        if (!joined)
+                return STR("");
+        memcpy(joined, j->directory.p, j->directory.n);
+        joined[j->directory.n] = '/';
+        memcpy(joined + j->directory.n + 1, to->text.p, to->text.n);
+        return str_n(joined, n);
 }
 
 /* What later commands in the same list depend on. */
@@ -281,8 +308,9 @@ static void remember(struct judge *j, const struct sh_call *c) {
         if (str_is(c->name, "cd") || str_is(c->name, "pushd")) {
                 const struct sh_arg *to = call_operand(c, 0);
                 enum sh_place place = to ? place_of(*to) : PLACE_ROOT;
-                bool relative = to && to->text.n && to->text.p[0] != '/' && to->text.p[0] != '~';
+                bool relative = to && is_relative(to->text);
                 j->at_root = place == PLACE_ROOT || (j->at_root && relative && place_of(*to) != PLACE_OTHER);
+                j->directory = directory_behind(j, to);
         }
         if ((str_is(c->name, ".") || str_is(c->name, "source")) && c->n > 1 &&
             str_ends(c->p[1].text, STR("bin/activate")))
@@ -392,12 +420,22 @@ static void judge_arms(struct judge *j, const struct sh_arm *arms) {
         }
 }
 
+/* [[ -v 'a[$(x)]' ]] and its kin: the index of an array is expanded once more. */
+static void judge_condition(struct judge *j, const struct sh_word *words) {
+        for (const struct sh_word *w = words; w; w = w->next)
+                if (index_runs(sh_word_to_arg(j, w).text))
+                        judge_not_understood(j, "an array's index that runs a command");
+}
+
 static void judge_compound(struct judge *j, const struct sh_command *c) {
         bool at_root = j->at_root;
+        struct str directory = j->directory;
         if (c->kind == SH_FOR || c->kind == SH_SELECT)
                 judge_environment(j, c->name, STR(""));
         j->plain_off = false;
         judge_words(j, c->words);
+        if (c->kind == SH_CONDITION)
+                judge_condition(j, c->words);
         j->facts |= judge_redirects(j, c->redirects, false);
         if (j->plain_off)
                 judge_decide(j, SH_SANDBOXED, NULL);
@@ -408,8 +446,10 @@ static void judge_compound(struct judge *j, const struct sh_command *c) {
         judge_arms(j, c->arms);
         if (c->inner)
                 judge_command(j, c->inner);
-        if (c->kind == SH_SUBSHELL)
+        if (c->kind == SH_SUBSHELL) {
                 j->at_root = at_root;
+                j->directory = directory;
+        }
 }
 
 static void judge_function(struct judge *j, const struct sh_command *c) {

@@ -12,9 +12,10 @@
  * leading ~ for the home directory. */
 struct sh_arg {
         struct str text;
-        bool unknown; /* has a NUL */
-        bool pattern; /* has unquoted * ? [ */
-        bool fed;     /* stands for words from standard input (xargs) */
+        bool unknown;     /* has a NUL */
+        bool pattern;     /* has unquoted * ? [ */
+        bool fed;         /* stands for words from standard input (xargs) */
+        struct str under; /* the directory that a cd before it chose; empty: the one the command began in */
 };
 struct sh_args {
         struct sh_arg *p;
@@ -42,7 +43,8 @@ enum sh_fact {
         FACT_NETWORK_PIPE = 4,  /* netcat and its kin */
         FACT_NAMES_ROOT = 8,    /* its words name / or the home directory */
         FACT_HISTORY = 16,
-        FACT_PIPED = 32, /* something stands before it in the pipeline */
+        FACT_PIPED = 32,        /* something stands before it in the pipeline */
+        FACT_NAMES_SECRET = 64, /* its words name files with secrets */
 };
 
 struct sh_rule {
@@ -95,8 +97,9 @@ struct judge {
         unsigned pipe_facts; /* of the commands before it in the pipeline */
         bool in_pipe, in_background;
         bool at_root, venv;
-        bool permitted; /* a user's rule allows the call: only Forbidden counts */
-        bool plain_off; /* something beside the call changes what it does: no Allow */
+        struct str directory; /* where the last cd went, as far as it is known */
+        bool permitted;       /* a user's rule allows the call: only Forbidden counts */
+        bool plain_off;       /* something beside the call changes what it does: no Allow */
         struct str function;
         struct str segment; /* of the command as written */
         const struct sh_redirect *redirects;
@@ -137,6 +140,8 @@ struct str sh_args_join(struct judge *j, const struct sh_arg *args, size_t n, bo
 /* --- unwrap.c: true when the program only starts others, which were judged instead. */
 bool unwrap(struct judge *j, const struct sh_call *call);
 bool is_shell(struct str name);
+/* a[$(x)], where a variable's name is expected */
+bool index_runs(struct str text);
 /* A shell's own arguments, behind its name: -c TEXT, a script, or what stands at its input. */
 void unwrap_shell(struct judge *j, const struct sh_call *call);
 /* Text that a shell will read. What is unknown in it could be anything. */

@@ -3,6 +3,8 @@
 #include "base/buf.h"
 #include "shell/call.h"
 
+#include <stdio.h>
+
 enum { PLACE_PATH_MAX = 4096 };
 
 struct place_path {
@@ -234,50 +236,12 @@ static bool is_protected(struct str path) {
         return false;
 }
 
-enum sh_place place_of(struct sh_arg arg) {
-        static const char *const of_system[] = { "/etc",         "/bin",         "/sbin",      "/lib",
-                                                 "/lib32",       "/lib64",       "/boot",      "/sys",
-                                                 "/usr/bin",     "/usr/sbin",    "/usr/lib",   "/usr/share",
-                                                 "/usr/include", "/usr/libexec", "/var/spool", NULL };
-        static const char *const shared[] = { "/usr", "/opt", "/var", "/srv", "/run", NULL };
-        struct place_path out;
-        if (!clean(arg.text, &out))
-                return PLACE_SYSTEM; /* nobody writes such a path */
-        struct str path = str_n(out.text, out.n);
-        if (is_root(path, arg.pattern))
-                return PLACE_ROOT;
-        if (str_starts(path, STR("/dev/")))
-                return device_of(path);
-        if (path.n == 0)
-                return PLACE_OTHER;
-        if (is_protected(path))
-                return PLACE_PROTECTED;
-        for (const char *const *p = of_system; *p; p++)
-                if (within(path, *p))
-                        return PLACE_SYSTEM;
-        if (within(path, "/proc"))
-                return within(path, "/proc/self") ? PLACE_OTHER : PLACE_SYSTEM;
-        for (const char *const *p = shared; *p; p++)
-                if (within(path, *p) && !within(path, "/var/tmp") && !within(path, "/run/user"))
-                        return PLACE_SHARED;
-        return PLACE_OTHER;
+static size_t components(struct str s) {
+        size_t n = 1;
+        for (size_t i = 0; i < s.n; i++)
+                n += s.p[i] == '/';
+        return n;
 }
-
-bool root_when_empty(struct sh_arg arg) {
-        char text[256];
-        size_t n = 0;
-        if (!arg.unknown || arg.text.n >= sizeof text)
-                return false;
-        for (size_t i = 0; i < arg.text.n; i++)
-                if (arg.text.p[i])
-                        text[n++] = arg.text.p[i];
-        if (n == 0)
-                return true;
-        struct sh_arg known = { .text = str_n(text, n), .pattern = arg.pattern };
-        return place_of(known) == PLACE_ROOT;
-}
-
-/* --- secrets ------------------------------------------------------------------------------------------------------ */
 
 /* Could one text match both globs? Byte by byte; a * of either side stands for anything within a component, and no
  * wildcard takes a leading dot. Bounded by the budget. */
@@ -313,6 +277,89 @@ static bool overlap(struct str a, struct str b, bool start, unsigned *budget) {
                 return false;
         return overlap(str_skip(a, 1), str_skip(b, 1), a.p[0] == '/', budget);
 }
+
+/* /proc/self/root/etc is /etc. */
+static struct str without_proc(struct str path) {
+        struct str rest = path, part;
+        if (!within(path, "/proc") || !str_split(&rest, '/', &part) || !str_split(&rest, '/', &part) ||
+            !str_split(&rest, '/', &part) || !str_split(&rest, '/', &part) || !str_is(part, "root"))
+                return path;
+        return rest.n ? str_n(rest.p - 1, rest.n + 1) : STR("/");
+}
+
+/* What the argument names, seen from where the command stands by then. */
+static bool resolve(struct sh_arg arg, struct place_path *out, struct str *ret) {
+        char text[PLACE_PATH_MAX];
+        if (arg.under.n && arg.text.n && arg.text.p[0] != '/' && arg.text.p[0] != '~') {
+                int n = snprintf(text, sizeof text, "%.*s/", STR_FMT(arg.under));
+                if (n < 0 || (size_t)n + arg.text.n > sizeof text)
+                        return false;
+                memcpy(text + n, arg.text.p, arg.text.n);
+                arg.text = str_n(text, (size_t)n + arg.text.n);
+        }
+        if (!clean(arg.text, out))
+                return false;
+        *ret = without_proc(str_n(out->text, out->n));
+        return true;
+}
+
+/* Could the pattern name something in this directory? */
+static bool may_be_within(struct str path, const char *directory) {
+        unsigned budget = 2000;
+        struct str d = str_of(directory);
+        size_t end = 0, left = components(d) - 1;
+        for (; end < path.n; end++)
+                if (path.p[end] == '/' && left-- == 0)
+                        break;
+        return overlap(str_first(path, end), d, true, &budget);
+}
+
+enum sh_place place_of(struct sh_arg arg) {
+        static const char *const of_system[] = { "/etc",         "/bin",         "/sbin",      "/lib",
+                                                 "/lib32",       "/lib64",       "/boot",      "/sys",
+                                                 "/usr/bin",     "/usr/sbin",    "/usr/lib",   "/usr/share",
+                                                 "/usr/include", "/usr/libexec", "/var/spool", NULL };
+        static const char *const shared[] = { "/usr", "/opt", "/var", "/srv", "/run", NULL };
+        struct place_path out;
+        struct str path;
+        if (!resolve(arg, &out, &path))
+                return PLACE_SYSTEM; /* nobody writes such a path */
+        if (is_root(path, arg.pattern))
+                return PLACE_ROOT;
+        if (str_starts(path, STR("/dev/")))
+                return device_of(path);
+        if (path.n == 0)
+                return PLACE_OTHER;
+        if (is_protected(path))
+                return PLACE_PROTECTED;
+        for (const char *const *p = of_system; *p; p++)
+                if (within(path, *p) || (arg.pattern && path.p[0] == '/' && may_be_within(path, *p)))
+                        return PLACE_SYSTEM;
+        if (within(path, "/proc"))
+                return within(path, "/proc/self") ? PLACE_OTHER : PLACE_SYSTEM;
+        if (arg.under.n && arg.text.p[0] != '/')
+                return PLACE_OTHER; /* a workspace may lie in any of these */
+        for (const char *const *p = shared; *p; p++)
+                if (within(path, *p) && !within(path, "/var/tmp") && !within(path, "/run/user"))
+                        return PLACE_SHARED;
+        return PLACE_OTHER;
+}
+
+bool root_when_empty(struct sh_arg arg) {
+        char text[256];
+        size_t n = 0;
+        if (!arg.unknown || arg.text.n >= sizeof text)
+                return false;
+        for (size_t i = 0; i < arg.text.n; i++)
+                if (arg.text.p[i])
+                        text[n++] = arg.text.p[i];
+        if (n == 0)
+                return true;
+        struct sh_arg known = { .text = str_n(text, n), .pattern = arg.pattern };
+        return place_of(known) == PLACE_ROOT;
+}
+
+/* --- secrets ------------------------------------------------------------------------------------------------------ */
 
 static const char *const secret_files[] = { /* the end of a path, whole components */
                                             ".ssh",
@@ -389,13 +436,6 @@ static bool ends_with_any(struct str s, const char *const *suffixes) {
         return false;
 }
 
-static size_t components(struct str s) {
-        size_t n = 1;
-        for (size_t i = 0; i < s.n; i++)
-                n += s.p[i] == '/';
-        return n;
-}
-
 /* The last n components. */
 static struct str tail(struct str path, size_t n) {
         for (size_t i = path.n; i > 0; i--)
@@ -404,11 +444,13 @@ static struct str tail(struct str path, size_t n) {
         return path;
 }
 
-static bool is_secret(struct str given, bool pattern) {
+static bool is_secret(struct sh_arg arg) {
         struct place_path out;
-        if (given.n == 0 || !clean(given, &out))
+        struct str path;
+        bool pattern = arg.pattern;
+        if (arg.text.n == 0 || !resolve(arg, &out, &path))
                 return false;
-        struct str path = str_n(out.text, out.n), base = tail(path, 1);
+        struct str base = tail(path, 1);
         if (ends_with_any(base, samples))
                 return false;
         if (word_in(base, secret_names) || ends_with_any(base, secret_suffixes))
@@ -431,13 +473,14 @@ static bool is_secret(struct str given, bool pattern) {
 
 bool names_credential(struct sh_arg arg) {
         struct str text = arg.text;
-        if (is_secret(text, arg.pattern))
+        if (is_secret(arg))
                 return true;
         unsigned left = 8; /* separators that are looked behind */
         for (size_t i = 0; i < text.n && left > 0; i++)
                 if (text.p[i] == '=' || text.p[i] == '@' || text.p[i] == ':') {
                         left--;
-                        if (is_secret(str_skip(text, i + 1), arg.pattern))
+                        arg.text = str_skip(text, i + 1);
+                        if (is_secret(arg))
                                 return true;
                 }
         return false;

@@ -157,6 +157,8 @@ bool reads_credential(const struct sh_call *c) {
                     str_is(c->name, "git") && (call_has_word(c, "check-ignore") || call_has_word(c, "rm"));
                 if (&c->p[i] != last && !git_ignored && names_credential(c->p[i]))
                         return true;
+                if (c->p[i].fed && (c->pipe_facts & FACT_NAMES_SECRET))
+                        return true;
         }
         return false;
 }
@@ -285,7 +287,9 @@ static bool in_virtual_environment(const struct sh_call *c) {
 bool pip_without_venv(const struct sh_call *c) {
         bool module = str_starts(c->name, STR("python"));
         bool pip = str_starts(c->name, STR("pip")) && (c->name.n == 3 || ascii_is_digit(c->name.p[3]));
-        if (!pip && !(module && call_has_word(c, "-m") && (call_has_word(c, "pip") || call_has_word(c, "pip3"))))
+        bool runs_pip = call_has_word(c, "-mpip") ||
+                        (call_has_word(c, "-m") && (call_has_word(c, "pip") || call_has_word(c, "pip3")));
+        if (!pip && !(module && runs_pip))
                 return false;
         if (!call_has_word(c, "install") && !call_has_word(c, "uninstall"))
                 return false;

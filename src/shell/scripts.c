@@ -229,7 +229,8 @@ static const struct {
         const char *const *starts;
 } languages[] = {
         { "python", "c", NULL,
-          WORDS("os.system", "os.popen", "os.exec", "os.spawn", "os.posix_spawn", "subprocess", "pty.spawn", "Popen") },
+          WORDS("os.system", "os.popen", "os.exec", "os.spawn", "os.posix_spawn", "subprocess", "pty.spawn", "Popen",
+                "system('", "system(\"") },
         { "perl", "eE", NULL,
           WORDS("system(", "system \"", "system '", "exec(", "exec \"", "exec '", "`", "qx", "open3") },
         { "node", "ep", WORDS("--eval", "--print"), WORDS("child_process", "execSync", "spawnSync") },
@@ -249,6 +250,21 @@ static bool has_any(struct str code, const char *const *words) {
         return false;
 }
 
+/* The strings in the code that name a file with secrets. */
+static bool names_secret(struct str code) {
+        for (size_t i = 0; i < code.n; i++) {
+                if (code.p[i] != '"' && code.p[i] != '\'')
+                        continue;
+                ptrdiff_t end = str_find(str_skip(code, i + 1), code.p[i]);
+                if (end < 0)
+                        return false;
+                if (names_credential((struct sh_arg){ .text = str_n(code.p + i + 1, (size_t)end) }))
+                        return true;
+                i += (size_t)end + 1;
+        }
+        return false;
+}
+
 static void one_liner(struct judge *j, const struct sh_call *c) {
         for (size_t k = 0; k < sizeof languages / sizeof languages[0]; k++) {
                 if (!str_starts(c->name, str_of(languages[k].name)))
@@ -259,6 +275,8 @@ static void one_liner(struct judge *j, const struct sh_call *c) {
                         if (call_option_value(c, i, &option, &code)) {
                                 if (has_any(code.text, languages[k].starts))
                                         judge_find(j, FINDING_OPTION_RUNS);
+                                if (names_secret(code.text))
+                                        judge_find(j, FINDING_REDIRECT_CREDENTIAL);
                                 i++;
                         }
         }

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 bool is_shell(struct str name) {
-        static const char *const shells[] = { "sh",    "bash", "dash", "zsh",  "ksh", "ash",  "mksh",
-                                              "rbash", "yash", "posh", "fish", "csh", "tcsh", NULL };
+        static const char *const shells[] = { "sh",   "bash", "dash", "zsh",  "ksh", "ash",    "mksh",  "rbash", "yash",
+                                              "posh", "fish", "csh",  "tcsh", "nu",  "elvish", "xonsh", "pwsh",  NULL };
         return word_in(name, shells);
 }
 
@@ -36,7 +36,8 @@ void judge_program(struct judge *j, const struct sh_call *c, const struct sh_arg
 
 struct scan { /* where the command of a wrapper begins */
         size_t at;
-        bool text_done; /* an option had the command as text */
+        bool text_done;      /* an option had the command as text */
+        struct sh_arg split; /* env -S: the beginning of the command as text */
 };
 
 static bool is_assignment(struct str s, struct str *ret_name, struct str *ret_value) {
@@ -51,6 +52,23 @@ static bool is_assignment(struct str s, struct str *ret_name, struct str *ret_va
         return true;
 }
 
+/* The value of an option: the rest of its word, or the next one. */
+static struct sh_arg text_behind(const struct sh_call *c, size_t i, struct str rest, bool inside) {
+        struct sh_arg value = inside ? c->p[i] : i + 1 < c->n ? c->p[i + 1] : (struct sh_arg){ .text = STR("") };
+        if (inside)
+                value.text = rest;
+        return value;
+}
+
+static void found_text(struct judge *j, const struct sh_call *c, const struct wrapper *w, struct sh_arg text,
+                       struct scan *scan) {
+        scan->text_done = true;
+        if (w->text_letter == 'S')
+                scan->split = text; /* the words behind belong to it */
+        else
+                judge_program(j, c, &text, 1);
+}
+
 /* -abcVALUE or -abc VALUE; returns how many words were taken. */
 static size_t short_options(struct judge *j, const struct sh_call *c, const struct wrapper *w, size_t i,
                             struct scan *scan) {
@@ -60,13 +78,8 @@ static size_t short_options(struct judge *j, const struct sh_call *c, const stru
                 if (!text && !(arg.p[k] && strchr(w->valued, arg.p[k])))
                         continue;
                 bool inside = k + 1 < arg.n;
-                struct sh_arg value = inside ? (struct sh_arg){ str_skip(arg, k + 1), c->p[i].unknown, false, false }
-                                      : i + 1 < c->n ? c->p[i + 1]
-                                                     : (struct sh_arg){ .text = STR("") };
-                if (text) {
-                        scan->text_done = true;
-                        judge_program(j, c, &value, 1);
-                }
+                if (text)
+                        found_text(j, c, w, text_behind(c, i, str_skip(arg, k + 1), inside), scan);
                 return inside ? 1 : 2;
         }
         return 1;
@@ -78,12 +91,7 @@ static size_t long_option(struct judge *j, const struct sh_call *c, const struct
         ptrdiff_t equals = str_find(arg, '=');
         struct str name = equals >= 0 ? str_first(arg, (size_t)equals) : arg;
         if (w->text_long && name.n >= 4 && str_starts(str_of(w->text_long), name)) {
-                struct sh_arg value =
-                    equals >= 0    ? (struct sh_arg){ str_skip(arg, (size_t)equals + 1), c->p[i].unknown, false, false }
-                    : i + 1 < c->n ? c->p[i + 1]
-                                   : (struct sh_arg){ .text = STR("") };
-                scan->text_done = true;
-                judge_program(j, c, &value, 1);
+                found_text(j, c, w, text_behind(c, i, str_skip(arg, (size_t)equals + 1), equals >= 0), scan);
                 return equals >= 0 ? 1 : 2;
         }
         return equals < 0 && w->valued_long && word_in(name, w->valued_long) ? 2 : 1;
@@ -178,16 +186,49 @@ static void judge_sources(struct judge *j, const struct sh_call *c, const struct
                 }
 }
 
+/* env -S TEXT WORDS: one command. */
+static void judge_split(struct judge *j, const struct sh_call *c, const struct scan *scan) {
+        struct sh_args words = { 0 };
+        int r = sh_args_add(j, &words, scan->split);
+        for (size_t i = scan->at; r == 0 && i < c->n; i++)
+                r = sh_args_add(j, &words, c->p[i]);
+        if (r == 0)
+                judge_program(j, c, words.p, words.n);
+}
+
+/* xargs rm -r <<< /: what is fed in stands there. */
+static unsigned facts_of_input(struct judge *j, const struct sh_call *c) {
+        unsigned facts = 0;
+        for (const struct sh_redirect *r = c->redirects; r; r = r->next) {
+                if (r->kind != SH_HERE_DOCUMENT && r->kind != SH_HERE_STRING)
+                        continue;
+                struct sh_arg word = sh_word_to_arg(j, r->target);
+                struct str lines = word.text, line;
+                while (str_split(&lines, '\n', &line))
+                        while (str_split(&line, ' ', &word.text)) {
+                                if (word.text.n && place_of(word) == PLACE_ROOT)
+                                        facts |= FACT_NAMES_ROOT;
+                                if (word.text.n && names_credential(word))
+                                        facts |= FACT_NAMES_SECRET;
+                        }
+        }
+        return facts;
+}
+
 static bool through_table(struct judge *j, const struct sh_call *c, const struct wrapper *w) {
         if (w->finding >= 0)
                 judge_find(j, (enum sh_finding)w->finding);
         struct scan scan = find_command(j, c, w);
+        if (scan.split.text.n) {
+                judge_split(j, c, &scan);
+                return true;
+        }
         if (scan.at >= c->n) {
                 if (w->finding < 0 && !scan.text_done)
                         return false; /* no command: an ordinary program */
                 return true;
         }
-        if (scan.text_done && w->text_letter != 'S')
+        if (scan.text_done)
                 return true;
         const struct sh_arg *rest = c->p + scan.at;
         size_t n = c->n - scan.at;
@@ -201,6 +242,8 @@ static bool through_table(struct judge *j, const struct sh_call *c, const struct
         if ((w->flags & FEEDS) && (w->flags & JOINS))
                 judge_sources(j, c, rest, sources, n);
         n = sources;
+        if (w->flags & FEEDS)
+                j->pipe_facts |= facts_of_input(j, c);
         if (w->flags & FEEDS)
                 judge_fed(j, rest, n, feed_token(c));
         else if (!(w->flags & JOINS))
@@ -248,6 +291,7 @@ static void script_file(struct judge *j, const struct sh_call *c, const struct s
 }
 
 void unwrap_shell(struct judge *j, const struct sh_call *c) {
+        struct str directory = j->directory; /* its own cd ends with it */
         bool text = false, input = false;
         size_t i = 1;
         for (; i < c->n; i++) {
@@ -275,6 +319,7 @@ void unwrap_shell(struct judge *j, const struct sh_call *c) {
                 script_file(j, c, &c->p[i]);
         else
                 reads_program(j, c);
+        j->directory = directory;
 }
 
 /* Text in which each of the words of one group occurs: a connection whose ends become a shell's. */
@@ -320,8 +365,7 @@ static bool interpreter_call(struct judge *j, const struct sh_call *c) {
 static bool find_call(struct judge *j, const struct sh_call *c) {
         static const char *const runs[] = { "-exec", "-execdir", "-ok", "-okdir", NULL };
         unsigned before = j->pipe_facts;
-        if (j->facts & FACT_NAMES_ROOT)
-                j->pipe_facts |= FACT_NAMES_ROOT; /* {} stands for what is below */
+        j->pipe_facts |= j->facts & (FACT_NAMES_ROOT | FACT_NAMES_SECRET); /* {} stands for what is below */
         for (size_t i = 1; i < c->n; i++) {
                 if (!word_in(c->p[i].text, runs))
                         continue;
@@ -468,9 +512,27 @@ static bool only_asks(const struct sh_call *c) {
         return c->n == 2 && (str_is(c->p[1].text, "--version") || str_is(c->p[1].text, "--help"));
 }
 
+bool index_runs(struct str text) {
+        ptrdiff_t open = str_find(text, '[');
+        struct str index = open < 0 ? STR("") : str_skip(text, (size_t)open);
+        return str_find(index, '`') >= 0 || contains(index, STR("$("));
+}
+
+/* Builtins that read a variable's name expand the index in it: let 'a[$(x)]' runs x. */
+static void judge_indexes(struct judge *j, const struct sh_call *c) {
+        static const char *const names[] = { "let",     "test",  "[",        "printf",  "read",      "unset", "declare",
+                                             "typeset", "local", "readonly", "mapfile", "readarray", "wait",  NULL };
+        if (!word_in(c->name, names) || (str_is(c->name, "printf") && !call_has_option(c, "-v")))
+                return;
+        for (size_t i = 1; i < c->n; i++)
+                if (index_runs(c->p[i].text))
+                        judge_not_understood(j, "an array's index that runs a command");
+}
+
 bool unwrap(struct judge *j, const struct sh_call *c) {
         if (only_asks(c))
                 return false;
+        judge_indexes(j, c);
         if (is_shell(c->name)) {
                 unwrap_shell(j, c);
                 return true;

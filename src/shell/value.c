@@ -49,7 +49,10 @@ static struct sh_arg finished(struct building *b) {
                 text = str_n("", 1);
         if (b->pattern && !memchr(text.p, '*', text.n) && !memchr(text.p, '?', text.n) && !memchr(text.p, ']', text.n))
                 b->pattern = false; /* a [ alone */
-        struct sh_arg arg = { .text = arena_copy(&b->j->arena, text), .unknown = b->unknown, .pattern = b->pattern };
+        struct sh_arg arg = { .text = arena_copy(&b->j->arena, text),
+                              .unknown = b->unknown,
+                              .pattern = b->pattern,
+                              .under = b->j->directory };
         if (!arg.text.p) {
                 judge_not_understood(b->j, "too long");
                 arg = (struct sh_arg){ .text = str_n("", 1), .unknown = true };
