@@ -296,6 +296,7 @@ int run_control_new(const struct run_parts *parts, struct run_control **ret, str
                 return err_set(e, ENOMEM, "out of memory");
         c->parts = *parts;
         c->started_us = clock_wall_us();
+        c->launched = (*parts->policy)->mode;
         c->typed = BUF(256);
         int r = monitor_init(&c->monitor, *parts->policy, e);
         const struct control_handler handler = { .handle = handle, .note = on_note, .arg = c };

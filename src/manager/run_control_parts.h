@@ -41,6 +41,7 @@ struct run_control {
         struct run_parts parts;
         struct control_server *server; /* NULL: it could not be made */
         uint64_t started_us;
+        enum policy_mode launched; /* what the sandbox was made for; a reload changes the policy's */
         uint64_t allowed, refused;
         struct questions questions;
         VEC(struct live_rule) live;

@@ -85,11 +85,13 @@ static bool same_limits(const struct policy_limits *a, const struct policy_limit
 }
 
 /* The settings that differ and count only for commands that begin later, separated by commas. */
-static void note_later(const struct policy *now, const struct policy *fresh, char ret[static RUN_LATER_MAX]) {
+static void note_later(const struct run_control *c, const struct policy *fresh, char ret[static RUN_LATER_MAX]) {
+        const struct policy *now = *c->parts.policy;
         const struct {
                 const char *key;
                 bool same;
         } settled[] = {
+                { "mode", c->launched == fresh->mode }, /* its rules for hosts count, its files do not */
                 { "filesystem", same_files(now, fresh) },
                 { "process.limits", same_limits(&now->process.limits, &fresh->process.limits) },
                 { "process.timeout", now->process.timeout_ns == fresh->process.timeout_ns },
@@ -137,7 +139,7 @@ int run_rules_reload(struct run_control *c, char ret_later[static RUN_LATER_MAX]
                 r = gateway_process_reload(*c->parts.gateway, snapshot, n, e);
         ret_later[0] = '\0';
         if (r == 0) {
-                note_later(*c->parts.policy, fresh, ret_later);
+                note_later(c, fresh, ret_later);
                 exchange(c, fresh, &monitor);
                 (void)audit_note(*c->parts.audit, "the policy was read again%s%s",
                                  ret_later[0] ? "; for new commands only: " : "", ret_later);
