@@ -29,7 +29,9 @@ enum { WINDOW_LOG = 23, RATIO_MAX = 1100, FREE_BYTES = 16 << 20, MEMORY_MAX = 24
 struct decoder {
         enum coding coding;
         bool owes, whole;
-        bool ready; /* the library's state is there */
+        bool ready;    /* the library's state is there */
+        char magic[4]; /* of a zstd frame: its first n_magic bytes */
+        uint8_t n_magic;
         uint64_t n_in, n_out;
         size_t memory;
         union {
@@ -145,7 +147,23 @@ static ssize_t run_brotli(struct decoder *d, struct str *in, char *out, size_t r
         return (ssize_t)(room - n_out);
 }
 
+/* Frames begin so, and those that are skipped. The library may also know what zstd wrote before its format was settled,
+ * by decoders of that time, which no limit of ours holds for. */
+static bool is_frame(struct decoder *d, struct str in) {
+        if (d->whole)
+                d->n_magic = 0;
+        struct str next = str_first(in, sizeof d->magic - d->n_magic);
+        memcpy(d->magic + d->n_magic, next.p, next.n);
+        d->n_magic += (uint8_t)next.n;
+        struct str magic = str_n(d->magic, d->n_magic);
+        if (magic.n > 0 && (magic.p[0] & 0xf0) == 0x50)
+                return str_starts(STR("\x2a\x4d\x18"), str_skip(magic, 1));
+        return str_starts(STR("\x28\xb5\x2f\xfd"), magic);
+}
+
 static ssize_t run_zstd(struct decoder *d, struct str *in, char *out, size_t room) {
+        if (in->n > 0 && !is_frame(d, *in))
+                return -EBADMSG;
         ZSTD_inBuffer from = { .src = in->p, .size = in->n };
         ZSTD_outBuffer to = { .dst = out, .size = room };
         size_t left = ZSTD_decompressStream(d->zstd, &to, &from);

@@ -74,6 +74,28 @@ static int run(enum coding coding, struct str in, size_t piece, size_t room, str
         return 0;
 }
 
+/* zstd of before it was settled, alone and behind a frame and one that is skipped; and these two without it. */
+static void test_old_formats(void **state) {
+        (void)state;
+        static const char skipped[] = "\x5f\x2a\x4d\x18\x03\0\0\0abc",
+                          old[] = "\x27\xb5\x2f\xfd\xc0\0\x20\x1b\x10\0\0\0";
+        for (size_t piece = 1; piece < 64; piece++)
+                for (unsigned parts = 1; parts < 8; parts++) {
+                        cleanup(buf_done) struct buf in = BUF(256), out = BUF(256);
+                        bool whole = false;
+                        if (parts & 1)
+                                assert_int_equal(buf_append(&in, str_n(zstd_text, sizeof zstd_text)), 0);
+                        if (parts & 2)
+                                assert_int_equal(buf_append(&in, str_n(skipped, sizeof skipped - 1)), 0);
+                        if (parts & 4)
+                                assert_int_equal(buf_append(&in, str_n(old, sizeof old - 1)), 0);
+                        int r = run(CODING_ZSTD, buf_str(&in), piece, 4096, &out, &whole);
+                        assert_int_equal(r, parts & 4 ? -EBADMSG : 0);
+                        assert_int_equal(whole, !(parts & 4));
+                        assert_int_equal(out.n, parts & 1 ? sizeof TEXT - 1 : 0);
+                }
+}
+
 /* What can be told from the input so far comes out, however little room there is: its reader may wait for it. */
 static void test_nothing_stays_behind(void **state) {
         (void)state;
@@ -173,6 +195,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_names),
                 cmocka_unit_test(test_nothing_stays_behind),
+                cmocka_unit_test(test_old_formats),
                 cmocka_unit_test(test_any_pieces_any_room),
                 cmocka_unit_test(test_cut_short_and_too_long),
                 cmocka_unit_test(test_limits),
