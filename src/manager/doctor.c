@@ -101,8 +101,12 @@ static const struct {
         [CAUSE_PROC_COVERED] = { "parts of /proc are covered, as container engines do", CONTAINER },
         [CAUSE_CGROUP_V1] = { "the controllers are bound to the older cgroup v1",
                               "boot with systemd.unified_cgroup_hierarchy=1" },
-        [CAUSE_NOT_DELEGATED] = { "the control group that this session is in does not belong to you",
-                                  "start from systemd-run --user --scope" },
+        [CAUSE_NOT_DELEGATED] = { "the control group that this session is in does not belong to you, and there is no "
+                                  "systemd user manager to ask for another",
+                                  "log in so that \"systemctl --user\" works, with XDG_RUNTIME_DIR set" },
+        [CAUSE_NO_SCOPE] = { "the control group that this session is in does not belong to you, and systemd's user "
+                             "manager did not give another",
+                             "see whether \"systemd-run --user --scope -p MemoryMax=1G true\" works and what it says" },
         [CAUSE_SECRETMEM] = { "it was switched off at boot", "boot with secretmem.enable=1" },
         [CAUSE_OFF] = { "its setting is off", "sudo sysctl -w kernel.yama.ptrace_scope=1" KEEP },
         [CAUSE_PERMISSION] = { "it is not permitted here, by a security module or a container",

@@ -283,6 +283,9 @@ static void print_report(struct run *r) {
 static void print_notes(const struct run *r) {
         for (size_t i = 0; i < r->plan->notes.n; i++)
                 log_notice("%s", r->plan->notes.p[i]);
+        if (r->sandbox.unlimited.code)
+                log_notice("not all limits hold for the sandbox as a whole, only for each process: %s",
+                           err_text(&r->sandbox.unlimited));
 }
 
 static void end_by_order(void *run, int status) {

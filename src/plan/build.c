@@ -96,10 +96,21 @@ static int add_limit(struct plan *p, uint32_t resource, uint64_t value) {
         return vec_push(&p->limits, ((struct plan_limit){ resource, value }));
 }
 
+/* A group that is made directly costs next to nothing; a scope costs a talk with its manager. So it is asked for only
+ * where somebody set one of these limits, and not for those that are there by default. */
+bool plan_asks_for_scope(const struct policy *policy) {
+        const struct policy_limits *l = &policy->process.limits;
+        return (policy->origins[ROW_MEMORY] && l->memory) || (policy->origins[ROW_PROCESSES] && l->processes) ||
+               (policy->origins[ROW_CPU_PERCENT] && l->cpu_percent);
+}
+
 /* Beside the limits of each process, which hold in any case. */
 static int plan_group(struct plan *p, const struct plan_request *q) {
         const struct policy_limits *l = &q->policy->process.limits;
-        if (q->host->cgroup) {
+        bool asks = !q->host->cgroup && q->host->scope && plan_asks_for_scope(q->policy);
+        if (asks)
+                p->flags |= PLAN_SCOPE;
+        if (q->host->cgroup || asks) {
                 p->group.memory = l->memory;
                 p->group.processes = l->processes;
                 p->group.cpu_percent = l->cpu_percent;
@@ -108,7 +119,8 @@ static int plan_group(struct plan *p, const struct plan_request *q) {
         if (!l->cpu_percent)
                 return 0;
         const char *note = plan_copy(p, STR("the limit of the share of processors does not hold: it needs cgroup v2, "
-                                            "delegated to this user; `bailey doctor` says more"));
+                                            "delegated to this user, or a systemd user manager; `bailey doctor` says "
+                                            "more"));
         return note ? vec_push(&p->notes, note) : -ENOMEM;
 }
 

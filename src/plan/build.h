@@ -45,6 +45,7 @@ struct plan_host {
         bool ipv6;
         uint64_t memory;                  /* of the machine, in bytes; 0: not known */
         bool cgroup;                      /* the sandbox gets a control group of its own */
+        bool scope;                       /* not that, but a systemd user manager can be asked for one */
         VEC(struct plan_path) paths;      /* in any order */
         VEC(const char *) sockets;        /* Unix sockets of the host that have a path */
         VEC(const char *) devices;        /* which of plan_devices exist */
@@ -77,6 +78,8 @@ enum network_mode plan_network(const struct policy *p);
 void plan_fill_network(struct plan *p, bool captured, bool ipv6);
 /* Whether calls that reach files are judged one by one. */
 bool plan_needs_broker(const struct policy *policy, const struct path_rules *rules);
+/* Whether limits of all together are worth a talk with the user's systemd, where there is no other group. */
+bool plan_asks_for_scope(const struct policy *policy);
 int plan_build(const struct plan_request *request, struct plan **ret, struct err *e);
 /* The network part alone, for a namespace that somebody else made: routes, capture rules, listeners. */
 int plan_capture(struct plan *p, const struct policy *policy, bool ipv6);

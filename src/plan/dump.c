@@ -223,14 +223,23 @@ static void text_sockets(struct dump *d, const struct plan *p) {
         }
 }
 
+static const char *group_name(const struct plan *p) {
+        bool limited = p->group.memory || p->group.processes || p->group.cpu_percent;
+        return !limited ? "none" : p->flags & PLAN_SCOPE ? "systemd-scope" : "cgroup";
+}
+
+static const char *group_way(const struct plan *p) {
+        return p->flags & PLAN_SCOPE ? "systemd scope, asked for at launch" : "cgroup v2";
+}
+
 static void text_group(struct dump *d, const struct plan *p) {
         const struct name parts[] = { { p->group.memory, "memory" },
                                       { p->group.processes, "processes" },
                                       { p->group.cpu_percent, "cpu-percent" } };
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
                 if (parts[i].value && !d->error)
-                        d->error = buf_printf(d->out, "  together: %s %llu (cgroup v2)\n", parts[i].name,
-                                              (unsigned long long)parts[i].value);
+                        d->error = buf_printf(d->out, "  together: %s %llu (%s)\n", parts[i].name,
+                                              (unsigned long long)parts[i].value, group_way(p));
 }
 
 int plan_dump_text(const struct plan *p, struct buf *out) {
@@ -440,6 +449,7 @@ int plan_dump_json(const struct plan *p, struct buf *out) {
         json_number(&d, "memory", p->group.memory);
         json_number(&d, "processes", p->group.processes);
         json_number(&d, "cpu_percent", p->group.cpu_percent);
+        json_text(&d, "by", group_name(p));
         close_with(&d, "}");
         json_words(&d, "environment", p->env.p, p->env.n);
         json_words(&d, "notes", p->notes.p, p->notes.n);

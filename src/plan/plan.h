@@ -103,6 +103,7 @@ enum {
         PLAN_TRACE = 8,        /* and what is refused, file or system call, is reported; with PLAN_BROKER */
         PLAN_OBSERVE = 16,     /* what is granted too; with PLAN_TRACE */
         PLAN_SOCKETS = 32,     /* connect() is judged: below Landlock ABI 9 a name may lead to a socket of the host */
+        PLAN_SCOPE = 64,       /* a systemd scope is asked for, to limit all of it together */
 };
 
 /* All of them: a sandbox has these or (degraded) none. */
@@ -113,6 +114,10 @@ enum {
 struct plan_path_rule {
         const char *pattern, *origin;
         uint8_t decides_read, grants, built_in, protected, late;
+};
+
+struct plan_group {
+        uint64_t memory, processes, cpu_percent; /* 0: no limit */
 };
 
 struct plan_pool;
@@ -135,9 +140,7 @@ struct plan {
         VEC(struct plan_listener) listeners;
         VEC(struct plan_publish) publish;
         VEC(struct plan_limit) limits; /* of each process */
-        struct {
-                uint64_t memory, processes, cpu_percent; /* 0: no limit */
-        } group;                                         /* of all together; zero where there is no control group */
+        struct plan_group group;       /* of all together; zero where there is no control group */
         VEC(struct plan_guard) guards;
         VEC(struct plan_path_rule) path_rules; /* empty without PLAN_BROKER */
         uint8_t reads_open;

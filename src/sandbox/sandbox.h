@@ -70,6 +70,7 @@ struct sandbox {
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
         struct cgroup group;
+        struct err unlimited; /* why a scope that was asked for does not limit all of it together; code 0: it does */
 };
 
 /* -EPERM, -ENOSPC, -EINVAL ...: the kernel or its settings do not let this user make namespaces. */

@@ -9,9 +9,11 @@ import os
 import pathlib
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -378,10 +380,170 @@ def without_a_group():
     print("ok" if ok else "not ok", "user without a group: limits of each process" + ("" if ok else f": {done!r}"), flush=True)
 
 
+class StandIn:
+    """In place of systemd's user manager, which the guest does not have: one connection, one call. It is this process, which is root
+    and may make groups; the listener is made as the user, as whom it therefore appears."""
+
+    def __init__(self, way):
+        self.way, self.call, self.heard = way, {}, b""
+        self.directory = tempfile.mkdtemp()
+        os.makedirs(f"{self.directory}/systemd")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(f"{self.directory}/systemd/private")
+        for path in ("", "/systemd", "/systemd/private"):
+            os.chown(self.directory + path, PERSON, PERSON)
+        os.seteuid(PERSON)
+        self.listener.listen()
+        os.seteuid(0)
+        self.listener.settimeout(60)
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        connection, _ = self.listener.accept()
+        connection.settimeout(60)
+        with connection, contextlib.suppress(OSError):
+            self.auth = self.until(connection, b"\r\n")
+            if self.way == "silent":
+                connection.recv(1)
+                return
+            connection.sendall(b"OK 0123456789abcdef0123456789abcdef\r\n")
+            assert self.until(connection, b"BEGIN\r\n") == b"BEGIN\r\n"
+            head = self.exactly(connection, 16)
+            body, serial, fields = struct.unpack("<III", head[4:])
+            message = head + self.exactly(connection, (fields + 7) // 8 * 8 + body)
+            self.call = self.read(message, len(message) - body)
+            if self.way == "garbage":
+                connection.sendall(b"l\2" + b"\377" * 5000)
+            elif self.way == "error":
+                name = b"org.freedesktop.systemd1.UnitExists"
+                fields = struct.pack("<B3sI", 5, b"\1u", serial) + struct.pack("<B3sI", 4, b"\1s", len(name)) + name + b"\0"
+                connection.sendall(struct.pack("<4B3I", 108, 3, 1, 1, 0, 7, len(fields)) + fields + b"\0" * (-len(fields) % 8))
+            else:
+                connection.sendall(struct.pack("<4B3I", 108, 2, 1, 1, 0, 7, 8) + struct.pack("<B3sI", 5, b"\1u", serial))
+                self.move()
+            connection.recv(1)
+
+    def until(self, connection, end):
+        while not self.heard.endswith(end):
+            self.heard += self.some(connection, 1)
+        line, self.heard = self.heard, b""
+        return line
+
+    def exactly(self, connection, n):
+        got = b""
+        while len(got) < n:
+            got += self.some(connection, n - len(got))
+        return got
+
+    @staticmethod
+    def some(connection, n):
+        got = connection.recv(n)
+        if not got:
+            raise OSError("closed")
+        return got
+
+    @staticmethod
+    def read(message, at):
+        """ssa(sv)a(sa(sv)), with what a variant has in such a call."""
+        def aligned(n):
+            nonlocal at
+            at = (at + n - 1) // n * n
+
+        def number(form):
+            nonlocal at
+            aligned(struct.calcsize(form))
+            at += struct.calcsize(form)
+            return struct.unpack_from(form, message, at - struct.calcsize(form))[0]
+
+        def text(length):
+            nonlocal at
+            at += length + 1
+            assert message[at - 1] == 0
+            return message[at - 1 - length:at - 1].decode()
+
+        call = {"name": text(number("<I")), "mode": text(number("<I")), "properties": {}}
+        length = number("<I")
+        aligned(8)
+        end = at + length
+        while at < end:
+            aligned(8)
+            name = text(number("<I"))
+            kind = text(number("<B"))
+            read = {"s": lambda: text(number("<I")), "b": lambda: bool(number("<I")), "t": lambda: number("<Q"),
+                    "au": lambda: [number("<I") for _ in range(number("<I") // 4)]}
+            call["properties"][name] = read[kind]()
+        assert at == end and number("<I") == 0
+        return call
+
+    def move(self):
+        properties = self.call["properties"]
+        group = GROUPS / "manager" / self.call["name"]
+        group.mkdir(parents=True)
+        (group / "memory.max").write_text(str(properties["MemoryMax"]))
+        (group / "pids.max").write_text(str(properties["TasksMax"]))
+        if "CPUQuotaPerSecUSec" in properties and self.way != "no-cpu":
+            (group / "cpu.max").write_text(f"{properties['CPUQuotaPerSecUSec'] // 10} 100000")
+        for file in (group, group / "cgroup.procs", group / "cgroup.kill"):
+            os.chown(file, PERSON, PERSON)
+        (group / "cgroup.procs").write_text(str(properties["PIDs"][0]))
+
+    def run(self, *words, env=None):
+        become = f"import os, sys; os.setgroups([]); os.setgid({PERSON}); os.setuid({PERSON}); os.execv(sys.argv[1], sys.argv[1:])"
+        words = ["/usr/bin/python3", "-BS", "-c", become, BAILEY, *words]
+        environment = {**os.environ, "HOME": "/home/person", "USER": "person", "XDG_RUNTIME_DIR": self.directory, **(env or {})}
+        return subprocess.run(words, cwd="/home/person", env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=90, check=False)
+
+
+def scope_is_asked_for():
+    """A session whose group is root's, and a manager of the user's."""
+    (GROUPS / "manager").mkdir()
+    (GROUPS / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+    (GROUPS / "manager/cgroup.subtree_control").write_text("+memory +pids +cpu")
+    limits = {"BAILEY_LIMIT_MEMORY": "100MiB", "BAILEY_LIMIT_PROCESSES": "100", "BAILEY_LIMIT_CPU_PERCENT": "150"}
+    manager = StandIn("good")
+    done = manager.run("plan", "--", "true", env=limits)
+    assert "together: memory 104857600 (systemd scope, asked for at launch)" in done.stdout, done
+    done = manager.run("run", "--", "true")
+    assert done.returncode == 0 and not manager.call, (done, manager.call)  # what holds by default is not worth it
+    eat = "import os\nfor i in range(4):\n    if os.fork() == 0:\n        held = bytearray(40 << 20); __import__('time').sleep(2); os._exit(0)\n"
+    done = manager.run("run", *python(eat + "print(open('/proc/self/cgroup').read(), [os.waitpid(-1, 0)[1] for i in range(4)])"), env=limits)
+    assert "9" in done.stdout.split("[")[-1] or done.returncode != 0, (done, manager.call)
+    call = manager.call
+    assert manager.auth == b"\0AUTH EXTERNAL 31303030\r\n", manager.auth
+    assert call["name"].startswith("bailey-") and call["name"].endswith(".scope") and call["mode"] == "fail", call
+    pids = call["properties"].pop("PIDs")
+    assert len(pids) == 1 and call["properties"] == {
+        "Delegate": True, "Description": "Bailey sandbox", "CollectMode": "inactive-or-failed", "TasksMax": 164, "MemoryMax": 104857600,
+        "MemorySwapMax": 0, "CPUQuotaPerSecUSec": 1500000}, call
+    assert "not all limits" not in done.stderr, done
+    (GROUPS / "manager" / call["name"]).rmdir()  # nothing lives in it
+    manager = StandIn("good")
+    done = manager.run("doctor", "--json")
+    item = next(item for item in json.loads(done.stdout)["items"] if item["name"] == "cgroup-v2")
+    assert item["state"] == "works" and "systemd scope" in item["detail"], item
+    wait_until(lambda: not (GROUPS / "manager" / manager.call["name"] / "cgroup.procs").read_text(), "the prober is left")
+    (GROUPS / "manager" / manager.call["name"]).rmdir()
+
+
+def scope_that_is_not_given_changes_nothing():
+    for way, why in (("silent", "did not answer"), ("garbage", "malformed"), ("error", "UnitExists"), ("no-cpu", "the share of processors")):
+        manager = StandIn(way)
+        done = manager.run("run", "--", "echo", "done", env={"BAILEY_LIMIT_MEMORY": "100MiB", "BAILEY_LIMIT_CPU_PERCENT": "50"})
+        assert done.returncode == 0 and done.stdout == "done\n" and "not all limits hold" in done.stderr and why in done.stderr, (way, done)
+    manager = StandIn("error")
+    item = next(item for item in json.loads(manager.run("doctor", "--json").stdout)["items"] if item["name"] == "cgroup-v2")
+    assert item["state"] == "blocked" and item["cause"] == "no-scope" and "UnitExists" in item["detail"], item
+    for left in (GROUPS / "manager").glob("bailey-*"):
+        left.rmdir()
+
+
 def main():
     os.environ.pop("BAILEY_SANDBOX", None)
     perform("root:", [doctor_says_what_this_kernel_has, doctor_proves_it, processes_are_limited, nothing_is_left_at_the_end,
                       nothing_is_left_when_the_supervisor_is_killed, acts_fail, acts_of_this_processor_fail, older_calls_obey_globs, *unit_tests()])
+    perform("scope:", [scope_is_asked_for, scope_that_is_not_given_changes_nothing])
     for part in (without_a_group, as_person):
         pid = os.fork()
         if pid == 0:

@@ -22,7 +22,7 @@
 
 #define MOUNT "/sys/fs/cgroup"
 #define PREFIX "bailey-"
-enum { FILE_TEXT_MAX = 65536, END_WAIT_MS = 2000, SWEEP_EVERY = 16, RESERVED_PROCESSES = 64, CPU_PERIOD_US = 100000 };
+enum { FILE_TEXT_MAX = 65536, END_WAIT_MS = 2000, SWEEP_EVERY = 16, CPU_PERIOD_US = 100000 };
 
 static int read_at(int dir, const char *name, struct buf *into) {
         cleanup(close_fd) int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
@@ -42,11 +42,16 @@ static bool has_word(struct str words, const char *wanted) {
         return false;
 }
 
-/* Our own group as a path: the line "0::/path". One that begins with /.. is outside of what we can see. */
-static int own_group(char ret[static PATH_MAX]) {
+/* The line "0::/path". One that begins with /.. is outside of what we can see. */
+int cgroup_path(pid_t pid, char ret[static PATH_MAX]) {
+        char file[32];
         cleanup(buf_done) struct buf text = BUF(FILE_TEXT_MAX);
         struct str rest, line;
-        int r = read_at(AT_FDCWD, "/proc/self/cgroup", &text);
+        if (pid)
+                snprintf(file, sizeof file, "/proc/%d/cgroup", (int)pid);
+        else
+                snprintf(file, sizeof file, "/proc/self/cgroup");
+        int r = read_at(AT_FDCWD, file, &text);
         for (rest = buf_str(&text); r == 0 && str_split(&rest, '\n', &line);) {
                 if (!str_starts(line, STR("0::/")) || str_starts(line, STR("0::/..")))
                         continue;
@@ -75,7 +80,7 @@ static bool gives_controllers(int above) {
 static enum cgroup_lack open_above(int *ret_above, int *ret_home) {
         struct statfs fs;
         char own[PATH_MAX];
-        if (statfs(MOUNT, &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC || own_group(own) < 0)
+        if (statfs(MOUNT, &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC || cgroup_path(0, own) < 0)
                 return CGROUP_NO_MOUNT;
         cleanup(close_fd) int here = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (strcmp(own, MOUNT) != 0)
@@ -158,9 +163,8 @@ int cgroup_limit(const struct cgroup *g, const struct plan *p, struct err *e) {
                 r = limit(g, "memory.max", p->group.memory, e);
                 (void)write_at(g->dir, "memory.swap.max", "0"); /* not there without swap */
         }
-        /* Some are Bailey's own: init, the broker and its threads. */
         if (r == 0 && p->group.processes)
-                r = limit(g, "pids.max", p->group.processes + RESERVED_PROCESSES, e);
+                r = limit(g, "pids.max", p->group.processes + CGROUP_RESERVED_PROCESSES, e);
         if (r == 0 && p->group.cpu_percent) {
                 char text[48];
                 snprintf(text, sizeof text, "%" PRIu64 " %u", p->group.cpu_percent * (CPU_PERIOD_US / 100),
@@ -171,6 +175,21 @@ int cgroup_limit(const struct cgroup *g, const struct plan *p, struct err *e) {
                                     strerror(-r));
         }
         return r;
+}
+
+static bool is_set(const struct cgroup *g, const char *file) {
+        cleanup(buf_done) struct buf text = BUF(FILE_TEXT_MAX);
+        return read_at(g->dir, file, &text) == 0 && text.n > 0 && !str_starts(buf_str(&text), STR("max"));
+}
+
+const char *cgroup_missing(const struct cgroup *g, const struct plan_group *limits) {
+        if (limits->memory && !is_set(g, "memory.max"))
+                return "memory";
+        if (limits->processes && !is_set(g, "pids.max"))
+                return "the number of processes";
+        if (limits->cpu_percent && !is_set(g, "cpu.max"))
+                return "the share of processors";
+        return NULL;
 }
 
 void cgroup_kill(const struct cgroup *g) {

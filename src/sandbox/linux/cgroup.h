@@ -7,13 +7,14 @@
  * The group is made beside the supervisor's own (a group with processes in it can have no limited groups below), so the
  * group above must be this user's: so it is for root, and below a user's systemd manager (systemd-run --user --scope).
  * Init is cloned into it; moving a process later would cost milliseconds. Where any of this cannot be had there is no
- * group, and rlimits hold for each process, as they do in any case.
+ * group, unless systemd gives one (scope.h), and rlimits hold for each process, as they do in any case.
  *
  * The supervisor removes the group. When it was killed init does, with descriptors that it was given for that; what
  * both of them left (or init, for root in the topmost group) is removed by a later run.
  */
 #include "plan/plan.h"
 
+#include <limits.h>
 #include <sys/types.h>
 
 struct cgroup {
@@ -24,6 +25,9 @@ struct cgroup {
 };
 #define CGROUP_NONE ((struct cgroup){ .dir = -1, .above = -1, .home = -1 })
 
+/* Above the plan's limit: some are Bailey's own, init, the broker and its threads. */
+enum { CGROUP_RESERVED_PROCESSES = 64 };
+
 enum cgroup_lack { CGROUP_WORKS, CGROUP_NO_MOUNT, CGROUP_NOT_OURS, CGROUP_NO_CONTROLLERS };
 /* Whether a group can be had here, without making one. */
 enum cgroup_lack cgroup_look(void);
@@ -32,6 +36,10 @@ enum cgroup_lack cgroup_look(void);
 struct cgroup cgroup_make(void);
 /* Sets the plan's limits; a controller that is not there is not an error, one that refuses is. */
 int cgroup_limit(const struct cgroup *g, const struct plan *p, struct err *e);
+/* The first of these limits that is not set there, NULL when all are. */
+const char *cgroup_missing(const struct cgroup *g, const struct plan_group *limits);
+/* The group that a process is in, as a path; 0 for this process. */
+int cgroup_path(pid_t pid, char ret[static PATH_MAX]);
 /* Ends everything in it. */
 void cgroup_kill(const struct cgroup *g);
 /* When nothing lives in it. */

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "plan/codec.h"
 #include "sandbox/linux/init.h"
+#include "sandbox/linux/scope.h"
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
@@ -95,7 +96,11 @@ int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, 
         int fds[1 + PLAN_LISTENERS_MAX];
         cleanup(buf_done) struct buf bytes = BUF(PLAN_BYTES_MAX);
         cleanup(close_fd) int fd = -1;
-        int r = cgroup_limit(&s->group, p, e);
+        int r = 0;
+        if (!(p->flags & PLAN_SCOPE))
+                r = cgroup_limit(&s->group, p, e);
+        else if (s->group.dir < 0) /* now: what init starts later is in the scope with it */
+                (void)scope_join(s->pid, &p->group, &s->group, &s->unlimited);
         if (r == 0)
                 r = plan_encode(p, &bytes, e);
         if (r == 0)

@@ -71,6 +71,7 @@ static const char *const cause_names[] = {
         [CAUSE_PROC_COVERED] = "proc-covered",
         [CAUSE_CGROUP_V1] = "cgroup-v1",
         [CAUSE_NOT_DELEGATED] = "not-delegated",
+        [CAUSE_NO_SCOPE] = "no-scope",
         [CAUSE_SECRETMEM] = "secretmem-off",
         [CAUSE_OFF] = "switched-off",
         [CAUSE_PERMISSION] = "permission",

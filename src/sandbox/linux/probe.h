@@ -60,6 +60,7 @@ enum probe_cause {
         CAUSE_PROC_COVERED,  /* parts of /proc are covered here, so that a new one is refused */
         CAUSE_CGROUP_V1,     /* the controllers are bound to cgroup v1 */
         CAUSE_NOT_DELEGATED, /* the cgroup belongs to somebody else */
+        CAUSE_NO_SCOPE,      /* and the user's systemd did not give one */
         CAUSE_SECRETMEM,     /* secretmem.enable=0 */
         CAUSE_OFF,           /* switched off by its own setting */
         CAUSE_PERMISSION,    /* refused, for a reason not known here */

@@ -1,10 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cgroup v2: a group is really made, as a sandbox has it, and removed again; no process is moved. */
+/* cgroup v2: a group is really made, as a sandbox has it, and removed again; no process is moved. Where none can be
+ * made the user's systemd is asked for a scope, with this process in it, as a policy with limits would. */
 #include "sandbox/linux/cgroup.h"
 #include "sandbox/linux/probe_try.h"
+#include "sandbox/linux/scope.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
+
+static void try_scope(struct probe_result *r, int error, const char *step) {
+        static const struct plan_group limits = { .memory = 1U << 30, .processes = 1024 };
+        struct cgroup g = CGROUP_NONE;
+        struct err e = { 0 };
+        char detail[sizeof r->detail];
+        if (scope_join(getpid(), &limits, &g, &e) == 0) {
+                result_works(r, "by a systemd scope, where the policy sets a limit of memory, processes or processors");
+        } else if (e.code == ENOENT) {
+                result_fail(r, PROBE_BLOCKED, CAUSE_NOT_DELEGATED, error, step);
+        } else {
+                (void)snprintf(detail, sizeof detail, "%s", err_text(&e));
+                result_fail(r, PROBE_BLOCKED, CAUSE_NO_SCOPE, 0, detail);
+        }
+        cgroup_remove(&g);
+}
 
 void try_cgroup(struct probe_result *r) {
         bool v1 = access("/sys/fs/cgroup/memory", F_OK) == 0;
@@ -13,10 +32,10 @@ void try_cgroup(struct probe_result *r) {
                 result_fail(r, PROBE_MISSING, v1 ? CAUSE_CGROUP_V1 : CAUSE_NOT_BUILT, ENOENT, "no cgroup2 mount");
                 return;
         case CGROUP_NOT_OURS:
-                result_fail(r, PROBE_BLOCKED, CAUSE_NOT_DELEGATED, EACCES, "write to the group above our own");
+                try_scope(r, EACCES, "write to the group above our own");
                 return;
         case CGROUP_NO_CONTROLLERS:
-                result_fail(r, PROBE_BLOCKED, CAUSE_NOT_DELEGATED, 0, "no memory and pids controllers for groups here");
+                try_scope(r, 0, "no memory and pids controllers for groups here");
                 return;
         default:
                 break;
@@ -27,5 +46,5 @@ void try_cgroup(struct probe_result *r) {
                 return;
         }
         cgroup_remove(&g);
-        result_works(r, NULL);
+        result_works(r, "directly");
 }

@@ -12,6 +12,7 @@
 #include "policy/glob.h"
 #include "sandbox/linux/cgroup.h"
 #include "sandbox/linux/probe.h"
+#include "sandbox/linux/scope.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -317,6 +318,12 @@ bool survey_ipv6(void) {
         return known > 0;
 }
 
+static void survey_groups(const struct policy *policy, struct plan_host *h) {
+        enum cgroup_lack lack = cgroup_look();
+        h->cgroup = lack == CGROUP_WORKS;
+        h->scope = !h->cgroup && lack != CGROUP_NO_MOUNT && plan_asks_for_scope(policy) && scope_look();
+}
+
 static int survey_fixed(struct plan_host *h, struct err *e) {
         for (const char *const *d = plan_devices; *d; d++)
                 if (access(*d, F_OK) == 0 && vec_push(&h->devices, *d) < 0)
@@ -327,7 +334,6 @@ static int survey_fixed(struct plan_host *h, struct err *e) {
         h->uid = geteuid();
         h->gid = getegid();
         h->landlock_abi = probe_landlock_abi();
-        h->cgroup = cgroup_look() == CGROUP_WORKS;
         h->namespaces = true;
         h->cwd = getcwd(NULL, 0);
         h->resolv_conf = realpath("/etc/resolv.conf", NULL);
@@ -421,6 +427,8 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, str
         *ret = (struct plan_host){ 0 };
         survey_terminal(ret);
         int r = survey_fixed(ret, e);
+        if (r == 0)
+                survey_groups(policy, ret);
         if (r == 0)
                 r = list_by_hand(&s);
         if (r == 0)
