@@ -103,7 +103,11 @@ def _text(raw):
 
 
 def _bytes(value):
-    return value if isinstance(value, bytes) else os.fsencode(str(value))
+    """Text for the library. C would end it at a NUL: half of a policy, of a command or of a host is not what was meant."""
+    text = value if isinstance(value, bytes) else os.fsencode(str(value))
+    if b"\0" in text:
+        raise ArgumentError(_Error(code=-2, message=b"a text with a NUL byte in it"))
+    return text
 
 
 def _list(values):

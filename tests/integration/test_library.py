@@ -68,6 +68,12 @@ with bailey.Manager(config) as m:
     assert m.exec("pwd", directory="/usr").stdout == b"/usr\\n"
     assert m.exec("echo $A", settings={"process.env.set": "A=1"}).stdout == b"1\\n"
     assert m.check("ls").decision == "allow" and m.check(["rm", "-rf", "/"]).rule == "delete-root"
+    for cut in lambda: m.exec("ls\\0 -l"), lambda: m.exec_args(["ls", "a\\0b"]), lambda: bailey.Config().policy("mode: read-only\\0"):
+        try:
+            cut()
+            assert False, "a text that C cuts off"
+        except bailey.ArgumentError as e:
+            assert e.code == -2 and "NUL" in str(e)
     try:
         m.exec("rm -rf /")
     except bailey.ForbiddenCommand as e:
