@@ -157,12 +157,12 @@ int gateway_process_limits(struct gateway_process *g, const struct policy *p, st
         gateway_start_set_limits(start, &p->network.limits);
         start->ask_timeout_ns = p->network.ask_timeout_ns;
         cleanup(close_fd) int fd = -1;
-        int r = memcmp(start, &before, sizeof before) == 0 ? 0 : gateway_start_seal(start, &fd, e);
+        int r = gateway_start_seal(start, &fd, e);
         if (r < 0) {
                 *start = before;
                 return err_wrap(e, r, "the new limits are not used");
         }
-        if (fd >= 0 && g->pid)
+        if (g->pid)
                 tell(g, &(struct ipc_message){ .kind = IPC_LIMITS }, fd);
         return 0;
 }

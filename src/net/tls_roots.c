@@ -137,8 +137,9 @@ static bool step(const unsigned char **p, const unsigned char *end, bool into) {
 static struct str subject_of(struct str der) {
         const struct str none = { 0 };
         const unsigned char *p = (const unsigned char *)der.p, *end = p + der.n;
-        if (!step(&p, end, true) || !step(&p, end, true))
-                return none;
+        for (int i = 0; i < 2; i++) /* the certificate, and in it what is signed */
+                if (!step(&p, end, true))
+                        return none;
         if (p < end && *p == (V_ASN1_CONTEXT_SPECIFIC | V_ASN1_CONSTRUCTED) && !step(&p, end, false))
                 return none;
         for (int i = 0; i < 4; i++)

@@ -255,8 +255,10 @@ static void emit_with_front(const char *name, const void *filter, size_t n) {
                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
         };
         char *whole = malloc(sizeof front + n);
-        if (!whole)
+        if (!whole) {
                 must(-ENOMEM, "front");
+                return;
+        }
         memcpy(whole, front, sizeof front);
         memcpy(whole + sizeof front, filter, n);
         emit(name, whole, sizeof front + n);
