@@ -35,6 +35,7 @@ struct hook {
         uint64_t question; /* 0: it was told of something else */
         uint64_t deadline_ns;
         struct buf text;
+        bool told_only; /* whoever answers it may be the sandbox itself */
 };
 
 struct run_control {
