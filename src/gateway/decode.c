@@ -55,6 +55,23 @@ enum coding coding_of(struct str value) {
         return CODING_UNKNOWN;
 }
 
+enum coding coding_add(enum coding found, struct str value) {
+        enum coding next = str_eq_nocase(value, STR("aws-chunked")) ? CODING_IDENTITY : coding_of(value);
+        if (next == CODING_IDENTITY)
+                return found;
+        return found == CODING_IDENTITY ? next : CODING_UNKNOWN;
+}
+
+bool coding_has_header(struct str name) {
+        static const struct str names[] = { STR("content-encoding"), STR("content-length"), STR("content-md5"),
+                                            STR("digest"),           STR("content-digest"), STR("repr-digest"),
+                                            STR("accept-ranges") };
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                if (str_eq_nocase(name, names[i]))
+                        return true;
+        return false;
+}
+
 /* memory of zlib and brotli: counted, and wiped when it is given back */
 
 struct block {

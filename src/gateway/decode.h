@@ -20,6 +20,10 @@ enum coding { CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE, CODING_BROTLI, CODIN
 /* Of a Content-Encoding. Several at once, and all that cannot be undone, are CODING_UNKNOWN; "" and identity are none.
  */
 enum coding coding_of(struct str value);
+/* One more Content-Encoding of the same head: two are CODING_UNKNOWN, and aws-chunked is about the upload. */
+enum coding coding_add(enum coding found, struct str value);
+/* Headers that are about the coded bytes and are untrue without the coding. */
+bool coding_has_header(struct str name);
 
 struct decoder;
 /* 0, -ENOMEM, or -EINVAL for a coding that is none or unknown. */

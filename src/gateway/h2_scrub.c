@@ -21,24 +21,12 @@ static enum coding coding_in(const struct h2_fields *f) {
         enum coding found = CODING_IDENTITY;
         for (size_t i = 0; i < f->n; i++) {
                 struct str name = h2_field_name(f, i), value = h2_field_value(f, i);
-                if (!str_is(name, "content-encoding") && !str_is(name, "grpc-encoding"))
-                        continue;
-                enum coding next = str_is(value, "aws-chunked") ? CODING_IDENTITY : coding_of(value);
-                if (next != CODING_IDENTITY && str_is(name, "grpc-encoding"))
-                        return CODING_UNKNOWN;
-                if (next != CODING_IDENTITY)
-                        found = found == CODING_IDENTITY ? next : CODING_UNKNOWN;
+                if (str_is(name, "content-encoding"))
+                        found = coding_add(found, value);
+                else if (str_is(name, "grpc-encoding") && coding_of(value) != CODING_IDENTITY)
+                        return CODING_UNKNOWN; /* message by message */
         }
         return found;
-}
-
-static bool is_about_coded_form(struct str name) {
-        static const char *const names[] = { "content-encoding", "content-length", "content-md5",  "digest",
-                                             "content-digest",   "repr-digest",    "accept-ranges" };
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-                if (str_is(name, names[i]))
-                        return true;
-        return false;
 }
 
 /* What was said about the coded form goes; an ETag becomes a weak one. */
@@ -51,7 +39,7 @@ static void plain_fields(struct h2_fields *f) {
                 bool strong = str_is(name, "etag") && !str_starts(value, STR("W/"));
                 if (strong && etag.n == 0 && (buf_add(&etag, "W/") < 0 || buf_append(&etag, value) < 0))
                         buf_clear(&etag);
-                if (!strong && !is_about_coded_form(name))
+                if (!strong && !coding_has_header(name))
                         f->at[n++] = f->at[i];
         }
         f->n = n;

@@ -23,25 +23,11 @@ enum { HEAD_MAX = 4 * POOL_CHUNK_BYTES };
 
 /* coded responses */
 
-static bool is_about_coded_form(struct str name) {
-        static const struct str names[] = { STR("content-encoding"), STR("content-md5"), STR("digest"),
-                                            STR("content-digest"),   STR("repr-digest"), STR("accept-ranges") };
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-                if (str_eq_nocase(name, names[i]))
-                        return true;
-        return false;
-}
-
 static enum coding coding_in(const struct http1_response *r) {
         enum coding found = CODING_IDENTITY;
-        for (size_t i = 0; i < r->head.n_headers; i++) {
-                const struct http1_header *h = &r->head.headers[i];
-                if (!str_eq_nocase(h->name, STR("content-encoding")) || str_eq_nocase(h->value, STR("aws-chunked")))
-                        continue;
-                enum coding next = coding_of(h->value);
-                if (next != CODING_IDENTITY)
-                        found = found == CODING_IDENTITY ? next : CODING_UNKNOWN;
-        }
+        for (size_t i = 0; i < r->head.n_headers; i++)
+                if (str_eq_nocase(r->head.headers[i].name, STR("content-encoding")))
+                        found = coding_add(found, r->head.headers[i].value);
         return found;
 }
 
@@ -74,7 +60,7 @@ int http_swap_decode(struct http_session *s, struct http1_response *r, enum http
                 bool strong = str_eq_nocase(h->name, STR("etag")) && !str_starts(h->value, STR("W/"));
                 if (strong && !h->hop && r->head.n_headers == n)
                         add_weak(r, h->value);
-                if (strong || is_about_coded_form(h->name))
+                if (strong || coding_has_header(h->name))
                         h->hop = true;
         }
         r->head.body = BODY_CHUNKED; /* so that no length is told */

@@ -18,6 +18,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -254,7 +255,7 @@ static int a_waiting_fifo_holds_nobody_else(void) {
 
 /* One thread swaps the path in memory between an allowed and a refused one; no refused content may ever come back. */
 static char shared_path[16] = "plain";
-static volatile bool stop_swapping;
+static atomic_bool stop_swapping;
 
 static void *swap_paths(void *arg) {
         for (unsigned i = 0; !stop_swapping; i++) {
