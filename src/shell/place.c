@@ -11,6 +11,8 @@ struct place_path {
         char text[PLACE_PATH_MAX];
         size_t n;
 };
+/* Filled by clean(), and too large to be zeroed for every word of a command. */
+#define PLACE_PATH_UNSET __attribute__((uninitialized))
 
 /* Without ., .., and doubled slashes; "~" stays in front. False: longer than any path. */
 static bool clean(struct str in, struct place_path *out) {
@@ -50,7 +52,10 @@ static bool clean(struct str in, struct place_path *out) {
         return true;
 }
 
+/* `directory` begins with a slash and has a second letter: most paths are told apart by that one. */
 static bool within(struct str path, const char *directory) {
+        if (path.n < 2 || path.p[1] != directory[1])
+                return false;
         struct str d = str_of(directory);
         return str_starts(path, d) && (path.n == d.n || path.p[d.n] == '/');
 }
@@ -287,20 +292,26 @@ static struct str without_proc(struct str path) {
         return rest.n ? str_n(rest.p - 1, rest.n + 1) : STR("/");
 }
 
-/* What the argument names, seen from where the command stands by then. */
-static bool resolve(struct sh_arg arg, struct place_path *out, struct str *ret) {
-        char text[PLACE_PATH_MAX];
-        if (arg.under.n && arg.text.n && arg.text.p[0] != '/' && arg.text.p[0] != '~') {
-                int n = snprintf(text, sizeof text, "%.*s/", STR_FMT(arg.under));
-                if (n < 0 || (size_t)n + arg.text.n > sizeof text)
-                        return false;
-                memcpy(text + n, arg.text.p, arg.text.n);
-                arg.text = str_n(text, (size_t)n + arg.text.n);
-        }
-        if (!clean(arg.text, out))
+static bool resolve_text(struct str text, struct place_path *out, struct str *ret) {
+        if (!clean(text, out))
                 return false;
         *ret = without_proc(str_n(out->text, out->n));
         return true;
+}
+
+static bool resolve_under(struct sh_arg arg, struct place_path *out, struct str *ret) {
+        char text[PLACE_PATH_MAX];
+        int n = snprintf(text, sizeof text, "%.*s/", STR_FMT(arg.under));
+        if (n < 0 || (size_t)n + arg.text.n > sizeof text)
+                return false;
+        memcpy(text + n, arg.text.p, arg.text.n);
+        return resolve_text(str_n(text, (size_t)n + arg.text.n), out, ret);
+}
+
+/* What the argument names, seen from where the command stands by then. */
+static bool resolve(struct sh_arg arg, struct place_path *out, struct str *ret) {
+        bool relative = arg.text.n && arg.text.p[0] != '/' && arg.text.p[0] != '~';
+        return relative && arg.under.n ? resolve_under(arg, out, ret) : resolve_text(arg.text, out, ret);
 }
 
 /* Could the pattern name something in this directory? */
@@ -320,7 +331,7 @@ enum sh_place place_of(struct sh_arg arg) {
                                                  "/usr/bin",     "/usr/sbin",    "/usr/lib",   "/usr/share",
                                                  "/usr/include", "/usr/libexec", "/var/spool", NULL };
         static const char *const shared[] = { "/usr", "/opt", "/var", "/srv", "/run", NULL };
-        struct place_path out;
+        PLACE_PATH_UNSET struct place_path out;
         struct str path;
         if (!resolve(arg, &out, &path))
                 return PLACE_SYSTEM; /* nobody writes such a path */
@@ -444,8 +455,16 @@ static struct str tail(struct str path, size_t n) {
         return path;
 }
 
+/* All secret_files begin so, and no wildcard stands for that dot. */
+static bool has_hidden_component(struct str path) {
+        for (size_t i = 0; i < path.n; i++)
+                if (path.p[i] == '.' && (i == 0 || path.p[i - 1] == '/'))
+                        return true;
+        return false;
+}
+
 static bool is_secret(struct sh_arg arg) {
-        struct place_path out;
+        PLACE_PATH_UNSET struct place_path out;
         struct str path;
         bool pattern = arg.pattern;
         if (arg.text.n == 0 || !resolve(arg, &out, &path))
@@ -455,7 +474,8 @@ static bool is_secret(struct sh_arg arg) {
                 return false;
         if (word_in(base, secret_names) || ends_with_any(base, secret_suffixes))
                 return true;
-        for (const char *const *p = secret_files; *p; p++) {
+        bool look = pattern || has_hidden_component(path);
+        for (const char *const *p = secret_files; *p && look; p++) {
                 unsigned budget = 2000;
                 struct str want = str_of(*p);
                 if (!pattern && path.n < want.n - (want.p[want.n - 1] == '*'))

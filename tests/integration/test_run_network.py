@@ -178,7 +178,7 @@ def listening(pid):
     return found
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may look at the supervisor's descriptors")
+@pytest.mark.root  # only root may look at the supervisor's descriptors
 def test_no_client_waits_for_acknowledgements(start, work):
     """The gateway starts after the first client has connected, so the listeners are made ready before: without it each answer in two pieces takes 40 ms."""
     child = start(["bailey", "run", "--", "sh", "-c", "echo ready; exec sleep 60"], cwd=work)
