@@ -155,7 +155,8 @@ bool reads_credential(const struct sh_call *c) {
         for (size_t i = 1; i < c->n; i++) {
                 bool git_ignored =
                     str_is(c->name, "git") && (call_has_word(c, "check-ignore") || call_has_word(c, "rm"));
-                if (&c->p[i] != last && !git_ignored && names_credential(c->p[i]))
+                bool written = last && last == &c->p[i];
+                if (!written && !git_ignored && names_credential(c->p[i]))
                         return true;
                 if (c->p[i].fed && (c->pipe_facts & FACT_NAMES_SECRET))
                         return true;
