@@ -186,6 +186,7 @@ def forms(text):
     return [raw] + [base64.b64encode(b"x" * n + raw)[(n * 8 + 5) // 6:][:len(raw) * 8 // 6 - 1] for n in range(3)]
 
 
+@pytest.mark.exact_build  # processes are ended by SIGSEGV, which a sanitizer takes for a fault
 def test_the_secret_is_nowhere(start, closing, bailey, home, work, tmp_path, authority, make_origin):
     """Every place that a program inside, a person or a file can see is collected twice over: a text that was planted must be in each
     of them, or the search is worth nothing; the secret must be in none."""
