@@ -14,7 +14,7 @@ import pytest
 
 from conftest import program
 from kit.gateway import Client
-from kit.process import gone, wait_until
+from kit.process import gone, open_files, wait_until
 
 KEY, ROTATED = "sk-live-Zq8Yt3KpXw5Nn7Bb2Vv4", "sk-live-Mm1Nn2Oo3Pp4Qq5Rr6Ss7"
 HOST = "api.ok.test"
@@ -198,7 +198,7 @@ def test_subprocess_env_strips_unrelated_secrets(egress):
         environ = pathlib.Path(f"/proc/{egress.pid()}/environ").read_bytes()
         assert b"OPENAI_API_KEY=" in environ
         assert not any(word in environ for word in (b"unrelated", b"PROXY", b"_proxy"))
-    fds = [os.readlink(f) for f in pathlib.Path(f"/proc/{egress.pid()}/fd").iterdir()] if os.geteuid() == 0 else []
+    fds = open_files(egress.pid()) if os.geteuid() == 0 else []
     assert not any("/pytest-" in f and "egress" not in f for f in fds)
 
 

@@ -20,7 +20,7 @@ from conftest import BUILD
 from kit.dns import SERVFAIL, Answer
 from kit.netns import Namespace
 from kit.origin import REPLY
-from kit.process import PATIENCE
+from kit.process import PATIENCE, open_files
 
 DRIVER = BUILD / "tests/tools/gateway-driver"
 GATEWAY = BUILD / "src/gateway/bailey-gateway"
@@ -863,7 +863,7 @@ def test_the_password_of_the_upstream_proxy_is_nowhere_but_in_secret_memory(open
     assert base64.b64encode(f"joe:{password}".encode()).decode() in proxy.asked[0]
     everywhere = memory_holding(lab.pid, password.encode())
     assert len(everywhere) <= 1 and "[heap]" not in everywhere, everywhere  # one: a kernel without memfd_secret
-    files = {os.readlink(f"/proc/{lab.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{lab.pid}/fd")}
+    files = open_files(lab.pid)
     assert not any("bailey-gateway-start" in name for name in files), files
 
 

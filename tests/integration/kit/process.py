@@ -116,6 +116,17 @@ def _content(file):
     return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
 
 
+def open_files(pid):
+    """What a process has open, by name; one that closes meanwhile is left out."""
+    names = []
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            names.append(os.readlink(fd))
+        except FileNotFoundError:
+            pass
+    return names
+
+
 def wait_until(condition, timeout=PATIENCE, what="the condition", every=0.01):
     """Polls until the condition gives something true, and returns that."""
     end = time.monotonic() + timeout
