@@ -105,7 +105,7 @@ def test_pause_and_resume(sandbox, connect, bailey, work):
     os.kill(stopped[0], signal.SIGSTOP)  # by job control, before
     wait_for(lambda: state(stopped[0]) == "T", "the stop")
     assert bailey("pause", child.id).check().text == f"{child.id}: paused\n"
-    assert {state(pid) for pid in inside(child)} <= {"T", "Z", "X"}
+    assert {state(pid) for pid in inside(child)} <= {"T", "Z", "X", "D"}  # D: in the kernel, such as a vfork() whose child stands
     assert connect(child)("status")["state"] == "paused"
     before = (work / "ticks").read_text()
     time.sleep(0.2)
