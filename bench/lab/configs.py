@@ -18,7 +18,7 @@ frontend forward
   acl absolute url_beg http://
   http-request set-dst url_ip if absolute
   http-request set-dst-port url_port if absolute
-  http-request set-path %[path] if absolute
+  http-request set-uri %[pathq] if absolute
   default_backend any
 backend any
   mode http

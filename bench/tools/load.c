@@ -213,6 +213,11 @@ static bool read_length(struct connection *c, const char *end) {
         }
         c->last = strcasestr(c->head, "\r\nconnection: close") != NULL; /* some proxies have no other way */
         uint64_t total = strtoull(length + 17, NULL, 10), here = c->n - (size_t)(end + 4 - c->head);
+        if (total != want.size) { /* another answer is another load */
+                failed(c, "%llu bytes were asked for, the answer has %llu", (unsigned long long)want.size,
+                       (unsigned long long)total);
+                return false;
+        }
         c->left = total > here ? total - here : 0;
         seen.bytes += here;
         c->state = BODY;
