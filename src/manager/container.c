@@ -321,10 +321,12 @@ static int open_network(struct container *c, struct err *e) {
 
 /* The same facts as for a sandbox of our own, with what is Bailey's hidden. */
 static int look_at_files(struct container *c, struct err *e) {
+        cleanup(free_ptr) char *controls = NULL;
         int r = path_rules_compile(c->policy, &c->rules, e);
-        r = r < 0 ? r : survey_host(c->policy, c->rules, &c->host, e);
+        r = r < 0 ? r : run_control_place(false, &controls, e);
+        r = r < 0 ? r : survey_host(c->policy, c->rules, controls, &c->host, e);
         r = r < 0 ? r : run_records(c->policy, c->rules, c->id, &c->host, &c->audit_path, e);
-        return r < 0 ? r : run_control_hide(&c->host, false, e);
+        return r < 0 ? r : run_control_hide(&c->host, controls, e);
 }
 
 /*

@@ -15,16 +15,18 @@
 
 enum { KILLED = 128 + SIGKILL };
 
-int run_control_hide(struct plan_host *host, bool preview, struct err *e) {
-        cleanup(free_ptr) char *directory = NULL, *real = NULL;
-        int r = preview ? control_directory(&directory, e) : control_make_directory(&directory, e);
-        if (r < 0 && !preview) { /* the server will find out the same, and say it */
-                err_clear(e);
+int run_control_place(bool preview, char **ret, struct err *e) {
+        if (preview)
+                return control_directory(ret, e);
+        if (control_make_directory(ret, e) < 0)
+                err_clear(e); /* the server will find out the same, and say it */
+        return 0;
+}
+
+int run_control_hide(struct plan_host *host, const char *directory, struct err *e) {
+        cleanup(free_ptr) char *real = directory ? realpath(directory, NULL) : NULL;
+        if (!real)
                 return 0;
-        }
-        real = directory ? realpath(directory, NULL) : NULL;
-        if (r < 0 || !real)
-                return r;
         struct plan_path path = { .path = real,
                                   .type = PLAN_PATH_DIR,
                                   .access = PATH_DENIED,

@@ -41,9 +41,11 @@ struct run_parts {
         void *run;
 };
 
-/* Makes the directory of control sockets and has the plan hide it. For a look at the plan (`preview`) nothing is made.
- */
-int run_control_hide(struct plan_host *host, bool preview, struct err *e);
+/* Makes the directory of control sockets; *ret is NULL where that cannot be. For a look at the plan (`preview`) nothing
+ * is made. */
+int run_control_place(bool preview, char **ret, struct err *e);
+/* Has the plan hide it. */
+int run_control_hide(struct plan_host *host, const char *directory, struct err *e);
 
 /* Without namespaces the directory cannot be hidden. Whether there is a control all the same: where the kernel says for
  * certain who speaks, so that nobody from inside is heard. Says what is lost. */

@@ -73,6 +73,7 @@ static int open_vault(struct run *r, struct err *e) {
 
 int run_plan_make(struct run *r, struct err *e) {
         const bool degraded = r->degraded;
+        cleanup(free_ptr) char *controls = NULL;
         struct policy_request request =
             r->q->policy ? *r->q->policy : (struct policy_request){ .command_line = r->q->options };
         int s = policy_load(&request, &r->policy, e);
@@ -87,16 +88,18 @@ int run_plan_make(struct run *r, struct err *e) {
                 s = path_rules_compile(r->policy, &r->rules, e);
         if (s == 0) {
                 r->end = RUN_FAILED;
-                s = survey_host(r->policy, r->rules, &r->host, e);
+                s = degraded ? 0 : run_control_place(r->preview, &controls, e);
         }
+        if (s == 0)
+                s = survey_host(r->policy, r->rules, controls, &r->host, e);
         if (s == 0)
                 s = run_stdio(r->rules, e);
         if (s == 0)
                 s = run_own(r->policy, r->q, r->rules, degraded, &r->host, e);
         if (s == 0)
                 s = run_records(r->policy, r->rules, r->preview ? NULL : r->id, &r->host, &r->audit_path, e);
-        if (s == 0 && !degraded)
-                s = run_control_hide(&r->host, r->preview, e);
+        if (s == 0)
+                s = run_control_hide(&r->host, controls, e);
         if (s < 0)
                 return s;
         r->host.namespaces = !degraded;

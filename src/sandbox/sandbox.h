@@ -5,7 +5,7 @@
  *
  *     sandbox_prepare(&options, &s, e)             clones init into new namespaces; it waits for its plan
  *     sandbox_network(&s, captured, e)             as soon as the policy says what kind of network there is
- *     survey_host(policy, rules, &host, e)         facts, once per launch
+ *     survey_host(policy, rules, hidden, &host, e) facts, once per launch
  *     plan_build(&request, &plan, e)
  *     sandbox_plan(&s, plan, e)                    init applies it
  *     sandbox_go(&s, e)                            and then the command starts; not before everything out here is ready
@@ -95,8 +95,10 @@ void sandbox_end_descendants(void);
 
 /* Whether the kernel has IPv6; found out once. */
 bool survey_ipv6(void);
-/* Facts about this host that the plan needs. Strings belong to *ret. */
-int survey_host(const struct policy *policy, const struct path_rules *rules, struct plan_host *ret, struct err *e);
+/* Facts about this host that the plan needs. Strings belong to *ret. `hidden` (or NULL) is a directory that the plan
+ * will hide whole: its sockets, one for every sandbox that runs, are not looked at. */
+int survey_host(const struct policy *policy, const struct path_rules *rules, const char *hidden, struct plan_host *ret,
+                struct err *e);
 /* More of them, for a plan without namespaces: what lies beside denied paths. */
 int survey_neighbours(struct plan_host *host, struct err *e);
 void survey_done(struct plan_host *host);

@@ -354,6 +354,18 @@ def test_a_socket_that_a_rule_names_can_be_reached(home, host, start):
     assert host.visitors() == 1
 
 
+def test_sockets_of_other_sandboxes_are_hidden_as_a_whole(home, host, bailey):
+    """Their directory is masked, not each of them; a name that leads out of it is judged by where it leads."""
+    controls = home / ".run/bailey"
+    controls.mkdir(parents=True, mode=0o700)
+    (home / "work").mkdir()
+    host.listen(str(controls / "another.sock"))
+    host.listen(f"{controls}/../../beside")
+    shown = bailey("plan", "--workspace", str(home / "work"), "--", "true").check().text
+    assert f"over {controls}\n" in shown and "another.sock" not in shown, shown
+    assert f"over {home}/beside\n" in shown, shown
+
+
 LESS = {
     "no-pidfd-getfd": lambda argv: machine(argv, refuse=[deny("pidfd_getfd", errno.ENOSYS)]),
     "listener-taken": lambda argv: [sys.executable, OLD_LANDLOCK, "1", *argv],

@@ -28,7 +28,7 @@ enum { EXPANDED_MAX = 4096 /* paths that one glob may stand for */ };
 
 struct survey {
         const struct path_rules *rules;
-        const char *workspace;
+        const char *workspace, *hidden;
         struct plan_host *host;
         struct err *e;
         bool broker; /* the plan will have one */
@@ -263,9 +263,17 @@ static int survey_paths(struct survey *s) {
         return 0;
 }
 
+/* By name alone, so only what lies in the directory itself: further down the name could lead out of it again. */
+static bool is_hidden(const struct survey *s, struct str name) {
+        size_t n = s->hidden ? strlen(s->hidden) : 0;
+        return n > 0 && name.n > n && name.p[n] == '/' && memcmp(name.p, s->hidden, n) == 0 &&
+               str_find(str_skip(name, n + 1), '/') < 0;
+}
+
 /* Unix sockets with a path, as the kernel lists them: a read-only mount would not stop connect(). The seventh field of
  * a line is the inode, what follows is the path. Relative names cannot be judged from here and cannot be reached by
- * name from another directory either, unless the server's directory is visible; they are skipped. */
+ * name from another directory either, unless the server's directory is visible; they are skipped. So is what lies in
+ * the directory that is hidden whole: with 200 sandboxes looking each up took 0.2 ms of a launch. */
 static int survey_sockets(struct survey *s) {
         cleanup(buf_done) struct buf list = BUF(16 << 20);
         cleanup(close_fd) int fd = open("/proc/net/unix", O_RDONLY | O_CLOEXEC);
@@ -279,7 +287,10 @@ static int survey_sockets(struct survey *s) {
                 ptrdiff_t slash = str_find(line, '/');
                 if (slash < 0 || line.p[slash - 1] != ' ')
                         continue;
-                cleanup(free_ptr) char *path = str_dup(str_skip(line, (size_t)slash));
+                struct str name = str_skip(line, (size_t)slash);
+                if (is_hidden(s, name))
+                        continue;
+                cleanup(free_ptr) char *path = str_dup(name);
                 struct stat st;
                 if (!path || stat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
                         continue;
@@ -418,9 +429,11 @@ int survey_neighbours(struct plan_host *h, struct err *e) {
         return r;
 }
 
-int survey_host(const struct policy *policy, const struct path_rules *rules, struct plan_host *ret, struct err *e) {
+int survey_host(const struct policy *policy, const struct path_rules *rules, const char *hidden, struct plan_host *ret,
+                struct err *e) {
         struct survey s = { .rules = rules,
                             .workspace = policy->workspace,
+                            .hidden = hidden,
                             .host = ret,
                             .e = e,
                             .broker = plan_needs_broker(policy, rules) };
