@@ -12,6 +12,7 @@
 #include "plan/embedded.h"
 #include "plan/landlock.h"
 #include "plan/tree.h"
+#include "policy/host.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -229,7 +230,7 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         int r = 0;
         if (q->host->namespaces) {
                 p->namespaces = PLAN_NAMESPACES;
-                p->hostname = plan_copy(p, STR("bailey"));
+                p->hostname = plan_copy(p, STR(HOST_SANDBOX));
                 p->flags |= q->host->landlock_abi < LANDLOCK_ABI_UNIX ? PLAN_SOCKETS : 0;
                 p->seccomp = p->flags & PLAN_SOCKETS ? embedded_seccomp_sockets : embedded_seccomp;
                 r = plan_net(p, q);

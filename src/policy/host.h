@@ -27,6 +27,9 @@ struct authority {
 
 /* The name under which the sandbox may reach a service on this host's loopback, if allow_private opens it. */
 #define HOST_INTERNAL "host.bailey.internal"
+/* The sandbox's own host name, as uname() says it inside. Fixed, since whoever could choose it would choose a name that
+ * is not judged. A single label, so no rule can ever name it. */
+#define HOST_SANDBOX "bailey"
 
 /* Bytes from the wire: a name, a strict dotted quad, or an IPv6 address in brackets. No allocation. -EINVAL with the
  * reason in e. */

@@ -68,6 +68,34 @@ def test_name_service_answers_only_permitted_names(sh, origin, allowed):
     assert result.status == 2 and "other.test" not in result.text
 
 
+def test_own_host_name_is_the_loopback(sh, bailey, home):
+    """Programs that look up what uname() says find themselves, and no attempt is recorded; what merely looks like it is judged."""
+    script = """
+import socket
+def find(name):
+    try:
+        return sorted({a[4][0] for a in socket.getaddrinfo(name, 80)})
+    except OSError:
+        return None
+loopback = ['127.0.0.1', '::1']
+print(socket.gethostname(), socket.getfqdn())
+for name in (socket.gethostname(), 'bailey.', 'BaileY', 'x.localhost', 'a.b.localhost.'):
+    print(name, find(name) == loopback)
+for name in ('bailey.test', 'x.bailey', 'xbailey', 'localhost.test', 'xlocalhost'):
+    print(name, find(name))
+"""
+    result = sh(f'/usr/bin/python3 -c "{script}"').check()
+    found = dict(line.rsplit(" ", 1) for line in result.text.splitlines())
+    assert found == {"bailey": "True", "bailey.": "True", "BaileY": "True", "x.localhost": "True", "a.b.localhost.": "True",
+                     "bailey.test": "None", "x.bailey": "None", "xbailey": "None", "localhost.test": "None", "xlocalhost": "None"}
+    assert result.text.startswith("bailey bailey\n")
+    log = bailey("log", "--json").check().text
+    for line in (result.errors, log):
+        assert "bailey.test" in line and "xlocalhost" in line
+    assert "refused bailey (" not in result.errors and "refused bailey:" not in result.errors
+    assert '"domain":"bailey"' not in log and '"domain":"x.localhost"' not in log
+
+
 def test_any_name_server_is_captured(sh, allowed):
     script = """
 import socket, struct
