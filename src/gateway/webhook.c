@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "gateway/confine.h"
+#include "gateway/http1.h"
 #include "net/dial.h"
 #include "net/resolve.h"
 #include "net/tls.h"
@@ -32,7 +33,7 @@ struct webhook {
         struct dial *dial;
         struct resolve_call resolving;
         struct timer limit;
-        bool secure, shaken;
+        bool secure, shaken, done;
         struct authority target;
         char *path;
         struct buf message, request, reply;
@@ -43,6 +44,7 @@ struct webhook {
 
 static void finish(struct webhook *w, int result, const char *why) {
         w->result = result < 0 && why ? err_set(w->e, -result, "%s: %s", w->target.host.name, why) : result;
+        w->done = true;
         loop_stop(w->loop);
 }
 
@@ -50,21 +52,57 @@ static void on_limit(struct timer *t) {
         finish(link_owner(t, struct webhook, limit), -ETIMEDOUT, "no connection in time");
 }
 
-/* A success with a small body is handed on; whether it is an answer is for the supervisor to say. */
-static void use_reply(struct webhook *w) {
-        struct str reply = buf_str(&w->reply), line = reply;
-        ptrdiff_t space = str_find(line, ' ');
-        if (!str_starts(reply, STR("HTTP/1.")) || space < 0 || (size_t)space + 3 >= reply.n ||
-            reply.p[space + 1] != '2') {
+static void hand_on(struct webhook *w, struct str body) {
+        (void)fd_write_all(STDOUT_FILENO, body.p, body.n); /* nobody may listen */
+        finish(w, 0, NULL);
+}
+
+/* A success with a small body is handed on as soon as all of it is here; whether it is an answer is for the supervisor
+ * to say. What ended before its length said so is no answer: the rest may have said otherwise. */
+static void use_reply(struct webhook *w, bool ended) {
+        struct http1_progress at = { 0 };
+        struct http1_response reply;
+        enum http1_result r = http1_response_parse(&at, buf_str(&w->reply), REPLY_MAX, &reply);
+        if (r == HTTP1_MORE && !ended)
+                return;
+        if (r != HTTP1_OK || reply.status / 100 != 2) {
                 finish(w, -EPROTO, "the server did not accept the message");
                 return;
         }
-        for (size_t i = 0; i + 4 <= reply.n; i++)
-                if (memcmp(reply.p + i, "\r\n\r\n", 4) == 0) {
-                        (void)fd_write_all(STDOUT_FILENO, reply.p + i + 4, reply.n - i - 4); /* nobody may listen */
-                        break;
-                }
-        finish(w, 0, NULL);
+        struct str body = str_skip(buf_str(&w->reply), reply.head.bytes);
+        switch (http1_response_body(&reply, false)) {
+        case BODY_NONE:
+                hand_on(w, STR(""));
+                return;
+        case BODY_LENGTH:
+                if (body.n >= reply.head.length)
+                        hand_on(w, str_first(body, (size_t)reply.head.length));
+                else if (ended)
+                        finish(w, -ECONNRESET, "the reply was cut off");
+                return;
+        case BODY_UNTIL_CLOSE:
+                if (ended)
+                        hand_on(w, body);
+                return;
+        case BODY_CHUNKED:
+                finish(w, -EPROTO, "the reply is in chunks, which HTTP/1.0 does not have");
+                return;
+        }
+}
+
+static void read_reply(struct webhook *w, struct stream *s) {
+        while (!w->done) {
+                char bytes[4096];
+                ssize_t n = stream_read(s, bytes, sizeof bytes);
+                if (n == -EAGAIN)
+                        return;
+                if (n < 0)
+                        finish(w, (int)n, "the connection broke");
+                else if (buf_append(&w->reply, str_n(bytes, (size_t)n)) < 0)
+                        finish(w, -EMSGSIZE, "the reply is too long");
+                else
+                        use_reply(w, n == 0);
+        }
 }
 
 static void get_on(struct stream *s, void *owner) {
@@ -91,20 +129,7 @@ static void get_on(struct stream *s, void *owner) {
                 w->sent += (size_t)n;
                 timer_stop(&w->limit);
         }
-        for (;;) {
-                char bytes[4096];
-                n = stream_read(s, bytes, sizeof bytes);
-                if (n == -EAGAIN)
-                        return;
-                if (n < 0 && w->reply.n == 0) {
-                        finish(w, (int)n, "the connection broke");
-                        return;
-                }
-                if (n <= 0 || buf_append(&w->reply, str_n(bytes, (size_t)n)) < 0) {
-                        use_reply(w);
-                        return;
-                }
-        }
+        read_reply(w, s);
 }
 
 static void on_dialled(void *owner, int error, struct stream *s, const struct addr *addr) {
@@ -196,9 +221,8 @@ static int set_up(struct webhook *w, struct err *e) {
                 r = loop_new(&w->loop, e);
         if (r == 0)
                 r = resolver_new(w->loop, &(struct resolver_settings){ 0 }, &w->resolver, e);
-        const char *roots = getenv("SSL_CERT_FILE"); /* of the user outside, whose word this is */
         if (r == 0 && w->secure)
-                r = tls_context_new(roots ? roots : "", &w->context, e);
+                r = tls_context_new("", &w->context, e);
         if (r == 0 && w->secure)
                 r = tls_new(w->context, w->loop, &w->tls, e);
         return r < 0 ? r : confine_gateway(e);

@@ -364,6 +364,7 @@ void run_control_step(struct run_control *c, const struct pollfd *fds, size_t n)
         run_hooks_step(c, fds, n);
         if (c->prompt_retry_ns && clock_ns() >= c->prompt_retry_ns)
                 run_prompt_consider(c);
+        (void)audit_flush(*c->parts.audit, NULL); /* what fails here is found and told with the gateway's next record */
 }
 
 /* The kernel sends SIGHUP when the terminal goes, and a shell hands it to its jobs; that is the command's. Anybody else

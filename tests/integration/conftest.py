@@ -18,6 +18,7 @@ from kit.origin import Origin
 from kit.process import DEFAULT_TIMEOUT, Child
 from kit.service import Service
 from kit.tls import Authority
+from kit.webhook import Receiver
 
 BUILD = pathlib.Path(os.environ.get("BAILEY_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build")).resolve()
 PROGRAMS = {"bailey": "src/cli/bailey", "bailey-gateway": "src/gateway/bailey-gateway", "bailey-vault": "src/vault/bailey-vault"}
@@ -183,6 +184,11 @@ def authority(tmp_path):
 @pytest.fixture
 def make_origin(closing):
     return lambda *words, **more: closing(Origin(*words, **more))
+
+
+@pytest.fixture
+def receiver(closing):
+    return closing(Receiver())
 
 
 @pytest.fixture

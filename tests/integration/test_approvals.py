@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A person is asked: by another terminal, by the socket, by a hook, on the terminal itself. And the sandbox cannot answer."""
-import http.server
 import json
 import os
 import pty
 import select
 import signal
-import threading
 import time
 
 import pytest
@@ -177,34 +175,6 @@ def test_hook_is_told_and_answers(config, held, origin, home, work, bailey):
     assert result.status != 0 and "your own configuration" in result.errors
 
 
-@pytest.fixture
-def receiver(closing):
-    """A chat that holds the message until somebody presses a button."""
-    class Receiver(http.server.ThreadingHTTPServer):
-        got, decided, reply = None, threading.Event(), b""
-
-        def close(self):
-            self.decided.set()
-            self.shutdown()
-            self.server_close()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.server.got = (self.path, self.headers["Content-Type"], json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.server.decided.wait(60)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(self.server.reply)
-
-        def log_message(self, *_):
-            pass
-
-    server = closing(Receiver(("127.0.0.1", 0), Handler))
-    server.decided = threading.Event()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
-
-
 def test_webhook_answers(config, held, origin, receiver):
     config.write_text(f"approval: {{ webhook: 'http://127.0.0.1:{receiver.server_port}/services/T0/B0' }}\n")
     child = held(fetch(origin))
@@ -212,8 +182,7 @@ def test_webhook_answers(config, held, origin, receiver):
     assert path == "/services/T0/B0" and kind == "application/json" and message["question"]["host"] == "origin.test"
     assert f"bailey allow origin.test:{origin.port} --sandbox {child.id}" in message["text"]
     assert origin.received() == b""
-    receiver.reply = b'{"answer": "allow", "scope": "once"}'
-    receiver.decided.set()
+    receiver.answer(b'{"answer": "allow", "scope": "once"}', head="Server: ends with the connection")
     assert child.wait().check().text == "origin\n"
     assert child.control.event("answered")["by"] == "webhook"
 
@@ -226,9 +195,8 @@ def test_webhook_by_https(held, origin, home, receiver, tmp_path, trusted):
     config = home / ".config/bailey/config.yaml"
     config.parent.mkdir(parents=True)
     config.write_text(f"approval: {{ webhook: 'https://127.0.0.1:{receiver.server_port}/hook' }}\n")
-    receiver.reply = b'{"answer": "allow"}'
-    receiver.decided.set()
     child = held(fetch(origin), env={"SSL_CERT_FILE": str(authority.file)} if trusted else {})
+    receiver.answer(b'{"answer": "allow"}')
     if trusted:
         assert child.wait().check().text == "origin\n" and receiver.got[0] == "/hook"
         assert child.control.event("answered")["by"] == "webhook"
@@ -237,12 +205,32 @@ def test_webhook_by_https(held, origin, home, receiver, tmp_path, trusted):
     assert "policy refused" in child.wait().text and receiver.got is None
 
 
+def test_webhook_that_keeps_the_connection(config, held, origin, receiver):
+    """A reply of a known length counts when it is there."""
+    config.write_text(f"approval: {{ webhook: 'http://127.0.0.1:{receiver.server_port}/' }}\n")
+    child = held(fetch(origin))
+    receiver.answer(b'{"answer": "allow"}', stays=True)
+    assert child.wait().check().text == "origin\n"
+
+
+# What the connection's end has cut off is whole JSON by chance; what was to follow would have made it something else.
+@pytest.mark.parametrize("head", ["Content-Length: 20", "Content-Length: 19\r\nContent-Length: 20", "Transfer-Encoding: chunked", "Odd Header: 1"])
+def test_webhook_reply_that_is_not_whole(config, held, origin, receiver, head):
+    config.write_text(f"approval: {{ webhook: 'http://127.0.0.1:{receiver.server_port}/' }}\n")
+    receiver.answer(b'{"answer": "allow"}', head=head)
+    child = held(fetch(origin))
+    wait_for(lambda: receiver.ended, "the end of the connection")
+    time.sleep(0.2)
+    assert child.control("pending")["questions"] and origin.received() == b""
+    child.control("answer", question=1, answer="deny")
+    assert "policy refused" in child.wait().text
+
+
 @pytest.mark.parametrize("reply", [b"ok", b"", b'{"answer": "maybe"}', b'{"answer": ["allow"]}', b"[" * 5000])
 def test_webhook_that_says_nothing(config, held, origin, receiver, reply):
     config.write_text(f"approval: {{ webhook: 'http://localhost:{receiver.server_port}/' }}\n")
     child = held(fetch(origin))
-    receiver.reply = reply
-    receiver.decided.set()
+    receiver.answer(reply)
     wait_for(lambda: receiver.got, "the message")
     time.sleep(0.2)
     assert child.control("pending")["questions"] and origin.received() == b""

@@ -92,6 +92,28 @@ def test_people_outside_are_asked_and_the_inside_cannot_answer(start, bailey, ho
     assert result.text == "heard False\norigin\n" and "the terminal does not ask" in result.errors, result
 
 
+@pytest.mark.skipif(tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) < (6, 5), reason="kernel: no SO_PEERPIDFD")
+@pytest.mark.parametrize("secure", [False, True])
+def test_only_a_webhook_with_a_certificate_answers(start, bailey, home, work, origin, config, receiver, authority, secure):
+    """A sandbox that shares the host's loopback could listen on the webhook's port and say yes to itself."""
+    if secure:
+        receiver.socket = authority.context("127.0.0.1").wrap_socket(receiver.socket, server_side=True)
+    config.write_text(f"approval: {{ webhook: 'http{'s' if secure else ''}://127.0.0.1:{receiver.server_port}/' }}\n")
+    (home / "hosts").write_text("127.0.0.1 origin.test\n")
+    target = f"origin.test:{origin.port}"
+    argv = [program("bailey"), "run", "--allow-degraded", "--ask", "control", "--hosts", str(home / "hosts"), "--allow-private",
+            f"127.0.0.1:{origin.port}", "--", "curl", "-sS", "-m", "60", f"http://{target}/"]
+    receiver.answer(b'{"answer": "allow"}')
+    child = start(machine(argv, refuse=NO_NAMESPACES), cwd=work, env={"SSL_CERT_FILE": str(authority.file)})
+    if secure:
+        assert child.wait().check().text == "origin\n"
+        return
+    wait_for(lambda: "the webhook's answer does not count: without namespaces it needs https" in bailey("log").text, "the note")
+    assert receiver.got and json.loads(bailey("pending", "--json").check().text) and origin.received() == b""
+    bailey("deny", target, "--scope", "once").check()
+    assert "policy refused" in child.wait().text and origin.received() == b""
+
+
 def test_children_do_not_outlive(sh, work):
     sh("setsid sh -c 'sleep 30; touch late' >/dev/null 2>&1 & setsid sleep 31 >/dev/null 2>&1 & exit 0", "--allow-degraded").check()
     assert not (work / "late").exists()
