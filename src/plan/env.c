@@ -247,6 +247,34 @@ static int append_option(struct work *w, const char *name, const char *option) {
         return put(w, str_of(name), str_format("%s %s", old->value, option), ENV_CHANGED, "interception");
 }
 
+/* What these tools ask before one of the above. Not set they do no harm; set on the host they name a bundle without the
+ * session's CA. SSL_CERT_DIR and GIT_SSL_CAPATH stay as they are: they are looked into as well, not instead. */
+static int replace_certificates(struct work *w, const struct env_input *in) {
+        static const char *const bundles[] = {
+                "NIX_SSL_CERT_FILE",                  /* everything from nixpkgs, before SSL_CERT_FILE */
+                "BUNDLE_SSL_CA_CERT",                 /* bundler */
+                "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", /* gcloud */
+                "COMPOSER_CAFILE",                    /* composer */
+                "CONDA_SSL_VERIFY",                   /* conda: a bundle, or whether to verify */
+                "HEX_CACERTS_PATH",                   /* mix */
+                "HTTPLIB2_CA_CERTS",                  /* python */
+                "HTTPS_CA_FILE",                      /* perl, older */
+                "JULIA_SSL_CA_ROOTS_PATH",
+                "NPM_CONFIG_CAFILE", /* either case counts */
+                "PERL_LWP_SSL_CA_FILE",
+                "SYSTEM_CERTIFICATE_PATH", /* cabal, stack */
+                "WEBSOCKET_CLIENT_CA_BUNDLE",
+                "YARN_HTTPS_CA_FILE_PATH",
+        };
+        int r = 0;
+        for (size_t i = 0; r == 0 && i < sizeof bundles / sizeof *bundles; i++) {
+                const struct env_entry *old = find(w, str_of(bundles[i]));
+                if (old && old->value)
+                        r = put(w, str_of(bundles[i]), str_format("%s", in->ca_bundle), ENV_CHANGED, "interception");
+        }
+        return r;
+}
+
 static int set_certificates(struct work *w, const struct env_input *in) {
         static const char *const bundles[] = {
                 "SSL_CERT_FILE",       "CURL_CA_BUNDLE",
@@ -259,6 +287,8 @@ static int set_certificates(struct work *w, const struct env_input *in) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < sizeof bundles / sizeof *bundles; i++)
                 r = set(w, bundles[i], str_format("%s", in->ca_bundle), "interception");
+        if (r == 0)
+                r = replace_certificates(w, in);
         if (r == 0)
                 r = append_option(w, "NODE_OPTIONS", "--use-openssl-ca");
         if (r == 0 && in->java_trust_store) {

@@ -119,11 +119,12 @@ def test_everything_a_client_needs_to_trust_is_there(world, run):
         'print("python", urllib.request.urlopen(q, timeout=20).status)\n'
         'E\n'
         'keytool -J-XX:-UsePerfData -list -keystore "${SSL_CERT_FILE%.pem}.jks" -storepass changeit 2>/dev/null | grep -c trusted')
-    result = run(world.words("sh", "-c", script), env={"OWN_TOKEN": REAL, "NODE_OPTIONS": "--max-old-space-size=512"}, timeout=120)
+    result = run(world.words("sh", "-c", script), env={"OWN_TOKEN": REAL, "NODE_OPTIONS": "--max-old-space-size=512",
+                                                             "NIX_SSL_CERT_FILE": "/etc/ssl/none.pem"}, timeout=120)
     text, _, rest = result.text.partition("---\n")
     env = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     for name in ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "AWS_CA_BUNDLE",
-                 "CARGO_HTTP_CAINFO", "DENO_CERT", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "npm_config_cafile"):
+                 "CARGO_HTTP_CAINFO", "DENO_CERT", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "npm_config_cafile", "NIX_SSL_CERT_FILE"):
         assert env[name] == env["SSL_CERT_FILE"], name
     assert env["NODE_OPTIONS"].startswith("--max-old-space-size=512 ") and env["NODE_USE_ENV_PROXY"] == "1"
     assert "trustStoreType=JKS" in env["JAVA_TOOL_OPTIONS"]
