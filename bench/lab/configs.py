@@ -4,7 +4,7 @@
 HAPROXY = """
 global
   maxconn {connections}
-  maxpipes 100
+  maxpipes 36
   nbthread 1
   ssl-server-verify none
 defaults

@@ -6,10 +6,11 @@ import random
 import subprocess
 import time
 
-from .machine import QUIET, LabError, Others, cpu_seconds, on_one_processor, own_seconds, resident_kib
+from .machine import FAILURES, QUIET, LabError, Others, cpu_seconds, descriptors, on_one_processor, own_seconds, resident_kib
 from .peers import BULK_FILE, FRESH_HOSTS, LISTED_ZONE, NAMED_ORIGIN, ORIGIN, PORT, SECURE_HOST, SECURE_ZONE, TLS_ORIGIN, ZONE
 
 IDLE_TUNNELS = 5000
+DESCRIPTORS_EACH = {"srt": 4}  # of a tunnel, where they are more than two: its front hands each connection to a second server
 TRIES = 3
 BULK_BYTES = 10**13
 
@@ -25,6 +26,7 @@ class Case:
         self.zone = zone  # whose names are asked for
         self.alone = alone  # one thing at a time: all of it on one processor
         self.hosts = hosts  # each repetition asks for that many hosts that nobody has asked for
+        self.has_peers = name != "rules" and not name.startswith("own_")  # others in the same table, as they are
 
 
 def target(name, port, way, daemon=None):
@@ -108,8 +110,6 @@ def load_argv(lab, case, each, repetition):
 def measure(lab, case, each, repetition):
     name, daemon, _, _ = each
     server = lab.start(daemon) if daemon else None
-    if daemon and not server:
-        return None
     if repetition == 0 and case.tls and not case.hosts:  # the first certificate of a host takes some of them seconds
         subprocess.run(load_argv(lab, case, each, 0) + ["--connections", "1", "--operations", "2", "--ms", "8000", "--size", "64"], capture_output=True,
                        timeout=40)
@@ -130,17 +130,16 @@ def measure(lab, case, each, repetition):
 
 def undisturbed(lab, case, each, repetition):
     """A sample is taken again when others used the machine meanwhile; not for ever: then it stays as it is, and its spread says so."""
-    sample = None
+    if case.tls:
+        lab.start("tls-origin")
     for again in range(TRIES):
         if each[1]:
             lab.start(each[1])
-        others = Others([d.pid for d in lab.daemons.values()])
-        with on_one_processor([lab.daemons[n].pid for n in ("origin", each[1]) if n in lab.daemons]) if case.alone else contextlib.nullcontext():
+        others = Others(lab.pids(*lab.daemons))
+        with on_one_processor(lab.pids("origin", each[1])) if case.alone else contextlib.nullcontext():
             sample = measure(lab, case, each, repetition)
-        share = others.share()
-        if sample:
-            sample |= {"others": share, "again": again}
-        if share <= QUIET:
+        sample |= {"others": others.share(), "again": again}
+        if sample["others"] <= QUIET:
             break
     return sample
 
@@ -148,8 +147,6 @@ def undisturbed(lab, case, each, repetition):
 def run_cases(lab, repetitions, wanted, say, keep):
     """keep(case, {target: [sample]}, failed) is called for every case after each repetition; what fails is said and left out."""
     results, failed = {}, {}
-    lab.start("origin")
-    lab.start("tls-origin")
     for repetition in range(repetitions):
         for case in (c for c in CASES if not wanted or c.name in wanted):
             targets = list(case.targets)
@@ -160,43 +157,44 @@ def run_cases(lab, repetitions, wanted, say, keep):
                     continue
                 try:
                     sample = undisturbed(lab, case, each, repetition)
-                except (LabError, subprocess.TimeoutExpired) as error:
+                except FAILURES as error:
                     failed[key] = str(error)
                     say(f"  {key}: {error}")
                     continue
-                if sample:
-                    results.setdefault(case.name, {}).setdefault(each[0], []).append(sample)
+                results.setdefault(case.name, {}).setdefault(each[0], []).append(sample)
         for name, found in results.items():
             keep(name, found, {k: v for k, v in failed.items() if k.partition("/")[0] == name})
         say(f"  repetition {repetition + 1} of {repetitions}")
 
 
+def open_idle(lab, each):
+    """KiB that each of many open, silent tunnels adds to the resident memory of the server's processes."""
+    name, daemon, port, way = each
+    count = min(IDLE_TUNNELS, (descriptors() - 500) // DESCRIPTORS_EACH.get(name, 2))
+    server = lab.restart(daemon)
+    before = resident_kib(server.pid)
+    load = subprocess.Popen([lab.build / "bench/lab-load", "idle", "--through", way, "--proxy", f"127.0.0.1:{port}", "--origin", ORIGIN, "--connections", "64",
+                             "--operations", str(count), "--ms", "10000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        seen = json.loads(load.stdout.readline())
+        time.sleep(0.3)
+        grown = resident_kib(server.pid) - before
+    finally:
+        load.stdin.close()
+        load.wait(20)
+    if seen["open"] < count:
+        raise LabError(f"{seen['open']} of {count} opened: {seen['first_error']}")
+    return {"kib": grown / count, "open": count}
+
+
 def run_idle(lab, say):
-    """KiB that each of many open, silent tunnels adds to the resident memory of the server's processes; and what failed."""
+    """{server: {"kib":, "open":}}; and what failed."""
     results, failed = {}, {}
-    for name, daemon, port, way in IDLE:
+    for each in IDLE:
         try:
-            server = lab.restart(daemon)
-        except LabError as error:
-            failed[f"idle/{name}"] = str(error)
-            say(f"  idle/{name}: {error}")
-            continue
-        if not server:
-            continue
-        before = resident_kib(server.pid)
-        load = subprocess.Popen([lab.build / "bench/lab-load", "idle", "--through", way, "--proxy", f"127.0.0.1:{port}", "--origin", ORIGIN, "--connections", "64",
-                                 "--operations", str(IDLE_TUNNELS), "--ms", "10000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            seen = json.loads(load.stdout.readline())
-            time.sleep(0.3)
-            grown = resident_kib(server.pid) - before
-        finally:
-            load.stdin.close()
-            load.wait(20)
-        if seen["open"] < IDLE_TUNNELS:
-            failed[f"idle/{name}"] = f"{seen['open']} of {IDLE_TUNNELS} opened: {seen['first_error']}"
-            say(f"  idle/{name}: {failed[f'idle/{name}']}")
-            continue
-        results[name] = grown / IDLE_TUNNELS
-        lab.restart(daemon)
+            results[each[0]] = open_idle(lab, each)
+            lab.restart(each[1])
+        except FAILURES as error:
+            failed[f"idle/{each[0]}"] = str(error)
+            say(f"  idle/{each[0]}: {error}")
     return results, failed

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launch: /bin/true in a sandbox, wall time and processor time of everything that was waited for, commands in random order within each round."""
 import contextlib
-import ctypes
+import itertools
 import json
 import os
 import random
-import resource
+import select
 import shutil
+import signal
 import subprocess
 import time
 
+from .machine import FAILURES, LIBC, children_ms, reap_orphans
 from .peers import npm_place
 
 FILES = 300000
-PR_SET_CHILD_SUBREAPER = 36
-LIBC = ctypes.CDLL(None)
 SLOW_MS, SLOW_ROUNDS = 100, 15  # what takes that long is known after that many
-AGENT = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-all", "--new-session", "--die-with-parent", "/bin/true"]
+PATIENCE_MS = 30000
+AGENT = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-all", "--new-session", "--die-with-parent"]
+# What srt puts into a sandbox: two programs that take connections inside to sockets outside. Nobody waits until they listen.
+TWO_SOCAT = ("socat TCP-LISTEN:3128,fork,reuseaddr UNIX-CONNECT:{0}/http.sock >/dev/null 2>&1 & socat TCP-LISTEN:1080,fork,reuseaddr UNIX-CONNECT:{0}/socks.sock "
+             ">/dev/null 2>&1 & trap 'kill %1 %2 2>/dev/null' EXIT; /bin/true")
 POLICY = """network:
   allow: ["@github", "@npm", "api.example.com:443", "*.example.org"]
   deny: ["gist.github.com"]
@@ -24,7 +28,6 @@ filesystem:
   write: ["."]
   deny_read: ["~/.ssh"]
 """
-
 
 SRT_SETTINGS = {"network": {"allowedDomains": ["example.com"], "deniedDomains": []}, "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}
 
@@ -62,28 +65,42 @@ class OneHierarchy:
             LIBC.umount2(self.PLACE.encode(), 0)
 
 
-def commands(build, run):
-    """Each a function that gives the command's words."""
+def environment(run, **more):
+    """A home and, as every session has it, a place for sockets that is not on a disk."""
+    home, session = run / "home", run / "session"
+    for place in (home, session):
+        place.mkdir(parents=True, exist_ok=True)
+    session.chmod(0o700)
+    if not os.path.ismount(session):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "lab", session], check=True)
+    return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb", "XDG_STATE_HOME": str(home / "state"),
+            "XDG_RUNTIME_DIR": str(session), **more}
+
+
+def commands(build, run, large):
+    """Each a function that gives the command's words; and those that cannot be made here."""
     (run / "policy.yaml").write_text(POLICY)
     bailey = [build / "src/cli/bailey", "run", "--policy", run / "policy.yaml"]
     found = {
         "bare": lambda: ["/bin/true"],
         "unshare, all namespaces": lambda: ["unshare", "-Urmuinpf", "--mount-proc", "-C", "/bin/true"],
         "limit": lambda: [build / "bench/lab-box", "/bin/true"],
-        "bwrap, agent profile": lambda: AGENT,
+        "bwrap, agent profile": lambda: [*AGENT, "/bin/true"],
+        "bwrap and 2 socat": lambda: [*AGENT, "--bind", run / "empty", run / "empty", "bash", "-c", TWO_SOCAT.format(run / "empty")],
         "bailey run": lambda: bailey + ["-w", run / "empty", "--", "/bin/true"],
-        "bailey run, 300,000 files": lambda: bailey + ["-w", run / "large", "--", "/bin/true"],
+        "bailey run, 300,000 files": lambda: bailey + ["-w", large, "--", "/bin/true"],
+        "firejail, agent-like": lambda: ["firejail", "--quiet", "--noprofile", "--net=none", "--private-tmp", "--private-dev", "--caps.drop=all",
+                                         "--seccomp", "--nonewprivs", "--read-only=/", "/bin/true"],
     }
-    if shutil.which("firejail"):
-        found["firejail, agent-like"] = lambda: ["firejail", "--quiet", "--noprofile", "--net=none", "--private-tmp", "--private-dev", "--caps.drop=all",
-                                                 "--seccomp", "--nonewprivs", "--read-only=/", "/bin/true"]
-    count = iter(range(10**9))
+    failed, count = {}, itertools.count()
     for program, options in (("crun", ["--cgroup-manager=disabled"]), ("runc", [])):
-        if shutil.which(program):
+        try:
             bundle = bundle_for(program, run)
-            found[program] = lambda p=program, o=options, b=bundle: [p, "--root", run / p, *o, "run", "-b", b, f"lab{os.getpid()}-{next(count)}"]
-    found.update(from_npm(build, run))
-    return found
+            found[program] = lambda p=program, o=options, b=bundle: [p, "--root", run / p, *o, "run", "-b", b, f"{run.parent.name}-{next(count)}"]
+        except FAILURES as error:
+            failed[program] = str(error)
+    npm = from_npm(build, run)
+    return found | npm, failed | {name: "not installed" for name in ("srt", "codex, native") if name not in npm}
 
 
 def from_npm(build, run):
@@ -97,35 +114,18 @@ def from_npm(build, run):
     return found
 
 
-def make_workspaces(run):
-    (run / "empty").mkdir(exist_ok=True)
-    large = run / "large"
-    if large.exists():
-        return
-    for i in range(FILES // 1000):
-        folder = large / f"module{i}"
-        folder.mkdir(parents=True)
-        for k in range(1000):
-            os.close(os.open(folder / f"file{k}.c", os.O_CREAT | os.O_WRONLY, 0o644))
-
-
-def adopt_orphans():
-    """Some programs leave without waiting for what they started: it becomes a child of the lab, so that its processor time counts too."""
-    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def reap_orphans():
-    time.sleep(0.002)
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
-
-
-def children_ms():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (usage.ru_utime + usage.ru_stime) * 1e3
+def large_workspace(build):
+    """Made once, and kept: a file system that has just lost 300,000 files is slow to make new ones, which would be measured."""
+    large = build / "workspace-300000"
+    if not (large / "whole").exists():
+        shutil.rmtree(large, ignore_errors=True)
+        for i in range(FILES // 1000):
+            folder = large / f"module{i}"
+            folder.mkdir(parents=True)
+            for k in range(1000):
+                os.close(os.open(folder / f"file{k}.c", os.O_CREAT | os.O_WRONLY, 0o644))
+        (large / "whole").touch()
+    return large
 
 
 def once(argv, env, log):
@@ -134,6 +134,14 @@ def once(argv, env, log):
              (os.POSIX_SPAWN_OPEN, 2, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)]
     before, start = children_ms(), time.perf_counter()
     pid = os.posix_spawnp(argv[0], argv, env, file_actions=files)
+    pidfd = os.pidfd_open(pid)
+    try:
+        ended = select.poll()
+        ended.register(pidfd, select.POLLIN)
+        if not ended.poll(PATIENCE_MS):
+            os.kill(pid, signal.SIGKILL)
+    finally:
+        os.close(pidfd)
     _, status = os.waitpid(pid, 0)
     wall = time.perf_counter() - start
     reap_orphans()
@@ -145,36 +153,51 @@ def one_launch(name, argv, env, log):
         return once(argv, env, log)
 
 
+def try_out(all_commands, env, log, launch=one_launch):
+    """Each twice, so that it is warm. Those that do not work are taken out: {command: why}."""
+    failed = {}
+    for name, argv in list(all_commands.items()):
+        try:
+            for _ in range(2):
+                status = launch(name, argv(), env, log)[2]
+            why = f"exit {status}: {log.read_text(errors='replace').strip()[-300:]}" if status else None
+        except FAILURES as error:
+            why = str(error)
+        if why:
+            failed[name] = why
+            del all_commands[name]
+    return failed
+
+
+def interleaved(all_commands, env, log, rounds, launch=one_launch):
+    """({command: [{"ms":, "cpu_ms":}]}, {command: why}): every command in every round, in random order. One that fails now counts no more."""
+    results, failed = {}, {}
+    for _ in range(rounds):
+        for name in random.sample(list(all_commands), len(all_commands)):
+            if len(results.get(name, ())) >= SLOW_ROUNDS and results[name][0]["ms"] > SLOW_MS:
+                continue
+            wall, cpu, status = launch(name, all_commands[name](), env, log)
+            if status == 0:
+                results.setdefault(name, []).append({"ms": wall, "cpu_ms": cpu})
+            else:
+                failed[f"{name}, once"] = f"exit {status}: {log.read_text(errors='replace').strip()[-300:]}"
+    return results, failed
+
+
 def run_launch(build, run, rounds, say):
     """{command: [{"ms":, "cpu_ms":}]}, and what does not work here."""
-    run.mkdir(parents=True, exist_ok=True)
-    make_workspaces(run)
-    home = run / "home"
-    home.mkdir(exist_ok=True)
-    env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb", "XDG_STATE_HOME": str(home / "state"),
-           "CODEX_HOME": str(home / "codex")}
-    (home / "codex").mkdir(exist_ok=True)
-    all_commands, results, failed = commands(build, run), {}, {}
+    env = environment(run, CODEX_HOME=str(run / "home/codex"))
+    for place in (run / "empty", run / "home/codex"):
+        place.mkdir(exist_ok=True)
+    all_commands, failed = commands(build, run, large_workspace(build))
     where = os.getcwd()
     os.chdir(run / "empty")
     try:
-        for name, argv in list(all_commands.items()):
-            for _ in range(2):  # warm, and does it work at all?
-                status = one_launch(name, argv(), env, run / "launch.log")[2]
-            if status != 0:
-                failed[name] = f"exit {status}: {(run / 'launch.log').read_text(errors='replace').strip()[-200:]}"
-                say(f"  {name}: {failed[name]}")
-                del all_commands[name]
-        for _ in range(rounds):
-            names = list(all_commands)
-            random.shuffle(names)
-            for name in names:
-                if len(results.get(name, ())) >= SLOW_ROUNDS and results[name][0]["ms"] > SLOW_MS:
-                    continue
-                wall, cpu, status = one_launch(name, all_commands[name](), env, run / "launch.log")
-                if status == 0:
-                    results.setdefault(name, []).append({"ms": wall, "cpu_ms": cpu})
+        failed |= try_out(all_commands, env, run / "launch.log")
+        results, later = interleaved(all_commands, env, run / "launch.log", rounds)
     finally:
         os.chdir(where)
-        shutil.rmtree(run / "large", ignore_errors=True)
+    failed = {f"launch/{name}": why for name, why in (failed | later).items()}
+    for name, why in failed.items():
+        say(f"  {name}: {why}")
     return results, failed

@@ -1,20 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine: processor time of a whole tree of processes, its memory, daemons that are started and ended, and whether it is quiet enough."""
 import contextlib
+import ctypes
 import os
+import resource
 import signal
 import socket
-import statistics
 import subprocess
 import time
 from pathlib import Path
 
 QUIET = 0.2  # of one processor that others may use
 TICK = os.sysconf("SC_CLK_TCK")
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+LIBC = ctypes.CDLL(None)
 
 
 class LabError(Exception):
     pass
+
+
+# What a server or a command that does not work can bring about: it is left out, and the lab goes on.
+FAILURES = (LabError, OSError, ValueError, KeyError, subprocess.SubprocessError)
+
+
+def descriptors(wanted=65536):
+    """How many a process of the lab may have: as many as the system lets it, up to this."""
+    for hard in (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            return hard
+        except (ValueError, OSError):  # raising the hard limit is a privilege
+            pass
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def tree(pid):
@@ -79,6 +97,24 @@ def on_one_processor(pids):
         place(everywhere)
 
 
+def slab_kib():
+    """What the kernel has in small objects: sockets, their names and what waits in them, among others."""
+    return next(int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("Slab:"))
+
+
+def caches():
+    """In words: the processor's caches for data."""
+    found = []
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            kind, level, size, shared = ((index / file).read_text().strip() for file in ("type", "level", "size", "shared_cpu_list"))
+        except OSError:
+            continue
+        if kind != "Instruction":
+            found.append(f"L{level} {size.removesuffix('K')} KiB{' for all' if level == '3' or ',' in shared or '-' in shared else ''}")
+    return f"Caches here: {', '.join(found)}." if found else "The sizes of the caches are not known here."
+
+
 def busy_seconds():
     """Of all processors since the machine began; what a host took from this guest counts too."""
     values = [int(v) for v in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
@@ -90,6 +126,15 @@ def busy_share(seconds=1.0):
     before, start = busy_seconds(), time.monotonic()
     time.sleep(seconds)
     return (busy_seconds() - before) / (time.monotonic() - start)
+
+
+def wait_until_quiet(patience, say):
+    """How much others use when they use little, or when the patience is at its end."""
+    deadline = time.monotonic() + patience
+    while (share := busy_share()) > QUIET and time.monotonic() < deadline:
+        say(f"bench: others use {share:.2f} processors; waiting")
+        time.sleep(5)
+    return share
 
 
 class Others:
@@ -108,12 +153,28 @@ class Others:
         return max(busy - own, 0) / (time.monotonic() - self.start)
 
 
-def spread(values):
-    """Half of the values lie within this share around the median."""
-    if len(values) < 3:
-        return 0.0
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return (high - low) / middle if middle else 0.0
+def adopt_orphans():
+    """Some programs leave without waiting for what they started: it becomes a child of the lab, so that its processor time counts too."""
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap_orphans():
+    time.sleep(0.002)
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def children_ms():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (usage.ru_utime + usage.ru_stime) * 1e3
+
+
+def end_with_parent():
+    """In a server, before it starts: also a lab that is killed leaves none behind."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 class Daemon:
@@ -123,7 +184,7 @@ class Daemon:
         self.name, self.port = name, port
         self.log = run / f"{name}.log"
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True)
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True, preexec_fn=end_with_parent)
         deadline = time.monotonic() + 10
         while not (self._bound_udp() if udp else self._answers()):
             if self.process.poll() is not None or time.monotonic() > deadline:

@@ -7,7 +7,7 @@ import subprocess
 
 from . import configs
 from .certificates import Authority
-from .machine import Daemon, LabError
+from .machine import Daemon, LabError, descriptors
 
 NAMES = ("origin", "relay", "relay_splice", "bailey_http", "bailey_socks", "haproxy_http", "haproxy_tcp", "haproxy_splice", "tinyproxy", "squid",
          "microsocks", "dante", "bailey_dns", "unbound", "dnsmasq", "tls_origin", "fresh_origin", "nginx_tcp", "nginx_bridge", "nginx_reuse",
@@ -26,7 +26,7 @@ SECURE_HOST = f"api.{SECURE_ZONE}"
 TOKEN = "lab_4f9Kq2Zt7Rw1Xb8Nc3Vm6Jd5Hs0Pg"
 DNS_NAMES = 1000
 FRESH_HOSTS = 500
-CONNECTIONS = 9500  # a proxy has two descriptors for each, of 20,000
+CONNECTIONS = min(10000, descriptors() // 2 - 100)  # a proxy has two descriptors for each, and some more
 BULK_FILE = 1 << 30
 UDP = ("unbound", "dnsmasq", "unbound, listed", "dnsmasq, listed")
 
@@ -35,7 +35,7 @@ class Lab:
     """Every server of the lab, started when it is first needed."""
 
     def __init__(self, build, run):
-        self.build, self.run, self.daemons, self.missing = build, run, {}, {}
+        self.build, self.run, self.daemons, self.broken = build, run, {}, {}
         run.mkdir(parents=True, exist_ok=True)
         self.authority = Authority(run / "tls")
         for name in [SECURE_HOST] + [f"h{i}.{SECURE_ZONE}" for i in range(FRESH_HOSTS)]:
@@ -45,7 +45,7 @@ class Lab:
         self._write_files()
 
     def _write_configs(self):
-        words = dict(PORT, run=self.run, zone=ZONE, secure_zone=SECURE_ZONE, host=SECURE_HOST, token=TOKEN, connections=CONNECTIONS, name="plain", more="")
+        words = dict(PORT, run=self.run, zone=ZONE, secure_zone=SECURE_ZONE, host=SECURE_HOST, token=TOKEN, connections=CONNECTIONS + 10, name="plain", more="")
         texts = {"haproxy": configs.HAPROXY, "tinyproxy": configs.TINYPROXY, "squid": configs.SQUID + configs.SQUID_PLAIN, "dante": configs.DANTE,
                  "unbound": configs.UNBOUND, "dnsmasq": configs.DNSMASQ, "policy": configs.POLICY, "secure": configs.SECURE_POLICY, "privoxy": configs.PRIVOXY,
                  "squid-bump": configs.SQUID + configs.SQUID_BUMP, "tls-origin": configs.NGINX + configs.ORIGIN_TLS, "nginx": configs.NGINX + configs.NGINX_BRIDGE,
@@ -140,15 +140,20 @@ class Lab:
         }
 
     def start(self, name):
-        """The daemon, or None where the program is not installed."""
+        """The daemon; LabError where it is not installed or does not start, which is found out once."""
         if name in self.daemons and self.daemons[name].alive:
             return self.daemons[name]
+        if name in self.broken:
+            raise LabError(self.broken[name])
         argv, port = self.commands()[name]
-        if not shutil.which(str(argv[0])) or (name.startswith("srt") and not srt_place(self.build).is_dir()):
-            self.missing[name] = "not installed"
-            return None
-        env = dict(os.environ, LAB_TOKEN=TOKEN, TMPDIR=str(self.run))
-        self.daemons[name] = Daemon(name.replace(", ", "-").replace("/", "-"), argv, PORT[port], self.run, udp=name in UDP, env=env)
+        try:
+            if not shutil.which(str(argv[0])) or (name.startswith("srt") and not srt_place(self.build).is_dir()):
+                raise LabError(f"{name} is not installed")
+            env = dict(os.environ, LAB_TOKEN=TOKEN, TMPDIR=str(self.run))
+            self.daemons[name] = Daemon(name.replace(", ", "-").replace("/", "-"), argv, PORT[port], self.run, udp=name in UDP, env=env)
+        except LabError as error:
+            self.broken[name] = str(error)
+            raise
         return self.daemons[name]
 
     def token_for(self, name):
@@ -163,15 +168,20 @@ class Lab:
                 return stand_in
         raise LabError(f"{name} said nothing about its credentials")
 
+    def pids(self, *names):
+        return [self.daemons[name].pid for name in names if name in self.daemons]
+
+    def end(self, *names):
+        for name in names:
+            if name in self.daemons:
+                self.daemons.pop(name).stop()
+
     def restart(self, name):
-        if name in self.daemons:
-            self.daemons.pop(name).stop()
+        self.end(name)
         return self.start(name)
 
-    def stop(self):
-        for daemon in self.daemons.values():
-            daemon.stop()
-        self.daemons = {}
+    def close(self):
+        self.end(*list(self.daemons))
 
 
 def npm_place(build):
@@ -192,7 +202,7 @@ def npm_version(build, package):
 def version(argv):
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=20)
-    except OSError:
+    except (OSError, subprocess.SubprocessError):
         return None
     return (done.stdout + done.stderr).strip().split("\n")[0][:80]
 

@@ -6,7 +6,7 @@ A part is what is compared within itself (all servers of one case, all commands 
 import datetime
 import json
 
-PARTS = ("micro", "launch", "end", "gateway", "idle", "connections", "sandboxes")
+PARTS = ("micro", "launch", "sandboxes", "end", "approval", "gateway", "idle", "connections")
 
 
 class Samples:
@@ -19,6 +19,13 @@ class Samples:
         """found: the samples; failed: {what was left out: why}. It is on disk when this returns."""
         part = {"found": found, "left out": failed or {}, "when": datetime.datetime.now().isoformat(timespec="seconds"), **self.facts}
         self.parts[name] = json.loads(json.dumps(part))  # as it will be read again
+        self.save()
+
+    def fail(self, name, why):
+        """The whole part failed. What an earlier run found stays."""
+        if name not in self.parts:
+            self.add(name, {})
+        self.parts[name]["left out"][name] = why
         self.save()
 
     def save(self):

@@ -10,7 +10,8 @@
  *
  * With --tls the exchange is TLS inside the tunnel. --target is what the proxy is asked for, when that is not the
  * origin's address; a '#' in it is the number of the connection, so that each goes to a host never seen.
- * With --settle the run begins when every connection has had an answer; "ready" is printed then.
+ * With --settle every connection has one answer and rests, until all have; then "ready" is printed and the run begins.
+ * --active says how many of them go on: the others stay open and rest.
  *
  * It prints one JSON object. Whatever is not the expected answer counts as an error and is said once.
  */
@@ -44,6 +45,7 @@ enum {
         ERRORS_MAX = 1000,
         TIMES = 1 << 17, /* one place for each microsecond */
         SETTLE_MS = 20000,
+        OPENING = 256, /* connections that are opened at a time: more would wait for places in a server's queue */
         DNS_PORTS = 4,
         DNS_NAMES = 1000,
 };
@@ -64,10 +66,10 @@ static struct {
         enum through way;
         struct sockaddr_in proxy, origin;
         const char *origin_text, *dns_zone, *target, *token;
-        uint64_t size, connections, seconds_ms, operations, first;
+        uint64_t size, connections, active, seconds_ms, operations, first;
         int dns_rcode;
         bool tls, settle;
-} want = { .size = 1024, .connections = 1, .seconds_ms = 1000, .operations = UINT64_MAX };
+} want = { .size = 1024, .connections = 1, .active = UINT64_MAX, .seconds_ms = 1000, .operations = UINT64_MAX };
 
 static struct {
         uint64_t started, done, errors, bytes, open;
@@ -78,6 +80,7 @@ static struct {
 static int epoll;
 static char discard[DISCARD];
 static struct connection *connections;
+static uint64_t connections_n; /* begun so far */
 
 static void begin(struct connection *c);
 
@@ -151,8 +154,6 @@ static void tunnel_is_open(struct connection *c) {
         if (want.mode == IDLE) {
                 c->state = RESTING;
                 seen.open++;
-                if (seen.started < want.operations)
-                        begin(&connections[seen.started]);
         } else if (want.tls) {
                 char name[TARGET_MAX];
                 snprintf(name, sizeof name, "%.*s", (int)strcspn(c->target, ":"), c->target);
@@ -200,6 +201,9 @@ static void completed(struct connection *c) {
         } else if (c->last) {
                 drop(c);
                 begin(c);
+        } else if (want.settle) {
+                c->state = RESTING;
+                seen.open++;
         } else if (seen.done < want.operations)
                 send_request(c);
 }
@@ -355,7 +359,18 @@ static uint64_t settled(void) {
         seen.done = seen.bytes = 0;
         printf("ready\n");
         fflush(stdout);
-        return clock_ns();
+        uint64_t now = clock_ns();
+        for (uint64_t i = 0; i < want.connections && i < want.active; i++)
+                if (connections[i].state == RESTING)
+                        send_request(&connections[i]);
+        return now;
+}
+
+/* Those of an idle run, and those that settle first, a few at a time; else all at once. */
+static void open_more(uint64_t all) {
+        uint64_t at_once = want.mode == IDLE ? want.connections : want.settle ? OPENING : all;
+        while (connections_n < all && connections_n < seen.open + seen.errors + at_once)
+                begin(&connections[connections_n++]);
 }
 
 static void run_streams(void) {
@@ -365,8 +380,7 @@ static void run_streams(void) {
         if (!connections)
                 tool_die("out of memory");
         epoll = tool_epoll();
-        for (uint64_t i = 0; i < want.connections && i < n; i++)
-                begin(&connections[i]);
+        open_more(n);
         while (now < deadline && seen.done < want.operations && seen.errors < ERRORS_MAX &&
                (want.mode != IDLE || seen.open + seen.errors < want.operations)) {
                 struct epoll_event events[256];
@@ -377,10 +391,11 @@ static void run_streams(void) {
                                 ;
                 }
                 now = clock_ns();
-                if (want.settle && seen.done >= 2 * want.connections) {
+                if (want.settle && seen.open == want.connections) {
                         start = settled();
                         deadline = start + want.seconds_ms * NS_PER_MS;
                 }
+                open_more(n);
         }
         print_result(now - start);
         if (want.mode == IDLE && read(STDIN_FILENO, discard, 1) < 0)
@@ -484,6 +499,9 @@ static void set_option(int option, const char *value) {
         case 'c':
                 want.connections = tool_number(value, 20000);
                 break;
+        case 'A':
+                want.active = tool_number(value, 20000);
+                break;
         case 't':
                 want.seconds_ms = tool_number(value, 120000);
                 break;
@@ -523,6 +541,7 @@ int main(int argc, char **argv) {
                 { "origin", required_argument, NULL, 'o' },
                 { "size", required_argument, NULL, 's' },
                 { "connections", required_argument, NULL, 'c' },
+                { "active", required_argument, NULL, 'A' },
                 { "ms", required_argument, NULL, 't' },
                 { "operations", required_argument, NULL, 'n' },
                 { "zone", required_argument, NULL, 'd' },

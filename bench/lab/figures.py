@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From samples to figures: medians, spreads, ratios, and the targets that they are held against."""
+import math
+import statistics
+
+from .gateway import CASES
+from .samples import PARTS
+
+SPREAD_MAX = 0.25  # above this a figure is not reported: the machine was doing something else
+NOISY_MAX = 0.25  # with more than this share of such figures, nothing is
+LIMITS = ("direct", "relay", "relay, splice", "limit", "bare", "unshare, all namespaces", "curl alone", "nginx bridge",
+          "nginx bridge, resuming", "haproxy bridge")  # not peers: they judge nothing
+AGENT = "bwrap, agent profile"
+
+
+def spread(values):
+    """Half of the values lie within this share around the median."""
+    if len(values) < 3:
+        return 0.0
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return (high - low) / middle if middle else 0.0
+
+
+def summarise(samples, keys):
+    row = {"runs": len(samples)}
+    for key in keys:
+        values = [sample[key] for sample in samples]
+        row[key], row[key + "_spread"] = statistics.median(values), spread(values)
+    return row
+
+
+def summarise_all(samples):
+    """The figures, without the samples."""
+    gateway = {case: {name: dict(summarise(each, ("rate", "cpu_us", "p50_us", "p99_us", "record_us")), errors=sum(s["errors"] for s in each))
+                      for name, each in targets.items()} for case, targets in samples.cases().items()}
+    commands = {part: {name: summarise(each, ("ms", "cpu_ms")) for name, each in samples.get(part).items()} for part in ("launch", "end")}
+    approval = {name: summarise(each, ("ms",)) for name, each in samples.get("approval").items()}
+    growth = {part: {name: {int(count): {key: statistics.median(s[key] for s in each) for key in each[0]} for count, each in counts.items()}
+                     for name, counts in samples.get(part).items()} for part in ("connections", "sandboxes")}
+    return {"gateway": gateway, "idle": samples.get("idle"), "micro": samples.get("micro"), "approval": approval, "growth": growth, **commands}
+
+
+def missing_parts(samples):
+    return [name for name in [*(p for p in PARTS if p != "gateway"), *(f"case/{c.name}" for c in CASES)] if not samples.get(name)]
+
+
+def noisy_share(figures):
+    """How many of the figures that are compared varied too much."""
+    spreads = [row["cpu_us_spread"] for case in figures["gateway"].values() for name, row in case.items() if name != "direct"]
+    spreads += [row["ms_spread"] for part in ("launch", "end") for row in figures[part].values()]
+    return sum(s > SPREAD_MAX for s in spreads) / len(spreads) if spreads else 0.0
+
+
+def ratio(table, a, b, key):
+    """a's figure over b's; None where one is missing, 0 or noisy."""
+    if a not in table or b not in table or not table[b][key]:
+        return None
+    if max(table[a][key + "_spread"], table[b][key + "_spread"]) > SPREAD_MAX:
+        return None
+    return table[a][key] / table[b][key]
+
+
+def best_peer(rows, key="cpu_us"):
+    """The cheapest of those that are neither Bailey nor a limit."""
+    peers = [n for n in rows if n not in LIMITS and not n.startswith("bailey") and rows[n][key + "_spread"] <= SPREAD_MAX]
+    return min(peers, key=lambda n: rows[n][key], default=None)
+
+
+def slope(points):
+    """Between the last two points, both axes logarithmic: 0 is a constant cost, 1 a linear one."""
+    places = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)
+    if len(places) < 2:
+        return 0.0
+    (x1, y1), (x2, y2) = places[-2:]
+    return math.log(y2 / y1) / math.log(x2 / x1)
+
+
+class Target:
+    """One line of what Bailey is held against. look(figures) gives the value, or None, and how uncertain it is as a share of it."""
+
+    def __init__(self, words, look, at_most=None, at_least=None):
+        self.words, self._look, self.at_most = words, look, at_least is None
+        self.limit = at_most if at_least is None else at_least
+
+    def look(self, figures):
+        return self._look(figures)
+
+    def verdict(self, value, noise=0.0):
+        if value is None:
+            return "not measured"
+        word = "met" if (value <= self.limit if self.at_most else value >= self.limit) else "missed"
+        return f"{word}, by less than the spread" if value != self.limit and abs(value / self.limit - 1) < noise else word
+
+
+def over(part, ours, theirs, key, case=None):
+    """Looks for a ratio. Its noise is as far as both figures vary together."""
+    def look(figures):
+        table = figures[part].get(case, {}) if case else figures[part]
+        value = ratio(table, ours, theirs, key)
+        return value, math.hypot(table[ours][key + "_spread"], table[theirs][key + "_spread"]) / 2 if value else 0.0
+    return look
+
+
+def through(case, peer, key="cpu_us"):
+    """The same of a gateway case."""
+    return over("gateway", "bailey", peer, key, case)
+
+
+def answer_ms(way):
+    def look(figures):
+        row = figures["approval"].get(way)
+        return (row["ms"], row["ms_spread"] / 2) if row else (None, 0.0)
+    return look
+
+
+def lookup(entries, key, scale=1.0):
+    def look(figures):
+        rows = [r for r in figures["micro"].get("policy_lookup", {}).get("results", []) if r["entries"] == entries]
+        return (rows[0][key] * scale if rows else None), 0.0
+    return look
+
+
+def api(key):
+    return lambda figures: (figures["micro"].get("api", {}).get(key), 0.0)
+
+
+def idle_kib(figures):
+    return figures["idle"].get("bailey", {}).get("kib"), 0.0
+
+
+TARGETS = [
+    Target("launch, over bwrap's agent profile", over("launch", "bailey run", AGENT, "ms"), at_most=0.66),
+    Target("launch in 300,000 files, over bwrap", over("launch", "bailey run, 300,000 files", AGENT, "ms"), at_most=0.66),
+    Target("processor time of a request, over HAProxy", through("http", "haproxy"), at_most=0.8),
+    Target("median time of a request on one connection, over HAProxy", through("http1", "haproxy", "p50_us"), at_most=1.0),
+    Target("processor time of a CONNECT tunnel, over the bare relay", through("connect", "relay"), at_most=1.3),
+    Target("processor time of a SOCKS5 tunnel, over the bare relay", through("socks", "relay"), at_most=1.3),
+    Target("bulk through 1 tunnel, over the relay with splice", through("bulk1", "relay, splice", "rate"), at_least=0.85),
+    Target("bulk through 16 tunnels, over the relay with splice", through("bulk16", "relay, splice", "rate"), at_least=0.85),
+    Target("KiB of memory for an idle tunnel", idle_kib, at_most=3.3),
+    Target("processor time of an intercepted request, over the nginx bridge", through("tls", "nginx bridge"), at_most=1.1),
+    Target("processor time of an intercepted connection, over the nginx bridge", through("tls_connect", "nginx bridge"), at_most=1.1),
+    Target("hosts never seen, over Squid", through("tls_fresh", "squid, bumping", "rate"), at_least=3.0),
+    Target("bulk through interception, over the nginx bridge", through("tls_bulk", "nginx bridge", "rate"), at_least=1.0),
+    Target("processor time of a DNS answer, over unbound", through("dns", "unbound"), at_most=1.0),
+    Target("processor time of a DNS refusal from 100,000 names, over unbound", through("dns_refused", "unbound"), at_most=1.0),
+    Target("ms to build 100,000 rules", lookup(100000, "build_ms"), at_most=50),
+    *(Target(f"us of a lookup in 1,000,000 rules: {words}", lookup(1000000, key, 1e-3), at_most=1.0) for key, words in (
+        ("hit_ns", "name"), ("wildcard_hit_ns", "wildcard"), ("miss_ns", "no rule"), ("net_hit_ns", "network"), ("net_miss_ns", "no network"))),
+    Target("us to judge a command of 200 bytes", api("check_200_us"), at_most=50),
+    Target("exec, over the same by `bailey run`", api("exec_over_run"), at_most=1.1),
+    Target("ms from an answer by the control socket until the connection goes on", answer_ms("control socket"), at_most=50),
+    Target("ms from the start of `bailey allow` until the connection goes on", answer_ms("bailey allow"), at_most=50),
+]
