@@ -45,5 +45,10 @@ enum sh_place {
 enum sh_place place_of(struct sh_arg arg);
 /* Whether the argument names (or, as a pattern, could name) a file with secrets; also behind = and @. */
 bool names_credential(struct sh_arg arg);
+/* Where a cd leads, cleaned; "" for every place below or beside the one where the command began, unless it is special.
+ */
+struct str place_behind(struct arena *arena, struct str from, struct sh_arg to);
+/* A directory in which a plain name can mean something else: the system's, a home, one with secrets, a hidden one. */
+bool place_is_special(struct str directory);
 /* Known to be / or ~ or the like once what is unknown is taken as empty. */
 bool root_when_empty(struct sh_arg arg);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk over a command. Every simple command that could run is judged, wherever it stands: in pipelines, branches,
- * functions, substitutions inside words, redirection targets and here-documents. A call is first looked through
- * (unwrap.c: env, sudo, sh -c, find -exec ...), then compared with the rules (rules.c). The worst decision stays,
- * with the rule and the segment it came from.
+ * Judging a command. Every simple command that could run is judged, wherever it stands: in pipelines, branches,
+ * functions, substitutions inside words, redirection targets and here-documents (walk.c), and in every directory in
+ * which it could (where.c). A call is first looked through (unwrap.c: env, sudo, sh -c, find -exec ...), then compared
+ * with the rules (rules.c). The worst decision stays, with the rule and the segment it came from.
  *
  * What several parts do together is seen through facts: each part says what it does (downloads, runs what it reads),
  * and the pipeline that holds them draws the conclusion.
@@ -72,7 +72,7 @@ void judge_not_understood(struct judge *j, const char *why) {
                 snprintf(j->detail, sizeof j->detail, "%s", why);
 }
 
-static bool enter(struct judge *j) {
+bool judge_enter(struct judge *j) {
         if (j->depth >= JUDGE_DEPTH_MAX || j->steps >= JUDGE_STEPS_MAX) {
                 judge_not_understood(j, "too deeply nested or too long to examine");
                 return false;
@@ -82,7 +82,7 @@ static bool enter(struct judge *j) {
         return true;
 }
 
-static void leave(struct judge *j) {
+void judge_leave(struct judge *j) {
         j->depth--;
 }
 
@@ -155,23 +155,22 @@ static void judge_part(struct judge *j, const struct sh_part *part) {
         if (part->kind == SH_PARAMETER && part->word && str_is(part->word->raw, "@P"))
                 judge_not_understood(j, "a value that is expanded once more, like a prompt");
         if (part->list)
-                judge_list(j, part->list);
+                judge_aside(j, part->list);
         if (part->word)
                 judge_words(j, part->word);
 }
 
 void judge_words(struct judge *j, const struct sh_word *words) {
-        if (!enter(j))
+        if (!judge_enter(j))
                 return;
         for (const struct sh_word *w = words; w; w = w->next)
                 for (const struct sh_part *p = w->parts; p; p = p->next)
                         if (p->kind != SH_LITERAL && p->kind != SH_PATTERN)
                                 judge_part(j, p);
-        leave(j);
+        judge_leave(j);
 }
 
-/* The same, with what the substitutions do kept apart from what the command itself does. */
-static unsigned inner_facts(struct judge *j, const struct sh_word *words) {
+unsigned judge_inner_facts(struct judge *j, const struct sh_word *words) {
         unsigned before = j->facts;
         j->facts = 0;
         judge_words(j, words);
@@ -236,11 +235,10 @@ static void judge_redirect(struct judge *j, const struct sh_redirect *r, bool sh
         }
 }
 
-/* Returns what the substitutions in the targets do. */
-static unsigned judge_redirects(struct judge *j, const struct sh_redirect *redirects, bool shell) {
+unsigned judge_redirects(struct judge *j, const struct sh_redirect *redirects, bool shell) {
         unsigned inner = 0;
         for (const struct sh_redirect *r = redirects; r; r = r->next) {
-                inner |= inner_facts(j, r->target);
+                inner |= judge_inner_facts(j, r->target);
                 judge_redirect(j, r, shell);
         }
         return inner;
@@ -255,7 +253,7 @@ static bool is_system_directory(struct str directory) {
         return word_in(directory, directories);
 }
 
-static void name_call(struct sh_call *call) {
+void call_name(struct sh_call *call) {
         struct str text = call->p[0].text;
         ptrdiff_t slash = str_rfind(text, '/');
         call->name = str_skip(text, (size_t)(slash + 1));
@@ -281,37 +279,10 @@ static void note_facts(struct judge *j, const struct sh_call *c) {
                         j->facts |= FACT_NAMES_SECRET;
 }
 
-static bool is_relative(struct str path) {
-        return path.n && path.p[0] != '/' && path.p[0] != '~';
-}
-
-/* Where a cd goes. What cannot be known is taken for where the command began. */
-static struct str directory_behind(struct judge *j, const struct sh_arg *to) {
-        if (!to)
-                return STR("~");
-        if (to->unknown || to->text.n == 0 || str_is(to->text, "-"))
-                return STR("");
-        if (!is_relative(to->text) || j->directory.n == 0)
-                return to->text;
-        size_t n = j->directory.n + 1 + to->text.n;
-        char *joined = arena_get(&j->arena, n + 1);
-        if (!joined)
-                return STR("");
-        memcpy(joined, j->directory.p, j->directory.n);
-        joined[j->directory.n] = '/';
-        memcpy(joined + j->directory.n + 1, to->text.p, to->text.n);
-        return str_n(joined, n);
-}
-
 /* What later commands in the same list depend on. */
 static void remember(struct judge *j, const struct sh_call *c) {
-        if (str_is(c->name, "cd") || str_is(c->name, "pushd")) {
-                const struct sh_arg *to = call_operand(c, 0);
-                enum sh_place place = to ? place_of(*to) : PLACE_ROOT;
-                bool relative = to && is_relative(to->text);
-                j->at_root = place == PLACE_ROOT || (j->at_root && relative && place_of(*to) != PLACE_OTHER);
-                j->directory = directory_behind(j, to);
-        }
+        if (where_is_cd(c->name))
+                where_cd(j, c);
         if ((str_is(c->name, ".") || str_is(c->name, "source")) && c->n > 1 &&
             str_ends(c->p[1].text, STR("bin/activate")))
                 j->venv = true;
@@ -340,7 +311,7 @@ static void judge_named(struct judge *j, const struct sh_call *call) {
 }
 
 bool judge_call(struct judge *j, const struct sh_arg *args, size_t n) {
-        if (n == 0 || !enter(j))
+        if (n == 0 || !judge_enter(j))
                 return false;
         if (name_is_known(j, &args[0])) {
                 struct sh_call call = { .p = args,
@@ -349,9 +320,8 @@ bool judge_call(struct judge *j, const struct sh_arg *args, size_t n) {
                                         .redirects = j->redirects,
                                         .pipe_facts = j->pipe_facts,
                                         .inner_facts = j->facts,
-                                        .at_root = j->at_root,
                                         .venv = j->venv };
-                name_call(&call);
+                call_name(&call);
                 note_facts(j, &call);
                 if (call.name.n > 1 && call.name.p[0] == '!')
                         judge_find(j, FINDING_HISTORY);
@@ -360,196 +330,8 @@ bool judge_call(struct judge *j, const struct sh_arg *args, size_t n) {
                 judge_named(j, &call);
                 remember(j, &call);
         }
-        leave(j);
+        judge_leave(j);
         return true;
-}
-
-/* --- commands ------------------------------------------------------------------------------------------------------
- */
-
-static unsigned judge_assignments(struct judge *j, const struct sh_assignment *list) {
-        unsigned inner = 0;
-        for (const struct sh_assignment *a = list; a; a = a->next) {
-                inner |= inner_facts(j, a->index);
-                inner |= inner_facts(j, a->value);
-                inner |= inner_facts(j, a->array);
-                judge_environment(j, a->name, sh_word_to_arg(j, a->value).text);
-        }
-        return inner;
-}
-
-static bool names_shell(const struct sh_args *args) {
-        if (args->n == 0)
-                return false;
-        struct sh_call call = { .p = args->p, .n = args->n };
-        name_call(&call);
-        return is_shell(call.name) || str_is(call.name, "exec");
-}
-
-static void judge_simple(struct judge *j, const struct sh_command *c) {
-        struct sh_args args = { 0 };
-        bool plain_before = j->plain_off;
-        j->plain_off = false;
-        j->redirects = c->redirects;
-        unsigned inner = judge_assignments(j, c->assignments);
-        inner |= inner_facts(j, c->words);
-        if (sh_words_to_args(j, c->words, &args) < 0)
-                j->status = -ENOMEM;
-        inner |= judge_redirects(j, c->redirects, names_shell(&args));
-        if (args.n == 0 && c->words)
-                judge_not_understood(j, "which program runs is known only when it runs");
-        else if (args.n > 0) {
-                unsigned own = j->facts;
-                j->facts = inner; /* the call sees what its substitutions do */
-                judge_call(j, args.p, args.n);
-                j->facts |= own;
-        } else if (j->plain_off)
-                judge_decide(j, SH_SANDBOXED, NULL);
-        j->plain_off = plain_before;
-}
-
-static void judge_command(struct judge *j, const struct sh_command *c);
-
-static void judge_arms(struct judge *j, const struct sh_arm *arms) {
-        for (const struct sh_arm *a = arms; a; a = a->next) {
-                if (a->condition)
-                        judge_list(j, a->condition);
-                judge_words(j, a->patterns);
-                if (a->body)
-                        judge_list(j, a->body);
-        }
-}
-
-/* [[ -v 'a[$(x)]' ]] and its kin: the index of an array is expanded once more. */
-static void judge_condition(struct judge *j, const struct sh_word *words) {
-        for (const struct sh_word *w = words; w; w = w->next)
-                if (index_runs(sh_word_to_arg(j, w).text))
-                        judge_not_understood(j, "an array's index that runs a command");
-}
-
-static void judge_compound(struct judge *j, const struct sh_command *c) {
-        bool at_root = j->at_root;
-        struct str directory = j->directory;
-        if (c->kind == SH_FOR || c->kind == SH_SELECT)
-                judge_environment(j, c->name, STR(""));
-        j->plain_off = false;
-        judge_words(j, c->words);
-        if (c->kind == SH_CONDITION)
-                judge_condition(j, c->words);
-        j->facts |= judge_redirects(j, c->redirects, false);
-        if (j->plain_off)
-                judge_decide(j, SH_SANDBOXED, NULL);
-        if (c->condition)
-                judge_list(j, c->condition);
-        if (c->body)
-                judge_list(j, c->body);
-        judge_arms(j, c->arms);
-        if (c->inner)
-                judge_command(j, c->inner);
-        if (c->kind == SH_SUBSHELL) {
-                j->at_root = at_root;
-                j->directory = directory;
-        }
-}
-
-static void judge_function(struct judge *j, const struct sh_command *c) {
-        struct str outer = j->function;
-        bool in_pipe = j->in_pipe, in_background = j->in_background;
-        j->function = c->name;
-        j->in_pipe = j->in_background = false;
-        if (c->inner)
-                judge_command(j, c->inner);
-        j->function = outer;
-        j->in_pipe = in_pipe;
-        j->in_background = in_background;
-}
-
-static void judge_command(struct judge *j, const struct sh_command *c) {
-        struct str outer = j->segment;
-        const struct sh_redirect *redirects = j->redirects;
-        if (!enter(j))
-                return;
-        if (c->raw.n)
-                j->segment = str_trim(c->raw);
-        if (c->kind == SH_SIMPLE)
-                judge_simple(j, c);
-        else if (c->kind == SH_FUNCTION)
-                judge_function(j, c);
-        else
-                judge_compound(j, c);
-        j->segment = outer;
-        j->redirects = redirects;
-        leave(j);
-}
-
-/* What the commands of a pipeline do together: called behind each, with what came before it. */
-static void judge_together(struct judge *j, unsigned before, unsigned now) {
-        if (!(before & FACT_PIPED))
-                return;
-        if (now & FACT_READS_PROGRAM) {
-                if (before & FACT_DOWNLOADS)
-                        judge_find(j, FINDING_PIPE_DOWNLOAD);
-                else if (before & FACT_HISTORY)
-                        judge_find(j, FINDING_HISTORY);
-                else
-                        judge_find(j, FINDING_PIPE_PROGRAM);
-        }
-        if ((before & FACT_READS_PROGRAM) && (now & FACT_NETWORK_PIPE))
-                judge_find(j, FINDING_REVERSE_SHELL);
-}
-
-static void judge_pipeline(struct judge *j, const struct sh_pipeline *line) {
-        unsigned outer_facts = j->facts, outer_pipe = j->pipe_facts, all = 0;
-        bool in_pipe = j->in_pipe, in_background = j->in_background;
-        struct str outer_segment = j->segment;
-        bool several = line->commands && line->commands->next;
-        j->in_pipe = j->in_pipe || several;
-        j->in_background = j->in_background || line->join == SH_JOIN_BACKGROUND;
-        for (const struct sh_command *c = line->commands; c; c = c->next) {
-                j->facts = 0;
-                /* a group that is fed by a pipe hands it on to what is inside */
-                j->pipe_facts = c == line->commands ? outer_pipe : (outer_pipe | all | FACT_PIPED);
-                unsigned before = j->pipe_facts;
-                judge_command(j, c);
-                if (several && c->raw.p) /* from the first command to this one */
-                        j->segment = str_trim(
-                            str_n(line->commands->raw.p, (size_t)(c->raw.p + c->raw.n - line->commands->raw.p)));
-                judge_together(j, before, j->facts);
-                j->segment = outer_segment;
-                all |= j->facts;
-        }
-        j->facts = outer_facts | all;
-        j->pipe_facts = outer_pipe;
-        j->in_pipe = in_pipe;
-        j->in_background = in_background;
-}
-
-void judge_list(struct judge *j, const struct sh_list *list) {
-        if (!enter(j))
-                return;
-        for (const struct sh_pipeline *p = list->pipelines; p; p = p->next)
-                judge_pipeline(j, p);
-        leave(j);
-}
-
-/* Text that a shell reads as a program: sh -c, eval, traps. */
-void judge_text(struct judge *j, struct str text) {
-        cleanup(sh_tree_freep) struct sh_tree *tree = NULL;
-        struct err e = { 0 };
-        struct str segment = j->segment;
-        const struct sh_redirect *redirects = j->redirects;
-        if (!enter(j))
-                return;
-        int r = sh_parse(text, &tree, &e);
-        if (r < 0) {
-                judge_not_understood(j, err_text(&e));
-        } else {
-                j->redirects = NULL;
-                judge_list(j, sh_tree_list(tree));
-        }
-        j->segment = segment;
-        j->redirects = redirects;
-        leave(j);
 }
 
 /* --- entry points --------------------------------------------------------------------------------------------------
@@ -586,13 +368,13 @@ static int conclude(struct judge *j, struct str whole, struct sh_verdict *ret) {
 }
 
 int sh_classify(const struct sh_rules *rules, struct str command, struct sh_verdict *ret) {
-        struct judge j = { .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .segment = command };
+        struct judge j = { .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .where.n = 1, .segment = command };
         judge_text(&j, command);
         return conclude(&j, command, ret);
 }
 
 int sh_classify_argv(const struct sh_rules *rules, const struct str *argv, size_t n, struct sh_verdict *ret) {
-        struct judge j = { .user = rules, .arena = { .max = JUDGE_MEMORY_MAX } };
+        struct judge j = { .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .where.n = 1 };
         struct sh_args args = { 0 };
         bool unknown;
         for (size_t i = 0; i < n; i++) {
@@ -617,7 +399,9 @@ int sh_classify_argv(const struct sh_rules *rules, const struct str *argv, size_
 }
 
 bool judge_example(const struct sh_rules *rules, const struct sh_rule *watch, struct str command) {
-        struct judge j = { .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .segment = command, .watch = watch };
+        struct judge j = {
+                .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .where.n = 1, .segment = command, .watch = watch
+        };
         judge_text(&j, command);
         arena_done(&j.arena);
         return j.watched;

@@ -15,7 +15,7 @@ struct sh_arg {
         bool unknown;     /* has a NUL */
         bool pattern;     /* has unquoted * ? [ */
         bool fed;         /* stands for words from standard input (xargs) */
-        struct str under; /* the directory that a cd before it chose; empty: the one the command began in */
+        struct str under; /* the directory that it is seen from; empty: where the command began, or thereabouts */
 };
 struct sh_args {
         struct sh_arg *p;
@@ -32,7 +32,6 @@ struct sh_call {
         const struct sh_redirect *redirects; /* may be NULL */
         unsigned inner_facts;                /* what the substitutions in its words do */
         unsigned pipe_facts;                 /* what stands before it in its pipeline */
-        bool at_root;                        /* a cd to / or home came before */
         bool venv;                           /* a virtual environment was activated before */
 };
 
@@ -84,6 +83,20 @@ enum sh_finding {
         SH_FINDINGS
 };
 
+/* Directories, cleaned, each once. "" stands for where the command began and every place that is as plain as that. */
+enum { WHERE_MAX = 8 };
+struct sh_where {
+        struct str dirs[WHERE_MAX];
+        size_t n;
+};
+
+struct sh_function {
+        struct str name;
+        const struct sh_command *body;
+        bool active; /* being judged: it calls itself */
+        struct sh_function *next;
+};
+
 enum { JUDGE_DEPTH_MAX = 40, JUDGE_STEPS_MAX = 20000, JUDGE_MEMORY_MAX = 8 << 20 };
 
 struct judge {
@@ -96,10 +109,14 @@ struct judge {
         unsigned facts;      /* collected by the command being judged */
         unsigned pipe_facts; /* of the commands before it in the pipeline */
         bool in_pipe, in_background;
-        bool at_root, venv;
-        struct str directory; /* where the last cd went, as far as it is known */
-        bool permitted;       /* a user's rule allows the call: only Forbidden counts */
-        bool plain_off;       /* something beside the call changes what it does: no Allow */
+        bool venv;
+        struct str directory;         /* of those in `where`, the one that is being looked at */
+        struct sh_where where;        /* before a command: where the shell may stand; behind it: if it succeeded */
+        struct sh_where failed;       /* behind a command: if it failed */
+        struct sh_where left, pushed; /* directories that cd and pushd left: for `cd -` and popd */
+        struct sh_function *functions;
+        bool permitted; /* a user's rule allows the call: only Forbidden counts */
+        bool plain_off; /* something beside the call changes what it does: no Allow */
         struct str function;
         struct str segment; /* of the command as written */
         const struct sh_redirect *redirects;
@@ -115,10 +132,30 @@ struct judge {
         bool watched;
 };
 
-/* --- classify.c */
+/* --- walk.c */
 void judge_text(struct judge *j, struct str text);
 void judge_list(struct judge *j, const struct sh_list *list);
+/* In a shell of its own: a substitution. */
+void judge_aside(struct judge *j, const struct sh_list *list);
+
+/* --- where.c */
+void where_set(struct sh_where *w, struct str directory);
+void where_add(struct judge *j, struct sh_where *w, struct str directory);
+void where_join(struct judge *j, struct sh_where *w, const struct sh_where *more);
+bool where_is_cd(struct str name);
+/* cd, pushd and popd: what they make of `where` and `failed`. */
+void where_cd(struct judge *j, const struct sh_call *c);
+
+/* --- classify.c */
+/* One step deeper; false: too deep or too much, already reported. */
+bool judge_enter(struct judge *j);
+void judge_leave(struct judge *j);
 void judge_words(struct judge *j, const struct sh_word *words);
+/* The same, with what the substitutions do kept apart from what the command itself does. */
+unsigned judge_inner_facts(struct judge *j, const struct sh_word *words);
+/* Returns what the substitutions in the targets do. */
+unsigned judge_redirects(struct judge *j, const struct sh_redirect *redirects, bool shell);
+void call_name(struct sh_call *call);
 /* A call whose words are known; false: too deep or too much, already reported. */
 bool judge_call(struct judge *j, const struct sh_arg *args, size_t n);
 void judge_find(struct judge *j, enum sh_finding finding);

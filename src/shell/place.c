@@ -301,17 +301,27 @@ static bool resolve_text(struct str text, struct place_path *out, struct str *re
 
 static bool resolve_under(struct sh_arg arg, struct place_path *out, struct str *ret) {
         char text[PLACE_PATH_MAX];
-        int n = snprintf(text, sizeof text, "%.*s/", STR_FMT(arg.under));
-        if (n < 0 || (size_t)n + arg.text.n > sizeof text)
+        size_t n = arg.under.n;
+        if (n + 1 + arg.text.n > sizeof text)
                 return false;
-        memcpy(text + n, arg.text.p, arg.text.n);
-        return resolve_text(str_n(text, (size_t)n + arg.text.n), out, ret);
+        memcpy(text, arg.under.p, n);
+        text[n] = '/';
+        memcpy(text + n + 1, arg.text.p, arg.text.n);
+        return resolve_text(str_n(text, n + 1 + arg.text.n), out, ret);
 }
 
 /* What the argument names, seen from where the command stands by then. */
 static bool resolve(struct sh_arg arg, struct place_path *out, struct str *ret) {
         bool relative = arg.text.n && arg.text.p[0] != '/' && arg.text.p[0] != '~';
         return relative && arg.under.n ? resolve_under(arg, out, ret) : resolve_text(arg.text, out, ret);
+}
+
+/* It has a wildcard, or the directory has that it is seen from. */
+static bool is_pattern(struct sh_arg arg) {
+        bool pattern = arg.pattern;
+        for (size_t i = 0; i < arg.under.n && !pattern; i++)
+                pattern = is_wild(arg.under.p[i]);
+        return pattern;
 }
 
 /* Could the pattern name something in this directory? */
@@ -335,7 +345,8 @@ enum sh_place place_of(struct sh_arg arg) {
         struct str path;
         if (!resolve(arg, &out, &path))
                 return PLACE_SYSTEM; /* nobody writes such a path */
-        if (is_root(path, arg.pattern))
+        bool pattern = is_pattern(arg);
+        if (is_root(path, pattern))
                 return PLACE_ROOT;
         if (str_starts(path, STR("/dev/")))
                 return device_of(path);
@@ -344,7 +355,7 @@ enum sh_place place_of(struct sh_arg arg) {
         if (is_protected(path))
                 return PLACE_PROTECTED;
         for (const char *const *p = of_system; *p; p++)
-                if (within(path, *p) || (arg.pattern && path.p[0] == '/' && may_be_within(path, *p)))
+                if (within(path, *p) || (pattern && path.p[0] == '/' && may_be_within(path, *p)))
                         return PLACE_SYSTEM;
         if (within(path, "/proc"))
                 return within(path, "/proc/self") ? PLACE_OTHER : PLACE_SYSTEM;
@@ -466,7 +477,7 @@ static bool has_hidden_component(struct str path) {
 static bool is_secret(struct sh_arg arg) {
         PLACE_PATH_UNSET struct place_path out;
         struct str path;
-        bool pattern = arg.pattern;
+        bool pattern = is_pattern(arg);
         if (arg.text.n == 0 || !resolve(arg, &out, &path))
                 return false;
         struct str base = tail(path, 1);
@@ -504,4 +515,32 @@ bool names_credential(struct sh_arg arg) {
                                 return true;
                 }
         return false;
+}
+
+/* --- directories -------------------------------------------------------------------------------------------------- */
+
+struct str place_behind(struct arena *arena, struct str from, struct sh_arg to) {
+        PLACE_PATH_UNSET struct place_path out;
+        struct str path, copy;
+        to.under = from;
+        if (!resolve(to, &out, &path))
+                return STR("/"); /* nobody writes such a path */
+        bool plain = path.n == 0 || (path.p[0] != '/' && path.p[0] != '~' && !place_is_special(path));
+        if (plain)
+                return STR("");
+        copy = arena_copy(arena, path);
+        return copy.p ? copy : STR("/");
+}
+
+bool place_is_special(struct str directory) {
+        struct str rest = directory, part;
+        struct sh_arg whole_one = { .text = directory }, inside = { .text = STR("x"), .under = directory };
+        if (directory.n == 0)
+                return false;
+        while (str_split(&rest, '/', &part))
+                if (part.n > 1 && part.p[0] == '.' && !str_is(part, ".."))
+                        return true;
+        enum sh_place place = place_of(whole_one);
+        return (place != PLACE_OTHER && place != PLACE_SHARED) || names_credential(whole_one) ||
+               names_credential(inside);
 }

@@ -10,10 +10,6 @@ static bool has_root_operand(const struct sh_call *c, size_t from) {
         for (size_t i = from; (a = call_operand(c, i)); i++) {
                 if (place_of(*a) == PLACE_ROOT)
                         return true;
-                if (c->at_root &&
-                    (str_is(a->text, ".") || str_is(a->text, "./") || str_is(a->text, "..") ||
-                     (a->pattern && (str_is(a->text, "*") || str_is(a->text, "./*") || str_is(a->text, ".*")))))
-                        return true;
                 if (a->fed && (c->pipe_facts & FACT_NAMES_ROOT))
                         return true;
         }

@@ -291,7 +291,8 @@ static void script_file(struct judge *j, const struct sh_call *c, const struct s
 }
 
 void unwrap_shell(struct judge *j, const struct sh_call *c) {
-        struct str directory = j->directory; /* its own cd ends with it */
+        const struct sh_where where = j->where; /* its own cd ends with it */
+        struct str directory = j->directory;
         bool text = false, input = false;
         size_t i = 1;
         for (; i < c->n; i++) {
@@ -319,6 +320,7 @@ void unwrap_shell(struct judge *j, const struct sh_call *c) {
                 script_file(j, c, &c->p[i]);
         else
                 reads_program(j, c);
+        j->where = j->failed = where;
         j->directory = directory;
 }
 
