@@ -7,5 +7,5 @@
 /* Limits, name servers and the upstream proxy; listeners and modes stay as they are. */
 int gateway_config_apply(struct gateway_start *start, const struct policy *p, struct err *e);
 /* Whether both say the same of what a gateway is told only once: name servers and the upstream proxy. Limits change
- * while it runs (gateway_process_limits()). */
+ * while it runs (gateway_process_reload()). */
 bool gateway_config_equal(const struct policy *a, const struct policy *b);

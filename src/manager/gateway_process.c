@@ -127,43 +127,33 @@ static const struct generation *generation_find(const struct gateway_process *g,
         return NULL;
 }
 
-int gateway_process_reload(struct gateway_process *g, const void *snapshot, size_t n, struct err *e) {
+/* Everything that can fail comes first; then both count, or neither. */
+int gateway_process_reload(struct gateway_process *g, const struct policy *limits, const void *snapshot, size_t n,
+                           struct err *e) {
+        struct gateway_start start = g->settings.start;
         struct generation next = { 0 };
         uint32_t number = g->generations[0].number + 1;
-        int r = generation_open(&next, snapshot, n, number ? number : 1, e);
+        cleanup(close_fd) int rules_fd = -1, limits_fd = -1;
+        if (limits) {
+                gateway_start_set_limits(&start, &limits->network.limits);
+                start.ask_timeout_ns = limits->network.ask_timeout_ns;
+        }
+        int r = limits ? gateway_start_seal(&start, &limits_fd, e) : 0;
+        if (r == 0 && g->pid)
+                r = fd_sealed("bailey-policy", str_n(snapshot, n), &rules_fd, e);
+        if (r == 0)
+                r = generation_open(&next, snapshot, n, number ? number : 1, e);
         if (r < 0)
                 return err_wrap(e, r, "the new policy is not used");
-        cleanup(close_fd) int fd = -1;
-        if (g->pid) {
-                r = fd_sealed("bailey-policy", str_n(next.bytes, next.n), &fd, e);
-                if (r < 0) {
-                        generation_done(&next);
-                        return err_wrap(e, r, "the new policy is not used");
-                }
-        }
+        g->settings.start = start;
         generation_done(&g->generations[GENERATIONS - 1]);
         memmove(&g->generations[1], &g->generations[0], sizeof g->generations[0] * (GENERATIONS - 1));
         g->generations[0] = next;
         (void)audit_note(g->settings.audit, "policy %u: %zu rules", next.number, snapshot_rule_count(next.snapshot));
-        if (g->pid) {
-                const struct ipc_message m = { .kind = IPC_SNAPSHOT, .number = next.number };
-                tell(g, &m, fd);
-        }
-        return 0;
-}
-
-int gateway_process_limits(struct gateway_process *g, const struct policy *p, struct err *e) {
-        struct gateway_start *start = &g->settings.start, before = *start;
-        gateway_start_set_limits(start, &p->network.limits);
-        start->ask_timeout_ns = p->network.ask_timeout_ns;
-        cleanup(close_fd) int fd = -1;
-        int r = gateway_start_seal(start, &fd, e);
-        if (r < 0) {
-                *start = before;
-                return err_wrap(e, r, "the new limits are not used");
-        }
+        if (g->pid && limits)
+                tell(g, &(struct ipc_message){ .kind = IPC_LIMITS }, limits_fd);
         if (g->pid)
-                tell(g, &(struct ipc_message){ .kind = IPC_LIMITS }, fd);
+                tell(g, &(struct ipc_message){ .kind = IPC_SNAPSHOT, .number = next.number }, rules_fd);
         return 0;
 }
 
@@ -176,7 +166,7 @@ static int use_addresses(struct gateway_process *g, struct err *e) {
         const struct generation *newest = &g->generations[0];
         if (r == 0 && (n != newest->n || memcmp(snapshot, newest->bytes, n) != 0)) {
                 (void)audit_note(g->settings.audit, "the addresses of this host have changed");
-                r = gateway_process_reload(g, snapshot, n, e);
+                r = gateway_process_reload(g, NULL, snapshot, n, e);
         }
         g->addresses_due = r < 0;
         return r;

@@ -81,12 +81,11 @@ void gateway_process_freep(struct gateway_process **g);
 
 /* Starts it now instead of at the first connection. NOTICE_READY or NOTICE_CANNOT_START follows. */
 int gateway_process_start(struct gateway_process *g, struct err *e);
-/* The limits and the time for an answer as in this policy, for what begins from now on, also in a gateway that is
- * started later. */
-int gateway_process_limits(struct gateway_process *g, const struct policy *p, struct err *e);
-/* A new policy: checked whole, then handed over; on error the old one stays. NOTICE_RELOADED follows if a gateway runs.
- */
-int gateway_process_reload(struct gateway_process *g, const void *snapshot, size_t n, struct err *e);
+/* New rules, and with `limits` (may be NULL) the limits and the time for an answer as in that policy, for what begins
+ * from now on, also in a gateway that is started later. Checked whole, then handed over; on error all stays as it was.
+ * NOTICE_RELOADED follows if a gateway runs. */
+int gateway_process_reload(struct gateway_process *g, const struct policy *limits, const void *snapshot, size_t n,
+                           struct err *e);
 /* The vault serves again: every worker is connected to it. */
 void gateway_process_vault(struct gateway_process *g);
 /* The answer to a question: DECISION_ALLOW or DECISION_DENY. An id that is gone is no error. */

@@ -186,8 +186,7 @@ static int take_policy(struct service *s, struct policy *p, const void *snapshot
         bool told_once = !gateway_config_equal(s->policy, p), fits = run_vault_fits(s->vault, p);
         if (s->settings->place && (told_once || !fits))
                 return renew(s, p, snapshot, n, e);
-        int r = gateway_process_limits(s->gateway, p, e);
-        r = r < 0 ? r : gateway_process_reload(s->gateway, snapshot, n, e);
+        int r = gateway_process_reload(s->gateway, p, snapshot, n, e);
         if (r == 0 && s->vault->process)
                 vault_process_reload(s->vault->process);
         if (r == 0 && !fits)

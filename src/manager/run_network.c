@@ -111,6 +111,5 @@ int run_network_use(struct run *r, struct policy *p, struct err *e) {
         if (!r->gateway)
                 return 0; /* one that starts later takes it then */
         int s = compile_network(r, &snapshot, &n, e);
-        s = s < 0 ? s : gateway_process_limits(r->gateway, p, e);
-        return s < 0 ? s : gateway_process_reload(r->gateway, snapshot, n, e);
+        return s < 0 ? s : gateway_process_reload(r->gateway, p, snapshot, n, e);
 }

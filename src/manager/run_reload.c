@@ -133,10 +133,8 @@ int run_rules_reload(struct run_control *c, char ret_later[static RUN_LATER_MAX]
                 r = monitor_init(&monitor, fresh, e);
         if (r == 0)
                 r = run_gateway_compile(fresh, &snapshot, &n, e);
-        if (r == 0 && *c->parts.gateway)
-                r = gateway_process_limits(*c->parts.gateway, fresh, e);
         if (r == 0 && *c->parts.gateway) /* one that starts later takes the policy then */
-                r = gateway_process_reload(*c->parts.gateway, snapshot, n, e);
+                r = gateway_process_reload(*c->parts.gateway, fresh, snapshot, n, e);
         ret_later[0] = '\0';
         if (r == 0) {
                 note_later(c, fresh, ret_later);

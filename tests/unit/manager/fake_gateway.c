@@ -84,6 +84,14 @@ static void serve(void) {
                                 _exit(5);
                         say(&swapped);
                         close(fd);
+                } else if (m.kind == IPC_LIMITS) {
+                        struct gateway_start fresh;
+                        char text[64];
+                        if (gateway_start_read(fd, &fresh, NULL) < 0)
+                                _exit(5);
+                        snprintf(text, sizeof text, "limits %u", fresh.connections);
+                        send_event(EVENT_NOTE, text);
+                        close(fd);
                 } else if (m.kind == IPC_ANSWER)
                         send_event(EVENT_NOTE, m.number == DECISION_ALLOW ? "answer allow" : "answer deny");
                 else if (m.kind == IPC_AUDIT)

@@ -256,16 +256,31 @@ static void reload_is_whole_or_not_at_all(void **state) {
         assert_int_equal(gateway_process_start(w->g, NULL), 0);
         step_until(w, &w->notices[NOTICE_READY], 1, 5000);
         struct err e = { 0 };
-        assert_true(gateway_process_reload(w->g, "garbage", 7, &e) < 0);
+        struct gateway_start defaults;
+        gateway_start_init(&defaults);
+        struct policy limits = { .network.limits = gateway_start_limits(&defaults),
+                                 .network.ask_timeout_ns = defaults.ask_timeout_ns };
+        limits.network.limits.connections = 77;
+        assert_true(gateway_process_reload(w->g, &limits, "garbage", 7, &e) < 0); /* good limits, bad rules */
         assert_non_null(strstr(e.text, "not used"));
         step_for(w, 50);
         assert_int_equal(w->notices[NOTICE_RELOADED], 0);
+        cleanup(free_ptr) void *good = NULL;
+        size_t good_n = 0;
+        build_snapshot("b.test", &good, &good_n);
+        struct policy bad = limits;
+        bad.network.limits.idle_ns = 0;
+        assert_true(gateway_process_reload(w->g, &bad, good, good_n, &e) < 0); /* good rules, bad limits */
+        step_for(w, 50);
+        assert_int_equal(w->notices[NOTICE_RELOADED], 0);
+        assert_false(log_has(w, "gateway: limits"));
         for (unsigned i = 1; i <= 6; i++) { /* more than are kept */
                 cleanup(free_ptr) void *next = NULL;
                 size_t n = 0;
                 build_snapshot("b.test", &next, &n);
-                assert_int_equal(gateway_process_reload(w->g, next, n, &e), 0);
+                assert_int_equal(gateway_process_reload(w->g, i == 1 ? NULL : &limits, next, n, &e), 0);
                 step_until(w, &w->notices[NOTICE_RELOADED], i, 5000);
+                assert_int_equal(log_has(w, "gateway: limits 77"), i > 1);
         }
         assert_string_equal(w->last_notice, "policy 7 judges");
 }
