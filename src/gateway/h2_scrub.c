@@ -98,11 +98,7 @@ int h2_swap_take_head(struct h2_stream *t, struct h2_fields *f, unsigned status,
 static int search(struct h2_flow *f, char *bytes, size_t n) {
         struct h2_swap *k = f->stream->swap;
         struct str before, now;
-        scrub_feed(&k->scrub, bytes, n, &before, &now);
-        if (k->scrub.n_held > 0)
-                timer_start(&k->patience, SCRUB_RELEASE_NS);
-        else
-                timer_stop(&k->patience);
+        swap_search(&k->scrub, &k->patience, bytes, n, &before, &now);
         int r = h2_flow_add(f, before);
         return r < 0 ? r : h2_flow_add(f, now);
 }

@@ -123,11 +123,7 @@ int http_swap_take_head(struct http_session *s, const struct http1_response *r, 
 static int search(struct http_session *s, char *bytes, size_t n) {
         struct http_swap *k = s->swap;
         struct str before, now;
-        scrub_feed(&k->scrub, bytes, n, &before, &now);
-        if (k->scrub.n_held > 0)
-                timer_start(&k->patience, SCRUB_RELEASE_NS);
-        else
-                timer_stop(&k->patience);
+        swap_search(&k->scrub, &k->patience, bytes, n, &before, &now);
         return put_body(s, before, now);
 }
 

@@ -358,6 +358,15 @@ void swap_output_done(struct swap_output *out) {
         buf_done(&out->text);
 }
 
+void swap_search(struct scrub *scrub, struct timer *patience, char *bytes, size_t n, struct str *ret_before,
+                 struct str *ret_now) {
+        scrub_feed(scrub, bytes, n, ret_before, ret_now);
+        if (scrub->n_held > 0)
+                timer_start(patience, SCRUB_RELEASE_NS);
+        else
+                timer_stop(patience);
+}
+
 void swap_saw_status(const struct swap *s, unsigned status) {
         const struct credential_mapping *m = credentials_get(s->worker->gateway->credentials, s->mapping);
         bool refused = status == 401 || (status == 403 && m && m->kind == MAPPING_SIGV4); /* as AWS says it */

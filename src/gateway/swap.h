@@ -66,6 +66,11 @@ bool swap_signing_key(struct swap *s, const struct inject_plan *p, struct sigv4_
 /* A value that was here has changed: asks for the new one. -EINPROGRESS, or why there is none. */
 int swap_again(struct swap *s, const struct inject_plan *p);
 
+/* scrub_feed() for a body that somebody reads: `patience` runs while something is held back, and its end calls for
+ * scrub_release(). */
+void swap_search(struct scrub *scrub, struct timer *patience, char *bytes, size_t n, struct str *ret_before,
+                 struct str *ret_now);
+
 /* How the origin answered: when it does not know the credential, the vault is told. */
 void swap_saw_status(const struct swap *s, unsigned status);
 

@@ -205,3 +205,10 @@ def make_namespace(closing):
 def make_service(tmp_path, environment, closing):
     """make_service({"allow": [...]}, names=[...]): `bailey gateway` with this network policy."""
     return lambda network, **more: closing(Service([program("bailey"), "gateway"], tmp_path, environment, network, **more))
+
+
+@pytest.fixture
+def service(request, make_service):
+    """The same, letting through the name OK of the test's module, and not EVIL."""
+    good, evil = request.module.OK, request.module.EVIL
+    return make_service({"allow": ["*.ok.test"], "allow_private": [f"{good}:1-65535"]}, names=[good, evil])

@@ -16,17 +16,10 @@ import threading
 import pytest
 
 from conftest import program
-from kit.process import wait_until
-from kit.service import SLOW
+from kit.process import SLOW, wait_until
 
 OK, EVIL = "git.ok.test", "evil.test"
-NETWORK = {"allow": ["*.ok.test"], "allow_private": [f"{OK}:1-65535"]}
 ROOT = os.geteuid() == 0
-
-
-@pytest.fixture
-def service(make_service):
-    return make_service(NETWORK, names=[OK, EVIL])
 
 
 def listening(port):

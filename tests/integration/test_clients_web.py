@@ -9,19 +9,12 @@ import time
 import pytest
 
 from kit.origin import request_end
-from kit.process import wait_until
-from kit.service import SLOW
+from kit.process import SLOW, wait_until
 
 OK, EVIL = "api.ok.test", "evil.test"
-NETWORK = {"allow": ["*.ok.test"], "allow_private": [f"{OK}:1-65535"]}
 # What a program sees as the size of the world; sanitizers make each byte dearer.
 LARGE = (1 << 30) // (8 if SLOW > 1 else 1)
 BLOCK = 1 << 20
-
-
-@pytest.fixture
-def service(make_service):
-    return make_service(NETWORK, names=[OK, EVIL])
 
 
 @pytest.fixture

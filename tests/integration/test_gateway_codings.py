@@ -13,10 +13,10 @@ import zstandard
 
 from kit.gateway import Client
 from kit.h2 import H2Server
-from kit.process import wait_until
+from kit.process import SLOW, wait_until
 from test_gateway_credentials import HOST, SECRET, Lab, answer, head_from, lab, until  # noqa: F401 (fixture)
 from test_gateway_h2 import connect
-from test_gateway_tls import NAMES, SLOW
+from test_gateway_tls import NAMES
 from test_gateway_tls import make_lab as make_h2_lab  # noqa: F401 (fixture)
 
 
@@ -214,12 +214,13 @@ def test_http_2(make_h2_lab, make_origin, authority):  # noqa: F811
     """The same over HTTP/2, with trailers, resets of what is not as it says, and a stream that goes on beside them."""
     body = text()
     cases = {f"/{coding.replace('-', '')}": (coding, pack(body)) for coding, pack in CODINGS.items()}
-    cases |= {"/cut": ("gzip", gzip.compress(body)[:-300]), "/none": ("gzip", b"x" * 100), "/unknown": ("compress", b"x"),
+    cases |= {"/cut": ("gzip", gzip.compress(body)[:-300]), "/none": ("gzip", b"x" * 100), "/unknown": ("compress", b"x"), "/two": ("gzip", gzip.compress(body)),
               "/bomb": ("zstd", bomb("zstd", 64 << 20))}
 
     def serve(server, number, headers):
         coding, data = cases[headers[":path"]]
         more = [tuple(line.lower().split(": ", 1)) for line in HEAD_FIELDS]
+        more += [("etag", '"second"'), ("etag", 'W/"third"')] if headers[":path"] == "/two" else []
         head = headers[":method"] == "HEAD"
         server.respond(number, headers=[("content-encoding", coding.lower()), ("content-length", str(len(data))), *more], end=head)
         if not head:
@@ -239,6 +240,8 @@ def test_http_2(make_h2_lab, make_origin, authority):  # noqa: F811
         else:
             assert got.status == 200 and got.body == expected and got.trailers["x-again"] == fake, (path, len(got.body))
             plain(got.headers)
+            tags = [value for name, value in got.fields if name == "etag"]  # one strong one becomes weak, the others of its kind go
+            assert tags == (['W/"third"', 'W/"abc"'] if path == "/two" else ['W/"abc"'])
     assert client.ask("/gzip", "HEAD", headers=[("x-api-key", fake)]).headers["etag"] == 'W/"abc"'
     assert here.gateway.wait_event(seconds=20, kind="request", path="/none", reason="upstream")
     assert all(r["accept-encoding"] == "identity" for r in origin.requests())

@@ -20,11 +20,10 @@ from conftest import BUILD
 from kit.dns import SERVFAIL, Answer
 from kit.netns import Namespace
 from kit.origin import REPLY
-from kit.process import PATIENCE, open_files
+from kit.process import PATIENCE, SLOW, open_files
 
 DRIVER = BUILD / "tests/tools/gateway-driver"
 GATEWAY = BUILD / "src/gateway/bailey-gateway"
-SLOW = 4 if "san" in os.environ.get("BAILEY_KIND", BUILD.name) else 1
 
 
 POLICY_WORDS = ("allow=", "deny=", "private=")

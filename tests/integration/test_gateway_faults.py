@@ -17,8 +17,7 @@ import pytest
 
 from kit.dns import SERVFAIL, Answer
 from kit.gateway import Client
-from kit.process import wait_until
-from kit.service import SLOW
+from kit.process import SLOW, wait_until
 
 OK, EVIL = "api.ok.test", "evil.test"
 NETWORK = {"allow": ["*.ok.test"], "allow_private": [f"{OK}:1-65535"]}

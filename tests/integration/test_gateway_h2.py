@@ -12,9 +12,9 @@ import hpack
 import pytest
 
 from kit.h2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS, H2Client, H2Server, frame
-from kit.process import wait_until
+from kit.process import SANITIZED, SLOW, wait_until
 from test_gateway_credentials import memory_with
-from test_gateway_tls import HOST, NAMES, SANITIZED, SLOW, Lab, make_lab  # noqa: F401 (fixtures)
+from test_gateway_tls import HOST, NAMES, Lab, make_lab  # noqa: F401 (fixtures)
 
 RULE = f"rule={HOST}:1-65535|GET,HEAD,POST,PUT,OPTIONS|/ok/**"
 REFUSED, CANCEL, INTERNAL, PROTOCOL, CALM = 7, 8, 2, 1, 11

@@ -15,12 +15,10 @@ from conftest import BUILD, program
 from kit.dns import Answer
 from kit.gateway import Client, Gateway
 from kit.origin import REPLY
-from kit.process import wait_until
+from kit.process import SANITIZED, SLOW, wait_until
 from kit.tls import Authority
 from test_clients_web import NODE
 
-SANITIZED = "san" in os.environ.get("BAILEY_KIND", BUILD.name)
-SLOW = 4 if SANITIZED else 1
 HOST = "api.ok.test"
 NAMES = [HOST, "b.ok.test", "*.many.test"]
 

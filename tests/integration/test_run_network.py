@@ -13,8 +13,7 @@ import urllib.request
 
 import pytest
 
-from kit.process import wait_until
-from kit.service import SLOW
+from kit.process import SLOW, wait_until
 
 NO_PROXY_VARIABLES = "unset http_proxy https_proxy all_proxy ftp_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY FTP_PROXY; "
 

@@ -4,7 +4,6 @@
 BAILEY_MANY=1 in the environment runs the full numbers (1,000 launches, 200 deaths of each process).
 """
 import os
-import pathlib
 import random
 import signal
 import socket
@@ -14,8 +13,7 @@ import time
 import pytest
 
 from conftest import program
-from kit.process import descendants, wait_until
-from kit.service import SLOW
+from kit.process import SLOW, descendants, name_of, wait_until
 
 pytestmark = pytest.mark.visible_home
 
@@ -95,15 +93,6 @@ def test_sockets_that_come_and_go_while_launching(bailey, home, work):
 # Does what an agent might: plants something protected, and knocks at a closed door over and over.
 BUSY = ("mkdir -p .vscode && echo x > .vscode/tasks.json; (trap '' TERM HUP INT; setsid sleep 300 &) ; echo ready; "
         "while :; do curl -s -m 2 http://evil.test:{port}/ ; curl -s -m 2 -x '' http://evil.test:{port}/; cat key.secret; done 2>/dev/null")
-
-
-def name_of(pid):
-    """Empty for one that is dead, waited for or not."""
-    try:
-        name, rest = pathlib.Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    return "" if rest.split()[0] == "Z" else name
 
 
 def pick(child, victim):

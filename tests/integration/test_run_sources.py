@@ -12,7 +12,7 @@ import pytest
 
 from conftest import program
 from kit.control import Control, sockets
-from kit.process import descendants, wait_until
+from kit.process import descendants, name_of, wait_until
 
 HOST, TOKEN = "git.ok.test", "ghp_Qw3rTy7uIoP9aSd2FgH4jKl6"
 KEYS = ["key-Kernel-Va1ue-0123456789", "key-Second-Va1ue-9876543210"]
@@ -172,13 +172,6 @@ for place in ("/tmp", "/run", "/etc/ssl", "/dev/shm"):
                 pass
 out.close()
 """
-
-
-def name_of(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
 
 
 def forms(text):

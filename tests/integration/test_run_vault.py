@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from kit.process import descendants, name_of
+
 REAL = "sk-proj-Rea1OpenAiVa1ue0123456789abcdefXYZ"
 FILE_ONE = "ghp_F1rstF11eVa1ue0123456789abcdefABCD"
 FILE_TWO = "ghp_Sec0ndF11eVa1ue9876543210fedcbaDCB"
@@ -72,22 +74,6 @@ def wait_for(path, child, seconds=60):
     while not path.exists():
         assert child.running() and time.monotonic() < deadline, child.errors()
         time.sleep(0.02)
-
-
-def descendants(pid):
-    """Every process below this one."""
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += [int(child), *descendants(int(child))]
-    return found
-
-
-def name_of(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
 
 
 def test_the_origin_sees_the_secret_and_the_sandbox_a_stand_in(world, run):

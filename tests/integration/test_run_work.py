@@ -22,8 +22,7 @@ import zipfile
 import pytest
 
 from conftest import program
-from kit.process import wait_until
-from kit.service import SLOW
+from kit.process import SLOW, wait_until
 from test_clients_tools import GIT, git_https, postgres, repository, sshd  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.visible_home

@@ -23,7 +23,7 @@ class Stream:
     """What came on one stream."""
 
     def __init__(self):
-        self.interim, self.headers, self.body, self.trailers = [], None, b"", None
+        self.interim, self.headers, self.fields, self.body, self.trailers = [], None, [], b"", None
         self.ended, self.reset = False, None
 
     @property
@@ -119,7 +119,7 @@ class H2Client:
         if isinstance(event, h2.events.InformationalResponseReceived):
             stream.interim.append(dict(event.headers))
         elif isinstance(event, h2.events.ResponseReceived):
-            stream.headers = dict(event.headers)
+            stream.headers, stream.fields = dict(event.headers), event.headers
         elif isinstance(event, h2.events.TrailersReceived):
             stream.trailers = dict(event.headers)
         elif isinstance(event, h2.events.DataReceived):

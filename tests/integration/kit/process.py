@@ -12,6 +12,9 @@ from dataclasses import dataclass
 # Limits end what hangs; a loaded machine may take its time.
 PATIENCE = 60
 DEFAULT_TIMEOUT = 120
+# A build with a sanitizer takes its time for everything.
+SANITIZED = "san" in os.environ.get("BAILEY_KIND", pathlib.Path(os.environ.get("BAILEY_BUILD", "build")).name)
+SLOW = 4 if SANITIZED else 1
 
 
 @dataclass
@@ -144,6 +147,15 @@ def gone(pid):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+def name_of(pid):
+    """Empty for one that is dead, waited for or not."""
+    try:
+        name, rest = pathlib.Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return "" if rest.split()[0] == "Z" else name
 
 
 def descendants(pid):

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`bailey gateway` as a user starts it, with its audit log, and what a client needs to know about it."""
 import json
-import os
 import signal
 import socket
 import struct
 
 from .process import PATIENCE, Child, wait_until
-
-SLOW = 4 if os.environ.get("BAILEY_KIND") in ("asan", "tsan") else 1
 
 
 class Service:
