@@ -254,7 +254,8 @@ daemon off;
 events {{ worker_connections 9900; multi_accept on; }}
 """
 
-# The origin with TLS. For hosts never seen each name has a certificate of its own: some peers copy the origin's.
+# The origin with TLS. For hosts never seen each name has a certificate of its own: some peers copy the origin's. All are read when it starts: an
+# origin that reads certificate and key for each connection takes longer for it than for the handshake, and hides what a proxy takes.
 ORIGIN_TLS = """
 http {{
   access_log off; sendfile on; sendfile_max_chunk 2m; tcp_nopush on; tcp_nodelay on;
@@ -268,12 +269,17 @@ http {{
     ssl_certificate {run}/tls/{host}.crt;
     location / {{ root {run}/www; if ($http_authorization != "Bearer {token}") {{ return 403; }} }}
   }}
+  server_names_hash_max_size 8192;
+  include {run}/fresh-origins.conf;
+}}
+"""
+
+FRESH_ORIGIN = """
   server {{
-    listen 127.0.0.1:{fresh_origin} ssl backlog=4096;
-    ssl_certificate {run}/tls/$ssl_server_name.crt;
+    listen 127.0.0.1:{fresh_origin} ssl; server_name {host};
+    ssl_certificate {run}/tls/{host}.crt;
     location / {{ root {run}/www; if ($http_authorization != "Bearer {token}") {{ return 403; }} }}
   }}
-}}
 """
 
 # Ends TLS and begins it again, with one fixed certificate, without looking at what goes through: the limit for interception.

@@ -25,7 +25,7 @@ class Case:
         self.ask = tls or ask  # NAME:PORT, where it is not the origin's address
         self.zone = zone  # whose names are asked for
         self.alone = alone  # one thing at a time: all of it on one processor
-        self.hosts = hosts  # each repetition asks for that many hosts that nobody has asked for
+        self.hosts = hosts  # each sample asks for that many hosts that nobody has asked for
         self.has_peers = name != "rules" and not name.startswith("own_")  # others in the same table, as they are
 
 
@@ -80,7 +80,7 @@ CASES = [
     Case("tls", "Interception: requests with a token, 1 KiB answers, 16 kept-alive connections", "request", "requests", SECURE, 16, tls=API),
     Case("tls_connect", "Interception: new connections, one request with a token each; 8 at a time", "connection", "tunnels", SECURE, 8, size=64, tls=API),
     Case("tls_fresh", "Interception: hosts never seen, one request each; 2 at a time", "host", "tunnels", FRESH, 2, size=64, ms=6000,
-         tls=f"h#.{SECURE_ZONE}:{PORT['fresh_origin']}", hosts=70),
+         tls=f"h#.{SECURE_ZONE}:{PORT['fresh_origin']}", hosts=100),
     Case("tls_bulk", "Interception: bulk through 1 connection", "MB", "bulk", SECURE, 1, size=BULK_FILE, tls=API),
     Case("dns", "DNS answers, 64 questions on their way", "answer", "dns", DNS, 64),
     Case("dns_refused", "DNS refusals from a list of 100,000 names, 64 questions on their way", "answer", "dns", REFUSED, 64, zone=LISTED_ZONE),
@@ -92,7 +92,7 @@ CASES = [
 IDLE = [t for t in CONNECT + SOCKS[2:4] if t[1]]
 
 
-def load_argv(lab, case, each, repetition):
+def load_argv(lab, case, each, turn):
     name, daemon, port, way = each
     argv = [lab.build / "bench/lab-load", case.load, "--proxy", f"127.0.0.1:{port}", "--connections", str(case.connections), "--ms", str(case.ms)]
     if case.load == "dns":
@@ -103,18 +103,21 @@ def load_argv(lab, case, each, repetition):
     if case.tls:
         argv += ["--tls", "--token", lab.token_for(daemon or name)]
     if case.hosts:
-        argv += ["--operations", str(case.hosts), "--first", str(case.hosts * (repetition % (FRESH_HOSTS // case.hosts)))]
+        argv += ["--operations", str(case.hosts), "--first", str(case.hosts * turn)]
+        if case.hosts * (turn + 1) > FRESH_HOSTS:
+            raise LabError(f"{case.name} has asked for all {FRESH_HOSTS} hosts")
     return argv
 
 
-def measure(lab, case, each, repetition):
+def measure(lab, case, each, turn):
+    """turn: which sample of this target it is, from 0 on."""
     name, daemon, _, _ = each
     server = lab.start(daemon) if daemon else None
-    if repetition == 0 and case.tls and not case.hosts:  # the first certificate of a host takes some of them seconds
+    if turn == 0 and case.tls and not case.hosts:  # the first certificate of a host takes some of them seconds
         subprocess.run(load_argv(lab, case, each, 0) + ["--connections", "1", "--operations", "2", "--ms", "8000", "--size", "64"], capture_output=True,
                        timeout=40)
     before, own_before = (cpu_seconds(server.pid), own_seconds(server.pid)) if server else (0, 0)
-    done = subprocess.run(load_argv(lab, case, each, repetition), capture_output=True, text=True, timeout=40)
+    done = subprocess.run(load_argv(lab, case, each, turn), capture_output=True, text=True, timeout=40)
     if done.returncode != 0:
         raise LabError(f"{case.name} through {name}: {done.stderr.strip()}")
     seen = json.loads(done.stdout)
@@ -137,7 +140,7 @@ def undisturbed(lab, case, each, repetition):
             lab.start(each[1])
         others = Others(lab.pids(*lab.daemons))
         with on_one_processor(lab.pids("origin", each[1])) if case.alone else contextlib.nullcontext():
-            sample = measure(lab, case, each, repetition)
+            sample = measure(lab, case, each, repetition * TRIES + again)
         sample |= {"others": others.share(), "again": again}
         if sample["others"] <= QUIET:
             break

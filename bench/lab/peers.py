@@ -25,7 +25,7 @@ SECURE_ZONE = "secure.example.net"
 SECURE_HOST = f"api.{SECURE_ZONE}"
 TOKEN = "lab_4f9Kq2Zt7Rw1Xb8Nc3Vm6Jd5Hs0Pg"
 DNS_NAMES = 1000
-FRESH_HOSTS = 500
+FRESH_HOSTS = 1500  # enough for every repetition to be tried three times
 CONNECTIONS = min(10000, descriptors() // 2 - 100)  # a proxy has two descriptors for each, and some more
 BULK_FILE = 1 << 30
 UDP = ("unbound", "dnsmasq", "unbound, listed", "dnsmasq, listed")
@@ -38,7 +38,8 @@ class Lab:
         self.build, self.run, self.daemons, self.broken = build, run, {}, {}
         run.mkdir(parents=True, exist_ok=True)
         self.authority = Authority(run / "tls")
-        for name in [SECURE_HOST] + [f"h{i}.{SECURE_ZONE}" for i in range(FRESH_HOSTS)]:
+        self.fresh = [f"h{i}.{SECURE_ZONE}" for i in range(FRESH_HOSTS)]
+        for name in [SECURE_HOST, *self.fresh]:
             self.authority.leaf(name)
         self.authority.bundle(SECURE_HOST)
         self._write_configs()
@@ -53,13 +54,14 @@ class Lab:
                  "squid-listed": configs.SQUID_LISTED + configs.SQUID, "unbound-listed": configs.UNBOUND_LISTED, "dnsmasq-listed": configs.DNSMASQ_LISTED}
         for name, text in texts.items():
             (self.run / f"{name}.conf").write_text(text.format(**dict(words, name=name, port=PORT["privoxy"])))
+        (self.run / "fresh-origins.conf").write_text("".join(configs.FRESH_ORIGIN.format(**dict(words, host=name)) for name in self.fresh))
         (self.run / "privoxy-listed.conf").write_text(configs.PRIVOXY.format(**dict(words, port=PORT["privoxy_listed"], more="actionsfile listed.action")))
         (self.run / "srt.mjs").write_text(configs.SRT.format())
 
     def _write_files(self):
         run = self.run
         lines = [f"192.0.2.7 h{i}.{ZONE}\n" for i in range(DNS_NAMES)] + [f"127.0.0.1 {SECURE_HOST}\n", f"127.0.0.1 origin.{ZONE}\n"]
-        lines += [f"127.0.0.1 h{i}.{SECURE_ZONE}\n" for i in range(FRESH_HOSTS)]
+        lines += [f"127.0.0.1 {name}\n" for name in self.fresh]
         (run / "hosts").write_text("127.0.0.1 localhost\n" + "".join(lines))
         (run / "names").write_text("".join(f"host{i}.example{i % 89}.org\n" for i in range(1000)))
         for folder in ("www", "squid", "privoxy", "mitmproxy"):

@@ -563,6 +563,8 @@ int main(int argc, char **argv) {
         tool_raise_limits();
         if (want.mode == DNS ? !want.dns_zone : !want.origin_text)
                 tool_die("--origin, or --zone for dns, is missing");
+        if (want.tls)
+                tls_prepare();
         if (want.mode == DNS)
                 run_dns();
         else

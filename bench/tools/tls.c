@@ -6,21 +6,19 @@
 #include <errno.h>
 #include <openssl/ssl.h>
 
-static SSL_CTX *context(void) {
-        static SSL_CTX *kept;
-        if (!kept) {
-                static const unsigned char protocols[] = "\x08http/1.1";
-                kept = SSL_CTX_new(TLS_client_method());
-                if (!kept || SSL_CTX_set_alpn_protos(kept, protocols, sizeof protocols - 1) != 0)
-                        tool_die("no TLS");
-                SSL_CTX_set_mode(kept, SSL_MODE_ENABLE_PARTIAL_WRITE);
-                SSL_CTX_set_session_cache_mode(kept, SSL_SESS_CACHE_OFF);
-        }
-        return kept;
+static SSL_CTX *context;
+
+void tls_prepare(void) {
+        static const unsigned char protocols[] = "\x08http/1.1";
+        context = SSL_CTX_new(TLS_client_method());
+        if (!context || SSL_CTX_set_alpn_protos(context, protocols, sizeof protocols - 1) != 0)
+                tool_die("no TLS");
+        SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE);
+        SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 }
 
 struct tls *tls_open(int fd, const char *name) {
-        SSL *ssl = SSL_new(context());
+        SSL *ssl = SSL_new(context);
         if (!ssl || SSL_set_fd(ssl, fd) != 1 || SSL_set_tlsext_host_name(ssl, name) != 1)
                 tool_die("no TLS connection");
         SSL_set_connect_state(ssl);

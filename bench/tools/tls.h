@@ -9,6 +9,8 @@
 
 struct tls;
 
+/* Once, before the clock runs: OpenSSL takes some milliseconds to get ready. */
+void tls_prepare(void);
 /* A full handshake each time, HTTP/1.1 only. */
 struct tls *tls_open(int fd, const char *name);
 /* 1 when it is done, 0 to be called again after the next edge, -1 when it failed. */
