@@ -48,6 +48,7 @@ struct vault_client {
         uint64_t ns;
         int fd;
         struct watch watch;
+        unsigned interest;             /* of the watch */
         const struct vault_page *page; /* of this connection, once it has said hello */
         struct shelf leaves, secrets;
         struct map questions; /* by key */
@@ -115,6 +116,7 @@ static void disconnect(struct vault_client *v, const char *why) {
                 return;
         log_debug("vault: %s", why);
         watch_stop(&v->watch);
+        v->interest = 0;
         close(v->fd);
         v->fd = -1;
         vault_page_close(v->page);
@@ -138,6 +140,13 @@ static int send_one(struct vault_client *v, struct question *q) {
 
 static void on_watch(struct watch *w, unsigned ready);
 
+static int listen_for(struct vault_client *v, unsigned interest) {
+        if (v->interest == interest)
+                return 0;
+        v->interest = interest;
+        return watch_start_level(v->loop, &v->watch, v->fd, interest, on_watch);
+}
+
 /* Those that were not sent yet are at the end of the list. */
 static int send_waiting(struct vault_client *v) {
         int r = 0;
@@ -148,8 +157,7 @@ static int send_waiting(struct vault_client *v) {
                 r = send_one(v, q);
                 q->sent = r == 0;
         }
-        unsigned interest = WATCH_READ | (r == -EAGAIN ? WATCH_WRITE : 0u);
-        return r < 0 && r != -EAGAIN ? r : watch_start_level(v->loop, &v->watch, v->fd, interest, on_watch);
+        return r < 0 && r != -EAGAIN ? r : listen_for(v, WATCH_READ | (r == -EAGAIN ? WATCH_WRITE : 0u));
 }
 
 static int ask(struct vault_client *v, const struct question *wanted, struct vault_call *c) {
@@ -392,7 +400,7 @@ static void on_watch(struct watch *w, unsigned ready) {
 void vault_client_connect(struct vault_client *v, int fd) {
         disconnect(v, "another one takes its place");
         v->fd = fd;
-        if (fd_set_nonblocking(fd, true) < 0 || watch_start_level(v->loop, &v->watch, fd, WATCH_READ, on_watch) < 0)
+        if (fd_set_nonblocking(fd, true) < 0 || listen_for(v, WATCH_READ) < 0)
                 disconnect(v, "its socket cannot be used");
 }
 

@@ -8,11 +8,20 @@
 void shelf_init(struct shelf *s, size_t max, char *room, size_t room_n) {
         *s = (struct shelf){ .max = max, .room = room, .room_n = room_n };
         link_init(&s->order);
+        link_init(&s->places);
+        s->last = &s->places;
+}
+
+static void leave_room(struct shelf *s, struct kept *k) {
+        if (s->last == &k->place)
+                s->last = k->place.prev;
+        link_remove(&k->place);
 }
 
 void shelf_drop(struct shelf *s, struct kept *k) {
         map_remove(&s->by_key, str_n(k->key, k->key_n));
         link_remove(&k->link);
+        leave_room(s, k);
         tls_leaf_unref(k->leaf);
         if (k->bytes)
                 secret_wipe(k->bytes, k->bytes_n);
@@ -40,33 +49,34 @@ struct kept *shelf_find(struct shelf *s, struct str key) {
         return k;
 }
 
-/* Whether n bytes from `at` on are free; if not, *ret_next is behind what lies there. */
-static bool is_free(const struct shelf *s, const char *at, size_t n, char **ret_next) {
-        for (const struct link *l = s->order.next; l != &s->order; l = l->next) {
-                const struct kept *k = link_owner(l, struct kept, link);
-                if (k->bytes && k->bytes < at + n && at < k->bytes + k->bytes_n) {
-                        *ret_next = k->bytes + k->bytes_n;
+/* The first n bytes that are free behind this place; *ret_next is the place behind them. NULL: there are none. */
+static char *find_room(struct shelf *s, struct link *place, size_t n, struct link **ret_next) {
+        struct kept *k = link_owner(place, struct kept, place);
+        char *at = place == &s->places ? s->room : k->bytes + k->bytes_n;
+        struct link *l = place->next;
+        for (; l != &s->places; l = l->next) {
+                k = link_owner(l, struct kept, place);
+                if ((size_t)(k->bytes - at) >= n)
+                        break;
+                at = k->bytes + k->bytes_n;
+        }
+        *ret_next = l;
+        return s->room_n - (size_t)(at - s->room) >= n ? at : NULL;
+}
+
+/* Looks behind the place that was given out last, where it is most likely, then everywhere; for as long as there is
+ * nothing, what was not used for longest gives way. */
+static bool make_room(struct shelf *s, struct kept *k, size_t n) {
+        struct link *next;
+        while (!(k->bytes = find_room(s, s->last, n, &next)) && !(k->bytes = find_room(s, &s->places, n, &next))) {
+                if (link_is_empty(&s->order))
                         return false;
-                }
-        }
-        return true;
-}
-
-static char *find_room(const struct shelf *s, size_t n) {
-        char *at = s->room;
-        while (s->room_n - (size_t)(at - s->room) >= n)
-                if (is_free(s, at, n, &at))
-                        return at;
-        return NULL;
-}
-
-static char *make_room(struct shelf *s, size_t n) {
-        char *at = find_room(s, n);
-        while (!at && !link_is_empty(&s->order)) {
                 shelf_drop(s, link_owner(s->order.next, struct kept, link));
-                at = find_room(s, n);
         }
-        return at;
+        k->bytes_n = n;
+        link_append(next, &k->place);
+        s->last = &k->place;
+        return true;
 }
 
 struct kept *shelf_add(struct shelf *s, struct str key, size_t n) {
@@ -76,13 +86,14 @@ struct kept *shelf_add(struct shelf *s, struct str key, size_t n) {
         else if (s->by_key.n >= s->max)
                 shelf_drop(s, link_owner(s->order.next, struct kept, link));
         struct kept *k = calloc(1, sizeof *k + key.n);
-        if (k && n > 0)
-                k->bytes = make_room(s, n);
-        if (!k || (n > 0 && !k->bytes) || map_add(&s->by_key, key, k) < 0) {
+        if (!k)
+                return NULL;
+        link_init(&k->place);
+        if ((n > 0 && !make_room(s, k, n)) || map_add(&s->by_key, key, k) < 0) {
+                leave_room(s, k);
                 free(k);
                 return NULL;
         }
-        k->bytes_n = n;
         k->key_n = key.n;
         memcpy(k->key, key.p, key.n);
         link_append(&s->order, &k->link);

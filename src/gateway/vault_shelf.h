@@ -5,7 +5,8 @@
 #include "gateway/vault_client.h"
 
 struct kept {
-        struct link link; /* the one used last is at the end */
+        struct link link;  /* the one used last is at the end */
+        struct link place; /* of those with bytes, in the order of their addresses */
         uint32_t mapping;
         struct tls_leaf *leaf; /* a certificate, or */
         union {                /* a secret, whose texts lie in `bytes` */
@@ -20,7 +21,8 @@ struct kept {
 
 struct shelf {
         struct map by_key;
-        struct link order;
+        struct link order, places; /* of struct kept: by last use, and by where their bytes lie */
+        struct link *last;         /* in places: what was put there last, or their beginning */
         size_t max;
         char *room;
         size_t room_n;
