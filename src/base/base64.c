@@ -24,37 +24,47 @@ void base64_encode(struct str in, enum base64_alphabet alphabet, char *out) {
                 out[i] = '=';
 }
 
-static int value_of(char c) {
-        if (c >= 'A' && c <= 'Z')
-                return c - 'A';
-        if (c >= 'a' && c <= 'z')
-                return c - 'a' + 26;
-        if (ascii_is_digit(c))
-                return c - '0' + 52;
-        return c == '+' ? 62 : c == '/' ? 63 : -1;
+/* The six bits of each character, or NOT for one that has none. */
+enum { NOT = 0x80 };
+struct values {
+        uint8_t of[256];
+};
+
+static void make_values(struct values *ret) {
+        memset(ret->of, NOT, sizeof ret->of);
+        for (uint8_t i = 0; i < 64; i++)
+                ret->of[(unsigned char)alphabets[BASE64_STANDARD][i]] = i;
+}
+
+/* Four characters, three bytes. Zero, or NOT among other bits. */
+static unsigned decode_four(const struct values *v, const char *in, char *out) {
+        const unsigned char *c = (const unsigned char *)in;
+        unsigned a = v->of[c[0]], b = v->of[c[1]], d = v->of[c[2]], e = v->of[c[3]];
+        out[0] = (char)(a << 2 | b >> 4);
+        out[1] = (char)(b << 4 | d >> 2);
+        out[2] = (char)(d << 6 | e);
+        return (a | b | d | e) & NOT;
 }
 
 bool base64_decode(struct str in, char *out, size_t *ret_n) {
-        size_t padding = 0, n = 0;
-        if (in.n % 4 != 0)
-                return false;
-        while (padding < 2 && padding < in.n && in.p[in.n - 1 - padding] == '=')
+        struct values v;
+        size_t padding = 0, at = 0, n = 0;
+        *ret_n = 0;
+        if (in.n % 4 != 0 || in.n == 0)
+                return in.n == 0;
+        while (padding < 2 && in.p[in.n - 1 - padding] == '=')
                 padding++;
-        unsigned bits = 0, held = 0;
-        for (size_t i = 0; i < in.n - padding; i++) {
-                int v = value_of(in.p[i]);
-                if (v < 0)
-                        return false;
-                bits = bits << 6 | (unsigned)v;
-                held += 6;
-                if (held < 8)
-                        continue;
-                held -= 8;
-                out[n++] = (char)(bits >> held);
-                bits &= (1u << held) - 1;
-        }
-        *ret_n = n;
-        return bits == 0;
+        make_values(&v);
+        unsigned wrong = 0;
+        for (; at + 4 < in.n; at += 4, n += 3)
+                wrong |= decode_four(&v, in.p + at, out + n);
+        /* In the last four, bits that make no byte must be zero. */
+        char last[4] = { 'A', 'A', 'A', 'A' }, bytes[3];
+        memcpy(last, in.p + at, 4 - padding);
+        wrong |= decode_four(&v, last, bytes);
+        memcpy(out + n, bytes, 3 - padding);
+        *ret_n = n + 3 - padding;
+        return !wrong && (padding < 1 || bytes[2] == 0) && (padding < 2 || bytes[1] == 0);
 }
 
 size_t base64_inner(struct str value, unsigned before, enum base64_alphabet alphabet, char *out) {

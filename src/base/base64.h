@@ -14,7 +14,8 @@ static inline size_t base64_length(size_t n) {
 }
 /* Writes exactly base64_length(in.n) characters, padded, not terminated. */
 void base64_encode(struct str in, enum base64_alphabet alphabet, char *out);
-/* `out` has room for in.n / 4 * 3 bytes. False when it is not the one padded standard form of some bytes. */
+/* `out` has room for in.n / 4 * 3 bytes, and may be where `in` is. False when it is not the one padded standard form of
+ * some bytes. */
 bool base64_decode(struct str in, char *out, size_t *ret_n);
 
 /*
