@@ -37,18 +37,19 @@ static int add_roots(X509_STORE *store, struct str pem) {
         cleanup(bio_freep) BIO *bio = BIO_new_mem_buf(pem.p, (int)pem.n);
         if (!bio)
                 return -ENOMEM;
-        int n = 0;
-        for (;;) {
-                X509 *x = PEM_read_bio_X509(bio, NULL, NULL, NULL);
-                if (!x && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE)
-                        break;
-                if (x && X509_STORE_add_cert(store, x) == 1)
+        for (int n = 0;;) {
+                X509 *x = X509_new_ex(tls_library(), NULL);
+                if (!x)
+                        return -ENOMEM;
+                bool good = PEM_read_bio_X509(bio, &x, NULL, NULL);
+                bool end = !good && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+                if (good && X509_STORE_add_cert(store, x) == 1)
                         n++;
                 X509_free(x);
                 ERR_clear_error();
+                if (end)
+                        return n;
         }
-        ERR_clear_error();
-        return n;
 }
 
 static void set_common(SSL_CTX *c) {
@@ -62,7 +63,7 @@ static void set_common(SSL_CTX *c) {
 /* to origins */
 
 static SSL_CTX *make_client(struct tls_context *c) {
-        SSL_CTX *client = SSL_CTX_new(TLS_client_method());
+        SSL_CTX *client = SSL_CTX_new_ex(tls_library(), NULL, TLS_client_method());
         if (!client)
                 return NULL;
         set_common(client);
@@ -99,7 +100,7 @@ SSL_CTX *tls_context_client(struct tls_context *c) {
 /* to clients */
 
 static int make_server(struct tls_context *c) {
-        SSL_CTX *server = SSL_CTX_new(TLS_server_method());
+        SSL_CTX *server = SSL_CTX_new_ex(tls_library(), NULL, TLS_server_method());
         if (!server)
                 return -ENOMEM;
         c->server = server;
@@ -114,17 +115,25 @@ static int make_server(struct tls_context *c) {
         return 0;
 }
 
+/* The key as it is sent to the vault is written here: OpenSSL takes half a millisecond to get ready to encode one. */
 static int make_leaf_key(struct tls_context *c) {
-        c->leaf_key = EVP_EC_gen("P-256");
-        int n = c->leaf_key ? i2d_PUBKEY(c->leaf_key, &c->leaf_key_der) : 0;
-        if (n <= 0)
-                return -ENOMEM;
-        c->leaf_key_der_n = (size_t)n;
-        return 0;
+        static const unsigned char head[P256_KEY_BYTES - P256_POINT_BYTES] = {
+                0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
+                0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+        };
+        unsigned char *point = NULL;
+        c->leaf_key = EVP_PKEY_Q_keygen(tls_library(), NULL, "EC", "P-256");
+        size_t n = c->leaf_key ? EVP_PKEY_get1_encoded_public_key(c->leaf_key, &point) : 0;
+        if (n == P256_POINT_BYTES) {
+                memcpy(c->leaf_key_der, head, sizeof head);
+                memcpy(c->leaf_key_der + sizeof head, point, n);
+        }
+        OPENSSL_free(point);
+        return n == P256_POINT_BYTES ? 0 : -ENOMEM;
 }
 
 struct str tls_context_public_key(const struct tls_context *c) {
-        return str_n(c->leaf_key_der, c->leaf_key_der_n);
+        return str_n(c->leaf_key_der, sizeof c->leaf_key_der);
 }
 
 /* files */
@@ -172,7 +181,6 @@ void tls_context_free(struct tls_context *c) {
         X509_STORE_free(c->configured);
         X509_LOOKUP_meth_free(c->by_name);
         EVP_PKEY_free(c->leaf_key);
-        OPENSSL_free(c->leaf_key_der);
         free((char *)c->system_roots.p);
         pthread_mutex_destroy(&c->lock);
         free(c);
@@ -196,17 +204,15 @@ bool tls_leaf_is_current(const struct tls_leaf *l) {
 }
 
 int tls_leaf_new(const struct tls_context *c, struct str der, struct tls_leaf **ret, struct err *e) {
-        const unsigned char *p = (const unsigned char *)der.p;
-        X509 *x = der.n <= INT32_MAX ? d2i_X509(NULL, &p, (long)der.n) : NULL;
-        bool whole = x && p == (const unsigned char *)der.p + der.n;
-        bool fits = whole && X509_check_private_key(x, c->leaf_key) == 1;
+        X509 *x = tls_certificate(der);
+        bool fits = x && X509_check_private_key(x, c->leaf_key) == 1;
         ERR_clear_error();
         struct tls_leaf *l = fits ? malloc(sizeof *l) : NULL;
         if (!l) {
                 X509_free(x);
-                return fits    ? err_set(e, ENOMEM, "no memory for a certificate")
-                       : whole ? err_set(e, EINVAL, "the certificate is for another key")
-                               : err_set(e, EINVAL, "these bytes are no certificate");
+                return fits ? err_set(e, ENOMEM, "no memory for a certificate")
+                       : x  ? err_set(e, EINVAL, "the certificate is for another key")
+                            : err_set(e, EINVAL, "these bytes are no certificate");
         }
         atomic_init(&l->references, 1);
         l->certificate = x;

@@ -12,6 +12,7 @@
  */
 #include "net/tls_stream.h"
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "base/vec.h"
@@ -21,7 +22,6 @@
 #include <limits.h>
 #include <openssl/asn1.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,20 +149,19 @@ static struct str subject_of(struct str der) {
         return step(&p, end, false) ? str_n(subject, (size_t)(p - subject)) : none;
 }
 
-/* The bytes of one PEM text, appended; how many, 0 when it is malformed. */
+/* The bytes of one PEM text, appended; how many, 0 when it is malformed. (OpenSSL's own decoder takes three
+ * milliseconds for a bundle.) */
 static size_t decode(struct buf *to, struct str text) {
-        if (text.n > INT_MAX / 2 || buf_reserve(to, text.n) < 0)
+        if (buf_reserve(to, text.n) < 0)
                 return 0;
-        EVP_ENCODE_CTX *context = EVP_ENCODE_CTX_new();
-        unsigned char *out = (unsigned char *)to->p + to->n;
-        int n = 0, rest = 0;
-        if (!context)
-                return 0;
-        EVP_DecodeInit(context);
-        bool good = EVP_DecodeUpdate(context, out, &n, (const unsigned char *)text.p, (int)text.n) >= 0 &&
-                    EVP_DecodeFinal(context, out + n, &rest) == 1;
-        EVP_ENCODE_CTX_free(context);
-        return good ? (size_t)(n + rest) : 0;
+        char *out = to->p + to->n;
+        size_t n = 0;
+        for (struct str line; str_split(&text, '\n', &line);) {
+                line = str_trim(str_first(line, line.n - (line.n > 0 && line.p[line.n - 1] == '\r')));
+                memcpy(out + n, line.p, line.n);
+                n += line.n;
+        }
+        return base64_decode(str_n(out, n), out, &n) ? n : 0;
 }
 
 /* -ENOMEM. What is no certificate is passed over: bundles of distributions hold odd things. */
@@ -227,8 +226,7 @@ static bool is_same_name(struct str subject, const X509_NAME *name) {
 
 /* Into the store, also when it is there already. */
 static bool add_to_store(X509_STORE *store, const struct roots *roots, const struct root *root) {
-        const unsigned char *p = (const unsigned char *)roots->der.p + root->at;
-        X509 *x = d2i_X509(NULL, &p, root->n);
+        X509 *x = tls_certificate(str_n(roots->der.p + root->at, root->n));
         bool good = x && X509_STORE_add_cert(store, x) == 1;
         X509_free(x);
         return good;

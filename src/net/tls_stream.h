@@ -7,17 +7,23 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+enum { P256_KEY_BYTES = 91, P256_POINT_BYTES = 65 }; /* SubjectPublicKeyInfo, and the point at its end */
+
 struct tls_context {
         SSL_CTX *server;
         EVP_PKEY *leaf_key;
-        unsigned char *leaf_key_der;
-        size_t leaf_key_der_n;
+        unsigned char leaf_key_der[P256_KEY_BYTES];
         X509_STORE *configured; /* roots of ca_bundle, parsed at once: an error in them is the user's to see */
         struct str system_roots;
         X509_LOOKUP_METHOD *by_name; /* how those are found; outlives the store */
         pthread_mutex_t lock;
         _Atomic(SSL_CTX *) client; /* made when it is first needed, under the lock */
 };
+
+/* tls_library.c: OpenSSL's context for everything about TLS; NULL is its own, with all that it has. */
+OSSL_LIB_CTX *tls_library(void);
+/* A certificate in it, DER, which must be all of the bytes. NULL: they are none, or no memory. */
+X509 *tls_certificate(struct str der);
 
 /* The context for connections to origins; NULL when out of memory. */
 SSL_CTX *tls_context_client(struct tls_context *c);
