@@ -6,7 +6,6 @@ import signal
 import pytest
 
 from kit.control import Control, sockets, wait_for
-from test_approvals import receiver  # noqa: F401 (fixtures)
 from test_exec import commands_of
 
 COMMAND = "echo ran >> ran; sudo -n true; exit 4"
@@ -103,9 +102,8 @@ def test_escapes_in_a_command(waiting, bailey):
     assert child.wait().status == 10
 
 
-def test_webhook_and_hook(start, work, receiver, home, config):  # noqa: F811
-    receiver.reply = b'{"answer":"allow"}'
-    receiver.decided.set()
+def test_webhook_and_hook(start, work, receiver, home, config):
+    receiver.answer(b'{"answer":"allow"}')
     config.write_text(f"approval: {{ webhook: 'http://127.0.0.1:{receiver.server_port}/' }}\n")
     execute = ["bailey", "exec", "--ask", "control", COMMAND]
     assert start(execute, cwd=work).wait().status == 4
