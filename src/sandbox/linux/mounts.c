@@ -56,7 +56,9 @@ static int open_place(int at, const char *path) {
 /* Directly in /dev, or below /sys: only the administrator makes links there, so the last component is all that has to
  * be looked at, and the call that is made with it does that by itself. */
 static bool of_system(const char *path) {
-        return (strncmp(path, "/dev/", 5) == 0 && !strchr(path + 5, '/')) || strncmp(path, "/sys/", 5) == 0;
+        struct str text = str_of(path);
+        bool of_dev = str_starts(text, STR("/dev/")) && str_find(str_skip(text, 5), '/') < 0;
+        return of_dev || str_starts(text, STR("/sys/"));
 }
 
 static int do_clone(struct slots *s, const struct plan_op *op) {

@@ -43,9 +43,12 @@ static void unescape(struct str text, char ret[static PATH_MAX]) {
         size_t n = 0;
         for (size_t i = 0; i < text.n && n + 1 < PATH_MAX; i++) {
                 const char *c = text.p + i;
-                bool code = c[0] == '\\' && i + 3 < text.n;
-                ret[n++] = code ? (char)((c[1] - '0') << 6 | (c[2] - '0') << 3 | (c[3] - '0')) : c[0];
-                i += code ? 3 : 0;
+                unsigned byte = (unsigned char)c[0];
+                if (c[0] == '\\' && i + 3 < text.n) {
+                        byte = ((unsigned)c[1] & 7) << 6 | ((unsigned)c[2] & 7) << 3 | ((unsigned)c[3] & 7);
+                        i += 3;
+                }
+                ret[n++] = (char)(byte & 0xff);
         }
         ret[n] = '\0';
 }
