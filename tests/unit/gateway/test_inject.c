@@ -123,12 +123,11 @@ static void expect_swap(const char *to, const char *target, const char *const *h
 
 /* "Prefix |user:password" with what follows the bar in base64. */
 static const char *basic(const char *text, char *out) {
-        struct str all = str_of(text);
-        size_t bar = (size_t)str_find(all, '|');
-        struct str plain = str_skip(all, bar + 1);
-        memcpy(out, text, bar);
-        base64_encode(plain, BASE64_STANDARD, out + bar);
-        out[bar + base64_length(plain.n)] = '\0';
+        struct str plain = str_of(text), prefix;
+        assert_true(str_split(&plain, '|', &prefix));
+        memcpy(out, prefix.p, prefix.n);
+        base64_encode(plain, BASE64_STANDARD, out + prefix.n);
+        out[prefix.n + base64_length(plain.n)] = '\0';
         return out;
 }
 

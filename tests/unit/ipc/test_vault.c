@@ -139,7 +139,7 @@ static size_t wire_of(const struct vault_message *m, enum vault_way way, char *r
         assert_true(n > 0);
         close(s[0]);
         close(s[1]);
-        return (size_t)n;
+        return n > 0 ? (size_t)n : 0;
 }
 
 /* Every bit of a message's head turned: what is accepted is a message that may be sent, and nothing crashes. */
