@@ -18,6 +18,9 @@ THROUGH = {"bailey": ("bailey", "bailey_http", "http"), "bailey, 2 workers": ("b
            "haproxy": ("haproxy", "haproxy_http", "http"), "relay": ("relay", "relay", "http"), "no proxy, the origin alone": ("origin", "origin", "direct")}
 AT_REST = ", all but 100 at rest"  # as many are open, and few have requests
 PATIENCE = 120
+# Bailey looks after denied paths 100 ms after the start, and once more 200 ms later. One sandbox alone ends before that, and among 200 none does: it would
+# look like a cost of being many.
+LIFE = 0.4
 
 
 def requests_at(lab, name, connections, active, ms):
@@ -137,6 +140,7 @@ def run_sandboxes(build, run, steps, repetitions, say):
                     say(f"  {name}: {error}")
                     continue
                 try:
+                    time.sleep(LIFE)
                     memory = boxes.mib_each()
                 finally:
                     boxes.stop()

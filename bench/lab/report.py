@@ -200,7 +200,7 @@ def sandboxes_text(boxes):
     lines = ["### Sandboxes at once, figures for each of them", "", "![](benchmarks-sandboxes.svg)", ""]
     lines += growth_table("sandboxes", boxes, {"cpu_ms_each": "CPU ms", "ms_each": "ms", "mib_each": "MiB"})
     ours = {count: row["cpu_ms_each"] for count, row in boxes.get("bailey run", {}).items()}
-    return lines + ([SANDBOXES, ""] if slope(ours) > 0.02 else [])
+    return lines + ([SANDBOXES, ""] if slope(ours) > 0.05 else [])
 
 
 def growth_text(figures, machine):
