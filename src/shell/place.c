@@ -138,7 +138,6 @@ static const char *const protected_names[] = {
         ".husky",
         ".githooks",
         ".pre-commit-config.yaml",
-        "lefthook.yml",
         ".lefthook.yml",
         ".gitconfig",
         ".config/git",
@@ -186,7 +185,6 @@ static const char *const protected_names[] = {
         ".codex",
         ".gemini",
         ".opencode",
-        "opencode.json",
         ".aider.conf.yml",
         ".continue",
         ".windsurf",
@@ -205,13 +203,27 @@ static const char *const protected_names[] = {
         ".gnupg",
         NULL,
 };
+static const char *const protected_in_sight[] = { "lefthook.yml", "opencode.json", NULL };
+
+/* All protected_names and all secret_files begin so, and no wildcard stands for that dot. */
+static bool has_hidden_component(struct str path) {
+        for (size_t i = 0; i < path.n; i++)
+                if (path.p[i] == '.' && (i == 0 || path.p[i - 1] == '/'))
+                        return true;
+        return false;
+}
 
 /* Whether the components of `name` stand anywhere in the path. */
 static bool has_components(struct str path, struct str name) {
-        for (size_t i = 0; i + name.n <= path.n; i++)
-                if ((i == 0 || path.p[i - 1] == '/') && memcmp(path.p + i, name.p, name.n) == 0 &&
+        for (size_t i = 0; i + name.n <= path.n;) {
+                if (path.p[i] == name.p[0] && memcmp(path.p + i, name.p, name.n) == 0 &&
                     (i + name.n == path.n || path.p[i + name.n] == '/'))
                         return true;
+                const char *slash = memchr(path.p + i, '/', path.n - i);
+                if (!slash)
+                        return false;
+                i = (size_t)(slash - path.p) + 1;
+        }
         return false;
 }
 
@@ -232,6 +244,11 @@ static bool is_git_inside(struct str path) {
 
 static bool is_protected(struct str path) {
         if (!memchr(path.p, '.', path.n))
+                return false;
+        for (const char *const *p = protected_in_sight; *p; p++)
+                if (has_components(path, str_of(*p)))
+                        return true;
+        if (!has_hidden_component(path))
                 return false;
         if (is_git_inside(path))
                 return true;
@@ -452,9 +469,11 @@ static const char *const samples[] = {
 };
 
 static bool ends_with_any(struct str s, const char *const *suffixes) {
-        for (; *suffixes; suffixes++)
-                if (str_ends(s, str_of(*suffixes)) && s.n > strlen(*suffixes))
+        for (; *suffixes; suffixes++) {
+                struct str end = str_of(*suffixes);
+                if (s.n > end.n && s.p[s.n - 1] == end.p[end.n - 1] && str_ends(s, end))
                         return true;
+        }
         return false;
 }
 
@@ -464,14 +483,6 @@ static struct str tail(struct str path, size_t n) {
                 if (path.p[i - 1] == '/' && --n == 0)
                         return str_skip(path, i);
         return path;
-}
-
-/* All secret_files begin so, and no wildcard stands for that dot. */
-static bool has_hidden_component(struct str path) {
-        for (size_t i = 0; i < path.n; i++)
-                if (path.p[i] == '.' && (i == 0 || path.p[i - 1] == '/'))
-                        return true;
-        return false;
 }
 
 static bool is_secret(struct sh_arg arg) {
@@ -496,6 +507,8 @@ static bool is_secret(struct sh_arg arg) {
         }
         for (const char *const *p = secret_system; *p && path.n && path.p[0] == '/'; p++) {
                 unsigned budget = 2000;
+                if (!pattern && path.n > 1 && path.p[1] != (*p)[1] && !is_wild(path.p[1]))
+                        continue;
                 if (overlap(path, str_of(*p), true, &budget))
                         return true;
         }
