@@ -18,5 +18,6 @@ NOTES = {
         "host waits was not looked at.",
 }
 # Printed where a sandbox among 200 costs Bailey more than a sandbox among 100.
-SANDBOXES = ("What a launch pays for sandboxes that run already was found by a profile of the whole machine, with and without 200 of them, and is the kernel's: it writes the list of "
-             "all Unix sockets, which Bailey reads to mask those of the host (0.36 ms with 200), and, for root alone, finds `pid_max` among those of all process namespaces (0.17 ms).")
+SANDBOXES = ("What a launch pays for sandboxes that run already was found by a profile of the whole machine, with and without 200 of them, and is work of the kernel: it writes the "
+             "list of all Unix sockets, which Bailey reads to mask those of the host (0.36 ms of processor time with 200), and, for root alone, it finds `pid_max` among those of all "
+             "process namespaces (0.17 ms).")
