@@ -14,8 +14,9 @@ NOTES = {
         "The bridge looks at nothing. What Bailey takes above it is about what it takes above the bare relay in plain HTTP (parsing, judging, record), which suggests that it is "
         "this work and not TLS; it was not profiled.",
     "hosts never seen, over Squid":
-        "Not understood. Client and origin take part of the processors (`direct` has no proxy at all), but by processor time alone the target should be within reach; where a "
-        "host waits was not looked at.",
+        "Client, gateway and origin are one thread each and share the processors: of two hosts on their way, one waits for the other wherever both are (`direct` has no proxy at "
+        "all). What a host costs in the gateway is two full handshakes with a certificate each that was never seen; by a profile a fifth of it is key exchange and signatures, a "
+        "fifth the kernel, and most of the rest OpenSSL's work around them.",
 }
 # Printed where a sandbox among 200 costs Bailey more than a sandbox among 100.
 SANDBOXES = ("What a launch pays for sandboxes that run already was found by a profile of the whole machine, with and without 200 of them, and is work of the kernel: it writes the "
