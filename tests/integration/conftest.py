@@ -103,7 +103,7 @@ def hosts(home):
 @pytest.fixture
 def environment(home, temporary):
     """What programs under test see: nothing of the tester's own settings."""
-    kept = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
+    kept = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS") or name.startswith("GCOV_")}
     return {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(home), "TMPDIR": str(temporary),
             "LANG": "C.UTF-8", "TERM": "dumb", "XDG_RUNTIME_DIR": str(home / ".run"), **kept}
 
