@@ -10,8 +10,8 @@
  *
  * With --tls the exchange is TLS inside the tunnel. --target is what the proxy is asked for, when that is not the
  * origin's address; a '#' in it is the number of the connection, so that each goes to a host never seen.
- * With --settle every connection has one answer and rests, until all have; then "ready" is printed and the run begins.
- * --active says how many of them go on: the others stay open and rest.
+ * With --settle every connection has one answer and rests, until all have. Then --active of them go on, and the others
+ * stay open and rest. After two more rounds, when a proxy has opened what it needs, "ready" is printed: the run begins.
  *
  * It prints one JSON object. Whatever is not the expected answer counts as an error and is said once.
  */
@@ -81,6 +81,7 @@ static int epoll;
 static char discard[DISCARD];
 static struct connection *connections;
 static uint64_t connections_n; /* begun so far */
+static uint64_t going_on;      /* with --settle, from when on all are open: the answers after which it is measured */
 
 static void begin(struct connection *c);
 
@@ -201,7 +202,7 @@ static void completed(struct connection *c) {
         } else if (c->last) {
                 drop(c);
                 begin(c);
-        } else if (want.settle) {
+        } else if (want.settle && !going_on) {
                 c->state = RESTING;
                 seen.open++;
         } else if (seen.done < want.operations)
@@ -352,18 +353,23 @@ static void print_result(uint64_t elapsed) {
         fflush(stdout);
 }
 
-/* Everything is open: from here on it is measured. */
+/* All are open. */
+static void go_on(void) {
+        uint64_t n = want.active < want.connections ? want.active : want.connections;
+        going_on = seen.done + 2 * n;
+        for (uint64_t i = 0; i < n; i++)
+                if (connections[i].state == RESTING)
+                        send_request(&connections[i]);
+}
+
+/* From here on it is measured. */
 static uint64_t settled(void) {
         want.settle = false;
         memset(seen.times, 0, sizeof seen.times);
         seen.done = seen.bytes = 0;
         printf("ready\n");
         fflush(stdout);
-        uint64_t now = clock_ns();
-        for (uint64_t i = 0; i < want.connections && i < want.active; i++)
-                if (connections[i].state == RESTING)
-                        send_request(&connections[i]);
-        return now;
+        return clock_ns();
 }
 
 /* Those of an idle run, and those that settle first, a few at a time; else all at once. */
@@ -391,7 +397,9 @@ static void run_streams(void) {
                                 ;
                 }
                 now = clock_ns();
-                if (want.settle && seen.open == want.connections) {
+                if (want.settle && !going_on && seen.open == want.connections)
+                        go_on();
+                if (want.settle && going_on && seen.done >= going_on) {
                         start = settled();
                         deadline = start + want.seconds_ms * NS_PER_MS;
                 }
