@@ -4,9 +4,9 @@
  * A byte that does not fit leads there, so the work for a text is linear in its length. Almost all nodes have one
  * child, made right after them, which keeps a walk within a cache line; only the root has a table.
  *
- * Most of a text begins nothing. Where the bytes that may begin something are few, as with some credentials, the text
- * between them is passed over by memchr, which looks at many bytes at once: each such byte remembers where it comes
- * next, so that no byte is looked at more than STOPS_MAX times.
+ * Most of a text begins nothing. What may is told by two bytes: one that a needle begins with, and behind it one that a
+ * needle goes on with. Where the first kind is rare, as with some credentials, the text between is passed over in
+ * blocks.
  */
 #include "base/needles.h"
 
@@ -16,7 +16,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ROOT = 0, NODES_MAX = 1 << 22, STOPS_MAX = 8, STRIDE_MIN = 32 };
+enum { ROOT = 0, NODES_MAX = 1 << 22, STOPS_FEW = 6, STOPS_MAX = 12, BLOCK = 16, CLASSES = 8 };
+
+typedef unsigned char block __attribute__((vector_size(BLOCK))); /* all of them at once */
 
 struct node {
         uint32_t child, sibling; /* 0: none, since the root is nobody's child */
@@ -31,11 +33,12 @@ struct found {
 };
 
 struct needles {
-        size_t longest, n_nodes, n_found;
-        uint32_t first[256];            /* the root's children */
-        unsigned char begins[256];      /* 1: '%' and what a needle begins with */
-        size_t n_stops;                 /* 0: more than STOPS_MAX */
-        unsigned char stops[STOPS_MAX]; /* the same as a list */
+        size_t longest, shortest, n_nodes, n_found;
+        uint32_t first[256];        /* the root's children */
+        unsigned char begins[256];  /* not 0: '%' and what a needle begins with; a bit for its class */
+        unsigned char follows[256]; /* bits of the classes behind which this may stand */
+        size_t n_stops;             /* STOPS_FEW or STOPS_MAX; 0: there are more */
+        block stops[STOPS_MAX];     /* what begins something, each filling a block, some more than once */
         struct found *found;
         struct node nodes[];
 };
@@ -76,6 +79,8 @@ static void add(struct needles *n, const struct needle *needle) {
         n->nodes[at].found = (uint32_t)++n->n_found;
         if (needle->bytes.n > n->longest)
                 n->longest = needle->bytes.n;
+        if (needle->bytes.n < n->shortest)
+                n->shortest = needle->bytes.n;
 }
 
 static uint32_t step(const struct needles *n, uint32_t at, unsigned char byte) {
@@ -109,17 +114,27 @@ static int join(struct needles *n) {
         return 0;
 }
 
+/* Behind the byte, which begins something, `next` may go on with it; behind a whole needle anything may stand. */
+static bool goes_on(const struct needles *n, unsigned char byte, unsigned char next) {
+        uint32_t at = n->first[byte];
+        return next == '%' || (byte == '%' && ascii_hex((char)next) >= 0) ||
+               (at && (n->nodes[at].found || child_of(n, at, next)));
+}
+
 static void note_stops(struct needles *n) {
-        bool few = true;
+        size_t many = 0;
         for (unsigned byte = 0; byte < 256; byte++) {
-                n->begins[byte] = byte == '%' || n->first[byte];
-                if (n->begins[byte] && n->n_stops == STOPS_MAX)
-                        few = false;
-                else if (n->begins[byte])
-                        n->stops[n->n_stops++] = (unsigned char)byte;
+                if (byte != '%' && !n->first[byte])
+                        continue;
+                n->begins[byte] = (unsigned char)(1u << many % CLASSES);
+                for (unsigned next = 0; next < 256; next++)
+                        if (goes_on(n, (unsigned char)byte, (unsigned char)next))
+                                n->follows[next] |= n->begins[byte];
+                for (size_t i = many; i < STOPS_MAX; i++)
+                        memset(&n->stops[i], (int)byte, BLOCK);
+                many++;
         }
-        if (!few)
-                n->n_stops = 0;
+        n->n_stops = many <= STOPS_FEW ? STOPS_FEW : many <= STOPS_MAX ? STOPS_MAX : 0;
 }
 
 int needles_new(const struct needle *list, size_t n_list, struct needles **ret) {
@@ -135,6 +150,7 @@ int needles_new(const struct needle *list, size_t n_list, struct needles **ret) 
         if (!n)
                 return -ENOMEM;
         n->n_nodes = 1;
+        n->shortest = SIZE_MAX;
         n->found = calloc(n_list ? n_list : 1, sizeof *n->found);
         if (!n->found)
                 return -ENOMEM;
@@ -164,13 +180,17 @@ size_t needles_longest(const struct needles *n) {
         return n->longest;
 }
 
+size_t needles_shortest(const struct needles *n) {
+        return n->shortest;
+}
+
 /* --- scanning --- */
 
 int needle_scan_init(struct needle_scan *s, const struct needles *n, bool places) {
         *s = (struct needle_scan){ .needles = n, .n_starts = n->longest + 1 };
         if (!places)
                 return 0;
-        s->starts = calloc(s->n_starts, sizeof *s->starts);
+        s->starts = malloc(s->n_starts * sizeof *s->starts); /* written before they are read */
         return s->starts ? 0 : -ENOMEM;
 }
 
@@ -274,7 +294,33 @@ static bool take_byte(struct needle_scan *s, char c, struct needle_match *ret) {
         return true;
 }
 
-static const char *skip_by_table(const unsigned char *begins, const char *p, const char *end) {
+/* Whether a byte that begins something is among these blocks. */
+static inline bool has_stop(const block *stops, size_t n_stops, const char *p, size_t blocks) {
+        block at, hits = { 0 };
+        for (size_t k = 0; k < blocks; k++) {
+                memcpy(&at, p + k * BLOCK, BLOCK);
+                for (size_t i = 0; i < n_stops; i++)
+                        hits |= (block)(at == stops[i]);
+        }
+        uint64_t words[BLOCK / sizeof(uint64_t)];
+        memcpy(words, &hits, BLOCK);
+        return (words[0] | words[1]) != 0;
+}
+
+/* Nothing before it begins anything. Blocks are taken singly at first: where stops are frequent, more at once is work
+ * for nothing. */
+static inline const char *skip_blocks(const block *stops, size_t n_stops, const char *p, const char *end) {
+        for (int clean = 0; clean < 4; clean++, p += BLOCK)
+                if (end - p < BLOCK || has_stop(stops, n_stops, p, 1))
+                        return p;
+        while (end - p >= 4 * BLOCK && !has_stop(stops, n_stops, p, 4))
+                p += 4 * BLOCK;
+        while (end - p >= BLOCK && !has_stop(stops, n_stops, p, 1))
+                p += BLOCK;
+        return p;
+}
+
+static const char *skip_bytes(const unsigned char *begins, const char *p, const char *end) {
         const unsigned char *at = (const unsigned char *)p, *last = (const unsigned char *)end;
         while (last - at >= 4 && !(begins[at[0]] | begins[at[1]] | begins[at[2]] | begins[at[3]]))
                 at += 4;
@@ -283,31 +329,26 @@ static const char *skip_by_table(const unsigned char *begins, const char *p, con
         return (const char *)at;
 }
 
-/* The first byte from p on that may begin something, or end. next: where each stop comes next; NULL before the first
- * call. */
-static const char *skip(const struct needles *n, const char *next[STOPS_MAX], const char *p, const char *end) {
-        if (n->n_stops == 0 || (size_t)(end - p) < n->n_stops * STRIDE_MIN)
-                return skip_by_table(n->begins, p, end);
-        const char *nearest = end;
-        for (size_t i = 0; i < n->n_stops; i++) {
-                if (!next[i] || next[i] < p) {
-                        next[i] = memchr(p, n->stops[i], (size_t)(end - p));
-                        if (!next[i])
-                                next[i] = end;
-                }
-                if (next[i] < nearest)
-                        nearest = next[i];
+/* The first byte from p on that may begin something, or end. */
+static const char *skip(const struct needles *n, const char *p, const char *end) {
+        for (;; p++) {
+                if (n->n_stops == STOPS_FEW) /* constants, for the compiler */
+                        p = skip_blocks(n->stops, STOPS_FEW, p, end);
+                else if (n->n_stops == STOPS_MAX)
+                        p = skip_blocks(n->stops, STOPS_MAX, p, end);
+                p = skip_bytes(n->begins, p, end);
+                if (end - p < 2 || n->begins[(unsigned char)p[0]] & n->follows[(unsigned char)p[1]])
+                        return p;
         }
-        return nearest;
 }
 
 bool needle_scan_next(struct needle_scan *s, struct str *bytes, struct needle_match *ret) {
-        const char *p = bytes->p ? bytes->p : "", *end = p + bytes->n, *next[STOPS_MAX] = { NULL };
-        bool found = take_queue(s, ret);
+        const char *p = bytes->p ? bytes->p : "", *end = p + bytes->n;
+        bool found = s->n_queue > 0 && take_queue(s, ret);
         while (p < end && !found) {
                 if (s->raw == ROOT && !s->split) {
                         const char *from = p;
-                        p = skip(s->needles, next, p, end);
+                        p = skip(s->needles, p, end);
                         s->at += (uint64_t)(p - from);
                         if (p == end)
                                 break;

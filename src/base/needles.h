@@ -21,7 +21,8 @@ int needles_new(const struct needle *list, size_t n, struct needles **ret);
 /* Wipes what it held: needles may be secrets. Accepts NULL. */
 void needles_free(struct needles *n);
 void needles_freep(struct needles **n);
-size_t needles_longest(const struct needles *n); /* in bytes */
+size_t needles_longest(const struct needles *n);  /* in bytes */
+size_t needles_shortest(const struct needles *n); /* a text of fewer bytes holds none; SIZE_MAX without needles */
 
 /* One byte of what a needle consists of, where it was seen: one byte of the text, or three when it was encoded. */
 struct needle_symbol {

@@ -491,6 +491,10 @@ bool credentials_find(const struct credentials *c, struct str bytes, size_t *at,
         struct needle_scan scan;
         struct needle_match match;
         struct str rest = str_skip(bytes, *at);
+        if (rest.n < needles_shortest(c->needles)) {
+                *at = bytes.n;
+                return false;
+        }
         needle_scan_init(&scan, c->needles, false); /* without places it cannot fail */
         if (!needle_scan_next(&scan, &rest, &match) && !needle_scan_end(&scan, &match)) {
                 *at = bytes.n;
