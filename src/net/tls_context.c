@@ -155,6 +155,7 @@ static int read_configured_roots(struct tls_context *c, const char *path, struct
 }
 
 int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err *e) {
+        tls_memory_init();
         if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL) != 1)
                 return err_set(e, ENOMEM, "cannot set up OpenSSL");
         cleanup(tls_context_freep) struct tls_context *c = calloc(1, sizeof *c);

@@ -7,6 +7,9 @@
  * encrypted until it has gone. So OpenSSL never asks for the same bytes once more, a write that was taken stays taken,
  * and what waits is one record (or a flight of the handshake).
  *
+ * OpenSSL's queue of errors is of the thread, and to empty it before every record would be felt. Whoever may leave
+ * something in it empties it, so that nothing stands there when bytes are read or written.
+ *
  * Trust: the peer is hostile on either side. Renegotiation and compression do not exist here, an end without
  * close_notify is an error and not an end, and a failed stream stays failed.
  */
@@ -133,10 +136,11 @@ static int fail(struct tls_stream *t, int error, const char *why) {
 /* After an operation that did not succeed: -EAGAIN, 0 at the end of the stream, or why it is over. */
 static int result(struct tls_stream *t) {
         const char *why = NULL;
-        switch (SSL_get_error(t->ssl, 0)) {
-        case SSL_ERROR_WANT_READ:
+        if (SSL_want_read(t->ssl) && BIO_should_read(SSL_get_rbio(t->ssl))) { /* whatever stands in the queue */
                 t->s.readable = false;
                 return -EAGAIN;
+        }
+        switch (SSL_get_error(t->ssl, 0)) {
         case SSL_ERROR_ZERO_RETURN:
                 return 0;
         case SSL_ERROR_SYSCALL:
@@ -166,6 +170,7 @@ int tls_handshake(struct stream *s) {
         int done = SSL_do_handshake(t->ssl);
         int flushed = t->out ? flush(t) : 0; /* also an alert that says why not */
         if (done == 1 && (flushed == 0 || flushed == -EAGAIN)) {
+                ERR_clear_error();
                 t->ready = true;
                 t->s.writable = !t->out;
                 free(t->accepting);
@@ -206,7 +211,6 @@ static ssize_t tls_read(struct stream *s, void *p, size_t n) {
         if (!s->readable)
                 return -EAGAIN;
         size_t total = 0;
-        ERR_clear_error();
         while (total < n) {
                 size_t got;
                 if (SSL_read_ex(t->ssl, (char *)p + total, n - total, &got)) {
@@ -259,7 +263,6 @@ static ssize_t tls_write(struct stream *s, const struct iovec *parts, int n_part
         if (t->finishing)
                 return -EPIPE;
         size_t total = 0;
-        ERR_clear_error();
         do {
                 struct str record = next_record(t->tls, parts, n_parts, total);
                 size_t put;

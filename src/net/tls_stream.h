@@ -95,6 +95,9 @@ static inline struct tls_stream *tls_of(struct stream *s) {
 /* tls_stream.c: a stream around a new SSL of this context; takes `below` over, also when it fails. */
 int tls_stream_new(struct tls *t, struct stream *below, SSL_CTX *context, struct tls_stream **ret);
 
+/* tls_memory.c: how OpenSSL gets memory; before anything else is asked of it. */
+void tls_memory_init(void);
+
 /* tls_error.c: what OpenSSL's queue and the verification say. Clears the queue. */
 int tls_explain(struct tls_stream *s, const char **ret_why);
 
