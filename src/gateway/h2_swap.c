@@ -11,11 +11,11 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/secret.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { WORK_BYTES = 65536 }; /* at a time */
 
@@ -29,7 +29,7 @@ static struct request_view view_of(const struct h2_stream *t, const struct h2_fi
                                      .method = h2_fields_find(f, ":method"),
                                      .target = h2_fields_find(f, ":path"),
                                      .host = str_of(t->session->authority),
-                                     .now_s = clock_wall_us() / 1000000,
+                                     .now_s = (uint64_t)time(NULL),
                                      .headers = views };
         if (!view.target.p)
                 view.target = STR("/"); /* trailers have none */
@@ -158,7 +158,7 @@ static int begin(struct h2_stream *t) {
         k->fields = side->fields;
         k->names = BUF(EVENT_TEXT_MAX);
         side->fields = next;
-        swap_init(&k->swap, w, &t->session->target, on_ready);
+        swap_init(&k->swap, w, &t->session->target, &plan.set, on_ready);
         return inject_names(&plan, w->gateway->credentials, &k->names);
 }
 

@@ -109,9 +109,11 @@ enum http1_header_id http1_id_of(struct str name) {
                 { STR("http2-settings"), HEADER_HTTP2_SETTINGS },
                 { STR("transfer-encoding"), HEADER_TRANSFER_ENCODING },
         };
+        static const uint32_t lengths = 1u << 2 | 1u << 4 | 1u << 6 | 1u << 7 | 1u << 10 | 1u << 14 | 1u << 17;
         /* First byte and length tell nearly all other names apart without a comparison. */
         char first = ascii_lower(name.p[0]);
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        bool may = name.n < 32 && lengths >> name.n & 1;
+        for (size_t i = 0; may && i < sizeof known / sizeof *known; i++)
                 if (known[i].name.n == name.n && known[i].name.p[0] == first && str_eq_nocase(known[i].name, name))
                         return known[i].id;
         if (first == 'p' && str_eq_nocase(str_first(name, 6), STR("proxy-")))

@@ -80,11 +80,28 @@ static bool is_compressed_socket(const struct http1_response *r) {
         return false;
 }
 
+/* Behind what waits, which goes first; what the client does not take waits as well. */
+static int send_body(struct http_session *s, struct str bytes) {
+        struct http_flow *f = &s->down;
+        size_t waits = f->head.n - f->head_at;
+        struct iovec parts[2] = { { f->head.p + f->head_at, waits }, { (void *)bytes.p, bytes.n } };
+        ssize_t put = waits > 0 ? stream_writev(s->client.stream, parts, 2) : stream_write(s->client.stream, bytes);
+        if (put < 0 && put != -EAGAIN)
+                return (int)put;
+        size_t sent = put > 0 ? (size_t)put : 0, of_head = sent < waits ? sent : waits;
+        f->head_at += of_head;
+        f->begun |= sent > 0;
+        return http_swap_put(f, str_skip(bytes, sent - of_head));
+}
+
 static int put_body(struct http_session *s, struct str first, struct str second) {
         if (s->swap->chunks_down)
                 return http_swap_put_chunk(&s->down, first, second);
         int e = http_swap_put(&s->down, first);
-        return e < 0 ? e : http_swap_put(&s->down, second);
+        if (e < 0 || second.n == 0)
+                return e;
+        bool in_pieces = s->response.kind == BODY_CHUNKED; /* they are gathered */
+        return in_pieces ? http_swap_put(&s->down, second) : send_body(s, second);
 }
 
 /* The origin has stopped where a secret may begin: perhaps its message is over. */

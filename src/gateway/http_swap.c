@@ -13,12 +13,12 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/secret.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { HEAD_MAX = 4 * POOL_CHUNK_BYTES };
 
@@ -31,7 +31,7 @@ static struct request_view view_of(const struct http_session *s, const struct ht
         struct request_view view = { .secure = s->secure != NULL,
                                      .method = r->method,
                                      .target = r->path,
-                                     .now_s = clock_wall_us() / 1000000,
+                                     .now_s = (uint64_t)time(NULL),
                                      .headers = views };
         authority_text(&s->call.target, host);
         view.host = str_of(host);
@@ -94,7 +94,7 @@ bool http_swap_judge(struct http_session *s, const struct http1_request *r) {
                        "the request does not have the stand-in of this service's credential where its key belongs");
                 return false;
         }
-        if (!s->secure || !swap_is_wanted(w, &s->call.target))
+        if (!s->secure || !w->vault || credential_set_is_empty(&plan.set))
                 return true;
         struct http_swap *k = s->swap = alloc_zeroed(sizeof *k);
         int e = k ? 0 : -ENOMEM;
@@ -102,7 +102,7 @@ bool http_swap_judge(struct http_session *s, const struct http1_request *r) {
                 k->session = s;
                 k->plain = s->up.head;
                 s->up.head = BUF(HEAD_MAX + SIGV4_CHUNK_MAX);
-                swap_init(&k->swap, w, &s->call.target, on_ready);
+                swap_init(&k->swap, w, &s->call.target, &plan.set, on_ready);
                 k->names = BUF(EVENT_TEXT_MAX);
                 e = inject_names(&plan, w->gateway->credentials, &k->names);
         }
@@ -167,16 +167,16 @@ static bool is_framing(unsigned id) {
 
 static int put_line(struct buf *out, struct str name, struct str value) {
         int e = buf_append(out, name);
-        e = e < 0 ? e : buf_add(out, ": ");
+        e = e < 0 ? e : buf_append(out, STR(": "));
         e = e < 0 ? e : buf_append(out, value);
-        return e < 0 ? e : buf_add(out, "\r\n");
+        return e < 0 ? e : buf_append(out, STR("\r\n"));
 }
 
 static int write_head(struct http_session *s, const struct http1_request *r, struct str host,
                       const struct swap_output *made) {
         struct http_swap *k = s->swap;
         struct buf *out = &s->up.head;
-        int e = buf_reserve(out, k->plain.n + made->text.n + k->body.n + 1024);
+        int e = buf_reserve(out, k->plain.n + made->text.n + k->body.n + 256); /* so that it never moves */
         e = e < 0 ? e : buf_append(out, r->method);
         e = e < 0 ? e : buf_add_char(out, ' ');
         e = e < 0 ? e : buf_append(out, made->target.p ? made->target : r->path);

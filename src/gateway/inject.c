@@ -94,7 +94,6 @@ static bool split_scheme(struct str value, struct str *ret_scheme, struct str *r
 struct judging {
         const struct credentials *table;
         const struct request_view *request;
-        struct credential_set set; /* mappings of the host */
         struct inject_plan *plan;
 };
 
@@ -108,7 +107,7 @@ static enum inject_result refuse(struct judging *j, enum inject_problem problem,
 static enum inject_result refuse_found(struct judging *j, uint32_t mapping) {
         if (!j->request->secure)
                 return refuse(j, INJECT_PLAIN, mapping);
-        return refuse(j, credential_set_has(&j->set, mapping) ? INJECT_WRONG_SLOT : INJECT_WRONG_HOST, mapping);
+        return refuse(j, credential_set_has(&j->plan->set, mapping) ? INJECT_WRONG_SLOT : INJECT_WRONG_HOST, mapping);
 }
 
 static enum inject_result search(struct judging *j, struct str text) {
@@ -123,7 +122,7 @@ static const struct credential_mapping *mapping_for(struct judging *j, struct st
         for (uint32_t i = 0; i < credentials_count(j->table); i++) {
                 const struct credential_mapping *m = credentials_get(j->table, i);
                 struct str fake = m->fake[PART_VALUE];
-                if (m->kind != MAPPING_VALUE || !credential_set_has(&j->set, i) ||
+                if (m->kind != MAPPING_VALUE || !credential_set_has(&j->plan->set, i) ||
                     !(encoded ? decodes_to(text, fake) : str_eq(text, fake)))
                         continue;
                 for (size_t k = 0; k < m->n_slots; k++) {
@@ -203,17 +202,16 @@ static enum inject_result judge_slot(struct judging *j, uint32_t header) {
         return result;
 }
 
-/* Whether Connection (or what the message is framed by) takes the header away here. */
-static bool ends_here(const struct request_view *r, struct str name) {
-        static const char *const hop[] = {
-                "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"
-        };
+/* Whether Connection (or what the message is framed by) takes the header away here. listed: there is one. */
+static bool ends_here(const struct request_view *r, bool listed, struct str name) {
+        static const struct str hop[] = { STR("connection"), STR("keep-alive"),        STR("te"),
+                                          STR("trailer"),    STR("transfer-encoding"), STR("upgrade") };
         for (size_t i = 0; i < sizeof hop / sizeof *hop; i++)
-                if (str_eq_nocase(name, str_of(hop[i])))
+                if (str_eq_nocase(name, hop[i]))
                         return true;
         if (str_eq_nocase(str_first(name, 6), STR("proxy-")))
                 return true;
-        for (size_t i = 0; i < r->n_headers; i++) {
+        for (size_t i = 0; listed && i < r->n_headers; i++) {
                 struct str list = r->headers[i].value, option;
                 if (!str_eq_nocase(r->headers[i].name, STR("connection")))
                         continue;
@@ -226,7 +224,8 @@ static bool ends_here(const struct request_view *r, struct str name) {
 
 static enum inject_result judge_headers(struct judging *j) {
         const struct request_view *r = j->request;
-        bool mapped = r->secure && !credential_set_is_empty(&j->set), authorized = false;
+        bool mapped = r->secure && !credential_set_is_empty(&j->plan->set), authorized = false;
+        bool listed = mapped && request_view_count(r, STR("connection")) > 0;
         enum inject_result result = INJECT_PASS;
         for (size_t i = 0; i < r->n_headers; i++) {
                 const struct header_view *h = &r->headers[i];
@@ -236,7 +235,7 @@ static enum inject_result judge_headers(struct judging *j) {
                                 return refuse(j, INJECT_TWICE, UINT32_MAX);
                         authorized = true;
                 }
-                if (mapped && !ends_here(r, h->name))
+                if (mapped && !ends_here(r, listed, h->name))
                         one = judge_slot(j, (uint32_t)i);
                 if (one == INJECT_PASS)
                         one = search(j, h->value);
@@ -320,7 +319,7 @@ static enum inject_result search_target(struct judging *j) {
 
 static enum inject_result judge_target(struct judging *j) {
         struct str target = j->request->target;
-        bool mapped = j->request->secure && !credential_set_is_empty(&j->set);
+        bool mapped = j->request->secure && !credential_set_is_empty(&j->plan->set);
         ptrdiff_t question = str_find(target, '?');
         struct str path = question < 0 ? target : str_first(target, (size_t)question);
         enum inject_result result = INJECT_PASS, query = INJECT_PASS;
@@ -337,17 +336,19 @@ static enum inject_result judge_target(struct judging *j) {
 static enum inject_result judge_signature(struct judging *j) {
         const struct request_view *r = j->request;
         struct sigv4 *s = &j->plan->sigv4;
-        if (!r->secure || !sigv4_find(r, s))
-                return INJECT_PASS;
         const struct credential_mapping *m = NULL;
-        for (uint32_t i = 0; !m && i < credentials_count(j->table); i++) {
+        bool read = false, is_signed = false;
+        for (uint32_t i = 0; r->secure && !m && i < credentials_count(j->table); i++) {
                 const struct credential_mapping *one = credentials_get(j->table, i);
-                if (one->kind == MAPPING_SIGV4 && credential_set_has(&j->set, i) &&
-                    str_eq(one->fake[PART_KEY_ID], s->key_id))
+                if (one->kind != MAPPING_SIGV4 || !credential_set_has(&j->plan->set, i))
+                        continue;
+                is_signed = read ? is_signed : sigv4_find(r, s);
+                read = true;
+                if (is_signed && str_eq(one->fake[PART_KEY_ID], s->key_id))
                         m = one;
         }
         if (!m)
-                return INJECT_PASS; /* somebody else's key, or a stand-in that is searched for as any other */
+                return INJECT_PASS; /* none, somebody else's key, or a stand-in that is searched for as any other */
         if (!sigv4_check(r, s))
                 return refuse(j, INJECT_SIGNATURE, m->index);
         for (size_t i = 0; i < r->n_headers; i++)
@@ -367,10 +368,12 @@ static enum inject_result judge_signature(struct judging *j) {
 enum inject_result inject_judge(const struct credentials *c, const struct authority *to, const struct request_view *r,
                                 struct inject_plan *ret) {
         struct judging j = { .table = c, .request = r, .plan = ret };
-        *ret = (struct inject_plan){ .culprit = UINT32_MAX };
+        memset(ret, 0, offsetof(struct inject_plan, sigv4));
+        sigv4_clear(&ret->sigv4);
+        ret->culprit = UINT32_MAX;
         if (!c || credentials_count(c) == 0)
                 return INJECT_PASS;
-        j.set = credentials_at(c, &to->host, to->port);
+        ret->set = credentials_at(c, &to->host, to->port);
         enum inject_result result = judge_signature(&j);
         if (result != INJECT_PASS)
                 return result;

@@ -38,9 +38,10 @@ struct inject_swap {
 };
 
 struct inject_plan {
-        uint8_t problem;  /* enum inject_problem */
-        uint32_t culprit; /* mapping that the problem is about, or UINT32_MAX */
-        size_t n_swaps;   /* in the order of their places */
+        uint8_t problem;           /* enum inject_problem */
+        uint32_t culprit;          /* mapping that the problem is about, or UINT32_MAX */
+        struct credential_set set; /* mappings of the host */
+        size_t n_swaps;            /* in the order of their places */
         struct inject_swap swaps[INJECT_SWAPS_MAX];
         struct sigv4 sigv4; /* when swaps[0].slot is SLOT_SIGV4, which then is the only one */
 };

@@ -9,9 +9,10 @@ size_t request_view_count(const struct request_view *r, struct str name) {
 }
 
 uint32_t request_view_only(const struct request_view *r, const char *name) {
+        struct str wanted = str_of(name);
         uint32_t found = VIEW_NONE;
         for (size_t i = 0; i < r->n_headers; i++) {
-                if (!str_eq_nocase(r->headers[i].name, str_of(name)))
+                if (!str_eq_nocase(r->headers[i].name, wanted))
                         continue;
                 if (found != VIEW_NONE)
                         return VIEW_NONE;

@@ -129,11 +129,11 @@ static bool find_in_query(const struct request_view *r, struct sigv4 *s) {
 }
 
 bool sigv4_find(const struct request_view *r, struct sigv4 *s) {
-        *s = (struct sigv4){ 0 };
+        sigv4_clear(s);
         bool in_header = find_in_header(r, s), in_query = parameter(r, "X-Amz-Algorithm").p != NULL;
         if (in_header || !in_query)
                 return in_header && !in_query;
-        *s = (struct sigv4){ 0 };
+        sigv4_clear(s);
         return request_view_count(r, STR("authorization")) == 0 && find_in_query(r, s);
 }
 

@@ -43,7 +43,8 @@ struct sigv4 {
         struct str signed_headers;
         struct str timestamp; /* "20130524T000000Z" */
         struct str hash;      /* for PAYLOAD_GIVEN and the streams: the text under the signature */
-        char scope[512];      /* of a presigned URL, decoded */
+        /* room for what is decoded; not cleared */
+        char scope[512]; /* of a presigned URL */
         char names[1024];
 };
 
@@ -53,6 +54,9 @@ struct sigv4_key {
         unsigned char key[DIGEST_BYTES];
 };
 
+static inline void sigv4_clear(struct sigv4 *s) {
+        memset(s, 0, offsetof(struct sigv4, scope));
+}
 /* Whether the request has a signature, by any key: s->key_id. Two, or one that is half there, are none. */
 bool sigv4_find(const struct request_view *r, struct sigv4 *s);
 /* The rest of it. False: it cannot be made anew, s->problem says why. */

@@ -40,9 +40,9 @@ bool swap_is_wanted(const struct worker *w, const struct authority *to) {
         return !credential_set_is_empty(&at);
 }
 
-void swap_init(struct swap *s, struct worker *w, const struct authority *to, void (*done)(struct swap *s)) {
-        *s = (struct swap){ .worker = w, .to = to, .done = done };
-        s->set = credentials_at(w->gateway->credentials, &to->host, to->port);
+void swap_init(struct swap *s, struct worker *w, const struct authority *to, const struct credential_set *set,
+               void (*done)(struct swap *s)) {
+        *s = (struct swap){ .worker = w, .to = to, .done = done, .set = *set };
         link_init(&s->call.link);
 }
 
@@ -237,19 +237,33 @@ int swap_ready(struct swap *s, const struct inject_plan *p) {
 
 /* --- the request that leaves --- */
 
+/* More than is ever needed, so that the buffer never moves: a move would leave a copy of a secret behind. */
+static int make_room(struct swap_output *out, size_t n) {
+        int e = buf_reserve(&out->text, n < OUTPUT_MAX ? n : OUTPUT_MAX);
+        out->text.max = e < 0 ? 0 : out->text.cap - 1; /* too long is an error, never a move */
+        return e;
+}
+
 static int rewrite_values(struct swap *s, const struct request_view *r, const struct inject_plan *p,
                           struct swap_output *out) {
         struct str values[INJECT_SWAPS_MAX] = { 0 };
+        size_t room = 64 + 4 * r->target.n;
         for (size_t i = 0; i < p->n_swaps; i++) {
                 const struct vault_value *v = vault_value(s->worker->vault, p->swaps[i].mapping, s->to);
                 if (!v)
                         return -EPIPE;
                 values[i] = v->bytes;
+                room += 4 * v->bytes.n;
+                if (p->swaps[i].header != INJECT_IN_TARGET)
+                        room += 2 * r->headers[p->swaps[i].header].value.n;
                 if (i == 0)
                         s->serial = v->serial;
         }
+        int e = make_room(out, room);
+        if (e < 0)
+                return e;
         size_t at = out->text.n;
-        int e = inject_target(p, r, values, &out->text);
+        e = inject_target(p, r, values, &out->text);
         if (e > 0)
                 out->target = str_skip(buf_str(&out->text), at);
         for (size_t i = 0; e >= 0 && i < out->n_headers; i++) {
@@ -275,6 +289,9 @@ bool swap_signing_key(struct swap *s, const struct inject_plan *p, struct sigv4_
 static int rewrite_signature(struct swap *s, const struct request_view *r, const struct inject_plan *p,
                              struct str body_hash, struct swap_output *out) {
         struct sigv4_key key;
+        int e = make_room(out, 4096 + 4 * (r->target.n + VAULT_SECRET_MAX));
+        if (e < 0)
+                return e;
         if (!swap_signing_key(s, p, &key))
                 return -EPIPE;
         size_t n = 0, at = out->text.n;
@@ -284,7 +301,7 @@ static int rewrite_signature(struct swap *s, const struct request_view *r, const
         struct request_view leaves = *r;
         leaves.headers = out->headers;
         leaves.n_headers = n;
-        int e = sigv4_sign(&p->sigv4, &leaves, &key, body_hash, &out->text, out->seed);
+        e = sigv4_sign(&p->sigv4, &leaves, &key, body_hash, &out->text, out->seed);
         struct str made = str_skip(buf_str(&out->text), at);
         secret_wipe(key.key, sizeof key.key);
         if (e < 0)
@@ -315,18 +332,6 @@ static void force_identity(struct swap_output *out) {
         out->n_headers = n;
 }
 
-/* More than is ever needed, so that the buffer never moves: a move would leave a copy of a secret behind. */
-static size_t room_for(const struct swap *s, const struct request_view *r, const struct inject_plan *p) {
-        size_t room = 4096 + 4 * r->target.n;
-        for (size_t i = 0; i < p->n_swaps; i++) {
-                const struct vault_value *v = vault_value(s->worker->vault, p->swaps[i].mapping, s->to);
-                size_t value = v ? v->bytes.n : VAULT_SECRET_MAX;
-                size_t around = p->swaps[i].header == INJECT_IN_TARGET ? 0 : r->headers[p->swaps[i].header].value.n;
-                room += 4 * value + 2 * around;
-        }
-        return room < OUTPUT_MAX ? room : OUTPUT_MAX;
-}
-
 int swap_again(struct swap *s, const struct inject_plan *p) {
         int e = swap_ready(s, p);
         return e < 0 ? e : -EPIPE;
@@ -334,11 +339,11 @@ int swap_again(struct swap *s, const struct inject_plan *p) {
 
 int swap_rewrite(struct swap *s, const struct request_view *r, const struct inject_plan *p, struct str body_hash,
                  struct swap_output *out) {
-        *out = (struct swap_output){ .text = BUF(OUTPUT_MAX) };
+        out->text = BUF(OUTPUT_MAX);
+        out->target = (struct str){ 0 };
         if (r->n_headers + 2 > SWAP_HEADERS_MAX)
                 return -EMSGSIZE;
-        int e = buf_reserve(&out->text, room_for(s, r, p));
-        out->text.max = out->text.cap; /* too long is an error, never a move */
+        int e = 0;
         memcpy(out->headers, r->headers, r->n_headers * sizeof out->headers[0]);
         out->n_headers = r->n_headers;
         s->swapped = p->n_swaps > 0;

@@ -39,7 +39,9 @@ struct swap {
 
 /* Whether requests to this target go through here at all. */
 bool swap_is_wanted(const struct worker *w, const struct authority *to);
-void swap_init(struct swap *s, struct worker *w, const struct authority *to, void (*done)(struct swap *s));
+/* set: the mappings of the target, as inject_judge() has found them. */
+void swap_init(struct swap *s, struct worker *w, const struct authority *to, const struct credential_set *set,
+               void (*done)(struct swap *s));
 void swap_done(struct swap *s);
 
 /* 0; -EINPROGRESS: the vault is asked; or why there is no value: -EPIPE, -ETIMEDOUT (no vault), -ENOKEY, -EACCES. */
