@@ -37,16 +37,6 @@ int buf_reserve(struct buf *b, size_t n) {
         return b->n + n + 1 > b->cap ? grow(b, b->n + n + 1) : 0;
 }
 
-int buf_append(struct buf *b, struct str s) {
-        int r = buf_reserve(b, s.n);
-        if (r < 0)
-                return r;
-        if (s.n)
-                memcpy(b->p + b->n, s.p, s.n);
-        b->n += s.n;
-        return 0;
-}
-
 int buf_add(struct buf *b, const char *c_string) {
         return buf_append(b, str_of(c_string));
 }

@@ -23,7 +23,15 @@ void buf_done(struct buf *b);
 void buf_clear(struct buf *b);
 /* Room for n more bytes at b->p + b->n; -EMSGSIZE or -ENOMEM. */
 int buf_reserve(struct buf *b, size_t n);
-int buf_append(struct buf *b, struct str s);
+static inline int buf_append(struct buf *b, struct str s) {
+        bool fits = s.n <= b->max - b->n && s.n < b->cap - b->n;
+        int r = fits ? 0 : buf_reserve(b, s.n);
+        if (r == 0 && s.n > 0) {
+                memcpy(b->p + b->n, s.p, s.n);
+                b->n += s.n;
+        }
+        return r;
+}
 int buf_add(struct buf *b, const char *c_string);
 int buf_add_char(struct buf *b, char c);
 int buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
