@@ -235,6 +235,7 @@ static void tear_down(struct run *r) {
                 sandbox_finish(&r->sandbox);
                 r->sandbox.events = events;
         }
+        denials_done(&r->denials); /* it holds the sandbox's mounts: whoever lets go of them last has to wait */
         read_files(r); /* what was refused last */
         run_control_free(r->control, r->status);
         r->control = NULL;
@@ -256,7 +257,6 @@ static void tear_down(struct run *r) {
                         log_error("the audit is not whole: %s", err_text(&e));
         }
         r->audit = NULL;
-        denials_done(&r->denials);
         sandbox_finish(&r->sandbox);
 }
 

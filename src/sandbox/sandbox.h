@@ -20,6 +20,7 @@
 #include "plan/plan.h"
 #include "sandbox/linux/cgroup.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/types.h>
 
@@ -70,6 +71,8 @@ struct sandbox {
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
         struct cgroup group;
+        cpu_set_t processors; /* where it may run; until the command starts, away from the supervisor */
+        bool away;
         struct err unlimited; /* why a scope that was asked for does not limit all of it together; code 0: it does */
 };
 

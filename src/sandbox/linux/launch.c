@@ -3,6 +3,10 @@
  * The supervisor's side: one clone with the namespaces, one socket to init, the plan in a sealed anonymous file. Init
  * runs from the supervisor's own image, without another exec. The network namespace is the slow one; init makes it for
  * itself and fills it, while the supervisor reads the policy and makes the plan.
+ *
+ * Two processors share that work only if init is on another one. A kernel may leave a new process beside its parent
+ * until that one sleeps, though another processor has nothing to do; virtual machines are often set so. Init is
+ * therefore sent away from here, and may run everywhere again before there is a command.
  */
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -50,6 +54,24 @@ static pid_t clone_init(uint32_t namespaces, struct cgroup *group, int *ret_pidf
         return pid < 0 ? -errno : pid;
 }
 
+/* No processor may be left to choose from, or another user's rules may be in the way: then it stays where it is. */
+static void send_away(pid_t pid, struct sandbox *s) {
+        cpu_set_t others;
+        int here = sched_getcpu();
+        if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof s->processors, &s->processors) < 0)
+                return;
+        others = s->processors;
+        CPU_CLR(here, &others);
+        s->away = CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0;
+}
+
+static int call_back(struct sandbox *s, struct err *e) {
+        if (s->away && sched_setaffinity(s->pid, sizeof s->processors, &s->processors) < 0 && errno != ESRCH)
+                return err_errno(e, "cannot give the command all processors");
+        s->away = false;
+        return 0;
+}
+
 int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct err *e) {
         int ends[2];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
@@ -74,6 +96,7 @@ int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct
                 return err_set(e, -pid, "cannot make the sandbox's namespaces: %s", strerror(-pid));
         }
         *ret = (struct sandbox){ .pid = pid, .pidfd = pidfd, .control = take_fd(&ours), .events = -1, .group = group };
+        send_away(pid, ret);
         return 0;
 }
 
@@ -115,7 +138,8 @@ int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, 
 }
 
 int sandbox_go(struct sandbox *s, struct err *e) {
-        return told(tell(s, SANDBOX_GO, 0, NULL, 0), "start the command", e);
+        int r = call_back(s, e);
+        return r < 0 ? r : told(tell(s, SANDBOX_GO, 0, NULL, 0), "start the command", e);
 }
 
 /* An event that init cannot have sent ends the sandbox like any other failure of init. */
