@@ -37,7 +37,7 @@ static int add_listener(struct plan *p, enum plan_listener_kind kind, bool v6, u
         return vec_push(&p->listeners, ((struct plan_listener){ (uint8_t)kind, v6, port, forward }));
 }
 
-static int add_listeners(struct plan *p, const struct plan_request *q) {
+static int add_standard_listeners(struct plan *p, bool ipv6) {
         static const struct plan_listener standard[] = {
                 { PLAN_LISTENER_TRANSPARENT, 0, PLAN_PORT_TRANSPARENT, 0 },
                 { PLAN_LISTENER_TRANSPARENT, 1, PLAN_PORT_TRANSPARENT, 0 },
@@ -49,12 +49,17 @@ static int add_listeners(struct plan *p, const struct plan_request *q) {
                 { PLAN_LISTENER_SOCKS5, 0, PLAN_PORT_SOCKS5, 0 },
         };
         for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
-                if ((q->host->ipv6 || !standard[i].v6) && vec_push(&p->listeners, standard[i]) < 0)
+                if ((ipv6 || !standard[i].v6) && vec_push(&p->listeners, standard[i]) < 0)
                         return -ENOMEM;
-        if (q->policy->credentials.n > 0 && add_listener(p, PLAN_LISTENER_API, false, PLAN_PORT_API, 0) < 0)
+        return 0;
+}
+
+/* Those that a policy asks for. */
+static int add_listeners(struct plan *p, const struct policy *policy) {
+        if (policy->credentials.n > 0 && add_listener(p, PLAN_LISTENER_API, false, PLAN_PORT_API, 0) < 0)
                 return -ENOMEM;
-        for (size_t i = 0; i < q->policy->network.host_ports.n; i++) {
-                const struct port_map *m = &q->policy->network.host_ports.p[i];
+        for (size_t i = 0; i < policy->network.host_ports.n; i++) {
+                const struct port_map *m = &policy->network.host_ports.p[i];
                 if (add_listener(p, PLAN_LISTENER_HOST_PORT, false, m->inside, m->outside) < 0)
                         return -ENOMEM;
         }
@@ -72,25 +77,23 @@ static int add_published(struct plan *p, const struct plan_request *q) {
 }
 
 /* Every sandbox has its own network namespace. Without network it holds a loopback and nothing else. */
-void plan_fill_network(struct plan *p, bool captured, bool ipv6) {
+int plan_fill_network(struct plan *p, bool captured, bool ipv6) {
         p->routes_v4 = captured ? embedded_routes_v4 : embedded_link;
         p->routes_v6 = captured && ipv6 ? embedded_routes_v6 : (struct str){ 0 };
         p->nft = captured ? embedded_nft : (struct str){ 0 };
+        return captured ? add_standard_listeners(p, ipv6) : 0;
 }
 
 static int plan_net(struct plan *p, const struct plan_request *q) {
-        if (add_published(p, q) < 0)
-                return -ENOMEM;
         bool captured = plan_network(q->policy) != NETWORK_NONE;
-        plan_fill_network(p, captured, q->host->ipv6);
-        return captured ? add_listeners(p, q) : 0;
+        if (add_published(p, q) < 0 || plan_fill_network(p, captured, q->host->ipv6) < 0)
+                return -ENOMEM;
+        return captured ? add_listeners(p, q->policy) : 0;
 }
 
 int plan_capture(struct plan *p, const struct policy *policy, bool ipv6) {
-        const struct plan_host host = { .ipv6 = ipv6 };
-        const struct plan_request q = { .policy = policy, .host = &host };
-        plan_fill_network(p, true, ipv6);
-        return add_listeners(p, &q);
+        int r = plan_fill_network(p, true, ipv6);
+        return r < 0 ? r : add_listeners(p, policy);
 }
 
 static int add_limit(struct plan *p, uint32_t resource, uint64_t value) {

@@ -74,8 +74,9 @@ struct plan_request {
 };
 
 enum network_mode plan_network(const struct policy *p);
-/* The netlink batches of a plan. They are fixed, so that init can send them before the rest of the plan is known. */
-void plan_fill_network(struct plan *p, bool captured, bool ipv6);
+/* What every network of this kind has: the netlink batches, and the first of the listeners. They are fixed, so that
+ * init can make them before the rest of the plan is known. */
+int plan_fill_network(struct plan *p, bool captured, bool ipv6);
 /* Whether calls that reach files are judged one by one. */
 bool plan_needs_broker(const struct policy *policy, const struct path_rules *rules);
 /* Whether limits of all together are worth a talk with the user's systemd, where there is no other group. */

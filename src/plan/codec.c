@@ -13,10 +13,9 @@
 enum { MAGIC = 0x4e4c5042 /* "BPLN" */, VERSION = 1, COUNT_MAX = 65536 };
 
 struct wire {
-        struct buf *out;   /* writing */
-        struct str in;     /* reading */
-        struct plan *plan; /* owner of what is read */
-        const char *what;  /* the field that failed */
+        struct buf *out;  /* writing */
+        struct str in;    /* reading */
+        const char *what; /* the field that failed */
         int error;
 };
 
@@ -64,10 +63,7 @@ static void visit_block(struct wire *w, struct str *s, bool text, const char *wh
                 fail(w, EBADMSG, what);
                 return;
         }
-        char *copy = plan_copy(w->plan, str_first(w->in, n));
-        if (!copy)
-                fail(w, ENOMEM, what);
-        *s = str_n(copy, n);
+        *s = str_first(w->in, n); /* the block is the plan's own, and stays */
         w->in = str_skip(w->in, (size_t)n + 1);
 }
 
@@ -304,7 +300,10 @@ int plan_decode(struct str bytes, struct plan **ret, struct err *e) {
         cleanup(plan_freep) struct plan *p = plan_new();
         if (!p)
                 return err_set(e, ENOMEM, "out of memory");
-        struct wire w = { .in = bytes, .plan = p };
+        const char *own = plan_copy(p, bytes);
+        if (!own)
+                return err_set(e, ENOMEM, "out of memory");
+        struct wire w = { .in = str_n(own, bytes.n) };
         visit_plan(&w, p);
         if (!w.error && w.in.n)
                 fail(&w, EBADMSG, "bytes after the end");

@@ -26,18 +26,17 @@
 
 enum sandbox_event_kind {
         /* from init */
-        SANDBOX_MOUNTED,   /* its files are as the plan wants them */
-        SANDBOX_LISTENERS, /* value: how many; they are in sandbox.listeners, in the plan's order */
-        SANDBOX_EVENTS,    /* what the broker reports comes from sandbox.events (ipc/event.h batches) */
-        SANDBOX_STOPPED,   /* the command stopped; value: the signal */
-        SANDBOX_EXITED,    /* value: wait status; nothing of the sandbox lives any more but init */
-        SANDBOX_FAILED,    /* a step of the launch failed; value: errno, text: which step on what */
-        SANDBOX_NOT_RUN,   /* the command itself could not be executed; value: errno */
-        SANDBOX_FROZEN,    /* every process stands still; value: 0, or the errno of why they do not */
-        SANDBOX_ENDED,     /* init is gone, there will be no more */
+        SANDBOX_MOUNTED, /* its files are as the plan wants them; value: how many listeners, now in sandbox.listeners */
+        SANDBOX_EVENTS,  /* what the broker reports comes from sandbox.events (ipc/event.h batches) */
+        SANDBOX_STOPPED, /* the command stopped; value: the signal */
+        SANDBOX_EXITED,  /* value: wait status; nothing of the sandbox lives any more but init */
+        SANDBOX_FAILED,  /* a step of the launch failed; value: errno, text: which step on what */
+        SANDBOX_NOT_RUN, /* the command itself could not be executed; value: errno */
+        SANDBOX_FROZEN,  /* every process stands still; value: 0, or the errno of why they do not */
+        SANDBOX_ENDED,   /* init is gone, there will be no more */
         /* to init */
         SANDBOX_NETWORK, /* value: SANDBOX_NETWORK_* */
-        SANDBOX_PLAN,    /* descriptors: the sealed plan, then the published listeners */
+        SANDBOX_PLAN,    /* value: its length; descriptors: the published listeners. Its bytes follow, in pieces */
         SANDBOX_GO,
         SANDBOX_SIGNAL,     /* value: for the command's process group */
         SANDBOX_FOREGROUND, /* lend the terminal to the command's process group */
@@ -47,6 +46,7 @@ enum sandbox_event_kind {
 };
 
 enum { SANDBOX_NETWORK_CAPTURED = 1, SANDBOX_NETWORK_IPV6 = 2 };
+enum { SANDBOX_PIECE = 32 << 10 }; /* of a plan, in one message */
 
 #define SANDBOX_TEXT_MAX ERR_TEXT_MAX
 

@@ -53,6 +53,9 @@ struct broker_filter {
 int broker_filter_load(const struct broker_filter *f, int *ret_fd, struct err *e);
 struct plan;
 struct broker_filter broker_filter_of(const struct plan *p);
+/* One filter costs less than two, and a trace needs it so: then the command's has the main one in it. Init, and
+ * whatever else comes from it, loads the main one for itself, while the command runs already. */
+bool broker_filter_has_main(const struct plan *p);
 /* Capabilities that its process starts with, as a mask. */
 uint32_t broker_capabilities(const struct plan *p);
 

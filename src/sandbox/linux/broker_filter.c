@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command's own filter: a few instructions on top of the sandbox's main filter, or in front of it within one filter
- * where refusals are traced (jumps are relative, so a whole filter can stand behind others).
+ * (jumps are relative, so a whole filter can stand behind others).
  *
  * With sockets watched, connect() and listen() are handed over. A datagram socket of the Unix family would reach a name
  * with every sendmsg(), whose address a filter cannot see: there are none. Stream and packet sockets ignore or refuse
@@ -199,8 +199,12 @@ int broker_filter_load(const struct broker_filter *b, int *ret_fd, struct err *e
         return 0;
 }
 
+bool broker_filter_has_main(const struct plan *p) {
+        return (p->flags & PLAN_TRACE) || (p->flags & (PLAN_SOCKETS | PLAN_BROKER)) == PLAN_SOCKETS;
+}
+
 struct broker_filter broker_filter_of(const struct plan *p) {
-        return (struct broker_filter){ .main = p->flags & PLAN_TRACE ? p->seccomp : STR(""),
+        return (struct broker_filter){ .main = broker_filter_has_main(p) ? p->seccomp : STR(""),
                                        .traced = p->flags & PLAN_TRACE,
                                        .files = p->flags & PLAN_BROKER,
                                        .sockets = p->flags & PLAN_SOCKETS };

@@ -80,7 +80,7 @@ _Noreturn static void serve(const struct plan *p, int notify) {
 }
 
 _Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd) {
-        if (become_broker(notify_fd, events_fd) < 0)
+        if (become_broker(notify_fd, events_fd) < 0 || confine_syscalls(p, CONFINE_THREAD, NULL) < 0)
                 _exit(1);
         serve(p, FD_FIRST);
 }
@@ -92,8 +92,8 @@ _Noreturn static void broker_early(const struct plan *p, int channel, int events
         char byte;
         if (become_broker(channel, events) < 0)
                 _exit(1);
-        /* In a trace the process it came from has no filter yet: the broker takes the plain one. */
-        if ((p->flags & PLAN_TRACE) && confine_syscalls(p, NULL) < 0)
+        /* The process it came from may have no filter yet: the broker takes the plain one. */
+        if (broker_filter_has_main(p) && confine_syscalls(p, CONFINE_THREAD, NULL) < 0)
                 _exit(1);
         if (fd_receive(FD_FIRST, &byte, 1, &notify, 1, &n) != 1 || n != 1)
                 _exit(1);

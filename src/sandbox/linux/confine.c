@@ -71,12 +71,14 @@ int confine_capabilities(uint32_t keep, struct err *e) {
         return 0;
 }
 
-int confine_syscalls(const struct plan *p, struct err *e) {
+int confine_syscalls(const struct plan *p, enum confine_scope scope, struct err *e) {
         struct sock_fprog program = { (unsigned short)(p->seccomp.n / sizeof(struct sock_filter)),
                                       (struct sock_filter *)p->seccomp.p };
-        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
-                return err_errno(e, "system call filter");
-        return 0;
+        unsigned long flags = scope == CONFINE_PROCESS ? SECCOMP_FILTER_FLAG_TSYNC : 0;
+        long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+        if (r > 0)
+                return err_set(e, EBUSY, "system call filter: thread %ld has another one", r);
+        return r < 0 ? err_errno(e, "system call filter") : 0;
 }
 
 struct ruleset_attr { /* the kernel's struct landlock_ruleset_attr, as of ABI 6 */

@@ -15,6 +15,7 @@
  */
 #include "sandbox/linux/init.h"
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/secret.h"
@@ -26,12 +27,10 @@
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -45,7 +44,9 @@ struct init {
         int signals; /* signalfd for SIGCHLD */
         int published[PLAN_LISTENERS_MAX];
         size_t n_published;
-        struct plan network; /* the batches that were sent before there was a plan */
+        struct plan network; /* what was made before there was a plan: batches, listeners */
+        int listeners[PLAN_LISTENERS_MAX];
+        size_t n_listeners;
         struct freeze freeze;
 };
 
@@ -76,37 +77,39 @@ static int await(const struct init *in, enum sandbox_event_kind kind, int *ret_v
         return 0;
 }
 
-static bool same_network(const struct plan *a, const struct plan *b) {
-        return str_eq(a->routes_v4, b->routes_v4) && str_eq(a->routes_v6, b->routes_v6) && str_eq(a->nft, b->nft);
+/* More listeners may follow those that every network has. */
+static bool same_network(const struct plan *a, const struct plan *made) {
+        return str_eq(a->routes_v4, made->routes_v4) && str_eq(a->routes_v6, made->routes_v6) &&
+               str_eq(a->nft, made->nft) && a->listeners.n >= made->listeners.n &&
+               str_eq(str_n(a->listeners.p, made->listeners.n * sizeof *a->listeners.p),
+                      str_n(made->listeners.p, made->listeners.n * sizeof *made->listeners.p));
+}
+
+/* The bytes come behind the message, in pieces. */
+static int receive_bytes(const struct init *in, struct buf *bytes, size_t size) {
+        size_t none = 0;
+        if (buf_reserve(bytes, size) < 0)
+                return -ENOMEM;
+        while (bytes->n < size) {
+                ssize_t got = fd_receive(in->args->control, bytes->p + bytes->n, size - bytes->n, NULL, 0, &none);
+                if (got <= 0)
+                        _exit(125);
+                bytes->n += (size_t)got;
+        }
+        return 0;
 }
 
 static int receive_plan(struct init *in, struct err *e) {
-        int fds[1 + PLAN_LISTENERS_MAX], size = 0;
-        size_t n_fds = 0;
-        int r = await(in, SANDBOX_PLAN, &size, fds, 1 + PLAN_LISTENERS_MAX, &n_fds, e);
-        if (r == 0 && n_fds == 0)
-                r = err_set(e, EBADMSG, "launch plan: no file");
+        cleanup(buf_done) struct buf bytes = BUF(PLAN_BYTES_MAX);
+        int size = 0;
+        int r = await(in, SANDBOX_PLAN, &size, in->published, PLAN_LISTENERS_MAX, &in->n_published, e);
         if (r < 0)
                 return r;
-        cleanup(close_fd) int fd = fds[0];
-        in->n_published = n_fds - 1;
-        memcpy(in->published, fds + 1, sizeof *fds * in->n_published);
-        int seals = fcntl(fd, F_GET_SEALS);
-        if (size <= 0 || (unsigned)size > PLAN_BYTES_MAX || seals < 0 || !(seals & F_SEAL_WRITE) ||
-            !(seals & F_SEAL_SHRINK))
-                return err_set(e, EBADMSG, "launch plan: not a sealed file");
-        void *bytes = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (bytes == MAP_FAILED)
-                return err_errno(e, "launch plan: map");
-        r = plan_decode(str_n(bytes, (size_t)size), &in->plan, e);
-        munmap(bytes, (size_t)size);
-        /* As exec wants them: with a NULL after the last. */
-        if (r == 0 && (vec_push(&in->plan->argv, NULL) < 0 || vec_push(&in->plan->env, NULL) < 0))
-                r = err_set(e, ENOMEM, "out of memory");
+        if (size <= 0 || receive_bytes(in, &bytes, (size_t)size) < 0)
+                return err_set(e, EBADMSG, "launch plan: %d bytes", size);
+        r = plan_decode(buf_str(&bytes), &in->plan, e);
         if (r < 0)
                 return r;
-        in->plan->argv.n--;
-        in->plan->env.n--;
         if (in->plan->namespaces != (in->args->degraded ? 0 : PLAN_NAMESPACES))
                 r = err_set(e, EINVAL, "launch plan: made for other namespaces");
         if (r == 0 && !in->args->degraded && !same_network(in->plan, &in->network))
@@ -121,8 +124,11 @@ static int make_network(struct init *in, struct err *e) {
         int kind = 0;
         size_t none = 0;
         int r = await(in, SANDBOX_NETWORK, &kind, NULL, 0, &none, e);
-        plan_fill_network(&in->network, kind & SANDBOX_NETWORK_CAPTURED, kind & SANDBOX_NETWORK_IPV6);
-        return r < 0 ? r : apply_network(&in->network, e);
+        if (r == 0 && plan_fill_network(&in->network, kind & SANDBOX_NETWORK_CAPTURED, kind & SANDBOX_NETWORK_IPV6) < 0)
+                r = err_set(e, ENOMEM, "out of memory");
+        if (r == 0)
+                r = apply_network(&in->network, e);
+        return r < 0 ? r : apply_listeners(&in->network, in->listeners, &in->n_listeners, e);
 }
 
 /* Before the plan: what every sandbox has. */
@@ -138,17 +144,15 @@ static int separate(struct init *in, struct err *e) {
 }
 
 /* They are the supervisor's from now on. */
-static int open_listeners(const struct init *in, struct err *e) {
-        struct sandbox_event m = { .kind = SANDBOX_LISTENERS };
-        int fds[PLAN_LISTENERS_MAX];
-        size_t n = 0;
-        int r = apply_listeners(in->plan, fds, &n, e);
-        if (r < 0 || n == 0)
+static int hand_over_listeners(struct init *in, struct err *e) {
+        struct sandbox_event m = { .kind = SANDBOX_MOUNTED };
+        int r = apply_listeners(in->plan, in->listeners, &in->n_listeners, e);
+        if (r < 0)
                 return r;
-        m.value = (int32_t)n;
-        r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), fds, n);
-        for (size_t i = 0; i < n; i++)
-                close(fds[i]);
+        m.value = (int32_t)in->n_listeners;
+        r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), in->listeners, in->n_listeners);
+        for (size_t i = 0; i < in->n_listeners; i++)
+                close_fd(&in->listeners[i]);
         return r < 0 ? err_set(e, -r, "network: hand over listeners: %s", strerror(-r)) : 0;
 }
 
@@ -158,10 +162,8 @@ static int set_up(struct init *in, struct err *e) {
         if (!in->args->degraded) {
                 limit_processes_of_root(p);
                 r = apply_mounts(p, e);
-                if (r == 0) {
-                        report(in->args->control, SANDBOX_MOUNTED, 0, NULL);
-                        r = open_listeners(in, e);
-                }
+                if (r == 0)
+                        r = hand_over_listeners(in, e);
                 if (r == 0)
                         r = apply_hostname(p, e);
         }
@@ -170,10 +172,8 @@ static int set_up(struct init *in, struct err *e) {
                 r = err_errno(e, "privileges: not dumpable");
         if (r == 0)
                 r = confine_capabilities(broker_capabilities(p), e);
-        /* With a trace the filter hands refused calls to the broker; one that refuses by itself would take precedence.
-         */
-        if (r == 0 && !(p->flags & PLAN_TRACE))
-                r = confine_syscalls(p, e);
+        if (r == 0 && !broker_filter_has_main(p))
+                r = confine_syscalls(p, CONFINE_THREAD, e);
         if (r == 0)
                 r = publish_start(p, in->published, in->n_published, e);
         return r;
@@ -197,10 +197,10 @@ static int open_events(const struct init *in, int *ret_fd, struct err *e) {
         return 0;
 }
 
-/* What init still had for the broker's and the trace's sake. */
+/* What init still had for the broker's sake, and the keeper with it. */
 static int give_up_the_rest(const struct init *in, struct err *e) {
         int r = broker_capabilities(in->plan) ? confine_capabilities(0, e) : 0;
-        return r == 0 && (in->plan->flags & PLAN_TRACE) ? confine_syscalls(in->plan, e) : r;
+        return r == 0 && broker_filter_has_main(in->plan) ? confine_syscalls(in->plan, CONFINE_PROCESS, e) : r;
 }
 
 static int start_command(struct init *in, struct err *e) {

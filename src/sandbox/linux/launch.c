@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor's side: one clone with the namespaces, one socket to init, the plan in a sealed anonymous file. Init
- * runs from the supervisor's own image, without another exec. The network namespace is the slow one; init makes it for
+ * The supervisor's side: one clone with the namespaces, and one socket to init, on which the plan goes too. Init runs
+ * from the supervisor's own image, without another exec. The network namespace is the slow one; init makes it for
  * itself and fills it, while the supervisor reads the policy and makes the plan.
  *
  * Two processors share that work only if init is on another one. A kernel may leave a new process beside its parent
@@ -115,10 +115,19 @@ int sandbox_network(struct sandbox *s, bool captured, struct err *e) {
         return told(tell(s, SANDBOX_NETWORK, kind, NULL, 0), "tell the sandbox's init about the network", e);
 }
 
+/* Behind the message that says how long it is. */
+static int send_plan(struct sandbox *s, struct str bytes, const int *published, size_t n_published) {
+        int r = tell(s, SANDBOX_PLAN, (int)bytes.n, published, n_published);
+        while (r == 0 && bytes.n) {
+                struct str piece = str_first(bytes, bytes.n < SANDBOX_PIECE ? bytes.n : SANDBOX_PIECE);
+                r = fd_send(s->control, piece, NULL, 0);
+                bytes = str_skip(bytes, piece.n);
+        }
+        return r;
+}
+
 int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, struct err *e) {
-        int fds[1 + PLAN_LISTENERS_MAX];
         cleanup(buf_done) struct buf bytes = BUF(PLAN_BYTES_MAX);
-        cleanup(close_fd) int fd = -1;
         int r = 0;
         if (!(p->flags & PLAN_SCOPE))
                 r = cgroup_limit(&s->group, p, e);
@@ -126,14 +135,9 @@ int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, 
                 (void)scope_join(s->pid, &p->group, &s->group, &s->unlimited);
         if (r == 0)
                 r = plan_encode(p, &bytes, e);
-        if (r == 0)
-                r = fd_sealed("bailey-plan", buf_str(&bytes), &fd, e);
         if (r < 0)
                 return r;
-        fds[0] = fd;
-        for (size_t i = 0; i < p->publish.n; i++)
-                fds[1 + i] = published[i];
-        r = tell(s, SANDBOX_PLAN, (int)bytes.n, fds, 1 + p->publish.n);
+        r = send_plan(s, buf_str(&bytes), published, p->publish.n);
         return told(r, "hand the plan to the sandbox's init", e);
 }
 
@@ -146,7 +150,7 @@ int sandbox_go(struct sandbox *s, struct err *e) {
 static int check_event(const struct sandbox_event *m, ssize_t got, size_t n_fds, struct err *e) {
         if ((size_t)got < offsetof(struct sandbox_event, text) || m->kind >= SANDBOX_ENDED)
                 return err_set(e, EBADMSG, "the sandbox's init sent something unknown");
-        if (n_fds != (m->kind == SANDBOX_LISTENERS ? (size_t)m->value : m->kind == SANDBOX_EVENTS ? 1 : 0))
+        if (n_fds != (m->kind == SANDBOX_MOUNTED ? (size_t)m->value : m->kind == SANDBOX_EVENTS ? 1 : 0))
                 return err_set(e, EBADMSG, "the sandbox's init sent the wrong number of descriptors");
         return 0;
 }
@@ -172,7 +176,7 @@ int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e)
                 close_fd(&s->events);
                 s->events = fds[0];
         }
-        for (size_t i = 0; m.kind == SANDBOX_LISTENERS && i < n_fds; i++)
+        for (size_t i = 0; m.kind == SANDBOX_MOUNTED && i < n_fds; i++)
                 s->listeners[s->n_listeners++] = fds[i];
         m.text[sizeof m.text - 1] = '\0';
         *ret = m;

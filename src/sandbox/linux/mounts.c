@@ -41,11 +41,15 @@ static void slot_set(struct slots *s, uint16_t slot, int fd) {
         s->fd[slot] = fd;
 }
 
+static bool is_of_root(const char *path) {
+        return path[0] == '/' && str_find(str_of(path + 1), '/') < 0;
+}
+
 /* Paths of a plan have no links in them: where one has come meanwhile, somebody in the workspace wants another place to
  * be shown or covered, and the launch ends. Only a directory of the root itself (/tmp, say) may be one: the
  * administrator made it. Kernels and filters without openat2 leave the last component to be checked. */
 static int open_place(int at, const char *path) {
-        bool of_root = path[0] == '/' && !strchr(path + 1, '/');
+        bool of_root = is_of_root(path);
         struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = of_root ? 0 : RESOLVE_NO_SYMLINKS };
         long fd = syscall(SYS_openat2, at, path, &how, sizeof how);
         if (fd < 0 && (errno == ENOSYS || errno == EPERM))
@@ -53,22 +57,29 @@ static int open_place(int at, const char *path) {
         return fd < 0 ? -errno : (int)fd;
 }
 
-/* Directly in /dev, or below /sys: only the administrator makes links there, so the last component is all that has to
- * be looked at, and the call that is made with it does that by itself. */
-static bool of_system(const char *path) {
+/* Directly in /dev, in the root or in a filesystem of Bailey's own, or below /sys: only the administrator or nobody
+ * makes links on the way there, so the last component is all that has to be looked at, and the call that is made with
+ * it does that by itself. */
+static bool is_direct(uint16_t at, const char *path) {
         struct str text = str_of(path);
+        if (at != PLAN_ROOT)
+                return str_find(text, '/') < 0;
         bool of_dev = str_starts(text, STR("/dev/")) && str_find(str_skip(text, 5), '/') < 0;
-        return of_dev || str_starts(text, STR("/sys/"));
+        return is_of_root(path) || of_dev || str_starts(text, STR("/sys/"));
 }
 
 static int do_clone(struct slots *s, const struct plan_op *op) {
-        bool direct = op->at == PLAN_ROOT && of_system(op->source);
-        cleanup(close_fd) int place = direct ? AT_FDCWD : open_place(slot_fd(s, op->at), op->source);
-        if (place < 0 && !direct)
-                return place;
-        int fd = open_tree(place, direct ? op->source : "",
-                           (direct ? AT_SYMLINK_NOFOLLOW : AT_EMPTY_PATH) | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
-                               (op->mode ? AT_RECURSIVE : 0));
+        unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode ? AT_RECURSIVE : 0);
+        int fd;
+        if (is_direct(op->at, op->source)) {
+                fd = open_tree(slot_fd(s, op->at), op->source,
+                               flags | (is_of_root(op->source) ? 0 : AT_SYMLINK_NOFOLLOW));
+        } else {
+                cleanup(close_fd) int place = open_place(slot_fd(s, op->at), op->source);
+                if (place < 0)
+                        return place;
+                fd = open_tree(place, "", flags | AT_EMPTY_PATH);
+        }
         if (fd < 0)
                 return -errno;
         slot_set(s, op->slot, fd);
@@ -129,12 +140,20 @@ static int do_setattr(struct slots *s, const struct plan_op *op) {
         return set_attached(s, op->at, op->target, op);
 }
 
+static int attach(struct slots *s, const struct plan_op *op) {
+        int mount = slot_fd(s, op->slot), at = slot_fd(s, op->at);
+        if (is_direct(op->at, op->target)) {
+                unsigned links = is_of_root(op->target) ? MOVE_MOUNT_T_SYMLINKS : 0;
+                return move_mount(mount, "", at, op->target, MOVE_MOUNT_F_EMPTY_PATH | links) < 0 ? -errno : 0;
+        }
+        cleanup(close_fd) int place = open_place(at, op->target);
+        if (place < 0)
+                return place;
+        return move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
 static int do_attach(struct slots *s, const struct plan_op *op) {
-        cleanup(close_fd) int place = open_place(slot_fd(s, op->at), op->target);
-        int r = place < 0 ? place : 0;
-        if (r == 0 &&
-            move_mount(slot_fd(s, op->slot), "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-                r = -errno;
+        int r = attach(s, op);
         if (r == 0 && s->later[op->slot])
                 return set_attached(s, op->at, op->target, s->later[op->slot]);
         bool out_of_reach = r == -ENOENT || r == -ENOTDIR || r == -EACCES;
@@ -148,11 +167,13 @@ static int do_mkdir(struct slots *s, const struct plan_op *op) {
 }
 
 static int do_file(struct slots *s, const struct plan_op *op) {
+        if (!op->data[0])
+                return mknodat(slot_fd(s, op->at), op->target, S_IFREG | op->mode, 0) < 0 ? -errno : 0;
         cleanup(close_fd) int fd =
             openat(slot_fd(s, op->at), op->target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, op->mode);
         if (fd < 0)
                 return -errno;
-        return op->data[0] ? fd_write_all(fd, op->data, strlen(op->data)) : 0;
+        return fd_write_all(fd, op->data, strlen(op->data));
 }
 
 static int do_symlink(struct slots *s, const struct plan_op *op) {

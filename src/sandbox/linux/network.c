@@ -80,16 +80,11 @@ static int open_listener(const struct plan_listener *l, int *ret, struct err *e)
         return 0;
 }
 
-int apply_listeners(const struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e) {
-        size_t n = 0;
-        int r = 0;
-        for (; n < p->listeners.n && r == 0; n++)
-                r = open_listener(&p->listeners.p[n], &ret_fds[n], e);
-        if (r < 0) {
-                for (size_t i = 0; i + 1 < n; i++)
-                        close(ret_fds[i]);
-                return r;
+int apply_listeners(const struct plan *p, int fds[static PLAN_LISTENERS_MAX], size_t *n, struct err *e) {
+        for (; *n < p->listeners.n; (*n)++) {
+                int r = open_listener(&p->listeners.p[*n], &fds[*n], e);
+                if (r < 0)
+                        return r;
         }
-        *ret_n = n;
         return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "sandbox/linux/broker.h"
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
@@ -170,7 +171,8 @@ int publish_start(const struct plan *p, int *listeners, size_t n, struct err *e)
                 prctl(PR_SET_NAME, "bailey-publish", 0, 0, 0);
                 prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
                 /* What init keeps for the broker is not for the relay. */
-                if (confine_capabilities(0, NULL) < 0 || ((p->flags & PLAN_TRACE) && confine_syscalls(p, NULL) < 0))
+                if (confine_capabilities(0, NULL) < 0 ||
+                    (broker_filter_has_main(p) && confine_syscalls(p, CONFINE_THREAD, NULL) < 0))
                         _exit(1);
                 relay_main(&r, n);
         }

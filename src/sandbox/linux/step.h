@@ -9,16 +9,17 @@ int apply_identity(unsigned uid, unsigned gid, struct err *e);
 int apply_mounts(const struct plan *p, struct err *e);
 /* Loopback, routes, capture rules. */
 int apply_network(const struct plan *p, struct err *e);
-/* The listening sockets, in the plan's order. */
-int apply_listeners(const struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e);
+/* The listening sockets, in the plan's order, behind the *n that are there already. */
+int apply_listeners(const struct plan *p, int fds[static PLAN_LISTENERS_MAX], size_t *n, struct err *e);
 int apply_hostname(const struct plan *p, struct err *e);
 /* For good: no capability is to be had by exec. Those that are there stay, so that this may come first. */
 int confine_exec(struct err *e);
 /* No capability but those in the mask, which the broker needs: they stay permitted until the next call without them. Of
  * the calling thread. */
 int confine_capabilities(uint32_t keep, struct err *e);
-/* The system call filter. */
-int confine_syscalls(const struct plan *p, struct err *e);
+/* The main system call filter. */
+enum confine_scope { CONFINE_THREAD, CONFINE_PROCESS };
+int confine_syscalls(const struct plan *p, enum confine_scope scope, struct err *e);
 /* Opens the ruleset's paths and returns the ruleset; -1 in *ret_fd when the plan has none. */
 int confine_landlock(const struct plan *p, int *ret_fd, struct err *e);
 /* The kernel does not hold root to RLIMIT_NPROC; the sandbox's own pid namespace does, where it can. Before the mounts.
