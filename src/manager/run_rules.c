@@ -54,7 +54,8 @@ static bool remove_entry(origin_texts *list, const char *text, const char *origi
 
 static int hand_over(struct run_control *c, const void *snapshot, size_t n, struct err *e) {
         struct gateway_process *g = *c->parts.gateway;
-        return g ? gateway_process_reload(g, NULL, snapshot, n, e) : 0; /* one that starts later takes the policy then */
+        return g ? gateway_process_reload(g, NULL, snapshot, n, e)
+                 : 0; /* one that starts later takes the policy then */
 }
 
 /* An allow that cannot help is an error: whoever asked would wonder why nothing changes. */
