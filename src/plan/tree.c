@@ -395,12 +395,15 @@ static void make_base(struct tree *t) {
                 make_dir(t, "root", 0755);
 }
 
-/* Where reads are denied: a root of our own, closed once every mount point is in it. */
+/* Where reads are denied: a root of our own, closed once every mount point is in it. What is a directory of the
+ * sandbox's own there (/tmp) is none of the host's links. */
 static void make_root(struct tree *t) {
         if (!t->q->policy->filesystem.reads_denied)
                 return;
         for (size_t i = 0; i < t->q->host->root_links.n; i++) {
                 const struct plan_link *l = &t->q->host->root_links.p[i];
+                if (find(t, l->path))
+                        continue;
                 make_link(t, text(t, plan_format(t->p, "root%s", l->path)), keep(t, l->target));
         }
         t->root = op_clone(t, t->base, "root", false, read_only);
