@@ -57,23 +57,24 @@ static int open_place(int at, const char *path) {
         return fd < 0 ? -errno : (int)fd;
 }
 
-/* Directly in /dev, in the root or in a filesystem of Bailey's own, or below /sys: only the administrator or nobody
- * makes links on the way there, so the last component is all that has to be looked at, and the call that is made with
- * it does that by itself. */
+/* Directly in /dev, in the root or in a filesystem of Bailey's own, or where the kernel alone makes names (not all of
+ * /sys: anybody makes links in /sys/fs/bpf): only the administrator or nobody makes links on the way there, so the last
+ * component is all that has to be looked at, and the call that is made with it does that by itself. */
 static bool is_direct(uint16_t at, const char *path) {
         struct str text = str_of(path);
         if (at != PLAN_ROOT)
                 return str_find(text, '/') < 0;
         bool of_dev = str_starts(text, STR("/dev/")) && str_find(str_skip(text, 5), '/') < 0;
-        return is_of_root(path) || of_dev || str_starts(text, STR("/sys/"));
+        bool of_kernel = str_starts(text, STR("/sys/devices/")) || str_starts(text, STR("/sys/kernel/"));
+        return is_of_root(path) || of_dev || of_kernel;
 }
 
 static int do_clone(struct slots *s, const struct plan_op *op) {
         unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode ? AT_RECURSIVE : 0);
         int fd;
         if (is_direct(op->at, op->source)) {
-                fd = open_tree(slot_fd(s, op->at), op->source,
-                               flags | (is_of_root(op->source) ? 0 : AT_SYMLINK_NOFOLLOW));
+                flags |= AT_NO_AUTOMOUNT | (is_of_root(op->source) ? 0 : AT_SYMLINK_NOFOLLOW);
+                fd = open_tree(slot_fd(s, op->at), op->source, flags);
         } else {
                 cleanup(close_fd) int place = open_place(slot_fd(s, op->at), op->source);
                 if (place < 0)
