@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from kit.process import gone
+from conftest import program
+from kit.process import descendants, gone, name_of, wait_until
 
 
 @pytest.fixture
@@ -48,6 +49,24 @@ def test_same_identity_no_privileges(sandboxed):
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(status[name], 16) == 0, name
     assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+
+
+def processors(status):
+    return next(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list:"))
+
+
+def test_processors_are_the_callers(start, work, free_port):
+    """Init is kept away from the supervisor for a while. Nothing of that stays, for the command or for the relay."""
+    argv = [program("bailey"), "run", "--publish", f"{free_port()}:80", "--", "sh", "-c", "cat /proc/self/status; echo ready; sleep 60"]
+    for number in (None, min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))):
+        child = start(argv if number is None else ["taskset", "-c", str(number), *argv], cwd=work)
+        wait_until(lambda: b"ready" in child.output(), what="the command")
+        mine = processors(pathlib.Path("/proc/self/status").read_text()) if number is None else str(number)
+        assert processors(child.output().decode()) == mine
+        below = {name_of(pid): pid for pid in descendants(child.pid)}
+        for name in ("bailey-init", "bailey-publish"):
+            assert processors(pathlib.Path(f"/proc/{below[name]}/status").read_text()) == mine, name
+        child.stop()
 
 
 def test_files_in_memory_are_limited(sandboxed):

@@ -117,6 +117,8 @@ int denials_open(struct denials *d, pid_t init, const struct path_rules *rules, 
         char path[48];
         snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)init);
         d->mounts = open(path, O_RDONLY | O_CLOEXEC);
+        if (d->mounts < 0 && errno == ENOENT)
+                return 0; /* init is gone already, and says why */
         if (d->mounts < 0)
                 return err_errno(e, "cannot open %s", path);
         d->rules = rules;

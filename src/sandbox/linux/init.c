@@ -172,11 +172,7 @@ static int set_up(struct init *in, struct err *e) {
                 r = err_errno(e, "privileges: not dumpable");
         if (r == 0)
                 r = confine_capabilities(broker_capabilities(p), e);
-        if (r == 0 && !broker_filter_has_main(p))
-                r = confine_syscalls(p, CONFINE_THREAD, e);
-        if (r == 0)
-                r = publish_start(p, in->published, in->n_published, e);
-        return r;
+        return r == 0 && !broker_filter_has_main(p) ? confine_syscalls(p, CONFINE_THREAD, e) : r;
 }
 
 /* The supervisor gets one end, the broker the other: init is not in between. */
@@ -218,6 +214,8 @@ static int start_command(struct init *in, struct err *e) {
                 return r;
         size_t none = 0;
         r = await(in, SANDBOX_GO, NULL, NULL, 0, &none, e);
+        if (r == 0) /* now that init may run on every processor: the relay stays on those that it starts with */
+                r = publish_start(in->plan, in->published, in->n_published, e);
         if (r < 0)
                 return r;
         in->command = c.kept ? keeper_start_command(&c, in->args->control) : command_start(&c);

@@ -65,8 +65,16 @@ static void send_away(pid_t pid, struct sandbox *s) {
         s->away = CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0;
 }
 
+/* Everywhere first: a set that was named holds for good, and where that is no more than the caller may use, processors
+ * that the machine or its container gets later are for the command as well. */
 static int call_back(struct sandbox *s, struct err *e) {
-        if (s->away && sched_setaffinity(s->pid, sizeof s->processors, &s->processors) < 0 && errno != ESRCH)
+        cpu_set_t all, now;
+        if (!s->away)
+                return 0;
+        memset(&all, 0xff, sizeof all);
+        bool same = sched_setaffinity(s->pid, sizeof all, &all) == 0 &&
+                    sched_getaffinity(s->pid, sizeof now, &now) == 0 && CPU_EQUAL(&now, &s->processors);
+        if (!same && sched_setaffinity(s->pid, sizeof s->processors, &s->processors) < 0 && errno != ESRCH)
                 return err_errno(e, "cannot give the command all processors");
         s->away = false;
         return 0;
@@ -107,7 +115,7 @@ static int tell(struct sandbox *s, enum sandbox_event_kind kind, int value, cons
 
 /* When init is gone already, what it said before tells why: that is read next. */
 static int told(int r, const char *what, struct err *e) {
-        return r < 0 && r != -EPIPE ? err_set(e, -r, "cannot %s: %s", what, strerror(-r)) : 0;
+        return r < 0 && r != -EPIPE && r != -ECONNRESET ? err_set(e, -r, "cannot %s: %s", what, strerror(-r)) : 0;
 }
 
 int sandbox_network(struct sandbox *s, bool captured, struct err *e) {
@@ -155,12 +163,19 @@ static int check_event(const struct sandbox_event *m, ssize_t got, size_t n_fds,
         return 0;
 }
 
+/* Init that ended with messages unread leaves an error behind, which comes once and before its last words. */
+static ssize_t receive(const struct sandbox *s, struct sandbox_event *m, int fds[static PLAN_LISTENERS_MAX],
+                       size_t *n) {
+        ssize_t got = fd_receive(s->control, m, sizeof *m, fds, PLAN_LISTENERS_MAX, n);
+        return got == -ECONNRESET ? fd_receive(s->control, m, sizeof *m, fds, PLAN_LISTENERS_MAX, n) : got;
+}
+
 int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e) {
         struct sandbox_event m = { 0 };
         int fds[PLAN_LISTENERS_MAX];
         size_t n_fds = 0;
-        ssize_t got = fd_receive(s->control, &m, sizeof m, fds, PLAN_LISTENERS_MAX, &n_fds);
-        if (got == 0 || got == -ECONNRESET) {
+        ssize_t got = receive(s, &m, fds, &n_fds);
+        if (got == 0) {
                 *ret = (struct sandbox_event){ .kind = SANDBOX_ENDED };
                 return 0;
         }

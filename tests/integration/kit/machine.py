@@ -29,9 +29,9 @@ def number(call):
     return X86.get(call, CALLS[call]) if platform.machine() == "x86_64" else CALLS[call]
 
 
-def deny(call, error, argument=None):
-    """One refused call; with `argument`, only when its first argument is that. error KILL ends the process."""
-    return [number(call), error, argument]
+def deny(call, error, argument=None, at=0):
+    """One refused call; with `argument`, only when its first argument (or another one, `at`) is that. error KILL ends the process."""
+    return [number(call), error, argument, at]
 
 
 def machine(argv, *, refuse=(), userns=False, sysctls=None, cover=(), chroot=None):
@@ -94,13 +94,13 @@ def instruction(code, k, yes=0, no=0):
 def install_filter(rules):
     load, equal, result = 0x20, 0x15, 0x06
     program = [instruction(load, 4), instruction(equal, ARCHITECTURES[platform.machine()], 1, 0), instruction(result, 0x7FFF0000)]
-    for call, error, argument in rules:
+    for call, error, argument, at in rules:
         action = 0x80000000 if error == KILL else 0x00050000 | error
         program += [instruction(load, 0)]
         if argument is None:
             program += [instruction(equal, call, 0, 1)]
         else:
-            program += [instruction(equal, call, 0, 3), instruction(load, 16), instruction(equal, argument, 0, 1)]
+            program += [instruction(equal, call, 0, 3), instruction(load, 16 + 8 * at), instruction(equal, argument, 0, 1)]
         program += [instruction(result, action)]
     program += [instruction(result, 0x7FFF0000)]
     code = ctypes.create_string_buffer(b"".join(program))
