@@ -11,8 +11,6 @@
 
 #include <errno.h>
 
-enum { LOOP_ROUNDS_MAX = 3 };
-
 static void judge_command(struct judge *j, const struct sh_command *c);
 
 static void stand(struct judge *j, const struct sh_where *where) {
@@ -185,7 +183,7 @@ static void judge_case(struct judge *j, const struct sh_arm *arms) {
 static void judge_loop(struct judge *j, const struct sh_command *c) {
         struct sh_where all = j->where;
         size_t before = 0;
-        for (unsigned i = 0; i < LOOP_ROUNDS_MAX && all.n > before; i++) {
+        while (all.n > before) { /* at most WHERE_MAX times */
                 before = all.n;
                 stand(j, &all);
                 if (c->condition) {

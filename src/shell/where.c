@@ -39,11 +39,13 @@ bool where_is_cd(struct str name) {
 /* cd: home; cd -: where it was before. What cannot be known is taken for something below, or nothing: cd "" stays. */
 static void lead(struct judge *j, const struct sh_call *c, const struct sh_arg *to) {
         bool push = str_is(c->name, "pushd");
-        if (str_is(c->name, "popd") || (push && (!to || str_starts(to->text, STR("+")))))
+        if (str_is(c->name, "popd") || (push && to && str_starts(to->text, STR("+"))))
                 where_join(j, &j->where, &j->pushed);
-        else if (!to)
+        else if (!to) {
                 where_add(j, &j->where, STR("~"));
-        else if (str_is(to->text, "-"))
+                if (push) /* which goes home only in zsh, and only when nothing was pushed */
+                        where_join(j, &j->where, &j->pushed);
+        } else if (str_is(to->text, "-"))
                 where_join(j, &j->where, &j->left);
         else if (to->text.n == 0)
                 where_add(j, &j->where, j->directory);
