@@ -180,6 +180,7 @@ int tls_handshake(struct stream *s) {
         if (done == 1)
                 return fail(t, flushed, "The connection broke.");
         int r = result(t);
+        ERR_clear_error(); /* also when it goes on later: others have their turn in between */
         if (r == 0)
                 r = fail(t, -ECONNRESET, "The connection was closed during the TLS handshake.");
         return r;

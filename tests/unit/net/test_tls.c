@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "net/tls.h"
+#include "net/tls_stream.h"
 
 #include "../cmocka_all.h"
 #include "certificates.h"
@@ -336,6 +336,28 @@ static void tells_a_cut_from_an_end(void **state) {
         assert_int_equal(stream_read(b->client, &byte, 1), -ECONNRESET); /* and stays so */
 }
 
+static void leave_error(const SSL *ssl, int where, int value) {
+        (void)ssl;
+        (void)where;
+        (void)value;
+        ERR_raise(ERR_LIB_USER, 1);
+}
+
+/* The queue is of the thread: what one handshake leaves there would be taken for another connection's failure. */
+static void handshakes_leave_no_error_behind(void **state) {
+        struct bench *b = *state;
+        begin(b, &(struct wish){ 0 });
+        SSL_set_info_callback(tls_of(b->client)->ssl, leave_error);
+        int r = -EAGAIN;
+        for (int i = 0; i < TURNS && r == -EAGAIN; i++) {
+                r = tls_handshake(b->client);
+                assert_int_equal(ERR_peek_error(), 0);
+                (void)tls_handshake(b->server);
+                loop_turn(b->loop, false);
+        }
+        assert_int_equal(r, 0);
+}
+
 static void fill(char *p, size_t n, size_t at) {
         for (size_t i = 0; i < n; i++)
                 p[i] = (char)((at + i) * 31 >> 3);
@@ -642,6 +664,7 @@ int main(void) {
                 WITH_BENCH(resumes),
                 WITH_BENCH(counts_sessions_by_their_certificate),
                 WITH_BENCH(tells_a_cut_from_an_end),
+                WITH_BENCH(handshakes_leave_no_error_behind),
                 WITH_BENCH(waits_for_the_reader),
                 WITH_BENCH(drains_after_close),
                 WITH_BENCH(replays_what_was_looked_at),
