@@ -28,7 +28,8 @@ class Origin:
         self.answer, self.tls, self.raw = answer, tls, raw
         self.connections, self._lock, self._sockets = [], threading.Lock(), set()
         if sock is None:
-            sock = socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            sock = socket.create_server((address, 0), family=family, backlog=1024)  # crowds come, and none may be lost
         self.sock, self.address = sock, sock.getsockname()[0]
         self.port = sock.getsockname()[1]
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
