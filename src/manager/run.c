@@ -236,7 +236,7 @@ static void tear_down(struct run *r) {
                 r->sandbox.events = events;
         }
         denials_done(&r->denials); /* it holds the sandbox's mounts: whoever lets go of them last has to wait */
-        read_files(r); /* what was refused last */
+        read_files(r);             /* what was refused last */
         run_control_free(r->control, r->status);
         r->control = NULL;
         run_terminal_close(&r->terminal);

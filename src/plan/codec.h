@@ -8,5 +8,6 @@
 
 /* Appends to a buffer whose maximum should be PLAN_BYTES_MAX. */
 int plan_encode(const struct plan *p, struct buf *out, struct err *e);
-/* The result owns a copy of the block, and its texts point into it. -EBADMSG for anything that plan_encode cannot have written. */
+/* The result owns a copy of the block, and its texts point into it. -EBADMSG for anything that plan_encode cannot have
+ * written. */
 int plan_decode(struct str bytes, struct plan **ret, struct err *e);
