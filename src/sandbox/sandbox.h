@@ -46,7 +46,7 @@ enum sandbox_event_kind {
 };
 
 enum { SANDBOX_NETWORK_CAPTURED = 1, SANDBOX_NETWORK_IPV6 = 2 };
-enum { SANDBOX_PIECE = 32 << 10 }; /* of a plan, in one message */
+enum { SANDBOX_PIECE = 32 << 10, SANDBOX_PIECE_LEAST = 1 << 10 }; /* of a plan, in one message */
 
 #define SANDBOX_TEXT_MAX ERR_TEXT_MAX
 

@@ -123,13 +123,19 @@ int sandbox_network(struct sandbox *s, bool captured, struct err *e) {
         return told(tell(s, SANDBOX_NETWORK, kind, NULL, 0), "tell the sandbox's init about the network", e);
 }
 
-/* Behind the message that says how long it is. */
+/* Behind the message that says how long it is. What a socket takes at once is a setting of the host. */
 static int send_plan(struct sandbox *s, struct str bytes, const int *published, size_t n_published) {
+        size_t most = SANDBOX_PIECE;
         int r = tell(s, SANDBOX_PLAN, (int)bytes.n, published, n_published);
         while (r == 0 && bytes.n) {
-                struct str piece = str_first(bytes, bytes.n < SANDBOX_PIECE ? bytes.n : SANDBOX_PIECE);
+                struct str piece = str_first(bytes, bytes.n < most ? bytes.n : most);
                 r = fd_send(s->control, piece, NULL, 0);
-                bytes = str_skip(bytes, piece.n);
+                if (r == 0)
+                        bytes = str_skip(bytes, piece.n);
+                else if (r == -EMSGSIZE && most > SANDBOX_PIECE_LEAST) {
+                        most /= 2;
+                        r = 0;
+                }
         }
         return r;
 }
