@@ -46,7 +46,9 @@ BAILEY_API void bailey_options_free(bailey_options *o);
 /* Any setting of bailey-policy(5) for this call: "filesystem.write", "mode", "filesystem.deny_read", "process.env.set".
  * Lists add to the manager's. BAILEY_E_CONFIG. */
 BAILEY_API int bailey_options_set(bailey_options *o, const char *key, const char *value, struct bailey_error *e);
-/* Where the command starts; the directory of bailey_manager_new() if not set. */
+/* Where the command starts: there, or the call fails and names the directory (a denied one, or one below /tmp, which
+ * the sandbox has for itself). If not set: the directory of bailey_manager_new() where that is in the workspace, else
+ * the workspace. */
 BAILEY_API int bailey_options_directory(bailey_options *o, const char *path, struct bailey_error *e);
 /* After this the sandbox is killed; 0: no limit. */
 BAILEY_API int bailey_options_timeout(bailey_options *o, uint64_t milliseconds, struct bailey_error *e);

@@ -32,8 +32,9 @@ int exec_directory(const struct state *s, const bailey_options *o, char **ret, s
 
 int exec_block(const struct state *s, const struct exec_call *c, char **ret, struct bailey_error *e) {
         struct err why = { 0 };
-        struct supervise_request own = { 0 }; /* cwd, call and argv; the rest belongs to the state */
-        int code = exec_directory(s, c->options, &own.cwd, e);
+        struct supervise_request own = { 0 };             /* cwd, call and argv; the rest belongs to the state */
+        bool asked = c->options && c->options->directory; /* else: where a run of this manager starts */
+        int code = asked ? exec_directory(s, c->options, &own.cwd, e) : BAILEY_OK;
         int r = 0;
         for (size_t i = 0; r == 0 && c->argv[i]; i++)
                 r = supervise_texts_add(&own.argv, str_of(c->argv[i]));

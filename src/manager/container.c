@@ -555,6 +555,19 @@ static void report(struct container *c) {
                 fprintf(stderr, "%.*s", STR_FMT(buf_str(&text)));
 }
 
+static enum run_end end_of(int error) {
+        switch (error) {
+        case -ENOENT:
+                return RUN_UNAVAILABLE;
+        case -EOPNOTSUPP:
+                return RUN_BAD_POLICY;
+        case -EACCES: /* it cannot start where it was asked to */
+                return RUN_REFUSED;
+        default:
+                return RUN_FAILED;
+        }
+}
+
 enum run_end container_run(const struct container_request *q, int *ret_status, struct err *e) {
         cleanup(container_done) struct container c = { .q = q,
                                                        .place = CONTAINER_PLACE,
@@ -572,7 +585,7 @@ enum run_end container_run(const struct container_request *q, int *ret_status, s
         r = prepare(&c, e);
         r = r < 0 ? r : let_go(&c, e);
         if (r < 0)
-                return r == -ENOENT ? RUN_UNAVAILABLE : r == -EOPNOTSUPP ? RUN_BAD_POLICY : RUN_FAILED;
+                return end_of(r);
         if (c.policy->process.timeout_ns)
                 c.deadline_ns = clock_ns() + c.policy->process.timeout_ns;
         enum run_end end = supervise(&c, ret_status, e);

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "manager/engine.h"
+#include "plan/start.h"
 #include "plan/tree.h"
 
 #include <errno.h>
@@ -229,6 +230,16 @@ static int add_notes(const struct container_files *f, struct plan *plan, struct 
         return 0;
 }
 
+/* Without it the command would start where the image says. */
+static int add_start(const struct container_files *f, const mounts *m, text_list *args, struct err *e) {
+        const char *start = plan_start_wanted(f->policy, f->host);
+
+        if (!start || !tree_of(m, start) || path_rules_access(f->rules, start, NULL) == PATH_DENIED)
+                return plan_start_refused(f->policy, f->host, e);
+
+        return words_add(args, "--workdir=%s", start) < 0 ? no_memory(e) : 0;
+}
+
 int container_files(const struct container_files *f, struct plan *plan, text_list *args, struct err *e) {
         cleanup(mounts_done) mounts m = { 0 };
         int r = check_rest(f, plan, e);
@@ -238,8 +249,5 @@ int container_files(const struct container_files *f, struct plan *plan, text_lis
         r = r < 0 ? r : add_notes(f, plan, e);
         for (size_t i = 0; r == 0 && i < m.n; i++)
                 r = add_argument(f, &m.p[i], args, e);
-        const char *cwd = f->host->cwd;
-        if (r == 0 && cwd && tree_of(&m, cwd))
-                r = words_add(args, "--workdir=%s", cwd) < 0 ? no_memory(e) : 0;
-        return r;
+        return r < 0 ? r : add_start(f, &m, args, e);
 }

@@ -20,6 +20,7 @@ struct run_request {
         const char *hosts_file;              /* static names for the gateway, NULL for none */
         const char *ca_bundle;               /* roots that the gateway trusts, NULL for the system's */
         bool quiet;                          /* no summary at the end */
+        bool starts_here;                    /* the command starts in the current directory, or not at all */
         struct learn *learn;                 /* not NULL: run observed (manager/learn.h), and collect there */
         const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
         const struct judged *judged;         /* not NULL: goes into the record: what the classifier and people said */

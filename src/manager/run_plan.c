@@ -71,6 +71,22 @@ static int open_vault(struct run *r, struct err *e) {
         return run_vault_open(&r->vault, &q, e);
 }
 
+static int run_plan_build(struct run *r, struct err *e) {
+        const struct plan_request request = {
+                .policy = r->policy,
+                .rules = r->rules,
+                .host = &r->host,
+                .id = r->id,
+                .argv = (const char *const *)r->q->argv,
+                .env = (const char *const *)r->env,
+        };
+        int s = plan_build(&request, &r->plan, e);
+
+        if (s == -EACCES) /* it cannot start where it was asked to */
+                r->end = RUN_REFUSED;
+        return s;
+}
+
 int run_plan_make(struct run *r, struct err *e) {
         const bool degraded = r->degraded;
         cleanup(free_ptr) char *controls = NULL;
@@ -104,6 +120,7 @@ int run_plan_make(struct run *r, struct err *e) {
                 return s;
         r->host.namespaces = !degraded;
         r->host.has_terminal = r->terminal.fd >= 0;
+        r->host.cwd_is_asked = r->q->starts_here;
         if (degraded) {
                 r->end = RUN_UNAVAILABLE;
                 if (!r->policy->process.allow_degraded)
@@ -118,13 +135,5 @@ int run_plan_make(struct run *r, struct err *e) {
                 s = make_overlay(r, degraded, e);
         if (s == 0)
                 s = run_env(r->policy, &r->host, &r->vault, r->id, &r->env, e);
-        struct plan_request plan_request = {
-                .policy = r->policy,
-                .rules = r->rules,
-                .host = &r->host,
-                .id = r->id,
-                .argv = (const char *const *)r->q->argv,
-                .env = (const char *const *)r->env,
-        };
-        return s < 0 ? s : plan_build(&plan_request, &r->plan, e);
+        return s < 0 ? s : run_plan_build(r, e);
 }

@@ -92,6 +92,7 @@ static enum run_end run_job(const struct supervise_request *q, const struct poli
         const struct run_request request = { .argv = argv,
                                              .hosts_file = q->hosts_file,
                                              .quiet = true,
+                                             .starts_here = q->cwd != NULL,
                                              .policy = policy,
                                              .judged = q->judged.n ? &judged : NULL,
                                              .link = link };

@@ -215,8 +215,12 @@ static int add_words(struct plan *p, const struct plan_request *q) {
                 if (!copy || vec_push(&p->argv, copy) < 0)
                         return -ENOMEM;
         }
+        /* $PWD is a program's short way to its directory. Of another one than the caller's it must not say otherwise.
+         */
+        const bool moved = q->host->cwd && strcmp(p->cwd, q->host->cwd) != 0;
         for (const char *const *w = q->env; w && *w; w++) {
-                char *copy = plan_copy(p, str_of(*w));
+                const bool stale = moved && str_starts(str_of(*w), STR("PWD="));
+                char *copy = stale ? plan_format(p, "PWD=%s", p->cwd) : plan_copy(p, str_of(*w));
                 if (!copy || vec_push(&p->env, copy) < 0)
                         return -ENOMEM;
         }

@@ -35,7 +35,8 @@ struct plan_entry {
 
 struct plan_host {
         uint32_t uid, gid;
-        const char *cwd;         /* where the command starts, if the sandbox can see it */
+        const char *cwd;         /* the current directory, NULL when it has no name */
+        bool cwd_is_asked;       /* the command starts there and nowhere else (plan/start.h) */
         const char *resolv_conf; /* what /etc/resolv.conf leads to, NULL when there is none */
         const char *terminal;    /* device of the terminal on standard input, output or error, NULL for none */
         bool has_terminal;       /* there is a controlling terminal, on whichever descriptor */

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "plan/embedded.h"
 #include "plan/landlock.h"
+#include "plan/start.h"
 #include "plan/tree.h"
 
 struct degraded {
@@ -44,6 +45,15 @@ static bool denied(const struct plan_host *h, const char *path) {
                         decides = p;
         }
         return path_is_within(path, devices) || (decides && decides->access == PATH_DENIED);
+}
+
+/* Whether a command may start there. A directory that has a denied one below it may be entered, but not listed. */
+static bool start_is_open(const struct plan_request *q, const char *path) {
+        if (denied(q->host, path))
+                return false;
+        if (!q->policy->filesystem.reads_denied)
+                return true;
+        return path_rules_access(q->rules, path, NULL) != PATH_DENIED;
 }
 
 /* Whether something below the path is denied. */
@@ -165,7 +175,9 @@ int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e) {
         note(&d, "lost: sockets of other programs in readable places can be connected to");
         if (!p->landlock.scoped)
                 note(&d, "lost: signals can be sent to other processes of this user, abstract sockets can be reached");
-        p->cwd =
-            plan_copy(p, str_of(q->host->cwd && !closed(q->host, q->host->cwd) ? q->host->cwd : q->policy->workspace));
-        return d.error ? d.error : p->cwd ? 0 : -ENOMEM;
+        if (d.error)
+                return d.error;
+
+        const char *start = plan_start_wanted(q->policy, q->host);
+        return plan_start(p, q, start && start_is_open(q, start), e);
 }

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "plan/landlock.h"
+#include "plan/start.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -558,10 +559,12 @@ static bool visible(struct tree *t, const char *path) {
         return n && (n->kind == NODE_HOST || n->kind == NODE_READ || n->kind == NODE_WRITE);
 }
 
-static void choose_cwd(struct tree *t) {
-        const char *cwd = t->q->host->cwd, *workspace = t->q->policy->workspace;
-        const char *chosen = cwd && visible(t, cwd) ? cwd : workspace && visible(t, workspace) ? workspace : "/";
-        t->p->cwd = keep(t, chosen);
+/* The root directory of a sandbox whose reads are denied is its own, but nobody takes it for another one. */
+static int choose_start(struct tree *t, struct err *e) {
+        const char *wanted = plan_start_wanted(t->q->policy, t->q->host);
+        bool shown = wanted && (visible(t, wanted) || strcmp(wanted, "/") == 0);
+
+        return plan_start(t->p, t->q, shown, e);
 }
 
 int plan_tree(struct plan *p, const struct plan_request *q, struct err *e) {
@@ -580,7 +583,7 @@ int plan_tree(struct plan *p, const struct plan_request *q, struct err *e) {
         if (t.error == 0)
                 landlock_rules(&t);
         if (t.error == 0)
-                choose_cwd(&t);
+                t.error = choose_start(&t, e);
         vec_done(&t.nodes);
         vec_done(&t.made);
         if (t.error == -E2BIG)

@@ -64,13 +64,24 @@ static const char *given(const struct loader *l, enum policy_row row) {
         return NULL;
 }
 
+/* A directory that was removed still says where it was. */
+static int current_is_unusable(const char *base, struct err *e) {
+        int error = errno;
+        char place[PATH_MAX] = ".";
+
+        if (!base && readlink("/proc/self/cwd", place, sizeof place - 1) > 0)
+                base = place;
+        return err_set(e, error, "the current directory %s cannot be used: %s", show(str_of(base ? base : place)).text,
+                       strerror(error));
+}
+
 static int find_workspace(struct loader *l, struct err *e) {
         const char *named = l->request->workspace ? l->request->workspace : given(l, ROW_WORKSPACE);
         const char *home = path_home();
         cleanup(free_ptr) char *expanded = NULL, *path = NULL;
         l->current = realpath(l->request->base ? l->request->base : ".", NULL);
         if (!l->current)
-                return err_errno(e, "the current directory cannot be used");
+                return current_is_unusable(l->request->base, e);
         if (home && !(l->policy->home = str_dup(str_of(home))))
                 return no_memory(e);
         if (named && (path_expand_home(str_of(named), home, &expanded) < 0 ||

@@ -25,7 +25,8 @@ const struct option policy_rows[POLICY_ROWS] = {
                             .env = "BAILEY_WORKSPACE",
                             .type = OPTION_PATH,
                             .metavar = "DIR",
-                            .help = "the directory to work in, instead of the current one" },
+                            .help = "the workspace, where the command starts unless the current directory is inside of "
+                                    "it" },
         [ROW_WORKSPACE_POLICY] = { .flag = "workspace-policy",
                                    .env = "BAILEY_WORKSPACE_POLICY",
                                    .type = OPTION_FLAG,

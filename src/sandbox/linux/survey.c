@@ -335,6 +335,24 @@ static void survey_groups(const struct policy *policy, struct plan_host *h) {
         h->scope = !h->cgroup && lack != CGROUP_NO_MOUNT && plan_asks_for_scope(policy) && scope_look();
 }
 
+/* The name must lead to the directory itself: another file system may have been mounted over it since. */
+static int survey_current(struct plan_host *h, struct err *e) {
+        struct stat here, named;
+
+        h->cwd = getcwd(NULL, 0);
+        if (!h->cwd)
+                return err_errno(e, "the current directory has no name any more");
+
+        if (stat(".", &here) < 0 || stat(h->cwd, &named) < 0)
+                return err_errno(e, "the current directory %s cannot be used", h->cwd);
+        if (here.st_dev != named.st_dev || here.st_ino != named.st_ino)
+                return err_set(e, ESTALE,
+                               "the current directory is not what its name leads to: something else is at %s now; "
+                               "enter it again with cd",
+                               h->cwd);
+        return 0;
+}
+
 static int survey_fixed(struct plan_host *h, struct err *e) {
         for (const char *const *d = plan_devices; *d; d++)
                 if (access(*d, F_OK) == 0 && vec_push(&h->devices, *d) < 0)
@@ -346,7 +364,9 @@ static int survey_fixed(struct plan_host *h, struct err *e) {
         h->gid = getegid();
         h->landlock_abi = probe_landlock_abi();
         h->namespaces = true;
-        h->cwd = getcwd(NULL, 0);
+        int r = survey_current(h, e);
+        if (r < 0)
+                return r;
         h->resolv_conf = realpath("/etc/resolv.conf", NULL);
         h->ipv6 = survey_ipv6();
         struct sysinfo machine;

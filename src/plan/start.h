@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Where a command starts. It starts in the directory that was asked for, or it does not start: `rm -f *` in another
+ * directory than the one that a person looks at is a loss of data.
+ */
+#include "plan/build.h"
+
+/* The current directory where it was asked for by name or lies in the workspace, else the workspace. */
+const char *plan_start_wanted(const struct policy *policy, const struct plan_host *host);
+
+/* Keeps the directory in the plan. `visible`: the sandbox shows it as the host has it. If not, -EACCES, and the message
+ * names the directory and says why. */
+int plan_start(struct plan *p, const struct plan_request *q, bool visible, struct err *err);
+
+/* The same text for a sandbox that has no plan (a container). */
+int plan_start_refused(const struct policy *policy, const struct plan_host *host, struct err *err);
