@@ -133,3 +133,40 @@ def test_a_flood_of_refusals_does_not_push_the_record_out(inside, bailey, home):
     files = [r for r in map(json.loads, record.read_text().splitlines()) if r["kind"] == "file"]
     assert len(files) < 4000 and sum(r.get("count", 1) for r in files) == names
     bailey("log", "verify").check()
+
+
+# Claude Code opens its own files this way; the broker has other descriptors under the same numbers, or none.
+OWN_LINKS = r"""
+import os, sys, threading
+def all_of(where):
+    os.mkdir("made"); d = os.open("made", os.O_RDONLY); p = where.format(pid=os.getpid(), tid=threading.get_native_id(), fd=d)
+    f = os.open(p + "/new", os.O_CREAT | os.O_RDWR); os.write(f, b"x"); os.close(f)
+    assert open(p + "/new").read() == "x"
+    os.mkdir(p + "/sub"); os.rename(p + "/new", p + "/sub/moved"); os.link(p + "/sub/moved", p + "/linked")
+    os.symlink("linked", p + "/soft"); os.truncate(p + "/soft", 0); os.chmod(p + "/linked", 0o600)
+    os.unlink(p + "/linked"); os.unlink(p + "/soft"); os.unlink(p + "/sub/moved"); os.rmdir(p + "/sub")
+    try:
+        open(p + "/absent")
+    except FileNotFoundError:
+        print("done")
+if sys.argv[2] == "thread":
+    t = threading.Thread(target=all_of, args=(sys.argv[1],)); t.start(); t.join()
+else:
+    all_of(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("who", ["main", "thread"])
+@pytest.mark.parametrize("where", ["/proc/self/fd/{fd}", "/dev/fd/{fd}", "/proc/thread-self/fd/{fd}", "/proc/{pid}/fd/{fd}",
+                                   "/proc/self/task/{tid}/fd/{fd}", "own/fd/{fd}", "/proc/self/cwd/made"])
+def test_paths_through_ones_own_descriptors(inside, workspace, where, who):
+    os.symlink("/proc/self", workspace / "own")
+    (workspace / "program.py").write_text(OWN_LINKS)
+    result = inside(f"python3 program.py '{where}' {who}")
+    assert result.text == "done\n", result
+
+
+def test_descriptors_of_others_lead_nowhere(inside):
+    result = inside("""exec 3</; sleep 60 & cat /proc/$!/fd/3/etc/hostname; cat /proc/1/fd/3/x; cat /proc/self/fd/99/x; ls deep/../plain
+        kill $!""")
+    assert "plain" in result.text and result.errors.count("cat:") == 3, result

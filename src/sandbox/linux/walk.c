@@ -3,8 +3,9 @@
  * Two ways to the same answer. Nearly every path is resolved by one openat2 call in the broker: both processes share
  * the root and the mounts, so it finds what the tracee would find. The exception is /proc, where `self` means whoever
  * looks: a path that ends there, or passes through one of its magic links, is walked again component by component with
- * the tracee's own numbers. Magic links are followed only for the tracee's own process, and nothing below the broker's
- * own entries in /proc is ever handed out.
+ * the tracee's own numbers. So is a path that was not found and has a link on its way: the link may be /proc/self, and
+ * then it was looked for among the broker's descriptors and threads. Magic links are followed only for the tracee's own
+ * process, and nothing below the broker's own entries in /proc is ever handed out.
  */
 #include "sandbox/linux/walk.h"
 
@@ -45,12 +46,30 @@ static bool on_proc(int fd) {
         return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC;
 }
 
-static int open_plain(int base, const char *path, int flags) {
-        struct open_how how = { .flags = (unsigned)(O_PATH | O_CLOEXEC | flags), .resolve = RESOLVE_NO_MAGICLINKS };
+static int open_resolving(int base, const char *path, int flags, uint64_t resolve) {
+        struct open_how how = { .flags = (unsigned)(O_PATH | O_CLOEXEC | flags), .resolve = resolve };
         int fd = (int)syscall(SYS_openat2, base, path, &how, sizeof how);
-        if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-                return -ELOOP; /* an older kernel, or a filter above: the slow way does without it */
+
         return fd >= 0 ? fd : -errno;
+}
+
+/* -ELOOP asks for the slow way. */
+static int open_plain(int base, const char *path, int flags) {
+        int fd, again;
+
+        fd = open_resolving(base, path, flags, RESOLVE_NO_MAGICLINKS);
+        if (fd >= 0)
+                return fd;
+        if (fd == -ENOSYS || fd == -EPERM)
+                return -ELOOP; /* an older kernel, or a filter above: the slow way does without it */
+
+        /* Not found without any link on the way: then neither the tracee finds it. */
+        again = open_resolving(base, path, flags, RESOLVE_NO_SYMLINKS);
+        if (again < 0)
+                return again;
+
+        close(again); /* it appeared just now */
+        return -ELOOP;
 }
 
 /* /proc/N/...: N is the broker itself or one of its threads. */
