@@ -89,7 +89,6 @@ static int run_setup(const struct call *call, struct err *e) {
         }
         if (egress_setup(&q, &talk, &fault, e) < 0)
                 return codes[fault];
-        printf("set up; start it with \"bailey egress start\"\n");
         return EXIT_OK;
 }
 

@@ -75,7 +75,7 @@ static const struct verb verb_list = {
         .about =
             "One line for each: its name, the variables that hold the stand-in inside, where the secret is read from, "
             "the hosts it goes to and the places in a request. Nothing is read.",
-        .tables = { &table, &policy_table_general },
+        .tables = { &table, &policy_table_general, &policy_table_credentials },
         .max_words = 0,
         .run = run_list,
 };
@@ -90,20 +90,46 @@ static const struct verb verb_test = {
             "a sandbox would, to an origin on loopback that plays the credential's first host. The service itself is "
             "not contacted, so this does not say whether it accepts the secret.\n\n"
             "Exit code 0: the origin got the value, and the client did not see it; 1: not so; 3: the policy is not "
-            "valid; 4: there is no such credential.",
-        .tables = { &table, &policy_table_general },
+            "valid, or the source has no value; 4: there is no such credential.",
+        .tables = { &table, &policy_table_general, &policy_table_credentials },
         .min_words = 1,
         .max_words = 1,
         .run = run_test,
 };
 
-static const struct verb *const subs[] = { &verb_list, &verb_test, NULL };
+static int run_rotate(const struct call *call, struct err *e) {
+        const char *name = call->argc > 0 ? call->argv[0] : NULL;
+        enum secrets_fault fault;
+
+        if (secrets_rotate(&call->options, name, &fault, e) < 0)
+                return codes[fault];
+
+        printf("%s%s: the next run gets other stand-ins; what runs now keeps its own until it ends\n",
+               name ? "rotated " : "rotated all", name ? name : "");
+        return EXIT_OK;
+}
+
+static const struct verb verb_rotate = {
+        .name = "rotate",
+        .synopsis = "[OPTIONS] [NAME]",
+        .help = "give other stand-ins from the next run on",
+        .about =
+            "Stand-ins are the same in each run of one workspace, because agents store, compare and approve what they "
+            "take for a key. This makes others, for one credential or for all. One of before a rotation is recognised "
+            "for the next four: a request with it is refused. The secrets themselves stay as they are.\n\n"
+            "Exit code 0: done; 3: the policy is not valid; 4: there is no such credential and no such provider.",
+        .tables = { &policy_table_general, &policy_table_credentials },
+        .max_words = 1,
+        .run = run_rotate,
+};
+
+static const struct verb *const subs[] = { &verb_list, &verb_test, &verb_rotate, NULL };
 
 const struct verb verb_secrets = {
         .name = "secrets",
         .group = GROUP_POLICY,
-        .synopsis = "list|test NAME",
-        .help = "list credentials; prove that one works",
+        .synopsis = "list|test NAME|rotate [NAME]",
+        .help = "list credentials; prove that one works; change stand-ins",
         .about = "The credentials of the policy: secrets that the gateway puts into requests, while the sandbox holds "
                  "stand-ins. No value is ever shown.",
         .subs = subs,

@@ -28,6 +28,8 @@ static const char *const problem_texts[] = {
         [INJECT_TWICE] = "the place of a credential is there twice in the request",
         [INJECT_TOO_MANY] = "there are too many stand-ins of credentials in the request",
         [INJECT_SIGNATURE] = "the AWS signature cannot be made anew",
+        [INJECT_ROTATED] = "the stand-in of a credential was rotated since (bailey secrets rotate, or egress setup "
+                           "--rotate-tokens) and counts no more; what runs must get the new one",
 };
 static_assert(sizeof problem_texts / sizeof *problem_texts == INJECT_PROBLEMS, "a text for each problem");
 
@@ -113,7 +115,9 @@ static enum inject_result refuse_found(struct judging *j, uint32_t mapping) {
 static enum inject_result search(struct judging *j, struct str text) {
         struct credential_hit hit;
         size_t at = 0;
-        return credentials_find(j->table, text, &at, &hit) ? refuse_found(j, hit.mapping) : INJECT_PASS;
+        if (!credentials_find(j->table, text, &at, &hit))
+                return INJECT_PASS;
+        return hit.part == PARTS ? refuse(j, INJECT_ROTATED, hit.mapping) : refuse_found(j, hit.mapping);
 }
 
 /* The mapping of this host whose stand-in `text` is, exactly, and which has a slot of this kind (and name). */

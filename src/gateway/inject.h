@@ -27,6 +27,7 @@ enum inject_problem {
         INJECT_TWICE,      /* two Authorization headers, or its slot is there twice */
         INJECT_TOO_MANY,   /* more than INJECT_SWAPS_MAX */
         INJECT_SIGNATURE,  /* an AWS signature that cannot be made anew; plan.sigv4.problem says why */
+        INJECT_ROTATED,    /* a stand-in of before a rotation: nothing would be put in its place */
         INJECT_PROBLEMS
 };
 

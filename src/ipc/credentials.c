@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define CREDENTIALS_MAGIC "BLYCRD01"
+#define CREDENTIALS_MAGIC "BLYCRD02"
 #define PORT_HTTPS 443
 
 struct head {
@@ -150,6 +150,10 @@ static bool is_name(struct str s) {
         return s.n > 0 && s.n <= CREDENTIAL_NAME_MAX;
 }
 
+static bool fake_is_fit(struct str s) {
+        return s.n >= CREDENTIAL_FAKE_MIN && s.n <= CREDENTIAL_FAKE_MAX && is_visible(s);
+}
+
 static int check_texts(const struct credential_mapping *m, struct err *e) {
         if (m->kind >= MAPPING_KINDS)
                 return err_set(e, EINVAL, "unknown kind");
@@ -162,8 +166,7 @@ static int check_texts(const struct credential_mapping *m, struct err *e) {
                 bool possible = wanted || (aws && i == PART_SESSION_TOKEN);
                 if ((wanted && m->fake[i].n == 0) || (!possible && (m->fake[i].n > 0 || m->env[i].n > 0)))
                         return err_set(e, EINVAL, "a part is missing, or there is one too many");
-                if (m->fake[i].n > 0 && (m->fake[i].n < CREDENTIAL_FAKE_MIN || m->fake[i].n > CREDENTIAL_FAKE_MAX ||
-                                         !is_visible(m->fake[i])))
+                if (m->fake[i].n > 0 && !fake_is_fit(m->fake[i]))
                         return err_set(e, EINVAL, "a stand-in has %d to %d visible ASCII characters",
                                        CREDENTIAL_FAKE_MIN, CREDENTIAL_FAKE_MAX);
                 if (!is_variable(m->env[i]))
@@ -192,7 +195,7 @@ static int put_text(struct buf *out, struct str s) {
 }
 
 static int put_row(struct buf *out, const struct credential_row *row) {
-        uint32_t numbers[2] = { row->kind, (uint32_t)row->n_hosts };
+        uint32_t numbers[3] = { row->kind, (uint32_t)row->n_hosts, (uint32_t)row->n_old };
         int r = buf_append(out, str_n(numbers, sizeof numbers));
         r = r < 0 ? r : put_text(out, row->name);
         r = r < 0 ? r : put_text(out, row->slots);
@@ -202,6 +205,8 @@ static int put_row(struct buf *out, const struct credential_row *row) {
         }
         for (size_t i = 0; r == 0 && i < row->n_hosts; i++)
                 r = put_text(out, row->hosts[i]);
+        for (size_t i = 0; r == 0 && i < row->n_old; i++)
+                r = put_text(out, row->old[i]);
         return r;
 }
 
@@ -267,11 +272,27 @@ static int take_hosts(struct str *in, uint32_t n, struct credential_mapping *m, 
         return 0;
 }
 
+/* One that counts now must not be among them: check_distinct() sees to that. */
+static int take_old(struct str *in, uint32_t n, struct credential_mapping *m, struct err *err) {
+        if (n > CREDENTIAL_OLD_MAX)
+                return err_set(err, E2BIG, "more than %d stand-ins of before", CREDENTIAL_OLD_MAX);
+
+        for (m->n_old = 0; m->n_old < n; m->n_old++) {
+                struct str *old = &m->old[m->n_old];
+                if (!take_text(in, old))
+                        return damaged(err, "too short");
+                if (!fake_is_fit(*old))
+                        return err_set(err, EINVAL, "a stand-in has %d to %d visible ASCII characters",
+                                       CREDENTIAL_FAKE_MIN, CREDENTIAL_FAKE_MAX);
+        }
+        return 0;
+}
+
 static int take_mapping(struct str *in, struct credential_mapping *m, struct err *e) {
-        uint32_t kind, n_hosts;
+        uint32_t kind, n_hosts, n_old;
         struct str slots;
-        bool whole =
-            take_number(in, &kind) && take_number(in, &n_hosts) && take_text(in, &m->name) && take_text(in, &slots);
+        bool whole = take_number(in, &kind) && take_number(in, &n_hosts) && take_number(in, &n_old) &&
+                     take_text(in, &m->name) && take_text(in, &slots);
         for (int i = 0; whole && i < PARTS; i++)
                 whole = take_text(in, &m->env[i]) && take_text(in, &m->fake[i]);
         if (!whole || kind >= MAPPING_KINDS)
@@ -280,7 +301,7 @@ static int take_mapping(struct str *in, struct credential_mapping *m, struct err
         int r = check_texts(m, e);
         r = r < 0 ? r : parse_slots(slots, m, e);
         r = r < 0 ? r : take_hosts(in, n_hosts, m, e);
-        return r;
+        return r < 0 ? r : take_old(in, n_old, m, e);
 }
 
 /* Names and fakes are each one's own: what is found must say whose it is. */
@@ -295,6 +316,8 @@ static int check_distinct(const struct credentials *c, struct err *e) {
                 for (int part = 0; r == 0 && part < PARTS; part++)
                         if (m->fake[part].n > 0)
                                 r = map_add(&seen, m->fake[part], c->mappings);
+                for (size_t k = 0; r == 0 && k < m->n_old; k++)
+                        r = map_add(&seen, m->old[k], c->mappings);
                 if (r == -EEXIST)
                         err_set(e, EEXIST, "two credentials have the same name or stand-in, '%.*s'", STR_FMT(m->name));
                 else if (r < 0)
@@ -358,6 +381,9 @@ static int make_needles(struct credentials *c) {
         struct needle_list l = { .text = BUF(SIZE_MAX) };
         size_t total = 1;
         for (size_t i = 0; i < c->n; i++)
+                for (size_t k = 0; k < c->mappings[i].n_old; k++)
+                        total += (FORMS - 1) * base64_length(c->mappings[i].old[k].n);
+        for (size_t i = 0; i < c->n; i++)
                 for (int part = 0; part < PARTS; part++)
                         total += (FORMS - 1) * base64_length(c->mappings[i].fake[part].n);
         int r = buf_reserve(&l.text, total);
@@ -365,6 +391,9 @@ static int make_needles(struct credentials *c) {
                 for (unsigned part = 0; r == 0 && part < PARTS; part++)
                         if (c->mappings[i].fake[part].n > 0)
                                 r = add_needles(&l, (uint32_t)i, part, c->mappings[i].fake[part]);
+        for (size_t i = 0; r == 0 && i < c->n; i++)
+                for (size_t k = 0; r == 0 && k < c->mappings[i].n_old; k++)
+                        r = add_needles(&l, (uint32_t)i, PARTS, c->mappings[i].old[k]);
         if (r == 0)
                 r = needles_new(l.needles.p, l.needles.n, &c->needles);
         vec_done(&l.needles);
@@ -502,7 +531,7 @@ bool credentials_find(const struct credentials *c, struct str bytes, size_t *at,
         }
         *at = bytes.n - rest.n;
         *ret = (struct credential_hit){
-                .mapping = match.id >> 8, .part = match.id >> 1 & 3, .base64 = match.id & 1, .end = *at
+                .mapping = match.id >> 8, .part = match.id >> 1 & 7, .base64 = match.id & 1, .end = *at
         };
         return true;
 }

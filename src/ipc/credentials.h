@@ -20,6 +20,7 @@
 #define CREDENTIAL_FAKE_MAX VAULT_SECRET_MAX
 #define CREDENTIAL_HOSTS_MAX 64
 #define CREDENTIAL_SLOTS_MAX 8
+#define CREDENTIAL_OLD_MAX 16
 #define CREDENTIALS_BYTES_MAX (1u << 20)
 
 enum credential_slot_kind {
@@ -51,6 +52,8 @@ struct credential_row {
         struct str env[PARTS], fake[PARTS]; /* empty where there is no such part */
         const struct str *hosts;            /* patterns with an optional port, 443 where none is written; no networks */
         size_t n_hosts;
+        const struct str *old; /* stand-ins of before a rotation: recognised, and refused */
+        size_t n_old;
 };
 
 /* Checks all of it as the reader will, so that a mistake shows at its place; heap bytes in *ret. */
@@ -62,7 +65,8 @@ struct credential_mapping {
         uint8_t kind;
         struct str name;
         struct str env[PARTS], fake[PARTS];
-        size_t n_slots, n_hosts;
+        size_t n_slots, n_hosts, n_old;
+        struct str old[CREDENTIAL_OLD_MAX];
         struct credential_slot slots[CREDENTIAL_SLOTS_MAX];
         struct pattern *hosts;
 };
@@ -96,10 +100,10 @@ static inline bool credential_set_is_empty(const struct credential_set *s) {
 
 struct credential_hit {
         uint32_t mapping;
-        uint8_t part; /* enum vault_part */
+        uint8_t part; /* enum vault_part; PARTS: one of before a rotation */
         bool base64;  /* inside of base64 text */
         size_t end;   /* offset behind it */
 };
-/* The first fake in the bytes, from *at on, which is moved behind it: as it is, in base64 (any alignment, both
- * alphabets), percent-encoded in whole or in part. */
+/* The first fake in the bytes, of now or of before a rotation, from *at on, which is moved behind it: as it is, in
+ * base64 (any alignment, both alphabets), percent-encoded in whole or in part. */
 bool credentials_find(const struct credentials *c, struct str bytes, size_t *at, struct credential_hit *ret);

@@ -44,6 +44,8 @@ static const struct kind_row {
 } kinds[] = {
         [VAULT_VALUE] = { "value", SUPERVISOR_TO_VAULT, .mapping = true, .data = { BYTES(0, VAULT_SECRET_MAX) } },
         [VAULT_VARIABLE] = { "variable", SUPERVISOR_TO_VAULT, .data = { BYTES(2, VARIABLE_MAX) } },
+        [VAULT_SEED] = { "seed", SUPERVISOR_TO_VAULT, .mapping = true, .number_max = VAULT_OLD_MAX,
+                         .data = { BYTES(VAULT_DIGEST_BYTES, VAULT_DIGEST_BYTES) } },
         [VAULT_FAKE_KEPT] = { "fake-kept", SUPERVISOR_TO_VAULT, .mapping = true, .part = true,
                               .data = { TEXT(VAULT_SECRET_MIN, VAULT_SECRET_MAX) } },
         [VAULT_OPEN] = { "open", SUPERVISOR_TO_VAULT },
@@ -53,6 +55,8 @@ static const struct kind_row {
         [VAULT_CA] = { "ca", VAULT_TO_SUPERVISOR, .data = { BYTES(1, CERTIFICATE_MAX) } },
         [VAULT_FAKE] = { "fake", VAULT_TO_SUPERVISOR, .mapping = true, .part = true,
                          .data = { TEXT(VAULT_SECRET_MIN, VAULT_SECRET_MAX) } },
+        [VAULT_FAKE_OLD] = { "fake-old", VAULT_TO_SUPERVISOR, .mapping = true,
+                             .data = { TEXT(VAULT_SECRET_MIN, VAULT_SECRET_MAX) } },
         [VAULT_READY] = { "ready", VAULT_TO_SUPERVISOR },
         [VAULT_CHANGED] = { "changed", VAULT_TO_SUPERVISOR, .mapping = true, .number_max = VAULT_CHANGES - 1,
                             .data = { TEXT(0, NOTE_MAX) } },

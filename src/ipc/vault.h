@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define VAULT_VERSION 1
+#define VAULT_VERSION 2
 enum { VAULT_FD_START = 3, VAULT_FD_CONTROL, VAULT_FD_KEEP, VAULT_FDS_END };
 
 enum {
@@ -36,6 +36,7 @@ enum {
         VAULT_SECRET_MAX = 16384, /* bytes of one value */
         VAULT_KEEP_BYTES = 16384,
         VAULT_DIGEST_BYTES = 32,
+        VAULT_OLD_MAX = 4, /* rotations whose stand-ins are still recognised */
 };
 
 enum vault_kind_of_mapping {
@@ -78,18 +79,20 @@ enum vault_kind {
         /* supervisor to vault */
         VAULT_VALUE = 1, /* mapping, data[0]: the value of its source env:NAME; for sigv4 "NAME=VALUE" lines */
         VAULT_VARIABLE,  /* data[0]: "NAME=VALUE" for the commands of sources */
+        VAULT_SEED,      /* mapping, number: rotations ago (0: what counts now), data[0]: what stand-ins are made of */
         VAULT_FAKE_KEPT, /* mapping, part, data[0]: the stand-in that the sandbox has already */
         VAULT_OPEN,      /* everything was said: read the sources, make the CA, answer READY or FAILED */
         VAULT_CONNECT,   /* one descriptor: serve a gateway's worker here */
         VAULT_RELOAD,    /* read every source again */
         VAULT_STOP,
         /* vault to supervisor */
-        VAULT_CA,      /* data[0]: the CA's certificate, DER */
-        VAULT_FAKE,    /* mapping, part, data[0]: the stand-in to be shown inside */
-        VAULT_READY,   /* all of them were said; it serves */
-        VAULT_CHANGED, /* mapping; number 1: a new value counts from now on, 0: its source has no value any more.
-                          data[0]: text for people */
-        VAULT_FAILED,  /* data[0]: text; the vault ends */
+        VAULT_CA,       /* data[0]: the CA's certificate, DER */
+        VAULT_FAKE,     /* mapping, part, data[0]: the stand-in to be shown inside */
+        VAULT_FAKE_OLD, /* mapping, data[0]: a stand-in of before a rotation; worth nothing, and to be recognised */
+        VAULT_READY,    /* all of them were said; it serves */
+        VAULT_CHANGED,  /* mapping; number 1: a new value counts from now on, 0: its source has no value any more.
+                           data[0]: text for people */
+        VAULT_FAILED,   /* data[0]: text; the vault ends */
         /* gateway to vault; id is repeated in the answer */
         VAULT_SIGN,    /* id, host, data[0]: the public key (DER, SubjectPublicKeyInfo) */
         VAULT_RELEASE, /* id, mapping, host and port */

@@ -72,7 +72,7 @@ static bool differs(const struct node *fixed, const char *key, const char *now) 
 /* Settings that only a start looks at. */
 static void tell_fixed(const char *directory, const struct egress_settings *s, const struct egress_talk *talk) {
         cleanup(document_freep) struct document *d = NULL;
-        char port[16];
+        char port[16], tokens[DIGEST_HEX_MAX];
         snprintf(port, sizeof port, "%u", s->port);
         const struct node *fixed =
             read_json(directory, EGRESS_SERVICE, &d) == 0 ? node_get(document_root(d), STR("fixed")) : NULL;
@@ -80,6 +80,11 @@ static void tell_fixed(const char *directory, const struct egress_settings *s, c
                       differs(fixed, "hosts", s->hosts) || differs(fixed, "ca_bundle", s->ca_bundle)))
                 say(talk, true,
                     STR("port, bridge, hosts or ca_bundle have changed; \"bailey egress restart\" makes that count"));
+        egress_tokens_digest(directory, tokens);
+        if (fixed && differs(fixed, "tokens", tokens))
+                say(talk, true,
+                    STR("the stand-ins were made anew since it was started, and the service swaps those of before; "
+                        "\"bailey egress restart\" makes the new ones count"));
 }
 
 static int ask(const char *directory, int pidfd, const struct egress_settings *s, const struct egress_talk *talk,

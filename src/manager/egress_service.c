@@ -342,6 +342,8 @@ struct serving {
 static int write_service(const struct serving *s, const struct service_info *info, struct err *e) {
         cleanup(buf_done) struct buf text = BUF(EGRESS_BYTES_MAX);
         struct emit j = emit_to(&text);
+        char tokens[DIGEST_HEX_MAX];
+        egress_tokens_digest(s->directory, tokens);
         emit_open(&j, '{');
         emit_put_number(&j, "pid", (uint64_t)s->id.pid);
         emit_put_text(&j, "run_id", info->run_id);
@@ -354,6 +356,7 @@ static int write_service(const struct serving *s, const struct service_info *inf
         emit_put_text(&j, "bridge", s->settings->bridge ? s->settings->bridge : "");
         emit_put_text(&j, "hosts", s->settings->hosts ? s->settings->hosts : "");
         emit_put_text(&j, "ca_bundle", s->settings->ca_bundle ? s->settings->ca_bundle : "");
+        emit_put_text(&j, "tokens", tokens);
         emit_close(&j);
         emit_key(&j, "http");
         emit_open(&j, '[');
@@ -424,7 +427,7 @@ static void on_message(void *arg, bool bad, const char *text) {
 }
 
 static int load_tokens(void *arg, const mappings *m, struct vault_process *v, struct err *e) {
-        return egress_tokens_load(arg, m, v, e);
+        return egress_tokens_load(arg, m, v, false, e);
 }
 
 static int save_tokens(void *arg, const mappings *m, const struct vault_process *v, struct err *e) {

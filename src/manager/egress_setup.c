@@ -157,7 +157,7 @@ struct tokens {
 
 static int load_tokens(void *arg, const mappings *m, struct vault_process *v, struct err *e) {
         const struct tokens *t = arg;
-        return t->rotate ? 0 : egress_tokens_load(t->directory, m, v, e);
+        return egress_tokens_load(t->directory, m, v, t->rotate, e);
 }
 
 static int save_tokens(void *arg, const mappings *m, const struct vault_process *v, struct err *e) {
@@ -250,9 +250,12 @@ int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, e
                 return err_set(e, e->code, "%s. To take a credential out: \"bailey egress setup --without NAME\"",
                                err_text(e));
         r = r < 0 ? r : egress_settings_save(directory, &s, e);
-        if (r == 0 && running)
-                say(talk, false, "it runs already; \"bailey egress restart\" makes this count");
-        return r;
+        if (r < 0)
+                return r;
+        say(talk, false,
+            running ? "set up; it runs already, and \"bailey egress restart\" makes this count"
+                    : "set up; start it with \"bailey egress start\"");
+        return 0;
 }
 
 int egress_config(char *const *assignments, struct buf *out, enum egress_fault *ret_fault, struct err *e) {

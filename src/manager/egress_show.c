@@ -99,7 +99,8 @@ static void emit_credentials(struct emit *j, const struct view *v, bool show_tok
                 emit_put_text(j, "source", c->source);
                 emit_key(j, "tokens");
                 emit_open(j, '[');
-                for (const struct node *t = members(v->tokens, name_of(c)); t; t = t->next) {
+                size_t part = 0; /* what follows them is of before rotations */
+                for (const struct node *t = members(v->tokens, name_of(c)); t && part < PARTS; t = t->next, part++) {
                         cleanup(buf_done) struct buf text = BUF(65536);
                         if (t->kind != NODE_SCALAR)
                                 continue;
@@ -159,7 +160,8 @@ static int status_text(const struct view *v, bool show_tokens, struct buf *out) 
         for (size_t i = 0; i < v->settings.credentials.n; i++) {
                 const struct egress_credential *c = &v->settings.credentials.p[i];
                 r |= buf_printf(out, "credential %s from %s", name_of(c), c->source);
-                for (const struct node *t = members(v->tokens, name_of(c)); t; t = t->next) {
+                size_t part = 0;
+                for (const struct node *t = members(v->tokens, name_of(c)); t && part < PARTS; t = t->next, part++) {
                         if (t->kind != NODE_SCALAR)
                                 continue;
                         r |= buf_add_char(out, ' ');

@@ -66,9 +66,25 @@ void egress_remove(const char *directory, const char *name) {
 }
 
 /*
- * The stand-ins: { "openai": ["sk-...", null, ...] }, one for each part of a credential.
+ * The stand-ins: { "openai": ["sk-...", null, ...] }, one for each part of a credential, then those of before
+ * rotations.
  */
-int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *v, struct err *e) {
+static int take_tokens(struct vault_process *v, uint32_t mapping, const struct node *row, bool rotate) {
+        unsigned at = 0;
+        int r = 0;
+
+        for (const struct node *part = row->first; r == 0 && part; part = part->next, at++) {
+                if (part->kind != NODE_SCALAR)
+                        continue;
+                if (at < PARTS && !rotate)
+                        r = vault_process_keep_fake(v, mapping, at, part->text.p);
+                else
+                        r = vault_process_add_old(v, mapping, part->text);
+        }
+        return r;
+}
+
+int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *v, bool rotate, struct err *e) {
         cleanup(buf_done) struct buf text = BUF(0);
         cleanup(document_freep) struct document *d = NULL;
         int r = egress_read(directory, EGRESS_TOKENS, &text, e);
@@ -82,12 +98,21 @@ int egress_tokens_load(const char *directory, const mappings *m, struct vault_pr
                 return r;
         for (uint32_t i = 0; i < m->n && document_root(d); i++) {
                 const struct node *row = node_get(document_root(d), str_of(m->p[i].name));
-                const struct node *part = row && row->kind == NODE_LIST ? row->first : NULL;
-                for (unsigned k = 0; part && k < PARTS; k++, part = part->next)
-                        if (part->kind == NODE_SCALAR && vault_process_keep_fake(v, i, k, part->text.p) < 0)
-                                return err_set(e, ENOMEM, "out of memory");
+                if (row && row->kind == NODE_LIST && take_tokens(v, i, row, rotate) < 0)
+                        return err_set(e, ENOMEM, "out of memory");
         }
         return 0;
+}
+
+void egress_tokens_digest(const char *directory, char ret[static DIGEST_HEX_MAX]) {
+        cleanup(buf_done) struct buf text = BUF(0);
+        unsigned char digest[DIGEST_BYTES];
+
+        ret[0] = '\0';
+        if (egress_read(directory, EGRESS_TOKENS, &text, NULL) < 0)
+                return;
+        digest_sha256(buf_str(&text), digest);
+        digest_hex(digest, ret);
 }
 
 int egress_tokens_save(const char *directory, const mappings *m, const struct vault_process *v, struct err *e) {
@@ -99,6 +124,8 @@ int egress_tokens_save(const char *directory, const mappings *m, const struct va
                 emit_open(&j, '[');
                 for (unsigned k = 0; k < PARTS; k++)
                         emit_text(&j, vault_process_fake(v, i, k));
+                for (size_t k = 0; vault_process_old(v, i, k); k++)
+                        emit_text(&j, vault_process_old(v, i, k));
                 emit_close(&j);
         }
         emit_close(&j);

@@ -7,6 +7,7 @@
  * link, or when it belongs to somebody else.
  */
 #include "base/buf.h"
+#include "base/digest.h"
 #include "base/err.h"
 #include "manager/vault_env.h"
 
@@ -72,8 +73,11 @@ int egress_settings_text(const struct egress_settings *s, struct buf *ret);
 /* "KEY=VALUE": lists are separated by commas; "null" for deny_cidrs and for paths. */
 int egress_settings_change(struct egress_settings *s, struct str assignment, struct err *e);
 
-/* Stand-ins that were made before, by the names of their credentials; no file is no error. */
-int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *v, struct err *e);
+/* Stand-ins that were made before, by the names of their credentials; no file is no error. rotate: others are to be
+ * made, and these only recognised. */
+int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *v, bool rotate, struct err *e);
+/* Of the file as it is now; "" when there is none. */
+void egress_tokens_digest(const char *directory, char ret[static DIGEST_HEX_MAX]);
 int egress_tokens_save(const char *directory, const mappings *m, const struct vault_process *v, struct err *e);
 
 int egress_credential_make(struct egress_settings *s, const char *provider, const char *source, struct err *e);

@@ -127,14 +127,20 @@ static unsigned log_level_now(void) {
 }
 
 static int start(struct run_vault *v, const struct run_vault_request *q, const char *place, struct err *e) {
+        cleanup(stand_ins_closep) struct stand_ins *stand_ins = NULL;
+        int r = q->place ? 0 : stand_ins_open(&stand_ins, e);
+        if (r < 0)
+                return r;
         const struct vault_settings settings = { .mappings = &v->mappings,
                                                  .sandbox_id = q->id,
+                                                 .stand_ins = stand_ins,
+                                                 .place = q->policy->workspace ? q->policy->workspace : "",
                                                  .ca_dir = q->place ? q->place->directory : NULL,
                                                  .log_level = log_level_now(),
                                                  .environment = q->environment,
                                                  .on_notice = on_notice,
                                                  .arg = v };
-        int r = vault_process_new(&settings, &v->process, e);
+        r = vault_process_new(&settings, &v->process, e);
         if (r == 0 && q->place)
                 r = q->place->load(q->place->arg, &v->mappings, v->process, e);
         r = r < 0 ? r : vault_process_start(v->process, e);

@@ -19,6 +19,7 @@
 #include "manager/trust_store.h"
 #include "policy/load.h"
 #include "store/audit_place.h"
+#include "store/stand_ins.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -102,6 +103,45 @@ int secrets_list(const struct option_values *options, bool json, struct buf *out
         *ret_fault = SECRETS_SYSTEM;
         r = json ? list_json(&list, out) : list_text(&list, out);
         return r < 0 ? err_set(e, -r, "the list is too long to print") : 0;
+}
+
+/* Names of the policy's own credentials and of providers: a typing mistake must not look like a rotation. */
+static int find_name(const struct policy *p, const char *name, struct err *err) {
+        cleanup(mappings_done) mappings list = { 0 };
+        struct suggestion near = suggest_for(str_of(name));
+        int r = mappings_of(p, &list, err);
+        if (r < 0)
+                return r;
+
+        for (size_t i = 0; i < list.n; i++) {
+                if (strcmp(list.p[i].name, name) == 0)
+                        return 0;
+                suggest_offer(&near, list.p[i].name);
+        }
+        for (const char *const *known = policy_provider_names; *known; known++) {
+                if (strcmp(*known, name) == 0)
+                        return 0;
+                suggest_offer(&near, *known);
+        }
+        return err_set(err, ENOENT, "there is no credential and no provider %s%s", show(str_of(name)).text,
+                       suggest_text(&near, "").text);
+}
+
+int secrets_rotate(const struct option_values *options, const char *name, enum secrets_fault *ret_fault,
+                   struct err *err) {
+        *ret_fault = SECRETS_CONFIG;
+        if (name) {
+                cleanup(policy_freep) struct policy *p = NULL;
+                int r = load(options, &p, err);
+                r = r < 0 ? r : find_name(p, name, err);
+                if (r < 0) {
+                        *ret_fault = r == -ENOENT ? SECRETS_UNKNOWN : SECRETS_CONFIG;
+                        return r;
+                }
+        }
+
+        *ret_fault = SECRETS_SYSTEM;
+        return stand_ins_rotate(name, err);
 }
 
 /*
@@ -401,8 +441,11 @@ int secrets_test(const struct option_values *options, const char *name, struct s
         }
         r = make_places(&t, e);
         r = r < 0 ? r : try_it(&t, ret, e);
-        if (r < 0)
+        if (r < 0) {
+                *ret_fault =
+                    r == -ENODATA ? SECRETS_CONFIG : SECRETS_SYSTEM; /* its source has no value, as for a run */
                 return r;
+        }
         ret->swapped = t.result.swapped;
         ret->hidden = t.result.hidden;
         const char *why = t.result.text[0]    ? t.result.text

@@ -20,5 +20,8 @@ struct secrets_proof {
 };
 /* One request from a client through a gateway of its own to an origin of its own that plays the credential's first
  * host, all on loopback: only the source is the real one. */
+/* Other stand-ins from the next run on; name NULL: of all credentials. */
+int secrets_rotate(const struct option_values *options, const char *name, enum secrets_fault *ret_fault,
+                   struct err *err);
 int secrets_test(const struct option_values *options, const char *name, struct secrets_proof *ret,
                  enum secrets_fault *ret_fault, struct err *e);

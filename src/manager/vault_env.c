@@ -137,21 +137,30 @@ int vault_env_sources(const mappings *list, text_list *ret, struct err *e) {
 
 /* the table */
 
+struct row_room {
+        struct str hosts[MAPPING_HOSTS_MAX], old[CREDENTIAL_OLD_MAX];
+};
+
 static int fill_row(const mappings *list, uint32_t index, const struct vault_process *v, struct credential_row *row,
-                    struct str *hosts, char **ret_slots) {
+                    struct row_room *room, char **ret_slots) {
         const struct mapping *m = &list->p[index];
         cleanup(buf_done) struct buf slots = BUF(1024);
+        size_t n_old = 0;
         int r = 0;
         for (size_t i = 0; i < m->slots.n && r == 0; i++)
                 r = buf_printf(&slots, "%s%s", i ? "," : "", m->slots.p[i]);
         *ret_slots = r < 0 ? NULL : str_dup(buf_str(&slots));
         for (size_t i = 0; i < m->hosts.n; i++)
-                hosts[i] = str_of(m->hosts.p[i]);
+                room->hosts[i] = str_of(m->hosts.p[i]);
+        for (const char *old; n_old < CREDENTIAL_OLD_MAX && (old = vault_process_old(v, index, n_old)); n_old++)
+                room->old[n_old] = str_of(old);
         *row = (struct credential_row){ .kind = m->sigv4 ? MAPPING_SIGV4 : MAPPING_VALUE,
                                         .name = str_of(m->name),
                                         .slots = str_of(*ret_slots),
-                                        .hosts = hosts,
-                                        .n_hosts = m->hosts.n };
+                                        .hosts = room->hosts,
+                                        .n_hosts = m->hosts.n,
+                                        .old = room->old,
+                                        .n_old = n_old };
         for (size_t i = m->env.n; i-- > 0;) { /* of several variables for one part the first is named */
                 enum vault_part part = part_of(m, i);
                 const char *fake = vault_process_fake(v, index, part);
@@ -163,12 +172,12 @@ static int fill_row(const mappings *list, uint32_t index, const struct vault_pro
 
 int vault_env_table(const mappings *list, const struct vault_process *v, int *ret_fd, struct err *e) {
         cleanup(free_ptr) struct credential_row *rows = calloc(list->n + 1, sizeof *rows);
-        cleanup(free_ptr) struct str *hosts = calloc(list->n * MAPPING_HOSTS_MAX + 1, sizeof *hosts);
+        cleanup(free_ptr) struct row_room *rooms = calloc(list->n + 1, sizeof *rooms);
         cleanup(text_list_done) text_list slots = { 0 };
-        int r = rows && hosts ? 0 : err_set(e, ENOMEM, "out of memory");
+        int r = rows && rooms ? 0 : err_set(e, ENOMEM, "out of memory");
         for (uint32_t i = 0; r == 0 && i < list->n; i++) {
                 char *text = NULL;
-                r = fill_row(list, i, v, &rows[i], hosts + (size_t)i * MAPPING_HOSTS_MAX, &text);
+                r = fill_row(list, i, v, &rows[i], &rooms[i], &text);
                 r = text_list_take(&slots, text, e);
         }
         cleanup(buf_done) struct buf bytes = BUF(CREDENTIALS_BYTES_MAX);

@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "ipc/credentials.h"
 #include "manager/helper.h"
 #include "manager/vault_tell.h"
 
@@ -48,7 +49,8 @@ struct vault_process {
         struct vault_start start;
         struct vault_mapping *mappings;
         char *program;
-        char *(*fakes)[PARTS]; /* by mapping */
+        char *(*fakes)[PARTS];            /* by mapping */
+        char *(*old)[CREDENTIAL_OLD_MAX]; /* of before rotations, by mapping */
         char *ca;
         size_t ca_n;
         char *room; /* for one message */
@@ -101,6 +103,39 @@ int vault_process_keep_fake(struct vault_process *v, uint32_t mapping, enum vaul
         return 0;
 }
 
+const char *vault_process_old(const struct vault_process *v, uint32_t mapping, size_t i) {
+        return mapping < v->start.n_mappings && i < CREDENTIAL_OLD_MAX ? v->old[mapping][i] : NULL;
+}
+
+/* Whether some credential has this stand-in, now or before. */
+static bool fake_is_known(const struct vault_process *v, struct str text) {
+        for (uint32_t i = 0; i < v->start.n_mappings; i++) {
+                for (size_t part = 0; part < PARTS; part++)
+                        if (v->fakes[i][part] && str_is(text, v->fakes[i][part]))
+                                return true;
+                for (size_t k = 0; k < CREDENTIAL_OLD_MAX && v->old[i][k]; k++)
+                        if (str_is(text, v->old[i][k]))
+                                return true;
+        }
+        return false;
+}
+
+int vault_process_add_old(struct vault_process *v, uint32_t mapping, struct str text) {
+        size_t n = 0;
+
+        if (mapping >= v->start.n_mappings)
+                return -EINVAL;
+        if (fake_is_known(v, text))
+                return 0;
+        while (n < CREDENTIAL_OLD_MAX && v->old[mapping][n])
+                n++;
+        if (n == CREDENTIAL_OLD_MAX)
+                return 0;
+
+        v->old[mapping][n] = str_dup(text);
+        return v->old[mapping][n] ? 0 : -ENOMEM;
+}
+
 static void end_by_force(struct vault_process *v, const char *why) {
         if (!v->pid)
                 return;
@@ -126,10 +161,38 @@ static int tell_fakes(const struct vault_process *v, struct err *e) {
         return r;
 }
 
+/* Of one credential: what counts now, and before each of the last rotations. */
+static int tell_seeds_of(struct vault_process *v, uint32_t index, struct err *err) {
+        const char *name = v->mappings[index].name;
+        uint64_t rotations = stand_ins_rotations(v->settings.stand_ins, name);
+        int r = 0;
+
+        for (uint64_t ago = 0; r == 0 && ago <= VAULT_OLD_MAX && ago <= rotations; ago++) {
+                unsigned char seed[DIGEST_BYTES];
+                stand_ins_seed(v->settings.stand_ins, v->settings.place, name, rotations - ago, seed);
+
+                const struct vault_message m = {
+                        .kind = VAULT_SEED, .mapping = index, .number = ago, .data = { str_n(seed, sizeof seed) }
+                };
+                r = vault_tell(v->control, &m, -1, err);
+                secret_wipe(seed, sizeof seed);
+        }
+        return r;
+}
+
+static int tell_seeds(struct vault_process *v, struct err *err) {
+        int r = 0;
+
+        for (uint32_t i = 0; r == 0 && v->settings.stand_ins && i < v->start.n_mappings; i++)
+                r = tell_seeds_of(v, i, err);
+        return r;
+}
+
 static int tell_all(struct vault_process *v, struct err *e) {
         const struct vault_message open = { .kind = VAULT_OPEN };
         int r = vault_tell_variables(v->control, v->settings.mappings, v->settings.environment, e);
         r = r < 0 ? r : vault_tell_values(v->control, v->settings.mappings, v->settings.environment, e);
+        r = r < 0 ? r : tell_seeds(v, e);
         r = r < 0 ? r : tell_fakes(v, e);
         return r < 0 ? r : vault_tell(v->control, &open, -1, e);
 }
@@ -235,6 +298,10 @@ static void handle(struct vault_process *v, const struct vault_message *m) {
                 break;
         case VAULT_FAKE:
                 take_fake(v, m);
+                break;
+        case VAULT_FAKE_OLD:
+                if (v->state == STARTING && vault_process_add_old(v, m->mapping, m->data[0]) < 0)
+                        end_by_force(v, "it named a stand-in of before for no credential");
                 break;
         case VAULT_READY:
                 if (v->state != STARTING || !v->ca)
@@ -347,6 +414,7 @@ int vault_process_start(struct vault_process *v, struct err *e) {
                 r = err_set(e, v->failure.code, "%s", err_text(&v->failure));
         if (r < 0)
                 set_state(v, STOPPED, 0);
+        v->settings.stand_ins = NULL; /* the next vault is told the stand-ins themselves */
         return r;
 }
 
@@ -424,8 +492,9 @@ int vault_process_new(const struct vault_settings *s, struct vault_process **ret
         v->settings.program = v->settings.sandbox_id = v->settings.ca_dir = NULL; /* the copies count */
         v->room = malloc(VAULT_MESSAGE_MAX);
         v->fakes = calloc(s->mappings->n + 1, sizeof *v->fakes);
+        v->old = calloc(s->mappings->n + 1, sizeof *v->old);
         v->program = s->program ? str_format("%s", s->program) : NULL;
-        if (!v->room || !v->fakes || (s->program && !v->program))
+        if (!v->room || !v->fakes || !v->old || (s->program && !v->program))
                 return err_set(e, ENOMEM, "out of memory");
         int r = fill_start(v, s, e);
         r = r < 0 ? r : vault_start_check(&v->start, v->mappings, e);
@@ -453,7 +522,11 @@ void vault_process_free(struct vault_process *v) {
         for (uint32_t i = 0; v->fakes && i < v->start.n_mappings; i++)
                 for (size_t part = 0; part < PARTS; part++)
                         free(v->fakes[i][part]);
+        for (uint32_t i = 0; v->old && i < v->start.n_mappings; i++)
+                for (size_t k = 0; k < CREDENTIAL_OLD_MAX; k++)
+                        free(v->old[i][k]);
         free(v->fakes);
+        free(v->old);
         free(v->mappings);
         free(v->program);
         free(v->room);

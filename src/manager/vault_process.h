@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "ipc/vault.h"
 #include "policy/mappings.h"
+#include "store/stand_ins.h"
 
 #include <poll.h>
 #include <sys/types.h>
@@ -39,6 +40,10 @@ struct vault_settings {
         const mappings *mappings; /* borrowed; must outlive the process */
         const char *sandbox_id;   /* part of the CA's name */
         const char *ca_dir;       /* where the CA is kept; NULL: as long as this object lives */
+        /* What stand-ins are made of, and where they are shown; borrowed until it has started. NULL: they are random.
+         */
+        const struct stand_ins *stand_ins;
+        const char *place;
         enum vault_ca ca;
         unsigned log_level;
         char *const *environment; /* of the user: sources env:NAME, and what commands are given of it */
@@ -58,6 +63,10 @@ void vault_process_freep(struct vault_process **v);
 struct str vault_process_ca(const struct vault_process *v); /* DER */
 /* NULL where the mapping has no such part. */
 const char *vault_process_fake(const struct vault_process *v, uint32_t mapping, enum vault_part part);
+/* Stand-ins of before rotations: of the mapping the i-th, NULL beyond the last. */
+const char *vault_process_old(const struct vault_process *v, uint32_t mapping, size_t i);
+/* One more of them; before the start. Those that are one too many are passed over. */
+int vault_process_add_old(struct vault_process *v, uint32_t mapping, struct str text);
 /* The gateway's ends of n new channels, or none: 0 while no vault serves. */
 uint32_t vault_process_connect_all(struct vault_process *v, int *ret_fds, uint32_t n);
 /* Every source is read again. */

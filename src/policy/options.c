@@ -353,6 +353,7 @@ const struct option_table policy_table_general = TABLE("Policy", ROW_POLICY, ROW
 const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_DNS_SERVERS);
 const struct option_table policy_table_files = TABLE("Files", ROW_READS, ROW_OVERLAY);
 const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_AUDIT);
+const struct option_table policy_table_credentials = TABLE("Credentials", ROW_CREDENTIAL, ROW_CREDENTIAL);
 const struct option_table policy_table_approvals = TABLE("Approvals", ROW_APPROVAL_COMMAND, ROW_APPROVAL_WEBHOOK);
 const struct option_table policy_table_limits = TABLE("Limits", ROW_PROCESSES, ROW_LIMIT_BYTES_OUT);
 

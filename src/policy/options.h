@@ -70,6 +70,6 @@ extern const struct option policy_rows[POLICY_ROWS];
 
 /* The same rows under headings. */
 extern const struct option_table policy_table_general, policy_table_network, policy_table_files, policy_table_process,
-    policy_table_approvals, policy_table_limits;
+    policy_table_credentials, policy_table_approvals, policy_table_limits;
 enum { POLICY_TABLES = 6 };
 extern const struct option_table *const policy_tables[POLICY_TABLES];

@@ -38,12 +38,34 @@ static size_t prefix_length(struct str real, struct str prefix) {
         return most;
 }
 
-/* A number below n, each as likely as the others. */
-static unsigned draw(unsigned n) {
+void fake_source_seed(struct fake_source *source, const uint8_t seed[static DIGEST_BYTES], uint32_t label) {
+        *source = (struct fake_source){ .seeded = true, .used = DIGEST_BYTES };
+        digest_hmac(str_n(seed, DIGEST_BYTES), str_n(&label, sizeof label), source->seed);
+}
+
+static uint8_t source_byte(struct fake_source *source) {
         uint8_t byte;
-        unsigned limit = 256 / n * n;
-        do
+
+        if (!source->seeded) {
                 random_bytes(&byte, 1);
+                return byte;
+        }
+
+        if (source->used == DIGEST_BYTES) {
+                source->blocks++;
+                digest_hmac(str_n(source->seed, DIGEST_BYTES), str_n(&source->blocks, sizeof source->blocks),
+                            source->block);
+                source->used = 0;
+        }
+        return source->block[source->used++];
+}
+
+/* A number below n, each as likely as the others. */
+static unsigned source_draw(struct fake_source *source, unsigned n) {
+        unsigned limit = 256 / n * n, byte;
+
+        do
+                byte = source_byte(source);
         while (byte >= limit);
         return byte % n;
 }
@@ -81,7 +103,7 @@ static size_t run_length(struct str s) {
 }
 
 /* Returns how many characters were drawn. */
-static size_t replace(struct str real, size_t from, char *ret) {
+static size_t replace(struct fake_source *source, struct str real, size_t from, char *ret) {
         size_t drawn = 0, at = from;
         memcpy(ret, real.p, real.n);
         while (at < real.n) {
@@ -92,7 +114,7 @@ static size_t replace(struct str real, size_t from, char *ret) {
                 }
                 const char *alphabet = alphabet_of(str_first(str_skip(real, at), n));
                 for (size_t i = 0; i < n; i++)
-                        ret[at + i] = alphabet[draw((unsigned)strlen(alphabet))];
+                        ret[at + i] = alphabet[source_draw(source, (unsigned)strlen(alphabet))];
                 drawn += n;
                 at += n;
         }
@@ -104,10 +126,10 @@ bool fake_is_apart(struct str fake, struct str real, struct str prefix) {
         return own.n == 0 || fake.n < own.n || !memmem(fake.p, fake.n, own.p, own.n);
 }
 
-int fake_make(struct str real, struct str prefix, char *ret, struct err *e) {
+int fake_make(struct fake_source *source, struct str real, struct str prefix, char *ret, struct err *e) {
         size_t from = prefix_length(real, prefix);
         for (int i = 0; i < 100; i++) {
-                if (replace(real, from, ret) < FAKE_RANDOM_MIN)
+                if (replace(source, real, from, ret) < FAKE_RANDOM_MIN)
                         break;
                 if (fake_is_apart(str_n(ret, real.n), real, prefix))
                         return 0;

@@ -17,6 +17,8 @@ struct value {
         struct secret *text; /* NULL: none */
         struct aws aws;      /* sigv4: parts of the text */
         char *fakes[PARTS];
+        bool seeded[1 + VAULT_OLD_MAX];
+        uint8_t seeds[1 + VAULT_OLD_MAX][VAULT_DIGEST_BYTES];
         struct pattern *hosts;
 };
 
@@ -178,6 +180,35 @@ int values_keep_fake(struct values *v, uint32_t mapping, enum vault_part part, s
         return 0;
 }
 
+void values_seed(struct values *v, uint32_t mapping, size_t ago, const uint8_t seed[static VAULT_DIGEST_BYTES]) {
+        struct value *value = &v->list[mapping];
+
+        value->seeded[ago] = true;
+        memcpy(value->seeds[ago], seed, VAULT_DIGEST_BYTES);
+}
+
+int values_old_fake(const struct values *v, uint32_t mapping, enum vault_part part, size_t ago, char **ret,
+                    struct err *e) {
+        const struct value *value = &v->list[mapping];
+        struct str real = part_of(value, part);
+        struct fake_source source;
+
+        *ret = NULL;
+        if (ago == 0 || ago > VAULT_OLD_MAX || !value->seeded[ago] || real.n == 0)
+                return 0;
+        cleanup(free_ptr) char *fake = calloc(1, real.n + 1);
+        if (!fake)
+                return err_set(e, ENOMEM, "no memory for a stand-in");
+
+        fake_source_seed(&source, value->seeds[ago], part);
+        int r = fake_make(&source, real, str_of(v->mappings[mapping].prefix), fake, e);
+        if (r < 0)
+                return r;
+
+        *ret = take_ptr(&fake);
+        return 0;
+}
+
 static bool is_taken(const struct values *v, const char *text) {
         for (size_t i = 0; i < v->n; i++)
                 for (size_t k = 0; k < PARTS; k++)
@@ -194,9 +225,12 @@ static int make_fake(struct values *v, uint32_t mapping, enum vault_part part, s
         cleanup(free_ptr) char *fake = calloc(1, real.n + 1);
         if (!fake)
                 return err_set(e, ENOMEM, "no memory for a stand-in");
+        struct fake_source source = FAKE_RANDOM;
+        if (value->seeded[0])
+                fake_source_seed(&source, value->seeds[0], part);
         int r;
         do
-                r = fake_make(real, str_of(v->mappings[mapping].prefix), fake, e);
+                r = fake_make(&source, real, str_of(v->mappings[mapping].prefix), fake, e);
         while (r == 0 && is_taken(v, fake));
         if (r == 0)
                 value->fakes[part] = take_ptr(&fake);

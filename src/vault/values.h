@@ -25,6 +25,11 @@ uint64_t values_serial(const struct values *v, uint32_t mapping);
 
 /* The stand-in that the sandbox has already: kept instead of a new one. */
 int values_keep_fake(struct values *v, uint32_t mapping, enum vault_part part, struct str text, struct err *e);
+/* What its stand-ins are made of, now (ago 0) and before each rotation; without one they are random. */
+void values_seed(struct values *v, uint32_t mapping, size_t ago, const uint8_t seed[static VAULT_DIGEST_BYTES]);
+/* Those of a part before the `ago`-th rotation back, as they would be today: heap text, NULL for none. */
+int values_old_fake(const struct values *v, uint32_t mapping, enum vault_part part, size_t ago, char **ret,
+                    struct err *e);
 /* Stand-ins for every part that has none; all values must be there. */
 int values_make_fakes(struct values *v, struct err *e);
 struct str values_fake(const struct values *v, uint32_t mapping, enum vault_part part); /* "" for none */

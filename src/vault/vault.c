@@ -125,6 +125,27 @@ static int fail_source(const struct vault *v, uint32_t mapping, const char *why,
         return err_set(e, ENODATA, "credential '%s' cannot be read from %s: %s", v->mappings[mapping].name, label, why);
 }
 
+/* Stand-ins of before a rotation are recognised for some time, so that they are refused and not sent out. */
+static int tell_old_fakes(struct vault *v, struct err *err) {
+        for (uint32_t i = 0; i < v->start.n_mappings; i++)
+                for (uint32_t at = 0; at < PARTS * VAULT_OLD_MAX; at++) {
+                        cleanup(free_ptr) char *old = NULL;
+                        int r = values_old_fake(v->values, i, (enum vault_part)(at % PARTS), 1 + at / PARTS, &old, err);
+                        if (r < 0)
+                                return r;
+                        if (!old)
+                                continue;
+
+                        const struct vault_message m = { .kind = VAULT_FAKE_OLD,
+                                                         .mapping = i,
+                                                         .data = { str_of(old) } };
+                        r = tell(v, &m, err);
+                        if (r < 0)
+                                return r;
+                }
+        return 0;
+}
+
 /* Everything is there: say what the sandbox is to be given, and serve. */
 static int begin_serving(struct vault *v, struct err *e) {
         int r = values_make_fakes(v->values, e);
@@ -142,6 +163,7 @@ static int begin_serving(struct vault *v, struct err *e) {
                         if (m.data[0].n > 0)
                                 r = tell(v, &m, e);
                 }
+        r = r < 0 ? r : tell_old_fakes(v, e);
         const struct vault_message ready = { .kind = VAULT_READY };
         r = r < 0 ? r : tell(v, &ready, e);
         if (r == 0)
@@ -231,6 +253,11 @@ static int obey(struct vault *v, const struct vault_message *m, int *fd, struct 
                 return collecting ? open_sources(v, e) : err_set(e, EPROTO, "told to open twice");
         case VAULT_VARIABLE:
                 return reader_variable(v->reader, m->data[0], e);
+        case VAULT_SEED:
+                if (!collecting || m->mapping >= v->start.n_mappings)
+                        break;
+                values_seed(v->values, m->mapping, m->number, (const uint8_t *)m->data[0].p);
+                return 0;
         case VAULT_FAKE_KEPT:
                 if (!collecting || m->mapping >= v->start.n_mappings)
                         break;

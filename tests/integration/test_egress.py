@@ -229,9 +229,27 @@ def test_tokens_are_preserved_on_setup_and_rotated_on_demand(egress):
     assert both["openai"][0] == first and both["groq"][0].startswith("gsk_")
     egress.setup("--rotate-tokens", GROQ_API_KEY="gsk_AbCdEfGhIjKlMnOp1234")
     assert egress.tokens()["openai"][0] != first and egress.tokens()["groq"] != both["groq"]
+    # Those of before are kept behind the four parts, so that they are recognised and refused; nobody is shown them.
+    assert egress.tokens()["openai"][4:] == [first]
+    assert first not in egress("status", "--json", "--show-tokens", status=1).text
     shown = egress("status", "--json", status=1).text
     assert egress.tokens()["openai"][0] not in shown and KEY not in shown
     assert egress.tokens()["openai"][0] in egress("status", "--json", "--show-tokens", status=1).text
+
+
+def test_a_rotation_counts_after_a_restart_and_says_so(egress):
+    """A service that runs swaps what it was started with: setup and reload say that, and only the restart changes it."""
+    egress.setup()
+    egress("start")
+    try:
+        said = egress("setup", "--yes", "--rotate-tokens").errors
+        assert "restart" in said and "egress start" not in said, said
+        told = egress("reload").errors
+        assert "stand-ins were made anew" in told and "restart" in told, told
+        egress("restart")
+        assert "anew" not in egress("reload").errors
+    finally:
+        egress("stop")
 
 
 def bws(home, secrets, name="bws"):

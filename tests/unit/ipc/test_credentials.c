@@ -184,6 +184,36 @@ static void refuses_bad_rows(void **state) {
         assert_int_equal(credentials_encode(twice, 2, &out, NULL), 0);
 }
 
+/* One of before a rotation is found as such; it may not be one that counts. */
+static void finds_rotated_ones(void **state) {
+        (void)state;
+        static const struct str old[] = { STR("sk-proj-0ldF4keOldF4keOldF4ke01") };
+        struct credential_row row = rows[0];
+        struct credential_hit hit;
+        size_t at = 0;
+
+        row.old = old;
+        row.n_old = 1;
+        cleanup(done) struct table t = make(&row, 1);
+        assert_true(credentials_find(t.open, STR("Bearer sk-proj-0ldF4keOldF4keOldF4ke01"), &at, &hit));
+        assert_int_equal(hit.part, PARTS);
+        at = 0;
+        assert_true(credentials_find(t.open, STR("Bearer " FAKE_OPENAI), &at, &hit));
+        assert_int_equal(hit.part, PART_VALUE);
+
+        cleanup(buf_done) struct buf out = BUF(CREDENTIALS_BYTES_MAX);
+        row.old = row.fake;
+        assert_int_equal(credentials_encode(&row, 1, &out, NULL), -EEXIST);
+        row.old = (const struct str[]){ STR("short") };
+        assert_int_equal(credentials_encode(&row, 1, &out, NULL), -EINVAL);
+        row.n_old = CREDENTIAL_OLD_MAX + 1;
+        struct str many[CREDENTIAL_OLD_MAX + 1];
+        for (size_t i = 0; i <= CREDENTIAL_OLD_MAX; i++)
+                many[i] = old[0];
+        row.old = many;
+        assert_int_equal(credentials_encode(&row, 1, &out, NULL), -E2BIG);
+}
+
 static void refuses_damage(void **state) {
         (void)state;
         cleanup(done) struct table t = make(rows, ROWS);
@@ -223,13 +253,10 @@ static void empty_table(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(goes_there_and_back),
-                cmocka_unit_test(hosts_and_ports),
-                cmocka_unit_test(finds_fakes_in_any_form),
-                cmocka_unit_test(refuses_bad_rows),
-                cmocka_unit_test(refuses_damage),
-                cmocka_unit_test(only_sealed_files),
-                cmocka_unit_test(empty_table),
+                cmocka_unit_test(goes_there_and_back),     cmocka_unit_test(hosts_and_ports),
+                cmocka_unit_test(finds_fakes_in_any_form), cmocka_unit_test(refuses_bad_rows),
+                cmocka_unit_test(finds_rotated_ones),      cmocka_unit_test(refuses_damage),
+                cmocka_unit_test(only_sealed_files),       cmocka_unit_test(empty_table),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

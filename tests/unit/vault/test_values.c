@@ -19,6 +19,7 @@ static bool same_kind(char a, char b) {
 
 static void stand_ins_look_alike(void **state) {
         (void)state;
+        struct fake_source random = FAKE_RANDOM;
         static const struct {
                 const char *real, *prefix, *keeps, *alphabet;
         } cases[] = {
@@ -34,8 +35,8 @@ static void stand_ins_look_alike(void **state) {
                 struct str real = str_of(cases[i].real), keeps = str_of(cases[i].keeps);
                 char fake[128], again[128];
                 struct err e = { 0 };
-                assert_int_equal(fake_make(real, str_of(cases[i].prefix), fake, &e), 0);
-                assert_int_equal(fake_make(real, str_of(cases[i].prefix), again, &e), 0);
+                assert_int_equal(fake_make(&random, real, str_of(cases[i].prefix), fake, &e), 0);
+                assert_int_equal(fake_make(&random, real, str_of(cases[i].prefix), again, &e), 0);
                 assert_memory_not_equal(fake, again, real.n);
                 assert_true(str_starts(str_n(fake, real.n), keeps));
                 assert_null(memmem(fake, real.n, real.p + keeps.n, real.n - keeps.n));
@@ -49,13 +50,36 @@ static void stand_ins_look_alike(void **state) {
         }
 }
 
+static void a_seed_gives_the_same_each_time(void **state) {
+        (void)state;
+        const struct str real = STR("sk-proj-Rea1OpenAiVa1ue0123456789abcdefXYZ"),
+                         same_form = STR("sk-proj-New1OpenAiVa1ue5555555555aaaaaaXYZ");
+        const uint8_t seed[DIGEST_BYTES] = { 1 }, other[DIGEST_BYTES] = { 2 };
+        char first[64] = "", again[64] = "", moved[64] = "", part[64] = "";
+        struct fake_source source;
+
+        fake_source_seed(&source, seed, PART_VALUE);
+        assert_int_equal(fake_make(&source, real, STR(""), first, NULL), 0);
+        fake_source_seed(&source, seed, PART_VALUE);
+        assert_int_equal(fake_make(&source, same_form, STR(""), again, NULL), 0);
+        assert_string_equal(first, again);
+
+        fake_source_seed(&source, other, PART_VALUE);
+        assert_int_equal(fake_make(&source, real, STR(""), moved, NULL), 0);
+        fake_source_seed(&source, seed, PART_KEY_ID);
+        assert_int_equal(fake_make(&source, real, STR(""), part, NULL), 0);
+        assert_string_not_equal(first, moved);
+        assert_string_not_equal(first, part);
+}
+
 static void what_has_no_stand_in_is_refused(void **state) {
         (void)state;
         char fake[64];
         struct err e = { 0 };
-        assert_int_equal(fake_make(STR("sk-ant-api03-abc"), STR(""), fake, &e), -EINVAL);
+        struct fake_source random = FAKE_RANDOM;
+        assert_int_equal(fake_make(&random, STR("sk-ant-api03-abc"), STR(""), fake, &e), -EINVAL);
         assert_null(strstr(e.text, "abc"));
-        assert_int_equal(fake_make(STR("!!!!++++!!!!"), STR(""), fake, &e), -EINVAL);
+        assert_int_equal(fake_make(&random, STR("!!!!++++!!!!"), STR(""), fake, &e), -EINVAL);
 }
 
 /* The derived key of the example in AWS's documentation of Signature Version 4. */
@@ -230,6 +254,7 @@ static void unusable_values_are_refused(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(stand_ins_look_alike),
+                cmocka_unit_test(a_seed_gives_the_same_each_time),
                 cmocka_unit_test(what_has_no_stand_in_is_refused),
                 cmocka_unit_test(signing_key_of_the_specification),
                 cmocka_unit_test(aws_texts),
