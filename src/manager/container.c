@@ -100,6 +100,7 @@ static int add_variables(struct container *c, struct err *e) {
                                 .http_port = PLAN_PORT_HTTP,
                                 .socks_port = PLAN_PORT_SOCKS5,
                                 .transparent = true,
+                                .inside = true,
                                 .container = true };
         cleanup(free_ptr) const char **set = calloc(c->policy->process.env_set.n + 1, sizeof *set);
         if (!set)

@@ -266,7 +266,7 @@ static void run_done(struct run *r) {
         sigprocmask(SIG_SETMASK, &r->mask_before, NULL);
         run_report_done(&r->report);
         plan_free(r->plan);
-        env_block_free(r->env);
+        run_env_done(&r->env);
         survey_done(&r->host);
         path_rules_free(r->rules);
         policy_free(r->policy);
@@ -280,7 +280,15 @@ static void print_report(struct run *r) {
                 (void)fd_write_all(STDERR_FILENO, out.p, out.n);
 }
 
+/* One line, so that nobody wonders why a program does not find what the shell has. */
+static void print_held_back(const struct run *r) {
+        if (r->env.held_back && !r->q->quiet)
+                log_notice("held back, because they look like credentials: %s; to hand one on: --env-pass NAME",
+                           r->env.held_back);
+}
+
 static void print_notes(const struct run *r) {
+        print_held_back(r);
         for (size_t i = 0; i < r->plan->notes.n; i++)
                 log_notice("%s", r->plan->notes.p[i]);
         if (r->sandbox.unlimited.code)

@@ -9,6 +9,8 @@
 
 extern char **environ;
 
+enum { HELD_BACK_MAX = 2048 };
+
 /* A pointer array over texts that the policy owns; NULL-terminated. */
 static const char **pointers_to(const origin_texts *texts) {
         const char **list = calloc(texts->n + 1, sizeof *list);
@@ -18,7 +20,7 @@ static const char **pointers_to(const origin_texts *texts) {
 }
 
 int run_env(const struct policy *policy, const struct plan_host *host, const struct run_vault *vault, const char *id,
-            char ***ret, struct err *e) {
+            struct run_env *ret, struct err *e) {
         cleanup(free_ptr) const char **pass = pointers_to(&policy->process.env_pass);
         cleanup(free_ptr) const char **set = pointers_to(&policy->process.env_set);
         bool degraded = !host->namespaces;
@@ -36,14 +38,26 @@ int run_env(const struct policy *policy, const struct plan_host *host, const str
                               : network ? PLAN_PORT_SOCKS5
                                         : 0,
                 .transparent = !degraded,
+                .inside = true,
                 .tmpdir = degraded ? host->tmpdir : "/tmp",
                 .pass = pass,
                 .set = set,
         };
         run_vault_env(vault, &in);
+        cleanup(buf_done) struct buf held_back = BUF(HELD_BACK_MAX);
         int s = env_build(&in, &env, e);
         if (s == 0)
-                s = env_block(&env, ret, e);
+                (void)env_held_back(&env, &held_back); /* of very many the first */
+        if (s == 0)
+                s = env_block(&env, &ret->block, e);
+        if (s == 0 && held_back.n)
+                ret->held_back = str_dup(buf_str(&held_back));
         env_done(&env);
         return s;
+}
+
+void run_env_done(struct run_env *env) {
+        env_block_free(env->block);
+        free(env->held_back);
+        *env = (struct run_env){ 0 };
 }

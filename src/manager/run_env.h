@@ -4,6 +4,11 @@
 #include "manager/run_vault.h"
 #include "plan/build.h"
 
-/* A block as execve() wants it; released with env_block_free(). */
+struct run_env {
+        char **block;    /* as execve() wants it */
+        char *held_back; /* names of variables that look like credentials, "A, B"; NULL: none */
+};
+
 int run_env(const struct policy *policy, const struct plan_host *host, const struct run_vault *vault, const char *id,
-            char ***ret, struct err *e);
+            struct run_env *ret, struct err *e);
+void run_env_done(struct run_env *env);

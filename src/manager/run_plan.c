@@ -78,7 +78,7 @@ static int run_plan_build(struct run *r, struct err *e) {
                 .host = &r->host,
                 .id = r->id,
                 .argv = (const char *const *)r->q->argv,
-                .env = (const char *const *)r->env,
+                .env = (const char *const *)r->env.block,
         };
         int s = plan_build(&request, &r->plan, e);
 

@@ -5,6 +5,7 @@
 #include "manager/gateway_process.h"
 #include "manager/overlays.h"
 #include "manager/run.h"
+#include "manager/run_env.h"
 #include "manager/run_files.h"
 #include "manager/run_report.h"
 #include "manager/run_terminal.h"
@@ -27,7 +28,7 @@ struct run {
         struct policy *network; /* judges connections in its place: a newer one came by the link */
         struct path_rules *rules;
         struct plan_host host;
-        char **env;
+        struct run_env env;
         struct plan *plan;
         struct overlay_run overlay; /* with --overlay */
         struct sandbox sandbox;

@@ -198,7 +198,8 @@ int run_vault_open(struct run_vault *v, const struct run_vault_request *q, struc
         r = q->place ? name_kept_files(v, q->place->directory, e) : name_files(v, q->id, &place, e);
         if (r == 0 && !q->preview)
                 r = start(v, q, place, e);
-        r = r < 0 ? r : vault_env_base_urls(&v->mappings, PLAN_PORT_API, q->environment, &v->base_urls, e);
+        if (r == 0 && q->policy->process.base_urls)
+                r = vault_env_base_urls(&v->mappings, PLAN_PORT_API, q->environment, &v->base_urls, e);
         return r < 0 ? r : vault_env_stand_ins(&v->mappings, v->process, q->policy, q->environment, &v->stand_ins, e);
 }
 

@@ -43,12 +43,43 @@ static int check_free(const struct mapping *m, const char *name, const struct po
         return 0;
 }
 
+static bool is_set(char *const *environment, const char *name) {
+        size_t n = strlen(name);
+        for (char *const *v = environment; v && *v; v++)
+                if (strncmp(*v, name, n) == 0 && (*v)[n] == '=' && (*v)[n + 1] != '\0')
+                        return true;
+        return false;
+}
+
+static bool any_is_set(const struct mapping *m, char *const *environment) {
+        for (size_t i = 0; i < m->env.n; i++)
+                if (is_set(environment, m->env.p[i]))
+                        return true;
+        return false;
+}
+
+/* The sandbox has the variables that the host has. Where the host has none of them (the value comes from a file, say)
+ * it gets those by which any client finds it. A policy that names the variable has the last word. */
+static bool variable_is_wanted(const struct mapping *m, const char *name, char *const *environment) {
+        if (!m->provider || m->sigv4 || m->env_given)
+                return true;
+        if (any_is_set(m, environment))
+                return is_set(environment, name);
+
+        for (const char *const *other = m->provider->only_as_host; other && *other; other++)
+                if (strcmp(*other, name) == 0)
+                        return false;
+        return true;
+}
+
 static int add_variables(const mappings *list, uint32_t index, const struct vault_process *v, const struct policy *p,
-                         text_list *ret, struct err *e) {
+                         char *const *environment, text_list *ret, struct err *e) {
         const struct mapping *m = &list->p[index];
         int r = 0;
         for (size_t i = 0; r == 0 && i < m->env.n; i++) {
                 const char *fake = v ? vault_process_fake(v, index, part_of(m, i)) : "";
+                if (!variable_is_wanted(m, m->env.p[i], environment))
+                        continue;
                 r = check_free(m, m->env.p[i], p, e);
                 if (r == 0 && fake)
                         r = text_list_take(ret, str_format("%s=%s", m->env.p[i], fake), e);
@@ -59,7 +90,8 @@ static int add_variables(const mappings *list, uint32_t index, const struct vaul
 }
 
 /* git asks a helper for user and password; this one answers with the stand-in, for the credential's hosts only. */
-static int add_git_helper(const struct mapping *m, const char *host, unsigned *n, text_list *ret, struct err *e) {
+static int add_git_helper(const struct mapping *m, const char *variable, const char *host, unsigned *n, text_list *ret,
+                          struct err *e) {
         struct str name = str_of(host);
         if (str_starts(name, STR("*")))
                 return 0;
@@ -71,10 +103,18 @@ static int add_git_helper(const struct mapping *m, const char *host, unsigned *n
                 r = text_list_take(ret,
                                    str_format("GIT_CONFIG_VALUE_%u=!f() { test \"$1\" = get && printf "
                                               "'username=%%s\\npassword=%%s\\n' %s \"$%s\"; }; f",
-                                              *n, m->provider->git_user, m->env.p[0]),
+                                              *n, m->provider->git_user, variable),
                                    e);
         ++*n;
         return r;
+}
+
+/* Where the stand-in is found inside. */
+static const char *first_variable(const struct mapping *m, char *const *environment) {
+        for (size_t i = 0; i < m->env.n; i++)
+                if (variable_is_wanted(m, m->env.p[i], environment))
+                        return m->env.p[i];
+        return m->env.p[0];
 }
 
 static unsigned git_settings(char *const *environment) {
@@ -92,21 +132,13 @@ int vault_env_stand_ins(const mappings *list, const struct vault_process *v, con
         int r = 0;
         for (uint32_t i = 0; r == 0 && i < list->n; i++) {
                 const struct mapping *m = &list->p[i];
-                r = add_variables(list, i, v, p, ret, e);
+                r = add_variables(list, i, v, p, environment, ret, e);
                 for (size_t k = 0; r == 0 && m->provider && m->provider->git_user && k < m->hosts.n; k++)
-                        r = add_git_helper(m, m->hosts.p[k], &n, ret, e);
+                        r = add_git_helper(m, first_variable(m, environment), m->hosts.p[k], &n, ret, e);
         }
         if (r == 0 && n > before)
                 r = text_list_take(ret, str_format("GIT_CONFIG_COUNT=%u", n), e);
         return r;
-}
-
-static bool is_set(char *const *environment, const char *name) {
-        size_t n = strlen(name);
-        for (char *const *v = environment; v && *v; v++)
-                if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
-                        return true;
-        return false;
 }
 
 int vault_env_base_urls(const mappings *list, uint16_t port, char *const *environment, text_list *ret, struct err *e) {

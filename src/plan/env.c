@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/map.h"
+#include "plan/env_secret.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -28,9 +29,12 @@ const char *env_action_name(enum env_action a) {
 }
 
 /*
- * What is taken away. The first row that matches gives the reason; letters are compared without case.
+ * What is taken away. The first row that matches gives the reason; letters are compared without case. What looks like a
+ * credential goes as well: plan/env_secret.c.
  */
-enum match { NAME, PREFIX, SUFFIX };
+enum match { NAME, PREFIX };
+
+static const char account[] = "credential by name";
 
 static const struct strip_row {
         enum match match;
@@ -68,38 +72,10 @@ static const struct strip_row {
         { NAME, "DOCKER_HOST", "container engine" },
         { NAME, "CONTAINER_HOST", "container engine" },
         { NAME, "PODMAN_SOCK", "container engine" },
-        /* Secrets. */
-        { PREFIX, "AWS_", "credential by name" },
-        { PREFIX, "AZURE_", "credential by name" },
-        { PREFIX, "TWINE_", "credential by name" },
-        { NAME, "GITHUB_TOKEN", "credential by name" },
-        { NAME, "GH_TOKEN", "credential by name" },
-        { NAME, "NPM_TOKEN", "credential by name" },
-        { NAME, "DOCKER_AUTH_CONFIG", "credential by name" },
-        { NAME, "GOOGLE_APPLICATION_CREDENTIALS", "credential by name" },
-        { NAME, "KUBECONFIG", "credential by name" },
-        { NAME, "PGPASSWORD", "credential by name" },
-        { NAME, "PGPASSFILE", "credential by name" },
-        { NAME, "MYSQL_PWD", "credential by name" },
-        { NAME, "REDISCLI_AUTH", "credential by name" },
-        { NAME, "SSHPASS", "credential by name" },
-        { NAME, "DATABASE_URL", "credential by name" },
-        { NAME, "TOKEN", "credential by name" },
-        { NAME, "PASSWORD", "credential by name" },
-        { NAME, "SECRET", "credential by name" },
-        { NAME, "API_KEY", "credential by name" },
-        { SUFFIX, "_TOKEN", "credential by suffix" },
-        { SUFFIX, "_SECRET", "credential by suffix" },
-        { SUFFIX, "_SECRETS", "credential by suffix" },
-        { SUFFIX, "_PASSWORD", "credential by suffix" },
-        { SUFFIX, "_PASSWD", "credential by suffix" },
-        { SUFFIX, "_PASSPHRASE", "credential by suffix" },
-        { SUFFIX, "_API_KEY", "credential by suffix" },
-        { SUFFIX, "_APIKEY", "credential by suffix" },
-        { SUFFIX, "_ACCESS_KEY", "credential by suffix" },
-        { SUFFIX, "_SECRET_KEY", "credential by suffix" },
-        { SUFFIX, "_PRIVATE_KEY", "credential by suffix" },
-        { SUFFIX, "_CREDENTIALS", "credential by suffix" },
+        /* Not each of them is a secret (AWS_REGION), but together they lead to one. */
+        { PREFIX, "AWS_", account },
+        { PREFIX, "AZURE_", account },
+        { PREFIX, "TWINE_", account },
         /* The host's proxy cannot be reached from inside; the gateway's is set below. */
         { NAME, "HTTP_PROXY", "proxy of the host" },
         { NAME, "HTTPS_PROXY", "proxy of the host" },
@@ -113,8 +89,7 @@ static bool row_matches(const struct strip_row *row, struct str name) {
         struct str text = str_of(row->text);
         if (name.n < text.n)
                 return false;
-        struct str part = row->match == SUFFIX ? str_skip(name, name.n - text.n) : str_first(name, text.n);
-        return (row->match != NAME || name.n == text.n) && str_eq_nocase(part, text);
+        return (row->match != NAME || name.n == text.n) && str_eq_nocase(str_first(name, text.n), text);
 }
 
 static const char *why_stripped(struct str name) {
@@ -178,7 +153,8 @@ static int put(struct work *w, struct str name, char *value, enum env_action act
         if (!copy || vec_reserve(&w->env.entries, 1) < 0 ||
             map_add(&w->places, name, (void *)(uintptr_t)(w->env.entries.n + 1)) < 0)
                 return err_set(w->e, ENOMEM, "out of memory");
-        w->env.entries.p[w->env.entries.n++] = (struct env_entry){ take_ptr(&copy), take_ptr(&owned), action, why };
+        w->env.entries.p[w->env.entries.n++] =
+            (struct env_entry){ take_ptr(&copy), take_ptr(&owned), action, why, false };
         return 0;
 }
 
@@ -193,22 +169,52 @@ static bool name_valid(struct str name) {
         return name.n > 0 && !ascii_is_digit(name.p[0]);
 }
 
+/* Why a variable of the host is not handed on, or NULL. */
+static const char *host_objection(struct str name, struct str value, bool *ret_secret) {
+        const char *why = why_stripped(name), *secret;
+
+        *ret_secret = false;
+        if (why && why != account)
+                return why;
+        if (!name_valid(name))
+                return "not a variable's name";
+
+        secret = env_secret_name(name, value);
+        if (!secret)
+                secret = env_secret_value(value);
+        *ret_secret = secret != NULL;
+        return why ? why : secret;
+}
+
+static int take_one(struct work *w, const struct env_input *in, struct str name, struct str value) {
+        bool secret;
+        const char *why = host_objection(name, value, &secret);
+
+        if (listed(in->strip, name))
+                return put(w, name, NULL, ENV_STRIPPED, "source of a credential");
+        if (!why)
+                return put(w, name, str_dup(value), ENV_KEPT, "host");
+        if (granted(in->pass, name))
+                return put(w, name, str_dup(value), ENV_KEPT, "granted");
+
+        int r = put(w, name, NULL, ENV_STRIPPED, why);
+        struct env_entry *entry = find(w, name);
+        if (r == 0 && entry)
+                entry->secret = secret;
+        return r;
+}
+
 static int take_host(struct work *w, const struct env_input *in) {
         int r = 0;
+
         for (char *const *at = in->host; at && *at && r == 0; at++) {
                 struct str line = str_of(*at);
                 ptrdiff_t equals = str_find(line, '=');
                 struct str name = str_first(line, equals < 0 ? 0 : (size_t)equals);
+
                 if (name.n == 0 || find(w, name))
                         continue; /* the first of two is the one that getenv() shows */
-                const char *why = why_stripped(name);
-                if (!why && !name_valid(name))
-                        why = "not a variable's name";
-                bool source = listed(in->strip, name);
-                if (source || (why && !granted(in->pass, name)))
-                        r = put(w, name, NULL, ENV_STRIPPED, source ? "source of a credential" : why);
-                else
-                        r = put(w, name, str_dup(str_skip(line, name.n + 1)), ENV_KEPT, why ? "granted" : "host");
+                r = take_one(w, in, name, str_skip(line, name.n + 1));
         }
         return r;
 }
@@ -224,7 +230,8 @@ static int set_proxy(struct work *w, const struct env_input *in) {
         int r = 0;
         for (size_t i = 0; in->http_port && r == 0 && i < 6; i++)
                 r = set(w, http_names[i], str_format("http://%s:%u", address, in->http_port), "proxy");
-        for (size_t i = 0; in->socks_port && r == 0 && i < 2; i++)
+        /* Where connections are captured nobody needs it, and clients without SOCKS (Python's httpx) fail over it. */
+        for (size_t i = 0; in->socks_port && !in->transparent && r == 0 && i < 2; i++)
                 r = set(w, all_names[i], str_format("socks5h://%s:%u", address, in->socks_port), "proxy");
         for (size_t i = 0; r == 0 && i < 2; i++)
                 r = set(w, none_names[i], str_format("%s", direct), "proxy");
@@ -311,6 +318,11 @@ static int set_lines(struct work *w, const char *const *lines) {
 
 static int set_own(struct work *w, const struct env_input *in) {
         int r = set(w, "SANDBOX_RUNTIME", str_format("1"), "sandbox");
+        if (r == 0 && in->inside) {
+                r = set(w, "SANDBOX", str_format("bailey"), "sandbox");
+                if (r == 0)
+                        r = set(w, "BAILEY_WHY", str_format("bailey why HOST-OR-PATH"), "sandbox");
+        }
         if (r == 0)
                 r = set(w, "BAILEY_SANDBOX", str_format("%s", in->sandbox_id ? in->sandbox_id : ""), "sandbox");
         if (r == 0 && in->tmpdir)
@@ -372,6 +384,19 @@ void env_done(struct env *env) {
                 free(env->entries.p[i].value);
         }
         vec_done(&env->entries);
+}
+
+int env_held_back(const struct env *env, struct buf *out) {
+        size_t n = 0;
+        int r = 0;
+
+        for (size_t i = 0; i < env->entries.n && r == 0; i++) {
+                const struct env_entry *entry = &env->entries.p[i];
+
+                if (entry->action == ENV_STRIPPED && entry->secret)
+                        r = buf_printf(out, "%s%s", n++ ? ", " : "", entry->name);
+        }
+        return r;
 }
 
 int env_block(const struct env *env, char ***ret, struct err *e) {

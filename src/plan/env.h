@@ -4,6 +4,7 @@
  * The environment that a sandboxed program sees, computed from the host's and the policy. Pure: nothing is read from
  * this process. What is taken away is listed with its reason, for `bailey env`, `bailey plan` and the documents.
  */
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -21,6 +22,7 @@ struct env_entry {
         char *name, *value; /* value is NULL for ENV_STRIPPED: it is not shown either */
         enum env_action action;
         const char *why; /* static text: "proxy", "credential by name", "loader" ... */
+        bool secret;     /* stripped, because it looks like a credential */
 };
 
 struct env {
@@ -32,7 +34,8 @@ struct env_input {
         const char *sandbox_id;
         uint16_t http_port, socks_port; /* 0: no proxy variables */
         const char *proxy_address;      /* NULL: 127.0.0.1 */
-        bool transparent;               /* every connection is captured: ssh needs no ProxyCommand */
+        bool transparent;               /* every connection is captured: no ALL_PROXY, ssh needs no ProxyCommand */
+        bool inside;                    /* for a sandbox, not for a program beside a gateway: it can ask `bailey why` */
         bool container;                 /* only the loopback part of NO_PROXY */
         const char *relay;              /* command for ssh's ProxyCommand; NULL: "bailey relay" */
         const char *tmpdir;             /* NULL: TMPDIR is dropped */
@@ -48,6 +51,8 @@ struct env_input {
 
 int env_build(const struct env_input *in, struct env *ret, struct err *e);
 void env_done(struct env *env);
+/* The names of what was held back because it looks like a credential: "A, B". Nothing where there is none. */
+int env_held_back(const struct env *env, struct buf *out);
 /* The result as an envp: heap array and strings, env_block_free() frees it. */
 int env_block(const struct env *env, char ***ret, struct err *e);
 void env_block_free(char **block);

@@ -60,6 +60,7 @@ char *mapping_source_variable(const struct mapping *m, size_t i) {
 
 static int fill_env(struct mapping *m, const struct credential *c, struct err *e) {
         int r = 0;
+        m->env_given = c->env != NULL;
         if (c->env && m->sigv4) {
                 for (size_t i = 0; i < 3 && r == 0; i++) {
                         char *name = sibling(str_of(c->env), i);

@@ -18,6 +18,7 @@ struct mapping {
         bool sigv4;                      /* key id, secret key and session token instead of one value */
         /* Variables inside. One value: the same stand-in in each. sigv4: key id, secret key, session token. */
         VEC(char *) env;
+        bool env_given;    /* by the policy, not by the provider's row */
         VEC(char *) hosts; /* patterns, each with a port */
         VEC(char *) slots;
 };

@@ -208,6 +208,14 @@ const struct option policy_rows[POLICY_ROWS] = {
                              .help =
                                  "give a stand-in for the key of this provider (anthropic, openai, github, ...); the "
                                  "real one is put in on its way out" },
+        [ROW_BASE_URLS] = { .flag = "base-urls",
+                            .key = "process.env.base_urls",
+                            .env = "BAILEY_BASE_URLS",
+                            .type = OPTION_FLAG,
+                            .fallback = "false",
+                            .trust = TRUST_LESS_NARROWS,
+                            .help = "point SDKs to the API proxy inside by their variables (OPENAI_BASE_URL, ...); "
+                                    "without it keys are put into connections as the program makes them" },
         [ROW_TIMEOUT] = { .flag = "timeout",
                           .key = "process.timeout",
                           .env = "BAILEY_TIMEOUT",

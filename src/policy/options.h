@@ -40,6 +40,7 @@ enum policy_row {
         ROW_ENV,
         ROW_ENV_PASS,
         ROW_CREDENTIAL,
+        ROW_BASE_URLS,
         ROW_TIMEOUT,
         ROW_ALLOW_DEGRADED,
         ROW_TRACE_DENIALS,

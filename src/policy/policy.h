@@ -120,6 +120,7 @@ struct policy {
                 origin_texts env_set; /* "K=V" */
                 uint64_t timeout_ns;  /* 0: none */
                 bool allow_degraded, trace_denials;
+                bool base_urls; /* SDKs are pointed to the API proxy by variables */
         } process;
 
         char *audit_path; /* NULL: the default place in the state directory */

@@ -29,7 +29,7 @@ const struct provider policy_providers[] = {
           "DEEPSEEK_BASE_URL", "", NULL, NONE },
         { "gemini", "Google Gemini", LIST("GEMINI_API_KEY", "GOOGLE_API_KEY"),
           LIST("generativelanguage.googleapis.com"), LIST("header:x-goog-api-key", "query:key", "bearer"), "AIza",
-          "GOOGLE_GEMINI_BASE_URL", "", NULL, NONE },
+          "GOOGLE_GEMINI_BASE_URL", "", NULL, NONE, LIST("GOOGLE_API_KEY") },
         { "github", "GitHub (API and git)", LIST("GITHUB_TOKEN", "GH_TOKEN"),
           LIST("api.github.com", "github.com", "uploads.github.com"), LIST("bearer", "basic"), "", NULL, NULL,
           "x-access-token", NONE },

@@ -8,7 +8,7 @@
 
 struct provider {
         const char *name, *title;
-        const char *const *env;   /* variables in which clients look for it; all get the stand-in */
+        const char *const *env;   /* variables in which clients look for it; those that the host has get the stand-in */
         const char *const *hosts; /* patterns, port 443 where none is given */
         const char *const *slots; /* every place in which clients put it; see check_slot() */
         const char *prefix;       /* how its secrets begin; "" where they have no common beginning */
@@ -16,6 +16,9 @@ struct provider {
         const char *base_path;    /* what stands behind the host in that variable; NULL: it is not set */
         const char *git_user;     /* git over https sends it as the password of this user; NULL: git does not use it */
         const char *const *set;   /* NAME=VALUE: what clients want beside it */
+        /* Of `env`, those that get a stand-in only where the host has them itself: a client that finds both complains,
+         * or takes the other for something else. NULL: none. */
+        const char *const *only_as_host;
 };
 
 extern const struct provider policy_providers[];

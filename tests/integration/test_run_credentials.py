@@ -253,7 +253,9 @@ def test_an_agent_profile_keeps_its_key_outside(bailey, home, work):
         return bailey("run", *words, "--", "sh", "-c", script, cwd=work, env=env).check().text
     assert inside("--profile", "claude").startswith("key= base= hub=")
     told = inside("--profile", "claude", ANTHROPIC_API_KEY=real)
-    assert told.startswith("key=sk-ant-") and real not in told and "base=http://127.0.0.1:3129/anthropic" in told
+    assert told.startswith("key=sk-ant-") and real not in told and "base= hub=" in told
+    told = inside("--profile", "claude", "--base-urls", ANTHROPIC_API_KEY=real)
+    assert real not in told and "base=http://127.0.0.1:3129/anthropic" in told
     assert f"key={real} base= " in inside("--profile", "claude", "--env-pass", "ANTHROPIC_API_KEY", ANTHROPIC_API_KEY=real)
     token = work.parent / "token"
     token.write_text(SECRETS["GIT_TOKEN"])
@@ -264,7 +266,7 @@ def test_an_agent_profile_keeps_its_key_outside(bailey, home, work):
 
 
 def test_the_api_proxy_inside(bailey, lab, home, work, authority):
-    """An SDK finds its base URL in its variable, presents what it takes for its key, and gets its stream."""
+    """Where that is asked for, an SDK finds its base URL in its variable, presents what it takes for its key, and gets its stream."""
     hosts, policy = home / "hosts", home / "policy.yaml"
     hosts.write_text(f"127.0.0.1 {API}\n")
     place = f"{API}:{lab.port}"
@@ -277,8 +279,8 @@ def test_the_api_proxy_inside(bailey, lab, home, work, authority):
         curl -sS -m 30 -o /dev/null -w '%{http_code}\\n' $OPENAI_BASE_URL/models
         curl -sS -m 30 -o /dev/null -w '%{http_code}\\n' --path-as-is -H "Authorization: Bearer $OPENAI_API_KEY" $OPENAI_BASE_URL/../../x
     """
-    result = bailey("run", "--policy", str(policy), "--hosts", str(hosts), "--ca-bundle", str(authority.file), "--", "bash", "-euc", script,
-                    cwd=work, env={"SERVICE_KEY": SECRETS["SERVICE_KEY"]}, timeout=120).check()
+    result = bailey("run", "--policy", str(policy), "--hosts", str(hosts), "--ca-bundle", str(authority.file), "--base-urls",
+                    "--", "bash", "-euc", script, cwd=work, env={"SERVICE_KEY": SECRETS["SERVICE_KEY"]}, timeout=120).check()
     assert result.text.split() == ["data:", "[DONE]", "403", "400"]
     assert [h["Authorization"] for *_, h in lab.seen] == ["Bearer " + SECRETS["SERVICE_KEY"]]
     assert not holds_secret((work / "stream").read_bytes())

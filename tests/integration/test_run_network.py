@@ -36,10 +36,16 @@ def test_client_that_knows_no_proxy(sh, origin, allowed):
     assert request.startswith(b"GET /path HTTP/1.1\r\n") and b"Host: origin.test:" in request
 
 
-@pytest.mark.parametrize("variable", ["http_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY"])
 def test_client_that_uses_a_proxy(sh, origin, allowed, variable):
-    keep = f'v="${variable}"; ' + NO_PROXY_VARIABLES + f'export {variable}="$v"; '
+    keep = f'v="${variable}"; ' + NO_PROXY_VARIABLES + f'test -n "$v" && export http_proxy="$v"; '
     assert sh(keep + f"curl -sS -m 60 http://origin.test:{origin.port}/", *allowed).check().text == "origin\n"
+
+
+def test_client_that_is_told_of_the_socks_port(sh, origin, allowed):
+    """Nobody needs it where connections are captured, and no variable names it; it is there."""
+    script = 'test -z "$ALL_PROXY$all_proxy" && curl -sS -m 60 -x socks5h://127.0.0.1:1080 '
+    assert sh(script + f"http://origin.test:{origin.port}/", *allowed).check().text == "origin\n"
 
 
 def test_plain_socket_by_name(sh, origin, allowed):

@@ -43,6 +43,8 @@ static void set_input(struct one_case *c, struct str text) {
                 c->in.socks_port = (uint16_t)number;
         else if (str_is(key, "transparent"))
                 c->in.transparent = number;
+        else if (str_is(key, "inside"))
+                c->in.inside = number;
         else if (str_is(key, "container"))
                 c->in.container = number;
         else if (str_is(key, "address"))

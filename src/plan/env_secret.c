@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/env_secret.h"
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+/*
+ * By name.
+ */
+enum match { NAME, PREFIX, SUFFIX };
+
+struct name_row {
+        enum match match;
+        const char *text, *why;
+};
+
+static const char by_name[] = "credential by name", by_suffix[] = "credential by suffix";
+
+/* Certain: whatever the value is. */
+static const struct name_row strong_rows[] = {
+        { NAME, "GITHUB_TOKEN", by_name },
+        { NAME, "GH_TOKEN", by_name },
+        { NAME, "NPM_TOKEN", by_name },
+        { NAME, "DOCKER_AUTH_CONFIG", by_name },
+        { NAME, "GOOGLE_APPLICATION_CREDENTIALS", by_name },
+        { NAME, "KUBECONFIG", by_name },
+        { NAME, "PGPASSWORD", by_name },
+        { NAME, "PGPASSFILE", by_name },
+        { NAME, "MYSQL_PWD", by_name },
+        { NAME, "REDISCLI_AUTH", by_name },
+        { NAME, "SSHPASS", by_name },
+        { NAME, "DATABASE_URL", by_name },
+        { NAME, "TOKEN", by_name },
+        { NAME, "PASSWORD", by_name },
+        { NAME, "SECRET", by_name },
+        { NAME, "API_KEY", by_name },
+        { SUFFIX, "_TOKEN", by_suffix },
+        { SUFFIX, "_SECRET", by_suffix },
+        { SUFFIX, "_SECRETS", by_suffix },
+        { SUFFIX, "_PASSWORD", by_suffix },
+        { SUFFIX, "_PASSWD", by_suffix },
+        { SUFFIX, "_PASSPHRASE", by_suffix },
+        { SUFFIX, "_API_KEY", by_suffix },
+        { SUFFIX, "_APIKEY", by_suffix },
+        { SUFFIX, "_ACCESS_KEY", by_suffix },
+        { SUFFIX, "_SECRET_KEY", by_suffix },
+        { SUFFIX, "_PRIVATE_KEY", by_suffix },
+        { SUFFIX, "_CREDENTIALS", by_suffix },
+};
+
+/* Harmless, although a row below would match. Their values are still looked at. */
+static const struct name_row harmless_rows[] = {
+        { NAME, "PWD", NULL },
+        { NAME, "OLDPWD", NULL },
+        { NAME, "INIT_CWD", NULL },
+        { SUFFIX, "PUBLIC_KEY", NULL },
+        { SUFFIX, "PUBLISHABLE_KEY", NULL },
+        { SUFFIX, "GPG_KEY", NULL }, /* an identifier, in many images */
+        { SUFFIX, "CACHE_KEY", NULL },
+        { SUFFIX, "PRIMARY_KEY", NULL },
+        { SUFFIX, "FOREIGN_KEY", NULL },
+        { SUFFIX, "PARTITION_KEY", NULL },
+        { SUFFIX, "SORT_KEY", NULL },
+        { SUFFIX, "MODIFIER_KEY", NULL },
+        { SUFFIX, "HOST_KEY", NULL },
+        { SUFFIX, "REGISTRY_KEY", NULL },
+        { SUFFIX, "COMPOSE_KEY", NULL },
+        { SUFFIX, "BYPASS", NULL },
+        { SUFFIX, "NO_PASS", NULL },
+        { SUFFIX, "ALLOW_PASS", NULL },
+        { SUFFIX, "COMPASS", NULL },
+};
+
+/* Likely: unless the value says no more than yes or no, or is a small number. */
+static const struct name_row weak_rows[] = {
+        { NAME, "PASS", by_name },
+        { NAME, "PASSWD", by_name },
+        { NAME, "PASSPHRASE", by_name },
+        { NAME, "APIKEY", by_name },
+        { NAME, "AUTH", by_name },
+        { NAME, "PAT", by_name },
+        { NAME, "DSN", by_name },
+        { NAME, "AUTHORIZATION", by_name },
+        { NAME, "CREDENTIALS", by_name },
+        { SUFFIX, "_KEY", by_suffix },
+        { SUFFIX, "_KEYS", by_suffix },
+        { SUFFIX, "_PASS", by_suffix },
+        { SUFFIX, "_PASSCODE", by_suffix },
+        { SUFFIX, "_PWD", by_suffix },
+        { SUFFIX, "_PW", by_suffix },
+        { SUFFIX, "_PIN", by_suffix },
+        { SUFFIX, "_PAT", by_suffix },
+        { SUFFIX, "_DSN", by_suffix },
+        { SUFFIX, "_AUTH", by_suffix },
+        { SUFFIX, "_AUTHORIZATION", by_suffix },
+        { SUFFIX, "_BEARER", by_suffix },
+        { SUFFIX, "_JWT", by_suffix },
+        { SUFFIX, "_COOKIE", by_suffix },
+        { SUFFIX, "_CRED", by_suffix },
+        { SUFFIX, "_CREDS", by_suffix },
+        { SUFFIX, "_CREDENTIAL", by_suffix },
+        { SUFFIX, "_SALT", by_suffix },
+        { SUFFIX, "_PASSWORDS", by_suffix },
+        { SUFFIX, "_CONNECTION_STRING", by_suffix },
+        { SUFFIX, "_KEY_BASE", by_suffix },
+        { SUFFIX, "AUTHTOKEN", by_suffix },
+        { SUFFIX, "ACCESSTOKEN", by_suffix },
+        { SUFFIX, "APITOKEN", by_suffix },
+        { SUFFIX, "APIKEY", by_suffix },
+        { SUFFIX, "SECRETKEY", by_suffix },
+        { SUFFIX, "PASSWORD", by_suffix },
+        { SUFFIX, "PASSWD", by_suffix },
+        { PREFIX, "SECRET_", by_name },
+};
+
+/* "DB_PASSWORD_2", "STRIPE_KEY_LIVE": one more of the same. */
+static const char *const endings[] = { "_OLD",     "_NEW",  "_PROD",   "_PRODUCTION", "_LIVE",    "_TEST",     "_DEV",
+                                       "_STAGING", "_MAIN", "_BASE64", "_B64",        "_PRIMARY", "_SECONDARY" };
+
+static bool name_matches(const struct name_row *row, struct str name) {
+        struct str text = str_of(row->text);
+
+        if (name.n < text.n || (row->match == NAME && name.n != text.n))
+                return false;
+
+        struct str part = row->match == SUFFIX ? str_skip(name, name.n - text.n) : str_first(name, text.n);
+        return str_eq_nocase(part, text);
+}
+
+static const char *name_find(const struct name_row *rows, size_t n, struct str name, bool *ret_found) {
+        for (size_t i = 0; i < n; i++) {
+                if (name_matches(&rows[i], name)) {
+                        *ret_found = true;
+                        return rows[i].why;
+                }
+        }
+        return NULL;
+}
+
+/* Without a number or a word of `endings` behind it. */
+static struct str name_stem(struct str name) {
+        struct str stem = name;
+
+        while (stem.n > 0 && ascii_is_digit(stem.p[stem.n - 1]))
+                stem.n--;
+        if (stem.n < name.n && stem.n > 0 && stem.p[stem.n - 1] == '_')
+                stem.n--;
+
+        for (size_t i = 0; i < COUNT(endings); i++) {
+                struct str ending = str_of(endings[i]);
+
+                if (stem.n > ending.n && str_eq_nocase(str_skip(stem, stem.n - ending.n), ending))
+                        return str_first(stem, stem.n - ending.n);
+        }
+        return stem;
+}
+
+/* A switch or a small number is no secret; nor is a name without a value. */
+static bool value_is_plain(struct str value) {
+        static const char *const plain[] = { "true", "false", "yes",  "no",      "on",   "off",
+                                             "none", "null",  "auto", "default", "basic" };
+        uint64_t number;
+
+        if (value.n == 0)
+                return true;
+        for (size_t i = 0; i < COUNT(plain); i++)
+                if (str_eq_nocase(value, str_of(plain[i])))
+                        return true;
+        return value.n <= 3 && str_to_u64(value, 999, &number);
+}
+
+const char *env_secret_name(struct str name, struct str value) {
+        struct str stem = name_stem(name);
+        bool found = false;
+        const char *why;
+
+        why = name_find(strong_rows, COUNT(strong_rows), name, &found);
+        if (!found)
+                why = name_find(strong_rows, COUNT(strong_rows), stem, &found);
+        if (found)
+                return why;
+
+        (void)name_find(harmless_rows, COUNT(harmless_rows), stem, &found);
+        if (found || value_is_plain(value))
+                return NULL;
+        return name_find(weak_rows, COUNT(weak_rows), stem, &found);
+}
+
+/*
+ * By value: a known beginning at the start of a word, followed by enough of what keys are made of.
+ */
+enum letters { LETTERS_KEY, LETTERS_UPPER, LETTERS_DIGIT };
+/* Of what the rest consists. DIGIT: the beginning is found in names of packages and paths too, so that the rest must
+ * have a digit, as random text of its length has and words that are joined by dashes mostly have not. */
+
+static const struct token_row {
+        const char *text;
+        size_t least; /* characters behind it */
+        enum letters letters;
+} token_rows[] = {
+        { "sk-ant-", 8, LETTERS_KEY },
+        { "sk-proj-", 8, LETTERS_KEY },
+        { "sk-svcacct-", 8, LETTERS_KEY },
+        { "sk-or-v1-", 8, LETTERS_KEY },
+        { "sk-", 20, LETTERS_DIGIT },    /* OpenAI, DeepSeek and others */
+        { "sk_live_", 16, LETTERS_KEY }, /* Stripe and those who took its form */
+        { "sk_test_", 16, LETTERS_KEY },
+        { "rk_live_", 16, LETTERS_KEY },
+        { "rk_test_", 16, LETTERS_KEY },
+        { "whsec_", 16, LETTERS_KEY },
+        { "ghp_", 30, LETTERS_KEY }, /* GitHub */
+        { "gho_", 30, LETTERS_KEY },
+        { "ghu_", 30, LETTERS_KEY },
+        { "ghs_", 30, LETTERS_KEY },
+        { "ghr_", 30, LETTERS_KEY },
+        { "github_pat_", 20, LETTERS_KEY },
+        { "glpat-", 16, LETTERS_KEY }, /* GitLab */
+        { "gldt-", 16, LETTERS_KEY },
+        { "glrt-", 16, LETTERS_KEY },
+        { "glsa_", 20, LETTERS_KEY }, /* Grafana */
+        { "glc_", 20, LETTERS_DIGIT },
+        { "xoxb-", 10, LETTERS_KEY }, /* Slack */
+        { "xoxp-", 10, LETTERS_KEY },
+        { "xoxa-", 10, LETTERS_KEY },
+        { "xoxs-", 10, LETTERS_KEY },
+        { "xoxe.", 10, LETTERS_KEY },
+        { "xapp-", 10, LETTERS_KEY },
+        { "AKIA", 16, LETTERS_UPPER }, /* AWS */
+        { "ASIA", 16, LETTERS_UPPER },
+        { "AIza", 30, LETTERS_KEY }, /* Google */
+        { "ya29.", 20, LETTERS_KEY },
+        { "GOCSPX-", 16, LETTERS_KEY },
+        { "npm_", 30, LETTERS_DIGIT },
+        { "pypi-", 30, LETTERS_DIGIT },
+        { "hf_", 24, LETTERS_DIGIT }, /* Hugging Face */
+        { "gsk_", 24, LETTERS_KEY },  /* Groq */
+        { "xai-", 24, LETTERS_DIGIT },
+        { "pplx-", 24, LETTERS_KEY },
+        { "r8_", 30, LETTERS_DIGIT },   /* Replicate */
+        { "tgp_v1_", 20, LETTERS_KEY }, /* Together */
+        { "fw_", 22, LETTERS_DIGIT },   /* Fireworks */
+        { "csk-", 24, LETTERS_DIGIT },  /* Cerebras */
+        { "nvapi-", 24, LETTERS_KEY },  /* NVIDIA */
+        { "dop_v1_", 30, LETTERS_KEY }, /* DigitalOcean */
+        { "dckr_pat_", 16, LETTERS_KEY },
+        { "SG.", 40, LETTERS_KEY },    /* SendGrid */
+        { "key-", 32, LETTERS_DIGIT }, /* Mailgun */
+        { "shpat_", 24, LETTERS_KEY }, /* Shopify */
+        { "shpss_", 24, LETTERS_KEY },
+        { "lin_api_", 24, LETTERS_KEY }, /* Linear */
+        { "ntn_", 30, LETTERS_DIGIT },   /* Notion */
+        { "figd_", 24, LETTERS_KEY },    /* Figma */
+        { "sbp_", 30, LETTERS_DIGIT },   /* Supabase */
+        { "sb_secret_", 16, LETTERS_KEY },
+        { "sntrys_", 24, LETTERS_KEY }, /* Sentry */
+        { "phc_", 30, LETTERS_DIGIT },  /* PostHog */
+        { "phx_", 30, LETTERS_DIGIT },
+        { "hvs.", 20, LETTERS_KEY }, /* HashiCorp Vault */
+        { "hvb.", 20, LETTERS_KEY },
+        { "atlasv1.", 20, LETTERS_KEY },
+        { "ATATT", 30, LETTERS_KEY }, /* Atlassian */
+        { "ATBB", 28, LETTERS_KEY },
+        { "dp.st.", 20, LETTERS_KEY }, /* Doppler */
+        { "dp.pt.", 20, LETTERS_KEY },
+        { "fo1_", 24, LETTERS_KEY }, /* Fly.io */
+        { "FlyV1 ", 20, LETTERS_KEY },
+        { "cfat_", 24, LETTERS_KEY }, /* Cloudflare */
+        { "vercel_", 24, LETTERS_DIGIT },
+        { "rnd_", 24, LETTERS_DIGIT }, /* Render */
+        { "pul-", 30, LETTERS_DIGIT }, /* Pulumi */
+        { "AGE-SECRET-KEY-1", 20, LETTERS_KEY },
+        { "ops_ey", 30, LETTERS_KEY }, /* 1Password */
+};
+
+/* Texts that are found anywhere. */
+static const struct text_row {
+        const char *text, *why;
+} text_rows[] = {
+        { "PRIVATE KEY-----", "a private key" },
+        { "PuTTY-User-Key-File-", "a private key" },
+        { "\"private_key\"", "a private key" },
+        { "AccountKey=", "a connection string with a key" },
+        { "SharedAccessKey=", "a connection string with a key" },
+};
+
+static bool is_key_letter(char c, enum letters letters) {
+        if (letters == LETTERS_UPPER)
+                return ascii_is_digit(c) || (c >= 'A' && c <= 'Z');
+        return ascii_is_alnum(c) || c == '_' || c == '-' || c == '.' || c == '=' || c == '+' || c == '/';
+}
+
+static size_t run_of(struct str text, enum letters letters) {
+        size_t n = 0;
+
+        while (n < text.n && is_key_letter(text.p[n], letters))
+                n++;
+        return n;
+}
+
+static bool has_digit(struct str text) {
+        for (size_t i = 0; i < text.n; i++)
+                if (ascii_is_digit(text.p[i]))
+                        return true;
+        return false;
+}
+
+static bool value_token_at(struct str rest) {
+        for (size_t i = 0; i < COUNT(token_rows); i++) {
+                const struct token_row *row = &token_rows[i];
+                struct str text = str_of(row->text);
+
+                if (rest.p[0] != text.p[0] || !str_starts(rest, text))
+                        continue;
+
+                struct str tail = str_skip(rest, text.n);
+                size_t n = run_of(tail, row->letters);
+                bool random = row->letters != LETTERS_DIGIT || has_digit(str_first(tail, n));
+                if (n >= row->least && random && !memchr(tail.p, '/', row->least))
+                        return true;
+        }
+        return false;
+}
+
+static size_t base64_part(struct str text) {
+        size_t n = 0;
+
+        while (n < text.n && (ascii_is_alnum(text.p[n]) || text.p[n] == '-' || text.p[n] == '_'))
+                n++;
+        return n;
+}
+
+/* Three parts in base64url, of which the first is JSON: it begins with {" and so with eyJ. */
+static bool value_jwt_at(struct str rest) {
+        if (!str_starts(rest, STR("eyJ")))
+                return false;
+
+        size_t head = base64_part(rest);
+        if (head < 10 || head >= rest.n || rest.p[head] != '.')
+                return false;
+
+        struct str body = str_skip(rest, head + 1);
+        size_t n = base64_part(body);
+        return n >= 10 && n < body.n && body.p[n] == '.';
+}
+
+/* From behind "://": does the part before the first '/' have a user with a password? A reference to another variable
+ * in its place is none. */
+static bool url_has_password(struct str rest) {
+        ptrdiff_t colon = -1, at = -1;
+
+        for (size_t i = 0; i < rest.n && !strchr("/?# \t\n'\"<>", rest.p[i]); i++) {
+                if (rest.p[i] == ':' && colon < 0)
+                        colon = (ptrdiff_t)i;
+                if (rest.p[i] == '@')
+                        at = (ptrdiff_t)i;
+        }
+        if (colon < 0 || at <= colon + 1)
+                return false;
+        return !strchr("$*<{%", rest.p[colon + 1]) || (rest.p[colon + 1] == '%' && at > colon + 4);
+}
+
+/* user:password@tcp(host:3306)/db, as Go's driver of MySQL has it. */
+static bool value_is_driver_dsn(struct str value) {
+        ptrdiff_t colon = str_find(value, ':'), at = str_find(value, '@');
+
+        if (colon <= 0 || at <= colon + 1 || (size_t)at + 5 >= value.n)
+                return false;
+
+        struct str rest = str_skip(value, (size_t)at + 1);
+        return str_starts(rest, STR("tcp(")) || str_starts(rest, STR("unix("));
+}
+
+/* "host=x password=y", "Server=x;Password=y;": a key of that name, at the start of a word, with a value. */
+static bool value_setting_at(struct str rest) {
+        static const char *const keys[] = { "password=", "passwd=", "pwd=", "_authToken=", "_auth=", "_password=" };
+
+        for (size_t i = 0; i < COUNT(keys); i++) {
+                struct str key = str_of(keys[i]);
+
+                if (rest.n > key.n && str_eq_nocase(str_first(rest, key.n), key) && !strchr("$ ;&*<", rest.p[key.n]))
+                        return true;
+        }
+        return false;
+}
+
+static bool value_scheme_at(struct str rest) {
+        if (rest.n > 20 &&
+            (str_eq_nocase(str_first(rest, 7), STR("bearer ")) || str_eq_nocase(str_first(rest, 6), STR("basic ")))) {
+                struct str tail = str_skip(rest, (size_t)str_find(rest, ' ') + 1);
+
+                return run_of(tail, LETTERS_KEY) >= 12 && (has_digit(tail) || memchr(tail.p, '=', tail.n));
+        }
+        return false;
+}
+
+static const char *value_at(struct str value, size_t i) {
+        struct str rest = str_skip(value, i);
+
+        if (rest.p[0] == ':')
+                return str_starts(rest, STR("://")) && url_has_password(str_skip(rest, 3)) ? "a URL with a password"
+                                                                                           : NULL;
+
+        bool word = i == 0 || !(ascii_is_alnum(value.p[i - 1]) || value.p[i - 1] == '_' || value.p[i - 1] == '-');
+        if (!word)
+                return NULL;
+        if (value_token_at(rest))
+                return "a key of a known form";
+        if (value_jwt_at(rest))
+                return "a signed token";
+        if (value_setting_at(rest) || (i == 0 && value_scheme_at(rest)))
+                return "a setting with a password";
+        return NULL;
+}
+
+const char *env_secret_value(struct str value) {
+        if (value.n < 8)
+                return NULL;
+
+        for (size_t i = 0; i < value.n; i++) {
+                const char *why = value_at(value, i);
+
+                if (why)
+                        return why;
+        }
+
+        for (size_t i = 0; i < COUNT(text_rows); i++)
+                if (memmem(value.p, value.n, text_rows[i].text, strlen(text_rows[i].text)))
+                        return text_rows[i].why;
+        return value_is_driver_dsn(value) ? "a URL with a password" : NULL;
+}
