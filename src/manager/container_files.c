@@ -106,18 +106,13 @@ static int add_trees(const struct container_files *f, mounts *m, struct err *e) 
 /*
  * What is closed in it.
  */
-static int close_one(const struct plan_path *p, struct plan *plan, mounts *m, struct err *e) {
+static int close_one(const struct plan_path *p, mounts *m, struct err *e) {
         if (!tree_of(m, p->path))
                 return 0;
-        if (p->type == PLAN_PATH_MISSING) {
-                struct plan_guard g = { plan_copy(plan, str_of(p->path)),
-                                        p->link ? plan_copy(plan, str_of(p->link)) : NULL };
-                if (!p->protected)
-                        return 0;
-                if (!g.path || (p->link && !g.link) || vec_push(&plan->guards, g) < 0)
-                        return no_memory(e);
-                return pin_above(m, p->path, e);
-        }
+        if (p->type == PLAN_PATH_LINK)
+                return pin_above(m, p->path, e); /* an engine cannot mount over a link: it is put back at the end */
+        if (p->type == PLAN_PATH_MISSING)
+                return p->protected ? pin_above(m, p->path, e) : 0;
         if (p->access == PATH_WRITE)
                 return 0;
         enum view view = p->access == PATH_READ     ? VIEW_READ
@@ -130,11 +125,13 @@ static int close_one(const struct plan_path *p, struct plan *plan, mounts *m, st
 static int add_closed(const struct container_files *f, struct plan *plan, mounts *m, struct err *e) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < f->host->paths.n; i++)
-                r = close_one(&f->host->paths.p[i], plan, m, e);
+                r = close_one(&f->host->paths.p[i], m, e);
         for (size_t i = 0; r == 0 && i < f->host->sockets.n; i++) {
                 const struct plan_path socket = { .path = f->host->sockets.p[i], .type = PLAN_PATH_FILE };
-                r = close_one(&socket, plan, m, e);
+                r = close_one(&socket, m, e);
         }
+        if (r == 0 && plan_guards(plan, f->host, f->policy->workspace) < 0)
+                r = no_memory(e);
         return r;
 }
 

@@ -8,7 +8,12 @@
 #include "policy/paths.h"
 #include "policy/policy.h"
 
-enum plan_path_type { PLAN_PATH_MISSING, PLAN_PATH_DIR, PLAN_PATH_FILE /* anything that is no directory */ };
+enum plan_path_type {
+        PLAN_PATH_MISSING,
+        PLAN_PATH_DIR,
+        PLAN_PATH_FILE, /* anything that is neither directory nor link */
+        PLAN_PATH_LINK, /* a protected link itself: what it leads to is a path of its own */
+};
 
 /* One path that a rule speaks of, as the host has it. */
 struct plan_path {
@@ -19,7 +24,7 @@ struct plan_path {
         bool protected;          /* built-in protection inside a writable tree */
         bool astray;             /* a grant that a link may have led elsewhere: given as missing */
         const char *origin;      /* where the rule was written: a text of the rules, or one that is built in */
-        const char *link;        /* missing, but there is a link that leads nowhere: its text */
+        const char *link;        /* of a link: its text */
 };
 
 /* A symbolic link in the root directory: /bin -> usr/bin. */
@@ -82,6 +87,8 @@ int plan_fill_network(struct plan *p, bool captured, bool ipv6);
 bool plan_needs_broker(const struct policy *policy, const struct path_rules *rules);
 /* Whether limits of all together are worth a talk with the user's systemd, where there is no other group. */
 bool plan_asks_for_scope(const struct policy *policy);
+/* The protected paths of a plan (plan/guards.c). -ENOMEM. */
+int plan_guards(struct plan *p, const struct plan_host *host, const char *workspace);
 int plan_build(const struct plan_request *request, struct plan **ret, struct err *e);
 /* The network part alone, for a namespace that somebody else made: routes, capture rules, listeners. */
 int plan_capture(struct plan *p, const struct policy *policy, bool ipv6);

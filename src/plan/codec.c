@@ -10,7 +10,7 @@
 
 #include <linux/filter.h>
 
-enum { MAGIC = 0x4e4c5042 /* "BPLN" */, VERSION = 1, COUNT_MAX = 65536 };
+enum { MAGIC = 0x4e4c5042 /* "BPLN" */, VERSION = 2, COUNT_MAX = 65536 };
 
 struct wire {
         struct buf *out;  /* writing */
@@ -142,7 +142,11 @@ static void visit_limit(struct wire *w, struct plan_limit *l) {
 
 static void visit_guard(struct wire *w, struct plan_guard *g) {
         visit_text(w, &g->path, "guard->path");
+        visit(w, g->kind);
+        visit(w, g->hidden);
         visit_text(w, &g->link, "guard->link");
+        visit_text(w, &g->why, "guard->why");
+        visit_text(w, &g->root, "guard->root");
 }
 
 static void visit_path_rule(struct wire *w, struct plan_path_rule *rule) {
@@ -228,6 +232,22 @@ static const char *check_op(const struct plan_op *op, bool *made) {
         return NULL;
 }
 
+static const char *check_guards(const struct plan *p) {
+        for (size_t i = 0; i < p->guards.n; i++) {
+                const struct plan_guard *g = &p->guards.p[i];
+
+                if (!g->path || g->path[0] != '/')
+                        return "guard without an absolute path";
+                if (g->kind >= PLAN_GUARD_KINDS)
+                        return "guard of an unknown kind";
+                if ((g->kind == PLAN_GUARD_LINK) != (g->link != NULL))
+                        return "guard whose link does not fit its kind";
+                if (!g->why || !g->root || g->root[0] != '/')
+                        return "guard without a reason or a root";
+        }
+        return NULL;
+}
+
 static const char *check_plan(const struct plan *p) {
         bool made[PLAN_SLOTS_MAX] = { false };
         for (size_t i = 0; i < p->ops.n; i++) {
@@ -247,9 +267,9 @@ static const char *check_plan(const struct plan *p) {
         for (size_t i = 0; i < p->landlock.rules.n; i++)
                 if (!p->landlock.rules.p[i].path || p->landlock.rules.p[i].path[0] != '/')
                         return "Landlock rule without an absolute path";
-        for (size_t i = 0; i < p->guards.n; i++)
-                if (!p->guards.p[i].path || p->guards.p[i].path[0] != '/')
-                        return "guard without an absolute path";
+        const char *bad_guard = check_guards(p);
+        if (bad_guard)
+                return bad_guard;
         for (size_t i = 0; i < p->path_rules.n; i++)
                 if (!p->path_rules.p[i].pattern || p->path_rules.p[i].pattern[0] != '/')
                         return "path rule without an absolute path";

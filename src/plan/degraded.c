@@ -102,10 +102,6 @@ static void grant_rules(struct degraded *d) {
                 const struct plan_path *p = &h->paths.p[i];
                 bool dir = p->type == PLAN_PATH_DIR;
                 if (p->type == PLAN_PATH_MISSING) {
-                        struct plan_guard g = { plan_copy(d->p, str_of(p->path)),
-                                                p->link ? plan_copy(d->p, str_of(p->link)) : NULL };
-                        if (p->protected && (!g.path || vec_push(&d->p->guards, g) < 0))
-                                d->error = -ENOMEM;
                         if (p->astray)
                                 note(d, plan_missing_note(d->p, p));
                 } else if (p->access == PATH_WRITE) {

@@ -5,6 +5,7 @@
 #include "plan/landlock.h"
 #include "policy/glob.h"
 
+#include <assert.h>
 #include <linux/filter.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -109,7 +110,9 @@ static void text_op(struct dump *d, const struct plan_op *op) {
         switch (op->kind) {
         case PLAN_OP_CLONE:
                 text_place(d, op->at, op->source);
-                put(d, op->mode ? " (tree) -> #" : " -> #");
+                put(d, op->mode & PLAN_CLONE_TREE ? " (tree)" : "");
+                put(d, op->mode & PLAN_CLONE_LINK ? " (link)" : "");
+                put(d, " -> #");
                 put_number(d, op->slot);
                 break;
         case PLAN_OP_NEW_FS:
@@ -136,7 +139,7 @@ static void text_op(struct dump *d, const struct plan_op *op) {
         case PLAN_OP_ATTACH:
                 put(d, "#");
                 put_number(d, op->slot);
-                put(d, op->mode ? " over " : " at ");
+                put(d, op->mode & PLAN_ATTACH_MAYBE ? " over " : " at ");
                 text_place(d, op->at, op->target);
                 break;
         case PLAN_OP_SYMLINK:
@@ -242,6 +245,19 @@ static void text_group(struct dump *d, const struct plan *p) {
                                               (unsigned long long)parts[i].value, group_way(p));
 }
 
+/* What exists is among the mounts above. */
+static void text_guards(struct dump *d, const struct plan *p) {
+        for (size_t i = 0; i < p->guards.n; i++) {
+                const struct plan_guard *guard = &p->guards.p[i];
+
+                if (guard->kind != PLAN_GUARD_MISSING && guard->kind != PLAN_GUARD_LINK)
+                        continue;
+                put(d, guard->kind == PLAN_GUARD_LINK ? "  put back if it changes: " : "  moved aside if it appears: ");
+                put_value(d, guard->path);
+                put(d, "\n");
+        }
+}
+
 int plan_dump_text(const struct plan *p, struct buf *out) {
         struct dump d = { .out = out };
         put(&d, "command: ");
@@ -256,11 +272,7 @@ int plan_dump_text(const struct plan *p, struct buf *out) {
                                        p->uid, p->gid);
         for (size_t i = 0; i < p->ops.n; i++)
                 text_op(&d, &p->ops.p[i]);
-        for (size_t i = 0; i < p->guards.n; i++) {
-                put(&d, "  removed if it appears: ");
-                put_value(&d, p->guards.p[i].path);
-                put(&d, "\n");
-        }
+        text_guards(&d, p);
         for (size_t i = 0; i < p->path_rules.n; i++)
                 if (is_judged(&p->path_rules.p[i])) {
                         put(&d,
@@ -407,6 +419,37 @@ static void json_network(struct dump *d, const struct plan *p) {
         close_with(d, "}");
 }
 
+static void json_guards(struct dump *d, const struct plan *p) {
+        static const char *const kinds[] = {
+                [PLAN_GUARD_MISSING] = "missing",
+                [PLAN_GUARD_LINK] = "link",
+                [PLAN_GUARD_FILE] = "file",
+                [PLAN_GUARD_DIR] = "directory",
+        };
+        static_assert(sizeof kinds / sizeof *kinds == PLAN_GUARD_KINDS, "one name per kind");
+
+        open_with(d, "guards", "[");
+        for (size_t i = 0; i < p->guards.n; i++)
+                if (p->guards.p[i].kind == PLAN_GUARD_MISSING) {
+                        comma(d);
+                        put_value(d, p->guards.p[i].path);
+                }
+        close_with(d, "]");
+
+        open_with(d, "protected", "[");
+        for (size_t i = 0; i < p->guards.n; i++) {
+                const struct plan_guard *guard = &p->guards.p[i];
+
+                open_with(d, NULL, "{");
+                json_text(d, "path", guard->path);
+                json_text(d, "kind", kinds[guard->kind]);
+                json_text(d, "why", guard->why);
+                json_text(d, "root", guard->root);
+                close_with(d, "}");
+        }
+        close_with(d, "]");
+}
+
 int plan_dump_json(const struct plan *p, struct buf *out) {
         struct dump d = { .out = out, .json = true, .first = true };
         put(&d, "{");
@@ -421,12 +464,7 @@ int plan_dump_json(const struct plan *p, struct buf *out) {
         for (size_t i = 0; i < p->ops.n; i++)
                 json_op(&d, &p->ops.p[i]);
         close_with(&d, "]");
-        open_with(&d, "guards", "[");
-        for (size_t i = 0; i < p->guards.n; i++) {
-                comma(&d);
-                put_value(&d, p->guards.p[i].path);
-        }
-        close_with(&d, "]");
+        json_guards(&d, p);
         open_with(&d, "judged", "[");
         for (size_t i = 0; i < p->path_rules.n; i++)
                 if (is_judged(&p->path_rules.p[i])) {

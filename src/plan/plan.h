@@ -16,15 +16,22 @@
 #include <sched.h>
 
 enum plan_op_kind {
-        PLAN_OP_CLONE,   /* open_tree(source) -> slot; mode 1: with everything mounted below */
+        PLAN_OP_CLONE,   /* open_tree(source) -> slot; mode: PLAN_CLONE_* */
         PLAN_OP_NEW_FS,  /* a new file system of type `source` -> slot; `data`: options, comma-separated */
         PLAN_OP_SETATTR, /* mount_setattr on the slot, or on target when slot is PLAN_ROOT; mode 1: recursive */
-        PLAN_OP_ATTACH,  /* move_mount(slot) onto target; mode 1: not an error where the target cannot be reached */
+        PLAN_OP_ATTACH,  /* move_mount(slot) onto target; mode: PLAN_ATTACH_* */
         PLAN_OP_MKDIR,   /* mkdir(target, mode) */
         PLAN_OP_FILE,    /* a new file with the mode and `data` as content */
         PLAN_OP_SYMLINK, /* target -> source */
         PLAN_OP_PIVOT,   /* target becomes the root, the old one goes away */
         PLAN_OPS
+};
+
+enum {
+        PLAN_CLONE_TREE = 1,   /* with everything mounted below */
+        PLAN_CLONE_LINK = 2,   /* the source may be a link, which is cloned itself */
+        PLAN_ATTACH_MAYBE = 1, /* not an error where the target cannot be reached */
+        PLAN_ATTACH_LINK = 2,  /* the target may be a link, which is covered itself */
 };
 
 /* Paths of an operation are relative to the slot `at`, or absolute when it is PLAN_ROOT. */
@@ -78,11 +85,31 @@ struct plan_limit {
         uint64_t value;
 };
 
-/* A path that does not exist at launch and must not be there afterwards. */
+/* What stood at a protected path when the sandbox began. */
+enum plan_guard_kind {
+        PLAN_GUARD_MISSING, /* nothing, and nothing may be there afterwards */
+        PLAN_GUARD_LINK,    /* this link: `link` is its text. It stays, or is put back */
+        PLAN_GUARD_FILE,    /* anything that is neither link nor directory. It stays as it is */
+        PLAN_GUARD_DIR,     /* a directory. It stays as it is, with everything below */
+        PLAN_GUARD_KINDS
+};
+
+/*
+ * One protected path, inside of a place that the sandbox may write. The list of them (struct plan, `guards`) is the
+ * whole set that a sandbox must not change, whoever enforces it: mounts over what exists, a broker at the moment of the
+ * call, and the sweep at the end (sandbox/linux/guard.c), which looks after MISSING and LINK.
+ *
+ * Each link on the way to a protected name is in the list by itself, and so is what it leads to. So a path needs no
+ * links resolved: an object is protected when its canonical path is that of a guard, or lies below one that is no LINK.
+ * A name above a guard must not be renamed away or replaced either.
+ */
 struct plan_guard {
-        const char *path;
-        const char
-            *link; /* a link that led nowhere: its text; as long as it is the same, it stays. NULL: nothing was there */
+        const char *path; /* canonical: its directories resolved, the last name not followed */
+        uint8_t kind;     /* enum plan_guard_kind */
+        uint8_t hidden;   /* it may not be read either */
+        const char *link; /* of a LINK: its text */
+        const char *why;  /* the origin of the rule */
+        const char *root; /* the writable directory that it lies in */
 };
 
 /* Ports inside the sandbox's own network namespace; nobody else is there, so they are constants (plan/gen too). */
@@ -139,9 +166,9 @@ struct plan {
         struct str routes_v4, routes_v6, nft; /* netlink batches, empty where not used */
         VEC(struct plan_listener) listeners;
         VEC(struct plan_publish) publish;
-        VEC(struct plan_limit) limits; /* of each process */
-        struct plan_group group;       /* of all together; zero where there is no control group */
-        VEC(struct plan_guard) guards;
+        VEC(struct plan_limit) limits;         /* of each process */
+        struct plan_group group;               /* of all together; zero where there is no control group */
+        VEC(struct plan_guard) guards;         /* every protected path, sorted by path */
         VEC(struct plan_path_rule) path_rules; /* empty without PLAN_BROKER */
         uint8_t reads_open;
         VEC(const char *) sockets; /* Unix sockets of the host that a rule names: these may be connected to */

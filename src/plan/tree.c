@@ -31,6 +31,7 @@ enum node_kind {
         NODE_DEVICE,  /* one device node */
         NODE_FS,      /* a new file system: proc, devpts */
         NODE_FILE,    /* a file of ours */
+        NODE_LINK,    /* a protected link of the host: as a mount it can be neither renamed nor removed */
 };
 
 struct node {
@@ -89,9 +90,10 @@ static uint16_t new_slot(struct tree *t) {
         return 0;
 }
 
-static uint16_t op_clone(struct tree *t, uint16_t at, const char *source, bool recursive, uint64_t attr) {
+static uint16_t op_clone(struct tree *t, uint16_t at, const char *source, uint32_t mode, uint64_t attr) {
         uint16_t slot = new_slot(t);
-        push(t, (struct plan_op){ .kind = PLAN_OP_CLONE, .slot = slot, .at = at, .mode = recursive, .source = source });
+        bool recursive = mode & PLAN_CLONE_TREE;
+        push(t, (struct plan_op){ .kind = PLAN_OP_CLONE, .slot = slot, .at = at, .mode = mode, .source = source });
         push(t, (struct plan_op){
                     .kind = PLAN_OP_SETATTR, .slot = slot, .at = PLAN_ROOT, .mode = recursive, .attr_set = attr });
         return slot;
@@ -153,7 +155,7 @@ static void add(struct tree *t, struct node n) {
 
 /* Two rules for one place (through a link, say): the stricter one holds. A grant replaces a private directory. */
 static void add_rule_node(struct tree *t, struct node n) {
-        static const int strictness[NODE_FILE + 1] = { [NODE_WRITE] = 1, [NODE_READ] = 2, [NODE_MASK] = 3 };
+        static const int strictness[NODE_LINK + 1] = { [NODE_WRITE] = 1, [NODE_READ] = 2, [NODE_MASK] = 3 };
         struct node *same = find(t, n.path);
         if (!same)
                 add(t, n);
@@ -214,12 +216,6 @@ static void collect_fixed(struct tree *t) {
                            .path = keep(t, h->system_dirs.p[i]), .kind = NODE_READ, .dir = true, .pinned = true });
 }
 
-static void add_guard(struct tree *t, const struct plan_path *path) {
-        struct plan_guard g = { keep(t, path->path), path->link ? keep(t, path->link) : NULL };
-        if (vec_push(&t->p->guards, g) < 0)
-                t->error = -ENOMEM;
-}
-
 static void add_note(struct tree *t, const char *note) {
         if (vec_push(&t->p->notes, text(t, note)) < 0)
                 t->error = -ENOMEM;
@@ -245,16 +241,24 @@ static bool is_overlay(const struct tree *t, const struct node *n) {
         return n->kind == NODE_WRITE && t->q->host->overlay_upper && strcmp(n->path, t->q->policy->workspace) == 0;
 }
 
+/* Only where its directory is shown for writing is there anything to hold. */
+static void collect_link(struct tree *t, const struct plan_path *path) {
+        if (!under_overlay(t, path->path) && !find(t, path->path))
+                add(t, (struct node){ .path = keep(t, path->path), .kind = NODE_LINK, .pinned = true });
+}
+
 static void collect_rules(struct tree *t) {
         static const enum node_kind kinds[] = {
                 [PATH_DENIED] = NODE_MASK, [PATH_READ] = NODE_READ, [PATH_WRITE] = NODE_WRITE
         };
         for (size_t i = 0; i < t->q->host->paths.n; i++) {
                 const struct plan_path *path = &t->q->host->paths.p[i];
+                if (path->type == PLAN_PATH_LINK) {
+                        collect_link(t, path);
+                        continue;
+                }
                 if (path->type == PLAN_PATH_MISSING) {
-                        if (path->protected && !under_overlay(t, path->path))
-                                add_guard(t, path);
-                        else if (path->grants)
+                        if (path->grants)
                                 add_note(t, plan_missing_note(t->p, path));
                         continue;
                 }
@@ -286,7 +290,7 @@ static void pin_parents(struct tree *t) {
         for (size_t i = 0; i < n; i++) {
                 struct node leaf = t->nodes.p[i];
                 struct node *top = above(t, leaf.path, i);
-                bool closed = leaf.kind == NODE_READ || leaf.kind == NODE_MASK;
+                bool closed = leaf.kind == NODE_READ || leaf.kind == NODE_MASK || leaf.kind == NODE_LINK;
                 if ((!leaf.pinned && !closed) || !top || top->kind != NODE_WRITE || is_overlay(t, top))
                         continue;
                 const char *from = leaf.path + strlen(top->path);
@@ -342,7 +346,8 @@ static bool same_view(const struct tree *t, const struct node *a, const struct n
 static void prune(struct tree *t) {
         for (size_t i = 1; i < t->nodes.n; i++) {
                 struct node *n = &t->nodes.p[i], *top = above(t, n->path, i);
-                n->gone = !n->pinned && top && same_view(t, n, top);
+                n->gone = n->kind == NODE_LINK ? !top || top->kind != NODE_WRITE || is_overlay(t, top)
+                                               : !n->pinned && top && same_view(t, n, top);
         }
 }
 
@@ -362,6 +367,8 @@ static void clone_sources(struct tree *t) {
                         continue;
                 if (n->kind == NODE_READ)
                         n->slot = op_clone(t, PLAN_ROOT, n->path, n->dir, read_only);
+                else if (n->kind == NODE_LINK)
+                        n->slot = op_clone(t, PLAN_ROOT, n->path, PLAN_CLONE_LINK, read_only);
                 else if (is_overlay(t, n))
                         n->slot = op_new_fs(t, "overlay", overlay_options(t), plain);
                 else if (n->kind == NODE_WRITE)
@@ -469,6 +476,14 @@ static void place_all(struct tree *t) {
                 make_link(t, links[i][0], links[i][1]);
 }
 
+/* What init cannot reach, with its capabilities, the command cannot reach either: then there is nothing to mask. A
+ * socket may also be gone since it was listed. */
+static uint32_t attach_mode(const struct node *n) {
+        if (n->kind == NODE_LINK)
+                return PLAN_ATTACH_LINK;
+        return n->kind == NODE_MASK ? PLAN_ATTACH_MAYBE : 0;
+}
+
 static void attach_node(struct tree *t, size_t i) {
         struct node *n = &t->nodes.p[i], *top = above(t, n->path, i);
         if (n->kind == NODE_FILE && top && ours(top))
@@ -484,12 +499,10 @@ static void attach_node(struct tree *t, size_t i) {
         else if (n->kind == NODE_FS)
                 n->slot =
                     op_new_fs(t, n->data, "newinstance,ptmxmode=0666,mode=0620", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-        /* What init cannot reach, with its capabilities, the command cannot reach either: then there is nothing to
-         * mask. A socket may also be gone since it was listed. */
         push(t, (struct plan_op){ .kind = PLAN_OP_ATTACH,
                                   .slot = n->slot,
                                   .at = t->root,
-                                  .mode = n->kind == NODE_MASK,
+                                  .mode = attach_mode(n),
                                   .target = t->root == PLAN_ROOT ? n->path : n->path + 1 });
 }
 

@@ -161,6 +161,35 @@ static int add_denied(struct path_rules *r, const char *home, struct err *e) {
         return 0;
 }
 
+/* What is protected in the workspace is protected in every other directory that is granted for writing: a repository
+ * there is a repository too. A root inside of another one is an ordinary directory of it. */
+static int add_roots(struct path_rules *r, const char *home, const char *workspace, struct err *e) {
+        size_t n = r->rules.n;
+
+        for (size_t i = 0; i < n; i++) {
+                const struct path_rule rule = r->rules.p[i].rule; /* a copy: the list grows */
+                bool inner =
+                    (workspace && path_is_within(rule.pattern, workspace)) || (home && strcmp(rule.pattern, home) == 0);
+
+                if (rule.decides_read || !rule.grants)
+                        continue;
+                for (size_t j = 0; j < n && !inner; j++) {
+                        const struct path_rule *other = &r->rules.p[j].rule;
+                        bool wider = !other->decides_read && other->grants && j != i &&
+                                     path_is_within(rule.pattern, other->pattern);
+
+                        inner = wider && (j < i || strcmp(rule.pattern, other->pattern) != 0);
+                }
+                if (inner)
+                        continue;
+
+                int status = add_protected(r, rule.pattern, builtin_protected, builtin_protected_n, e);
+                if (status < 0)
+                        return status;
+        }
+        return 0;
+}
+
 static int add_builtin(struct path_rules *r, const struct policy *p, struct err *e) {
         cleanup(free_ptr) char *home = NULL, *workspace = NULL;
         if ((p->home && path_normalise(str_of(p->home), NULL, &home) < 0) ||
@@ -173,7 +202,7 @@ static int add_builtin(struct path_rules *r, const struct policy *p, struct err 
                 status = add_protected(r, home, builtin_protected, builtin_protected_n, e);
         if (status == 0 && home)
                 status = add_protected(r, home, builtin_home_protected, builtin_home_protected_n, e);
-        return status;
+        return status < 0 ? status : add_roots(r, home, workspace, e);
 }
 
 /* Mode read-only is a ceiling: nothing of the host is written, whatever the lists say. */

@@ -135,7 +135,9 @@ static int sweep_name(struct held *at, const char *name, const char *path) {
 /* 1 removed, 0 nothing that is worth a word. */
 static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
         const char *path = guard->path;
-        if ((guard->link && same_link(path, guard->link)) || is_absent(parent, path))
+        if (guard->kind != PLAN_GUARD_MISSING && guard->kind != PLAN_GUARD_LINK)
+                return 0;
+        if ((guard->link && same_link(path, guard->link)) || (!guard->link && is_absent(parent, path)))
                 return 0;
         cleanup(held_done) struct held at = { .fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) };
         struct str rest = str_skip(str_of(path), 1), part;

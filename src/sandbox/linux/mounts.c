@@ -48,9 +48,10 @@ static bool is_of_root(const char *path) {
 /* Paths of a plan have no links in them: where one has come meanwhile, somebody in the workspace wants another place to
  * be shown or covered, and the launch ends. Only a directory of the root itself (/tmp, say) may be one: the
  * administrator made it. Kernels and filters without openat2 leave the last component to be checked. */
-static int open_place(int at, const char *path) {
-        bool of_root = is_of_root(path);
-        struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = of_root ? 0 : RESOLVE_NO_SYMLINKS };
+static int open_place(int at, const char *path, bool link) {
+        bool of_root = is_of_root(path) && !link;
+        struct open_how how = { .flags = O_PATH | O_CLOEXEC | (link ? O_NOFOLLOW : 0),
+                                .resolve = of_root ? 0 : RESOLVE_NO_SYMLINKS };
         long fd = syscall(SYS_openat2, at, path, &how, sizeof how);
         if (fd < 0 && (errno == ENOSYS || errno == EPERM))
                 fd = openat(at, path, O_PATH | O_CLOEXEC | (of_root ? 0 : O_NOFOLLOW));
@@ -70,13 +71,14 @@ static bool is_direct(uint16_t at, const char *path) {
 }
 
 static int do_clone(struct slots *s, const struct plan_op *op) {
-        unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode ? AT_RECURSIVE : 0);
+        unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode & PLAN_CLONE_TREE ? AT_RECURSIVE : 0);
+        bool link = op->mode & PLAN_CLONE_LINK;
         int fd;
-        if (is_direct(op->at, op->source)) {
+        if (is_direct(op->at, op->source) && !link) {
                 flags |= AT_NO_AUTOMOUNT | (is_of_root(op->source) ? 0 : AT_SYMLINK_NOFOLLOW);
                 fd = open_tree(slot_fd(s, op->at), op->source, flags);
         } else {
-                cleanup(close_fd) int place = open_place(slot_fd(s, op->at), op->source);
+                cleanup(close_fd) int place = open_place(slot_fd(s, op->at), op->source, link);
                 if (place < 0)
                         return place;
                 fd = open_tree(place, "", flags | AT_EMPTY_PATH);
@@ -120,7 +122,7 @@ static int do_new_fs(struct slots *s, const struct plan_op *op) {
 
 /* Before 5.12. What clears an attribute is not in any plan, and could not be done in a user namespace. */
 static int set_attached(const struct slots *s, uint16_t at, const char *target, const struct plan_op *op) {
-        cleanup(close_fd) int place = open_place(slot_fd(s, at), target);
+        cleanup(close_fd) int place = open_place(slot_fd(s, at), target, false);
         return place < 0 ? place : op->attr_clear ? -EOPNOTSUPP : mounts_classic_set(place, op->attr_set, op->mode);
 }
 
@@ -143,11 +145,12 @@ static int do_setattr(struct slots *s, const struct plan_op *op) {
 
 static int attach(struct slots *s, const struct plan_op *op) {
         int mount = slot_fd(s, op->slot), at = slot_fd(s, op->at);
-        if (is_direct(op->at, op->target)) {
+        bool link = op->mode & PLAN_ATTACH_LINK;
+        if (is_direct(op->at, op->target) && !link) {
                 unsigned links = is_of_root(op->target) ? MOVE_MOUNT_T_SYMLINKS : 0;
                 return move_mount(mount, "", at, op->target, MOVE_MOUNT_F_EMPTY_PATH | links) < 0 ? -errno : 0;
         }
-        cleanup(close_fd) int place = open_place(at, op->target);
+        cleanup(close_fd) int place = open_place(at, op->target, link);
         if (place < 0)
                 return place;
         return move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0 ? -errno : 0;
@@ -158,7 +161,7 @@ static int do_attach(struct slots *s, const struct plan_op *op) {
         if (r == 0 && s->later[op->slot])
                 return set_attached(s, op->at, op->target, s->later[op->slot]);
         bool out_of_reach = r == -ENOENT || r == -ENOTDIR || r == -EACCES;
-        return op->mode && out_of_reach ? 0 : r;
+        return (op->mode & PLAN_ATTACH_MAYBE) && out_of_reach ? 0 : r;
 }
 
 static int do_mkdir(struct slots *s, const struct plan_op *op) {

@@ -86,6 +86,15 @@ int survey_add(struct plan_host *h, struct plan_path path, struct err *e) {
         return 0;
 }
 
+/* A built-in protection is as specific as a rule can be; only a person's rule for the very same path comes before it.
+ */
+static bool overruled(const struct survey *s, const char *path) {
+        for (size_t i = 0; i < s->by_hand.n; i++)
+                if (strcmp(s->by_hand.p[i], path) == 0)
+                        return true;
+        return false;
+}
+
 /* A protected name below something that is no directory (`.git` is a file in a worktree): what stands there is what
  * must stay, or a directory with the name in it could take its place. */
 static int add_instead(struct survey *s, const char *path, const struct path_rule *rule) {
@@ -99,6 +108,8 @@ static int add_instead(struct survey *s, const char *path, const struct path_rul
         cleanup(free_ptr) char *real = parent[0] ? realpath(parent, NULL) : NULL;
         if (!real || path_rules_access(s->rules, real, NULL) == PATH_DENIED)
                 return 0; /* a view of what a link leads to would open what is closed */
+        if (overruled(s, parent))
+                return 0; /* a file that a person granted by its name has nothing below it */
         return survey_add(
             s->host,
             (struct plan_path){
@@ -106,47 +117,38 @@ static int add_instead(struct survey *s, const char *path, const struct path_rul
             s->e);
 }
 
-/* A built-in protection is as specific as a rule can be; only a person's rule for the very same path comes before it.
- */
-static bool overruled(const struct survey *s, const char *path) {
-        for (size_t i = 0; i < s->by_hand.n; i++)
-                if (strcmp(s->by_hand.p[i], path) == 0)
-                        return true;
-        return false;
+/* Everything that stands between a closed name and its end: each link on the way that the sandbox could replace, and
+ * where the way ends in nothing, the place where that would have to be made. */
+static int guard_way(struct survey *s, const char *path, enum path_access access, const char *origin) {
+        struct plan_path link = { .type = PLAN_PATH_LINK, .access = PATH_READ, .protected = true, .origin = origin };
+        struct survey_way way = { 0 };
+        int r;
+
+        survey_way_begin(&way, path);
+        while ((r = survey_way_next(&way)) > 0) {
+                if (!survey_may_write(s->rules, s->workspace, way.dir))
+                        continue;
+                link.path = way.link;
+                link.link = way.text;
+                r = survey_add(s->host, link, s->e);
+                if (r < 0)
+                        return r;
+        }
+        if (r == -ENOENT && path_rules_access(s->rules, way.end, NULL) == PATH_WRITE) {
+                struct plan_path missing = { .path = way.end,
+                                             .type = PLAN_PATH_MISSING,
+                                             .access = access,
+                                             .protected = true,
+                                             .origin = origin };
+                return survey_add(s->host, missing, s->e);
+        }
+        return 0; /* a way that goes in circles leads nowhere, and its links are guarded */
 }
 
-/* A protected name that is a link to nowhere: it stays as it is, and what it leads to must not appear. */
-static int add_dangling(struct survey *s, const char *path, const struct path_rule *rule) {
-        char text[PATH_MAX];
-        ssize_t n = readlink(path, text, sizeof text - 1);
-        if (n <= 0)
-                return 0;
-        text[n] = '\0';
-        struct place at, target_at;
-        cleanup(free_ptr) char *target = NULL;
-        int r = find_place(s, path, &at);
-        cleanup(free_ptr) char *own = r == 0 ? real_of(&at) : NULL;
-        if (!own || path_normalise(str_of(text), at.dir->real, &target) < 0)
-                return no_memory(s->e);
-        r = find_place(s, target, &target_at);
-        cleanup(free_ptr) char *target_real = r == 0 ? real_of(&target_at) : NULL;
-        if (!target_real)
-                return no_memory(s->e);
-        struct plan_path guard = { .path = own,
-                                   .type = PLAN_PATH_MISSING,
-                                   .access = PATH_READ,
-                                   .protected = true,
-                                   .origin = rule->origin,
-                                   .link = text };
-        r = survey_add(s->host, guard, s->e);
-        struct stat st;
-        guard.path = target_real;
-        guard.link = NULL;
-        /* A chain of links is followed no further: the next one stays closed by being kept. */
-        if (r < 0 || lstat(target_real, &st) == 0)
-                return r;
-        /* Where the sandbox cannot write, what appears is somebody else's. */
-        return path_rules_access(s->rules, target_real, NULL) == PATH_WRITE ? survey_add(s->host, guard, s->e) : 0;
+/* Whether the way to this name may go through a link. */
+static bool has_links(const struct place *at, const char *path) {
+        size_t n = strlen(at->dir->real);
+        return strncmp(path, at->dir->real, n) != 0 || (n > 1 && path[n] != '/');
 }
 
 static int add_path(struct survey *s, const char *path, const struct path_rule *spoken) {
@@ -155,22 +157,28 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
         if (find_place(s, path, &at) < 0)
                 return -ENOMEM;
         int missing = look(&at, &st);
-        bool there = missing == 0, link = there && S_ISLNK(st.st_mode);
+        bool there = missing == 0, link = there && S_ISLNK(st.st_mode), closes = !spoken->grants;
         if (missing == ENOTDIR && spoken->protected)
                 return add_instead(s, path, spoken);
-        /* What takes away from something that is not there matters only where the sandbox could make it, or when it
-         * comes later: then a broker, where there is one, refuses it. */
-        if (!there && !spoken->grants && !spoken->protected && !(spoken->decides_read && s->broker))
-                return 0;
         const struct path_rule *decided = NULL;
         bool settled = !there && spoken->protected && !spoken->is_glob && !overruled(s, path);
         enum path_access access = settled ? PATH_READ : path_rules_access(s->rules, path, &decided);
         const struct path_rule *rule = decided ? decided : spoken;
+        if (closes && access != PATH_WRITE && (link || has_links(&at, path))) {
+                int r = guard_way(s, path, access, rule->origin);
+                if (r < 0)
+                        return r;
+        }
         if (link && stat(path, &st) < 0)
-                return spoken->protected ? add_dangling(s, path, spoken) : 0;
+                return 0;
         cleanup(free_ptr) char *real = link ? realpath(path, NULL) : NULL;
         if (!real && !(real = real_of(&at)))
                 return no_memory(s->e);
+        /* What takes away from something that is not there matters only where the sandbox could make it, or when it
+         * comes later: then a broker, where there is one, refuses it. */
+        if (!there && closes && !spoken->protected && !(spoken->decides_read && s->broker) &&
+            !survey_may_write_around(s->rules, real))
+                return 0;
         /* Rules hold for what is reached. A person's own link widens a grant; nothing else widens anything. */
         enum path_access own = strcmp(real, path) == 0 ? access : path_rules_access(s->rules, real, NULL);
         bool astray = there && rule->grants && own < access && survey_link_planted(s->rules, s->workspace, path, real);

@@ -4,6 +4,8 @@
 #include "base/names.h"
 #include "sandbox/sandbox.h"
 
+#include <limits.h>
+
 /* A directory, as it was when it was first asked for. */
 struct survey_dir {
         char *path; /* absolute and normalised, as a rule spells it */
@@ -28,6 +30,24 @@ void survey_dirs_done(struct survey_dirs *dirs);
 int survey_add(struct plan_host *h, struct plan_path path, struct err *e);
 /* The parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */
 int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *h, struct err *e);
+/* The links on the way to a path, one after the other, wherever they lie. */
+struct survey_way {
+        char dir[PATH_MAX];      /* of the link that was found last: canonical */
+        char link[PATH_MAX];     /* its own path */
+        char text[PATH_MAX];     /* and what it says */
+        char end[PATH_MAX];      /* after -ENOENT: what does not exist, as the way leads there */
+        char rest[2 * PATH_MAX]; /* what is left of the way */
+        char at[PATH_MAX];       /* what was walked: canonical, without a slash at the end */
+        unsigned links;
+};
+void survey_way_begin(struct survey_way *way, const char *path);
+/* 1: there is another link; 0: the path ends in something that exists; -ENOENT: in something that does not; -ELOOP and
+ * others: it leads nowhere. */
+int survey_way_next(struct survey_way *way);
+/* Whether the sandbox may change the names in this directory. */
+bool survey_may_write(const struct path_rules *rules, const char *workspace, const char *dir);
+/* Whether it could make this path, which does not exist. */
+bool survey_may_write_around(const struct path_rules *rules, const char *path);
 /* Whether a link on the way from this path to its real end lies in the workspace or in another place that the rules let
  * be written, or the way does not lead there (any more). */
 bool survey_link_planted(const struct path_rules *rules, const char *workspace, const char *path, const char *real);

@@ -1,83 +1,132 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Links on the way to a path.
+ *
  * A grant holds for what its path leads to, links followed. But whoever may write in a directory may replace what is in
  * it by a link, and then chooses what the next run's grant is for. So links on the way are trusted only outside of the
  * places that sandboxes write to; through another one a path gets what its end has by its own name, and no more.
+ *
+ * A refusal holds for what its path leads to as well, and only as long as it leads there: each link on the way that
+ * lies where the sandbox may write is a guard of its own.
  */
+#include "base/cleanup.h"
 #include "base/path.h"
 #include "sandbox/linux/survey.h"
 
-#include <limits.h>
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { LINKS_MAX = 40 };
 
-/* What was walked (real, no slash at the end) and what is left of the path. */
-struct way {
-        char at[PATH_MAX], rest[2 * PATH_MAX];
-};
-
-static bool take_link(struct way *w, const char *link) {
-        char text[PATH_MAX], joined[2 * PATH_MAX];
-        ssize_t n = readlink(link, text, sizeof text - 1);
+/* The link's text comes before what is left of the way. */
+static int way_take_link(struct survey_way *way) {
+        char joined[sizeof way->rest];
+        ssize_t n = readlink(way->link, way->text, sizeof way->text - 1);
         if (n <= 0)
-                return false;
-        text[n] = '\0';
-        int size = snprintf(joined, sizeof joined, "%s/%s", text, w->rest);
+                return -ENOENT;
+        way->text[n] = '\0';
+
+        int size = snprintf(joined, sizeof joined, "%s/%s", way->text, way->rest);
         if (size < 0 || (size_t)size >= sizeof joined)
-                return false;
-        memcpy(w->rest, joined, (size_t)size + 1);
-        if (text[0] == '/')
-                w->at[0] = '\0';
-        return true;
+                return -ENAMETOOLONG;
+        memcpy(way->rest, joined, (size_t)size + 1);
+        if (way->text[0] == '/')
+                way->at[0] = '\0';
+        return 0;
 }
 
 /* The next component, cut off the rest; false at the end. */
-static bool next_name(struct way *w, char name[static NAME_MAX + 1]) {
-        const char *from = w->rest + strspn(w->rest, "/");
+static bool way_take_name(struct survey_way *way, char name[static NAME_MAX + 1]) {
+        const char *from = way->rest + strspn(way->rest, "/");
         size_t n = strcspn(from, "/");
+
         if (n == 0 || n > NAME_MAX)
                 return false;
         memcpy(name, from, n);
         name[n] = '\0';
-        memmove(w->rest, from + n, strlen(from + n) + 1);
+        memmove(way->rest, from + n, strlen(from + n) + 1);
         return true;
 }
 
-static bool may_write(const struct path_rules *rules, const char *workspace, const char *dir) {
-        return (workspace && path_is_within(dir, workspace)) || path_rules_access(rules, dir, NULL) == PATH_WRITE;
+static int way_join(char ret[static PATH_MAX], const char *dir, const char *name) {
+        int n = snprintf(ret, PATH_MAX, "%s/%s", dir, name);
+        return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-bool survey_link_planted(const struct path_rules *rules, const char *workspace, const char *path, const char *real) {
-        struct way w = { .at = "" };
+/* Where something does not exist, what would be made is that name, and the rest below it. */
+static int way_end_missing(struct survey_way *way, const char *here) {
+        cleanup(free_ptr) char *whole = str_format("%s/%s", here, way->rest);
+        cleanup(free_ptr) char *normal = NULL;
+
+        if (!whole || path_normalise(str_of(whole), NULL, &normal) < 0 || strlen(normal) >= sizeof way->end)
+                return -ENAMETOOLONG;
+        memcpy(way->end, normal, strlen(normal) + 1);
+        return -ENOENT;
+}
+
+void survey_way_begin(struct survey_way *way, const char *path) {
+        way->at[0] = '\0';
+        way->links = 0;
+        snprintf(way->rest, sizeof way->rest, "%s", path);
+}
+
+int survey_way_next(struct survey_way *way) {
         char name[NAME_MAX + 1], here[PATH_MAX];
         struct stat st;
-        unsigned links = 0;
-        if (strlen(path) >= sizeof w.rest)
-                return true;
-        memcpy(w.rest, path, strlen(path) + 1);
-        while (next_name(&w, name)) {
+
+        while (way_take_name(way, name)) {
                 if (strcmp(name, ".") == 0)
                         continue;
                 if (strcmp(name, "..") == 0) {
-                        char *slash = strrchr(w.at, '/');
+                        char *slash = strrchr(way->at, '/');
                         if (slash)
                                 *slash = '\0';
                         continue;
                 }
-                int n = snprintf(here, sizeof here, "%s/%s", w.at, name);
-                if (n < 0 || (size_t)n >= sizeof here)
-                        return true;
+                if (way_join(here, way->at, name) < 0)
+                        return -ENAMETOOLONG;
                 if (lstat(here, &st) < 0)
-                        return true; /* it was there a moment ago */
-                if (!S_ISLNK(st.st_mode))
-                        memcpy(w.at, here, (size_t)n + 1);
-                else if (may_write(rules, workspace, w.at[0] ? w.at : "/") || ++links > LINKS_MAX ||
-                         !take_link(&w, here))
-                        return true;
+                        return errno == ENOENT ? way_end_missing(way, here) : -errno;
+                if (!S_ISLNK(st.st_mode)) {
+                        memcpy(way->at, here, strlen(here) + 1);
+                        continue;
+                }
+                if (++way->links > LINKS_MAX)
+                        return -ELOOP;
+                memcpy(way->dir, way->at[0] ? way->at : "/", way->at[0] ? strlen(way->at) + 1 : 2);
+                memcpy(way->link, here, strlen(here) + 1);
+                int r = way_take_link(way);
+                return r < 0 ? r : 1;
         }
+        return 0;
+}
+
+bool survey_may_write(const struct path_rules *rules, const char *workspace, const char *dir) {
+        return (workspace && path_is_within(dir, workspace)) || path_rules_access(rules, dir, NULL) == PATH_WRITE;
+}
+
+bool survey_may_write_around(const struct path_rules *rules, const char *path) {
+        cleanup(free_ptr) char *dir = strdup(path);
+        char *slash = dir ? strrchr(dir, '/') : NULL;
+
+        if (!slash)
+                return true;
+        slash[slash == dir] = '\0';
+        return path_rules_access(rules, dir, NULL) == PATH_WRITE;
+}
+
+bool survey_link_planted(const struct path_rules *rules, const char *workspace, const char *path, const char *real) {
+        struct survey_way way = { 0 };
+        int r;
+
+        if (strlen(path) >= PATH_MAX)
+                return true;
+        survey_way_begin(&way, path);
+        while ((r = survey_way_next(&way)) > 0)
+                if (survey_may_write(rules, workspace, way.dir))
+                        return true;
         /* The same end as before, or somebody is changing the way while it is looked at. */
-        return strcmp(w.at[0] ? w.at : "/", real) != 0;
+        return r < 0 || strcmp(way.at[0] ? way.at : "/", real) != 0;
 }

@@ -42,9 +42,14 @@ static void facts_done(struct facts *f) {
 
 static void add_path(struct facts *f, char **word) {
         struct plan_path p = { .path = word[5], .origin = "rule" };
-        p.type = !strcmp(word[1], "dir")    ? PLAN_PATH_DIR
-                 : !strcmp(word[1], "file") ? PLAN_PATH_FILE
-                                            : PLAN_PATH_MISSING;
+        if (!strcmp(word[1], "dir"))
+                p.type = PLAN_PATH_DIR;
+        else if (!strcmp(word[1], "file"))
+                p.type = PLAN_PATH_FILE;
+        else if (!strcmp(word[1], "link"))
+                p.type = PLAN_PATH_LINK;
+        if (p.type == PLAN_PATH_LINK)
+                p.link = "elsewhere";
         p.access = !strcmp(word[2], "write") ? PATH_WRITE : !strcmp(word[2], "read") ? PATH_READ : PATH_DENIED;
         p.grants = !strcmp(word[3], "grants");
         p.protected = !strcmp(word[4], "protected");

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The protected paths of a plan: what the survey found closed inside of a place that the sandbox may write. Rules that
+ * a person wrote count as much as those that are built in: a path that may not be written must not be made either.
+ */
+#include "base/path.h"
+#include "plan/build.h"
+
+#include <stdlib.h>
+
+static const uint8_t kinds[] = {
+        [PLAN_PATH_MISSING] = PLAN_GUARD_MISSING,
+        [PLAN_PATH_DIR] = PLAN_GUARD_DIR,
+        [PLAN_PATH_FILE] = PLAN_GUARD_FILE,
+        [PLAN_PATH_LINK] = PLAN_GUARD_LINK,
+};
+
+/* The outermost writable directory around the path, or NULL. */
+static const char *root_of(const struct plan_host *host, const char *path) {
+        const char *found = NULL;
+
+        for (size_t i = 0; i < host->paths.n; i++) {
+                const struct plan_path *root = &host->paths.p[i];
+                bool writable = root->grants && root->access == PATH_WRITE && root->type == PLAN_PATH_DIR;
+
+                if (writable && path_is_within(path, root->path) && (!found || strlen(root->path) < strlen(found)))
+                        found = root->path;
+        }
+        return found;
+}
+
+static int add_guard(struct plan *p, const struct plan_path *path, const char *root) {
+        struct plan_guard guard = {
+                .path = plan_copy(p, str_of(path->path)),
+                .kind = kinds[path->type],
+                .hidden = path->access == PATH_DENIED,
+                .link = path->link ? plan_copy(p, str_of(path->link)) : NULL,
+                .why = plan_copy(p, str_of(path->origin ? path->origin : "")),
+                .root = plan_copy(p, str_of(root)),
+        };
+
+        if (!guard.path || !guard.why || !guard.root || (path->link && !guard.link))
+                return -ENOMEM;
+        return vec_push(&p->guards, guard);
+}
+
+static int by_path(const void *a, const void *b) {
+        const struct plan_guard *x = a, *y = b;
+        int order = strcmp(x->path, y->path);
+
+        return order ? order : (int)x->kind - (int)y->kind;
+}
+
+/* Two rules may speak of one path. */
+static void drop_doubles(struct plan *p) {
+        size_t kept = 0;
+
+        for (size_t i = 0; i < p->guards.n; i++) {
+                struct plan_guard *last = kept ? &p->guards.p[kept - 1] : NULL;
+
+                if (last && strcmp(last->path, p->guards.p[i].path) == 0 && last->kind == p->guards.p[i].kind)
+                        last->hidden |= p->guards.p[i].hidden;
+                else
+                        p->guards.p[kept++] = p->guards.p[i];
+        }
+        p->guards.n = kept;
+}
+
+/* A person's denied path that the broker keeps anybody inside from making: what appears there is the host's own. */
+static bool held_otherwise(const struct plan *p, const struct plan_path *path) {
+        return (p->flags & PLAN_BROKER) && path->type == PLAN_PATH_MISSING && path->access == PATH_DENIED &&
+               !path->protected;
+}
+
+int plan_guards(struct plan *p, const struct plan_host *host, const char *workspace) {
+        for (size_t i = 0; i < host->paths.n; i++) {
+                const struct plan_path *path = &host->paths.p[i];
+                const char *root = path->access == PATH_WRITE || path->grants ? NULL : root_of(host, path->path);
+                bool in_overlay = host->overlay_upper && workspace && path_is_within(path->path, workspace);
+
+                /* With an overlay nothing that is written in the workspace reaches the host: marks do the rest. */
+                if (!root || in_overlay || strcmp(root, path->path) == 0 || held_otherwise(p, path))
+                        continue;
+
+                int r = add_guard(p, path, root);
+                if (r < 0)
+                        return r;
+        }
+        if (p->guards.n > 1)
+                qsort(p->guards.p, p->guards.n, sizeof *p->guards.p, by_path);
+        drop_doubles(p);
+        return 0;
+}

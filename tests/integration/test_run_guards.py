@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Protected paths: links on the way to them, every writable root, names that do not exist yet."""
+import os
+
+import pytest
+
+from kit.git import git
+
+pytestmark = pytest.mark.visible_home
+
+
+def replaced(home, work, name, body="evil"):
+    """Shell words that try to take the place of a link, in the ways a program has."""
+    return "; ".join([
+        f"rm -f {name}", f"mv {name} {name}.old", f"ln -sfn /tmp/x {name}", f"mkdir {name}.d && mv -T {name}.d {name}",
+        f"python3 -c 'import os; os.symlink(\"/tmp/x\", \"{name}.n\"); os.rename(\"{name}.n\", \"{name}\")'",
+        "true"])
+
+
+@pytest.mark.parametrize("name,target", [
+    (".vscode", "tools"), (".claude", ".agents"), (".envrc", "env/rc"), (".git", "../store/g"), (".cursor", "gone"),
+    (".idea", "a"), (".husky", "{work}/tools"),
+])
+def test_a_protected_link_stays(sh, home, work, name, target):
+    (work / "tools").mkdir()
+    (work / "env").mkdir()
+    (work / "env/rc").write_text("good\n")
+    (home / "store/g").mkdir(parents=True)
+    (work / "a").symlink_to("b")
+    text = target.format(work=work)
+    (work / name).symlink_to(text)
+    sh(replaced(home, work, name))
+    assert os.readlink(work / name) == text
+
+
+@pytest.mark.parametrize("chain", [["a"], ["a", "b"], ["a", "sub/b", "c"]])
+def test_a_chain_of_links_that_ends_in_nothing(sh, work, chain):
+    """Neither its end nor a link on the way can be made into what the name says."""
+    (work / "sub").mkdir()
+    steps = [".envrc", *chain]
+    for here, there in zip(steps, steps[1:]):
+        (work / here).symlink_to(os.path.relpath(work / there, (work / here).parent))
+    end = steps[-1]
+    sh(f"echo evil > {end}; for l in {' '.join(steps[:-1])}; do rm -f $l; echo evil > $l; done; true")
+    assert not (work / ".envrc").exists()
+    for step in steps[:-1]:
+        assert os.path.islink(work / step), step
+
+
+def test_a_link_above_a_protected_name_stays(sh, home, work):
+    """`.config` is a link, and `.config/git` the name that is protected."""
+    (work / "dot/git").mkdir(parents=True)
+    (work / ".config").symlink_to("dot")
+    sh("rm -f .config; mkdir -p .config/git; echo evil > .config/git/config; mv dot away; mkdir -p dot/git; true")
+    assert os.readlink(work / ".config") == "dot" and not (work / "dot/git/config").exists()
+
+
+def test_hooks_behind_a_link(sh, home, work):
+    git("init", "-q", cwd=work)
+    hooks = work / ".git/hooks"
+    for entry in hooks.iterdir():
+        entry.unlink()
+    hooks.rmdir()
+    (work / "hooks").mkdir()
+    hooks.symlink_to("../hooks")
+    sh("rm .git/hooks; mkdir .git/hooks; echo evil > .git/hooks/pre-commit; echo evil > hooks/pre-commit; "
+       "mv hooks h2; mkdir hooks; echo evil > hooks/pre-push; true")
+    assert os.readlink(hooks) == "../hooks" and not list((work / "hooks").iterdir())
+
+
+@pytest.mark.parametrize("name", [
+    ".git/config", ".vscode/tasks.json", ".envrc", ".git/hooks/post-checkout", "lefthook-local.toml",
+])
+def test_other_writable_roots_are_protected_too(sh, home, work, name):
+    other = home / "other"
+    git("init", "-q", str(other), cwd=home)
+    before = (other / ".git/config").read_text()
+    sh(f"cd {other}; mkdir -p $(dirname {name}); echo evil >> {name}; echo fine > ordinary; true", "--write", other)
+    assert (other / "ordinary").exists()
+    assert (other / ".git/config").read_text() == before
+    assert name == ".git/config" or not (other / name).exists()
+
+
+def test_a_granted_file_is_no_directory_with_names(sh, home, work):
+    (home / "notes").write_text("a\n")
+    sh(f"echo b >> {home}/notes", "--write", home / "notes").check()
+    assert (home / "notes").read_text() == "a\nb\n"
+
+
+NAMES = """lefthook-local.yml lefthook.yaml .lefthook.toml .config/lefthook.json .config/lefthook-local.yml opencode.jsonc .hg/hgrc
+.jj/repo/config.toml .sl/config .helix/languages.toml .dir-locals-2.el .overcommit.yml prek.toml .cursorrules .clinerules .rules
+.mise.toml mise.toml .tool-versions .devcontainer.json .windsurfrules .gdbinit .irbrc .Rprofile .lvimrc .tmuxinator.yml hk.pkl
+.agents/skills/x .claude-plugin/marketplace.json .github/hooks/x .qwen/settings.json captainhook.json""".split()
+
+
+def test_names_that_programs_obey_are_not_left(sh, work):
+    sh("; ".join(f"mkdir -p $(dirname {name}); echo evil > {name}" for name in NAMES) + "; echo x > CLAUDE.md; echo x > AGENTS.md")
+    assert [name for name in NAMES if (work / name).exists()] == []
+    assert (work / "CLAUDE.md").exists() and (work / "AGENTS.md").exists(), "documents are the project's own"
+
+
+def test_workspace_files_of_editors(sh, work):
+    (work / "a.code-workspace").write_text("{}")
+    (work / "b.sublime-project").write_text("{}")
+    sh("echo evil > a.code-workspace; echo evil > b.sublime-project; true")
+    assert (work / "a.code-workspace").read_text() == (work / "b.sublime-project").read_text() == "{}"
+
+
+@pytest.mark.parametrize("option", ["--deny-write", "--deny-read"])
+@pytest.mark.parametrize("name", ["f", "deep/er/f", "./f"])
+def test_a_refusal_of_what_does_not_exist_holds(sh, work, home, option, name):
+    other = home / "other"
+    other.mkdir()
+    for place in (work, other):
+        target = place / name
+        sh(f"mkdir -p $(dirname {target}); echo evil > {target}; echo x > {place}/fine; true", "--write", other, option, target)
+        assert not target.exists() and (place / "fine").exists()
+        (place / "fine").unlink()
+
+
+def test_a_refusal_through_a_link_of_what_does_not_exist(sh, work):
+    (work / "way").symlink_to("dir")
+    (work / "dir").mkdir()
+    sh("echo evil > way/f; rm -f way; mkdir way; echo evil > way/f; true", "--deny-write", work / "way/f")
+    assert os.readlink(work / "way") == "dir" and not (work / "dir/f").exists()
+
+
+@pytest.mark.root
+def test_root_does_not_read_copies_of_passwords(sh):
+    for name in ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-"):
+        if os.path.exists(name):
+            result = sh(f"cat {name}")
+            assert result.status != 0 and result.text == "", name
