@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "control/place.h"
 #include "control/questions.h"
+#include "manager/own_commands.h"
 #include "manager/run_control.h"
 #include "manager/run_records.h"
 #include "store/state.h"
@@ -238,6 +239,7 @@ int room_wait(const struct room_request *q, struct room_outcome *ret, struct err
         *ret = (struct room_outcome){ .word = ROOM_NOBODY };
         random_id(ret->id, sizeof ret->id);
         int s = policy_load(q->policy, &r.policy, e);
+        s = s < 0 ? s : own_commands_check(r.policy, environ, e);
         s = s < 0 ? s : path_rules_compile(r.policy, &r.rules, e);
         s = s < 0 ? s : open_record(&r, e);
         if (s < 0)

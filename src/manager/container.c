@@ -29,6 +29,7 @@
 #include "manager/gateway_process.h"
 #include "manager/helper.h"
 #include "manager/host_addresses.h"
+#include "manager/own_commands.h"
 #include "manager/run_control.h"
 #include "manager/run_gateway.h"
 #include "manager/run_records.h"
@@ -581,6 +582,7 @@ enum run_end container_run(const struct container_request *q, int *ret_status, s
         const struct policy_request request = { .command_line = q->run->options };
         random_id(c.id, sizeof c.id);
         int r = policy_load(&request, &c.policy, e);
+        r = r < 0 ? r : own_commands_check(c.policy, environ, e);
         if (r < 0)
                 return r == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
         r = prepare(&c, e);

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "conf/suggest.h"
+#include "manager/own_commands.h"
 #include "manager/run_report.h"
 
 #include <errno.h>
@@ -58,6 +59,11 @@ static int load_policy(const struct link *l, int fd, struct policy **ret, struct
         q.call = l->request->call;
         r = link_settings_read(&q, &s, e);
         r = r < 0 ? r : policy_load(&s.policy, ret, e);
+        if (r == 0) {
+                r = own_commands_check(*ret, environ, e);
+                if (r < 0)
+                        policy_free(take_ptr(ret));
+        }
         q.call = own;
         return r;
 }

@@ -37,6 +37,8 @@ static _Noreturn void run_child(const struct hook_start *s) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != s->parent)
                 _exit(127);
+        if (chdir("/") < 0) /* the workspace is the sandbox's: nothing there is to be found by chance */
+                _exit(127);
         setsid(); /* not on the person's terminal */
         for (int n = 1; n < NSIG; n++)
                 sigaction(n, &standard, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gateway is started at the first connection, the vault again when it dies, a credential's command whenever the
- * value is needed, and the policy is read again on request: all of it outside, while the sandbox runs or after it.
+ * The gateway is started at the first connection, the vault again when it dies, and the policy is read again on
+ * request: all of it outside, while the sandbox runs or after it. (Commands of the policy: own_commands.c.)
  * Somebody may have built Bailey in the workspace, have it in a home directory that is the workspace, or name a policy
  * file there. Then the program inside could change what runs outside, or what it may do.
  */
@@ -127,28 +127,6 @@ static int keep_relative(struct own *o, struct str path, const char *home, const
         return r < 0 ? r : 0;
 }
 
-/* A command for the shell: each of its words that names a file with its directory. */
-static int keep_words(struct own *o, const char *command, const char *home, const char *origin) {
-        struct str rest = str_of(command), word;
-        int r = 0;
-        while (r == 0 && str_split(&rest, ' ', &word))
-                if (str_find(word, '/') >= 0)
-                        r = keep_relative(o, word, home, origin);
-        return r;
-}
-
-static int keep_commands(struct own *o, const struct policy *p) {
-        int r = p->approval.command
-                    ? keep_words(o, p->approval.command, p->home, "built in: what it says runs outside (approval)")
-                    : 0;
-        for (size_t i = 0; i < p->credentials.n && r == 0; i++) {
-                const char *source = p->credentials.p[i].source;
-                if (source && str_starts(str_of(source), STR("exec:")))
-                        r = keep_words(o, source + 5, p->home, "built in: what it says runs outside (credentials)");
-        }
-        return r;
-}
-
 static int keep_files(struct own *o, const struct policy *p, const struct run_request *q) {
         static const char settings[] = "built in: Bailey's own policy";
         int r = p->file ? keep(o, p->file, settings) : 0;
@@ -167,6 +145,5 @@ int run_own(const struct policy *policy, const struct run_request *q, const stru
         struct own o = { policy, rules, host, e };
         int r = keep_programs(&o, degraded);
         r = r < 0 ? r : keep_files(&o, policy, q);
-        r = r < 0 ? r : keep_commands(&o, policy);
         return r == -ENOMEM ? no_memory(e) : r;
 }

@@ -7,6 +7,7 @@
 #include "manager/run_state.h"
 
 #include "base/cleanup.h"
+#include "manager/own_commands.h"
 #include "manager/run_control.h"
 #include "manager/run_env.h"
 #include "manager/run_listen.h"
@@ -98,6 +99,8 @@ int run_plan_make(struct run *r, struct err *e) {
         if (s == 0 && r->sandbox.pid > 0)
                 s = sandbox_network(&r->sandbox, plan_network(r->policy) != NETWORK_NONE, e);
         r->end = s == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
+        if (s == 0)
+                s = own_commands_check(r->policy, environ, e);
         if (s == 0)
                 s = open_vault(r, e);
         if (s == 0)

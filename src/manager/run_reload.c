@@ -6,6 +6,7 @@
  */
 #include "base/cleanup.h"
 #include "manager/gateway_config.h"
+#include "manager/own_commands.h"
 #include "manager/run_control_parts.h"
 #include "manager/run_gateway.h"
 #include "policy/apply.h"
@@ -14,6 +15,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static int load(struct run_control *c, struct policy **ret, struct err *e) {
         struct policy_request request = { .command_line = c->parts.request->options };
@@ -21,6 +23,7 @@ static int load(struct run_control *c, struct policy **ret, struct err *e) {
         if (c->parts.request->link)
                 return err_set(e, EOPNOTSUPP, "the program that started this sandbox brings its policies itself");
         int r = policy_load(&request, &p, e);
+        r = r < 0 ? r : own_commands_check(p, environ, e);
         for (size_t i = 0; r == 0 && i < c->live.n; i++) {
                 const struct live_rule *rule = &c->live.p[i];
                 if (!rule->remembered)

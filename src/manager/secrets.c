@@ -14,6 +14,7 @@
 #include "ipc/probe.h"
 #include "manager/helper.h"
 #include "manager/listen.h"
+#include "manager/own_commands.h"
 #include "manager/run_gateway.h"
 #include "manager/run_vault.h"
 #include "manager/trust_store.h"
@@ -428,6 +429,7 @@ int secrets_test(const struct option_values *options, const char *name, struct s
         *ret = (struct secrets_proof){ 0 };
         *ret_fault = SECRETS_CONFIG;
         int r = load(options, &t.policy, e);
+        r = r < 0 ? r : own_commands_check(t.policy, environ, e);
         if (r < 0)
                 return r;
         *ret_fault = SECRETS_SYSTEM;

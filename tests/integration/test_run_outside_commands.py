@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands of a policy that run outside (credentials, approvals) never run what the sandbox can write: they run in "/", and a
+policy whose words lead into a writable place, by a link, a quoted word, a variable or PATH, is refused before anything runs."""
+import json
+import os
+
+import pytest
+
+VALUE = "sk-0123456789abcdefABCD"
+
+
+@pytest.fixture
+def place(work, home):
+    (work / "tools").mkdir()
+    script = work / "tools/t"
+    script.write_text(f"#!/bin/sh\ntouch {home}/ran\necho {VALUE}\n")
+    script.chmod(0o755)
+    (home / "bin").mkdir()
+    return script
+
+
+def policy(home, command, kind="credential"):
+    file = home / "own.yaml"
+    body = ({"credentials": [{"provider": "openai", "source": f"exec:{command}"}]} if kind == "credential"
+            else {"approval": {"command": command}, "network": {"ask": "control"}})
+    file.write_text(json.dumps({"mode": "workspace-write-whitelist", **body}))
+    return file
+
+
+FORMS = ["sh -c '{work}/tools/t'", "A={work}/tools/t; $A", "echo $({work}/tools/t)", "true;{work}/tools/t", "true\t&&\t{work}/tools/t",
+         "sh -c \"sh -c '{work}/tools/t'\"", "`{work}/tools/t`", "cd {work} && tools/t", "sh < {work}/tools/t", "{work}/./tools/../tools/t",
+         "{home}/bin/link", "sh {home}/bin/link", "{home}/bin/step", "$HOME/bin/link", "${{HOME}}/bin/link", "~/bin/link", "\"$HOME\"/bin/'link'",
+         "{home}/bin/script", "env -C {work} sh tools/t", "python3 -c 'import os; os.system(\"{work}/tools/t\")'", "t", "$TMPDIR/t"]
+
+
+@pytest.mark.parametrize("kind", ["credential", "approval"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_command_that_leads_into_the_workspace_is_refused(form, kind, place, bailey, work, home):
+    (home / "bin/link").symlink_to(place)
+    (work / "hop").symlink_to("/bin/echo")
+    (home / "bin/step").symlink_to(work / "hop")
+    (home / "bin/script").write_text(f"#!{work}/tools/t\n")
+    (home / "bin/script").chmod(0o755)
+    command = form.format(work=work, home=home)
+    env = {"PATH": f"{work}/tools:{os.environ['PATH']}", "TMPDIR": str(work / "tools")}
+    result = bailey("run", "--policy", policy(home, command, kind), "--", "true", cwd=work, env=env)
+    assert result.status == 121 and "sandbox may write" in result.errors, result
+    assert not (home / "ran").exists()
+
+
+@pytest.mark.parametrize("command", ["./tools/t", "sh ./tools/t", "sh -c './tools/t'", "../x/t"])
+def test_a_relative_path_is_told(command, place, bailey, work, home):
+    result = bailey("run", "--policy", policy(home, command), "--", "true", cwd=work)
+    assert result.status == 121 and 'runs in "/"' in result.errors, result
+    assert not (home / "ran").exists()
+
+
+def test_it_runs_in_the_root_directory(place, bailey, work, home):
+    """A word without a slash is no file of the workspace; what is outside of it works as before."""
+    safe = home / "bin/safe"
+    safe.write_text(f"#!/bin/sh\npwd > {home}/where\necho {VALUE}\n")
+    safe.chmod(0o755)
+    (work / "token.sh").write_text(f"touch {home}/ran; echo {VALUE}\n")
+    result = bailey("run", "--policy", policy(home, "sh token.sh"), "--", "true", cwd=work)
+    assert result.status == 121 and not (home / "ran").exists(), result
+    result = bailey("run", "--policy", policy(home, f"sh -c 'exec \"$HOME/bin/safe\"'"), "--", "sh", "-c", "echo ${#OPENAI_API_KEY}", cwd=work)
+    assert result.status == 0 and result.text.strip() == str(len(VALUE)), result
+    assert (home / "where").read_text() == "/\n"
+    denied = bailey("run", "--policy", policy(home, str(place)), "--deny-write", place.parent, "--", "true", cwd=work)
+    assert denied.status == 0, denied  # nothing inside can change it
+
+
+def test_secrets_test_and_the_plan_refuse_it_too(place, bailey, work, home):
+    file = policy(home, str(place))
+    for words in (["secrets", "test", "--policy", file, "openai"], ["plan", "--policy", file, "--", "true"]):
+        result = bailey(*words, cwd=work)
+        assert result.status == 3 and "sandbox may write" in result.errors, result
+    assert not (home / "ran").exists()
