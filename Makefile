@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door. The build itself is meson's (meson.build); every target here is one or two commands that you could type.
 
+# What `make` builds is what `make install` installs and `make bench` measures. For a debug build see HACKING.md.
 BUILD   ?= build
+OPTIONS ?= --libdir=lib --buildtype=release -Dstatic=true -Db_lto=true
 PREFIX  ?= /usr/local
 DESTDIR ?=
 CC      ?= cc
@@ -9,19 +11,21 @@ FUZZ_SECONDS ?= 60
 MESON   := meson
 # `make` runs one thing at a time; meson and ninja use the cores.
 .NOTPARALLEL:
-.PHONY: all packages packages-demo packages-test packages-lint packages-bench demo test test-x86_64 bench lint format fuzz coverage install release clean help
+.PHONY: all packages packages-demo packages-check packages-test packages-lint packages-bench demo check test test-x86_64 bench lint format fuzz coverage install release clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
 	@echo "built: $(BUILD)/src/cli/bailey"
 
 $(BUILD)/build.ninja: | packages
-	@$(MESON) setup $(BUILD) --prefix $(PREFIX) >/dev/null || { cat $(BUILD)/meson-logs/meson-log.txt; exit 1; }
+	@$(MESON) setup $(BUILD) --prefix $(PREFIX) $(OPTIONS) >/dev/null || { cat $(BUILD)/meson-logs/meson-log.txt; exit 1; }
 
 packages:
 	@scripts/packages build
 packages-demo:
 	@scripts/packages build demo
+packages-check:
+	@scripts/packages build demo check
 packages-test:
 	@scripts/packages build test lint
 packages-lint:
@@ -31,6 +35,9 @@ packages-bench:
 
 demo: packages-demo all
 	@scripts/demo $(BUILD)
+
+check: packages-check
+	@tests/run check
 
 test: packages-test
 	@tests/run $(STAGES)
@@ -57,7 +64,9 @@ coverage: packages-test
 install: all
 	@$(MESON) configure $(BUILD) --prefix $(PREFIX)
 	@ninja -C $(BUILD) --quiet >/dev/null # takes the new prefix in
-	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --quiet
+	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --strip --quiet
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+	@echo "installed: $(DESTDIR)$(PREFIX)/bin/bailey"
 
 release: packages
 	@scripts/release
@@ -68,6 +77,7 @@ clean:
 help:
 	@echo "make            install what is missing (as root) and build into $(BUILD)/"
 	@echo "make demo       see it work"
+	@echo "make check      the quick tests: three minutes on two cores"
 	@echo "make test       everything that CI runs; STAGES='gcc lint' for a part"
 	@echo "make test-x86_64  on a machine of another kind: the build for x86_64, in an emulator"
 	@echo "make bench      Bailey beside its peers: docs/benchmarks.md; BENCH_OPTIONS='--only launch'"
@@ -75,6 +85,6 @@ help:
 	@echo "make format     rewrite the sources with clang-format"
 	@echo "make fuzz       FUZZ_SECONDS=60 for each target; TARGETS='host dns' for some"
 	@echo "make coverage   line and branch coverage as HTML"
-	@echo "make install    PREFIX=/usr/local DESTDIR="
+	@echo "make install    PREFIX=/usr/local DESTDIR=; programs, library, man pages, completions, Python and Node modules"
 	@echo "make release    optimised, stripped, bailey linked statically, as a tar file in build-release/"
 	@echo "make clean      remove every build directory"

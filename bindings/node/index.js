@@ -33,7 +33,9 @@ class BaileyError extends Error {
 }
 
 // Where an installation has it, or BAILEY_EXECUTABLE says. PATH is not asked: whoever sets it would choose what confines.
-const PLACES = ['/usr/local/bin/bailey', '/usr/bin/bailey'];
+// An installed module is at PREFIX/lib/node_modules/bailey or PREFIX/share/nodejs/bailey: its own PREFIX/bin comes first.
+const INSTALLED = /\/(lib\/node_modules|share\/nodejs)\/bailey$/.test(__dirname);
+const PLACES = [...(INSTALLED ? [path.join(__dirname, '../../../bin/bailey')] : []), '/usr/local/bin/bailey', '/usr/bin/bailey'];
 
 function findExecutable(named) {
   for (const place of named ? [named] : [process.env.BAILEY_EXECUTABLE, ...PLACES]) {

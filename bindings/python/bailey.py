@@ -17,6 +17,7 @@ what each call means.
 import ctypes
 import ctypes.util
 import os
+import sys
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint16, c_uint64, c_void_p
 
 DENY, APPROVE, APPROVE_SESSION = 0, 1, 2
@@ -116,10 +117,18 @@ def _list(values):
     return (c_char_p * (len(values) + 1))(*values, None)
 
 
+def _installed_library():
+    """The library of the same installation: this file is PREFIX/lib/pythonX.Y/...-packages/bailey.py. The loader does not look below every PREFIX."""
+    lib = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    for directory in (lib, os.path.join(lib, getattr(sys.implementation, "_multiarch", ""))):
+        if os.path.exists(os.path.join(directory, "libbailey.so.0")):
+            return os.path.join(directory, "libbailey.so.0")
+    return None
+
+
 def _load():
-    """BAILEY_LIBRARY, or the library of the system."""
-    name = os.environ.get("BAILEY_LIBRARY") or ctypes.util.find_library("bailey") or "libbailey.so.0"
-    lib = ctypes.CDLL(name)
+    """BAILEY_LIBRARY, or that of the installation, or the library of the system."""
+    lib = ctypes.CDLL(os.environ.get("BAILEY_LIBRARY") or _installed_library() or ctypes.util.find_library("bailey") or "libbailey.so.0")
     handle, error = c_void_p, POINTER(_Error)
     results = {"bailey_error_name": c_char_p, "bailey_version": c_char_p, "bailey_decision_name": c_char_p,
                "bailey_result_stdout": c_void_p, "bailey_result_stderr": c_void_p, "bailey_result_notice": c_char_p,

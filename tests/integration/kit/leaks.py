@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test may not leave behind: processes, descriptors, mounts, temporary files."""
+"""What a test may not leave behind: processes, descriptors, mounts, temporary files.
+
+tests/run gives the tests a mount namespace of their own, so that a mount which somebody else makes is not taken for theirs.
+"""
 import ctypes
 import os
 import pathlib
