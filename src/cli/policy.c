@@ -75,7 +75,7 @@ static const struct verb verb_check = {
                  "file asks "
                  "for more than was granted and is not trusted.",
         .tables = { &json_table, &policy_table_general, &policy_table_network, &policy_table_files,
-                    &policy_table_process },
+                    &policy_table_process, &policy_table_limits },
         .max_words = 1,
         .run = run_check,
 };
@@ -119,7 +119,7 @@ static const struct verb verb_show = {
                  "preset or "
                  "profile, or the built-in default. Passwords and variables that are named like secrets are not shown.",
         .tables = { &show_table, &policy_table_general, &policy_table_network, &policy_table_files,
-                    &policy_table_process },
+                    &policy_table_process, &policy_table_limits },
         .run = run_show,
 };
 

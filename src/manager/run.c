@@ -230,6 +230,7 @@ static void tear_down(struct run *r) {
         if (r->torn_down)
                 return;
         r->torn_down = true;
+        r->met = cgroup_met(&r->sandbox.group);
         if (!r->emptied) {
                 int events = take_fd(&r->sandbox.events);
                 sandbox_finish(&r->sandbox);
@@ -276,7 +277,12 @@ static void run_done(struct run *r) {
 
 static void print_report(struct run *r) {
         cleanup(buf_done) struct buf out = BUF(65536);
-        if (!r->q->quiet && run_report_text(&r->report, &out) == 0 && out.n)
+        const struct run_limits limits = { r->policy, r->plan, r->met, r->status };
+        if (r->q->quiet)
+                return;
+        if (r->plan && r->end == RUN_ENDED)
+                (void)run_limits_text(&limits, &out);
+        if (run_report_text(&r->report, &out) == 0 && out.n)
                 (void)fd_write_all(STDERR_FILENO, out.p, out.n);
 }
 

@@ -7,6 +7,7 @@
 #include "manager/run.h"
 #include "manager/run_env.h"
 #include "manager/run_files.h"
+#include "manager/run_limits.h"
 #include "manager/run_report.h"
 #include "manager/run_terminal.h"
 #include "manager/run_vault.h"
@@ -40,6 +41,7 @@ struct run {
         struct run_control *control; /* NULL without namespaces */
         struct run_vault vault;
         struct run_report report;
+        struct cgroup_met met; /* limits of the whole sandbox that were reached */
         struct run_files_share files;
         int published[PLAN_LISTENERS_MAX];
         sigset_t mask_before;

@@ -108,6 +108,22 @@ bool plan_asks_for_scope(const struct policy *policy) {
                (policy->origins[ROW_CPU_PERCENT] && l->cpu_percent);
 }
 
+/* Nobody said anything. A group counts what is used, not what is reserved: half of the machine leaves the other half to
+ * everybody else, and a build that needs more than the smallest default is no attack. */
+static uint64_t group_memory(const struct plan_request *q) {
+        uint64_t half = q->host->memory / 2;
+
+        if (q->policy->process.limits.memory || q->policy->origins[ROW_MEMORY])
+                return q->policy->process.limits.memory;
+        return half > POLICY_GROUP_MEMORY ? half : POLICY_GROUP_MEMORY;
+}
+
+static uint64_t group_processes(const struct plan_request *q) {
+        if (q->policy->process.limits.processes || q->policy->origins[ROW_PROCESSES])
+                return q->policy->process.limits.processes;
+        return POLICY_GROUP_PROCESSES;
+}
+
 /* Beside the limits of each process, which hold in any case. */
 static int plan_group(struct plan *p, const struct plan_request *q) {
         const struct policy_limits *l = &q->policy->process.limits;
@@ -115,8 +131,8 @@ static int plan_group(struct plan *p, const struct plan_request *q) {
         if (asks)
                 p->flags |= PLAN_SCOPE;
         if (q->host->cgroup || asks) {
-                p->group.memory = l->memory;
-                p->group.processes = l->processes;
+                p->group.memory = group_memory(q);
+                p->group.processes = group_processes(q);
                 p->group.cpu_percent = l->cpu_percent;
                 return 0;
         }
@@ -129,7 +145,8 @@ static int plan_group(struct plan *p, const struct plan_request *q) {
 }
 
 static int plan_limits(struct plan *p, const struct policy_limits *l) {
-        /* Data, not address space: what a program can fill, not what it reserves. */
+        /* Data, not address space; still it counts what a program reserves, so that it is there only if somebody asked
+         * for it. */
         if ((l->processes && add_limit(p, RLIMIT_NPROC, l->processes) < 0) ||
             (l->memory && add_limit(p, RLIMIT_DATA, l->memory) < 0) ||
             (l->files && add_limit(p, RLIMIT_NOFILE, l->files) < 0) ||

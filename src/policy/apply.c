@@ -259,6 +259,16 @@ static uint64_t current_number(const struct policy *p, enum policy_row row) {
         }
 }
 
+/* Where nobody said anything, plans have limits of their own for the whole sandbox (group_memory() in plan/build.c): a
+ * file that is not trusted cannot lift them by naming a higher one. */
+static uint64_t limit_unsaid(const struct policy *p, enum policy_row row) {
+        if (p->origins[row])
+                return UINT64_MAX;
+        if (row == ROW_MEMORY)
+                return POLICY_GROUP_MEMORY;
+        return row == ROW_PROCESSES ? POLICY_GROUP_PROCESSES : UINT64_MAX;
+}
+
 bool policy_widens(const struct policy *p, enum policy_row row, struct str text) {
         const struct option *o = &policy_rows[row];
         uint64_t now, then;
@@ -275,7 +285,7 @@ bool policy_widens(const struct policy *p, enum policy_row row, struct str text)
         }
         bool limit = o->type == OPTION_INTEGER || o->type == OPTION_SIZE || o->type == OPTION_DURATION;
         if (limit) { /* no limit is the highest one */
-                now = now ? now : UINT64_MAX;
+                now = now ? now : limit_unsaid(p, row);
                 then = then ? then : UINT64_MAX;
         }
         return o->trust == TRUST_LESS_NARROWS ? then > now : then < now;

@@ -30,6 +30,10 @@ struct request_rule {
 struct policy_limits { /* 0 means unlimited */
         uint64_t processes, memory, files, cpu_seconds, cpu_percent, temporary;
 };
+/* Of a sandbox that has a control group, where the policy says nothing: at least this much memory, and so many
+ * processes, which no program needs and where a bomb ends. */
+#define POLICY_GROUP_MEMORY (UINT64_C(2) << 30)
+#define POLICY_GROUP_PROCESSES UINT64_C(16384)
 
 struct gateway_limits {
         uint64_t connect_ns, header_ns, idle_ns, tunnel_idle_ns;

@@ -117,7 +117,12 @@ def doctor_proves_it():
 @test
 def plan_says_that_limits_hold_together():
     done = run("plan", "--", "true")
-    assert "together: memory 2147483648 (cgroup v2)" in done.stdout and "together: processes 1024" in done.stdout, done
+    memory = max(2 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    assert f"together: memory {memory} (cgroup v2)" in done.stdout and "together: processes 16384" in done.stdout, done
+    done = run("plan", "--limit-memory", "3GiB", "--limit-processes", "77", "--", "true")
+    assert f"together: memory {3 << 30} (cgroup v2)" in done.stdout and "together: processes 77" in done.stdout, done
+    done = run("plan", "--limit-memory", "0", "--limit-processes", "0", "--", "true")
+    assert "together: memory" not in done.stdout and "together: processes" not in done.stdout, done
 
 
 @test
@@ -134,6 +139,7 @@ print([os.waitpid(-1, 0)[1] for i in range(4)])
 """
     done = run("run", *python(code), env={"BAILEY_LIMIT_MEMORY": "100MiB"})
     assert "9" in done.stdout or done.returncode != 0, done  # one was ended for want of memory
+    assert "limit of memory, 100 MiB" in done.stderr and "--limit-memory" in done.stderr, done
     done = run("run", *python(code), env={"BAILEY_LIMIT_MEMORY": "400MiB"})
     assert done.returncode == 0 and done.stdout == "[0, 0, 0, 0]\n", done
 

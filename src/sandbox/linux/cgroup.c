@@ -192,6 +192,30 @@ const char *cgroup_missing(const struct cgroup *g, const struct plan_group *limi
         return NULL;
 }
 
+/* "KEY NUMBER" among the lines of a file; 0 without it. */
+static uint64_t read_count(const struct cgroup *g, const char *file, struct str key) {
+        cleanup(buf_done) struct buf text = BUF(FILE_TEXT_MAX);
+        struct str rest, line, word;
+        uint64_t n = 0;
+
+        if (read_at(g->dir, file, &text) < 0)
+                return 0;
+        for (rest = buf_str(&text); str_split(&rest, '\n', &line);)
+                if (str_split(&line, ' ', &word) && str_eq(word, key) && str_to_u64(line, UINT64_MAX, &n))
+                        return n;
+        return 0;
+}
+
+struct cgroup_met cgroup_met(const struct cgroup *g) {
+        struct cgroup_met met = { 0 };
+
+        if (g->dir >= 0) {
+                met.memory = read_count(g, "memory.events", STR("oom_kill"));
+                met.processes = read_count(g, "pids.events", STR("max"));
+        }
+        return met;
+}
+
 void cgroup_kill(const struct cgroup *g) {
         if (g->dir >= 0)
                 (void)write_at(g->dir, "cgroup.kill", "1"); /* since 5.14; the sandbox's own namespace does the same */

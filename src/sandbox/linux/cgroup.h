@@ -40,6 +40,11 @@ int cgroup_limit(const struct cgroup *g, const struct plan *p, struct err *e);
 const char *cgroup_missing(const struct cgroup *g, const struct plan_group *limits);
 /* The group that a process is in, as a path; 0 for this process. */
 int cgroup_path(pid_t pid, char ret[static PATH_MAX]);
+/* How often its limits were met: processes that were ended for want of memory, and processes that could not be made. */
+struct cgroup_met {
+        uint64_t memory, processes;
+};
+struct cgroup_met cgroup_met(const struct cgroup *g);
 /* Ends everything in it. */
 void cgroup_kill(const struct cgroup *g);
 /* When nothing lives in it. */

@@ -2,6 +2,7 @@
 /* What a process gives up before the command runs: identity outside, capabilities, system calls, files, resources. */
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "plan/landlock.h"
 #include "sandbox/linux/step.h"
 
@@ -161,14 +162,35 @@ void limit_processes_of_root(const struct plan *p) {
         }
 }
 
+/* Instances of inotify are counted for each account of the host, 128 as a rule: one sandbox must not take them all from
+ * the programs outside. The sandbox's own user namespace counts them too, and has a limit of its own. */
+void limit_watchers(void) {
+        cleanup(buf_done) struct buf text = BUF(64);
+        uint64_t all = 0;
+
+        if (path_read_file("/proc/sys/fs/inotify/max_user_instances", 32, &text, NULL) < 0 ||
+            !str_to_u64(str_trim(str_first(buf_str(&text), text.n ? text.n - 1 : 0)), INT32_MAX, &all) || all < 2)
+                return;
+
+        char half[32];
+        int n = snprintf(half, sizeof half, "%" PRIu64, all / 2);
+        cleanup(close_fd) int fd = open("/proc/sys/user/max_inotify_instances", O_WRONLY | O_CLOEXEC);
+        if (fd >= 0) /* read-only in some containers */
+                (void)fd_write_all(fd, half, (size_t)n);
+}
+
 int confine_limits(const struct plan *p, struct err *e) {
         for (size_t i = 0; i < p->limits.n; i++) {
                 struct rlimit now, limit = { p->limits.p[i].value, p->limits.p[i].value };
+                if (p->limits.p[i].resource == RLIMIT_CPU)
+                        limit.rlim_max++; /* SIGXCPU first, which says why; SIGKILL a second later */
                 if (getrlimit(p->limits.p[i].resource, &now) < 0)
                         return err_errno(e, "limits: read %u", p->limits.p[i].resource);
                 /* A hard limit that is lower already stays: raising it is a privilege. */
                 if (now.rlim_max != RLIM_INFINITY && now.rlim_max < limit.rlim_max)
-                        limit.rlim_cur = limit.rlim_max = now.rlim_max;
+                        limit.rlim_max = now.rlim_max;
+                if (limit.rlim_cur > limit.rlim_max)
+                        limit.rlim_cur = limit.rlim_max;
                 if (setrlimit(p->limits.p[i].resource, &limit) < 0)
                         return err_errno(e, "limits: set %u", p->limits.p[i].resource);
         }

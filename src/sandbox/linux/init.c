@@ -161,6 +161,7 @@ static int set_up(struct init *in, struct err *e) {
         int r = 0;
         if (!in->args->degraded) {
                 limit_processes_of_root(p);
+                limit_watchers();
                 r = apply_mounts(p, e);
                 if (r == 0)
                         r = hand_over_listeners(in, e);

@@ -25,4 +25,5 @@ int confine_landlock(const struct plan *p, int *ret_fd, struct err *e);
 /* The kernel does not hold root to RLIMIT_NPROC; the sandbox's own pid namespace does, where it can. Before the mounts.
  */
 void limit_processes_of_root(const struct plan *p);
+void limit_watchers(void);
 int confine_limits(const struct plan *p, struct err *e);

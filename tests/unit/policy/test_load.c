@@ -105,7 +105,9 @@ static void loads_defaults(void **state) {
         assert_int_equal(p->network.ask_timeout_ns, 120 * NS_PER_SECOND);
         assert_int_equal(p->network.limits.connect_ns, 10 * NS_PER_SECOND);
         assert_int_equal(p->network.limits.header_bytes, 65536);
-        assert_int_equal(p->process.limits.memory, 2ULL << 30);
+        assert_int_equal(p->process.limits.memory, 0);
+        assert_int_equal(p->process.limits.files, 0);
+        assert_int_equal(p->process.limits.processes, 0);
         assert_int_equal(p->process.limits.cpu_seconds, 0);
         assert_false(p->filesystem.reads_denied);
         assert_int_equal(p->network.allow.n, 0);
@@ -277,7 +279,7 @@ static const struct {
         { ROW_PROCESSES, "process: { limits: { processes: 10 } }", "process: { limits: { processes: 0 } }" },
         { ROW_MEMORY, "process: { limits: { memory: 1GiB } }", "process: { limits: { memory: 3GiB } }" },
         { ROW_TEMPORARY, "process: { limits: { temporary: 1GiB } }", "process: { limits: { temporary: 0 } }" },
-        { ROW_FILES, "process: { limits: { files: 1024 } }", "process: { limits: { files: 1025 } }" },
+        { ROW_FILES, "process: { limits: { files: 1024 } }", NULL },
         { ROW_CPU, "process: { limits: { cpu: 10s } }", NULL },
         { ROW_CPU_PERCENT, "process: { limits: { cpu_percent: 50 } }", NULL },
         { ROW_LIMIT_CONNECT, "network: { limits: { connect: 1s } }", "network: { limits: { connect: 11s } }" },
@@ -304,6 +306,10 @@ static const struct {
         { "process: { timeout: 5m }", "process: { timeout: 0 }" },
         { "process: { trace_denials: true }", "process: { trace_denials: false }" },
         { "process: { limits: { cpu: 10s } }", "process: { limits: { cpu: 0 } }" },
+        { "process: { limits: { files: 1024 } }", "process: { limits: { files: 1025 } }" },
+        { "process: { limits: { files: 1024 } }", "process: { limits: { files: 0 } }" },
+        { "process: { limits: { memory: 1GiB } }", "process: { limits: { memory: 2GiB } }" },
+        { "process: { limits: { processes: 10 } }", "process: { limits: { processes: 11 } }" },
         { "network: { limits: { connections_per_second: 5 } }", "network: { limits: { connections_per_second: 6 } }" },
         { "network: { limits: { bytes_out_per_host: 5 } }", "network: { limits: { bytes_out_per_host: 0 } }" },
         { "network: { limits: { bytes_out: 5 } }", "network: { limits: { bytes_out: 6 } }" },

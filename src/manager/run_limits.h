@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What is said when a limit ended something, where that can be known: a program tells its user "Killed" or less. */
+#include "base/buf.h"
+#include "plan/plan.h"
+#include "policy/policy.h"
+#include "sandbox/linux/cgroup.h"
+
+struct run_limits {
+        const struct policy *policy;
+        const struct plan *plan;
+        struct cgroup_met met; /* looked up while the group is there */
+        int status;            /* of the command */
+};
+
+/* Whole lines for people; nothing where no limit was met. */
+int run_limits_text(const struct run_limits *limits, struct buf *out);
