@@ -88,7 +88,9 @@ static bool is_bypassed(const struct chain_bypass *b, const struct authority *ta
 }
 
 bool chain_is_used(const struct gateway *g, const struct authority *target) {
-        return g->start.upstream_kind != UPSTREAM_NONE && !is_bypassed(g->bypass, target);
+        if (g->start.upstream_kind == UPSTREAM_NONE || host_is_loopback_name(&target->host))
+                return false; /* a proxy's loopback is another machine's */
+        return !is_bypassed(g->bypass, target);
 }
 
 /* the end */

@@ -24,11 +24,10 @@ static bool is_local_name(const struct worker *w, struct str name) {
 
 /* The sandbox's own loopback, which needs no gateway: said here so that no resolver library is puzzled. */
 static enum dns_next answer_local(struct dns_job *job) {
-        static const struct addr loopback[] = { { ADDR_V4, { 127, 0, 0, 1 } }, { ADDR_V6, { [15] = 1 } } };
         job->verdict.decision = DECISION_ALLOW;
         job->verdict.reason = REASON_NONE; /* nothing to record */
-        job->answer.addrs = loopback;
-        job->answer.n_addrs = 2;
+        job->answer.addrs = host_loopback;
+        job->answer.n_addrs = HOST_LOOPBACKS;
         job->answer.ttl = DNS_TTL_SYNTHETIC;
         return DNS_READY;
 }
@@ -53,6 +52,8 @@ static enum dns_next answer_permitted(struct worker *w, struct dns_job *job) {
                                    */
         if (w->gateway->synthetic)
                 return answer_synthetic(w, job);
+        if (host_is_loopback_name(&job->host))
+                return DNS_READY; /* NODATA: the proxy dials it; the client's own loopback would be another machine's */
         const struct resolve_answer *known = resolve_cached(w->resolver, &job->host);
         if (!known)
                 return DNS_RESOLVE;

@@ -197,7 +197,7 @@ struct dns_tcp {
         struct task destroy, later;
         struct resolve_call call;
         struct dns_job job; /* the question that is being resolved */
-        bool resolving, ended, gone;
+        bool resolving, gone;
 };
 
 static void tcp_destroy(struct task *t) {
@@ -284,9 +284,9 @@ static int tcp_read(struct dns_tcp *s) {
         size_t room = s->in.max - s->in.n;
         ssize_t got = stream_read(s->client.stream, bytes, room < sizeof bytes ? room : sizeof bytes);
         if (got == 0)
-                s->ended = true;
-        if (got <= 0)
-                return got == 0 ? 0 : (int)got;
+                return -EPIPE; /* no more questions, and all are answered and written */
+        if (got < 0)
+                return (int)got;
         int r = buf_append(&s->in, str_n(bytes, (size_t)got));
         return r < 0 ? r : 1;
 }
@@ -315,10 +315,8 @@ static void tcp_run(struct dns_tcp *s) {
                 int w = tcp_write(s);
                 if (w < 0)
                         r = w;
-                else if (r == 0 && !s->resolving && !s->ended)
+                else if (r == 0 && !s->resolving)
                         r = tcp_read(s);
-                else if (r == 0 && s->ended && !s->resolving)
-                        r = -EPIPE; /* no more questions, all are answered */
         }
         if (r < 0 && r != -EAGAIN)
                 tcp_end(s);

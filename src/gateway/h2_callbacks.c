@@ -126,6 +126,8 @@ static int on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *user)
         case NGHTTP2_RST_STREAM:
                 if (t && side->index == H2_ORIGIN)
                         t->origin_reset = true;
+                else if (t)
+                        t->client_reset = true;
                 return 0;
         case NGHTTP2_GOAWAY:
                 if (side->index == H2_ORIGIN)

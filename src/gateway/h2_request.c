@@ -7,6 +7,7 @@
  */
 #include "gateway/h2_swap.h"
 #include "gateway/http1_chars.h"
+#include "gateway/override.h"
 #include "gateway/refusal.h"
 
 #include "base/cleanup.h"
@@ -38,6 +39,14 @@ void h2_refuse(struct h2_stream *t) {
                 buf_clear(&text);
         answer(t, v->reason == REASON_METHOD ? 405 : refusal_status(v, t->error), (enum reason)v->reason,
                buf_str(&text));
+}
+
+void h2_refuse_rest(struct h2_stream *t) {
+        cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
+
+        if (refusal_rest_text(&text, &t->session->target, t->why) < 0 || buf_add_char(&text, '\n') < 0)
+                buf_clear(&text);
+        answer(t, 403, (enum reason)t->verdict.reason, buf_str(&text));
 }
 
 void h2_refuse_bytes(struct h2_stream *t, unsigned status, enum reason reason, const char *what) {
@@ -128,8 +137,14 @@ bool h2_request_judge(struct h2_stream *t, struct str method) {
                 v.decision = DECISION_ALLOW;
                 t->asked = true;
         }
-        if (v.decision == DECISION_ALLOW && v.needs_request)
+        if (v.decision == DECISION_ALLOW && v.needs_request) {
                 v = verdict_request(worker_snapshot(w), &s->target.host, s->target.port, method, str_of(t->path));
+                if (v.decision == DECISION_ALLOW && t->override) {
+                        v.decision = DECISION_DENY;
+                        v.reason = t->override->reason;
+                        t->why = OVERRIDE_WHY;
+                }
+        }
         t->verdict = v;
         t->generation = w->policy->generation;
         if (s->spoilt != REASON_NONE) {
@@ -172,6 +187,8 @@ void h2_request_take(struct h2_stream *t, bool ended) {
         const struct h2_fields *f = s->side[H2_CLIENT].fields;
         struct request r = { h2_fields_find(f, ":method"), h2_fields_find(f, ":scheme"), h2_fields_find(f, ":path") };
         t->up.ended = ended;
+        for (size_t i = 0; i < f->n && !t->override; i++)
+                t->override = override_find(h2_field_name(f, i));
         if (remember(t, &r) < 0) {
                 h2_refuse_bytes(t, 503, REASON_LIMIT, "Out of memory");
                 return;

@@ -34,6 +34,8 @@ struct h2_fields {
         struct h2_field at[H2_FIELDS_MAX];
 };
 
+struct override; /* gateway/override.h */
+
 struct h2_stream;
 struct h2_swap; /* gateway/h2_swap.h */
 
@@ -81,7 +83,10 @@ struct h2_stream {
         bool begun;        /* part of it may have reached the origin */
         bool origin_reset; /* the origin sent RST_STREAM itself */
         bool asked;
-        char *method, *path; /* for the record; path without its query */
+        char *method, *path;             /* for the record; path without its query */
+        const struct override *override; /* a header that asks for another request; NULL: none */
+        bool cut;                        /* its rest was refused: on record as refused, though it had begun */
+        bool client_reset;               /* by the client, as opposed to us */
         struct verdict verdict;
         uint32_t generation;
         int error;
@@ -189,6 +194,7 @@ bool h2_request_judge(struct h2_stream *t, struct str method);
 bool h2_request_can_leave(struct h2_stream *t);
 /* Answers by the stream's verdict, or for a request that is not as it must be. */
 void h2_refuse(struct h2_stream *t);
+void h2_refuse_rest(struct h2_stream *t); /* of which a part has been sent */
 void h2_refuse_bytes(struct h2_stream *t, unsigned status, enum reason reason, const char *what);
 
 /* h2_stream.c */

@@ -58,7 +58,7 @@ void h2_stream_record(struct h2_stream *t) {
                                       .reason = t->verdict.reason,
                                       .port = s->target.port,
                                       .status = t->status,
-                                      .allowed = t->begun || !gate_was_refused(&t->verdict),
+                                      .allowed = !t->cut && (t->begun || !gate_was_refused(&t->verdict)),
                                       .addr = t->begun ? s->addr : (struct addr){ .family = ADDR_NONE },
                                       .domain = host_str(&s->target.host),
                                       .method = str_of(t->method),
@@ -119,6 +119,23 @@ void h2_stream_fail(struct h2_stream *t, enum reason reason, int error) {
         reset_origin(t, NGHTTP2_CANCEL);
         if (t->head_sent)
                 h2_stream_reset_client(t, NGHTTP2_INTERNAL_ERROR);
+        else
+                h2_refuse(t);
+}
+
+/* Trailers that may not leave. Whatever came before them may be at the origin already. */
+static void h2_stream_cut(struct h2_stream *t, const char *why) {
+        t->verdict.decision = DECISION_DENY;
+        t->verdict.reason = REASON_CREDENTIAL;
+        t->why = why;
+        t->cut = true;
+        judged_remove(&t->judged);
+        t->state = H2_ANSWERED;
+        reset_origin(t, NGHTTP2_CANCEL);
+        if (t->head_sent)
+                h2_stream_reset_client(t, NGHTTP2_INTERNAL_ERROR);
+        else if (t->begun)
+                h2_refuse_rest(t);
         else
                 h2_refuse(t);
 }
@@ -285,8 +302,7 @@ void h2_stream_take_trailers(struct h2_flow *f) {
         }
         if (f->from == H2_CLIENT && !h2_swap_trailers_pass(f->stream, from->fields)) {
                 h2_fields_free(next);
-                f->stream->why = "the stand-in of a credential is in a place of the request that it is not for";
-                h2_stream_fail(f->stream, REASON_CREDENTIAL, 0);
+                h2_stream_cut(f->stream, INJECT_IN_TRAILERS);
                 return;
         }
         if (f->from == H2_ORIGIN)
@@ -311,6 +327,18 @@ void h2_stream_take_end(struct h2_flow *f) {
                 h2_flow_resume(f);
 }
 
+/* Closed before its time: by the client, or by nghttp2, which resets what breaks the rules of HTTP. */
+static void h2_stream_explain(struct h2_stream *t) {
+        if (t->client_reset) {
+                t->why = "The client reset the stream.";
+                return;
+        }
+        t->why = "The body does not fit its content-length, or the trailers are not valid.";
+        t->verdict.decision = DECISION_DENY;
+        t->verdict.reason = REASON_PROTOCOL;
+        t->cut = true;
+}
+
 static bool is_passed_on(const struct h2_stream *t, uint32_t code) {
         return t->origin_reset || code == NGHTTP2_REFUSED_STREAM;
 }
@@ -319,7 +347,7 @@ void h2_stream_closed(struct h2_stream *t, unsigned side, uint32_t code) {
         if (side == H2_CLIENT) {
                 t->client_id = 0;
                 if (code != NGHTTP2_NO_ERROR && t->state == H2_PASSING && !t->why)
-                        t->why = "The client reset the stream.";
+                        h2_stream_explain(t);
                 h2_flow_drop(&t->down);
                 if (code != NGHTTP2_NO_ERROR || !t->up.ended)
                         reset_origin(t, code ? code : NGHTTP2_CANCEL);

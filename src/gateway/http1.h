@@ -155,8 +155,9 @@ int http1_response_write(struct buf *out, const struct http1_response *r, enum h
  * close.
  */
 struct http1_chunked {
-        uint64_t left;       /* of the current chunk's data */
-        uint32_t line_bytes; /* of the current size line or of the trailers */
+        uint64_t left;        /* of the current chunk's data */
+        uint32_t line_bytes;  /* of the current size line or of the trailers */
+        struct buf *trailers; /* NULL, or where they are kept for somebody to look at */
         uint8_t state;
         uint8_t digits;
         bool bare;

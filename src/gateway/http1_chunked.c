@@ -58,6 +58,8 @@ static enum http1_result extension_byte(struct http1_chunked *c, char byte) {
 static enum http1_result trailer_byte(struct http1_chunked *c, char byte) {
         if (++c->line_bytes > HTTP1_TRAILER_MAX)
                 return HTTP1_TOO_LARGE;
+        if (c->trailers && buf_add_char(c->trailers, byte) < 0)
+                return HTTP1_TOO_LARGE;
         switch ((enum chunk_state)c->state) {
         case CHUNK_TRAILER_START:
                 if (byte == '\r')

@@ -111,6 +111,10 @@ static int copy_up(struct http_session *s) {
         struct str bytes = all;
         enum http1_result body;
         while ((body = http_body_next(&s->request, &bytes, &span)) == HTTP1_OK) {
+                if (!http_swap_trailers_pass(s)) {
+                        http_refuse_rest(s, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
+                        return -ECANCELED;
+                }
                 if (!count_out(s, span.n)) {
                         fail_client(s, REASON_LIMIT);
                         return -ECANCELED;
@@ -118,6 +122,10 @@ static int copy_up(struct http_session *s) {
                 r = s->swap ? http_swap_push_up(s, span) : http_flow_push(&s->up, http_pool(s), s->upstream, span);
                 if (r < 0 && r != -EAGAIN)
                         break;
+        }
+        if (!http_swap_trailers_pass(s)) { /* a body without framing has no last span */
+                http_refuse_rest(s, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
+                return -ECANCELED;
         }
         if (s->swap && s->request.done && (r == 0 || r == -EAGAIN))
                 r = http_swap_end_up(s);

@@ -42,7 +42,7 @@ void http_refusal_record(struct http_session *s) {
         if (s->connect)
                 tunnel_report_refused(&s->client, &s->call, s->status);
         else
-                http_session_record(s, s->begun || !gate_was_refused(&s->call.verdict));
+                http_session_record(s, !s->cut && (s->begun || !gate_was_refused(&s->call.verdict)));
 }
 
 /* Recorded whatever becomes of the answer. */
@@ -99,4 +99,24 @@ void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reas
                        what) < 0)
                 buf_clear(&text);
         answer(s, status, reason, buf_str(&text));
+}
+
+void http_refuse_rest(struct http_session *s, enum reason reason, const char *why) {
+        cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
+
+        stream_abort(take_ptr(&s->upstream));
+        s->call.verdict.decision = DECISION_DENY;
+        s->call.verdict.reason = (uint8_t)reason;
+        s->call.why = why;
+        s->cut = true;
+        s->keep_client = false;
+
+        if (s->head_sent) { /* an answer is under way: only an end can be told */
+                http_refusal_record(s);
+                http_session_end(s, true);
+                return;
+        }
+        if (refusal_rest_text(&text, &s->call.target, why) < 0)
+                buf_clear(&text);
+        answer(s, 403, reason, buf_str(&text));
 }

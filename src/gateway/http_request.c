@@ -6,6 +6,7 @@
 #include "gateway/apiproxy.h"
 #include "gateway/http_session.h"
 #include "gateway/http_swap.h"
+#include "gateway/override.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -68,6 +69,15 @@ static bool is_one_of(struct str method, const struct str *list, size_t n) {
         return false;
 }
 
+static const struct override *find_override(const struct http1_request *r) {
+        for (size_t i = 0; i < r->head.n_headers; i++) {
+                const struct override *found = override_find(r->head.headers[i].name);
+                if (found)
+                        return found;
+        }
+        return NULL;
+}
+
 /* Copies out what is needed after the head's bytes are gone. */
 void http_request_begin(struct http_session *s, const struct http1_request *r) {
         /* Doing it twice is as doing it once (RFC 9110, 9.2.2); without a body, which would be gone. */
@@ -81,6 +91,10 @@ void http_request_begin(struct http_session *s, const struct http1_request *r) {
         s->response = (struct http_body){ 0 };
         s->request = (struct http_body){ .kind = r->head.body, .left = r->head.length };
         s->request.done = r->head.body == BODY_NONE || (r->head.body == BODY_LENGTH && r->head.length == 0);
+        s->trailers = BUF(HTTP1_TRAILER_MAX);
+        if (s->client.worker->gateway->credentials)
+                s->request.chunked.trailers = &s->trailers;
+        s->cut = false;
         s->client_minor = r->head.minor;
         s->keep_client = !r->head.close;
         s->connect = r->form == FORM_AUTHORITY;
@@ -104,6 +118,7 @@ void http_request_begin(struct http_session *s, const struct http1_request *r) {
         s->up.head_at = s->down.head_at = 0;
         s->method_n = 0;
         s->path_n = 0;
+        s->override = find_override(r);
         if (!s->bound)
                 s->call.target = (struct authority){ 0 };
 }
@@ -150,6 +165,20 @@ void http_request_send(struct http_session *s) {
         http_exchange_begin(s);
 }
 
+struct verdict http_request_verdict(struct http_session *s, struct verdict granted) {
+        if (granted.decision != DECISION_ALLOW || !granted.needs_request)
+                return granted;
+
+        struct verdict v = verdict_request(worker_snapshot(s->client.worker), &s->call.target.host, s->call.target.port,
+                                           http_session_method(s), http_session_path(s)); /* as it will leave */
+        if (v.decision == DECISION_ALLOW && s->override) {
+                v.decision = DECISION_DENY;
+                v.reason = s->override->reason;
+                s->call.why = OVERRIDE_WHY;
+        }
+        return v;
+}
+
 /* Each request by itself, by the policy of this moment. */
 static void judge_request(struct http_session *s, const struct http1_request *r) {
         struct worker *w = s->client.worker;
@@ -158,9 +187,7 @@ static void judge_request(struct http_session *s, const struct http1_request *r)
                 v.decision = DECISION_ALLOW;
                 s->call.asked = true;
         }
-        if (v.decision == DECISION_ALLOW && v.needs_request)
-                v = verdict_request(worker_snapshot(w), &s->call.target.host, s->call.target.port,
-                                    http_session_method(s), http_session_path(s)); /* as it will leave */
+        v = http_request_verdict(s, v);
         s->call.verdict = v;
         if (s->secure && s->secure->spoilt != REASON_NONE)
                 http_secure_refuse(s);

@@ -64,6 +64,7 @@ static void forget_request(struct http_session *s) {
         stream_close(take_ptr(&s->upstream));
         http_swap_free(s);
         http_flow_done(&s->up, http_pool(s));
+        buf_done(&s->trailers);
         http_flow_done(&s->down, http_pool(s));
         if (s->back)
                 pool_chunk_put(http_pool(s), take_ptr(&s->back));
@@ -171,6 +172,7 @@ void http_session_next(struct http_session *s) {
         forget_request(s);
         s->progress = (struct http1_progress){ 0 };
         s->partial = false;
+        s->blank_line = false;
         http_session_enter(s, HTTP_HEAD);
         http_session_limit(s, http_settings(s)->idle_ns);
 }
@@ -252,9 +254,7 @@ static void judge_again(struct http_session *s) {
                 c->generation = s->client.worker->policy->generation;
                 c->verdict = judge_secured(s);
         }
-        if (c->verdict.decision == DECISION_ALLOW && c->verdict.needs_request)
-                c->verdict = verdict_request(worker_snapshot(s->client.worker), &c->target.host, c->target.port,
-                                             http_session_method(s), http_session_path(s));
+        c->verdict = http_request_verdict(s, c->verdict);
         if (c->verdict.decision != DECISION_ALLOW)
                 stream_close(take_ptr(&c->upstream));
 }
@@ -317,6 +317,12 @@ int http_session_keep(struct http_session *s, struct str bytes, size_t used) {
 static void take_head(struct http_session *s, struct str bytes) {
         static _Thread_local struct http1_request request; /* large, and needed only until this function returns */
         size_t max = http_settings(s)->header_bytes;
+        if (!s->partial && !s->blank_line && str_starts(bytes, STR("\r\n"))) {
+                s->blank_line = true; /* one, as old clients send it behind a body (RFC 9112, 2.2) */
+                if (http_session_keep(s, bytes, 2) < 0)
+                        http_session_end(s, true);
+                return;
+        }
         if (max == 0 || max > POOL_CHUNK_BYTES)
                 max = POOL_CHUNK_BYTES;
         enum http1_result r = http1_request_parse(&s->progress, bytes, max, &request);

@@ -60,13 +60,15 @@ struct http_secure {
 };
 
 struct http_swap; /* gateway/http_swap.h */
+struct override;  /* gateway/override.h */
 
 struct http_session {
         struct client client;
-        uint8_t state; /* enum http_state */
-        bool bound;    /* captured: call.target is fixed */
-        bool api;      /* the API proxy: the target is in the path */
-        bool partial;  /* `in` was looked at and holds no whole head */
+        uint8_t state;   /* enum http_state */
+        bool bound;      /* captured: call.target is fixed */
+        bool api;        /* the API proxy: the target is in the path */
+        bool partial;    /* `in` was looked at and holds no whole head */
+        bool blank_line; /* an empty line before the next head was skipped */
         struct synthetic_hold hold;
         struct http_secure *secure; /* NULL: plain HTTP */
         struct pool_chunk *in;      /* from the client, not yet understood */
@@ -79,7 +81,8 @@ struct http_session {
         /* the request under way */
         struct gate_call call; /* target, verdict, generation, address */
         struct judged judged;
-        struct http_swap *swap; /* of a request to a host that has credentials */
+        struct http_swap *swap;          /* of a request to a host that has credentials */
+        const struct override *override; /* a header that asks for another request; NULL: none */
         struct stream *upstream;
         struct host_bytes *host_bytes; /* the counter, where bytes out are limited */
         struct http_switched *switched;
@@ -87,6 +90,7 @@ struct http_session {
         struct pool_chunk *back; /* from the origin: an unfinished head */
         struct http1_progress back_progress;
         struct http_body request, response;
+        struct buf trailers; /* the request's, where there are credentials: they do not leave, but are looked at */
         uint64_t since, bytes_in, bytes_out;
         uint16_t status;
         uint8_t method_n, client_minor, n_interim;
@@ -97,6 +101,7 @@ struct http_session {
         bool keep_client;   /* the client may send another request after this one */
         bool keep_upstream; /* the origin's connection may be used again */
         bool begun;         /* part of it may have reached the origin: on record as allowed, whatever happens then */
+        bool cut;           /* unless its rest was refused */
         bool reused;        /* came from the pool */
         bool answered;      /* the origin sent something */
         bool head_sent;     /* the final response head was written towards the client */
@@ -138,6 +143,8 @@ void http_request_begin(struct http_session *s, const struct http1_request *r);
 /* The API proxy changes r. */
 void http_request_take(struct http_session *s, struct http1_request *r);
 void http_request_send(struct http_session *s);
+/* What the rules of the host say about this request, by the policy of this moment. granted: the target's verdict. */
+struct verdict http_request_verdict(struct http_session *s, struct verdict granted);
 
 /* http_secure.c: sessions inside TLS. */
 struct stream *http_secure_take(struct http_session *s); /* the connection that was opened ahead, if it is any good */
@@ -187,6 +194,8 @@ void http_body_passed(struct http_body *b, uint64_t n);
 void http_refusal_record(struct http_session *s);
 void http_refuse(struct http_session *s);
 void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reason, const char *what);
+/* The rest of a request that is on its way. why: what is wrong with it, for the record and the client. */
+void http_refuse_rest(struct http_session *s, enum reason reason, const char *why);
 
 /* http_pool.c: a session that waits for a request, as all do at first; and whenever it begins or ceases to. */
 void upstream_pool_watch(struct upstream_pool *p, struct link *session);

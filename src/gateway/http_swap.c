@@ -118,6 +118,15 @@ bool http_swap_judge(struct http_session *s, const struct http1_request *r) {
         return true;
 }
 
+bool http_swap_trailers_pass(const struct http_session *s) {
+        struct credential_hit hit;
+        size_t at = 0;
+
+        if (!s->request.done || s->trailers.n == 0)
+                return true;
+        return !credentials_find(s->client.worker->gateway->credentials, buf_str(&s->trailers), &at, &hit);
+}
+
 /* Reads what is there of the body. True when something moved. */
 bool http_swap_keep_step(struct http_session *s) {
         struct http_swap *k = s->swap;
@@ -143,6 +152,10 @@ bool http_swap_keep_step(struct http_session *s) {
                 }
         if (body != HTTP1_MORE) {
                 http_refuse_bytes(s, 400, REASON_PROTOCOL, http1_result_text(body));
+                return true;
+        }
+        if (!http_swap_trailers_pass(s)) {
+                refuse(s, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
                 return true;
         }
         if (http_session_keep(s, all, all.n - bytes.n) < 0) {

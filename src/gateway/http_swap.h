@@ -34,6 +34,10 @@ bool http_swap_prepare(struct http_session *s);
 bool http_swap_keep_step(struct http_session *s);
 void http_swap_free(struct http_session *s);
 
+/* A request's trailers never leave (HTTP/1), or leave as they are (HTTP/2): a stand-in in them was meant to be
+ * replaced, and somebody should hear that it was not. True while they are not complete. */
+bool http_swap_trailers_pass(const struct http_session *s);
+
 /* The request's body; as http_flow_push(), and -EPROTO: it is not what it was said to be. */
 int http_swap_push_up(struct http_session *s, struct str span);
 int http_swap_end_up(struct http_session *s); /* it is over */

@@ -67,14 +67,26 @@ static bool same_decoded(struct str a, struct str b) {
         return a.n == 0 && b.n == 0;
 }
 
-static int put_encoded(struct buf *out, struct str plain) {
+/* What stands for itself. In a segment of a path that is more (RFC 3986, 3.3), and the escaped form of it is another
+ * path for some servers (2.2); in a query '&', '=' and '+' mean something. */
+static bool stands_for_itself(char c, bool in_segment) {
+        if (ascii_is_alnum(c) || str_find(STR("-._~"), c) >= 0)
+                return true;
+        return in_segment && str_find(STR(":@!$&'()*+,;="), c) >= 0;
+}
+
+static int put_encoded(struct buf *out, struct str plain, bool in_segment) {
         static const char digits[] = "0123456789ABCDEF";
         int r = 0;
+
         for (size_t i = 0; r == 0 && i < plain.n; i++) {
                 unsigned char c = (unsigned char)plain.p[i];
-                bool unreserved = ascii_is_alnum((char)c) || c == '-' || c == '.' || c == '_' || c == '~';
                 char escape[3] = { '%', digits[c >> 4], digits[c & 15] };
-                r = unreserved ? buf_add_char(out, (char)c) : buf_append(out, str_n(escape, 3));
+
+                if (stands_for_itself((char)c, in_segment))
+                        r = buf_add_char(out, (char)c);
+                else
+                        r = buf_append(out, str_n(escape, 3));
         }
         return r;
 }
@@ -458,7 +470,10 @@ int inject_target(const struct inject_plan *p, const struct request_view *r, con
                         continue;
                 any = true;
                 e = buf_append(out, str_first(str_skip(r->target, at), swap->at - at));
-                e = e < 0 ? e : put_encoded(out, values[i]);
+                /* A client that escapes what it need not gets the same for the secret. */
+                struct str written = str_first(str_skip(r->target, swap->at), swap->n);
+                bool as_it_is = swap->slot == SLOT_PATH && str_find(written, '%') < 0;
+                e = e < 0 ? e : put_encoded(out, values[i], as_it_is);
                 at = swap->at + swap->n;
         }
         if (!any)

@@ -50,6 +50,7 @@ struct inject_plan {
 enum inject_result inject_judge(const struct credentials *c, const struct authority *to, const struct request_view *r,
                                 struct inject_plan *ret);
 /* For people and agents: what was wrong with it. */
+#define INJECT_IN_TRAILERS "the stand-in of a credential is in the trailers, where none is replaced"
 const char *inject_problem_text(const struct inject_plan *p);
 
 /* The new value of a header, or of the target, appended; values[i] is the secret for swaps[i]. 1: written, 0: nothing

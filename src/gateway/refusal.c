@@ -72,6 +72,13 @@ int refusal_text(struct buf *out, const struct snapshot *s, const struct authori
                     "bailey: nothing was sent to %s: %s. Trying again will not help. What stands in for a "
                     "credential goes only to its own hosts, over TLS, in its own place; see `bailey secrets list`.",
                     where, why);
+        if ((v->reason == REASON_METHOD || v->reason == REASON_PATH) && why)
+                return buf_printf(
+                    out,
+                    "bailey: policy refused this request to %s: %s. Trying again will not help; it must be "
+                    "made without that header (X-HTTP-Method-Override, X-Original-URL and the like), "
+                    "since the policy has rules for the methods or paths of this host.",
+                    where, why);
         size_t before = out->n;
         struct snapshot_rule rule;
         int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason_text((enum reason)v->reason));
@@ -88,6 +95,17 @@ int refusal_text(struct buf *out, const struct snapshot *s, const struct authori
         if (r < 0)
                 out->n = before;
         return r;
+}
+
+int refusal_rest_text(struct buf *out, const struct authority *target, const char *why) {
+        char where[AUTHORITY_TEXT_MAX];
+
+        authority_text(target, where);
+        return buf_printf(
+            out,
+            "bailey: the request to %s was cut off: %s. Its header, and what was read of its body, had been "
+            "sent by then; its trailers were not. Trying again will not help.",
+            where, why);
 }
 
 unsigned refusal_status(const struct verdict *v, int error) {

@@ -12,5 +12,7 @@
 /* Appends the text, without a line end. `error` as in struct gate_call, 0 when there is none. */
 int refusal_text(struct buf *out, const struct snapshot *s, const struct authority *target, const struct verdict *v,
                  int error, const char *why);
+/* For a request that was cut off: its beginning has been sent. */
+int refusal_rest_text(struct buf *out, const struct authority *target, const char *why);
 /* The HTTP status for it: 403, 429, 503, 502 or 504, ... */
 unsigned refusal_status(const struct verdict *v, int error);

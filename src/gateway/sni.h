@@ -55,6 +55,7 @@ enum sniff_kind {
         SNIFF_TLS,   /* with or without a name */
         SNIFF_HTTP,  /* one HTTP/1 request head */
         SNIFF_HTTP2, /* the preface of HTTP/2 in the clear: the host cannot be seen */
+        SNIFF_LINE,  /* text that is not HTTP so far: it may go while sniff_line_look() sees the rest of its line */
         SNIFF_OTHER, /* no protocol that names a host */
         SNIFF_BAD,   /* TLS or HTTP, but malformed or ambiguous: refuse */
 };
@@ -62,6 +63,7 @@ enum sniff_kind {
 struct sniff {
         bool has_host;
         bool ech;
+        bool word; /* a SNIFF_MORE that is a word of no method that we know: SNIFF_LINE, when nothing follows soon */
         struct tls_records records; /* what follows a SNIFF_TLS */
         struct host host;           /* canonical, when has_host */
         uint16_t protocols_n;       /* as struct sni */
@@ -70,6 +72,27 @@ struct sniff {
 
 /* max: bytes that are looked at before the answer must be known. */
 enum sniff_kind sniff(struct str bytes, size_t max, struct sniff *ret);
+/*
+ * A first line that is let through before it is whole, since its client may wait for an answer now ("ruok"). It must
+ * not turn into an HTTP request behind our back.
+ */
+struct sniff_line { /* zeroed at the start */
+        bool begun; /* behind the blanks in front of it */
+        char tail[6];
+        uint8_t n;
+};
+
+#define SNIFF_LINE_STEP 1024
+
+enum sniff_line_next {
+        SNIFF_LINE_GOES, /* these bytes may go; show what follows */
+        SNIFF_LINE_OVER, /* it is not HTTP: nothing needs to be looked at any more */
+        SNIFF_LINE_HTTP, /* it is HTTP after all: refuse */
+};
+
+/* bytes: those that have not been shown yet, from the first one of the connection. */
+enum sniff_line_next sniff_line_look(struct sniff_line *l, struct str bytes);
+
 /* For bytes that sniff() wants more of when no more come: true when they are neither a piece of TLS nor of HTTP that a
  * server might act on. */
 bool sniff_is_other_at_end(struct str bytes);

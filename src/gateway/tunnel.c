@@ -12,12 +12,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+enum { QUIET_NS = 250 * 1000 * 1000 }; /* after which a first word that is no method we know is not held any more */
+
 /*
  * States: greeting (the client's first bytes are held until they agree with the target), open, gone. The relay holds
  * back the client's bytes; the server's pass from the start. After a TLS greeting its second one is looked for, which
- * some servers ask for; then, and after an unknown protocol, nothing is looked at any more. After a plain HTTP request
- * each request that follows on the connection is looked at in the same way, so that the name cannot change behind the
- * first one.
+ * some servers ask for; then, and after an unknown protocol (its first line at least), nothing is looked at any more.
+ * After a plain HTTP request each request that follows on the connection is looked at in the same way, so that the name
+ * cannot change behind the first one.
  */
 struct tunnel {
         struct client client;
@@ -26,13 +28,15 @@ struct tunnel {
         struct authority target;
         struct host_bytes *host_bytes;
         struct synthetic_hold hold;
-        struct timer greeting;
+        struct timer greeting, quiet;
         struct task destroy;
         uint64_t opened;
         uint32_t rule, generation;
         uint8_t reason;  /* why it was allowed */
         uint8_t refused; /* REASON_NONE, or why it was closed */
-        bool captured, looked, tls;
+        bool captured, looked, tls, line;
+        bool silent; /* nothing followed the client's first word */
+        struct sniff_line first_line;
         struct requests requests;
         struct tls_records records;
 };
@@ -94,6 +98,7 @@ static void destroy(struct task *task) {
 static void release(struct tunnel *t) {
         struct worker *w = t->client.worker;
         timer_stop(&t->greeting);
+        timer_stop(&t->quiet);
         judged_remove(&t->judged);
         if (w->gateway->synthetic)
                 synthetic_release(w->gateway->synthetic, &t->hold, loop_now(w->loop));
@@ -146,6 +151,13 @@ static void revoke(struct judged *j, struct verdict v) {
 
 static void on_greeting_limit(struct timer *timer) {
         close_now(link_owner(timer, struct tunnel, greeting), REASON_TIMEOUT);
+}
+
+static void on_quiet(struct timer *timer) {
+        struct tunnel *t = link_owner(timer, struct tunnel, quiet);
+
+        t->silent = true;
+        relay_look_again(&t->relay);
 }
 
 /* looking */
@@ -201,11 +213,39 @@ static enum relay_look look_at_request(struct tunnel *t, struct str bytes) {
         return RELAY_PASS;
 }
 
+/* The rest of a line whose beginning is on its way. */
+static enum relay_look look_at_line(struct tunnel *t, struct str bytes) {
+        timer_stop(&t->greeting);
+        t->line = true;
+        t->relay.pass_left = bytes.n;
+        switch (sniff_line_look(&t->first_line, bytes)) {
+        case SNIFF_LINE_GOES:
+                break;
+        case SNIFF_LINE_OVER:
+                t->relay.pass_left = RELAY_PASS_ALL;
+                break;
+        case SNIFF_LINE_HTTP:
+                return refuse(t, REASON_PROTOCOL);
+        }
+        return RELAY_PASS;
+}
+
+/* A client may wait for an answer to a word without a line end. */
+static enum relay_look look_at_word(struct tunnel *t, struct str bytes) {
+        if (t->silent)
+                return look_at_line(t, bytes);
+        timer_start(&t->quiet, QUIET_NS);
+        return RELAY_HOLD;
+}
+
 static enum relay_look look_at_greeting(struct tunnel *t, struct str bytes) {
         struct sniff seen;
+        timer_stop(&t->quiet);
         switch (sniff(bytes, t->client.worker->limits.header_bytes, &seen)) {
         case SNIFF_MORE:
-                return RELAY_HOLD;
+                return seen.word ? look_at_word(t, bytes) : RELAY_HOLD;
+        case SNIFF_LINE:
+                return look_at_line(t, bytes);
         case SNIFF_BAD:
                 return refuse(t, REASON_PROTOCOL);
         case SNIFF_HTTP:
@@ -256,11 +296,19 @@ static enum relay_look look_at_record(struct tunnel *t, struct str bytes) {
         return RELAY_PASS;
 }
 
+static enum relay_look look_at(struct tunnel *t, struct str bytes) {
+        if (t->looked)
+                return look_at_request(t, bytes);
+        if (t->tls)
+                return look_at_record(t, bytes);
+        if (t->line)
+                return look_at_line(t, bytes);
+        return look_at_greeting(t, bytes);
+}
+
 static enum relay_look inspect(struct relay *r, struct str bytes, bool ended) {
         struct tunnel *t = link_owner(r, struct tunnel, relay);
-        enum relay_look l = t->looked ? look_at_request(t, bytes)
-                            : t->tls  ? look_at_record(t, bytes)
-                                      : look_at_greeting(t, bytes);
+        enum relay_look l = look_at(t, bytes);
         if (l != RELAY_HOLD)
                 return l;
         if (ended && !t->looked && !t->tls &&
@@ -315,6 +363,7 @@ static int start(const struct client *client, struct gate_call *call, const stru
                 t->judged.addr = (struct addr){ .family = ADDR_NONE };
         link_init(&t->judged.link);
         timer_init(&t->greeting, w->loop, on_greeting_limit);
+        timer_init(&t->quiet, w->loop, on_quiet);
         task_init(&t->destroy, destroy);
         if (look)
                 judged_add(w, &t->judged);

@@ -169,11 +169,8 @@ static void on_resolved(struct resolve_call *c, const struct resolve_answer *a) 
 
 static void begin(struct webhook *w) {
         const struct host *h = &w->target.host;
-        struct addr own;
         if (h->kind == HOST_ADDR)
                 dial(w, &h->addr, 1);
-        else if (host_is_loopback_name(h) && addr_parse(STR("127.0.0.1"), &own))
-                dial(w, &own, 1);
         else {
                 w->resolving.done = on_resolved;
                 int r = resolve_start(w->resolver, h, &w->resolving);

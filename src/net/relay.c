@@ -233,6 +233,21 @@ void relay_start(struct relay *r, struct pool *pool, struct stream *client, stru
         loop_defer(client->loop, &r->again); /* first try in this turn, but not under the caller's feet */
 }
 
+void relay_look_again(struct relay *r) {
+        struct relay_flow *f = &r->flow[RELAY_CLIENT];
+
+        if (r->over || !r->inspect || r->pass_left > 0 || !f->rest || f->rest->at > 0)
+                return;
+
+        int shown = show(r);
+        if (shown == GONE)
+                return;
+        if (shown < 0)
+                end(r, shown == -EDQUOT ? RELAY_REFUSED : RELAY_RESET, shown);
+        else
+                pump(r);
+}
+
 int relay_release(struct relay *r, struct stream **ret_client, struct stream **ret_server) {
         struct pool_chunk *c = r->flow[RELAY_CLIENT].rest;
         if (c && stream_unread(r->side[RELAY_CLIENT], str_n(c->bytes + c->at, c->n - c->at)) < 0)

@@ -59,5 +59,8 @@ void relay_start(struct relay *r, struct pool *pool, struct stream *client, stru
 /* Gives the streams back, with what was read of the client and not sent on pushed back into it. Only from inside
  * inspect(). 0, or -ENOMEM: then nothing has changed. */
 int relay_release(struct relay *r, struct stream **ret_client, struct stream **ret_server);
+/* Shows inspect() again what it holds, though nothing came: it may have changed its mind. The relay may be gone after.
+ */
+void relay_look_again(struct relay *r);
 /* Closes both sides now (abort: as resets) without calling done(). */
 void relay_stop(struct relay *r, bool abort);

@@ -57,6 +57,7 @@ struct resolver {
         ares_channel channel;
         struct map entries; /* name to struct entry */
         struct map fixed;   /* the static host file */
+        struct resolve_answer *loopback;
         struct link kept;
         struct link socks;
         struct timer tick; /* c-ares's own timeouts */
@@ -297,8 +298,15 @@ static bool is_fresh(const struct entry *en) {
         return en->answer && en->expires > loop_now(en->resolver->loop);
 }
 
+/* What needs no question. The loopback comes first: no file may move it. */
+static const struct resolve_answer *fixed_answer(const struct resolver *r, const struct host *name) {
+        if (host_is_loopback_name(name))
+                return r->loopback;
+        return map_get(&r->fixed, host_str(name));
+}
+
 const struct resolve_answer *resolve_cached(struct resolver *r, const struct host *name) {
-        const struct resolve_answer *fixed = map_get(&r->fixed, host_str(name));
+        const struct resolve_answer *fixed = fixed_answer(r, name);
         if (fixed)
                 return fixed;
         struct entry *en = map_get(&r->entries, host_str(name));
@@ -316,7 +324,7 @@ int resolve_start(struct resolver *r, const struct host *name, struct resolve_ca
         struct entry *en = map_get(&r->entries, host_str(name));
         if (!en && !(en = new_entry(r, name)))
                 return -ENOMEM;
-        const struct resolve_answer *fixed = map_get(&r->fixed, host_str(name));
+        const struct resolve_answer *fixed = fixed_answer(r, name);
         if (fixed && !en->answer) {
                 size_t size = sizeof *fixed + fixed->n * sizeof fixed->addrs[0];
                 en->answer = malloc(size);
@@ -382,6 +390,17 @@ static int open_channel(struct resolver *r, struct err *e) {
         return status == ARES_SUCCESS ? 0 : err_set(e, EIO, "cannot start the resolver: %s", ares_strerror(status));
 }
 
+static struct resolve_answer *loopback_answer(void) {
+        struct resolve_answer *made = calloc(1, sizeof *made + sizeof host_loopback);
+
+        if (!made)
+                return NULL;
+        made->n = HOST_LOOPBACKS;
+        made->ttl = TTL_MAX;
+        memcpy(made->addrs, host_loopback, sizeof host_loopback);
+        return made;
+}
+
 static void resolver_freep(struct resolver **r) {
         resolver_free(*r);
 }
@@ -400,6 +419,9 @@ int resolver_new(struct loop *l, const struct resolver_settings *settings, struc
         r->timeout_ns = settings->timeout_ns ? settings->timeout_ns : RESOLVE_TIMEOUT_NS;
         r->cache_max = settings->cache_max ? settings->cache_max : 2048;
         r->flight_max = settings->flight_max ? settings->flight_max : 1024;
+        r->loopback = loopback_answer();
+        if (!r->loopback)
+                return err_set(e, ENOMEM, "no memory for the resolver");
         int status = open_channel(r, e);
         if (status == 0 && settings->n_servers)
                 status = use_servers(r, settings->servers, settings->n_servers, e);
@@ -434,5 +456,6 @@ void resolver_free(struct resolver *r) {
         task_cancel(&r->tidy);
         map_done(&r->entries, free);
         map_done(&r->fixed, free);
+        free(r->loopback);
         free(r);
 }

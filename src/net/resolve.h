@@ -5,6 +5,9 @@
  * for at most once per worker and lifetime. Only canonical names (struct host) come in; the system's search list, host
  * file and name service switch play no part.
  *
+ * Names of the loopback (host_is_loopback_name) are answered here and never asked for: whoever answers for them would
+ * choose where this host's own services are.
+ *
  * Answers are cached, good and bad, between limits of time and number; identical questions in flight are one. A static
  * host file ("address name..." lines) comes before everything.
  */

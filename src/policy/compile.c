@@ -8,6 +8,7 @@
 #include "policy/mappings.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 static enum network_mode network_mode_of(enum policy_mode mode) {
         switch (mode) {
@@ -61,11 +62,25 @@ static int add_private_mirrors(const struct policy *p, struct snapshot_builder *
                 struct authority a;
                 int r = authority_parse(str_of(m->pattern), 0, &a, e);
                 bool loopback =
-                    r == 0 && (str_is(host_str(&a.host), "localhost") ||
+                    r == 0 && (host_is_loopback_name(&a.host) ||
                                (a.host.kind == HOST_ADDR && addr_classify(&a.host.addr) != ADDR_CLASS_PUBLIC &&
                                 addr_classify(&a.host.addr) != ADDR_CLASS_PRIVATE));
                 if (r == 0 && !loopback)
                         r = snapshot_add(b, LIST_ALLOW_PRIVATE, str_of(m->pattern), str_of(m->origin), e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* A port of the host that is offered inside as a listener is the same service under its own name. */
+static int add_host_ports(const struct policy *p, struct snapshot_builder *b, struct err *err) {
+        for (size_t i = 0; i < p->network.host_ports.n; i++) {
+                const struct port_map *map = &p->network.host_ports.p[i];
+                char text[sizeof HOST_INTERNAL + 8];
+
+                int n = snprintf(text, sizeof text, HOST_INTERNAL ":%u", map->outside);
+                int r = snapshot_add(b, LIST_ALLOW_PRIVATE, str_n(text, (size_t)n), str_of(map->origin), err);
                 if (r < 0)
                         return r;
         }
@@ -126,6 +141,8 @@ int policy_compile_network(const struct policy *p, const struct endpoint *self, 
                 r = add_files(b, LIST_DENY, p->network.deny_files.p, p->network.deny_files.n, e);
         if (r == 0)
                 r = add_private_mirrors(p, b, e);
+        if (r == 0)
+                r = add_host_ports(p, b, e);
         if (r == 0)
                 r = add_credential_hosts(p, b, e);
         for (size_t i = 0; r == 0 && i < p->network.rules.n; i++)

@@ -162,9 +162,14 @@ bool host_equal(const struct host *a, const struct host *b) {
         return a->kind == b->kind && str_eq(host_str(a), host_str(b));
 }
 
+const struct addr host_loopback[HOST_LOOPBACKS] = { { ADDR_V4, { 127, 0, 0, 1 } }, { ADDR_V6, { [15] = 1 } } };
+
 bool host_is_loopback_name(const struct host *h) {
-        return h->kind == HOST_NAME &&
-               (str_eq(host_str(h), STR("localhost")) || str_eq(host_str(h), STR(HOST_INTERNAL)));
+        struct str name = host_str(h);
+
+        if (h->kind != HOST_NAME)
+                return false;
+        return str_eq(name, STR("localhost")) || str_ends(name, STR(".localhost")) || str_eq(name, STR(HOST_INTERNAL));
 }
 
 /* Written for every request: by hand, since printf would be a fifteenth of all instructions. */

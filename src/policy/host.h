@@ -43,9 +43,11 @@ bool host_equal(const struct host *a, const struct host *b);
 static inline struct str host_str(const struct host *h) {
         return str_n(h->name, h->name_n);
 }
-/* "localhost" and HOST_INTERNAL: they are never resolved. Whoever dials them uses 127.0.0.1 and ::1 of the gateway's
- * side, each judged by verdict_address() as any other. */
+/* "localhost", names below it, and HOST_INTERNAL: no name server is ever asked for them (net/resolve.c). They are
+ * host_loopback of the gateway's side, each address judged by verdict_address() as any other. */
 bool host_is_loopback_name(const struct host *h);
+#define HOST_LOOPBACKS 2
+extern const struct addr host_loopback[HOST_LOOPBACKS]; /* 127.0.0.1 and ::1 */
 /* "name:port" or "[v6]:port". */
 void authority_text(const struct authority *a, char ret[static AUTHORITY_TEXT_MAX]);
 

@@ -263,7 +263,7 @@ static int add_pattern(struct snapshot_builder *b, enum rule_list list, struct s
                 r = check_list(list, &p, e);
         if (r < 0)
                 return origin.n ? err_wrap(e, r, "%.*s", STR_FMT(str_first(origin, PATTERN_TEXT_MAX))) : r;
-        if (list == LIST_ALLOW && p.has_port && p.kind == PATTERN_NAME && str_is(host_str(&p.host), "localhost") &&
+        if (list == LIST_ALLOW && p.has_port && p.kind == PATTERN_NAME && host_is_loopback_name(&p.host) &&
             request == BLOCK_NONE)
                 list = LIST_ALLOW_PRIVATE;
         return rule_add(b, list, &p, text, origin, request, e);

@@ -10,6 +10,7 @@
 
 #include "policy/block.h"
 #include "policy/glob.h"
+#include "policy/request_path.h"
 
 #include <assert.h>
 
@@ -65,12 +66,11 @@ static struct verdict judge_address(const struct snapshot *s, const struct addr 
 
 /* Both loopback addresses must be free of refusals, since either may be dialled. */
 static struct verdict judge_loopback_name(const struct snapshot *s, uint16_t port, const struct match *m) {
-        static const struct addr loopback[] = { { ADDR_V4, { 127, 0, 0, 1 } }, { ADDR_V6, { [15] = 1 } } };
         struct match by_address;
         if (m->rule[LIST_ALLOW_PRIVATE] == RULE_NONE)
                 return refuse_class(ADDR_CLASS_LOOPBACK, RULE_NONE);
-        for (size_t i = 0; i < sizeof loopback / sizeof loopback[0]; i++) {
-                struct verdict v = judge_address(s, &loopback[i], port, m->rule[LIST_ALLOW_PRIVATE], &by_address);
+        for (size_t i = 0; i < HOST_LOOPBACKS; i++) {
+                struct verdict v = judge_address(s, &host_loopback[i], port, m->rule[LIST_ALLOW_PRIVATE], &by_address);
                 if (v.decision == DECISION_DENY)
                         return v;
         }
@@ -146,40 +146,6 @@ struct verdict verdict_address(const struct snapshot *s, const struct host *host
 
 /* --- requests --- */
 
-static bool escapes_to_trouble(const char *p) {
-        int high = ascii_hex(p[0]), low = ascii_hex(p[1]);
-        if (high < 0 || low < 0)
-                return true;
-        int byte = high << 4 | low;
-        return byte < 0x20 || byte == '.' || byte == '/' || byte == '\\' || byte == '%' || byte == 0x7f;
-}
-
-/* "." and "..", also where a path parameter follows: some servers drop it before they resolve the segment. */
-static bool is_dot_segment(struct str segment) {
-        ptrdiff_t parameter = str_find(segment, ';');
-        if (parameter >= 0)
-                segment = str_first(segment, (size_t)parameter);
-        return str_is(segment, ".") || str_is(segment, "..");
-}
-
-/* Whether every server reads this path as it is spelled. */
-static bool path_is_plain(struct str path) {
-        if (path.n == 0 || path.p[0] != '/')
-                return false;
-        for (size_t i = 0; i < path.n; i++) {
-                unsigned char c = (unsigned char)path.p[i];
-                if (c <= 0x20 || c >= 0x7f || c == '\\' || c == '#' || c == '?')
-                        return false;
-                if (c == '%' && (path.n - i < 3 || escapes_to_trouble(path.p + i + 1)))
-                        return false;
-        }
-        struct str segment;
-        while (str_split(&path, '/', &segment))
-                if (is_dot_segment(segment))
-                        return false;
-        return true;
-}
-
 static struct str text_at(const struct snapshot *s, uint32_t index) {
         return str_n(s->pool + s->texts[index].at, s->texts[index].n);
 }
@@ -191,11 +157,42 @@ static bool method_matches(const struct snapshot *s, const struct block_request 
         return request->n_methods == 0;
 }
 
-static bool path_matches(const struct snapshot *s, const struct block_request *request, struct str path, bool plain) {
-        for (uint32_t i = 0; plain && i < request->n_paths; i++)
+static bool reading_matches(const struct snapshot *s, const struct block_request *request, struct str path) {
+        for (uint32_t i = 0; i < request->n_paths; i++)
                 if (glob_match(text_at(s, request->first_path + i), path))
                         return true;
-        return request->n_paths == 0;
+        return false;
+}
+
+static bool path_matches(const struct snapshot *s, const struct block_request *request,
+                         const struct request_readings *readings) {
+        if (request->n_paths == 0)
+                return true;
+        for (size_t i = 0; i < readings->n; i++)
+                if (!reading_matches(s, request, readings->at[i]))
+                        return false;
+        return readings->n > 0;
+}
+
+static struct verdict judge_rules(const struct snapshot *s, const struct match *m, uint16_t port, struct str method,
+                                  const struct request_readings *readings, struct verdict granted) {
+        struct verdict refusal = refuse(REASON_METHOD, m->rule[LIST_ALLOW]);
+
+        for (uint32_t i = m->first_rule; i < m->first_rule + m->n_rules; i++) {
+                const struct block_rule *rule = &s->rules[i];
+                if (rule->list != LIST_ALLOW || rule->request == BLOCK_NONE || !block_rule_covers(rule, port))
+                        continue;
+
+                const struct block_request *request = &s->requests[rule->request];
+                if (!method_matches(s, request, method))
+                        continue;
+                if (path_matches(s, request, readings)) {
+                        granted.rule = i;
+                        return granted;
+                }
+                refusal = refuse(REASON_PATH, i);
+        }
+        return refusal;
 }
 
 struct verdict verdict_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
@@ -206,22 +203,12 @@ struct verdict verdict_request(const struct snapshot *s, const struct host *host
         struct verdict v = judge_target(s, host, port, &m);
         if (v.decision != DECISION_ALLOW || !v.needs_request)
                 return v;
-        bool plain = path_is_plain(path);
-        struct verdict refusal = refuse(REASON_METHOD, m.rule[LIST_ALLOW]);
-        for (uint32_t i = m.first_rule; i < m.first_rule + m.n_rules; i++) {
-                const struct block_rule *rule = &s->rules[i];
-                if (rule->list != LIST_ALLOW || rule->request == BLOCK_NONE || !block_rule_covers(rule, port))
-                        continue;
-                const struct block_request *request = &s->requests[rule->request];
-                if (!method_matches(s, request, method))
-                        continue;
-                if (path_matches(s, request, path, plain)) {
-                        v.rule = i;
-                        return v;
-                }
-                refusal = refuse(REASON_PATH, i);
-        }
-        return refusal;
+
+        struct request_readings readings;
+        request_readings_of(path, &readings);
+        v = judge_rules(s, &m, port, method, &readings, v);
+        request_readings_done(&readings);
+        return v;
 }
 
 /* --- words --- */

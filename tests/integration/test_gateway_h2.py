@@ -13,7 +13,9 @@ import pytest
 
 from kit.h2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS, H2Client, H2Server, frame
 from kit.process import SANITIZED, SLOW, wait_until
+from kit.gateway import Client
 from test_gateway_credentials import memory_with
+from test_gateway_readings import OVERRIDES, PATHS_ALLOWED, PATHS_REFUSED
 from test_gateway_tls import HOST, NAMES, Lab, make_lab  # noqa: F401 (fixtures)
 
 RULE = f"rule={HOST}:1-65535|GET,HEAD,POST,PUT,OPTIONS|/ok/**"
@@ -89,6 +91,33 @@ def test_each_stream_is_judged_by_itself(lab, make_h2):
     assert len(origin.connections) == 1
 
 
+@pytest.mark.parametrize("protocol", ["h2", "http/1.1"])
+def test_paths_and_headers_that_servers_read_differently(protocol, make_lab, make_h2, make_origin, authority):
+    """The forms of test_gateway_readings.py, inside TLS."""
+    origin = make_h2() if protocol == "h2" else make_origin(tls=authority.context(*NAMES, alpn=("http/1.1",)))
+    lab = make_lab(f"rule={HOST}:1-65535|GET|/public/**,/one/*/end,/pages/*.txt", "workers=1")
+    sock = lab.client(origin.port, context=lab.context([protocol]))
+    here = f"{HOST}:{origin.port}"
+
+    def ask(path, *headers):
+        if protocol == "h2":
+            got = client.ask(path, headers=[(name.lower(), value) for name, value in headers])
+            return got.status, got.headers
+        lines = [f"GET {path} HTTP/1.1", f"Host: {here}", *(f"{name}: {value}" for name, value in headers)]
+        sock.sendall("\r\n".join(lines).encode() + b"\r\n\r\n")
+        return client.answer()[:2]
+
+    client = H2Client(sock, here, strict=False) if protocol == "h2" else Client(sock)
+    for path in PATHS_REFUSED:
+        assert ask(path)[0] == 403, path
+    for path in PATHS_ALLOWED:
+        assert ask(path)[0] == 200, path
+    for header in OVERRIDES.items():
+        status, headers = ask("/public/x", header)
+        assert status in (403, 405) and headers["x-bailey-reason"] in ("path", "method"), header
+    assert len(origin.requests()) == len(PATHS_ALLOWED)
+
+
 def test_connect_is_no_way_out(lab, make_h2):
     origin = make_h2()
     client = connect(lab, origin.port, strict=False)
@@ -131,8 +160,12 @@ def test_bodies_of_another_length_than_said(lab, make_h2):
         client.raw(frame(DATA, END_STREAM, number, body))
         assert client.wait(lambda: client.streams[number].done)
         assert client.streams[number].reset is not None or client.streams[number].status >= 400
+        assert "content-length" in event(lab, path=path, allowed=False, reason="protocol")["detail"]
     assert client.ask("/ok/right", "POST", headers=[("content-length", "5")], body=b"12345").status == 200
     assert whole == [("/ok/right", 5)]
+    number = client.open("/ok/trailers", "POST", end=False)
+    client.raw(frame(DATA, 0, number, b"x") + frame(HEADERS, END_HEADERS | END_STREAM, number, hpack.Encoder().encode([(":path", "/ok/y")])))
+    event(lab, path="/ok/trailers", allowed=False, reason="protocol")
 
 
 # what passes
@@ -554,8 +587,11 @@ def test_credentials(make_lab, make_h2, tmp_path):
                  dict(headers=[("proxy-authorization", f"Bearer {fake}")])):
         got = client.ask(**{"path": "/ok/x", **case})
         assert (got.status, got.headers["x-bailey-reason"]) == (403, "credential"), case
-    got = client.ask("/ok/x", "POST", body=b"x", trailers=[("authorization", f"Bearer {fake}")])
+    got = client.ask("/ok/late", "POST", body=b"x", trailers=[("authorization", f"Bearer {fake}")])
     assert got.status == 403 or got.reset is not None
+    if got.status == 403:
+        assert b"cut off" in got.body and b"nothing was sent" not in got.body
+    assert "trailers" in event(lab, path="/ok/late", allowed=False, reason="credential")["detail"]
     lab.gateway.say("kill-vault")
     wait_until(lambda: client.ask("/ok/x", headers=[("authorization", f"Bearer {fake}")]).status == 503, 60, "a refusal without the vault")
     assert not [r for r in origin.requests() if fake in str(r) or two in str(r)]

@@ -134,6 +134,22 @@ def test_modes_without_network(sh, origin, mode):
     assert origin.received() == b"" and result.text.strip().endswith("1")
 
 
+@pytest.mark.parametrize("words, name, way", [
+    (["--host-port", "{port}"], "host.bailey.internal", "captured"), (["--host-port", "{port}"], "host.bailey.internal", "proxy"),
+    (["--allow-private", "host.bailey.internal:{port}"], "host.bailey.internal", "captured"),
+    (["--allow-private", "host.bailey.internal:{port}"], "host.bailey.internal", "proxy"),
+    (["--allow-private", "api.localhost:{port}"], "api.localhost", "proxy")])
+def test_the_hosts_loopback_by_its_name(sh, origin, words, name, way):
+    """One wish, two spellings; by DNS and capture, and through the proxy. Names below localhost are the sandbox's own without it."""
+    result = sh(f"curl -sS -m 60 {'--noproxy' if way == 'captured' else '--proxy $http_proxy --noproxy'} "
+                f"{chr(39)}{'*' if way == 'captured' else 'nothing.test'}{chr(39)} http://{name}:{origin.port}/",
+                *(word.format(port=origin.port) for word in words))
+    assert result.status == 0, result
+    assert f"{name}:{origin.port}".encode() in origin.requests()[0]
+    result = sh(f"curl -sS -m 60 http://host.bailey.internal:{origin.port}/; exit 0")
+    assert len(origin.requests()) == 1
+
+
 def test_host_port_is_offered_inside(sh, origin):
     result = sh(f"curl -sS -m 60 --noproxy '*' http://127.0.0.1:{origin.port}/", "--host-port", str(origin.port))
     assert result.text == "origin\n", result

@@ -199,7 +199,27 @@ static void first_bytes(void **state) {
                 { STR("FOO /\xff HTTP/1.1\r\n"), SNIFF_BAD, NULL },
                 { STR("\r\x00\x00\x01"), SNIFF_OTHER, NULL }, /* MySQL: a packet of 13 bytes */
                 { STR("AMQP\x00\x00\x09\x01"), SNIFF_OTHER, NULL },
-                { STR("\n\tget "), SNIFF_BAD, NULL },
+                { STR("\n\tget "), SNIFF_LINE, NULL },
+                { STR("\n\tget / HTTP/1.1\r\n"), SNIFF_BAD, NULL },
+                { STR("\n\tGET "), SNIFF_MORE, NULL },
+                { STR("\n\tGET /"), SNIFF_BAD, NULL },
+                { STR("get a\r\n"), SNIFF_OTHER, NULL },
+                { STR("GET key\r\n"), SNIFF_OTHER, NULL },
+                { STR("GET /key\r\n"), SNIFF_BAD, NULL },
+                { STR("GET http://a/\r\n"), SNIFF_BAD, NULL },
+                { STR("POST\r\n"), SNIFF_BAD, NULL },
+                { STR("CONNECT {\"verbose\""), SNIFF_MORE, NULL },
+                { STR("CONNECT {\"verbose\":false}\r\n"), SNIFF_OTHER, NULL },
+                { STR("CONNECT\naccept-version:1.2\n"), SNIFF_OTHER, NULL },
+                { STR("OPTIONS rtsp://a/ RTSP/1.0\r\n"), SNIFF_OTHER, NULL },
+                { STR("OPTIONS sip:a@b SIP/2.0\r\n"), SNIFF_OTHER, NULL },
+                { STR("0033git-upload-pack /r\0host=a\0"), SNIFF_OTHER, NULL },
+                { STR("0\x0c\x02\x01\x01`\x07"), SNIFF_LINE, NULL },
+                { STR("0\n\x02\x01"), SNIFF_OTHER, NULL },
+                { STR("ruok"), SNIFF_LINE, NULL },
+                { STR("  V2"), SNIFF_LINE, NULL },
+                { STR("JDWP-Handshake"), SNIFF_LINE, NULL },
+                { STR("HELLO"), SNIFF_MORE, NULL },
                 { STR(" GET / HTTP/1.1\r\nHost: a\r\n\r\n"), SNIFF_BAD, NULL },
                 { STR("GET\t"), SNIFF_BAD, NULL },
                 { STR("FOO\t/"), SNIFF_MORE, NULL },
@@ -226,6 +246,33 @@ static void first_bytes(void **state) {
                 if (cases[i].host)
                         assert_true(str_is(host_str(&found.host), cases[i].host));
         }
+}
+
+/* However a line is cut, it is HTTP if it names HTTP, and over at its end. */
+static void lines(void **state) {
+        (void)state;
+        static const struct {
+                struct str bytes;
+                enum sniff_line_next last;
+        } cases[] = {
+                { STR("ruok"), SNIFF_LINE_GOES },
+                { STR("ruok\n"), SNIFF_LINE_OVER },
+                { STR("\r\n x"), SNIFF_LINE_GOES },
+                { STR("foo / HTTP/1.1"), SNIFF_LINE_HTTP },
+                { STR("\r\nfoo /\thttp/1.1"), SNIFF_LINE_HTTP },
+                { STR("fooHTTP/1.1\n / HTTP/1.1"), SNIFF_LINE_OVER },
+                { STR("foo\0 / HTTP/1.1"), SNIFF_LINE_OVER },
+                { STR("HTTP/"), SNIFF_LINE_GOES },
+        };
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+                for (size_t step = 1; step <= cases[i].bytes.n; step++) {
+                        struct sniff_line line = { 0 };
+                        enum sniff_line_next next = SNIFF_LINE_GOES;
+                        for (size_t at = 0; at < cases[i].bytes.n && next == SNIFF_LINE_GOES; at += step)
+                                next = sniff_line_look(&line, str_first(str_skip(cases[i].bytes, at), step));
+                        if (next != cases[i].last)
+                                fail_msg("case %zu in steps of %zu: %d", i, step, next);
+                }
 }
 
 static void protocols(void **state) {
@@ -271,9 +318,13 @@ static void protocols(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(names),        cmocka_unit_test(protocols),
-                cmocka_unit_test(refusals),     cmocka_unit_test(nothing_behind_the_hello),
-                cmocka_unit_test(second_hello), cmocka_unit_test(first_bytes),
+                cmocka_unit_test(names),
+                cmocka_unit_test(lines),
+                cmocka_unit_test(protocols),
+                cmocka_unit_test(refusals),
+                cmocka_unit_test(nothing_behind_the_hello),
+                cmocka_unit_test(second_hello),
+                cmocka_unit_test(first_bytes),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

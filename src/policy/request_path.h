@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * How servers read the path of a request. A rule about paths is worth something only if the server reads what was
+ * judged, so a path that some server resolves to another one (dot segments in any spelling, merged slashes, bytes that
+ * are no UTF-8) matches no rule. What some servers cut off (a parameter behind ';', and what follows an encoded '?' or
+ * '#') makes a second reading: a rule must allow each of them.
+ */
+#include "base/str.h"
+
+#define REQUEST_READINGS_MAX 3
+
+struct request_readings {
+        size_t n; /* 0: no rule about paths can match */
+        struct str at[REQUEST_READINGS_MAX];
+        char *memory;
+};
+
+/* path: without the query. The readings point into it, or into memory that request_readings_done() frees. */
+void request_readings_of(struct str path, struct request_readings *ret);
+void request_readings_done(struct request_readings *r);
