@@ -55,10 +55,37 @@ static const char *const secret_files[] = { /* the end of a path, whole componen
                                             ".local/share/bailey/*",
                                             NULL
 };
-static const char *const secret_system[] = {
-        "/etc/shadow*",   "/etc/gshadow*",   "/etc/sudoers*",     "/etc/ssl/private/*", "/etc/ssh/ssh_host_*_key",
-        "/run/secrets/*", "/proc/*/environ", "/var/lib/docker/*", "/var/run/secrets/*", NULL
-};
+static const char *const secret_system[] = { "/etc/shadow*",
+                                             "/etc/gshadow*",
+                                             "/etc/sudoers*",
+                                             "/etc/ssl/private/*",
+                                             "/etc/ssh/ssh_host_*_key",
+                                             "/run/secrets/*",
+                                             "/proc/*/environ",
+                                             "/var/lib/docker/*",
+                                             "/etc/security/opasswd*",
+                                             "/etc/pki/tls/private*",
+                                             "/etc/pki/private*",
+                                             "/etc/letsencrypt*",
+                                             "/etc/wireguard*",
+                                             "/etc/openvpn*",
+                                             "/etc/ipsec.secrets*",
+                                             "/etc/ipsec.d/private*",
+                                             "/etc/swanctl/private*",
+                                             "/etc/krb5.keytab*",
+                                             "/etc/cryptsetup-keys.d*",
+                                             "/etc/luks-keys*",
+                                             "/etc/credstore*",
+                                             "/etc/credstore.encrypted*",
+                                             "/etc/NetworkManager/system-connections*",
+                                             "/etc/wpa_supplicant*",
+                                             "/etc/ppp/chap-secrets*",
+                                             "/etc/ppp/pap-secrets*",
+                                             "/etc/kubernetes*",
+                                             "/etc/rancher*",
+                                             "/etc/containers/auth.json*",
+                                             "/var/run/secrets/*",
+                                             NULL };
 static const char *const secret_suffixes[] = { ".pem", ".p12",  ".pfx", ".key", ".keystore",
                                                ".jks", ".kdbx", ".ppk", NULL };
 static const char *const secret_names[] = { "id_rsa",         "id_dsa",           "id_ecdsa",
@@ -111,8 +138,11 @@ static bool is_secret(struct sh_arg arg) {
                 unsigned budget = 2000;
                 if (!pattern && path.n > 1 && path.p[1] != (*p)[1] && !path_is_wild(path.p[1]))
                         continue;
-                if (path_overlap(path, str_of(*p), true, &budget))
+                struct str want = str_of(*p), directory = str_first(want, want.n - (want.p[want.n - 1] == '*'));
+                if (path_overlap(path, want, true, &budget))
                         return true;
+                if (str_starts(path, directory) && path.n > directory.n && path.p[directory.n] == '/')
+                        return true; /* below it, at any depth */
         }
         return false;
 }
