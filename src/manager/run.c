@@ -63,9 +63,6 @@ static int open_audit(struct run *r, struct err *e) {
                 return err_wrap(e, s, "the audit cannot be written");
         (void)audit_note(r->audit, "start: mode %s, workspace %s", policy_mode_name(r->policy->mode),
                          r->policy->workspace);
-        if (r->plan->git_incomplete)
-                (void)audit_note(r->audit, "not all directories were searched for repositories: those further down are "
-                                           "not protected");
         if (r->q->judged)
                 judged_record(r->audit, r->q->judged, true);
         s = audit_flush(r->audit, e);
@@ -97,6 +94,8 @@ static void follow_stop(struct run *r, int signal_number) {
 static int handle_event(struct run *r, const struct sandbox_event *ev, struct err *e) {
         switch (ev->kind) {
         case SANDBOX_MOUNTED:
+                if (ev->text[0])
+                        log_notice("%s", ev->text);
                 denials_begin(&r->denials);
                 return 0;
         case SANDBOX_STOPPED:
