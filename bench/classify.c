@@ -33,7 +33,7 @@ static double run_once(const char *command) {
         uint64_t start = cpu_ns();
         for (int i = 0; i < CALLS; i++) {
                 struct sh_verdict v = { 0 };
-                if (sh_classify(NULL, str_of(command), &v) < 0)
+                if (sh_classify(NULL, NULL, str_of(command), &v) < 0)
                         abort();
                 sh_verdict_done(&v);
         }

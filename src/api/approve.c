@@ -2,6 +2,7 @@
 #include "api/approve.h"
 
 #include "api/capture.h"
+#include "api/commands.h"
 #include "api/exec.h"
 #include "api/report.h"
 #include "base/buf.h"
@@ -18,17 +19,32 @@ static_assert((int)BAILEY_ALLOW == SH_ALLOW && (int)BAILEY_SANDBOXED == SH_SANDB
 
 enum { COMMAND_MAX = 4 << 20, RECORDED = 2048 };
 
-int approve_classify(const struct state *s, const struct approve_command *c, struct sh_verdict *ret,
-                     struct bailey_error *e) {
-        if (c->text)
-                return sh_classify(s->rules, str_of(c->text), ret) < 0 ? report_memory(e) : BAILEY_OK;
+static int classify_in(const struct state *s, const struct sh_setting *setting, const struct approve_command *c,
+                       struct sh_verdict *ret) {
         size_t n = 0;
+
+        if (c->text)
+                return sh_classify(s->rules, setting, str_of(c->text), ret);
         while (c->argv[n])
                 n++;
         cleanup(free_ptr) struct str *words = calloc(n + 1, sizeof *words);
-        for (size_t i = 0; words && i < n; i++)
+        if (!words)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++)
                 words[i] = str_of(c->argv[i]);
-        return !words || sh_classify_argv(s->rules, words, n, ret) < 0 ? report_memory(e) : BAILEY_OK;
+        return sh_classify_argv(s->rules, setting, words, n, ret);
+}
+
+int approve_classify(const struct state *s, const struct approve_command *c, const bailey_options *o,
+                     struct sh_verdict *ret, struct bailey_error *e) {
+        cleanup(commands_place_done) struct commands_place place = { 0 };
+        cleanup(free_ptr) char *directory = NULL;
+        int r = exec_directory(s, o, &directory, e);
+
+        if (r != BAILEY_OK)
+                return r;
+        commands_find_place(directory, s->workspace, &place);
+        return classify_in(s, &place.setting, c, ret) < 0 ? report_memory(e) : BAILEY_OK;
 }
 
 static int refuse(struct bailey_error *e, enum bailey_code code, const struct sh_verdict *v, const char *what) {
@@ -213,7 +229,7 @@ int approve(bailey_manager *m, const struct state *s, const struct approve_comma
         cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
         if (o && o->unclassified)
                 return BAILEY_OK;
-        int r = approve_classify(s, c, &v, e);
+        int r = approve_classify(s, c, o, &v, e);
         if (r != BAILEY_OK)
                 return r;
         r = spell(c, &command);
@@ -244,7 +260,7 @@ static int check(bailey_manager *m, const struct approve_command *c, struct bail
         int r = manager_enter(m, &s, e);
         if (r != BAILEY_OK)
                 return r;
-        r = approve_classify(s, c, &v, e);
+        r = approve_classify(s, c, NULL, &v, e);
         if (r == BAILEY_OK) {
                 *ret = (struct bailey_verdict){ .decision = (enum bailey_decision)v.decision };
                 snprintf(ret->rule, sizeof ret->rule, "%s", v.rule);

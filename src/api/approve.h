@@ -9,8 +9,9 @@ struct approve_command {
         const char *const *argv; /* NULL-terminated */
 };
 
-int approve_classify(const struct state *s, const struct approve_command *c, struct sh_verdict *ret,
-                     struct bailey_error *e);
+/* o may be NULL: where the command starts is in it. */
+int approve_classify(const struct state *s, const struct approve_command *c, const bailey_options *o,
+                     struct sh_verdict *ret, struct bailey_error *e);
 /* BAILEY_OK, or BAILEY_E_FORBIDDEN and BAILEY_E_ESCALATED with rule, reason and segment. What was said goes to the
  * record: by *ret_judged with the run that follows (empty: nobody judged it), or at once where there is none. */
 int approve(bailey_manager *m, const struct state *s, const struct approve_command *c, const bailey_options *o,

@@ -2,6 +2,7 @@
 #include "api/commands.h"
 
 #include "base/cleanup.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,4 +54,27 @@ int commands_load(const struct policy *p, struct sh_rules **ret, struct err *e) 
         cleanup(borrowed_done) struct borrowed b = { 0 };
         int r = borrow(p, &b, e);
         return r < 0 ? r : sh_rules_load(b.rules, p->commands.n, ret, e);
+}
+
+/* --- where a command runs ----------------------------------------------------------------------------------------- */
+
+void commands_place_done(struct commands_place *p) {
+        free(p->directory);
+        free(p->home);
+        free(p->workspace);
+        *p = (struct commands_place){ 0 };
+}
+
+void commands_find_place(const char *directory, const char *workspace, struct commands_place *ret) {
+        const char *home = path_home();
+        struct commands_place p = { .directory = realpath(directory ? directory : ".", NULL) };
+
+        if (home)
+                p.home = realpath(home, NULL);
+        if (workspace)
+                p.workspace = realpath(workspace, NULL);
+        p.setting = (struct sh_setting){ .directory = str_of(p.directory),
+                                         .home = str_of(p.home),
+                                         .workspace = str_of(p.workspace) };
+        *ret = p;
 }

@@ -6,3 +6,12 @@
 
 /* -EINVAL names the rule whose examples do not hold. */
 int commands_load(const struct policy *p, struct sh_rules **ret, struct err *e);
+
+/* Where a command will run, with links resolved: for sh_classify(). */
+struct commands_place {
+        char *directory, *home, *workspace;
+        struct sh_setting setting;
+};
+/* What cannot be resolved stays unknown; NULL: the current directory, no workspace. */
+void commands_find_place(const char *directory, const char *workspace, struct commands_place *ret);
+void commands_place_done(struct commands_place *p);

@@ -25,6 +25,7 @@ void state_unref(struct state *s) {
         sh_rules_free(s->rules);
         free(s->reload);
         free(s->shell);
+        free(s->workspace);
         free(s->program);
         free(s);
 }
@@ -108,6 +109,7 @@ int state_new(const bailey_config *c, const char *base, struct state **ret, stru
                 r = check_shell(s->shell, e);
         if (r != BAILEY_OK)
                 return r;
+        s->workspace = p->workspace ? str_dup(str_of(p->workspace)) : NULL;
         static char placeholder[] = "true";
         supervise_texts command = { .p = (char *[]){ placeholder }, .n = 1 };
         s->request.argv = command; /* a block for a run has a command; a reload leaves it alone */

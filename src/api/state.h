@@ -14,7 +14,7 @@ struct state {
         struct supervise_request request; /* all but job, cwd, call and argv */
         char *reload;                     /* the same as a block, for jobs that run already */
         struct sh_rules *rules;
-        char *shell, *program;
+        char *shell, *program, *workspace;
         uint64_t output_limit;
         enum bailey_unavailable unavailable;
         struct approver approver;

@@ -28,8 +28,8 @@ static const char *const problem_texts[] = {
         [INJECT_TWICE] = "the place of a credential is there twice in the request",
         [INJECT_TOO_MANY] = "there are too many stand-ins of credentials in the request",
         [INJECT_SIGNATURE] = "the AWS signature cannot be made anew",
-        [INJECT_ROTATED] = "the stand-in of a credential was rotated since (bailey secrets rotate, or egress setup "
-                           "--rotate-tokens) and counts no more; what runs must get the new one",
+        [INJECT_ROTATED] = ("the stand-in of a credential was rotated since (bailey secrets rotate, or egress setup "
+                            "--rotate-tokens) and counts no more; what runs must get the new one"),
 };
 static_assert(sizeof problem_texts / sizeof *problem_texts == INJECT_PROBLEMS, "a text for each problem");
 

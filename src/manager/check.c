@@ -22,15 +22,16 @@ void check_verdict_done(struct check_verdict *v) {
         *v = (struct check_verdict){ 0 };
 }
 
-static int classify(const struct sh_rules *rules, const struct check_question *q, struct sh_verdict *v) {
+static int classify(const struct sh_rules *rules, const struct sh_setting *setting, const struct check_question *q,
+                    struct sh_verdict *v) {
         if (!q->args)
-                return sh_classify(rules, str_of(q->words[0]), v);
+                return sh_classify(rules, setting, str_of(q->words[0]), v);
         cleanup(free_ptr) struct str *words = calloc(q->n + 1, sizeof *words);
         if (!words)
                 return -ENOMEM;
         for (size_t i = 0; i < q->n; i++)
                 words[i] = str_of(q->words[i]);
-        return sh_classify_argv(rules, words, q->n, v);
+        return sh_classify_argv(rules, setting, words, q->n, v);
 }
 
 static int take_verdict(struct sh_verdict *from, struct check_verdict *ret, struct err *e) {
@@ -52,6 +53,7 @@ int check_command(const struct option_values *options, const struct check_questi
         cleanup(policy_freep) struct policy *policy = NULL;
         cleanup(sh_rules_freep) struct sh_rules *rules = NULL;
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
+        cleanup(commands_place_done) struct commands_place place = { 0 };
         enum policy_layer layer = LAYER_FILES;
         struct policy_request request = { .command_line = options, .ret_layer = &layer, .network_only = true };
         int r = policy_load(&request, &policy, e);
@@ -62,6 +64,7 @@ int check_command(const struct option_values *options, const struct check_questi
         if (r < 0)
                 return r;
         *ret_fault = INSPECT_SYSTEM;
-        r = classify(rules, q, &v);
+        commands_find_place(NULL, policy->workspace, &place);
+        r = classify(rules, &place.setting, q, &v);
         return r < 0 ? err_set(e, ENOMEM, "out of memory") : take_verdict(&v, ret, e);
 }

@@ -11,6 +11,7 @@
 #include "policy/paths.h"
 #include "policy/profiles.h"
 #include "policy/show.h"
+#include "sandbox/sandbox.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -300,6 +301,42 @@ static int resolve(const struct policy *p, const char *text, char **ret, struct 
         return 0;
 }
 
+/* What a launch would find on this host, which no rule names by itself: parts of repositories, what their configuration
+ * names. The deepest one that closes the path, or NULL. */
+static const struct plan_path *find_closed(const struct plan_host *host, const char *path) {
+        const struct plan_path *found = NULL;
+
+        for (size_t i = 0; i < host->paths.n; i++) {
+                const struct plan_path *closed = &host->paths.p[i];
+                bool holds = closed->type == PLAN_PATH_LINK ? strcmp(path, closed->path) == 0
+                                                            : path_is_within(path, closed->path);
+
+                if (closed->access != PATH_WRITE && !closed->grants && holds &&
+                    (!found || strlen(closed->path) > strlen(found->path)))
+                        found = closed;
+        }
+        return found;
+}
+
+static int describe_closed(const struct inspector *i, struct inspect_verdict *answer, enum path_access *access,
+                           struct err *err) {
+        struct plan_host host = { 0 };
+        int r = survey_host(i->policy, i->paths, NULL, &host, err);
+        if (r < 0)
+                return r;
+
+        const struct plan_path *closed = find_closed(&host, answer->target);
+        if (closed) {
+                *access = closed->access;
+                answer->rule = str_dup(str_of(closed->path));
+                answer->origin = str_dup(str_of(closed->origin ? closed->origin : ""));
+                if (!answer->rule || !answer->origin)
+                        r = err_set(err, ENOMEM, "out of memory");
+        }
+        survey_done(&host);
+        return r;
+}
+
 int inspect_path(const struct inspector *i, const char *path, struct inspect_verdict *ret, struct err *e) {
         cleanup(inspect_verdict_done) struct inspect_verdict answer = { .is_path = true };
         const struct path_rule *rule = NULL;
@@ -307,11 +344,15 @@ int inspect_path(const struct inspector *i, const char *path, struct inspect_ver
         if (r < 0)
                 return r;
         enum path_access access = path_rules_access(i->paths, answer.target, &rule);
+        if (access == PATH_WRITE)
+                r = describe_closed(i, &answer, &access, e);
+        if (r < 0)
+                return r;
         answer.decision = path_access_name(access);
         answer.allowed = access != PATH_DENIED;
         answer.reason = rule ? "rule" : "default";
         answer.text = inspect_advice_access(access, rule != NULL);
-        if (rule) {
+        if (rule && !answer.rule) {
                 answer.rule = str_dup(str_of(rule->pattern));
                 answer.origin = str_dup(str_of(rule->origin));
                 if (!answer.rule || !answer.origin)

@@ -274,6 +274,8 @@ static void text_guards(struct dump *d, const struct plan *p) {
                 put_value(d, guard->path);
                 put(d, "\n");
         }
+        if (p->git_incomplete)
+                put(d, "  not all directories were searched for repositories: those further down are not protected\n");
 }
 
 int plan_dump_text(const struct plan *p, struct buf *out) {
@@ -456,6 +458,8 @@ static void json_guards(struct dump *d, const struct plan *p) {
                 }
         close_with(d, "]");
 
+        key(d, "repositories_searched");
+        put(d, p->git_incomplete ? "false" : "true");
         open_with(d, "protected", "[");
         for (size_t i = 0; i < p->guards.n; i++) {
                 const struct plan_guard *guard = &p->guards.p[i];

@@ -86,6 +86,7 @@ int plan_guards(struct plan *p, const struct plan_host *host, const char *worksp
                 if (r < 0)
                         return r;
         }
+        p->git_incomplete = host->git_incomplete;
         if (p->guards.n > 1)
                 qsort(p->guards.p, p->guards.n, sizeof *p->guards.p, by_path);
         drop_doubles(p);

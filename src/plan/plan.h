@@ -176,6 +176,7 @@ struct plan {
         uint8_t reads_open;
         VEC(const char *) sockets; /* Unix sockets of the host that a rule names: these may be connected to */
         VEC(const char *) notes;   /* for people: what could not be set up as asked, and why */
+        uint8_t git_incomplete;    /* not all repositories in writable places were looked for; not sent to init */
         const char *cwd;
         VEC(const char *) argv, env;
 };

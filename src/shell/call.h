@@ -48,6 +48,8 @@ bool names_credential(struct sh_arg arg);
 /* Where a cd leads, cleaned; "" for every place below or beside the one where the command began, unless it is special.
  */
 struct str place_behind(struct arena *arena, struct str from, struct sh_arg to);
+/* The directory in which the command begins: "" unless it is special. */
+struct str place_at_start(const struct sh_setting *setting);
 /* A directory in which a plain name can mean something else: the system's, a home, one with secrets, a hidden one. */
 bool place_is_special(struct str directory);
 /* Known to be / or ~ or the like once what is unknown is taken as empty. */

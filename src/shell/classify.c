@@ -82,6 +82,15 @@ bool judge_enter(struct judge *j) {
         return true;
 }
 
+bool judge_goes_on(const struct judge *j) {
+        return j->depth < JUDGE_DEPTH_MAX && j->steps < JUDGE_STEPS_MAX;
+}
+
+struct sh_arg judge_arg(const struct judge *j, struct str text) {
+        return (
+            struct sh_arg){ .text = text, .unknown = str_has_nul(text), .under = j->directory, .setting = j->setting };
+}
+
 void judge_leave(struct judge *j) {
         j->depth--;
 }
@@ -133,13 +142,21 @@ static const char *const environment_plain[] = {
         NULL
 };
 
+static bool is_blank_text(struct str text) {
+        for (size_t i = 0; i < text.n; i++)
+                if (text.p[i] != ' ' && text.p[i] != '\t' && text.p[i] != '\n')
+                        return false;
+        return true;
+}
+
 void judge_environment(struct judge *j, struct str name, struct str value) {
         bool loads = str_is(name, "NODE_OPTIONS") && !str_starts(value, STR("--max"));
         bool git = str_starts(name, STR("GIT_")) && !str_starts(name, STR("GIT_AUTHOR_")) &&
                    !str_starts(name, STR("GIT_COMMITTER_")) && !str_is(name, "GIT_TERMINAL_PROMPT") &&
                    !(str_is(name, "GIT_PAGER") && str_is(value, "cat")) && !str_is(name, "GIT_OPTIONAL_LOCKS");
+        bool blanks = str_is(name, "IFS") && is_blank_text(value); /* parts no fewer words than before */
         bool pager = (str_is(name, "PAGER") || str_is(name, "MANPAGER")) && str_is(value, "cat");
-        if (((word_in(name, environment_runs) && !pager) || loads || git || str_starts(name, STR("LD_")) ||
+        if (((word_in(name, environment_runs) && !pager && !blanks) || loads || git || str_starts(name, STR("LD_")) ||
              str_starts(name, STR("DYLD_"))))
                 judge_find(j, FINDING_ENVIRONMENT);
         if (!word_in(name, environment_plain))
@@ -260,6 +277,20 @@ void call_name(struct sh_call *call) {
         call->foreign = slash >= 0 && !is_system_directory(str_first(text, (size_t)slash));
 }
 
+/* It prints the names of files that it found, or words that stand here. */
+static bool lists_names(const struct sh_call *c) {
+        static const char *const always[] = { "find", "gfind",  "fd",    "fdfind", "ls",     "du", "tree",
+                                              "echo", "printf", "pgrep", "seq",    "locate", NULL };
+        if (word_in(c->name, always))
+                return true;
+        if (str_is(c->name, "git"))
+                return call_has_word(c, "ls-files") || call_has_word(c, "ls-tree") || call_has_word(c, "diff") ||
+                       call_has_word(c, "status") || call_has_word(c, "branch") || call_has_word(c, "check-ignore");
+        if (str_is(c->name, "rg"))
+                return call_has_any(c, WORDS("-l", "--files", "--files-with-matches"));
+        return str_is(c->name, "grep") && call_has_any(c, WORDS("-l", "-L", "--files-with-matches"));
+}
+
 static void note_facts(struct judge *j, const struct sh_call *c) {
         static const char *const downloads[] = { "curl", "wget", "fetch", "aria2c", "lynx",   "links", "http", "https",
                                                  "xh",   "w3m",  "nc",    "ncat",   "netcat", "socat", "ftp",  NULL };
@@ -268,15 +299,20 @@ static void note_facts(struct judge *j, const struct sh_call *c) {
                 j->facts |= FACT_DOWNLOADS;
         if (word_in(c->name, pipes))
                 j->facts |= FACT_NETWORK_PIPE;
+        if (lists_names(c))
+                j->facts |= FACT_LISTS;
         if (str_is(c->name, "history"))
                 j->facts |= FACT_HISTORY;
         for (size_t i = 1; i < c->n; i++)
                 if (c->p[i].text.n && place_of(c->p[i]) == PLACE_ROOT)
                         j->facts |= FACT_NAMES_ROOT;
         bool hands_on = j->in_pipe || str_is(c->name, "find") || str_is(c->name, "gfind");
-        for (size_t i = 1; hands_on && i < c->n; i++)
+        for (size_t i = 1; hands_on && i < c->n; i++) {
                 if (names_credential(c->p[i]))
                         j->facts |= FACT_NAMES_SECRET;
+                if (str_find(c->p[i].text, '!') >= 0)
+                        j->facts |= FACT_COMMANDS;
+        }
 }
 
 /* What later commands in the same list depend on. */
@@ -367,18 +403,33 @@ static int conclude(struct judge *j, struct str whole, struct sh_verdict *ret) {
         return 0;
 }
 
-int sh_classify(const struct sh_rules *rules, struct str command, struct sh_verdict *ret) {
-        struct judge j = { .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .where.n = 1, .segment = command };
+/* Where the command begins. "" stands for a place that is as plain as a workspace. */
+static void judge_begin(struct judge *j) {
+        where_set(&j->where, place_at_start(j->setting));
+        j->failed = j->where;
+        j->directory = j->where.dirs[0];
+}
+
+int sh_classify(const struct sh_rules *rules, const struct sh_setting *setting, struct str command,
+                struct sh_verdict *ret) {
+        struct judge j = {
+                .user = rules, .setting = setting, .arena = { .max = JUDGE_MEMORY_MAX }, .segment = command
+        };
+
+        judge_begin(&j);
         judge_text(&j, command);
         return conclude(&j, command, ret);
 }
 
-int sh_classify_argv(const struct sh_rules *rules, const struct str *argv, size_t n, struct sh_verdict *ret) {
-        struct judge j = { .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .where.n = 1 };
+int sh_classify_argv(const struct sh_rules *rules, const struct sh_setting *setting, const struct str *argv, size_t n,
+                     struct sh_verdict *ret) {
+        struct judge j = { .user = rules, .setting = setting, .arena = { .max = JUDGE_MEMORY_MAX } };
         struct sh_args args = { 0 };
         bool unknown;
+
+        judge_begin(&j);
         for (size_t i = 0; i < n; i++) {
-                struct sh_arg arg = { .text = argv[i], .unknown = str_has_nul(argv[i]) };
+                struct sh_arg arg = judge_arg(&j, argv[i]);
                 if (arg.text.n && arg.text.p[0] == '~') { /* no shell: the byte itself */
                         char *text = arena_get(&j.arena, arg.text.n + 3);
                         if (!text)

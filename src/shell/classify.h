@@ -50,7 +50,16 @@ struct sh_verdict {
 };
 void sh_verdict_done(struct sh_verdict *v);
 
-/* rules may be NULL: the built-in ones. 0, or -ENOMEM with an escalated verdict without texts. */
-int sh_classify(const struct sh_rules *rules, struct str command, struct sh_verdict *ret);
+/* Where the command will run: absolute paths without links in them. What is not known is empty. `rm -rf *` is one thing
+ * in a workspace and another in the home directory. */
+struct sh_setting {
+        struct str directory, home, workspace;
+};
+
+/* rules may be NULL: the built-in ones; setting may be NULL: nothing is known of it. 0, or -ENOMEM with an escalated
+ * verdict without texts. */
+int sh_classify(const struct sh_rules *rules, const struct sh_setting *setting, struct str command,
+                struct sh_verdict *ret);
 /* The words of one command that is run without a shell. */
-int sh_classify_argv(const struct sh_rules *rules, const struct str *argv, size_t n, struct sh_verdict *ret);
+int sh_classify_argv(const struct sh_rules *rules, const struct sh_setting *setting, const struct str *argv, size_t n,
+                     struct sh_verdict *ret);

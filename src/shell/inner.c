@@ -17,6 +17,10 @@ static const struct sh_option inner[] = {
         { WORDS("tcpdump"), "z", NULL, 0 },
         { WORDS("gcc", "g++", "cc", "c++", "clang", "clang++"), NULL, WORDS("-wrapper"), OPTION_NO_VALUE },
         { WORDS("go"), NULL, WORDS("-toolexec", "-exec", "-vettool"), 0 },
+        { WORDS("split"), NULL, WORDS("--filter"), 0 },
+        { WORDS("java"), NULL, WORDS("-XX:OnOutOfMemoryError", "-XX:OnError"), 0 },
+        { WORDS("cargo"), NULL, WORDS("--config"), OPTION_NO_VALUE },
+        { WORDS("ld", "ld.bfd", "ld.gold", "ld.lld"), NULL, WORDS("-plugin", "--plugin"), OPTION_NO_VALUE },
         { WORDS("fzf"), NULL, WORDS("--preview"), 0 },
         { WORDS("fzf"), NULL, WORDS("--bind"), OPTION_NO_VALUE },
         { WORDS("rpm", "rpmbuild"), "E", WORDS("--eval"), OPTION_NO_VALUE },
@@ -68,14 +72,45 @@ static void colon_command(struct judge *j, const struct sh_call *c, struct sh_ar
                 starts(j, c, command, false);
 }
 
+/* :call system("x"), :py3 ..., :lua ..., less's |: the editor runs it, or a language in it. */
+static void editor_command(struct judge *j, const struct sh_call *c, struct sh_arg text) {
+        static const char *const runs[] = { "system(",   "systemlist(", "execute(",   "termopen(",
+                                            "jobstart(", "term_start(", "job_start(", NULL };
+        static const char *const languages[] = { "py",   "py3", "python", "python3",  "pyx",  "lua", "luado", "perl",
+                                                 "ruby", "tcl", "mz",     "terminal", "term", "te",  "make",  NULL };
+        struct str rest = text.text, first;
+
+        while (rest.n && (rest.p[0] == ':' || rest.p[0] == '+' || rest.p[0] == ' '))
+                rest = str_skip(rest, 1);
+        if (rest.n > 1 && rest.p[0] == '|')
+                judge_find(j, FINDING_OPTION_RUNS);
+        if (str_split(&rest, ' ', &first) && word_in(first, languages))
+                judge_find(j, FINDING_OPTION_RUNS);
+        for (size_t i = 0; i < text.text.n; i++)
+                for (const char *const *p = runs; *p; p++) {
+                        struct str behind_word = str_skip(text.text, i);
+                        if (!str_starts(behind_word, str_of(*p)))
+                                continue;
+                        struct str quoted = str_skip(behind_word, strlen(*p) + 1), command;
+                        char quote = behind_word.n > strlen(*p) ? behind_word.p[strlen(*p)] : '"';
+                        judge_find(j, FINDING_OPTION_RUNS);
+                        if (str_split(&quoted, quote, &command) && command.n)
+                                judge_program(j, c, &(struct sh_arg){ .text = command }, 1);
+                }
+}
+
 static void editor(struct judge *j, const struct sh_call *c) {
         const struct sh_option commands = { .letters = "c", .words = WORDS("--cmd"), .flags = OPTION_ALONE };
         struct sh_arg value;
-        for (size_t i = 1; i < c->n; i++)
-                if (c->p[i].text.n > 1 && c->p[i].text.p[0] == '+')
+        for (size_t i = 1; i < c->n; i++) {
+                if (c->p[i].text.n > 1 && c->p[i].text.p[0] == '+') {
                         colon_command(j, c, c->p[i]);
-                else if (call_option_value(c, i, &commands, &value))
+                        editor_command(j, c, c->p[i]);
+                } else if (call_option_value(c, i, &commands, &value)) {
                         colon_command(j, c, value);
+                        editor_command(j, c, value);
+                }
+        }
 }
 
 static void debugger(struct judge *j, const struct sh_call *c) {
@@ -167,6 +202,40 @@ static void expect_script(struct judge *j, const struct sh_call *c) {
         }
 }
 
+/* zip -TTCMD */
+static void zip_test(struct judge *j, const struct sh_call *c) {
+        for (size_t i = 1; i < c->n; i++)
+                if (c->p[i].text.n > 3 && str_starts(c->p[i].text, STR("-TT")))
+                        starts(j, c, behind(c->p[i], 3), false);
+}
+
+/* dc and ed run what stands behind a ! at the beginning of a line, wherever the line comes from. */
+static void bang_lines(struct judge *j, const struct sh_call *c, struct str text) {
+        struct str line;
+
+        while (str_split(&text, '\n', &line)) {
+                ptrdiff_t mark = str_find(line, '!');
+                struct str command = str_trim(str_skip(line, (size_t)(mark + 1)));
+                bool compares = command.n && strchr("<>=", command.p[0]); /* dc: !<r */
+                if (mark >= 0 && command.n && !compares)
+                        starts(j, c, (struct sh_arg){ .text = command }, false);
+        }
+}
+
+static void calculator(struct judge *j, const struct sh_call *c) {
+        const struct sh_option expression = { .letters = "e", .words = WORDS("--expression") };
+        struct sh_arg value;
+
+        for (size_t i = 1; i < c->n; i++)
+                if (call_option_value(c, i, &expression, &value))
+                        bang_lines(j, c, value.text);
+        for (const struct sh_redirect *r = c->redirects; r; r = r->next)
+                if (r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING)
+                        bang_lines(j, c, sh_word_to_arg(j, r->target).text);
+        if (c->pipe_facts & FACT_COMMANDS)
+                judge_find(j, FINDING_OPTION_RUNS);
+}
+
 static const struct {
         const char *const *programs;
         void (*look)(struct judge *j, const struct sh_call *c);
@@ -179,11 +248,13 @@ static const struct {
         { WORDS("tar", "gtar"), checkpoint },
         { WORDS("apt", "apt-get", "aptitude"), apt_hooks },
         { WORDS("expect"), expect_script },
+        { WORDS("zip"), zip_test },
+        { WORDS("dc", "ed", "red"), calculator },
 };
 
 void judge_inner(struct judge *j, const struct sh_call *c) {
         struct sh_arg value;
-        if (c->n < 2)
+        if (c->n < 2 && !c->redirects && !c->pipe_facts)
                 return;
         for (size_t k = 0; k < sizeof inner / sizeof inner[0]; k++) {
                 if (!word_in(c->name, inner[k].programs))

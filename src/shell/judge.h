@@ -15,7 +15,9 @@ struct sh_arg {
         bool unknown;     /* has a NUL */
         bool pattern;     /* has unquoted * ? [ */
         bool fed;         /* stands for words from standard input (xargs) */
+        bool process;     /* <(...): what a command prints */
         struct str under; /* the directory that it is seen from; empty: where the command began, or thereabouts */
+        const struct sh_setting *setting; /* where that is; may be NULL */
 };
 struct sh_args {
         struct sh_arg *p;
@@ -44,6 +46,8 @@ enum sh_fact {
         FACT_HISTORY = 16,
         FACT_PIPED = 32,        /* something stands before it in the pipeline */
         FACT_NAMES_SECRET = 64, /* its words name files with secrets */
+        FACT_LISTS = 128,       /* prints names from a tree, or words that stand in the command */
+        FACT_COMMANDS = 256,    /* prints lines that begin with !, which some programs run */
 };
 
 struct sh_rule {
@@ -80,6 +84,9 @@ enum sh_finding {
         FINDING_OUTPUT_SYSTEM,
         FINDING_OUTPUT_PLACE,
         FINDING_OPTION_RUNS,
+        FINDING_CODE_DELETES_ROOT,
+        FINDING_CODE_DELETES,
+        FINDING_CODE_HIDDEN,
         SH_FINDINGS
 };
 
@@ -88,12 +95,46 @@ enum { WHERE_MAX = 8 };
 struct sh_where {
         struct str dirs[WHERE_MAX];
         size_t n;
+        const struct sh_variable *variables; /* what they hold there (variables.h) */
+};
+
+/* One thing that a variable may hold: text, or the items of an array. */
+struct sh_value {
+        struct sh_arg text;
+        const struct sh_arg *items;
+        size_t n;
+        bool array;
+};
+enum { VALUES_MAX = 16 };
+struct sh_variable {
+        struct str name;
+        struct sh_value *values; /* any of them; none: unknown */
+        size_t n, cap;
+        bool lost; /* more than VALUES_MAX */
+        bool exported, local;
+        size_t depth; /* of the chain */
+        const struct sh_variable *next;
+};
+
+/* Which of their values the variables of a command have in this round. */
+enum { PICKS_MAX = 6 };
+struct sh_pick {
+        struct str name;
+        size_t at, of;
+};
+struct sh_picks {
+        struct sh_pick p[PICKS_MAX];
+        size_t n;
+        unsigned rounds;
+        bool unknown;
 };
 
 struct sh_function {
         struct str name;
         const struct sh_command *body;
-        bool active; /* being judged: it calls itself */
+        bool active;           /* being judged: it calls itself */
+        bool called;           /* judged with the words of a call */
+        struct sh_where where; /* where it was defined */
         struct sh_function *next;
 };
 
@@ -101,6 +142,7 @@ enum { JUDGE_DEPTH_MAX = 40, JUDGE_STEPS_MAX = 20000, JUDGE_MEMORY_MAX = 8 << 20
 
 struct judge {
         const struct sh_rules *user;
+        const struct sh_setting *setting; /* may be NULL */
         struct arena arena;
         unsigned depth, steps;
         int status; /* the first -ENOMEM */
@@ -114,6 +156,8 @@ struct judge {
         struct sh_where where;        /* before a command: where the shell may stand; behind it: if it succeeded */
         struct sh_where failed;       /* behind a command: if it failed */
         struct sh_where left, pushed; /* directories that cd and pushd left: for `cd -` and popd */
+        struct sh_picks picks;
+        bool variables_lost; /* too many of them: all are unknown */
         struct sh_function *functions;
         bool permitted; /* a user's rule allows the call: only Forbidden counts */
         bool plain_off; /* something beside the call changes what it does: no Allow */
@@ -131,6 +175,9 @@ struct judge {
         const struct sh_rule *watch;
         bool watched;
 };
+
+/* Text that an argument holds or a script names, seen from where the walk is. */
+struct sh_arg judge_arg(const struct judge *j, struct str text);
 
 /* --- walk.c */
 void judge_text(struct judge *j, struct str text);
@@ -150,6 +197,8 @@ void where_cd(struct judge *j, const struct sh_call *c);
 /* One step deeper; false: too deep or too much, already reported. */
 bool judge_enter(struct judge *j);
 void judge_leave(struct judge *j);
+/* Within the limits still. */
+bool judge_goes_on(const struct judge *j);
 void judge_words(struct judge *j, const struct sh_word *words);
 /* The same, with what the substitutions do kept apart from what the command itself does. */
 unsigned judge_inner_facts(struct judge *j, const struct sh_word *words);
@@ -191,8 +240,10 @@ void judge_outputs(struct judge *j, const struct sh_call *call);
 void judge_output(struct judge *j, struct sh_arg target);
 /* --- inner.c: options that have a program start another one */
 void judge_inner(struct judge *j, const struct sh_call *call);
-/* --- scripts.c: programs on the command line of sed, awk and interpreters */
+/* --- scripts.c: programs on the command line of sed and awk */
 void judge_script(struct judge *j, const struct sh_call *call);
+/* --- code.c: programs for interpreters, on the command line or in a here-document */
+void judge_code(struct judge *j, const struct sh_call *call);
 
 /* --- rules.c */
 void rules_judge(struct judge *j, const struct sh_call *call);

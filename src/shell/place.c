@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which places on a machine an argument names: the system's, a disk, secrets, files that others obey. Text only. */
 #include "base/buf.h"
-#include "shell/call.h"
-
-#include <stdio.h>
-
-enum { PLACE_PATH_MAX = 4096 };
-
-struct place_path {
-        char text[PLACE_PATH_MAX];
-        size_t n;
-};
-/* Filled by clean(), and too large to be zeroed for every word of a command. */
-#define PLACE_PATH_UNSET __attribute__((uninitialized))
+#include "shell/path.h"
 
 /* Without ., .., and doubled slashes; "~" stays in front. False: longer than any path. */
 static bool clean(struct str in, struct place_path *out) {
@@ -33,7 +22,9 @@ static bool clean(struct str in, struct place_path *out) {
                         floor = 1;
                         continue;
                 }
-                if (str_is(part, "..") && (absolute || out->n > 0)) {
+                bool climbs = !absolute && (str_is(str_n(out->text, out->n), "..") ||
+                                            str_ends(str_n(out->text, out->n), STR("/..")));
+                if (str_is(part, "..") && (absolute || out->n > 0) && !climbs) {
                         while (out->n > floor && out->text[out->n - 1] != '/')
                                 out->n--;
                         if (out->n > floor)
@@ -60,7 +51,7 @@ static bool within(struct str path, const char *directory) {
         return str_starts(path, d) && (path.n == d.n || path.p[d.n] == '/');
 }
 
-static bool is_wild(char c) {
+bool path_is_wild(char c) {
         return c == '*' || c == '?' || c == '[';
 }
 
@@ -95,9 +86,9 @@ static bool is_root(struct str path, bool pattern) {
                 return false;
         ptrdiff_t slash = str_rfind(path, '/');
         struct str directory = str_first(path, slash > 0 ? (size_t)slash : 1), last = str_skip(path, (size_t)slash + 1);
-        bool all = last.n && (is_wild(last.p[0]) || (last.p[0] == '.' && last.n > 1 && is_wild(last.p[1])));
+        bool all = last.n && (path_is_wild(last.p[0]) || (last.p[0] == '.' && last.n > 1 && path_is_wild(last.p[1])));
         for (size_t i = 1; i < path.n && slash == 0; i++)
-                all = all || is_wild(path.p[i]); /* /et? */
+                all = all || path_is_wild(path.p[i]); /* /et? */
         return all && is_whole(directory);
 }
 
@@ -128,85 +119,203 @@ static enum sh_place device_of(struct str path) {
                    : PLACE_SYSTEM;
 }
 
-static const char *const protected_names[] = {
-        ".git/hooks",
-        ".git/config",
-        ".git/config.worktree",
-        ".git/commondir",
-        ".git/remotes",
-        ".git/branches",
-        ".husky",
-        ".githooks",
-        ".pre-commit-config.yaml",
-        ".lefthook.yml",
-        ".gitconfig",
-        ".config/git",
-        ".bashrc",
-        ".bash_profile",
-        ".bash_login",
-        ".bash_logout",
-        ".bash_aliases",
-        ".profile",
-        ".zshrc",
-        ".zshenv",
-        ".zprofile",
-        ".zlogin",
-        ".zlogout",
-        ".kshrc",
-        ".cshrc",
-        ".tcshrc",
-        ".login",
-        ".logout",
-        ".inputrc",
-        ".config/fish",
-        ".envrc",
-        ".xprofile",
-        ".xinitrc",
-        ".xsessionrc",
-        ".pam_environment",
-        ".local/bin",
-        ".config/autostart",
-        ".config/systemd",
-        ".config/environment.d",
-        ".vscode",
-        ".idea",
-        ".zed",
-        ".fleet",
-        ".devcontainer",
-        ".vimrc",
-        ".exrc",
-        ".nvim.lua",
-        ".nvimrc",
-        ".dir-locals.el",
-        ".ripgreprc",
-        ".mcp.json",
-        ".claude",
-        ".cursor",
-        ".codex",
-        ".gemini",
-        ".opencode",
-        ".aider.conf.yml",
-        ".continue",
-        ".windsurf",
-        ".roo",
-        ".cline",
-        ".amazonq",
-        ".junie",
-        ".kiro",
-        ".github/agents",
-        ".github/copilot",
-        ".bailey.yaml",
-        ".bailey.yml",
-        ".bailey",
-        ".config/bailey",
-        ".ssh",
-        ".gnupg",
-        NULL,
-};
-static const char *const protected_in_sight[] = { "lefthook.yml", "opencode.json", NULL };
+static const char *const protected_names[] = { ".git/hooks",
+                                               ".git/config",
+                                               ".git/config.worktree",
+                                               ".git/commondir",
+                                               ".git/remotes",
+                                               ".git/branches",
+                                               ".husky",
+                                               ".githooks",
+                                               ".pre-commit-config.yaml",
+                                               ".lefthook.yml",
+                                               ".gitconfig",
+                                               ".config/git",
+                                               ".bashrc",
+                                               ".bash_profile",
+                                               ".bash_login",
+                                               ".bash_logout",
+                                               ".bash_aliases",
+                                               ".profile",
+                                               ".zshrc",
+                                               ".zshenv",
+                                               ".zprofile",
+                                               ".zlogin",
+                                               ".zlogout",
+                                               ".kshrc",
+                                               ".cshrc",
+                                               ".tcshrc",
+                                               ".login",
+                                               ".logout",
+                                               ".inputrc",
+                                               ".config/fish",
+                                               ".envrc",
+                                               ".xprofile",
+                                               ".xinitrc",
+                                               ".xsessionrc",
+                                               ".pam_environment",
+                                               ".local/bin",
+                                               ".config/autostart",
+                                               ".config/systemd",
+                                               ".config/environment.d",
+                                               ".vscode",
+                                               ".idea",
+                                               ".zed",
+                                               ".fleet",
+                                               ".devcontainer",
+                                               ".vimrc",
+                                               ".exrc",
+                                               ".nvim.lua",
+                                               ".nvimrc",
+                                               ".dir-locals.el",
+                                               ".ripgreprc",
+                                               ".mcp.json",
+                                               ".claude",
+                                               ".cursor",
+                                               ".codex",
+                                               ".gemini",
+                                               ".opencode",
+                                               ".aider.conf.yml",
+                                               ".continue",
+                                               ".windsurf",
+                                               ".roo",
+                                               ".cline",
+                                               ".amazonq",
+                                               ".junie",
+                                               ".kiro",
+                                               ".github/agents",
+                                               ".github/copilot",
+                                               ".bailey.yaml",
+                                               ".bailey.yml",
+                                               ".bailey",
+                                               ".config/bailey",
+                                               ".ssh",
+                                               ".gnupg",
+                                               ".git-hooks",
+                                               ".pre-commit-config.yml",
+                                               ".overcommit.yml",
+                                               ".local-overcommit.yml",
+                                               ".rusty-hook.toml",
+                                               ".huskyrc",
+                                               ".huskyrc.json",
+                                               ".huskyrc.js",
+                                               ".lefthook",
+                                               ".lefthook-local",
+                                               ".lefthook.yaml",
+                                               ".lefthook.toml",
+                                               ".lefthook.json",
+                                               ".lefthook.jsonc",
+                                               ".config/lefthook.yaml",
+                                               ".config/lefthook.toml",
+                                               ".config/lefthook.json",
+                                               ".config/lefthook.jsonc",
+                                               ".lefthook-local.yml",
+                                               ".lefthook-local.yaml",
+                                               ".lefthook-local.toml",
+                                               ".lefthook-local.json",
+                                               ".lefthook-local.jsonc",
+                                               ".config/lefthook-local.yml",
+                                               ".config/lefthook-local.yaml",
+                                               ".config/lefthook-local.toml",
+                                               ".config/lefthook-local.json",
+                                               ".config/lefthook-local.jsonc",
+                                               ".hg/hgrc",
+                                               ".hg/hgrc-not-shared",
+                                               ".hg/sharedpath",
+                                               ".hgrc",
+                                               ".sl/config",
+                                               ".sl/sharedpath",
+                                               ".jj/repo/config.toml",
+                                               ".jj/repo/config-id",
+                                               ".jj/repo/workspace-config.toml",
+                                               ".jj/workspace-config.toml",
+                                               ".jj/workspace-config-id",
+                                               ".pijul/config",
+                                               ".mkshrc",
+                                               ".autoenv",
+                                               ".autoenv.zsh",
+                                               ".mise.toml",
+                                               ".mise.local.toml",
+                                               ".mise",
+                                               ".config/mise",
+                                               ".config/mise.toml",
+                                               ".tool-versions",
+                                               ".run",
+                                               ".nova",
+                                               ".vs",
+                                               ".devcontainer.json",
+                                               ".helix",
+                                               ".vim",
+                                               ".lvimrc",
+                                               ".local.vimrc",
+                                               ".dir-locals-2.el",
+                                               ".gdbinit",
+                                               ".lldbinit",
+                                               ".irbrc",
+                                               ".pryrc",
+                                               ".Rprofile",
+                                               ".ghci",
+                                               ".octaverc",
+                                               ".tmuxinator.yml",
+                                               ".tmuxinator.yaml",
+                                               ".tmuxp.yaml",
+                                               ".tmuxp.yml",
+                                               ".tmuxp.json",
+                                               ".claude-plugin",
+                                               ".cursorrules",
+                                               ".qwen",
+                                               ".aider.model.settings.yml",
+                                               ".continuerc.json",
+                                               ".windsurfrules",
+                                               ".roomodes",
+                                               ".roorules",
+                                               ".clinerules",
+                                               ".kilocode",
+                                               ".kilocodemodes",
+                                               ".rules",
+                                               ".goose",
+                                               ".crush",
+                                               ".crush.json",
+                                               ".factory",
+                                               ".augment",
+                                               ".trae",
+                                               ".agents",
+                                               ".agent",
+                                               ".pi",
+                                               ".openhands",
+                                               ".copilot",
+                                               ".github/hooks",
+                                               ".github/prompts",
+                                               ".github/chatmodes",
+                                               ".github/instructions",
+                                               NULL };
+static const char *const protected_in_sight[] = { "lefthook.yml",
+                                                  "opencode.json",
+                                                  "prek.toml",
+                                                  "hk.pkl",
+                                                  "hk.local.pkl",
+                                                  "captainhook.json",
+                                                  "grumphp.yml",
+                                                  "rusty-hook.toml",
+                                                  "lefthook.yaml",
+                                                  "lefthook.toml",
+                                                  "lefthook.json",
+                                                  "lefthook.jsonc",
+                                                  "lefthook-local.yml",
+                                                  "lefthook-local.yaml",
+                                                  "lefthook-local.toml",
+                                                  "lefthook-local.json",
+                                                  "lefthook-local.jsonc",
+                                                  "_darcs/prefs",
+                                                  "mise.toml",
+                                                  "mise.local.toml",
+                                                  "opencode.jsonc",
+                                                  "crush.json",
+                                                  NULL };
+static const char *const protected_ends[] = { ".code-workspace", ".sublime-project", NULL };
 
 /* All protected_names and all secret_files begin so, and no wildcard stands for that dot. */
-static bool has_hidden_component(struct str path) {
+bool path_has_hidden(struct str path) {
         for (size_t i = 0; i < path.n; i++)
                 if (path.p[i] == '.' && (i == 0 || path.p[i - 1] == '/'))
                         return true;
@@ -242,23 +351,38 @@ static bool is_git_inside(struct str path) {
         return false;
 }
 
-static bool is_protected(struct str path) {
-        if (!memchr(path.p, '.', path.n))
+/* Whether one of the names stands at the beginning of `rest`, whole components. Most differ in the letter at `at`. */
+static bool begins_with_name(struct str rest, const char *const *names, size_t at) {
+        if (rest.n <= at)
                 return false;
-        for (const char *const *p = protected_in_sight; *p; p++)
-                if (has_components(path, str_of(*p)))
+        for (const char *const *p = names; *p; p++) {
+                if ((*p)[at] != rest.p[at])
+                        continue;
+                struct str name = str_of(*p);
+                if (str_starts(rest, name) && (rest.n == name.n || rest.p[name.n] == '/'))
                         return true;
-        if (!has_hidden_component(path))
-                return false;
-        if (is_git_inside(path))
-                return true;
-        for (const char *const *p = protected_names; *p; p++)
-                if (has_components(path, str_of(*p)))
-                        return true;
+        }
         return false;
 }
 
-static size_t components(struct str s) {
+static bool is_protected(struct str path) {
+        if (!memchr(path.p, '.', path.n) && !memchr(path.p, '_', path.n))
+                return false;
+        for (const char *const *p = protected_ends; *p; p++)
+                if (path.n > strlen(*p) && str_ends(path, str_of(*p)))
+                        return true;
+        for (size_t i = 0; i < path.n;) {
+                struct str rest = str_skip(path, i);
+                bool hidden = rest.p[0] == '.';
+                if (begins_with_name(rest, hidden ? protected_names : protected_in_sight, hidden))
+                        return true;
+                const char *slash = memchr(rest.p, '/', rest.n);
+                i = slash ? (size_t)(slash - path.p) + 1 : path.n;
+        }
+        return path_has_hidden(path) && is_git_inside(path);
+}
+
+size_t path_components(struct str s) {
         size_t n = 1;
         for (size_t i = 0; i < s.n; i++)
                 n += s.p[i] == '/';
@@ -267,7 +391,7 @@ static size_t components(struct str s) {
 
 /* Could one text match both globs? Byte by byte; a * of either side stands for anything within a component, and no
  * wildcard takes a leading dot. Bounded by the budget. */
-static bool overlap(struct str a, struct str b, bool start, unsigned *budget) {
+bool path_overlap(struct str a, struct str b, bool start, unsigned *budget) {
         if (*budget == 0)
                 return true; /* too contrived to be harmless */
         --*budget;
@@ -283,21 +407,21 @@ static bool overlap(struct str a, struct str b, bool start, unsigned *budget) {
                 b = swap;
         }
         if (a.p[0] == '*') {
-                if (overlap(str_skip(a, 1), b, start, budget))
+                if (path_overlap(str_skip(a, 1), b, start, budget))
                         return true;
                 bool passes = b.p[0] != '/' && !(start && b.p[0] == '.');
-                return passes && overlap(a, str_skip(b, 1), false, budget);
+                return passes && path_overlap(a, str_skip(b, 1), false, budget);
         }
         if (a.p[0] == '[' || b.p[0] == '[') {
                 struct str *class = a.p[0] == '[' ? &a : &b, *other = class == &a ? &b : &a;
                 ptrdiff_t close = str_find(str_skip(*class, 2), ']');
                 if (close >= 0 && !(start && other->p[0] == '.'))
-                        return overlap(str_skip(*class, (size_t)close + 3), str_skip(*other, 1), false, budget);
+                        return path_overlap(str_skip(*class, (size_t)close + 3), str_skip(*other, 1), false, budget);
         }
         bool any = a.p[0] == '?' || b.p[0] == '?';
         if (a.p[0] != b.p[0] && (!any || a.p[0] == '/' || b.p[0] == '/' || (start && (a.p[0] == '.' || b.p[0] == '.'))))
                 return false;
-        return overlap(str_skip(a, 1), str_skip(b, 1), a.p[0] == '/', budget);
+        return path_overlap(str_skip(a, 1), str_skip(b, 1), a.p[0] == '/', budget);
 }
 
 /* /proc/self/root/etc is /etc. */
@@ -328,28 +452,93 @@ static bool resolve_under(struct sh_arg arg, struct place_path *out, struct str 
 }
 
 /* What the argument names, seen from where the command stands by then. */
-static bool resolve(struct sh_arg arg, struct place_path *out, struct str *ret) {
+bool path_resolve(struct sh_arg arg, struct place_path *out, struct str *ret) {
         bool relative = arg.text.n && arg.text.p[0] != '/' && arg.text.p[0] != '~';
         return relative && arg.under.n ? resolve_under(arg, out, ret) : resolve_text(arg.text, out, ret);
 }
 
 /* It has a wildcard, or the directory has that it is seen from. */
-static bool is_pattern(struct sh_arg arg) {
+bool path_is_pattern(struct sh_arg arg) {
         bool pattern = arg.pattern;
         for (size_t i = 0; i < arg.under.n && !pattern; i++)
-                pattern = is_wild(arg.under.p[i]);
+                pattern = path_is_wild(arg.under.p[i]);
         return pattern;
+}
+
+/* --- where the command runs --------------------------------------------------------------------------------------- */
+
+/* As the shell would see it: absolute, from the directory in which the command began. */
+static bool setting_absolute(const struct sh_setting *setting, struct str path, struct place_path *out) {
+        char text[PLACE_PATH_MAX];
+        struct str base = STR(""), rest = path;
+
+        if (path.n && path.p[0] == '~') {
+                base = setting->home;
+                rest = str_skip(path, 1);
+                if (rest.n && rest.p[0] != '/')
+                        return false; /* somebody else's home */
+        } else if (path.n == 0 || path.p[0] != '/')
+                base = setting->directory;
+
+        if ((base.n == 0 && (path.n == 0 || path.p[0] != '/')) || base.n + rest.n + 2 > sizeof text)
+                return false;
+        memcpy(text, base.p, base.n);
+        text[base.n] = '/';
+        memcpy(text + base.n + 1, rest.p, rest.n);
+        return clean(str_n(text, base.n + 1 + rest.n), out);
+}
+
+static bool is_above(struct str directory, struct str path) {
+        if (str_is(directory, "/"))
+                return true;
+        return path.n > directory.n && str_starts(path, directory) && path.p[directory.n] == '/';
+}
+
+/* The last component takes everything in its directory: *, .*, [!x]*. */
+static bool takes_all(struct str last) {
+        size_t dot = last.n > 1 && last.p[0] == '.';
+        return last.n > dot && path_is_wild(last.p[dot]);
+}
+
+/* The home, the root or a directory above the workspace, whole or everything in it, by whatever name. */
+static bool is_root_here(const struct sh_setting *setting, struct str path, bool pattern) {
+        PLACE_PATH_UNSET struct place_path out;
+        struct str full;
+
+        if (!setting_absolute(setting, path, &out))
+                return false;
+        full = str_n(out.text, out.n);
+        if (pattern) {
+                ptrdiff_t slash = str_rfind(full, '/');
+                if (slash >= 0 && takes_all(str_skip(full, (size_t)slash + 1)))
+                        full = str_first(full, slash > 0 ? (size_t)slash : 1);
+        }
+        return str_is(full, "/") || str_eq(full, setting->home) ||
+               (setting->workspace.n && is_above(full, setting->workspace)) ||
+               (path.n && path.p[0] == '.' && is_whole(full));
+}
+
+struct str place_at_start(const struct sh_setting *setting) {
+        if (!setting || setting->directory.n == 0)
+                return STR("");
+        if (str_eq(setting->directory, setting->home))
+                return STR("~");
+
+        struct sh_arg whole_one = { .text = setting->directory };
+        enum sh_place place = place_of(whole_one);
+        bool special = place == PLACE_ROOT || place == PLACE_SYSTEM || place == PLACE_DISK;
+        return special || names_credential(whole_one) ? setting->directory : STR("");
 }
 
 /* Could the pattern name something in this directory? */
 static bool may_be_within(struct str path, const char *directory) {
         unsigned budget = 2000;
         struct str d = str_of(directory);
-        size_t end = 0, left = components(d) - 1;
+        size_t end = 0, left = path_components(d) - 1;
         for (; end < path.n; end++)
                 if (path.p[end] == '/' && left-- == 0)
                         break;
-        return overlap(str_first(path, end), d, true, &budget);
+        return path_overlap(str_first(path, end), d, true, &budget);
 }
 
 enum sh_place place_of(struct sh_arg arg) {
@@ -360,10 +549,10 @@ enum sh_place place_of(struct sh_arg arg) {
         static const char *const shared[] = { "/usr", "/opt", "/var", "/srv", "/run", NULL };
         PLACE_PATH_UNSET struct place_path out;
         struct str path;
-        if (!resolve(arg, &out, &path))
+        if (!path_resolve(arg, &out, &path))
                 return PLACE_SYSTEM; /* nobody writes such a path */
-        bool pattern = is_pattern(arg);
-        if (is_root(path, pattern))
+        bool pattern = path_is_pattern(arg);
+        if (is_root(path, pattern) || (arg.setting && is_root_here(arg.setting, path, pattern)))
                 return PLACE_ROOT;
         if (str_starts(path, STR("/dev/")))
                 return device_of(path);
@@ -398,148 +587,29 @@ bool root_when_empty(struct sh_arg arg) {
         return place_of(known) == PLACE_ROOT;
 }
 
-/* --- secrets ------------------------------------------------------------------------------------------------------ */
-
-static const char *const secret_files[] = { /* the end of a path, whole components */
-                                            ".ssh",
-                                            ".ssh/id_*",
-                                            ".ssh/*_key",
-                                            ".ssh/identity*",
-                                            ".aws", /* all of it, as tar and grep -r take it */
-                                            ".gnupg",
-                                            ".kube",
-                                            ".password-store",
-                                            ".config/gcloud",
-                                            ".config/gh",
-                                            ".aws/credentials",
-                                            ".aws/config",
-                                            ".azure/*",
-                                            ".config/gcloud/*",
-                                            ".boto",
-                                            ".s3cfg",
-                                            ".config/rclone/*",
-                                            ".kube/config",
-                                            ".docker/config.json",
-                                            ".netrc",
-                                            ".git-credentials",
-                                            ".config/git/credentials",
-                                            ".config/gh/*",
-                                            ".config/hub",
-                                            ".npmrc",
-                                            ".yarnrc.yml",
-                                            ".pypirc",
-                                            ".cargo/credentials*",
-                                            ".gem/credentials",
-                                            ".vault-token",
-                                            ".config/op/*",
-                                            ".password-store/*",
-                                            ".pgpass",
-                                            ".my.cnf",
-                                            ".bash_history",
-                                            ".zsh_history",
-                                            ".python_history",
-                                            ".psql_history",
-                                            ".gnupg/*",
-                                            ".env",
-                                            ".env.*",
-                                            ".htpasswd",
-                                            ".terraform.d/credentials*",
-                                            ".m2/settings-security.xml",
-                                            ".config/containers/auth.json",
-                                            ".config/glab-cli/*",
-                                            ".config/Bitwarden CLI/*",
-                                            ".local/share/keyrings/*",
-                                            ".local/state/bailey/*",
-                                            ".local/share/bailey/*",
-                                            NULL
-};
-static const char *const secret_system[] = {
-        "/etc/shadow*",   "/etc/gshadow*",   "/etc/sudoers*",     "/etc/ssl/private/*", "/etc/ssh/ssh_host_*_key",
-        "/run/secrets/*", "/proc/*/environ", "/var/lib/docker/*", "/var/run/secrets/*", NULL
-};
-static const char *const secret_suffixes[] = { ".pem", ".p12",  ".pfx", ".key", ".keystore",
-                                               ".jks", ".kdbx", ".ppk", NULL };
-static const char *const secret_names[] = { "id_rsa",         "id_dsa",           "id_ecdsa",
-                                            "id_ed25519",     "credentials.json", "secrets.yml",
-                                            "secrets.yaml",   "secrets.json",     "service-account.json",
-                                            "cookies.sqlite", "logins.json",      "key4.db",
-                                            "Login Data",     "Cookies",          NULL };
-static const char *const samples[] = {
-        ".example", ".sample", ".template", ".dist", ".test", ".tmpl", ".defaults", NULL
-};
-
-static bool ends_with_any(struct str s, const char *const *suffixes) {
-        for (; *suffixes; suffixes++) {
-                struct str end = str_of(*suffixes);
-                if (s.n > end.n && s.p[s.n - 1] == end.p[end.n - 1] && str_ends(s, end))
-                        return true;
-        }
-        return false;
-}
-
-/* The last n components. */
-static struct str tail(struct str path, size_t n) {
-        for (size_t i = path.n; i > 0; i--)
-                if (path.p[i - 1] == '/' && --n == 0)
-                        return str_skip(path, i);
-        return path;
-}
-
-static bool is_secret(struct sh_arg arg) {
-        PLACE_PATH_UNSET struct place_path out;
-        struct str path;
-        bool pattern = is_pattern(arg);
-        if (arg.text.n == 0 || !resolve(arg, &out, &path))
-                return false;
-        struct str base = tail(path, 1);
-        if (ends_with_any(base, samples))
-                return false;
-        if (word_in(base, secret_names) || ends_with_any(base, secret_suffixes))
-                return true;
-        bool look = pattern || has_hidden_component(path);
-        for (const char *const *p = secret_files; *p && look; p++) {
-                unsigned budget = 2000;
-                struct str want = str_of(*p);
-                if (!pattern && path.n < want.n - (want.p[want.n - 1] == '*'))
-                        continue;
-                if (overlap(tail(path, components(want)), want, true, &budget))
-                        return true;
-        }
-        for (const char *const *p = secret_system; *p && path.n && path.p[0] == '/'; p++) {
-                unsigned budget = 2000;
-                if (!pattern && path.n > 1 && path.p[1] != (*p)[1] && !is_wild(path.p[1]))
-                        continue;
-                if (overlap(path, str_of(*p), true, &budget))
-                        return true;
-        }
-        return false;
-}
-
-bool names_credential(struct sh_arg arg) {
-        struct str text = arg.text;
-        if (is_secret(arg))
-                return true;
-        unsigned left = 8; /* separators that are looked behind */
-        for (size_t i = 0; i < text.n && left > 0; i++)
-                if (text.p[i] == '=' || text.p[i] == '@' || text.p[i] == ':') {
-                        left--;
-                        arg.text = str_skip(text, i + 1);
-                        if (is_secret(arg))
-                                return true;
-                }
-        return false;
-}
-
 /* --- directories -------------------------------------------------------------------------------------------------- */
 
+/* Below the directory where the command began, or nobody knows where that is. */
+static bool stays_below(const struct sh_setting *setting, struct str path) {
+        return !setting || setting->directory.n == 0 || !(str_is(path, "..") || str_starts(path, STR("../")));
+}
+
 struct str place_behind(struct arena *arena, struct str from, struct sh_arg to) {
-        PLACE_PATH_UNSET struct place_path out;
+        PLACE_PATH_UNSET struct place_path out, full;
         struct str path, copy;
+
         to.under = from;
-        if (!resolve(to, &out, &path))
+        if (!path_resolve(to, &out, &path))
                 return STR("/"); /* nobody writes such a path */
+        if (!stays_below(to.setting, path)) {
+                if (!setting_absolute(to.setting, path, &full))
+                        return STR("/");
+                path = str_n(full.text, full.n);
+                if (str_eq(path, to.setting->home))
+                        path = STR("~");
+        }
         bool plain = path.n == 0 || (path.p[0] != '/' && path.p[0] != '~' && !place_is_special(path));
-        if (plain)
+        if (path.n == 0 || (plain && !to.setting)) /* a relative path means the same in each of them */
                 return STR("");
         copy = arena_copy(arena, path);
         return copy.p ? copy : STR("/");

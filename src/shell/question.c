@@ -49,7 +49,7 @@ bool deletes_unknown(const struct sh_call *c) {
         if (!is_recursive(c))
                 return false;
         for (size_t i = 0; (a = call_operand(c, i)); i++)
-                if (!a->fed && (root_when_empty(*a) || only_climbs(a->text)))
+                if (a->fed ? !(c->pipe_facts & FACT_LISTS) : root_when_empty(*a) || only_climbs(a->text))
                         return true;
         return false;
 }
@@ -157,6 +157,87 @@ bool reads_credential(const struct sh_call *c) {
                 if (c->p[i].fed && (c->pipe_facts & FACT_NAMES_SECRET))
                         return true;
         }
+        return false;
+}
+
+static bool text_contains(struct str text, const char *word) {
+        struct str w = str_of(word);
+        for (size_t i = 0; i + w.n <= text.n; i++)
+                if (str_eq_nocase(str_n(text.p + i, w.n), w))
+                        return true;
+        return false;
+}
+
+/* A pattern that people use to look for keys and passwords. */
+static bool is_secret_pattern(struct str text) {
+        static const char *const words[] = { "id_rsa",   "id_dsa", "id_ecdsa", "id_ed25519", ".ssh",
+                                             ".aws",     ".gnupg", ".kube",    "secret",     "credential",
+                                             "password", "passwd", ".netrc",   "keystore",   "wallet",
+                                             "htpasswd", ".kdbx",  ".npmrc",   NULL };
+        static const char *const ends[] = { ".pem", ".key", ".p12", ".pfx", ".jks", ".ppk", ".env", "id_*", NULL };
+
+        if (str_ends(text, STR("$"))) /* fd takes an expression */
+                text = str_first(text, text.n - 1);
+        for (const char *const *w = words; *w; w++)
+                if (text_contains(text, *w))
+                        return true;
+        for (const char *const *e = ends; *e; e++)
+                if (str_ends(text, str_of(*e)))
+                        return true;
+        return false;
+}
+
+static bool looks_everywhere(const struct sh_call *c) {
+        for (size_t i = 1; i < c->n; i++)
+                if (c->p[i].text.n && c->p[i].text.p[0] != '-' && place_of(c->p[i]) == PLACE_ROOT)
+                        return true;
+        return false;
+}
+
+bool searches_secrets(const struct sh_call *c) {
+        static const char *const tests[] = { "-name",      "-iname", "-path",   "-ipath",
+                                             "-wholename", "-regex", "-iregex", NULL };
+        if (str_is(c->name, "locate") || str_is(c->name, "plocate") || str_is(c->name, "mlocate")) {
+                const struct sh_arg *what = call_operand(c, 0);
+                return what && is_secret_pattern(what->text);
+        }
+        if (!looks_everywhere(c))
+                return false;
+        for (size_t i = 1; i < c->n; i++) {
+                bool pattern = word_in(c->p[i - 1].text, tests) || c->name.p[0] == 'f';
+                if (pattern && c->p[i].text.n && c->p[i].text.p[0] != '-' && place_of(c->p[i]) != PLACE_ROOT &&
+                    is_secret_pattern(c->p[i].text))
+                        return true;
+        }
+        return false;
+}
+
+/* /, a home, all homes, /etc: where secrets are among the rest. */
+static bool holds_secrets(struct sh_arg arg) {
+        static const char *const whole[] = { "/usr",  "/usr/bin", "/usr/lib", "/usr/share", "/usr/sbin", "/bin",
+                                             "/sbin", "/lib",     "/lib32",   "/lib64",     "/opt",      "/srv",
+                                             "/dev",  "/boot",    "/sys",     "/mnt",       "/media",    NULL };
+        if (arg.text.n > 1 && arg.text.p[arg.text.n - 1] == '/')
+                arg.text = str_first(arg.text, arg.text.n - 1);
+        return arg.text.n && place_of(arg) == PLACE_ROOT && !word_in(arg.text, whole);
+}
+
+bool reads_everything(const struct sh_call *c) {
+        static const char *const always[] = { "rg", "ag", "ack", NULL };
+        bool tar = str_ends(c->name, STR("tar"));
+        bool old_style = tar && c->n > 1 && c->p[1].text.p && str_find(str_first(c->p[1].text, 1), '-') < 0 &&
+                         str_find(c->p[1].text, 'c') >= 0;
+        const struct sh_arg *a;
+
+        if (tar ? !old_style && !call_has_any(c, WORDS("-c", "--create"))
+                : !word_in(c->name, always) && !is_recursive(c) && !call_has_any(c, WORDS("-a", "--archive")))
+                return false;
+        if (call_has_any(c, WORDS("--files", "--type-list")))
+                return false;
+        bool copies = str_is(c->name, "cp");
+        for (size_t i = 0; (a = call_operand(c, i)); i++)
+                if (holds_secrets(*a) && !(copies && !call_operand(c, i + 1)))
+                        return true;
         return false;
 }
 

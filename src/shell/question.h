@@ -10,7 +10,9 @@ bool writes_disk(const struct sh_call *c);   /* an operand or of= is a disk */
 bool writes_system(const struct sh_call *c); /* the last operand (cp, mv, ln, install), any (tee), of= (dd) */
 bool writes_protected(const struct sh_call *c);
 bool reads_credential(const struct sh_call *c);
-bool listens_or_runs(const struct sh_call *c); /* netcat, socat: with a program at its end */
+bool searches_secrets(const struct sh_call *c); /* find / -name id_rsa */
+bool reads_everything(const struct sh_call *c); /* grep -r x ~: secrets are among it */
+bool listens_or_runs(const struct sh_call *c);  /* netcat, socat: with a program at its end */
 bool scans(const struct sh_call *c);
 bool init_stops(const struct sh_call *c);
 bool lists_only(const struct sh_call *c); /* fdisk -l */
@@ -33,8 +35,10 @@ bool asks_version(const struct sh_call *c);
 bool only_reads(const struct sh_call *c);
 bool find_only_reads(const struct sh_call *c);
 bool lists_archive(const struct sh_call *c);
-bool makes_from_input(const struct sh_call *c); /* make -f -, --eval: rules that nobody can look at */
-bool find_writes(const struct sh_call *c);      /* find -fprint: to a place that is not for it */
-bool archiver_runs(const struct sh_call *c);    /* tar --to-command, --checkpoint-action=exec, -I PROGRAM */
-bool is_compressor(struct str program);         /* one that tar and sort are told by name every day */
-bool runs_module(const struct sh_call *c);      /* python -m pytest */
+bool makes_from_input(const struct sh_call *c);    /* make -f -, --eval: rules that nobody can look at */
+bool find_writes(const struct sh_call *c);         /* find -fprint: to a place that is not for it */
+bool archiver_runs(const struct sh_call *c);       /* tar --to-command, --checkpoint-action=exec, -I PROGRAM */
+bool controls_containers(const struct sh_call *c); /* anything but looking: docker ps, kubectl get pods */
+bool changes_forge(const struct sh_call *c);       /* anything but looking: gh pr view */
+bool is_compressor(struct str program);            /* one that tar and sort are told by name every day */
+bool runs_module(const struct sh_call *c);         /* python -m pytest */

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that stand on the command line of another language: sed, awk, and one-liners of interpreters. They are not
- * understood, only searched for the few words that start a command or write a file. What is found as a plain string is
- * judged like any command or redirection; the rest is a question for a person.
+ * Programs of sed and awk on a command line. They are not understood, only searched for the few words that start a
+ * command or write a file. What is found as a plain string is judged like any command or redirection; the rest is a
+ * question for a person. Interpreters are looked at in code.c.
  */
 #include "shell/call.h"
 
 static void runs_text(struct judge *j, const struct sh_call *c, struct str text) {
-        const struct sh_arg command = { .text = str_trim(text), .unknown = str_has_nul(text) };
+        const struct sh_arg command = judge_arg(j, str_trim(text));
         if (command.text.n)
                 judge_program(j, c, &command, 1);
         judge_find(j, FINDING_OPTION_RUNS);
 }
 
 static void writes_to_file(struct judge *j, struct str path) {
-        judge_output(j, (struct sh_arg){ .text = str_trim(path), .unknown = str_has_nul(path) });
+        judge_output(j, judge_arg(j, str_trim(path)));
 }
 
 /* --- sed ---------------------------------------------------------------------------------------------------------- */
@@ -105,6 +105,13 @@ static void sed_script(struct judge *j, const struct sh_call *c, struct str text
         }
 }
 
+/* sed -f /dev/stdin */
+static void sed_here(struct judge *j, const struct sh_call *c) {
+        for (const struct sh_redirect *r = c->redirects; r; r = r->next)
+                if (r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING)
+                        sed_script(j, c, sh_word_to_arg(j, r->target).text);
+}
+
 static void sed(struct judge *j, const struct sh_call *c) {
         const struct sh_option expression = { .letters = "e", .words = WORDS("--expression") };
         const struct sh_option file = { .letters = "f", .words = WORDS("--file") };
@@ -114,8 +121,11 @@ static void sed(struct judge *j, const struct sh_call *c) {
                 if (call_option_value(c, i, &expression, &value)) {
                         sed_script(j, c, value.text);
                         given = true;
-                } else
-                        given = given || call_option_value(c, i, &file, &value);
+                } else if (call_option_value(c, i, &file, &value)) {
+                        given = true;
+                        if (str_is(value.text, "-") || str_is(value.text, "/dev/stdin"))
+                                sed_here(j, c);
+                }
         }
         const struct sh_arg *script = given ? NULL : call_operand(c, 0);
         if (script)
@@ -219,78 +229,15 @@ static void awk(struct judge *j, const struct sh_call *c) {
         }
 }
 
-/* --- interpreters ------------------------------------------------------------------------------------------------- */
-
-/* Which option has the code, and what in it starts a program. */
-static const struct {
-        const char *name; /* a beginning */
-        char letters[4];
-        const char *const *words;
-        const char *const *starts;
-} languages[] = {
-        { "python", "c", NULL,
-          WORDS("os.system", "os.popen", "os.exec", "os.spawn", "os.posix_spawn", "subprocess", "pty.spawn", "Popen",
-                "system('", "system(\"") },
-        { "perl", "eE", NULL,
-          WORDS("system(", "system \"", "system '", "exec(", "exec \"", "exec '", "`", "qx", "open3") },
-        { "node", "ep", WORDS("--eval", "--print"), WORDS("child_process", "execSync", "spawnSync") },
-        { "bun", "e", WORDS("--eval"), WORDS("child_process", "Bun.spawn", "Bun.$") },
-        { "ruby", "e", NULL,
-          WORDS("system(", "system \"", "system '", "exec(", "exec \"", "exec '", "`", "%x", "popen", "spawn",
-                "Open3") },
-        { "php", "r", WORDS("--run"), WORDS("system(", "exec(", "passthru(", "popen(", "proc_open(", "`") },
-        { "lua", "e", NULL, WORDS("os.execute", "io.popen") },
-};
-
-static bool has_any(struct str code, const char *const *words) {
-        for (size_t i = 0; i < code.n; i++)
-                for (const char *const *p = words; *p; p++)
-                        if (code.p[i] == **p && str_starts(str_skip(code, i), str_of(*p)))
-                                return true;
-        return false;
-}
-
-/* The strings in the code that name a file with secrets. */
-static bool names_secret(struct str code) {
-        for (size_t i = 0; i < code.n; i++) {
-                if (code.p[i] != '"' && code.p[i] != '\'')
-                        continue;
-                ptrdiff_t end = str_find(str_skip(code, i + 1), code.p[i]);
-                if (end < 0)
-                        return false;
-                if (names_credential((struct sh_arg){ .text = str_n(code.p + i + 1, (size_t)end) }))
-                        return true;
-                i += (size_t)end + 1;
-        }
-        return false;
-}
-
-static void one_liner(struct judge *j, const struct sh_call *c) {
-        for (size_t k = 0; k < sizeof languages / sizeof languages[0]; k++) {
-                if (!str_starts(c->name, str_of(languages[k].name)))
-                        continue;
-                const struct sh_option option = { .letters = languages[k].letters, .words = languages[k].words };
-                struct sh_arg code;
-                for (size_t i = 1; i < c->n && c->p[i].text.n && c->p[i].text.p[0] == '-'; i++)
-                        if (call_option_value(c, i, &option, &code)) {
-                                if (has_any(code.text, languages[k].starts))
-                                        judge_find(j, FINDING_OPTION_RUNS);
-                                if (names_secret(code.text))
-                                        judge_find(j, FINDING_REDIRECT_CREDENTIAL);
-                                i++;
-                        }
-        }
-}
-
 void judge_script(struct judge *j, const struct sh_call *c) {
         static const char *const awks[] = { "awk", "gawk", "mawk", "nawk", "original-awk", NULL };
         static const char *const seds[] = { "sed", "gsed", NULL };
-        if (c->n < 2)
+        if (c->n < 2 && !c->redirects)
                 return;
         if (word_in(c->name, seds))
                 sed(j, c);
         else if (word_in(c->name, awks))
                 awk(j, c);
         else
-                one_liner(j, c);
+                judge_code(j, c);
 }

@@ -5,6 +5,7 @@
  * xargs, git and the builtins that take text have a function each.
  */
 #include "shell/question.h"
+#include "shell/variables.h"
 #include "shell/wrappers.h"
 
 #include <stdlib.h>
@@ -21,7 +22,8 @@ static bool is_interpreter(struct str name) {
         return str_starts(name, STR("python")) || str_starts(name, STR("pypy")) || word_in(name, interpreters);
 }
 
-void judge_program(struct judge *j, const struct sh_call *c, const struct sh_arg *args, size_t n) {
+/* The same in this shell itself: what the text sets stays set. */
+static void judge_program_here(struct judge *j, const struct sh_call *c, const struct sh_arg *args, size_t n) {
         bool unknown;
         struct str text = sh_args_join(j, args, n, &unknown);
         if (unknown)
@@ -30,6 +32,15 @@ void judge_program(struct judge *j, const struct sh_call *c, const struct sh_arg
         if (unknown && (fed || (c->inner_facts & FACT_DOWNLOADS)))
                 judge_find(j, FINDING_PIPE_DOWNLOAD);
         judge_text(j, text);
+}
+
+/* A shell that is started for it sees what was exported, and takes what it sets with it. */
+void judge_program(struct judge *j, const struct sh_call *c, const struct sh_arg *args, size_t n) {
+        const struct sh_variable *before = j->where.variables;
+
+        variables_enter_program(j);
+        judge_program_here(j, c, args, n);
+        j->where.variables = j->failed.variables = before;
 }
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
@@ -112,7 +123,11 @@ static struct scan find_command(struct judge *j, const struct sh_call *c, const 
                 else if (str_is(arg, "-") && options)
                         scan.at++;
                 else if ((w->flags & ASSIGNS) && is_assignment(arg, &name, &value)) {
+                        struct sh_arg given = c->p[scan.at];
+                        given.text = value;
                         judge_environment(j, name, value);
+                        variables_set(j, name, given);
+                        variables_export(j, name);
                         scan.at++;
                 } else if (operands > 0) {
                         operands--;
@@ -204,6 +219,7 @@ static unsigned facts_of_input(struct judge *j, const struct sh_call *c) {
                         continue;
                 struct sh_arg word = sh_word_to_arg(j, r->target);
                 struct str lines = word.text, line;
+                facts |= word.unknown ? 0 : FACT_LISTS; /* they are all here to be seen */
                 while (str_split(&lines, '\n', &line))
                         while (str_split(&line, ' ', &word.text)) {
                                 if (word.text.n && place_of(word) == PLACE_ROOT)
@@ -215,35 +231,93 @@ static unsigned facts_of_input(struct judge *j, const struct sh_call *c) {
         return facts;
 }
 
+static const struct sh_option moves[] = {
+        { WORDS("env"), "C", WORDS("--chdir"), 0 },
+        { WORDS("sudo", "run0"), "D", WORDS("--chdir"), OPTION_ALONE },
+        { WORDS("unshare"), "w", WORDS("--wd"), OPTION_ALONE },
+        { WORDS("nsenter"), "W", WORDS("--wdns"), OPTION_ALONE },
+        { WORDS("systemd-run"), NULL, WORDS("--working-directory"), 0 },
+};
+
+/* env -C DIR, sudo -D DIR: where the command begins; its words are seen from there. */
+static struct sh_args moved_args(struct judge *j, const struct sh_call *c, size_t at) {
+        struct sh_args args = { 0 };
+        struct sh_arg to;
+
+        for (size_t k = 0; k < sizeof moves / sizeof moves[0]; k++)
+                for (size_t i = 1; word_in(c->name, moves[k].programs) && i < at; i++)
+                        if (call_option_value(c, i, &moves[k], &to))
+                                j->directory = place_behind(&j->arena, j->directory, to);
+        where_set(&j->where, j->directory);
+        for (size_t i = at; i < c->n; i++) {
+                struct sh_arg arg = c->p[i];
+                arg.under = j->directory;
+                if (sh_args_add(j, &args, arg) < 0)
+                        break;
+        }
+        return args;
+}
+
+/* xargs and parallel: a file that has the words. */
+static void judge_arg_file(struct judge *j, const struct sh_call *c, size_t at) {
+        const struct sh_option file = { .letters = "a", .words = WORDS("--arg-file"), .flags = OPTION_ALONE };
+        struct sh_arg value;
+
+        for (size_t i = 1; i < at; i++)
+                if (call_option_value(c, i, &file, &value)) {
+                        j->pipe_facts &= ~(unsigned)FACT_LISTS;
+                        if (names_credential(value))
+                                judge_find(j, FINDING_REDIRECT_CREDENTIAL);
+                }
+}
+
+/* parallel without a command: each line is one. */
+static void reads_commands(struct judge *j, const struct sh_call *c) {
+        bool file = call_has_any(c, WORDS("-a", "--arg-file"));
+
+        for (const struct sh_redirect *r = c->redirects; r; r = r->next)
+                file = file || r->kind == SH_READ;
+        if (file)
+                judge_not_understood(j, "which commands run stands in a file");
+        j->facts |= FACT_READS_PROGRAM;
+}
+
 static bool through_table(struct judge *j, const struct sh_call *c, const struct wrapper *w) {
         if (w->finding >= 0)
                 judge_find(j, (enum sh_finding)w->finding);
         struct scan scan = find_command(j, c, w);
+        struct sh_args moved = moved_args(j, c, scan.at);
         if (scan.split.text.n) {
                 judge_split(j, c, &scan);
                 return true;
         }
         if (scan.at >= c->n) {
+                if (str_is(c->name, "parallel") && !scan.text_done)
+                        reads_commands(j, c);
                 if (w->finding < 0 && !scan.text_done)
                         return false; /* no command: an ordinary program */
                 return true;
         }
         if (scan.text_done)
                 return true;
-        const struct sh_arg *rest = c->p + scan.at;
-        size_t n = c->n - scan.at;
+        const struct sh_arg *rest = moved.p;
+        size_t n = moved.n;
         for (size_t i = 1; w->finding == FINDING_ELEVATE && w->text_letter && i + 1 < n; i++)
                 if (str_is(rest[i].text, "-c") || str_is(rest[i].text, "--command"))
                         judge_program(j, c, &rest[i + 1], 1); /* runuser USER -c TEXT */
         unsigned pipe_before = j->pipe_facts;
-        size_t sources = w->flags & JOINS ? find_sources(rest, n) : n;
+        size_t sources = w->flags & JOINS ? find_sources(rest, n) : n, all = n;
         if (sources < n && (j->facts & FACT_NAMES_ROOT))
                 j->pipe_facts |= FACT_NAMES_ROOT; /* they are what is fed in */
         if ((w->flags & FEEDS) && (w->flags & JOINS))
                 judge_sources(j, c, rest, sources, n);
         n = sources;
-        if (w->flags & FEEDS)
+        if (sources < all)
+                j->pipe_facts |= FACT_LISTS;
+        if (w->flags & FEEDS) {
                 j->pipe_facts |= facts_of_input(j, c);
+                judge_arg_file(j, c, scan.at);
+        }
         if (w->flags & FEEDS)
                 judge_fed(j, rest, n, feed_token(c));
         else if (!(w->flags & JOINS))
@@ -286,8 +360,22 @@ static void script_file(struct judge *j, const struct sh_call *c, const struct s
                 reads_program(j, c);
         else if (script->unknown && (c->inner_facts & FACT_DOWNLOADS))
                 judge_find(j, FINDING_PIPE_DOWNLOAD);
+        else if (script->process)
+                judge_find(j, FINDING_PIPE_PROGRAM);
+        else if (script->fed && !(c->pipe_facts & FACT_LISTS))
+                judge_not_understood(j, "which scripts run is known only when it runs");
         else
                 judge_decide(j, SH_SANDBOXED, NULL);
+}
+
+/* -c TEXT, and behind it what the text knows as $0, $1 and so on. */
+static void shell_text(struct judge *j, const struct sh_call *c, size_t at) {
+        variables_enter_program(j);
+        if (at + 1 < c->n) {
+                variables_set(j, STR("0"), c->p[at + 1]);
+                variables_set_array(j, STR("@"), c->p + at + 2, c->n - at - 2);
+        }
+        judge_program_here(j, c, &c->p[at], 1);
 }
 
 void unwrap_shell(struct judge *j, const struct sh_call *c) {
@@ -313,7 +401,7 @@ void unwrap_shell(struct judge *j, const struct sh_call *c) {
                 i += (arg.p[arg.n - 1] == 'o' || arg.p[arg.n - 1] == 'O');
         }
         if (text && i < c->n)
-                judge_program(j, c, &c->p[i], 1);
+                shell_text(j, c, i);
         else if (text)
                 judge_not_understood(j, "a shell without its program");
         else if (i < c->n && !input)
@@ -359,6 +447,8 @@ static bool interpreter_call(struct judge *j, const struct sh_call *c) {
                 j->facts |= FACT_READS_PROGRAM;
         } else if ((c->inner_facts & FACT_DOWNLOADS) && (code || (script && script->unknown)))
                 judge_find(j, FINDING_PIPE_DOWNLOAD);
+        else if (script && script->process)
+                judge_find(j, FINDING_PIPE_PROGRAM);
         return false; /* the rules apply as well: python -m pip, perl -i */
 }
 
@@ -368,6 +458,7 @@ static bool find_call(struct judge *j, const struct sh_call *c) {
         static const char *const runs[] = { "-exec", "-execdir", "-ok", "-okdir", NULL };
         unsigned before = j->pipe_facts;
         j->pipe_facts |= j->facts & (FACT_NAMES_ROOT | FACT_NAMES_SECRET); /* {} stands for what is below */
+        j->pipe_facts |= FACT_LISTS;
         for (size_t i = 1; i < c->n; i++) {
                 if (!word_in(c->p[i].text, runs))
                         continue;
@@ -381,27 +472,41 @@ static bool find_call(struct judge *j, const struct sh_call *c) {
         return false;
 }
 
+/* fd -x CMD, -xCMD, --exec CMD, --exec=CMD: the rest of the line, with what was found behind it. */
 static bool fd_call(struct judge *j, const struct sh_call *c) {
-        static const char *const runs[] = { "-x", "-X", "--exec", "--exec-batch", NULL };
-        for (size_t i = 1; i + 1 < c->n; i++)
-                if (word_in(c->p[i].text, runs)) {
-                        judge_fed(j, c->p + i + 1, c->n - i - 1, STR("{}"));
-                        return false;
-                }
+        const struct sh_option runs = { .letters = "xX",
+                                        .words = WORDS("--exec", "--exec-batch"),
+                                        .flags = OPTION_ALONE };
+        unsigned before = j->pipe_facts;
+        struct sh_arg value;
+
+        j->pipe_facts |= (j->facts & (FACT_NAMES_ROOT | FACT_NAMES_SECRET)) | FACT_LISTS;
+        for (size_t i = 1; i < c->n; i++) {
+                if (!call_option_value(c, i, &runs, &value) || value.text.n == 0)
+                        continue;
+                bool inside = i + 1 >= c->n || value.text.p != c->p[i + 1].text.p;
+                struct sh_args words = { 0 };
+                int r = sh_args_add(j, &words, value);
+                for (size_t k = i + (inside ? 1 : 2); r == 0 && k < c->n && !str_is(c->p[k].text, ";"); k++)
+                        r = sh_args_add(j, &words, c->p[k]);
+                judge_fed(j, words.p, words.n, STR("{}"));
+                break;
+        }
+        j->pipe_facts = before;
         return false;
 }
 
 static bool eval_call(struct judge *j, const struct sh_call *c) {
         judge_find(j, FINDING_EVAL);
         if (c->n > 1)
-                judge_program(j, c, c->p + 1, c->n - 1);
+                judge_program_here(j, c, c->p + 1, c->n - 1);
         return true;
 }
 
 static bool trap_call(struct judge *j, const struct sh_call *c) {
         const struct sh_arg *action = call_operand(c, 0);
         if (action && !str_is(action->text, "-") && call_operand(c, 1))
-                judge_program(j, c, action, 1);
+                judge_program_here(j, c, action, 1);
         judge_decide(j, SH_SANDBOXED, NULL);
         return true;
 }
@@ -419,30 +524,105 @@ static bool alias_call(struct judge *j, const struct sh_call *c) {
         return true;
 }
 
-/* export, declare and their kin, and what writes into variables: read, printf -v, unset. */
+/* export x=1, local x: what is bound, and how. */
+static void declare_name(struct judge *j, const struct sh_call *c, struct str name, const struct sh_arg *value) {
+        static const char *const local[] = { "local", "declare", "typeset", NULL };
+        bool reference = call_has_option(c, "-n") && !str_is(c->name, "export");
+        bool global = call_has_option(c, "-g") && !str_is(c->name, "local");
+
+        if (reference)
+                variables_forget(j, name);
+        else if (value)
+                variables_set(j, name, *value);
+        if (str_is(c->name, "export") || call_has_option(c, "-x"))
+                variables_export(j, name);
+        if (j->function.n && word_in(c->name, local) && !global)
+                variables_make_local(j, name);
+}
+
+/* export, declare and their kin, and what writes into variables: read, unset, mapfile. */
 static bool variable_call(struct judge *j, const struct sh_call *c) {
-        bool plain_before = j->plain_off;
+        static const char *const reading[] = { "read", "unset", "mapfile", "readarray", "getopts", NULL };
+        bool plain_before = j->plain_off, reads = word_in(c->name, reading);
+
         if (str_is(c->name, "mapfile") && call_has_option(c, "-C"))
                 judge_not_understood(j, "a command for each line");
-        bool reads = str_is(c->name, "read") || str_is(c->name, "unset") || str_is(c->name, "mapfile") ||
-                     str_is(c->name, "readarray");
         for (size_t i = 1; i < c->n; i++) {
                 struct str name, value;
                 if (c->p[i].text.n && c->p[i].text.p[0] == '-')
                         continue;
-                if (is_assignment(c->p[i].text, &name, &value))
+                if (!reads && is_assignment(c->p[i].text, &name, &value)) {
+                        struct sh_arg given = c->p[i];
+                        given.text = value;
                         judge_environment(j, name, value);
-                else if (reads || c->p[i].unknown)
-                        judge_environment(j, c->p[i].text, STR(""));
+                        declare_name(j, c, name, &given);
+                        continue;
+                }
+                if (reads || c->p[i].unknown)
+                        judge_environment(j, c->p[i].text, STR("x"));
+                if (reads)
+                        variables_forget(j, c->p[i].text);
+                else if (c->p[i].unknown)
+                        variables_forget_all(j);
+                else
+                        declare_name(j, c, c->p[i].text, NULL);
+        }
+        if (str_is(c->name, "read") || str_is(c->name, "mapfile") || str_is(c->name, "readarray")) {
+                variables_forget(j, STR("REPLY"));
+                variables_forget(j, STR("MAPFILE"));
         }
         j->plain_off = plain_before;
         judge_decide(j, SH_SANDBOXED, NULL);
         return true;
 }
 
+/* set -- WORDS: the parameters of this shell. */
+static bool set_call(struct judge *j, const struct sh_call *c) {
+        size_t i = 1;
+
+        while (i < c->n && c->p[i].text.n > 1 && (c->p[i].text.p[0] == '-' || c->p[i].text.p[0] == '+')) {
+                bool last = str_is(c->p[i].text, "--");
+                i += c->p[i].text.p[c->p[i].text.n - 1] == 'o' ? 2 : 1;
+                if (last)
+                        break;
+        }
+        if (i < c->n || (i > 1 && str_is(c->p[i - 1].text, "--")))
+                variables_set_array(j, STR("@"), c->p + i, i < c->n ? c->n - i : 0);
+        return false;
+}
+
+static bool shift_call(struct judge *j, const struct sh_call *c) {
+        const struct sh_value *all = variables_pick(j, STR("@"));
+        uint64_t by = 1;
+        bool known = c->n < 2 || str_to_u64(c->p[1].text, 1000, &by);
+
+        if (all && all->array && known && by <= all->n)
+                variables_set_array(j, STR("@"), all->items + by, all->n - (size_t)by);
+        else
+                variables_forget(j, STR("@"));
+        return false;
+}
+
+/* printf -v NAME and let: whatever they put there. */
+static bool numbers_call(struct judge *j, const struct sh_call *c) {
+        const struct sh_option name = { .letters = "v", .flags = OPTION_ALONE };
+        struct sh_arg value;
+
+        for (size_t i = 1; i < c->n; i++)
+                if (str_is(c->name, "let"))
+                        variables_forget_named(j, c->p[i].text);
+                else if (call_option_value(c, i, &name, &value))
+                        variables_forget(j, value.text);
+        return false;
+}
+
+/* A script in a file may set any variable. One that a command prints is as much as a pipe into a shell. */
 static bool source_call(struct judge *j, const struct sh_call *c) {
         if (c->n > 1 && (c->inner_facts & FACT_DOWNLOADS) && c->p[1].unknown)
                 judge_find(j, FINDING_PIPE_DOWNLOAD);
+        else if (c->n > 1 && c->p[1].process)
+                judge_find(j, FINDING_PIPE_PROGRAM);
+        variables_forget_all(j);
         if (c->n > 1 && is_standard_input(c->p[1].text))
                 reads_program(j, c);
         return false;
@@ -503,8 +683,12 @@ static const struct {
         { WORDS("eval"), eval_call },
         { WORDS("trap"), trap_call },
         { WORDS("alias"), alias_call },
-        { WORDS("export", "declare", "typeset", "local", "readonly", "read", "mapfile", "readarray", "unset"),
+        { WORDS("export", "declare", "typeset", "local", "readonly", "read", "mapfile", "readarray", "unset",
+                "getopts"),
           variable_call },
+        { WORDS("set"), set_call },
+        { WORDS("shift"), shift_call },
+        { WORDS("printf", "let"), numbers_call },
         { WORDS("source", "."), source_call },
         { WORDS("command"), command_call },
 };
@@ -522,8 +706,9 @@ bool index_runs(struct str text) {
 
 /* Builtins that read a variable's name expand the index in it: let 'a[$(x)]' runs x. */
 static void judge_indexes(struct judge *j, const struct sh_call *c) {
-        static const char *const names[] = { "let",     "test",  "[",        "printf",  "read",      "unset", "declare",
-                                             "typeset", "local", "readonly", "mapfile", "readarray", "wait",  NULL };
+        static const char *const names[] = { "let",     "test",      "[",       "printf", "read",
+                                             "unset",   "declare",   "typeset", "local",  "readonly",
+                                             "mapfile", "readarray", "wait",    "export", NULL };
         if (!word_in(c->name, names) || (str_is(c->name, "printf") && !call_has_option(c, "-v")))
                 return;
         for (size_t i = 1; i < c->n; i++)
@@ -544,6 +729,16 @@ bool unwrap(struct judge *j, const struct sh_call *c) {
         for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
                 if (word_in(c->name, special[i].names))
                         return special[i].look(j, c);
+
         const struct wrapper *w = wrapper_find(c->name);
-        return w ? through_table(j, c, w) : runner(j, c);
+        if (!w)
+                return runner(j, c);
+
+        const struct sh_variable *before = j->where.variables;
+        struct str directory = j->directory;
+        bool done = through_table(j, c, w);
+        j->directory = directory;
+        if (w->flags & ASSIGNS) /* for the command alone */
+                j->where.variables = j->failed.variables = before;
+        return done;
 }

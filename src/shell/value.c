@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From words to arguments: what the shell would make of a word, as far as that can be known without running it. Known
- * are literals, the home directory, brace expansions and the splitting that an unquoted $IFS does. Everything else
- * becomes a NUL byte: no rule takes it for something harmless.
+ * are literals, the home directory, brace expansions, the splitting that an unquoted $IFS does, and variables whose
+ * value the command itself says (parameter.c). Everything else becomes a NUL byte: no rule takes it for something
+ * harmless.
  */
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "shell/judge.h"
+#include "shell/parameter.h"
+#include "shell/variables.h"
 
 #include <errno.h>
 
@@ -34,7 +36,7 @@ struct building {
         struct judge *j;
         struct sh_args *to; /* NULL: the word is not split */
         struct buf text;
-        bool unknown, pattern, present;
+        bool unknown, pattern, present, process;
         bool loose_brace; /* an unquoted { in text: with a substitution inside it may be several words */
 };
 
@@ -52,7 +54,9 @@ static struct sh_arg finished(struct building *b) {
         struct sh_arg arg = { .text = arena_copy(&b->j->arena, text),
                               .unknown = b->unknown,
                               .pattern = b->pattern,
-                              .under = b->j->directory };
+                              .process = b->process,
+                              .under = b->j->directory,
+                              .setting = b->j->setting };
         if (!arg.text.p) {
                 judge_not_understood(b->j, "too long");
                 arg = (struct sh_arg){ .text = str_n("", 1), .unknown = true };
@@ -65,25 +69,72 @@ static int finish(struct building *b) {
                 return 0;
         int r = sh_args_add(b->j, b->to, finished(b));
         buf_clear(&b->text);
-        b->unknown = b->pattern = b->present = b->loose_brace = false;
+        b->unknown = b->pattern = b->present = b->loose_brace = b->process = false;
         return r;
 }
 
-static struct str without_prefix(struct str name) {
-        return name.n > 1 && (name.p[0] == '!' || name.p[0] == '#') ? str_n(name.p, 0) : name;
+static bool is_blank(char c) {
+        return c == ' ' || c == '\t' || c == '\n';
+}
+
+static int put_text(struct building *b, struct sh_arg value) {
+        b->unknown = b->unknown || str_has_nul(value.text);
+        b->pattern = b->pattern || value.pattern;
+        return put(b, value.text);
+}
+
+/* An unquoted value: blanks part words, and wildcards count. */
+static int put_split(struct building *b, struct sh_arg value) {
+        struct str rest = value.text;
+        int r = 0;
+
+        while (rest.n && r == 0) {
+                size_t n = 0;
+                while (n < rest.n && !is_blank(rest.p[n]))
+                        n++;
+                if (n > 0) {
+                        struct sh_arg word = { .text = str_first(rest, n), .pattern = value.pattern };
+                        for (size_t i = 0; i < n; i++)
+                                word.pattern = word.pattern || memchr("*?[", rest.p[i], 3);
+                        r = put_text(b, word);
+                } else {
+                        r = finish(b);
+                        n = 1;
+                }
+                rest = str_skip(rest, n);
+        }
+        return r;
+}
+
+/* "$@" and "${a[@]}": a word for each; joined where there is only one. */
+static int put_items(struct building *b, const struct sh_value *value, bool quoted) {
+        int r = 0;
+
+        for (size_t i = 0; i < value->n && r == 0; i++) {
+                if (i > 0)
+                        r = b->to ? finish(b) : put(b, STR(" "));
+                if (r == 0)
+                        r = quoted || !b->to ? put_text(b, value->items[i]) : put_split(b, value->items[i]);
+        }
+        if (value->n == 0 && b->text.n == 0)
+                b->present = false;
+        return r;
+}
+
+static int put_value(struct building *b, const struct sh_value *value, bool quoted) {
+        if (value->array)
+                return put_items(b, value, quoted);
+        return quoted || !b->to ? put_text(b, value->text) : put_split(b, value->text);
 }
 
 static int add_parameter(struct building *b, const struct sh_part *part) {
-        struct str name = without_prefix(part->text);
-        if (str_is(name, "IFS") && !part->quoted && b->to)
+        struct sh_value value = { 0 };
+
+        if (str_is(part->text, "IFS") && !part->quoted && b->to && !variables_find(b->j, STR("IFS")))
                 return finish(b);
-        if (str_is(name, "HOME"))
-                return put(b, STR("~"));
-        if (str_is(name, "PWD"))
-                return put(b, STR("."));
-        if (str_is(name, "TMPDIR"))
-                return put(b, STR("/tmp"));
-        if (str_is(name, "!") && !part->word)
+        if (parameter_value(b->j, part, &value))
+                return put_value(b, &value, part->quoted);
+        if (str_is(part->text, "!") && !part->word)
                 return put(b, STR("%!")); /* a job of this shell */
         b->unknown = true;
         return put(b, str_n("", 1));
@@ -129,8 +180,10 @@ static int add_part(struct building *b, const struct sh_part *part, bool first) 
                 if (is_here(part->list))
                         return put(b, STR("."));
                 break;
-        case SH_ARITHMETIC:
         case SH_PROCESS:
+                b->process = true;
+                break;
+        case SH_ARITHMETIC:
         case SH_OPAQUE:
                 break;
         }

@@ -5,9 +5,13 @@
  * condition is evaluated: every command may succeed and may fail. A shell of its own (subshells, substitutions, all but
  * the last part of a pipeline, the background) moves nothing outside of it. Loops are walked again while that leads to
  * new directories; a function is judged where it is defined and where it is called.
+ *
+ * What variables hold (variables.h) goes the same ways, and a command is judged for each value that its variables may
+ * have.
  */
 #include "base/cleanup.h"
 #include "shell/call.h"
+#include "shell/variables.h"
 
 #include <errno.h>
 
@@ -46,6 +50,7 @@ static struct sh_function *find_function(const struct judge *j, struct str name)
 static void judge_body(struct judge *j, struct sh_function *f) {
         struct str outer = j->function;
         bool in_pipe = j->in_pipe, in_background = j->in_background;
+
         f->active = true;
         j->function = f->name;
         j->in_pipe = j->in_background = false;
@@ -56,31 +61,82 @@ static void judge_body(struct judge *j, struct sh_function *f) {
         f->active = false;
 }
 
+/* Its parameters are the words of the call, and its local variables end with it. */
+static void call_function(struct judge *j, struct sh_function *f, const struct sh_args *args) {
+        const struct sh_variable *before = j->where.variables;
+
+        f->called = true;
+        variables_set_array(j, STR("@"), args->p + 1, args->n - 1);
+        variables_make_local(j, STR("@"));
+        judge_body(j, f);
+        j->where.variables = variables_join(j, j->where.variables, j->failed.variables);
+        variables_leave_function(j, before);
+}
+
+/* Where it is defined nobody knows its parameters yet. What is forbidden whatever they are is found here; the rest
+ * where it is called, or in the end when it never is. */
 static void judge_function(struct judge *j, const struct sh_command *c) {
         const struct sh_where where = j->where;
         struct sh_function *f = arena_get(&j->arena, sizeof *f);
-        if (!f)
+        bool permitted = j->permitted;
+
+        if (!f) {
                 judge_not_understood(j, "too long");
-        else if (c->inner) {
-                *f = (struct sh_function){ .name = c->name, .body = c->inner, .next = j->functions };
+                return;
+        }
+        if (c->inner) {
+                *f = (struct sh_function){ .name = c->name, .body = c->inner, .next = j->functions, .where = where };
                 j->functions = f;
+                j->permitted = true;
+                variables_forget(j, STR("@"));
                 judge_body(j, f);
+                j->permitted = permitted;
         }
         stand(j, &where);
+}
+
+/* Those of this text that nothing in it calls: something else may. */
+static void judge_uncalled(struct judge *j, const struct sh_function *outer) {
+        const struct sh_where where = j->where, failed = j->failed;
+
+        for (struct sh_function *f = j->functions; f && f != outer; f = f->next) {
+                if (f->called || f->active)
+                        continue;
+                stand(j, &f->where);
+                variables_forget(j, STR("@"));
+                judge_body(j, f);
+        }
+        j->where = where;
+        j->failed = failed;
 }
 
 /* --- simple commands -----------------------------------------------------------------------------------------------
  */
 
-static unsigned judge_assignments(struct judge *j, const struct sh_assignment *list) {
+/* What they do, and whether they change what runs. */
+static unsigned judge_assignments(struct judge *j, const struct sh_command *c) {
+        static const char *const readers[] = { "read", "mapfile", "readarray", NULL };
+        bool reads = c->words && word_in(c->words->raw, readers);
         unsigned inner = 0;
-        for (const struct sh_assignment *a = list; a; a = a->next) {
+
+        for (const struct sh_assignment *a = c->assignments; a; a = a->next) {
                 inner |= judge_inner_facts(j, a->index);
                 inner |= judge_inner_facts(j, a->value);
                 inner |= judge_inner_facts(j, a->array);
-                judge_environment(j, a->name, sh_word_to_arg(j, a->value).text);
+                if (!reads || !str_is(a->name, "IFS")) /* there it parts fields, not commands */
+                        judge_environment(j, a->name, sh_word_to_arg(j, a->value).text);
+                if (!c->words)
+                        variables_assign(j, a);
         }
         return inner;
+}
+
+/* NAME=VALUE in front of a command: for the command alone, which sees it in its environment. */
+static void lend_assignments(struct judge *j, const struct sh_assignment *list) {
+        for (const struct sh_assignment *a = list; a; a = a->next) {
+                variables_assign(j, a);
+                variables_export(j, a->name);
+        }
 }
 
 static bool names_shell(const struct sh_args *args) {
@@ -91,58 +147,98 @@ static bool names_shell(const struct sh_args *args) {
         return is_shell(call.name) || str_is(call.name, "exec");
 }
 
+/* Builtins that run in the shell itself: what they set stays set. */
+static bool stays_set(struct str name) {
+        static const char *const builtins[] = { "command", "builtin", "eval",   "noglob",    "trap",    "export",
+                                                "declare", "typeset", "local",  "readonly",  "read",    "unset",
+                                                "mapfile", "set",     "shift",  "readarray", "getopts", "source",
+                                                ".",       "let",     "printf", NULL };
+        return word_in(name, builtins);
+}
+
 /* What has just been called moves the shell when it ran in the shell itself: not as a program, whatever that did. */
-static void settle(struct judge *j, struct str name, struct str directory) {
+static void settle_call(struct judge *j, const struct sh_args *args, struct str directory,
+                        const struct sh_variable *before) {
         static const char *const within[] = { "command", "builtin", "eval", "noglob", "trap", NULL };
+        struct str name = args->p[0].text;
         struct sh_function *f = find_function(j, name);
+
         j->directory = directory;
         if (!where_is_cd(name) && !word_in(name, within)) {
                 where_set(&j->where, directory);
                 where_set(&j->failed, directory);
         }
+        if (!stays_set(name))
+                j->where.variables = j->failed.variables = before;
         if (str_is(name, "trap")) /* now or later */
                 where_add(j, &j->where, directory);
         if (f && !f->active)
-                judge_body(j, f);
+                call_function(j, f, args);
         j->directory = directory;
+}
+
+/* The call itself, with what its assignments lend to it. */
+static void judge_args(struct judge *j, const struct sh_command *c, const struct sh_args *args, unsigned inner) {
+        const struct sh_variable *before = j->where.variables;
+        struct str directory = j->directory;
+        unsigned own = j->facts;
+
+        lend_assignments(j, c->assignments);
+        const struct sh_variable *lent = j->where.variables;
+        j->facts = inner; /* the call sees what its substitutions do */
+        judge_call(j, args->p, args->n);
+        settle_call(j, args, directory, lent);
+        if (j->where.variables == lent)
+                j->where.variables = before;
+        else if (c->assignments ||
+                 str_is(args->p[0].text, "trap")) /* what was lent is gone, what was set may be there */
+                j->where.variables = variables_join(j, before, j->where.variables);
+        j->failed.variables = j->where.variables;
+        j->facts |= own;
 }
 
 static void judge_simple_in(struct judge *j, const struct sh_command *c, struct str directory) {
         struct sh_args args = { 0 };
         bool plain_before = j->plain_off;
+
         where_set(&j->where, directory);
-        where_set(&j->failed, directory);
+        j->failed = j->where;
         j->directory = directory;
         j->plain_off = false;
         j->redirects = c->redirects;
-        unsigned inner = judge_assignments(j, c->assignments);
+        unsigned inner = judge_assignments(j, c);
         inner |= judge_inner_facts(j, c->words);
         if (sh_words_to_args(j, c->words, &args) < 0)
                 j->status = -ENOMEM;
         inner |= judge_redirects(j, c->redirects, names_shell(&args));
+
         if (args.n == 0 && c->words)
                 judge_not_understood(j, "which program runs is known only when it runs");
-        else if (args.n > 0) {
-                unsigned own = j->facts;
-                j->facts = inner; /* the call sees what its substitutions do */
-                judge_call(j, args.p, args.n);
-                settle(j, args.p[0].text, directory);
-                j->facts |= own;
-        } else if (j->plain_off)
+        else if (args.n > 0)
+                judge_args(j, c, &args, inner);
+        else if (j->plain_off)
                 judge_decide(j, SH_SANDBOXED, NULL);
         j->plain_off = plain_before;
 }
 
+/* In every directory, and for every value of its variables. */
 static void judge_simple(struct judge *j, const struct sh_command *c) {
         const struct sh_where in = j->where;
+        const struct sh_picks outer = j->picks;
         struct sh_where good = { .n = 0 }, bad = { .n = 0 };
+
         for (size_t i = 0; i < in.n; i++) {
-                judge_simple_in(j, c, in.dirs[i]);
-                where_join(j, &good, &j->where);
-                where_join(j, &bad, &j->failed);
+                variables_begin(j);
+                do {
+                        j->where.variables = in.variables;
+                        judge_simple_in(j, c, in.dirs[i]);
+                        where_join(j, &good, &j->where);
+                        where_join(j, &bad, &j->failed);
+                } while (variables_next(j) && judge_goes_on(j));
         }
         j->where = good;
         j->failed = bad;
+        j->picks = outer;
 }
 
 /* --- compound commands ---------------------------------------------------------------------------------------------
@@ -180,24 +276,67 @@ static void judge_case(struct judge *j, const struct sh_arm *arms) {
         stand(j, &all);
 }
 
-static void judge_loop(struct judge *j, const struct sh_command *c) {
-        struct sh_where all = j->where;
-        size_t before = 0;
-        while (all.n > before) { /* at most WHERE_MAX times */
-                before = all.n;
-                stand(j, &all);
-                if (c->condition) {
-                        judge_list(j, c->condition);
-                        const struct sh_where behind = either(j);
-                        where_join(j, &all, &behind);
-                        stand(j, &behind);
-                }
-                if (c->body)
-                        judge_list(j, c->body);
+/* What the variable of `for` may be. Without words: what the parameters are. */
+static void bind_loop(struct judge *j, const struct sh_command *c) {
+        struct sh_args values = { 0 };
+
+        if (c->kind != SH_FOR && c->kind != SH_SELECT)
+                return;
+        if (!c->in_given) {
+                const struct sh_value *all = variables_pick(j, STR("@"));
+                if (all && all->array && all->n > 0)
+                        variables_set_any(j, c->name, all->items, all->n);
+                else
+                        variables_set_any(j, c->name, NULL, 0);
+                return;
+        }
+        variables_begin(j);
+        do
+                if (sh_words_to_args(j, c->words, &values) < 0)
+                        j->status = -ENOMEM;
+        while (variables_next(j) && judge_goes_on(j));
+        variables_set_any(j, c->name, values.p, values.n);
+}
+
+/* Once around. */
+static void judge_round(struct judge *j, const struct sh_command *c, struct sh_where *all) {
+        stand(j, all);
+        bind_loop(j, c);
+        stand(j, &j->where);
+        if (c->condition) {
+                judge_list(j, c->condition);
                 const struct sh_where behind = either(j);
-                where_join(j, &all, &behind);
+                where_join(j, all, &behind);
+                stand(j, &behind);
+        }
+        if (c->body)
+                judge_list(j, c->body);
+        const struct sh_where behind = either(j);
+        where_join(j, all, &behind);
+}
+
+/* Until nothing new comes of it: no directory, and nothing that a variable may hold. */
+static void judge_loop(struct judge *j, const struct sh_command *c) {
+        enum { ROUNDS_KNOWN = 3, ROUNDS_MAX = 12 };
+        const struct sh_picks outer = j->picks;
+        struct sh_where all = j->where;
+
+        for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+                const struct sh_where before = all;
+                judge_round(j, c, &all);
+                if (all.n == before.n && variables_same(before.variables, all.variables))
+                        break;
+                if (round >= ROUNDS_KNOWN)
+                        all.variables = variables_widen(j, before.variables, all.variables);
         }
         stand(j, &all);
+        j->picks = outer;
+}
+
+/* x=5, x++ in an expression: the variable holds a number now. */
+static void forget_numbers(struct judge *j, const struct sh_word *words) {
+        for (const struct sh_word *w = words; w; w = w->next)
+                variables_forget_named(j, w->raw);
 }
 
 /* [[ -v 'a[$(x)]' ]] and its kin: the index of an array is expanded once more. */
@@ -207,21 +346,33 @@ static void judge_condition(struct judge *j, const struct sh_word *words) {
                         judge_not_understood(j, "an array's index that runs a command");
 }
 
+static void judge_frame_in(struct judge *j, const struct sh_command *c, struct str directory) {
+        where_set(&j->where, directory);
+        j->directory = directory;
+        j->plain_off = false;
+        judge_words(j, c->words);
+        if (c->kind == SH_CONDITION)
+                judge_condition(j, c->words);
+        j->facts |= judge_redirects(j, c->redirects, false);
+        if (j->plain_off)
+                judge_decide(j, SH_SANDBOXED, NULL);
+}
+
 /* Its words and redirections, which belong to the shell around it. */
 static void judge_frame(struct judge *j, const struct sh_command *c) {
         const struct sh_where in = j->where;
+        const struct sh_picks outer = j->picks;
+
         for (size_t i = 0; i < in.n; i++) {
-                where_set(&j->where, in.dirs[i]);
-                j->directory = in.dirs[i];
-                j->plain_off = false;
-                judge_words(j, c->words);
-                if (c->kind == SH_CONDITION)
-                        judge_condition(j, c->words);
-                j->facts |= judge_redirects(j, c->redirects, false);
-                if (j->plain_off)
-                        judge_decide(j, SH_SANDBOXED, NULL);
+                variables_begin(j);
+                do
+                        judge_frame_in(j, c, in.dirs[i]);
+                while (variables_next(j) && judge_goes_on(j));
         }
         stand(j, &in);
+        j->picks = outer;
+        if (c->kind == SH_ARITHMETIC_COMMAND || c->kind == SH_FOR_ARITHMETIC)
+                forget_numbers(j, c->words);
 }
 
 static void judge_compound(struct judge *j, const struct sh_command *c) {
@@ -371,6 +522,7 @@ void judge_text(struct judge *j, struct str text) {
         } else {
                 j->redirects = NULL;
                 judge_list(j, sh_tree_list(tree));
+                judge_uncalled(j, functions);
         }
         j->segment = segment;
         j->functions = functions;

@@ -10,6 +10,7 @@
  * by &&, the next command is judged only where it leads.
  */
 #include "shell/call.h"
+#include "shell/variables.h"
 
 void where_set(struct sh_where *w, struct str directory) {
         w->dirs[0] = directory;
@@ -26,9 +27,16 @@ void where_add(struct judge *j, struct sh_where *w, struct str directory) {
                 judge_not_understood(j, "it could stand in too many directories");
 }
 
-void where_join(struct judge *j, struct sh_where *w, const struct sh_where *more) {
+static void add_all(struct judge *j, struct sh_where *w, const struct sh_where *more) {
         for (size_t i = 0; i < more->n; i++)
                 where_add(j, w, more->dirs[i]);
+}
+
+void where_join(struct judge *j, struct sh_where *w, const struct sh_where *more) {
+        if (more->n == 0)
+                return;
+        w->variables = w->n == 0 ? more->variables : variables_join(j, w->variables, more->variables);
+        add_all(j, w, more);
 }
 
 bool where_is_cd(struct str name) {
@@ -40,13 +48,13 @@ bool where_is_cd(struct str name) {
 static void lead(struct judge *j, const struct sh_call *c, const struct sh_arg *to) {
         bool push = str_is(c->name, "pushd");
         if (str_is(c->name, "popd") || (push && to && str_starts(to->text, STR("+"))))
-                where_join(j, &j->where, &j->pushed);
+                add_all(j, &j->where, &j->pushed);
         else if (!to) {
                 where_add(j, &j->where, STR("~"));
                 if (push) /* which goes home only in zsh, and only when nothing was pushed */
-                        where_join(j, &j->where, &j->pushed);
+                        add_all(j, &j->where, &j->pushed);
         } else if (str_is(to->text, "-"))
-                where_join(j, &j->where, &j->left);
+                add_all(j, &j->where, &j->left);
         else if (to->text.n == 0)
                 where_add(j, &j->where, j->directory);
         else {

@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
         size_t judged[SH_FORBIDDEN + 1] = { 0 };
         for (unsigned long i = 0; i < n; i++) {
                 cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
-                if (sh_classify(NULL, str_of(commands[i % (sizeof commands / sizeof *commands)]), &v) < 0)
+                if (sh_classify(NULL, NULL, str_of(commands[i % (sizeof commands / sizeof *commands)]), &v) < 0)
                         return 1;
                 judged[v.decision]++;
         }

@@ -74,3 +74,27 @@ def test_a_rule_with_a_wrong_example_is_refused(bailey, config, workspace):
     result = bailey("check", "ls", cwd=workspace)
     assert result.status == EXIT_CONFIG
     assert "command rule 'd' does not match its example: echo deploy" in result.errors
+
+
+@pytest.mark.parametrize("command, status", [
+    ("rm -rf *", EXIT_FORBIDDEN), ("rm -rf .", EXIT_FORBIDDEN), ("find . -delete", EXIT_FORBIDDEN),
+    ('rm -rf "$PWD"', EXIT_FORBIDDEN), ("rm -rf sub", EXIT_OK), ("cd sub && rm -rf *", EXIT_OK),
+])
+def test_the_home_directory_is_known(bailey, environment, command, status):
+    home = environment["HOME"]
+    assert bailey("check", command, cwd=home).status == status
+
+
+def test_what_lies_above_the_workspace_is_known(bailey, tmp_path):
+    inside = tmp_path / "code" / "ws"
+    inside.mkdir(parents=True)
+    for command in ("rm -rf ..", "cd ..; rm -rf *", "rm -rf ../*", f"rm -rf {tmp_path}/code"):
+        assert bailey("check", command, cwd=inside).status == EXIT_FORBIDDEN, command
+    assert bailey("check", "rm -rf *", cwd=inside).status == EXIT_OK
+    assert bailey("check", "--workspace", inside, "rm -rf *", cwd=tmp_path / "code").status == EXIT_FORBIDDEN
+
+
+def test_constants_are_followed(check):
+    assert check('d=/; rm -rf "$d"')[1]["rule"] == "delete-root"
+    assert check("f() { rm -rf \"$1\"; }; f build")[0] == EXIT_OK
+    assert check("a=/e b=tc; cat $a$b/shadow")[1]["rule"] == "credentials"

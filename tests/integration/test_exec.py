@@ -2,6 +2,7 @@
 """bailey exec: judged, asked about, run in the sandbox, captured."""
 import json
 import os
+import pathlib
 import re
 import pty
 import select
@@ -78,6 +79,15 @@ def test_forbidden_and_escalated_do_not_run(execute, work):
     assert (told["rule"], told["segment"]) == ("elevate", "sudo ls") and told["reason"]
     assert execute("--args", "--", "sudo", "ls").status == 10
     assert not (work / "ran").exists()
+
+
+def test_the_home_directory_is_not_swept_away(bailey, environment):
+    home = pathlib.Path(environment["HOME"])
+    (home / "important").write_text("1")
+    for command in ("rm -rf ./*", "d=.; rm -rf $d/*", "find . -delete"):
+        result = bailey("exec", command, cwd=home)
+        assert result.status == 20 and "delete-root" in result.errors, (command, result)
+    assert (home / "important").read_text() == "1"
 
 
 def test_approved_by_the_caller_runs_and_is_recorded(execute, work, tmp_path):

@@ -121,10 +121,10 @@ static int add_instead(struct survey *s, const char *path, const struct path_rul
  * where the way ends in nothing, the place where that would have to be made. */
 static int guard_way(struct survey *s, const char *path, enum path_access access, const char *origin) {
         struct plan_path link = { .type = PLAN_PATH_LINK, .access = PATH_READ, .protected = true, .origin = origin };
-        struct survey_way way = { 0 };
+        struct survey_way way;
         int r;
 
-        survey_way_begin(&way, path);
+        survey_way_begin(&way, "", path);
         while ((r = survey_way_next(&way)) > 0) {
                 if (!survey_may_write(s->rules, s->workspace, way.dir))
                         continue;

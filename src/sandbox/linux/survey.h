@@ -40,7 +40,8 @@ struct survey_way {
         char at[PATH_MAX];       /* what was walked: canonical, without a slash at the end */
         unsigned links;
 };
-void survey_way_begin(struct survey_way *way, const char *path);
+/* From a directory that is canonical ("" is the root) to a path below it. */
+void survey_way_begin(struct survey_way *way, const char *directory, const char *path);
 /* 1: there is another link; 0: the path ends in something that exists; -ENOENT: in something that does not; -ELOOP and
  * others: it leads nowhere. */
 int survey_way_next(struct survey_way *way);

@@ -1,201 +1,378 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Every repository that git would obey from a writable place. For each of them what git runs or reads orders from stays
+ * closed: hooks, configuration, and the files that say where the rest of the repository is. Missing ones are guards.
+ *
+ *     a root (workspace, --write)   .git as a directory, a file or a link; the root itself, as a bare repository
+ *     below it                      nested repositories and the .git files of submodules   survey_git_find.c
+ *     behind a repository           its common directory, modules at any depth, worktrees  survey_git_find.c
+ *     by its configuration          hooksPath, programs, included files                    survey_git_config.c
+ *
  * A workspace may be a worktree or a submodule: then `.git` is a file that names a directory elsewhere, and a commit
  * writes there. Those directories are granted, so that git works, but only if they agree: a worktree's directory names
  * the workspace in its `gitdir` file, a submodule's in its configuration. A `.git` file alone grants nothing, since
  * whoever wrote the workspace could have made it.
  *
- * What git would run or obey there (hooks, configuration, where the rest of the repository is) stays closed.
+ * The search is bounded in directories, repositories and files. When a bound is hit, the plan says so.
  */
-#include "sandbox/linux/survey.h"
+#include "sandbox/linux/survey_git.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "policy/gitconfig.h"
 
 #include <errno.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { SMALL_FILE = 65536 };
 
-struct repository {
-        const struct policy *policy;
-        const struct path_rules *rules;
-        struct plan_host *h;
-        struct err *e;
-};
+const char git_why[] = "built in: git runs what it says, outside too";
 
-/* One trimmed line of a small file; NULL when there is none. */
-static char *read_line(const char *directory, const char *name) {
+static int no_memory(const struct git_survey *g) {
+        return err_set(g->err, ENOMEM, "out of memory");
+}
+
+/* --- helpers --- */
+
+char *git_read_line(const char *directory, const char *name) {
         cleanup(free_ptr) char *path = path_join(directory, name);
         cleanup(buf_done) struct buf content = { 0 };
         struct str rest, line;
+
         if (!path || path_read_file(path, SMALL_FILE, &content, NULL) < 0)
                 return NULL;
         rest = buf_str(&content);
         return str_split(&rest, '\n', &line) && line.n ? str_dup(str_trim(line)) : NULL;
 }
 
-/* Where a path written in a file of `base` leads, or NULL. */
-static char *lead(const char *base, const char *path) {
+char *git_lead(const char *base, const char *path) {
         cleanup(free_ptr) char *whole = path[0] == '/' ? strdup(path) : path_join(base, path);
         return whole ? realpath(whole, NULL) : NULL;
+}
+
+bool git_first_time(git_paths *list, const char *path) {
+        for (size_t i = 0; i < list->n; i++)
+                if (strcmp(list->p[i], path) == 0)
+                        return false;
+
+        cleanup(free_ptr) char *copy = strdup(path);
+        if (!copy || vec_push(list, copy) < 0)
+                return false;
+        take_ptr(&copy);
+        return true;
+}
+
+static void git_paths_done(git_paths *list) {
+        for (size_t i = 0; i < list->n; i++)
+                free(list->p[i]);
+        vec_done(list);
 }
 
 static bool same(const char *a, const char *b) {
         return a && b && strcmp(a, b) == 0;
 }
 
-static int grant(const struct repository *g, const char *directory, const char *name, const char *origin) {
-        cleanup(free_ptr) char *path = name ? path_join(directory, name) : strdup(directory);
-        struct stat st;
-        if (!path)
-                return err_set(g->e, ENOMEM, "out of memory");
-        if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-                return 0;
-        return survey_add(
-            g->h,
-            (struct plan_path){
-                .path = path, .type = PLAN_PATH_DIR, .access = PATH_WRITE, .grants = true, .origin = origin },
-            g->e);
-}
-
-/* The path with links resolved, as far as it exists: the nearest existing directory, and the rest as it is spelled. */
-static char *resolve(const char *path) {
-        char *real = realpath(path, NULL);
-        const char *slash = strrchr(path, '/');
-        if (real || slash == path)
-                return real ? real : strdup(path);
-        cleanup(free_ptr) char *parent = str_dup(str_n(path, (size_t)(slash - path)));
-        cleanup(free_ptr) char *parent_real = parent ? resolve(parent) : NULL;
-        return parent_real ? path_join(parent_real, slash + 1) : NULL;
-}
-
 /* Only what the sandbox could write otherwise. A read-only view of what is closed, or of anything else that a link in
  * the repository leads to, would be a gift to whoever made the link. */
-static bool needs_protection(const struct repository *g, const char *directory, const char *real) {
-        enum path_access access = path_rules_access(g->rules, real, NULL);
-        return access == PATH_WRITE || (access == PATH_READ && path_is_within(real, directory));
+bool git_may_write(const struct git_survey *g, const char *path) {
+        enum path_access access = path_rules_access(g->rules, path, NULL);
+
+        if (access == PATH_WRITE)
+                return true;
+        for (size_t i = 0; i < g->granted.n && access == PATH_READ; i++)
+                if (path_is_within(path, g->granted.p[i]))
+                        return true;
+        return false;
 }
 
-static int protect(const struct repository *g, const char *directory, const char *const *names) {
-        int r = 0;
-        for (; *names && r == 0; names++) {
-                cleanup(free_ptr) char *path = path_join(directory, *names);
-                cleanup(free_ptr) char *real = path ? resolve(path) : NULL;
-                struct stat st;
-                if (!real)
-                        return err_set(g->e, ENOMEM, "out of memory");
-                bool there = stat(real, &st) == 0;
-                if (needs_protection(g, directory, real) && (there || lstat(real, &st) < 0))
-                        r = survey_add(g->h,
-                                       (struct plan_path){ .path = real,
-                                                           .type = !there                ? PLAN_PATH_MISSING
-                                                                   : S_ISDIR(st.st_mode) ? PLAN_PATH_DIR
-                                                                                         : PLAN_PATH_FILE,
-                                                           .access = PATH_READ,
-                                                           .protected = true,
-                                                           .origin = "built in: git runs what it says, outside too" },
-                                       g->e);
+/* --- what is closed --- */
+
+static int add_closed(struct git_survey *g, const char *path, enum plan_path_type type, const char *why) {
+        const struct plan_path closed = {
+                .path = path, .type = type, .access = PATH_READ, .protected = true, .origin = why
+        };
+        return survey_add(g->host, closed, g->err);
+}
+
+/* Each link on the way; returns as survey_way_next() when there is no other. */
+static int guard_links(struct git_survey *g, struct survey_way *way, const char *why) {
+        int r;
+
+        while ((r = survey_way_next(way)) > 0) {
+                const struct plan_path link = { .path = way->link,
+                                                .type = PLAN_PATH_LINK,
+                                                .access = PATH_READ,
+                                                .protected = true,
+                                                .origin = why,
+                                                .link = way->text };
+
+                if (!git_may_write(g, way->dir))
+                        continue;
+                if (survey_add(g->host, link, g->err) < 0)
+                        return -ENOMEM;
         }
         return r;
 }
 
-static int add_worktree(const struct repository *g, const char *gitdir, const char *common) {
-        static const char *const closed[] = { "gitdir", "commondir", "config.worktree", "hooks", "config", NULL };
-        static const char *const shared[] = { "objects", "refs", "logs", NULL };
-        int r = grant(g, gitdir, NULL, "the workspace's git worktree");
-        for (const char *const *name = shared; *name && r == 0; name++)
-                r = grant(g, common, *name, "the workspace's git worktree");
-        return r < 0 ? r : protect(g, gitdir, closed);
+static int protect_way(struct git_survey *g, struct survey_way *way, const char *why) {
+        struct stat st;
+        int r = guard_links(g, way, why);
+
+        if (r == -ENOMEM)
+                return r;
+        if (r == -ENOENT)
+                return git_may_write(g, way->end) ? add_closed(g, way->end, PLAN_PATH_MISSING, why) : 0;
+        if (r < 0 || !way->at[0] || !git_may_write(g, way->at) || stat(way->at, &st) < 0)
+                return 0; /* it leads nowhere, or to a place that is closed anyway */
+        return add_closed(g, way->at, S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE, why);
 }
 
-static int add_submodule(const struct repository *g, const char *gitdir) {
-        static const char *const closed[] = { "hooks", "config", "config.worktree", "commondir", NULL };
-        int r = grant(g, gitdir, NULL, "the workspace's git submodule");
-        return r < 0 ? r : protect(g, gitdir, closed);
+int git_protect(struct git_survey *g, const char *path, const char *why) {
+        struct survey_way way;
+
+        survey_way_begin(&way, "", path);
+        return protect_way(g, &way, why);
 }
 
-/* A value of the section [core], as git itself writes it. */
-static char *core_setting(const char *gitdir, struct str name) {
-        cleanup(free_ptr) char *path = path_join(gitdir, "config");
-        cleanup(buf_done) struct buf content = { 0 };
-        struct str rest, line, key;
-        if (!path || path_read_file(path, SMALL_FILE, &content, NULL) < 0)
-                return NULL;
-        bool core = false;
-        for (rest = buf_str(&content); str_split(&rest, '\n', &line);) {
-                line = str_trim(line);
-                if (line.n && line.p[0] == '[')
-                        core = str_eq_nocase(line, STR("[core]"));
-                else if (core && str_split(&line, '=', &key) && str_eq_nocase(str_trim(key), name))
-                        return str_dup(str_trim(line));
+int git_protect_in(struct git_survey *g, const char *directory, const char *name, const char *why) {
+        struct survey_way way;
+
+        survey_way_begin(&way, directory, name);
+        return protect_way(g, &way, why);
+}
+
+/* --- one repository --- */
+
+/* Its common directory may be elsewhere: then hooks and configuration count there. */
+static int add_common(struct git_survey *g, const char *gitdir, const char *tree) {
+        cleanup(free_ptr) char *common = git_read_line(gitdir, "commondir");
+        cleanup(free_ptr) char *real = common ? git_lead(gitdir, common) : NULL;
+
+        return real && strcmp(real, gitdir) != 0 ? git_add_repository(g, real, tree) : 0;
+}
+
+static int add_settings(struct git_survey *g, const char *gitdir, const char *tree) {
+        static const char *const files[] = { "config", "config.worktree" };
+
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+                cleanup(free_ptr) char *path = path_join(gitdir, files[i]);
+                int r = path ? git_add_config(g, path, tree ? tree : gitdir) : no_memory(g);
+                if (r < 0)
+                        return r;
         }
-        return NULL;
+        return 0;
 }
 
-/* Hooks that the configuration keeps elsewhere: in the workspace they would be the program's to write. */
-static int add_hooks_path(const struct repository *g, const char *gitdir) {
-        const struct policy *policy = g->policy;
-        cleanup(free_ptr) char *setting = core_setting(gitdir, STR("hooksPath"));
-        cleanup(free_ptr) char *path = NULL;
-        if (!setting || path_normalise(str_of(setting), policy->workspace, &path) < 0)
+int git_add_repository(struct git_survey *g, const char *gitdir, const char *tree) {
+        static const char *const closed[] = { "hooks",  "config",  "config.worktree", "commondir",
+                                              "gitdir", "remotes", "branches" };
+        int r = 0;
+
+        if (!git_first_time(&g->seen, gitdir))
                 return 0;
-        if (!path_is_within(path, policy->workspace) || strcmp(path, policy->workspace) == 0)
+        if (g->seen.n > GIT_REPOSITORIES_MAX) {
+                g->incomplete = true;
                 return 0;
-        const char *const names[] = { path + strlen(policy->workspace) + 1, NULL };
-        return protect(g, policy->workspace, names);
+        }
+
+        for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0; i++)
+                r = git_protect_in(g, gitdir, closed[i], git_why);
+        if (r == 0)
+                r = add_settings(g, gitdir, tree);
+        if (r == 0) {
+                cleanup(free_ptr) char *hooks = path_join(gitdir, "hooks");
+                r = hooks ? git_add_hooks(g, hooks) : no_memory(g);
+        }
+        if (r == 0)
+                r = git_find_modules(g, gitdir);
+        if (r == 0)
+                r = git_find_worktrees(g, gitdir);
+        return r < 0 ? r : add_common(g, gitdir, tree);
 }
 
-/* The workspace itself may be a repository without a working tree. One that is not cannot become one: git would take it
- * for that, with whatever configuration is found in it, and the file HEAD, which it needs, is protected
- * (policy/paths_builtin.c). */
-static int add_bare(const struct repository *g) {
-        const struct policy *policy = g->policy;
+bool git_is_bare(const char *directory) {
         static const char *const parts[] = { "HEAD", "objects", "refs" };
-        static const char *const closed[] = { "config", "config.worktree", "hooks", "commondir", NULL };
+
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-                cleanup(free_ptr) char *path = path_join(policy->workspace, parts[i]);
-                struct stat st;
-                if (!path || lstat(path, &st) < 0)
+                cleanup(free_ptr) char *path = path_join(directory, parts[i]);
+                if (!path || access(path, F_OK) < 0)
+                        return false;
+        }
+        return true;
+}
+
+/* The file that says where the repository is must stay, or git would be led to another one. */
+static int add_by_file(struct git_survey *g, const char *file, const char *directory) {
+        cleanup(free_ptr) char *line = git_read_line(directory, ".git");
+        cleanup(free_ptr) char *gitdir =
+            line && strncmp(line, "gitdir: ", 8) == 0 ? git_lead(directory, line + 8) : NULL;
+        int r = git_protect(g, file, git_why);
+
+        return r == 0 && gitdir ? git_add_repository(g, gitdir, directory) : r;
+}
+
+int git_add_tree(struct git_survey *g, const char *directory) {
+        cleanup(free_ptr) char *file = path_join(directory, ".git");
+        struct stat st;
+
+        if (!file)
+                return no_memory(g);
+        if (lstat(file, &st) < 0)
+                return 0;
+        if (S_ISLNK(st.st_mode)) {
+                struct survey_way way; /* the links alone: what they lead to is closed in parts, below */
+                survey_way_begin(&way, "", file);
+                if (guard_links(g, &way, git_why) == -ENOMEM)
+                        return no_memory(g);
+                if (stat(file, &st) < 0)
                         return 0;
         }
-        return protect(g, policy->workspace, closed);
+        if (!S_ISDIR(st.st_mode))
+                return add_by_file(g, file, directory);
+
+        cleanup(free_ptr) char *gitdir = realpath(file, NULL);
+        return gitdir ? git_add_repository(g, gitdir, directory) : 0;
+}
+
+/* --- parts of a repository elsewhere that a commit in the workspace writes to --- */
+
+static int grant(struct git_survey *g, const char *directory, const char *name, const char *origin) {
+        cleanup(free_ptr) char *path = name ? path_join(directory, name) : strdup(directory);
+        struct stat st;
+
+        if (!path)
+                return no_memory(g);
+        if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+                return 0;
+
+        const struct plan_path opened = {
+                .path = path, .type = PLAN_PATH_DIR, .access = PATH_WRITE, .grants = true, .origin = origin
+        };
+        (void)git_first_time(&g->granted, path);
+        return survey_add(g->host, opened, g->err);
+}
+
+static int grant_worktree(struct git_survey *g, const char *gitdir, const char *common) {
+        static const char *const shared[] = { "objects", "refs", "logs" };
+        int r = grant(g, gitdir, NULL, "the workspace's git worktree");
+
+        for (size_t i = 0; i < sizeof shared / sizeof *shared && r == 0; i++)
+                r = grant(g, common, shared[i], "the workspace's git worktree");
+        return r;
+}
+
+static int find_worktree(const struct gitconfig_setting *setting, void *context) {
+        char **value = context;
+
+        if (!str_is(setting->section, "core") || !str_is(setting->key, "worktree") || !setting->value.p)
+                return 0;
+        free(*value);
+        *value = str_dup(setting->value); /* the last one counts */
+        return 0;
+}
+
+/* Where the configuration of a submodule says that its working tree is. */
+static char *tree_of_module(const char *gitdir) {
+        cleanup(free_ptr) char *path = path_join(gitdir, "config"), *value = NULL;
+        cleanup(buf_done) struct buf content = { 0 };
+
+        if (!path || path_read_file(path, GIT_FILE_SIZE_MAX, &content, NULL) < 0)
+                return NULL;
+        (void)gitconfig_read(buf_str(&content), find_worktree, &value, NULL);
+        return value ? git_lead(gitdir, value) : NULL;
 }
 
 /* `.git` as a file: where it leads, if that place agrees. */
-static int add_elsewhere(const struct repository *g, const char *file) {
-        const struct policy *policy = g->policy;
-        cleanup(free_ptr) char *line = read_line(policy->workspace, ".git");
+static int grant_elsewhere(struct git_survey *g, const char *file) {
+        const char *workspace = g->policy->workspace;
+        cleanup(free_ptr) char *line = git_read_line(workspace, ".git");
         if (!line || strncmp(line, "gitdir: ", 8) != 0)
                 return 0;
-        cleanup(free_ptr) char *gitdir = lead(policy->workspace, line + 8);
+
+        cleanup(free_ptr) char *gitdir = git_lead(workspace, line + 8);
         if (!gitdir)
                 return 0;
-        cleanup(free_ptr) char *back = read_line(gitdir, "gitdir");
-        cleanup(free_ptr) char *back_real = back ? lead(gitdir, back) : NULL;
-        cleanup(free_ptr) char *common = read_line(gitdir, "commondir");
-        cleanup(free_ptr) char *common_real = common ? lead(gitdir, common) : NULL;
+
+        cleanup(free_ptr) char *back = git_read_line(gitdir, "gitdir");
+        cleanup(free_ptr) char *back_real = back ? git_lead(gitdir, back) : NULL;
+        cleanup(free_ptr) char *common = git_read_line(gitdir, "commondir");
+        cleanup(free_ptr) char *common_real = common ? git_lead(gitdir, common) : NULL;
         cleanup(free_ptr) char *trees = common_real ? path_join(common_real, "worktrees") : NULL;
-        int r = add_hooks_path(g, common_real ? common_real : gitdir);
-        if (r < 0)
-                return r;
+
         if (trees && path_is_within(gitdir, trees))
-                return same(back_real, file) ? add_worktree(g, gitdir, common_real) : 0;
-        cleanup(free_ptr) char *tree = common ? NULL : core_setting(gitdir, STR("worktree"));
-        cleanup(free_ptr) char *tree_real = tree ? lead(gitdir, tree) : NULL;
-        return same(tree_real, policy->workspace) ? add_submodule(g, gitdir) : 0;
+                return same(back_real, file) ? grant_worktree(g, gitdir, common_real) : 0;
+
+        cleanup(free_ptr) char *tree = common ? NULL : tree_of_module(gitdir);
+        return same(tree, workspace) ? grant(g, gitdir, NULL, "the workspace's git submodule") : 0;
+}
+
+static int grant_parts(struct git_survey *g) {
+        cleanup(free_ptr) char *file = path_join(g->policy->workspace, ".git");
+        struct stat st;
+
+        if (!file)
+                return no_memory(g);
+        return lstat(file, &st) == 0 && S_ISREG(st.st_mode) ? grant_elsewhere(g, file) : 0;
+}
+
+/* --- the roots --- */
+
+/* The workspace itself may be a repository without a working tree. One that is not cannot become one: git would take it
+ * for that, with whatever configuration is found in it, and the file HEAD, which it needs, is protected
+ * (policy/paths_protected.c). */
+static int add_root(struct git_survey *g, const char *root) {
+        int r = git_add_tree(g, root);
+
+        if (r == 0 && git_is_bare(root))
+                r = git_add_repository(g, root, NULL);
+        if (r == 0)
+                r = git_add_own_config(g, root);
+        return r < 0 ? r : git_find_below(g, root);
+}
+
+static bool is_inner_root(const struct plan_host *host, size_t count, size_t i) {
+        for (size_t j = 0; j < count; j++) {
+                const struct plan_path *other = &host->paths.p[j];
+                bool wider = other->grants && other->access == PATH_WRITE && other->type == PLAN_PATH_DIR && j != i &&
+                             path_is_within(host->paths.p[i].path, other->path);
+
+                if (wider && (j < i || strcmp(host->paths.p[i].path, other->path) != 0))
+                        return true;
+        }
+        return false;
+}
+
+static int add_roots(struct git_survey *g, size_t count) {
+        for (size_t i = 0; i < count; i++) {
+                const struct plan_path *root = &g->host->paths.p[i];
+
+                if (!root->grants || root->access != PATH_WRITE || root->type != PLAN_PATH_DIR ||
+                    is_inner_root(g->host, count, i))
+                        continue;
+
+                cleanup(free_ptr) char *path = strdup(root->path); /* the list grows */
+                int r = path ? add_root(g, path) : no_memory(g);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
 }
 
 int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *h, struct err *e) {
-        const struct repository g = { policy, rules, h, e };
+        struct git_survey g = { .policy = policy, .rules = rules, .host = h, .err = e };
+        size_t count = h->paths.n;
+
         if (policy->mode == MODE_READ_ONLY || !policy->workspace)
                 return 0;
-        cleanup(free_ptr) char *file = path_join(policy->workspace, ".git");
-        struct stat st;
-        if (!file)
-                return err_set(e, ENOMEM, "out of memory");
-        if (lstat(file, &st) < 0)
-                return add_bare(&g);
-        return S_ISREG(st.st_mode) ? add_elsewhere(&g, file) : add_hooks_path(&g, file);
+
+        int r = grant_parts(&g);
+        if (r == 0)
+                r = add_roots(&g, count);
+        h->git_incomplete = g.incomplete;
+        git_paths_done(&g.seen);
+        git_paths_done(&g.files);
+        git_paths_done(&g.granted);
+        return r;
 }

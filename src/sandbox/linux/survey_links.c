@@ -66,9 +66,9 @@ static int way_end_missing(struct survey_way *way, const char *here) {
         return -ENOENT;
 }
 
-void survey_way_begin(struct survey_way *way, const char *path) {
-        way->at[0] = '\0';
+void survey_way_begin(struct survey_way *way, const char *directory, const char *path) {
         way->links = 0;
+        snprintf(way->at, sizeof way->at, "%s", directory);
         snprintf(way->rest, sizeof way->rest, "%s", path);
 }
 
@@ -118,12 +118,12 @@ bool survey_may_write_around(const struct path_rules *rules, const char *path) {
 }
 
 bool survey_link_planted(const struct path_rules *rules, const char *workspace, const char *path, const char *real) {
-        struct survey_way way = { 0 };
+        struct survey_way way;
         int r;
 
         if (strlen(path) >= PATH_MAX)
                 return true;
-        survey_way_begin(&way, path);
+        survey_way_begin(&way, "", path);
         while ((r = survey_way_next(&way)) > 0)
                 if (survey_may_write(rules, workspace, way.dir))
                         return true;

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-static const char *cases_file, *everyday_file;
+static const char *cases_file, *everyday_file, *unasked_file, *places_file;
 
 static void builtin_rules_keep_their_examples(void **state) {
         (void)state;
@@ -41,7 +41,7 @@ static bool try_case(struct str line, unsigned number) {
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
         assert_true(line.n < sizeof text);
         assert_true(str_split(&rest, ' ', &decision) && str_split(&rest, ' ', &rule));
-        assert_int_equal(sh_classify(NULL, unescape(rest, text), &v), 0);
+        assert_int_equal(sh_classify(NULL, NULL, unescape(rest, text), &v), 0);
         bool same =
             str_is(decision, sh_decision_name(v.decision)) && (str_is(rule, "-") ? !*v.rule : str_is(rule, v.rule));
         if (!same)
@@ -84,7 +84,7 @@ static void everyday_commands_are_left_alone(void **state) {
                 cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
                 if (line.n == 0 || line.p[0] == '#')
                         continue;
-                assert_int_equal(sh_classify(NULL, unescape(line, text), &v), 0);
+                assert_int_equal(sh_classify(NULL, NULL, unescape(line, text), &v), 0);
                 n++;
                 escalated += v.decision == SH_ESCALATED;
                 forbidden += v.decision == SH_FORBIDDEN;
@@ -97,15 +97,69 @@ static void everyday_commands_are_left_alone(void **state) {
         assert_true(escalated * 100 < n * 5);
 }
 
+static void nobody_is_asked_about_these(void **state) {
+        (void)state;
+        cleanup(buf_done) struct buf file = BUF(0);
+        read_cases(unasked_file, &file);
+        struct str rest = buf_str(&file), line;
+        unsigned n = 0, asked = 0;
+        while (str_split(&rest, '\n', &line)) {
+                char text[4096];
+                cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
+                if (line.n == 0 || line.p[0] == '#')
+                        continue;
+                assert_int_equal(sh_classify(NULL, NULL, unescape(line, text), &v), 0);
+                n++;
+                asked += v.decision >= SH_ESCALATED;
+                if (v.decision >= SH_ESCALATED)
+                        print_error("%s %s: %.*s\n", sh_decision_name(v.decision), v.rule, STR_FMT(line));
+        }
+        assert_in_range(n, 150, 10000);
+        assert_int_equal(asked, 0);
+}
+
+/* "directory workspace decision rule command" */
+static bool try_place(struct str line, unsigned number) {
+        struct str directory, workspace, decision, rule, rest = line;
+        cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
+        assert_true(str_split(&rest, ' ', &directory) && str_split(&rest, ' ', &workspace) &&
+                    str_split(&rest, ' ', &decision) && str_split(&rest, ' ', &rule));
+        const struct sh_setting setting = { .directory = directory, .home = STR("/home/me"), .workspace = workspace };
+        assert_int_equal(sh_classify(NULL, &setting, rest, &v), 0);
+        bool same =
+            str_is(decision, sh_decision_name(v.decision)) && (str_is(rule, "-") ? !*v.rule : str_is(rule, v.rule));
+        if (!same)
+                print_error("line %u: %s %s [%s] for: %.*s\n", number, sh_decision_name(v.decision), v.rule, v.segment,
+                            STR_FMT(line));
+        return same;
+}
+
+static void the_place_decides(void **state) {
+        (void)state;
+        cleanup(buf_done) struct buf file = BUF(0);
+        read_cases(places_file, &file);
+        struct str rest = buf_str(&file), line;
+        unsigned number = 0, n = 0, wrong = 0;
+        while (str_split(&rest, '\n', &line)) {
+                number++;
+                if (line.n == 0 || line.p[0] == '#')
+                        continue;
+                n++;
+                wrong += !try_place(line, number);
+        }
+        assert_in_range(n, 40, 10000);
+        assert_int_equal(wrong, 0);
+}
+
 static void the_verdict_names_the_segment(void **state) {
         (void)state;
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
-        assert_int_equal(sh_classify(NULL, STR("ls && (cd x; git push origin) | cat"), &v), 0);
+        assert_int_equal(sh_classify(NULL, NULL, STR("ls && (cd x; git push origin) | cat"), &v), 0);
         assert_int_equal(v.decision, SH_ESCALATED);
         assert_string_equal(v.rule, "git-remote");
         assert_string_equal(v.segment, "git push origin");
         sh_verdict_done(&v);
-        assert_int_equal(sh_classify(NULL, STR("echo 'unclosed"), &v), 0);
+        assert_int_equal(sh_classify(NULL, NULL, STR("echo 'unclosed"), &v), 0);
         assert_string_equal(v.rule, "not-understood");
         assert_non_null(v.detail);
 }
@@ -114,25 +168,25 @@ static void argv_is_no_shell_text(void **state) {
         (void)state;
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
         const struct str plain[] = { STR("echo"), STR("$(rm -rf /)"), STR("; reboot") };
-        assert_int_equal(sh_classify_argv(NULL, plain, 3, &v), 0);
+        assert_int_equal(sh_classify_argv(NULL, NULL, plain, 3, &v), 0);
         assert_int_equal(v.decision, SH_ALLOW);
         sh_verdict_done(&v);
         const struct str shell[] = { STR("env"), STR("bash"), STR("-c"), STR("rm -rf /") };
-        assert_int_equal(sh_classify_argv(NULL, shell, 4, &v), 0);
+        assert_int_equal(sh_classify_argv(NULL, NULL, shell, 4, &v), 0);
         assert_int_equal(v.decision, SH_FORBIDDEN);
         assert_string_equal(v.segment, "rm -rf /");
         sh_verdict_done(&v);
-        assert_int_equal(sh_classify_argv(NULL, NULL, 0, &v), 0);
+        assert_int_equal(sh_classify_argv(NULL, NULL, NULL, 0, &v), 0);
         assert_int_equal(v.decision, SH_ESCALATED);
         sh_verdict_done(&v);
         const struct str nul = str_n("l\0s", 3);
-        assert_int_equal(sh_classify_argv(NULL, &nul, 1, &v), 0);
+        assert_int_equal(sh_classify_argv(NULL, NULL, &nul, 1, &v), 0);
         assert_int_equal(v.decision, SH_ESCALATED);
 }
 
 static enum sh_decision decide(const struct sh_rules *rules, const char *command, const char *rule) {
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
-        assert_int_equal(sh_classify(rules, str_of(command), &v), 0);
+        assert_int_equal(sh_classify(rules, NULL, str_of(command), &v), 0);
         if (rule)
                 assert_string_equal(v.rule, rule);
         return v.decision;
@@ -175,28 +229,35 @@ static void a_wrong_example_refuses_the_rules(void **state) {
 
 static void contrived_text_is_escalated_in_bounded_time(void **state) {
         (void)state;
-        static const char *const bricks[] = { "{a,b}", "$(", "bash -c '", "env ", "a=b@", "*[a]?", "sh -c \"", "(" };
+        static const char *const bricks[] = { "{a,b}", "$(",      "bash -c '",         "env ",
+                                              "a=b@",  "*[a]?",   "sh -c \"",          "(",
+                                              "a=b;",  "x=$x$y;", "for i in 1 2; do ", "f() { a=1; ",
+                                              "${x:-", "x+=y " };
         for (size_t i = 0; i < sizeof bricks / sizeof bricks[0]; i++) {
                 cleanup(buf_done) struct buf text = BUF(1 << 20);
                 cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
                 assert_int_equal(buf_add(&text, "cat "), 0);
                 while (text.n < 100000)
                         assert_int_equal(buf_add(&text, bricks[i]), 0);
-                assert_int_equal(sh_classify(NULL, buf_str(&text), &v), 0);
+                assert_int_equal(sh_classify(NULL, NULL, buf_str(&text), &v), 0);
                 if (i < 4)
                         assert_true(v.decision >= (i == 3 ? SH_ALLOW : SH_ESCALATED));
         }
 }
 
 int main(int argc, char **argv) {
-        if (argc != 3)
+        if (argc != 5)
                 return 2;
         cases_file = argv[1];
         everyday_file = argv[2];
+        unasked_file = argv[3];
+        places_file = argv[4];
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(builtin_rules_keep_their_examples),
                 cmocka_unit_test(cases_are_decided),
                 cmocka_unit_test(everyday_commands_are_left_alone),
+                cmocka_unit_test(nobody_is_asked_about_these),
+                cmocka_unit_test(the_place_decides),
                 cmocka_unit_test(the_verdict_names_the_segment),
                 cmocka_unit_test(argv_is_no_shell_text),
                 cmocka_unit_test(users_rules_come_first_but_forbidden_stays),

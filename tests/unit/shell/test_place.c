@@ -38,7 +38,7 @@ static enum sh_decision decide(const char *before, const char *path, const char 
         cleanup(free_ptr) char *command = str_format("%s%s%s", before, path, after);
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
         assert_non_null(command);
-        assert_int_equal(sh_classify(NULL, str_of(command), &v), 0);
+        assert_int_equal(sh_classify(NULL, NULL, str_of(command), &v), 0);
         return v.decision;
 }
 

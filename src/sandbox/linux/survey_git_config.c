@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a git configuration names: directories of hooks, programs, other files with settings. Conditions of includes are
+ * not judged, and of several settings each counts: what git might obey under some condition stays closed.
+ *
+ * A file that is not understood, or is too large, is closed as it is; git takes nothing from a file that it does not
+ * understand either.
+ */
+#include "sandbox/linux/survey_git.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "policy/gitconfig.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct reading {
+        struct git_survey *g;
+        const char *file; /* that is read */
+        const char *tree; /* where relative names of programs begin */
+};
+
+static int no_memory(const struct git_survey *g) {
+        return err_set(g->err, ENOMEM, "out of memory");
+}
+
+/* `~/x`, an absolute path, or one that begins at `base`. NULL where it is none. */
+static char *resolve_name(const struct git_survey *g, struct str name, const char *base) {
+        cleanup(free_ptr) char *expanded = NULL;
+        char *path = NULL;
+
+        if (name.n == 0 || name.n >= PATH_MAX || memchr(name.p, '\0', name.n))
+                return NULL;
+        if (path_expand_home(name, g->policy->home, &expanded) < 0)
+                return NULL;
+        return path_normalise(str_of(expanded), base, &path) < 0 ? NULL : path;
+}
+
+static bool is_root_or_above(const struct git_survey *g, const char *path) {
+        return path_is_within(g->policy->workspace, path);
+}
+
+/* Files that a word of a command names. A word with a slash is a program that is yet to come, if there is none. */
+static int add_word(struct reading *reading, struct str word) {
+        struct git_survey *g = reading->g;
+        cleanup(free_ptr) char *path = resolve_name(g, word, reading->tree);
+        struct stat st;
+
+        if (!path || is_root_or_above(g, path))
+                return 0;
+        if (stat(path, &st) < 0 && str_find(word, '/') < 0)
+                return 0;
+        if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+                return 0;
+        return git_protect(g, path, "built in: git's configuration names it as a program");
+}
+
+static int add_command(struct reading *reading, struct str command) {
+        struct str word;
+        int r = 0;
+
+        if (str_starts(command, STR("ext::")))
+                command = str_skip(command, 5);
+        while (r == 0 && gitconfig_word(&command, &word))
+                r = add_word(reading, word);
+        return r;
+}
+
+static int add_directory(struct reading *reading, struct str name) {
+        struct git_survey *g = reading->g;
+        cleanup(free_ptr) char *path = resolve_name(g, name, reading->tree);
+        int r;
+
+        if (!path || is_root_or_above(g, path))
+                return 0;
+        r = git_protect(g, path, "built in: git's configuration names it as the place of hooks");
+        return r < 0 ? r : git_add_hooks(g, path);
+}
+
+static int add_include(struct reading *reading, struct str name) {
+        struct git_survey *g = reading->g;
+        cleanup(free_ptr) char *base = strdup(reading->file);
+        char *slash = base ? strrchr(base, '/') : NULL;
+
+        if (!slash)
+                return no_memory(g);
+        slash[slash == base] = '\0';
+
+        cleanup(free_ptr) char *path = resolve_name(g, name, base);
+        if (!path)
+                return 0;
+
+        int r = git_protect(g, path, "built in: git's configuration includes it");
+        return r < 0 ? r : git_add_config(g, path, reading->tree);
+}
+
+static int add_setting(const struct gitconfig_setting *setting, void *context) {
+        struct reading *reading = context;
+
+        switch (gitconfig_judge(setting)) {
+        case GITCONFIG_INCLUDE:
+                return add_include(reading, setting->value);
+        case GITCONFIG_DIRECTORY:
+                return add_directory(reading, setting->value);
+        case GITCONFIG_COMMAND:
+                return add_command(reading, setting->value);
+        default:
+                return 0;
+        }
+}
+
+int git_add_config(struct git_survey *g, const char *file, const char *tree) {
+        cleanup(buf_done) struct buf content = { 0 };
+        struct reading reading = { g, file, tree };
+        struct err unread = { 0 };
+
+        cleanup(free_ptr) char *once = str_format("%s\n%s", file, tree);
+        if (!once || !git_first_time(&g->files, once))
+                return once ? 0 : no_memory(g);
+        if (g->files.n > GIT_FILES_MAX) {
+                g->incomplete = true;
+                return 0;
+        }
+
+        int r = path_read_file(file, GIT_FILE_SIZE_MAX, &content, &unread);
+        if (r == -ENOENT || r == -ENOTDIR || r == -EACCES)
+                return 0;
+        if (r < 0) { /* not a file, or too large */
+                g->incomplete = true;
+                return 0;
+        }
+        r = gitconfig_read(buf_str(&content), add_setting, &reading, &unread);
+        return r == -EBADMSG ? 0 : r;
+}
+
+/* As git looks for them. */
+int git_add_own_config(struct git_survey *g, const char *tree) {
+        const char *global = getenv("GIT_CONFIG_GLOBAL"), *shared = getenv("GIT_CONFIG_SYSTEM");
+        const char *config = getenv("XDG_CONFIG_HOME"), *home = g->policy->home;
+        cleanup(free_ptr) char *in_home = home ? path_join(home, ".gitconfig") : NULL;
+        cleanup(free_ptr) char *in_config = NULL;
+
+        if (config && config[0] == '/')
+                in_config = path_join(config, "git/config");
+        else if (home)
+                in_config = path_join(home, ".config/git/config");
+
+        const char *const files[] = { shared ? shared : "/etc/gitconfig", global ? global : in_home,
+                                      global ? NULL : in_config };
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+                if (!files[i] || files[i][0] != '/')
+                        continue;
+                int r = git_protect(g, files[i], git_why);
+                if (r == 0)
+                        r = git_add_config(g, files[i], tree);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* Hooks may be links: what they lead to is what runs. */
+int git_add_hooks(struct git_survey *g, const char *directory) {
+        DIR *dir = opendir(directory);
+        int r = 0;
+
+        if (!dir)
+                return 0;
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+                if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
+                        r = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0
+                                ? 0
+                                : git_protect_in(g, directory, entry->d_name, "built in: a hook of git leads to it");
+        closedir(dir);
+        return r;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Repositories that are not at the top of a root. Below it: a walk in breadth, by names alone, through as many
+ * directories as a launch can afford; what package managers and builds fill is left out. Behind a repository: the
+ * directories of its submodules, whose names may have slashes, and those of its worktrees.
+ */
+#include "sandbox/linux/survey_git.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int no_memory(const struct git_survey *g) {
+        return err_set(g->err, ENOMEM, "out of memory");
+}
+
+/* Filled by tools, large, and nobody's working directory. */
+static bool is_left_out(const char *name) {
+        static const char *const names[] = { ".git",   "node_modules", ".venv",  "venv",        "__pycache__",
+                                             "target", ".tox",         ".cache", ".mypy_cache", ".terraform" };
+
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                if (strcmp(name, names[i]) == 0)
+                        return true;
+        return false;
+}
+
+/* What one look into a directory tells. */
+struct listing {
+        git_paths below; /* directories, by full path */
+        bool has_git, has_head, has_objects, has_refs;
+};
+
+static void listing_done(struct listing *l) {
+        for (size_t i = 0; i < l->below.n; i++)
+                free(l->below.p[i]);
+        vec_done(&l->below);
+}
+
+static bool is_directory(DIR *dir, const struct dirent *entry) {
+        struct stat st;
+
+        if (entry->d_type != DT_UNKNOWN)
+                return entry->d_type == DT_DIR;
+        return fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int list_entry(struct listing *l, const char *path, DIR *dir, const struct dirent *entry) {
+        const char *name = entry->d_name;
+
+        l->has_git |= strcmp(name, ".git") == 0;
+        l->has_head |= strcmp(name, "HEAD") == 0;
+        l->has_objects |= strcmp(name, "objects") == 0;
+        l->has_refs |= strcmp(name, "refs") == 0;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || is_left_out(name) || !is_directory(dir, entry))
+                return 0;
+
+        cleanup(free_ptr) char *below = path_join(path, name);
+        if (!below || vec_push(&l->below, below) < 0)
+                return -ENOMEM;
+        take_ptr(&below);
+        return 0;
+}
+
+static int list_directory(const char *path, struct listing *ret) {
+        int fd = path_open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
+        DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+        int r = 0;
+
+        if (!dir) {
+                close_fd(&fd);
+                return 0; /* what cannot be read here cannot be read by git either */
+        }
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+                r = list_entry(ret, path, dir, entry);
+        closedir(dir);
+        return r;
+}
+
+static int look_into(struct git_survey *g, const char *path, bool top, git_paths *queue) {
+        cleanup(listing_done) struct listing found = { 0 };
+        int r = list_directory(path, &found) < 0 ? no_memory(g) : 0;
+        bool bare = found.has_head && found.has_objects && found.has_refs;
+
+        if (r == 0 && found.has_git && !top)
+                r = git_add_tree(g, path);
+        if (r == 0 && bare && !top)
+                return git_add_repository(g, path, NULL); /* its inside is not searched */
+        for (size_t i = 0; i < found.below.n && r == 0; i++) {
+                if (vec_push(queue, found.below.p[i]) < 0)
+                        return no_memory(g);
+                found.below.p[i] = NULL;
+        }
+        return r;
+}
+
+int git_find_below(struct git_survey *g, const char *root) {
+        git_paths queue = { 0 };
+        int r = look_into(g, root, true, &queue);
+
+        for (size_t i = 0; i < queue.n && r == 0; i++) {
+                if (g->looks++ >= GIT_LOOKS_MAX) {
+                        g->incomplete = true;
+                        break;
+                }
+                r = look_into(g, queue.p[i], false, &queue);
+        }
+        for (size_t i = 0; i < queue.n; i++)
+                free(queue.p[i]);
+        vec_done(&queue);
+        return r;
+}
+
+/* A directory with a HEAD is a submodule's repository; one without is a part of its name. */
+static int add_module(struct git_survey *g, const char *path, git_paths *queue) {
+        cleanup(listing_done) struct listing found = { 0 };
+
+        if (list_directory(path, &found) < 0)
+                return no_memory(g);
+        if (found.has_head)
+                return git_add_repository(g, path, NULL);
+        for (size_t i = 0; i < found.below.n; i++) {
+                if (vec_push(queue, found.below.p[i]) < 0)
+                        return no_memory(g);
+                found.below.p[i] = NULL;
+        }
+        return 0;
+}
+
+int git_find_modules(struct git_survey *g, const char *gitdir) {
+        cleanup(free_ptr) char *modules = path_join(gitdir, "modules");
+        cleanup(listing_done) struct listing top = { 0 };
+        git_paths queue = { 0 };
+        int r = 0;
+
+        if (!modules || list_directory(modules, &top) < 0)
+                return no_memory(g);
+        for (size_t i = 0; i < top.below.n && r == 0; i++)
+                r = add_module(g, top.below.p[i], &queue);
+        for (size_t i = 0; i < queue.n && r == 0; i++) {
+                if (g->module_looks++ >= GIT_MODULE_LOOKS_MAX) {
+                        g->incomplete = true;
+                        break;
+                }
+                r = add_module(g, queue.p[i], &queue);
+        }
+        for (size_t i = 0; i < queue.n; i++)
+                free(queue.p[i]);
+        vec_done(&queue);
+        return r;
+}
+
+/* A worktree may lie outside of every root: git there obeys what stands in this directory all the same. */
+static int add_worktree(struct git_survey *g, const char *path) {
+        static const char *const closed[] = { "gitdir", "commondir", "config.worktree", "hooks", "config" };
+        cleanup(free_ptr) char *file = git_read_line(path, "gitdir");
+        int r = 0;
+
+        for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0; i++)
+                r = git_protect_in(g, path, closed[i], git_why);
+        if (r == 0 && file && file[0] == '/')
+                r = git_protect(g, file, git_why); /* the .git file there, which says where this is */
+        return r;
+}
+
+int git_find_worktrees(struct git_survey *g, const char *gitdir) {
+        cleanup(free_ptr) char *worktrees = path_join(gitdir, "worktrees");
+        cleanup(listing_done) struct listing found = { 0 };
+        int r = 0;
+
+        if (!worktrees || list_directory(worktrees, &found) < 0)
+                return no_memory(g);
+        for (size_t i = 0; i < found.below.n && r == 0; i++) {
+                if (i >= GIT_REPOSITORIES_MAX) {
+                        g->incomplete = true;
+                        break;
+                }
+                r = add_worktree(g, found.below.p[i]);
+        }
+        return r;
+}

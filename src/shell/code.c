@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs for interpreters: python -c, perl -e, node -e, a here-document for ruby. They are not understood, only
+ * searched for words: what starts a program, what deletes, what fetches, what runs text. A string behind such a word is
+ * judged as what it is: a command, a path. What follows from words alone is a question for a person, and only where
+ * the code stands on the command line: people write here-documents to be read.
+ */
+#include "shell/call.h"
+
+struct language {
+        const char *name; /* a beginning */
+        const char *letters;
+        const char *const *words;
+        const char *valued; /* letters whose value may follow directly: -MFile::Path */
+        const char *const *starts;
+        const char *const *evals;
+};
+
+static const struct language languages[] = {
+        { "python", "c", NULL, "WXm",
+          WORDS("os.system", "os.popen", "os.exec", "os.spawn", "os.posix_spawn", "subprocess", "pty.spawn", "Popen",
+                "system('", "system(\"", "check_output(", "check_call(", "ctypes", "getoutput("),
+          WORDS("exec(", "eval(", "compile(", "runpy", "marshal.loads", "pickle.loads") },
+        { "perl", "eE", NULL, "MmIiFDxCV",
+          WORDS("system(", "system \"", "system '", "system $", "system{", "exec(", "exec \"", "exec '", "exec $",
+                "exec{", "exec {", "`", "qx", "open3", "fork", "syscall"),
+          WORDS("eval(", "eval $", "eval \"", "eval get", "eval `", "eval LWP", "eval HTTP", "eval decode",
+                "eval unpack", "eval pack", "do $") },
+        { "node", "ep", WORDS("--eval", "--print"), "r",
+          WORDS("child_process", "execSync", "spawnSync", "process.binding", "worker_threads", "process.dlopen"),
+          WORDS("eval(", "(eval)", "new Function", "Function(", "vm.run", "runInThisContext", "runInNewContext") },
+        { "bun", "e", WORDS("--eval"), "r", WORDS("child_process", "Bun.spawn", "Bun.$", "dlopen("),
+          WORDS("eval(", "(eval)", "new Function") },
+        { "deno", "", WORDS("eval"), "", WORDS("Deno.Command", "Deno.run", "Deno.dlopen", "child_process"),
+          WORDS("eval(", "(eval)", "new Function", "import(\"http", "import('http") },
+        { "ruby", "e", NULL, "rIECTxS",
+          WORDS("system(", "system \"", "system '", "exec(", "exec \"", "exec '", "`", "%x", "popen", "spawn", "Open3",
+                "fork", "open(\"|", "open('|"),
+          WORDS("eval(", "eval URI", "eval Net", "eval open", "eval(open", "instance_eval", "class_eval", "eval \"",
+                "eval Base64", "eval [") },
+        { "php", "rBRE", WORDS("--run", "--process-code", "--process-begin"), "",
+          WORDS("system(", "exec(", "passthru(", "shell_exec(", "pcntl_exec(", "popen(", "proc_open(", "`", "dl(",
+                "mail("),
+          WORDS("eval(", "assert(", "create_function", "include ", "include(", "require ", "call_user_func") },
+        { "lua", "e", NULL, "l", WORDS("os.execute", "io.popen", "package.loadlib"),
+          WORDS("loadstring", "load(", "dofile") },
+        { "Rscript", "e", NULL, "", WORDS("system(", "system2(", "shell("), WORDS("eval(", "source(") },
+        { "julia", "eE", WORDS("--eval", "--print"), "", WORDS("run(`", "`"), WORDS("eval(", "include(") },
+        { "elixir", "e", WORDS("--eval"), "r", WORDS("System.cmd", "System.shell", ":os.cmd", "Port.open"),
+          WORDS("Code.eval") },
+        { "groovy", "e", NULL, "", WORDS(".execute()", "ProcessBuilder"), WORDS("evaluate(", "Eval.me") },
+        { "tclsh", "", NULL, "", WORDS("exec ", "open \"|", "open |"), WORDS("eval ", "source ") },
+};
+
+/* In any language. The first ones delete whole trees. */
+static const char *const deletes_tree[] = { "rmtree",      "rm_rf",  "rm_r",         "rmSync",
+                                            "rmdirSync",   ".rm(",   "removeSync",   "Deno.remove",
+                                            "remove_tree", "rimraf", "remove_dir",   "RemoveAll",
+                                            "promises.rm", ".rm(",   "remove_entry", "recursive = TRUE",
+                                            "deleteDir(",  NULL };
+static const char *const deletes_file[] = { "os.remove",  "os.unlink",  ".unlink(", "unlink ",     "unlink(",
+                                            "unlinkSync", "\"unlink\"", "'unlink'", "File.delete", NULL };
+static const char *const homes[] = { "expanduser", "Path.home", "homedir", "Dir.home", "HOME", NULL };
+static const char *const downloads[] = { "urlopen",
+                                         "urlretrieve",
+                                         "requests.get",
+                                         "httpx.get",
+                                         "http.get(",
+                                         "https.get(",
+                                         "MLWP",
+                                         "https\").get",
+                                         "https').get",
+                                         "http\").get",
+                                         "http').get",
+                                         "fetch(",
+                                         "LWP",
+                                         "HTTP::Tiny",
+                                         "URI.open",
+                                         "open-uri",
+                                         "Net::HTTP",
+                                         "curl_exec",
+                                         "socket.http",
+                                         "axios",
+                                         "file_get_contents(\"http",
+                                         "file_get_contents('http",
+                                         "import(\"http",
+                                         "import('http",
+                                         "include \"http",
+                                         "include 'http",
+                                         "include(\"http",
+                                         "Mojo::UserAgent",
+                                         NULL };
+static const char *const hides[] = { "b64decode",    "a85decode",     "unhexlify",     "fromhex",
+                                     "fromCharCode", "atob(",         "base64",        "decode64",
+                                     "unpack",       "codecs.decode", "decompress",    "inflate",
+                                     "str_rot13",    "Buffer.from(",  "decode_base64", NULL };
+
+/* --- words -------------------------------------------------------------------------------------------------------- */
+
+static bool is_word(char c) {
+        return ascii_is_alnum(c) || c == '_';
+}
+
+/* Where one of the words stands behind `from`, not inside a longer one; -1: nowhere. */
+static ptrdiff_t find_any(struct str code, size_t from, const char *const *words, size_t *ret_n) {
+        for (size_t i = from; i < code.n; i++) {
+                if (i > 0 && is_word(code.p[i]) && is_word(code.p[i - 1]))
+                        continue;
+                for (const char *const *w = words; *w; w++)
+                        if (code.p[i] == **w && str_starts(str_skip(code, i), str_of(*w))) {
+                                *ret_n = strlen(*w);
+                                return (ptrdiff_t)i;
+                        }
+        }
+        return -1;
+}
+
+static bool has_any(struct str code, const char *const *words) {
+        size_t n;
+        return find_any(code, 0, words, &n) >= 0;
+}
+
+/* The string that begins at i, without its quotes; *ret_end is behind it. */
+static struct str string_at(struct str code, size_t i, size_t *ret_end) {
+        ptrdiff_t end = str_find(str_skip(code, i + 1), code.p[i]);
+        *ret_end = end < 0 ? code.n : i + (size_t)end + 2;
+        return str_n(code.p + i + 1, end < 0 ? 0 : (size_t)end);
+}
+
+static bool is_quote(char c) {
+        return c == '"' || c == '\'' || c == '`';
+}
+
+/* --- what it deletes ---------------------------------------------------------------------------------------------- */
+
+static enum sh_place place_named(struct judge *j, struct str text) {
+        struct sh_arg arg = judge_arg(j, text);
+
+        for (size_t i = 0; i < text.n; i++)
+                arg.pattern = arg.pattern || memchr("*?[", text.p[i], 3);
+        return text.n > 0 ? place_of(arg) : PLACE_OTHER;
+}
+
+/* Behind a word that deletes, as far as the statement goes. */
+struct target {
+        bool known; /* a string stands there */
+        bool root, special;
+};
+static struct target target_behind(struct judge *j, struct str code, size_t i) {
+        struct target found = { 0 };
+        size_t from = i;
+        bool inside = i < code.n && code.p[i] == '(';
+        int depth = 0;
+
+        while (i < code.n && depth >= 0 && code.p[i] != ';' && code.p[i] != '\n') {
+                if (is_quote(code.p[i])) {
+                        enum sh_place place = place_named(j, string_at(code, i, &i));
+                        found.known = true;
+                        found.root = found.root || place == PLACE_ROOT;
+                        found.special = found.special || (place != PLACE_OTHER && place != PLACE_SHARED);
+                        continue;
+                }
+                depth += (code.p[i] == '(') - (code.p[i] == ')');
+                i++;
+                if (inside && depth == 0)
+                        break;
+        }
+        found.root = found.root || has_any(str_n(code.p + from, i - from), homes);
+        return found;
+}
+
+/* A string anywhere in the code that is the root, the home or all of it. */
+static bool mentions_root(struct judge *j, struct str code) {
+        for (size_t i = 0; i < code.n;)
+                if (is_quote(code.p[i])) {
+                        if (place_named(j, string_at(code, i, &i)) == PLACE_ROOT)
+                                return true;
+                } else
+                        i++;
+        return false;
+}
+
+static void judge_deletes(struct judge *j, struct str code, const char *const *words, bool tree, bool quiet) {
+        static const char *const lists[] = { "listdir", "glob", "walk", "iterdir", "readdir", "Dir[", "scandir", NULL };
+        size_t n;
+
+        for (ptrdiff_t at = find_any(code, 0, words, &n); at >= 0; at = find_any(code, (size_t)at + n, words, &n)) {
+                struct target target = target_behind(j, code, (size_t)at + n);
+                bool listed = has_any(code, lists) && mentions_root(j, code);
+                if (target.root)
+                        judge_find(j, FINDING_CODE_DELETES_ROOT);
+                else if (target.special || (!quiet && (listed || (tree && !target.known))))
+                        judge_find(j, FINDING_CODE_DELETES);
+        }
+}
+
+/* --- what it starts ----------------------------------------------------------------------------------------------- */
+
+/* ["rm", "-rf", "/"] or "rm", "-rf", "/": the words of a command; a single string is text for a shell. */
+static void judge_started(struct judge *j, const struct sh_call *c, struct str code, size_t i) {
+        struct sh_args words = { 0 };
+        bool list = false;
+
+        if (i > 0 && i < code.n && is_word(code.p[i - 1]) && is_quote(code.p[i]))
+                i++; /* require("child_process"): a quote that ends */
+        while (i < code.n && !is_quote(code.p[i]) && !strchr(");\n", code.p[i])) {
+                list = list || code.p[i] == '[';
+                i++;
+        }
+        while (i < code.n && is_quote(code.p[i])) {
+                struct str text = string_at(code, i, &i);
+                if (sh_args_add(j, &words, judge_arg(j, text)) < 0)
+                        return;
+                while (i < code.n && strchr(" \t\n,", code.p[i]))
+                        i++;
+        }
+        if (words.n > 1 || (list && words.n == 1))
+                judge_call(j, words.p, words.n);
+        else if (words.n == 1 && words.p[0].text.n > 0)
+                judge_program(j, c, words.p, 1);
+}
+
+static void judge_starts(struct judge *j, const struct sh_call *c, struct str code, const struct language *l,
+                         bool quiet) {
+        unsigned left = 16; /* so many are looked at */
+        size_t n;
+
+        for (ptrdiff_t at = find_any(code, 0, l->starts, &n); at >= 0 && left-- > 0;
+             at = find_any(code, (size_t)at + n, l->starts, &n)) {
+                bool open = is_quote(code.p[(size_t)at + n - 1]); /* the word has the first quote in it */
+                judge_started(j, c, code, (size_t)at + n - open);
+                if (!quiet)
+                        judge_find(j, FINDING_OPTION_RUNS);
+        }
+}
+
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
+
+static bool names_secret(struct judge *j, struct str code) {
+        for (size_t i = 0; i < code.n;)
+                if (is_quote(code.p[i])) {
+                        struct str text = str_trim(string_at(code, i, &i));
+                        while (text.n && strchr("<>+ ", text.p[0])) /* perl: open(F, "</etc/shadow") */
+                                text = str_skip(text, 1);
+                        if (names_credential(judge_arg(j, text)))
+                                return true;
+                } else
+                        i++;
+        return false;
+}
+
+static void judge_source(struct judge *j, const struct sh_call *c, struct str code, const struct language *l,
+                         bool quiet) {
+        bool evals = has_any(code, l->evals), fetches = has_any(code, downloads);
+
+        for (size_t i = 1; i < c->n && !fetches; i++) /* perl -MLWP::Simple */
+                fetches = has_any(c->p[i].text, downloads);
+
+        judge_starts(j, c, code, l, quiet);
+        judge_deletes(j, code, deletes_tree, true, quiet);
+        judge_deletes(j, code, deletes_file, false, quiet);
+        if (evals && fetches)
+                judge_find(j, FINDING_PIPE_DOWNLOAD);
+        else if (evals && !quiet && has_any(code, hides))
+                judge_find(j, FINDING_CODE_HIDDEN);
+        if (names_secret(j, code))
+                judge_find(j, FINDING_REDIRECT_CREDENTIAL);
+}
+
+static bool is_valued(const struct language *l, struct str arg) {
+        return arg.n > 2 && arg.p[1] != '-' && l->valued[0] && strchr(l->valued, arg.p[1]);
+}
+
+/* Code behind options; true when there was any. */
+static bool judge_options(struct judge *j, const struct sh_call *c, const struct language *l) {
+        const struct sh_option option = { .letters = l->letters, .words = l->words };
+        struct sh_arg code;
+        bool any = false;
+
+        for (size_t i = 1; i < c->n; i++) {
+                struct str arg = c->p[i].text;
+                bool verb = i == 1 && l->words && word_in(arg, l->words) && i + 1 < c->n; /* deno eval CODE */
+                if (!verb && (arg.n == 0 || arg.p[0] != '-'))
+                        break;
+                if (!verb && (is_valued(l, arg) || !call_option_value(c, i, &option, &code)))
+                        continue;
+                if (verb)
+                        code = c->p[i + 1];
+                judge_source(j, c, code.text, l, false);
+                any = true;
+                i += i + 1 < c->n && code.text.p == c->p[i + 1].text.p;
+        }
+        return any;
+}
+
+static void judge_here(struct judge *j, const struct sh_call *c, const struct language *l) {
+        const struct sh_arg *script = call_operand(c, 0);
+
+        if (script && !str_is(script->text, "-") && !str_is(script->text, "/dev/stdin"))
+                return;
+        for (const struct sh_redirect *r = c->redirects; r; r = r->next)
+                if (r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING)
+                        judge_source(j, c, sh_word_to_arg(j, r->target).text, l, r->kind == SH_HERE_DOCUMENT);
+}
+
+void judge_code(struct judge *j, const struct sh_call *c) {
+        for (size_t k = 0; k < sizeof languages / sizeof languages[0]; k++) {
+                const struct language *l = &languages[k];
+                if (str_starts(c->name, str_of(l->name)) && !judge_options(j, c, l))
+                        judge_here(j, c, l);
+        }
+}
