@@ -28,6 +28,7 @@ int main(int argc, char **argv) {
         bailey_config *config = NULL;
         bailey_manager *manager = NULL;
         bailey_result *result = NULL;
+        const char *text;
         size_t n, i;
         int status = 1;
 
@@ -44,8 +45,12 @@ int main(int argc, char **argv) {
                 fail(&e);
                 goto out;
         }
-        fwrite(bailey_result_stdout(result, &n), 1, bailey_result_stdout(result, NULL) ? n : 0, stdout);
-        fwrite(bailey_result_stderr(result, &n), 1, bailey_result_stderr(result, NULL) ? n : 0, stderr);
+        /* The length is written by the call: it must not stand in the same argument list. */
+        text = bailey_result_stdout(result, &n);
+        fwrite(text, 1, n, stdout);
+        text = bailey_result_stderr(result, &n);
+        fwrite(text, 1, n, stderr);
+
         for (i = 0; i < bailey_result_violations(result); i++) {
                 const struct bailey_violation *v = bailey_result_violation(result, i);
                 fprintf(stderr, "refused: %s %s: %s\n", v->operation, v->target, v->detail);
