@@ -97,7 +97,7 @@ static int add_trees(const struct container_files *f, mounts *m, struct err *e) 
                 if (is_granted_tree(p))
                         r = put(m, str_of(p->path), p->access == PATH_WRITE ? VIEW_WRITE : VIEW_READ, true, e);
         }
-        enum path_access workspace = path_rules_access(f->rules, f->policy->workspace, NULL);
+        enum path_access workspace = path_rules_host_access(f->rules, f->policy->workspace, NULL);
         if (r == 0 && workspace == PATH_READ)
                 r = put(m, str_of(f->policy->workspace), VIEW_READ, true, e);
         return r;
@@ -231,7 +231,7 @@ static int add_notes(const struct container_files *f, struct plan *plan, struct 
 static int add_start(const struct container_files *f, const mounts *m, text_list *args, struct err *e) {
         const char *start = plan_start_wanted(f->policy, f->host);
 
-        if (!start || !tree_of(m, start) || path_rules_access(f->rules, start, NULL) == PATH_DENIED)
+        if (!start || !tree_of(m, start) || path_rules_host_access(f->rules, start, NULL) == PATH_DENIED)
                 return plan_start_refused(f->policy, f->host, e);
 
         return words_add(args, "--workdir=%s", start) < 0 ? no_memory(e) : 0;

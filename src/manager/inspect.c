@@ -343,7 +343,7 @@ int inspect_path(const struct inspector *i, const char *path, struct inspect_ver
         int r = resolve(i->policy, path, &answer.target, e);
         if (r < 0)
                 return r;
-        enum path_access access = path_rules_access(i->paths, answer.target, &rule);
+        enum path_access access = path_rules_host_access(i->paths, answer.target, &rule);
         if (access == PATH_WRITE)
                 r = describe_closed(i, &answer, &access, e);
         if (r < 0)
@@ -351,7 +351,8 @@ int inspect_path(const struct inspector *i, const char *path, struct inspect_ver
         answer.decision = path_access_name(access);
         answer.allowed = access != PATH_DENIED;
         answer.reason = rule ? "rule" : "default";
-        answer.text = inspect_advice_access(access, rule != NULL);
+        answer.text = rule && rule->own ? "the sandbox has a home of its own: what is there outside is not there inside"
+                                        : inspect_advice_access(access, rule != NULL);
         if (rule && !answer.rule) {
                 answer.rule = str_dup(str_of(rule->pattern));
                 answer.origin = str_dup(str_of(rule->origin));

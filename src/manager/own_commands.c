@@ -43,7 +43,7 @@ static const char *variable_value(const struct check *c, struct str name) {
 /* places */
 
 static bool is_open(const struct check *c, const char *path) {
-        return path_rules_access(c->rules, path, NULL) == PATH_WRITE;
+        return path_rules_host_access(c->rules, path, NULL) == PATH_WRITE;
 }
 
 /* The target of the link at `path`, absolute; false: it is none. */

@@ -97,8 +97,6 @@ static void follow_stop(struct run *r, int signal_number) {
 static int handle_event(struct run *r, const struct sandbox_event *ev, struct err *e) {
         switch (ev->kind) {
         case SANDBOX_MOUNTED:
-                if (ev->text[0])
-                        log_notice("%s", ev->text);
                 denials_begin(&r->denials);
                 return 0;
         case SANDBOX_STOPPED:
@@ -277,6 +275,7 @@ static void run_done(struct run *r) {
         path_rules_free(r->rules);
         policy_free(r->policy);
         policy_free(r->network);
+        home_close(&r->home);
         free(r->audit_path);
 }
 
@@ -380,6 +379,7 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
                          .terminal.fd = -1,
                          .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
                          .overlay.lock = -1,
+                         .home = HOME_NONE,
                          .denials = DENIALS_NONE,
                          .vault = RUN_VAULT,
                          .end = RUN_FAILED };
@@ -400,6 +400,7 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
         if (q->link)
                 link_violations(q->link, &r.report);
         overlays_finish(&r.overlay);
+        home_close(&r.home);
         *ret_status = r.status;
         run_done(&r);
         return end;
@@ -411,6 +412,7 @@ enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *o
                          .terminal.fd = -1,
                          .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
                          .overlay.lock = -1,
+                         .home = HOME_NONE,
                          .denials = DENIALS_NONE,
                          .vault = RUN_VAULT,
                          .end = RUN_FAILED };

@@ -40,6 +40,7 @@ int run_env(const struct policy *policy, const struct plan_host *host, const str
                 .transparent = !degraded,
                 .inside = true,
                 .tmpdir = degraded ? host->tmpdir : "/tmp",
+                .home = degraded ? host->home.files : host->home.path,
                 .pass = pass,
                 .set = set,
         };

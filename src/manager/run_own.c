@@ -47,7 +47,7 @@ static int keep(struct own *o, const char *path, const char *origin) {
         bool there;
         struct stat st;
         cleanup(free_ptr) char *real = real_of(path, &there);
-        if (!real || path_rules_access(o->rules, real, NULL) != PATH_WRITE)
+        if (!real || path_rules_host_access(o->rules, real, NULL) != PATH_WRITE)
                 return 0;
         enum plan_path_type type = !there                                        ? PLAN_PATH_MISSING
                                    : stat(real, &st) == 0 && S_ISDIR(st.st_mode) ? PLAN_PATH_DIR

@@ -10,6 +10,7 @@
 #include "manager/own_commands.h"
 #include "manager/run_control.h"
 #include "manager/run_env.h"
+#include "manager/run_home.h"
 #include "manager/run_listen.h"
 #include "manager/run_own.h"
 #include "manager/run_records.h"
@@ -107,6 +108,9 @@ int run_plan_make(struct run *r, struct err *e) {
                 s = path_rules_compile(r->policy, &r->rules, e);
         if (s == 0) {
                 r->end = RUN_FAILED;
+                s = run_home_open(r, e);
+        }
+        if (s == 0) {
                 s = degraded ? 0 : run_control_place(r->preview, &controls, e);
         }
         if (s == 0)
@@ -119,6 +123,8 @@ int run_plan_make(struct run *r, struct err *e) {
                 s = run_records(r->policy, r->rules, r->preview ? NULL : r->id, &r->host, &r->audit_path, e);
         if (s == 0)
                 s = run_control_hide(&r->host, controls, e);
+        if (s == 0)
+                s = run_home_show(r, e);
         if (s < 0)
                 return s;
         r->host.namespaces = !degraded;

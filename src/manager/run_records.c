@@ -60,7 +60,7 @@ static int named_file(const struct policy *policy, const struct path_rules *rule
         if (!real)
                 return err_errno(e, "the audit cannot be written: %s", path);
         const struct plan_path *by = decides(host, real);
-        if ((by && by->access == PATH_WRITE) || path_rules_access(rules, real, NULL) == PATH_WRITE)
+        if ((by && by->access == PATH_WRITE) || path_rules_host_access(rules, real, NULL) == PATH_WRITE)
                 return err_set(e, EPERM,
                                "the audit file %s lies in %s, where the sandbox may write: it could change its own "
                                "record. Name a file elsewhere with --audit",

@@ -3,6 +3,7 @@
 /* Between the files of one run's supervisor: run.c (its life), run_plan.c (from options to the plan), run_network.c
  * (the gateway's side of it). Everything in the struct is undone by run.c. */
 #include "manager/gateway_process.h"
+#include "manager/home.h"
 #include "manager/overlays.h"
 #include "manager/run.h"
 #include "manager/run_env.h"
@@ -32,6 +33,7 @@ struct run {
         struct run_env env;
         struct plan *plan;
         struct overlay_run overlay; /* with --overlay */
+        struct home home;           /* of the sandbox's own */
         struct sandbox sandbox;
         struct denials denials;
         struct run_terminal terminal;

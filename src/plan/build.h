@@ -38,6 +38,12 @@ struct plan_entry {
         bool dir;
 };
 
+/* The home of the sandbox's own. */
+struct plan_home {
+        const char *path;  /* where it is inside; NULL: the host's home is there, as its rules say */
+        const char *files; /* the directory of the host that is shown there */
+};
+
 struct plan_host {
         uint32_t uid, gid;
         const char *cwd;         /* the current directory, NULL when it has no name */
@@ -48,6 +54,7 @@ struct plan_host {
         unsigned landlock_abi;   /* 0: none */
         bool namespaces;         /* user namespaces can be made */
         const char *overlay_upper, *overlay_work; /* with --overlay: where the workspace's changes go, NULL without */
+        struct plan_home home;
         bool ipv6;
         uint64_t memory;                  /* of the machine, in bytes; 0: not known */
         bool cgroup;                      /* the sandbox gets a control group of its own */

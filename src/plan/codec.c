@@ -157,6 +157,7 @@ static void visit_path_rule(struct wire *w, struct plan_path_rule *rule) {
         visit(w, rule->built_in);
         visit(w, rule->protected);
         visit(w, rule->late);
+        visit(w, rule->own);
 }
 
 static void visit_word(struct wire *w, const char **word) {

@@ -53,7 +53,7 @@ static bool start_is_open(const struct plan_request *q, const char *path) {
                 return false;
         if (!q->policy->filesystem.reads_denied)
                 return true;
-        return path_rules_access(q->rules, path, NULL) != PATH_DENIED;
+        return path_rules_host_access(q->rules, path, NULL) != PATH_DENIED;
 }
 
 /* Whether something below the path is denied. */

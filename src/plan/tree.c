@@ -38,12 +38,14 @@ struct node {
         const char *path;
         enum node_kind kind;
         bool dir;
-        bool pinned;       /* stays even if the node above grants the same */
-        bool gone;         /* nothing to do for it */
-        uint32_t mode;     /* PRIVATE: of the directory */
-        const char *data;  /* FS: type; FILE: content */
-        const char *place; /* where in our tmpfs it is, if it is there */
-        uint16_t slot;     /* its mount, PLAN_ROOT before there is one */
+        bool pinned;        /* stays even if the node above grants the same */
+        bool gone;          /* nothing to do for it */
+        bool own;           /* the sandbox's own home: nothing of the host's is below it but what is laid there */
+        const char *source; /* READ, WRITE: shown from here; NULL: from the same path */
+        uint32_t mode;      /* PRIVATE: of the directory */
+        const char *data;   /* FS: type; FILE: content */
+        const char *place;  /* where in our tmpfs it is, if it is there */
+        uint16_t slot;      /* its mount, PLAN_ROOT before there is one */
 };
 
 struct tree {
@@ -237,6 +239,23 @@ static bool under_overlay(const struct tree *t, const char *path) {
                path_is_within(path, t->q->policy->workspace);
 }
 
+/* After the rules, which may have laid something at the very same place. */
+static void collect_home(struct tree *t) {
+        const struct plan_home *home = &t->q->host->home;
+        struct node own = { .kind = NODE_WRITE, .dir = true, .pinned = true, .own = true, .slot = PLAN_ROOT };
+        struct node *same;
+
+        if (!home->path)
+                return;
+        own.path = keep(t, home->path);
+        own.source = keep(t, home->files);
+        same = find(t, own.path);
+        if (same)
+                *same = own;
+        else
+                add(t, own);
+}
+
 static bool is_overlay(const struct tree *t, const struct node *n) {
         return n->kind == NODE_WRITE && t->q->host->overlay_upper && strcmp(n->path, t->q->policy->workspace) == 0;
 }
@@ -279,17 +298,6 @@ static void collect_rules(struct tree *t) {
         }
 }
 
-/* A workspace that no rule speaks of (mode read-only) is shown also where a private directory would hide it. */
-static void collect_workspace(struct tree *t) {
-        const char *workspace = t->q->policy->workspace;
-        if (!workspace || path_rules_access(t->q->rules, workspace, NULL) != PATH_READ)
-                return;
-
-        struct node *top = above_or_at(t, workspace);
-        if (top && top->kind == NODE_PRIVATE && strcmp(top->path, workspace) != 0)
-                add(t, (struct node){ .path = keep(t, workspace), .kind = NODE_READ, .dir = true });
-}
-
 static void sort_nodes(struct tree *t) {
         qsort(t->nodes.p, t->nodes.n, sizeof *t->nodes.p, by_path);
 }
@@ -302,7 +310,7 @@ static void pin_parents(struct tree *t) {
                 struct node leaf = t->nodes.p[i];
                 struct node *top = above(t, leaf.path, i);
                 bool closed = leaf.kind == NODE_READ || leaf.kind == NODE_MASK || leaf.kind == NODE_LINK;
-                if ((!leaf.pinned && !closed) || !top || top->kind != NODE_WRITE || is_overlay(t, top))
+                if ((!leaf.pinned && !closed) || !top || top->kind != NODE_WRITE || top->own || is_overlay(t, top))
                         continue;
                 const char *from = leaf.path + strlen(top->path);
                 for (const char *slash = strchr(from + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -320,6 +328,8 @@ static void collect_sockets(struct tree *t) {
         for (size_t i = 0; i < t->q->host->sockets.n; i++) {
                 const char *path = t->q->host->sockets.p[i];
                 struct node *top = above_or_at(t, path), *named = find(t, path);
+                if (top && top->own)
+                        continue; /* it is not there */
                 if (named && (named->kind == NODE_READ || named->kind == NODE_WRITE)) {
                         if (vec_push(&t->p->sockets, keep(t, path)) < 0)
                                 t->error = -ENOMEM;
@@ -332,7 +342,7 @@ static void collect_sockets(struct tree *t) {
 
 static void collect_resolver(struct tree *t) {
         const char *path = t->q->host->resolv_conf;
-        if (plan_network(t->q->policy) == NETWORK_NONE || !path)
+        if (t->p->listeners.n == 0 || !path)
                 return;
         struct node *same = find(t, path);
         struct node file = { .path = keep(t, path),
@@ -347,7 +357,7 @@ static void collect_resolver(struct tree *t) {
 }
 
 static bool same_view(const struct tree *t, const struct node *a, const struct node *b) {
-        if (is_overlay(t, a) != is_overlay(t, b))
+        if (is_overlay(t, a) != is_overlay(t, b) || a->own || b->own)
                 return false;
         bool a_reads = a->kind == NODE_READ, b_reads = b->kind == NODE_READ || b->kind == NODE_HOST;
         return (a_reads && b_reads) || (a->kind == NODE_WRITE && b->kind == NODE_WRITE) ||
@@ -376,14 +386,15 @@ static void clone_sources(struct tree *t) {
                 struct node *n = &t->nodes.p[i];
                 if (n->gone)
                         continue;
+                const char *source = n->source ? n->source : n->path;
                 if (n->kind == NODE_READ)
-                        n->slot = op_clone(t, PLAN_ROOT, n->path, n->dir, read_only);
+                        n->slot = op_clone(t, PLAN_ROOT, source, n->dir, read_only);
                 else if (n->kind == NODE_LINK)
                         n->slot = op_clone(t, PLAN_ROOT, n->path, PLAN_CLONE_LINK, read_only);
                 else if (is_overlay(t, n))
                         n->slot = op_new_fs(t, "overlay", overlay_options(t), plain);
                 else if (n->kind == NODE_WRITE)
-                        n->slot = op_clone(t, PLAN_ROOT, n->path, n->dir, plain);
+                        n->slot = op_clone(t, PLAN_ROOT, source, n->dir, plain);
                 else if (n->kind == NODE_DEVICE)
                         n->slot = op_clone(t, PLAN_ROOT, n->data ? n->data : n->path, false,
                                            MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
@@ -580,6 +591,8 @@ static void landlock_rules(struct tree *t) {
 
 static bool visible(struct tree *t, const char *path) {
         struct node *n = above_or_at(t, path);
+        if (n && n->own)
+                return strcmp(n->path, path) == 0;
         return n && (n->kind == NODE_HOST || n->kind == NODE_READ || n->kind == NODE_WRITE);
 }
 
@@ -596,8 +609,7 @@ int plan_tree(struct plan *p, const struct plan_request *q, struct err *e) {
         collect_fixed(&t);
         sort_nodes(&t);
         collect_rules(&t);
-        sort_nodes(&t);
-        collect_workspace(&t);
+        collect_home(&t);
         sort_nodes(&t);
         collect_sockets(&t);
         pin_parents(&t);

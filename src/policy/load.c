@@ -12,6 +12,7 @@
 #include "policy/approved.h"
 #include "policy/credential.h"
 #include "policy/file.h"
+#include "policy/home.h"
 #include "policy/mirrors.h"
 #include "policy/profiles.h"
 
@@ -312,6 +313,111 @@ static int apply_role(struct loader *l, struct err *e) {
         return err_set(e, EINVAL, "%s: unknown network access", role->origin);
 }
 
+static int hide_home(struct policy *p, const char *path, struct err *e) {
+        bool granted = p->workspace && strcmp(p->workspace, path) == 0;
+
+        if (granted || !home_can_cover(path) || path_is_within(p->home_inside, path))
+                return 0;
+        for (size_t i = 0; i < p->filesystem.hidden_homes.n; i++)
+                if (path_is_within(path, p->filesystem.hidden_homes.p[i].text))
+                        return 0;
+        return origin_texts_add(&p->filesystem.hidden_homes, str_of(path), "default") < 0 ? no_memory(e) : 0;
+}
+
+/* A line of /etc/passwd: name, password, uid, gid, comment, home, shell. */
+static int hide_account(struct policy *p, struct str line, struct err *e) {
+        enum { PEOPLE_FROM = 1000, NOBODY = 65534, FIELDS = 6, UID = 2, HOME = 5 };
+        struct str fields[FIELDS];
+        uint64_t uid;
+        cleanup(free_ptr) char *path = NULL;
+        int r;
+
+        for (size_t i = 0; i < FIELDS; i++)
+                if (!str_split(&line, ':', &fields[i]))
+                        return 0;
+        if (!str_to_u64(fields[UID], UINT32_MAX, &uid) || fields[HOME].n < 2 || fields[HOME].p[0] != '/')
+                return 0;
+        if (uid != getuid() && uid != 0 && (uid < PEOPLE_FROM || uid == NOBODY))
+                return 0;
+
+        r = path_normalise(fields[HOME], NULL, &path);
+        if (r == -ENOMEM)
+                return no_memory(e);
+        return r < 0 ? 0 : hide_home(p, path, e);
+}
+
+/* Homes of people, wherever /etc/passwd says that they are, and where they usually are. */
+static int find_other_homes(struct policy *p, struct err *e) {
+        enum { PASSWD_MAX = 4 << 20 };
+        static const char *const usual[] = { "/home", "/root" };
+        cleanup(buf_done) struct buf accounts = BUF(PASSWD_MAX);
+        struct str rest, line;
+        int r = 0;
+
+        for (size_t i = 0; i < sizeof usual / sizeof *usual && r == 0; i++)
+                if (!p->workspace || strcmp(p->workspace, usual[i]) != 0)
+                        r = origin_texts_add(&p->filesystem.hidden_homes, str_of(usual[i]), "default");
+        if (r < 0)
+                return no_memory(e);
+
+        r = path_read_file("/etc/passwd", PASSWD_MAX, &accounts, NULL);
+        if (r < 0)
+                return r == -ENOMEM ? no_memory(e) : 0;
+        r = 0;
+        rest = buf_str(&accounts);
+        while (r == 0 && str_split(&rest, '\n', &line))
+                r = hide_account(p, line, e);
+        return r;
+}
+
+/* Where the home is inside: at its own path, links resolved, unless that is no place for one. */
+static int place_home(struct policy *p, struct err *e) {
+        struct stat st;
+        cleanup(free_ptr) char *real = p->home ? realpath(p->home, NULL) : NULL;
+
+        if (p->home && !real && errno == ENOMEM)
+                return no_memory(e);
+        if (real && stat(real, &st) == 0 && S_ISDIR(st.st_mode) && home_can_cover(real))
+                p->home_inside = take_ptr(&real);
+        else
+                p->home_inside = str_dup(STR(HOME_PLACE));
+        return p->home_inside ? 0 : no_memory(e);
+}
+
+static int refuse_home_grant(const struct policy *p, const origin_texts *grants, const char *flag, struct err *e) {
+        for (size_t i = 0; i < grants->n; i++) {
+                const char *text = grants->p[i].text;
+                if (strcmp(text, p->home_inside) == 0 || (p->home && strcmp(text, p->home) == 0))
+                        return err_set(e, EINVAL,
+                                       "%s: %s %s is the whole home directory, and the sandbox has a home of its own; "
+                                       "name what it needs below it, or add --home real to use yours",
+                                       grants->p[i].origin, flag, text);
+        }
+        return 0;
+}
+
+static int settle_home(struct loader *l, struct err *e) {
+        struct policy *p = l->policy;
+        int r;
+
+        r = place_home(p, e);
+        if (r < 0 || !home_is_own(p))
+                return r;
+        if (l->request->network_only)
+                return find_other_homes(p, e);
+
+        if (strcmp(p->workspace, p->home_inside) == 0)
+                return err_set(
+                    e, EINVAL,
+                    "the workspace is your home directory, so that all of it could be read and written; go "
+                    "to a directory below it or name one with --workspace (--home real uses the home itself)");
+        r = refuse_home_grant(p, &p->filesystem.read, "read", e);
+        if (r < 0)
+                return r;
+        r = refuse_home_grant(p, &p->filesystem.write, "write", e);
+        return r < 0 ? r : find_other_homes(p, e);
+}
+
 static int finish(struct loader *l, struct err *e) {
         int r = apply_profiles(l, e);
         r = r < 0 ? r : apply_role(l, e);
@@ -322,6 +428,9 @@ static int finish(struct loader *l, struct err *e) {
                 return err_set(e, EINVAL,
                                "the workspace is the root directory, so that everything could be written; "
                                "go to a directory or name one with --workspace");
+        r = settle_home(l, e);
+        if (r < 0)
+                return r;
         return mirrors_find(l->policy, "", e);
 }
 

@@ -2,6 +2,7 @@
 #include "policy/options.h"
 
 #include "base/clock.h"
+#include "policy/home.h"
 
 #define SECONDS(n) ((int64_t)(n) * (int64_t)NS_PER_SECOND)
 #define MILLISECONDS(n) ((int64_t)(n) * (int64_t)NS_PER_MS)
@@ -145,6 +146,14 @@ const struct option policy_rows[POLICY_ROWS] = {
                               .type = OPTION_LIST,
                               .help = "resolvers to use instead of the system's: ADDRESS or ADDRESS:PORT" },
 
+        [ROW_HOME] = { .flag = "home",
+                       .key = "filesystem.home",
+                       .env = "BAILEY_HOME",
+                       .type = OPTION_STRING,
+                       .metavar = "HOME",
+                       .fallback = HOME_WORD_WORKSPACE,
+                       .help = "the home directory inside: one of its own for this workspace (workspace), one that "
+                               "others of this NAME share, one that is forgotten (none), or yours (real)" },
         [ROW_READS] = { .flag = "reads",
                         .key = "filesystem.reads",
                         .env = "BAILEY_READS",
@@ -374,7 +383,7 @@ const struct option policy_rows[POLICY_ROWS] = {
         { .title = title_text, .rows = &policy_rows[first], .n = (last) - (first) + 1 }
 const struct option_table policy_table_general = TABLE("Policy", ROW_POLICY, ROW_AGENT);
 const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_DNS_SERVERS);
-const struct option_table policy_table_files = TABLE("Files", ROW_READS, ROW_OVERLAY);
+const struct option_table policy_table_files = TABLE("Files", ROW_HOME, ROW_OVERLAY);
 const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_AUDIT);
 const struct option_table policy_table_credentials = TABLE("Credentials", ROW_CREDENTIAL, ROW_CREDENTIAL);
 const struct option_table policy_table_approvals = TABLE("Approvals", ROW_APPROVAL_COMMAND, ROW_APPROVAL_WEBHOOK);

@@ -30,6 +30,7 @@ enum policy_row {
         ROW_UPSTREAM_BYPASS,
         ROW_DNS_SERVERS,
         /* Files */
+        ROW_HOME,
         ROW_READS,
         ROW_READ,
         ROW_WRITE,

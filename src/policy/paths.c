@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "conf/suggest.h"
 #include "policy/glob.h"
+#include "policy/home.h"
 #include "policy/paths_builtin.h"
 
 #include <errno.h>
@@ -147,6 +148,61 @@ static int add_protected(struct path_rules *r, const char *directory, const stru
         return 0;
 }
 
+/* Homes of people hold keys: other accounts' as well, and this account's when HOME names another directory. */
+static int add_hidden_homes(struct path_rules *r, const struct policy *p, struct err *e) {
+        const struct path_rule deny = { .built_in = true, .decides_read = true };
+
+        for (size_t i = 0; i < p->filesystem.hidden_homes.n; i++) {
+                int status = push(r, deny, strdup(p->filesystem.hidden_homes.p[i].text),
+                                  BUILT_IN "homes hold keys; --read opens a path in one", e);
+                if (status < 0)
+                        return status;
+        }
+        return 0;
+}
+
+/* The sandbox's own home lies under every rule that lays something into it. */
+static int add_own_home(struct path_rules *r, const struct policy *p, struct err *e) {
+        const struct path_rule own = { .built_in = true, .grants = true, .own = true };
+
+        if (!home_is_own(p) || !p->home_inside)
+                return 0;
+        return push(r, own, strdup(p->home_inside), BUILT_IN "the sandbox has a home of its own", e);
+}
+
+/* Whether something of the home that has to do with this path is granted: the rest of it is not there anyway. */
+static bool touches_home_grant(const struct path_rules *r, const char *home, const char *pattern) {
+        for (size_t i = 0; i < r->rules.n; i++) {
+                const struct path_rule *rule = &r->rules.p[i].rule;
+                if (rule->grants && path_is_within(rule->pattern, home) &&
+                    (path_is_within(pattern, rule->pattern) || path_is_within(rule->pattern, pattern)))
+                        return true;
+        }
+        return false;
+}
+
+/* With a home of its own: what a grant in the home would show of the secrets there. */
+static int add_denied_in_grants(struct path_rules *r, const char *home, struct err *e) {
+        const struct path_rule deny = { .built_in = true, .decides_read = true };
+
+        if (!touches_home_grant(r, home, home))
+                return 0;
+        for (size_t i = 0; i < builtin_deny_read_n; i++) {
+                const struct builtin_path *b = &builtin_deny_read[i];
+                if (b->path[0] != '~')
+                        continue;
+                cleanup(free_ptr) char *path = path_join(home, b->path + 2);
+                if (!path)
+                        return no_memory(e);
+                if (!touches_home_grant(r, home, path))
+                        continue;
+                int status = push(r, deny, take_ptr(&path), b->reason, e);
+                if (status < 0)
+                        return status;
+        }
+        return 0;
+}
+
 static int add_denied(struct path_rules *r, const char *home, struct err *e) {
         const struct path_rule deny = { .built_in = true, .decides_read = true };
         for (size_t i = 0; i < builtin_deny_read_n; i++) {
@@ -195,7 +251,11 @@ static int add_builtin(struct path_rules *r, const struct policy *p, struct err 
         if ((p->home && path_normalise(str_of(p->home), NULL, &home) < 0) ||
             (p->workspace && path_normalise(str_of(p->workspace), NULL, &workspace) < 0))
                 return err_set(e, EINVAL, "the home directory or the workspace is not an absolute path");
-        int status = add_denied(r, home, e);
+        int status = add_denied(r, home_is_own(p) ? NULL : home, e);
+        if (status == 0 && home_is_own(p))
+                status = add_hidden_homes(r, p, e);
+        if (status == 0 && home_is_own(p) && p->home_inside)
+                status = add_denied_in_grants(r, p->home_inside, e);
         if (status == 0 && workspace)
                 status = add_protected(r, workspace, builtin_protected, builtin_protected_n, e);
         if (status == 0 && home && !(workspace && strcmp(home, workspace) == 0))
@@ -251,6 +311,8 @@ int path_rules_compile(const struct policy *p, struct path_rules **ret, struct e
                 status = add_texts(r, p, (struct path_rule){ 0 }, &p->filesystem.deny_write, e);
         if (status == 0)
                 status = add_builtin(r, p, e);
+        if (status == 0)
+                status = add_own_home(r, p, e);
         if (status < 0)
                 return status;
         if (r->rules.n > 1)
@@ -367,6 +429,9 @@ const struct path_rule *path_rules_refusing_glob(const struct path_rules *r, con
 enum path_access path_rules_access(const struct path_rules *r, const char *path, const struct path_rule **ret_rule) {
         struct best read, write;
         find_best(r, path, &read, &write);
+        /* What is laid into the own home is the host's: only a rule of its own lets it be written. */
+        if (write.rule && write.rule->own && read.rule && !read.rule->own)
+                write = (struct best){ NULL, -1 };
         bool may_read = read.rule ? read.rule->grants : r->reads_open;
         bool may_write = may_read && write.rule && write.rule->grants;
         enum path_access access = !may_read ? PATH_DENIED : may_write ? PATH_WRITE : PATH_READ;
@@ -375,6 +440,19 @@ enum path_access path_rules_access(const struct path_rules *r, const char *path,
                 *ret_rule = access == PATH_DENIED || (access == PATH_READ && read.depth >= write.depth) ? read.rule
                                                                                                         : write.rule;
         return access;
+}
+
+enum path_access path_rules_host_access(const struct path_rules *r, const char *path,
+                                        const struct path_rule **ret_rule) {
+        struct best read, write;
+
+        find_best(r, path, &read, &write);
+        if (!read.rule || !read.rule->own)
+                return path_rules_access(r, path, ret_rule);
+
+        if (ret_rule)
+                *ret_rule = read.rule;
+        return PATH_DENIED;
 }
 
 const char *path_access_name(enum path_access access) {

@@ -23,6 +23,7 @@ struct path_rule {
         bool grants;         /* grants that access (else refuses it) */
         bool built_in;       /* stands in a table of policy/paths_builtin.c */
         bool protected;      /* built-in protection of writable places: .git/hooks and the like */
+        bool own;            /* the sandbox's own home: writable inside, and nothing of the host is there */
         bool late;           /* a mount may not hold it: nothing was there, or what was there may be replaced */
 };
 
@@ -41,6 +42,9 @@ bool path_rules_reads_open(const struct path_rules *r);
 
 /* For a normalised absolute path. *ret_rule (optional) is the rule that decided, NULL for the default. */
 enum path_access path_rules_access(const struct path_rules *r, const char *path, const struct path_rule **ret_rule);
+/* The same for the host's file of that name: what only the sandbox's own home covers is not there, hence denied. */
+enum path_access path_rules_host_access(const struct path_rules *r, const char *path,
+                                        const struct path_rule **ret_rule);
 /* The glob, or late path, that refuses reading (or, with `write`, reading or writing) this path, or NULL when none is
  * what refuses it: other rules hold by mounts. */
 const struct path_rule *path_rules_refusing_glob(const struct path_rules *r, const char *path, bool write);

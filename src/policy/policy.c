@@ -41,6 +41,8 @@ void policy_free(struct policy *p) {
         vec_done(&p->network.mirrors);
         free(p->workspace);
         free(p->home);
+        free(p->home_inside);
+        origin_texts_done(&p->filesystem.hidden_homes);
         free(p->file);
         free(p);
 }

@@ -88,6 +88,7 @@ struct policy {
         enum policy_mode mode;
         char *workspace; /* absolute, real path; NULL only while loading */
         char *home;
+        char *home_inside; /* where $HOME leads to inside, without links; NULL only while loading */
         char *preset;
         char *file; /* the user's file, or the one named instead, as it was read; NULL: none */
         origin_texts profiles;
@@ -112,7 +113,9 @@ struct policy {
         } network;
 
         struct {
-                bool reads_denied; /* `reads: deny` turns the default round */
+                char *home;                /* as in policy/home.h; NULL: the real one */
+                origin_texts hidden_homes; /* with a home of its own: other homes, where no rule opens them */
+                bool reads_denied;         /* `reads: deny` turns the default round */
                 /* Absolute and normalised, or a glob; as the user gave them after ~ and relative expansion. */
                 origin_texts read, write, deny_read, deny_write;
                 bool overlay;

@@ -2,6 +2,7 @@
 #include "policy/profiles.h"
 
 #include "conf/suggest.h"
+#include "policy/home.h"
 
 #include <errno.h>
 
@@ -12,7 +13,7 @@
 const struct profile policy_presets[] = {
         { "default", "strict: writes in the workspace, network by policy", .values = NULL, .n = 0 },
         { "development", "open network; runs with less where the machine cannot do all",
-          VALUES({ ROW_MODE, "full-network" }, { ROW_ALLOW_DEGRADED, "true" }) },
+          VALUES({ ROW_MODE, "full-network" }, { ROW_HOME, HOME_WORD_REAL }, { ROW_ALLOW_DEGRADED, "true" }) },
         { "ci", "strict: writes in the workspace, no network, nobody to ask",
           VALUES({ ROW_MODE, "workspace-write" }, { ROW_ASK, "never" }) },
 };

@@ -80,7 +80,7 @@ def test(function):
 
 
 def run(*words, limit=90, env=None, cwd=None):
-    return subprocess.run([BAILEY, *map(str, words)], cwd=cwd or os.environ["WORK"], env={**os.environ, **(env or {})}, text=True,
+    return subprocess.run([BAILEY, *map(str, words)], cwd=cwd or os.environ["WORK"], env={**os.environ, "BAILEY_HOME": "real", **(env or {})}, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit, check=False)
 
 

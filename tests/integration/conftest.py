@@ -2,7 +2,8 @@
 """The fixtures. Run by tests/run as root and as an ordinary user; by hand: BAILEY_BUILD=build py.test-3 tests/integration
 
 Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
-build that ships and is left out under sanitizers; `visible_home`: see the fixture `home`.
+build that ships and is left out under sanitizers; `visible_home`: see the fixture `home`;
+`real_home`: Bailey runs with --home real.
 """
 import os
 import pathlib
@@ -29,6 +30,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "user: needs an ordinary user")
     config.addinivalue_line("markers", "exact_build: about the build that ships, not about a sanitizer build")
     config.addinivalue_line("markers", "visible_home: the home directory can be seen in a sandbox")
+    config.addinivalue_line("markers", "real_home: about --home real, where the home is shown and a list hides its secrets")
     leaks.adopt_orphans()
 
 
@@ -101,11 +103,12 @@ def hosts(home):
 
 
 @pytest.fixture
-def environment(home, temporary):
+def environment(request, home, temporary):
     """What programs under test see: nothing of the tester's own settings."""
+    real = {"BAILEY_HOME": "real"} if request.node.get_closest_marker("real_home") else {}
     kept = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS") or name.startswith("GCOV_")}
     return {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(home), "TMPDIR": str(temporary),
-            "LANG": "C.UTF-8", "TERM": "dumb", "XDG_RUNTIME_DIR": str(home / ".run"), **kept}
+            "LANG": "C.UTF-8", "TERM": "dumb", "XDG_RUNTIME_DIR": str(home / ".run"), **real, **kept}
 
 
 def program(name):

@@ -16,7 +16,7 @@ from conftest import program
 from kit.control import sockets, wait_for
 from kit.machine import deny, machine
 
-pytestmark = pytest.mark.visible_home  # a denial must be a denial, not an absence
+pytestmark = [pytest.mark.visible_home, pytest.mark.real_home]  # a denial must be a denial, not an absence
 
 ESCAPE = pathlib.Path(__file__).resolve().parents[1] / "escape"
 sys.path.insert(0, str(ESCAPE))

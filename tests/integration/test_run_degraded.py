@@ -40,9 +40,23 @@ def test_files(sh, work, home):
     (home / ".ssh/id").write_text("key\n")
     (home / "notes").write_text("text\n")
     result = sh(f"echo x > made; cat {home}/notes; cat {home}/.ssh/id; echo y > {home}/planted; echo z > $TMPDIR/t && cat $TMPDIR/t",
-                "--allow-degraded").check()
+                "--allow-degraded", "--home", "real").check()
     assert (work / "made").exists() and not (home / "planted").exists()
     assert result.text == "text\nz\n" and result.errors.count("ermission denied") == 2
+
+
+def test_own_home(sh, work, home):
+    """Nothing can be mounted: HOME names another directory, which is kept, and the real home is closed."""
+    (home / ".claude").mkdir()
+    (home / ".claude/.credentials.json").write_text("key\n")
+    (home / "notes").write_text("text\n")
+    result = sh(f"cat {home}/notes {home}/.claude/.credentials.json; ls {home}; echo y > {home}/planted; echo kept > ~/kept; echo $HOME",
+                "--allow-degraded").check()
+    assert not (home / "planted").exists() and result.errors.count("ermission denied") == 4, result
+    own = result.text.strip()
+    assert own.startswith(str(home / ".local/state/bailey/homes")) and own.endswith("/files"), result
+    assert sh("cat ~/kept", "--allow-degraded").check().text == "kept\n"
+    assert sh("echo x > made; cat made", "--allow-degraded").check().text == "x\n" and (work / "made").exists()
 
 
 def test_network_only_through_the_gateway(sh, home, origin):

@@ -11,8 +11,10 @@ pytestmark = pytest.mark.visible_home
 
 
 def test_workspace_is_writable_and_home_is_not(sh, work, home):
-    result = sh(f"echo in > file; mkdir -p a/b; mv file a/b/; echo out > {home}/planted")
-    assert (work / "a/b/file").read_text() == "in\n"
+    script = f"echo in > file; mkdir -p a/b; mv file a/b/; echo out > {home}/planted"
+    sh(script).check()  # in a home of its own
+    assert (work / "a/b/file").read_text() == "in\n" and not (home / "planted").exists()
+    result = sh(script, "--home", "real")
     assert not (home / "planted").exists() and "Read-only" in result.errors
 
 
@@ -64,7 +66,8 @@ def test_socket_in_a_directory_of_somebody_else(sh, home):
         server.listen()
         os.chmod(closed, 0o700)
         os.chown(closed, 4321, 4321)
-        result = sh(f"ls {closed}")
+        sh("true").check()
+        result = sh(f"ls {closed}", "--home", "real")
     assert result.status == 2 and "Permission denied" in result.errors, result
 
 
@@ -161,7 +164,11 @@ def test_git_commit_in_a_worktree(sh, clone, home):
     assert result.text.strip() == "2"
     for path in (clone / ".git/hooks/pre-commit", clone / ".git/config"):
         assert sh(f"echo evil > {path}", "--workspace", str(home / "tree"), cwd=home / "tree").status != 0
-    assert sh(f"echo x > {clone}/file", "--workspace", str(home / "tree"), cwd=home / "tree").status != 0
+    assert sh(f"cat {clone}/.git/HEAD", "--workspace", str(home / "tree"), cwd=home / "tree").check().text.startswith("ref: ")
+    before = (clone / "file").read_text()
+    sh(f"echo x > {clone}/file", "--workspace", str(home / "tree"), cwd=home / "tree")
+    assert (clone / "file").read_text() == before != "x\n"
+    assert sh(f"echo x > {clone}/file", "--home", "real", "--workspace", str(home / "tree"), cwd=home / "tree").status != 0
 
 
 def test_git_commit_in_a_submodule(sh, clone, home):

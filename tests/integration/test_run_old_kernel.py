@@ -15,7 +15,7 @@ from kit.machine import deny, machine
 from test_escape import ESCAPE, NO_NAMESPACES, PYTHON, servers, world  # noqa: F401 (fixtures)
 from world import ACTS
 
-pytestmark = pytest.mark.visible_home
+pytestmark = [pytest.mark.visible_home, pytest.mark.real_home]
 
 OLD_LANDLOCK = pathlib.Path(machine_module.__file__).with_name("old_landlock.py")
 

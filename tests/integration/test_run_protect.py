@@ -38,8 +38,13 @@ def test_a_named_record_is_out_of_reach(sh, home, work):
     assert sorted(path.name for path in work.rglob("*")) == ["sub"]
     record = home / "audit.jsonl"
     for _ in range(2):
-        result = sh(f"cat {record}; echo x >> {record}; rm {record}", "--audit", record)
+        result = sh(f"cat {record}; echo x >> {record}; rm {record}", "--audit", record, "--home", "real")
         assert result.status != 0 and result.text == "", result
+    assert record.read_text().count("start: mode") == 2 and "\nx" not in record.read_text()
+    before = record.read_text()
+    assert sh(f"cat {record}; echo x >> {record}; rm {record}", "--audit", record).text == ""
+    assert record.read_text().startswith(before) and "\nx" not in record.read_text()
+    record.write_text(before)
     assert record.read_text().count("start: mode") == 2 and "\nx" not in record.read_text()
     # A part of the workspace that is closed for writing will do.
     assert sh("true", "--deny-write", work / "sub", "--audit", work / "sub/audit.jsonl").check().status == 0
@@ -161,7 +166,9 @@ def test_working_directory_given_by_the_program_grants_nothing(sh, home, work):
     (work / "inner/.git").write_text(f"gitdir: {home}/victim\n")
     (home / "victim").mkdir()
     assert sh(f"cd inner && echo x > {home}/victim/planted").status != 0
-    assert sh("cd .. && echo x > planted").status != 0
+    assert sh("cd .. && echo x > planted", "--home", "real").status != 0
+    sh("cd .. && echo x > planted")
+    assert not (home / "planted").exists() and not (home / "victim/planted").exists()
 
 
 def test_directory_swapped_for_a_link_while_launching(bailey, home, work):
@@ -225,7 +232,7 @@ def test_files_that_the_policy_is_made_of_cannot_be_changed(sh, work):
 def test_names_that_are_run_from_the_home_directory(bailey, home):
     script = "for d in bin .local/bin; do mkdir -p $d; echo '#!/bin/sh' > $d/ls; done; echo x > .emacs; echo x > .pre-commit-config.yaml; echo x > kept"
     (home / "bin").mkdir()
-    bailey("run", "--workspace", home, "--", "sh", "-c", f"cd {home}; {script}")
+    bailey("run", "--home", "real", "--workspace", home, "--", "sh", "-c", f"cd {home}; {script}")
     assert list((home / "bin").iterdir()) == [] and (home / "kept").exists()
     assert not (home / ".local/bin").exists() and not (home / ".emacs").exists() and not (home / ".pre-commit-config.yaml").exists()
 

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import program
 
-pytestmark = pytest.mark.visible_home
+pytestmark = [pytest.mark.visible_home, pytest.mark.real_home]
 
 # Looks at every file in turn, says when it has started, and ends when all of them are closed.
 INSIDE = r"""

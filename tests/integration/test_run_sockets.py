@@ -16,7 +16,7 @@ from kit import machine as machine_module
 from kit.machine import deny, machine
 
 PYTHON = "/usr/bin/python3"
-pytestmark = [pytest.mark.visible_home, pytest.mark.exact_build]  # a sanitizer changes memory, threads and time: see the unit tests of the broker
+pytestmark = [pytest.mark.visible_home, pytest.mark.real_home, pytest.mark.exact_build]  # a sanitizer changes memory, threads and time: see the unit tests of the broker
 OLD_LANDLOCK = pathlib.Path(machine_module.__file__).with_name("old_landlock.py")
 
 # Inside. It says that it runs, waits until the host has opened its sockets, and then tries everything.

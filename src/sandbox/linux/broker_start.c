@@ -44,6 +44,7 @@ static struct path_rules *rules_of(const struct plan *p) {
                         .built_in = from->built_in,
                         .protected = from->protected,
                         .late = from->late,
+                        .own = from->own,
                 };
         }
         return list && path_rules_restore(list, p->path_rules.n, p->reads_open, &rules, NULL) == 0 ? rules : NULL;

@@ -40,7 +40,7 @@ static bool is_private(const char *path) {
 static bool denies(const struct path_rules *rules, const struct path_rule *rule) {
         return rule->decides_read && !rule->grants && !rule->is_glob &&
                !(rule->built_in && is_private(rule->pattern)) &&
-               path_rules_access(rules, rule->pattern, NULL) == PATH_DENIED;
+               path_rules_host_access(rules, rule->pattern, NULL) == PATH_DENIED;
 }
 
 /* As the rules spell them, for what is not there yet, and as the survey found them, where links lead elsewhere. */

@@ -106,7 +106,7 @@ static int add_instead(struct survey *s, const char *path, const struct path_rul
                 *strrchr(parent, '/') = '\0';
         while (parent[0] && lstat(parent, &st) < 0);
         cleanup(free_ptr) char *real = parent[0] ? realpath(parent, NULL) : NULL;
-        if (!real || path_rules_access(s->rules, real, NULL) == PATH_DENIED)
+        if (!real || path_rules_host_access(s->rules, real, NULL) == PATH_DENIED)
                 return 0; /* a view of what a link leads to would open what is closed */
         if (overruled(s, parent))
                 return 0; /* a file that a person granted by its name has nothing below it */
@@ -134,7 +134,7 @@ static int guard_way(struct survey *s, const char *path, enum path_access access
                 if (r < 0)
                         return r;
         }
-        if (r == -ENOENT && path_rules_access(s->rules, way.end, NULL) == PATH_WRITE) {
+        if (r == -ENOENT && path_rules_host_access(s->rules, way.end, NULL) == PATH_WRITE) {
                 struct plan_path missing = { .path = way.end,
                                              .type = PLAN_PATH_MISSING,
                                              .access = access,
@@ -162,7 +162,7 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
                 return add_instead(s, path, spoken);
         const struct path_rule *decided = NULL;
         bool settled = !there && spoken->protected && !spoken->is_glob && !overruled(s, path);
-        enum path_access access = settled ? PATH_READ : path_rules_access(s->rules, path, &decided);
+        enum path_access access = settled ? PATH_READ : path_rules_host_access(s->rules, path, &decided);
         const struct path_rule *rule = decided ? decided : spoken;
         if (closes && access != PATH_WRITE && (link || has_links(&at, path))) {
                 int r = guard_way(s, path, access, rule->origin);
@@ -180,7 +180,7 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
             !survey_may_write_around(s->rules, real))
                 return 0;
         /* Rules hold for what is reached. A person's own link widens a grant; nothing else widens anything. */
-        enum path_access own = strcmp(real, path) == 0 ? access : path_rules_access(s->rules, real, NULL);
+        enum path_access own = strcmp(real, path) == 0 ? access : path_rules_host_access(s->rules, real, NULL);
         bool astray = there && rule->grants && own < access && survey_link_planted(s->rules, s->workspace, path, real);
         if (!rule->grants && own < access)
                 access = own;
@@ -259,6 +259,8 @@ static int survey_paths(struct survey *s) {
                 const struct path_rule *rule = path_rules_at(s->rules, i);
                 size_t budget = 0;
                 int r = 0;
+                if (rule->own)
+                        continue; /* the plan shows it by itself */
                 if (rule->anywhere)
                         continue; /* the broker's alone: finding every match would be a walk through the whole tree */
                 if (rule->is_glob)

@@ -77,7 +77,10 @@ static bool same(const char *a, const char *b) {
 /* Only what the sandbox could write otherwise. A read-only view of what is closed, or of anything else that a link in
  * the repository leads to, would be a gift to whoever made the link. */
 bool git_may_write(const struct git_survey *g, const char *path) {
-        enum path_access access = path_rules_access(g->rules, path, NULL);
+        const struct path_rule *rule = NULL;
+        enum path_access access = path_rules_host_access(g->rules, path, &rule);
+        if (access == PATH_DENIED && rule && rule->own)
+                access = PATH_READ; /* nobody refused it, and what a worktree needs of it is laid into the own home */
 
         if (access == PATH_WRITE)
                 return true;
@@ -238,7 +241,8 @@ int git_add_tree(struct git_survey *g, const char *directory) {
 
 /* --- parts of a repository elsewhere that a commit in the workspace writes to --- */
 
-static int grant(struct git_survey *g, const char *directory, const char *name, const char *origin) {
+static int grant_access(struct git_survey *g, const char *directory, const char *name, enum path_access access,
+                        const char *origin) {
         cleanup(free_ptr) char *path = name ? path_join(directory, name) : strdup(directory);
         struct stat st;
 
@@ -248,15 +252,27 @@ static int grant(struct git_survey *g, const char *directory, const char *name, 
                 return 0;
 
         const struct plan_path opened = {
-                .path = path, .type = PLAN_PATH_DIR, .access = PATH_WRITE, .grants = true, .origin = origin
+                .path = path, .type = PLAN_PATH_DIR, .access = access, .grants = true, .origin = origin
         };
-        (void)git_first_time(&g->granted, path);
+        if (access == PATH_WRITE)
+                (void)git_first_time(&g->granted, path);
         return survey_add(g->host, opened, g->err);
+}
+
+static int grant(struct git_survey *g, const char *directory, const char *name, const char *origin) {
+        return grant_access(g, directory, name, PATH_WRITE, origin);
 }
 
 static int grant_worktree(struct git_survey *g, const char *gitdir, const char *common) {
         static const char *const shared[] = { "objects", "refs", "logs" };
-        int r = grant(g, gitdir, NULL, "the workspace's git worktree");
+        const struct path_rule *rule = NULL;
+        int r = 0;
+
+        /* The rest of the repository is read; with a home of its own the sandbox would not have it otherwise. */
+        if (path_rules_host_access(g->rules, common, &rule) == PATH_DENIED && rule && rule->own)
+                r = grant_access(g, common, NULL, PATH_READ, "the workspace's git worktree");
+        if (r == 0)
+                r = grant(g, gitdir, NULL, "the workspace's git worktree");
 
         for (size_t i = 0; i < sizeof shared / sizeof *shared && r == 0; i++)
                 r = grant(g, common, shared[i], "the workspace's git worktree");

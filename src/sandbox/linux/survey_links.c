@@ -104,7 +104,7 @@ int survey_way_next(struct survey_way *way) {
 }
 
 bool survey_may_write(const struct path_rules *rules, const char *workspace, const char *dir) {
-        return (workspace && path_is_within(dir, workspace)) || path_rules_access(rules, dir, NULL) == PATH_WRITE;
+        return (workspace && path_is_within(dir, workspace)) || path_rules_host_access(rules, dir, NULL) == PATH_WRITE;
 }
 
 bool survey_may_write_around(const struct path_rules *rules, const char *path) {
@@ -114,7 +114,7 @@ bool survey_may_write_around(const struct path_rules *rules, const char *path) {
         if (!slash)
                 return true;
         slash[slash == dir] = '\0';
-        return path_rules_access(rules, dir, NULL) == PATH_WRITE;
+        return path_rules_host_access(rules, dir, NULL) == PATH_WRITE;
 }
 
 bool survey_link_planted(const struct path_rules *rules, const char *workspace, const char *path, const char *real) {

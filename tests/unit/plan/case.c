@@ -83,6 +83,8 @@ static void fact(struct facts *f, char **word) {
                 h->uid = h->gid = (uint32_t)strtoul(word[1], NULL, 10);
         else if (!strcmp(key, "cwd"))
                 h->cwd = word[1];
+        else if (!strcmp(key, "home"))
+                h->home = (struct plan_home){ .path = word[1], .files = word[2] };
         else if (!strcmp(key, "resolv"))
                 h->resolv_conf = word[1];
         else if (!strcmp(key, "terminal"))

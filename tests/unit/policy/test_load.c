@@ -6,6 +6,8 @@
 #include "base/path.h"
 #include "conf/trust.h"
 #include "policy/apply.h"
+#include "policy/home.h"
+#include "policy/paths.h"
 
 #include "../alloc_fail.h"
 #include "../cmocka_all.h"
@@ -263,6 +265,7 @@ static const struct {
         { ROW_UPSTREAM_PROXY, NULL, "network: { upstream_proxy: 'http://p.example:1' }" },
         { ROW_UPSTREAM_BYPASS, NULL, "network: { upstream_bypass: [a.example.com] }" },
         { ROW_DNS_SERVERS, NULL, "network: { dns_servers: [192.0.2.1] }" },
+        { ROW_HOME, NULL, "filesystem: { home: real }" },
         { ROW_READS, "filesystem: { reads: deny }", NULL },
         { ROW_READ, NULL, "filesystem: { read: [/etc] }" },
         { ROW_WRITE, NULL, "filesystem: { write: [/etc] }" },
@@ -552,7 +555,9 @@ static void ignores_mirrors_that_the_sandbox_writes(void **state) {
         cleanup(free_ptr) char *home = path_join(top, "home"), *cargo = path_join(top, "home/.cargo");
         write_file("home/.cargo/config.toml", "[registries.x]\nindex = \"https://evil.example/\"\n");
         user_file("network: { allow: ['@crates'] }\n");
-        struct policy_request in_home = { .workspace = home }, elsewhere = { 0 };
+        cleanup(option_values_done) struct option_values real = { 0 };
+        assert_int_equal(option_set(&real, &policy_rows[ROW_HOME], STR("real"), "--home", NULL), 0);
+        struct policy_request in_home = { .workspace = home, .command_line = &real }, elsewhere = { 0 };
         cleanup(policy_freep) struct policy *inside = load_or_fail(&in_home), *outside = load_or_fail(&elsewhere);
         cleanup(option_values_done) struct option_values line = { 0 };
         assert_int_equal(option_set(&line, &policy_rows[ROW_WRITE], str_of(cargo), "--write", NULL), 0);
@@ -561,6 +566,57 @@ static void ignores_mirrors_that_the_sandbox_writes(void **state) {
         assert_int_equal(inside->network.mirrors.n, 0);
         assert_int_equal(writable->network.mirrors.n, 0);
         assert_int_equal(outside->network.mirrors.n, 1);
+}
+
+/* The real home is never the workspace of a sandbox that has its own, nor granted whole; above it, it stays covered. */
+static void own_home_is_not_granted(void **state) {
+        (void)state;
+        cleanup(free_ptr) char *home = path_join(top, "home"), *link = path_join(top, "link");
+        struct policy_request in_home = { .workspace = home };
+        struct policy *p = NULL;
+        struct err e = { 0 };
+        assert_int_equal(policy_load(&in_home, &p, &e), -EINVAL);
+        assert_non_null(strstr(e.text, "the workspace is your home directory"));
+
+        static const enum policy_row rows[] = { ROW_READ, ROW_WRITE };
+        for (size_t i = 0; i < 2; i++) {
+                cleanup(option_values_done) struct option_values line = { 0 };
+                assert_int_equal(option_set(&line, &policy_rows[rows[i]], STR("~/"), "--grant", NULL), 0);
+                struct policy_request whole = { .command_line = &line };
+                assert_int_equal(policy_load(&whole, &p, &e), -EINVAL);
+                assert_non_null(strstr(e.text, "is the whole home directory"));
+                assert_int_equal(option_set(&line, &policy_rows[ROW_HOME], STR("real"), "--home", NULL), 0);
+                cleanup(policy_freep) struct policy *real = load_or_fail(&whole);
+                assert_non_null(real);
+        }
+
+        struct policy_request above = { .workspace = top };
+        cleanup(policy_freep) struct policy *around = load_or_fail(&above);
+        cleanup(path_rules_freep) struct path_rules *rules = NULL;
+        assert_int_equal(path_rules_compile(around, &rules, &e), 0);
+        cleanup(free_ptr) char *key = path_join(around->home_inside, ".ssh/id");
+        assert_int_equal(path_rules_access(rules, key, NULL), PATH_WRITE);
+        assert_int_equal(path_rules_host_access(rules, key, NULL), PATH_DENIED);
+        assert_int_equal(path_rules_host_access(rules, around->workspace, NULL), PATH_WRITE);
+        assert_int_equal(path_rules_host_access(rules, "/home/somebody/.ssh/id", NULL), PATH_DENIED);
+        assert_int_equal(path_rules_host_access(rules, "/root/.ssh/id", NULL), PATH_DENIED);
+
+        /* By another name it is the same directory. */
+        assert_int_equal(symlink(home, link), 0);
+        assert_int_equal(setenv("HOME", link, 1), 0);
+        assert_int_equal(policy_load(&in_home, &p, &e), -EINVAL);
+        struct policy_request elsewhere = { 0 };
+        cleanup(policy_freep) struct policy *linked = load_or_fail(&elsewhere);
+        assert_string_equal(linked->home_inside, home);
+        assert_int_equal(unlink(link), 0);
+        /* Where there is no such directory, or the system is there, it is elsewhere. */
+        static const char *const no_homes[] = { "/does/not/exist", "/", "/usr/sbin", "/tmp" };
+        for (size_t i = 0; i < sizeof no_homes / sizeof *no_homes; i++) {
+                assert_int_equal(setenv("HOME", no_homes[i], 1), 0);
+                cleanup(policy_freep) struct policy *without = load_or_fail(&elsewhere);
+                assert_string_equal(without->home_inside, HOME_PLACE);
+        }
+        assert_int_equal(setenv("HOME", home, 1), 0);
 }
 
 static int load_once(void *argument) {
@@ -616,6 +672,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(refuses_odd_files, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(finds_mirrors, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(ignores_mirrors_that_the_sandbox_writes, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(own_home_is_not_granted, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(profiles_bring_credentials, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(credentials_in_a_word, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(survives_want_of_memory, set_up, tear_down),

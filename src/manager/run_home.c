@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/run_home.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "manager/home.h"
+#include "manager/run_state.h"
+#include "policy/home.h"
+#include "sandbox/linux/survey.h"
+
+#include <errno.h>
+#include <string.h>
+
+/*
+ * Everything that Bailey lays into the home before a launch: one line each. What cannot be laid because the sandbox put
+ * something else in its place, or because the disk is full, is said; the command then runs without it.
+ */
+static int run_home_fill(struct run *run, struct err *err) {
+        (void)run;
+        (void)err;
+        return 0;
+}
+
+int run_home_open(struct run *run, struct err *err) {
+        struct err unsaved = { 0 };
+        int r;
+
+        if (run->preview)
+                return home_name(run->policy, run->id, &run->home, err);
+
+        r = home_open(run->policy, run->id, &run->home, err);
+        if (r < 0)
+                return r;
+        r = run_home_fill(run, err);
+        if (r < 0)
+                return r;
+
+        if (home_save(&run->home, &unsaved) < 0)
+                log_warning("%s", err_text(&unsaved));
+        return 0;
+}
+
+/* Something that the host has is mounted here, so there must be a place for it. */
+static int run_home_point(struct run *run, const struct plan_path *path, struct err *err) {
+        const char *home = run->policy->home_inside;
+
+        if (!path->grants || path->type == PLAN_PATH_MISSING || !path_is_within(path->path, home))
+                return 0;
+        return home_make_point(&run->home, path->path + strlen(home) + 1, path->type == PLAN_PATH_DIR, err);
+}
+
+/* Whether something of the host's is there: a grant at or above this path lays it into the home. */
+static bool run_home_covered(const struct run *run, const struct plan_path *path) {
+        const char *home = run->policy->home_inside;
+
+        for (size_t i = 0; i < run->host.paths.n; i++) {
+                const struct plan_path *p = &run->host.paths.p[i];
+                if (p->grants && p->type != PLAN_PATH_MISSING && strcmp(p->path, home) != 0 &&
+                    path_is_within(p->path, home) && path_is_within(path->path, p->path))
+                        return true;
+        }
+        return false;
+}
+
+/* What is refused in the real home needs no mask: nothing of it is there, and the name is free for the sandbox. */
+static void run_home_forget(struct run *run) {
+        const char *home = run->policy->home_inside;
+        size_t kept = 0;
+
+        for (size_t i = 0; i < run->host.paths.n; i++) {
+                struct plan_path path = run->host.paths.p[i];
+                bool below = path_is_within(path.path, home);
+                if (below && !path.grants && !run_home_covered(run, &path)) {
+                        free((char *)path.path);
+                        free((char *)path.link);
+                } else {
+                        run->host.paths.p[kept++] = path;
+                }
+        }
+        run->host.paths.n = kept;
+}
+
+/* Nothing can be mounted: $HOME names the directory itself, and the real home is closed. */
+static int run_home_degraded(struct run *run, struct err *err) {
+        const char *real = run->policy->home_inside;
+        const struct plan_path closed = { .path = real,
+                                          .type = PLAN_PATH_DIR,
+                                          .access = PATH_DENIED,
+                                          .origin = "built in: the sandbox has a home of its own" };
+        const struct plan_path open = { .path = run->home.files,
+                                        .type = PLAN_PATH_DIR,
+                                        .access = PATH_WRITE,
+                                        .grants = true,
+                                        .origin = "built in: the sandbox's own home" };
+        int r = 0;
+
+        if (strcmp(real, HOME_PLACE) != 0)
+                r = survey_add(&run->host, closed, err);
+        return r < 0 ? r : survey_add(&run->host, open, err);
+}
+
+int run_home_show(struct run *run, struct err *err) {
+        int r = 0;
+
+        if (!run->home.directory)
+                return 0;
+        run->host.home = (struct plan_home){ .path = run->policy->home_inside, .files = run->home.files };
+        run_home_forget(run);
+        if (run->degraded)
+                return run_home_degraded(run, err);
+        for (size_t i = 0; i < run->host.paths.n && r == 0 && !run->preview; i++)
+                r = run_home_point(run, &run->host.paths.p[i], err);
+        return r;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The sandbox's own home, from the side of one run: opened before the plan, filled, shown in the plan. */
+#include "base/err.h"
+
+struct run;
+
+/* Finds or makes it, and fills it. For a look at the plan only its name is found. */
+int run_home_open(struct run *run, struct err *err);
+/* After the survey: tells the plan where it is, and makes the places in it where something is mounted. */
+int run_home_show(struct run *run, struct err *err);

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sandbox's own home: what it shows, what it keeps, whose it is, and that nothing of the real one is there."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from conftest import program
+from test_escape import ACTS, ESCAPE, PYTHON, servers, world  # noqa: F401
+
+pytestmark = pytest.mark.visible_home
+
+# What a developer's home holds: keys, sign-ins of agents, passwords, histories, other people's business.
+SECRETS = (".ssh/id_ed25519", ".netrc", ".aws/credentials", ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json",
+           ".local/share/opencode/auth.json", ".copilot/config.json", ".config/gh/hosts.yml", ".config/github-copilot/apps.json",
+           ".config/sops/age/keys.txt", ".cache/huggingface/token", ".m2/settings.xml", ".gradle/gradle.properties", ".config/pip/pip.conf",
+           ".fly/config.yml", ".oci/config", ".kaggle/kaggle.json", ".node_repl_history", ".local/share/fish/fish_history", ".Xauthority",
+           ".cargo/credentials.toml", ".npmrc", ".pypirc", ".docker/config.json", ".kube/config", ".profile", ".bashrc",
+           "snap/firefox/common/.mozilla/logins.json", ".config/BraveSoftware/Login Data", "notes.txt", "other-project/src/main.c")
+
+
+@pytest.fixture
+def sh(bailey, work):
+    return lambda script, *options, **more: bailey("run", *options, "--", "sh", "-c", script, **{"cwd": work, **more})
+
+
+def plant_secrets(home):
+    for name in SECRETS:
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("REAL-SECRET\n")
+
+
+def tree_of(directory):
+    """Names, contents and modes of everything but Bailey's own state."""
+    found = {}
+    for path in sorted(directory.rglob("*")):
+        if ".local/state" not in str(path) and path.name != ".local" and ".run" not in path.parts:
+            found[str(path)] = (path.lstat().st_mode, path.read_bytes() if path.is_file() and not path.is_symlink() else b"")
+    return found
+
+
+def own(home):
+    """Every home that is kept."""
+    top = home / ".local/state/bailey/homes"
+    return sorted(path.name for path in top.iterdir()) if top.exists() else []
+
+
+@pytest.mark.parametrize("options", [(), ("--trace-denials",), ("--deny-read", "**/.env"), ("--overlay",), ("--mode", "full-network"),
+                                     ("--home", "none"), ("--home", "shared"), ("--reads", "deny", "--read", "/usr", "--read", "/etc")])
+def test_nothing_of_the_real_home_is_there(sh, home, work, options):
+    plant_secrets(home)
+    (home / ".profile").write_text("export OPENAI_API_KEY=REAL-SECRET\n")
+    before = tree_of(home)
+    names = " ".join(f"'{home}/{name}'" for name in SECRETS)
+    result = sh(f"cat {names} 2>/dev/null; grep -rs REAL-SECRET ~ 2>/dev/null; env | grep REAL-SECRET; bash -lc 'echo ${{OPENAI_API_KEY:-none}}'", *options)
+    assert "REAL-SECRET" not in result.text and result.text == "none\n", result
+    assert tree_of(home) == before
+
+
+def test_it_is_kept_and_belongs_to_the_workspace(sh, bailey, home, work):
+    other = home / "other"
+    other.mkdir()
+    assert sh('echo $HOME; echo one > ~/.state; echo a > ~/.state.tmp; mv ~/.state.tmp ~/.claude.json').check().text == f"{home}\n"
+    assert not (home / ".state").exists() and not (home / ".claude.json").exists()
+    assert sh("cat ~/.state ~/.claude.json").check().text == "one\na\n"
+    assert sh("cat ~/.state", "--workspace", str(other), cwd=other).status != 0
+    assert sh("cat ~/.state", "--home", "none").status != 0
+    assert sh("cat ~/.state", "--home", "shared").status != 0
+    sh("echo both > ~/.shared", "--home", "shared").check()
+    assert sh("cat ~/.shared", "--home", "shared", "--workspace", str(other), cwd=other).check().text == "both\n"
+    assert len(own(home)) == 3, own(home)
+
+
+def test_one_that_is_forgotten(sh, home):
+    assert sh("echo x > ~/x; cat ~/x", "--home", "none").check().text == "x\n"
+    assert own(home) == []
+
+
+def test_what_is_granted_is_laid_into_it(sh, home, work):
+    for name in ("docs/deep", "shared"):
+        (home / name).mkdir(parents=True)
+        (home / name / "file").write_text(name + "\n")
+    (home / "single").write_text("single\n")
+    (home / "docs/secret").write_text("secret\n")
+    (home / "to-docs").symlink_to("docs")
+    grants = ["--read", str(home / "docs"), "--write", str(home / "shared"), "--read", str(home / "single"), "--deny-read", str(home / "docs/secret")]
+    result = sh("cat ~/docs/deep/file ~/shared/file ~/single; cat ~/docs/secret; echo x > ~/docs/new; echo y > ~/shared/new; ls -A ~", *grants)
+    assert result.text.splitlines()[:3] == ["docs/deep", "shared", "single"] and "secret\n" not in result.text, result
+    assert not (home / "docs/new").exists() and (home / "shared/new").read_text() == "y\n"
+    assert result.text.splitlines()[3:] == ["docs", "shared", "single", "work"], result
+    (work / "made").unlink(missing_ok=True)
+    sh("echo w > made").check()
+    assert (work / "made").read_text() == "w\n"
+
+
+def test_secrets_in_what_is_granted_stay_closed(sh, home, work):
+    """The list of the old way still holds where a grant would show what it names."""
+    plant_secrets(home)
+    grants = ["--read", str(home / ".config"), "--write", str(home / ".cargo"), "--read", str(home / ".aws")]
+    result = sh("cat ~/.config/gh/hosts.yml ~/.cargo/credentials.toml; cat ~/.config/pip/pip.conf", *grants)
+    assert result.text == "REAL-SECRET\n" and result.errors.count("ermission denied") == 2, result  # pip's is not on the list
+    result = sh("cat id_ed25519", cwd=home / ".ssh")
+    assert result.status not in (0, 1) and "REAL-SECRET" not in result.text, result
+    result = sh("cat id_ed25519", "--workspace", str(home / ".ssh"), cwd=work)
+    assert result.status not in (0, 1) and "REAL-SECRET" not in result.text, result
+
+
+def test_the_home_itself_is_no_grant(sh, bailey, home, work):
+    for words in (("--workspace", home), ("--read", home), ("--write", home), ("--write", "~"), ("--write", f"{home}/")):
+        result = sh("true", *map(str, words))
+        assert result.status == 121 and "home" in result.errors and "--home real" in result.errors, result
+    assert bailey("run", "--", "true", cwd=home).status == 121
+    # What is above it is granted without it.
+    plant_secrets(home)
+    result = sh("cat ~/.netrc; echo x > ~/planted; ls ..", "--workspace", str(home.parent), cwd=home.parent) if home.parent != pathlib.Path("/var/tmp") else None
+    assert result is None or ("REAL-SECRET" not in result.text and not (home / "planted").exists())
+
+
+def test_real(sh, home, work):
+    (home / "notes").write_text("text\n")
+    (home / ".netrc").write_text("key\n")
+    result = sh("cat ~/notes; cat ~/.netrc; echo x > ~/planted", "--home", "real")
+    assert result.text == "text\n" and not (home / "planted").exists(), result
+    assert own(home) == []
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".", "a.b", "-x", "x" * 65])
+def test_names_that_are_none(sh, name):
+    result = sh("true", "--home", name)
+    assert result.status in (2, 120, 121) and "is not a home" in result.errors, result
+
+
+def test_odd_homes(run, home, work, environment):
+    """HOME that cannot be covered, or is not there: the sandbox has its home elsewhere, and the account's stays closed."""
+    argv = [program("bailey"), "run", "--", "sh", "-c", "echo $HOME; echo x > ~/x && cat ~/x"]
+    state = {"XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config")}
+    for odd in ("/", "/nowhere/at/all", "/usr/sbin", "/tmp"):
+        result = run(argv, cwd=work, env={**state, "HOME": odd})
+        assert result.status == 0 and result.text == "/run/home\nx\n", (odd, result)
+    link = home / "link"
+    link.symlink_to(home / "real")
+    (home / "real/project").mkdir(parents=True)
+    result = run(argv, cwd=home / "real/project", env={"HOME": str(link)})
+    assert result.status == 0 and result.text == f"{home}/real\nx\n", result
+
+
+def test_homes_of_other_accounts(run, home, work):
+    """HOME names another directory than the account's: that one, and everybody else's, stay closed."""
+    listing = "for d in /root /home " + " ".join(sorted({line.split(":")[5] for line in open("/etc/passwd") if int(line.split(":")[2]) >= 1000 and
+                                                          line.split(":")[0] != "nobody"})) + "; do ls -A $d 2>/dev/null; done; exit 0"
+    result = run([program("bailey"), "run", "--", "sh", "-c", listing], cwd=work)
+    assert result.status == 0 and result.text == "", result
+
+
+def test_no_act_reaches_the_real_home(world, start):  # noqa: F811
+    """All that is tried against the files of a home, inside of its own: what is done there changes nothing outside."""
+    home = pathlib.Path(world["home"])
+    names = [name for name in ACTS if "home" in name or "ssh" in name or "netrc" in name or "key" in name]
+    before = tree_of(home)
+    run_all = ("import subprocess, sys\nfor name in sys.argv[2:]:\n"
+               "    subprocess.run([sys.executable, '-B', sys.argv[1], name], capture_output=True)\n")
+    argv = [program("bailey"), "run", "--quiet", "--read", str(ESCAPE), "--env", "BAILEY_ACT_WORLD=" + json.dumps(world), "--", PYTHON, "-c", run_all,
+            str(ESCAPE / "act.py"), *names]
+    result = start(argv, cwd=world["workspace"]).wait(120)
+    after = {path: what for path, what in tree_of(home).items() if not path.startswith(world["workspace"])}
+    assert result.status == 0 and len(names) > 8, (result, names)
+    assert after == {path: what for path, what in before.items() if not path.startswith(world["workspace"])}
+
+
+def test_two_at_once(start, sh, work, home):
+    first = start(["bailey", "run", "--", "sh", "-c", "echo 1 > ~/first; touch ready; while [ ! -e ~/second ]; do sleep 0.05; done; cat ~/second"], cwd=work)
+    for _ in range(600):
+        if (work / "ready").exists():
+            break
+        import time
+        time.sleep(0.05)
+    assert sh("cat ~/first; echo 2 > ~/second").check().text == "1\n"
+    assert first.wait(60).text == "2\n"
+
+
+def test_planted_links_are_not_followed(sh, home, work):
+    """The next launch makes places for what is granted: not where a link of the sandbox's leads."""
+    (home / "victim").mkdir()
+    (home / "docs").mkdir()
+    sh(f"rmdir ~/docs 2>/dev/null; ln -s {home}/victim ~/docs && ln -s {home}/victim ~/.agent").check()
+    result = sh("true", "--read", str(home / "docs"))
+    assert result.status != 0 and "a link is in its way" in result.errors and "bailey home reset" in result.errors, result
+    assert list((home / "victim").iterdir()) == []
+
+
+def test_why_and_plan(bailey, home, work):
+    (home / ".netrc").write_text("key\n")
+    answer = json.loads(bailey("why", "--json", "~/.netrc", cwd=work).text)
+    assert answer["decision"] == "denied" and "home of its own" in answer["origin"]
+    assert json.loads(bailey("why", "--json", "--home", "real", "~/.npm", cwd=work).text)["decision"] == "read"
+    plan = bailey("plan", "--", "true", cwd=work).check().text
+    assert f"at {home}\n" in plan and "homes/work." in plan and own(home) == [], plan
+    assert "home: workspace" in bailey("policy", "show", "--all", cwd=work).check().text
