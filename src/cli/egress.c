@@ -275,12 +275,14 @@ static const struct verb verb_docker_args = {
         .about =
             "For docker run and podman run: the network, a resolver that does not answer, the CA's certificates, proxy "
             "variables and stand-ins. One line, quoted for a shell:\n\n"
-            "eval \"docker run $(bailey egress docker-args -- -e CI=1) -e CI=1 IMAGE COMMAND\"\n\n"
+            "eval \"docker run -e CI=1 $(bailey egress docker-args -- -e CI=1) IMAGE COMMAND\"\n\n"
             "The words after -- are the arguments that you give yourself. One that would undo the gateway's is an "
             "error "
             "(a warning when enforce_on_docker is off). The network must have no other way out, and is made once: "
-            "docker network create --internal -o com.docker.network.bridge.name=bailey0 bailey-egress. A container in "
-            "it reaches the gateway, what else listens on this host's address there, and other containers in it.",
+            "docker network create --internal bailey-egress. Engines take the last of two equal arguments, so let "
+            "these "
+            "follow your own. A container in it reaches the gateway, what else listens on this host's address there, "
+            "and other containers in it.",
         .tables = { &docker_table },
         .max_words = -1,
         .flags = VERB_COMMAND,

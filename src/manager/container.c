@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/secret.h"
+#include "manager/container_args.h"
 #include "manager/container_files.h"
 #include "manager/container_place.h"
 #include "manager/engine.h"
@@ -122,19 +123,20 @@ static int add_variables(struct container *c, struct err *e) {
         return r;
 }
 
-/* The engine would take the last of two: ours must be the only one. */
-static int check_arguments(const struct container *c, struct err *e) {
-        static const char *const refused[] = { "--network", "--net",  "--privileged", "--entrypoint",
-                                               "--cap-add", "--name", "--pid",        "--userns",
-                                               "--init",    "--pod",  "--restart" };
-        for (char *const *a = c->q->arguments; a && *a; a++)
-                for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-                        struct str word = str_of(*a), flag = str_of(refused[i]);
-                        if (str_starts(word, flag) && (word.n == flag.n || word.p[flag.n] == '='))
-                                return err_set(e, EPERM, "--container-arg %s would undo the container's confinement",
-                                               refused[i]);
-                }
-        return 0;
+static bool owns_variable(void *arg, struct str name) {
+        (void)arg;
+        static const char *const own[] = { "SSL_CERT_FILE", "SANDBOX_RUNTIME", "BAILEY_SANDBOX" };
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+                if (str_is(name, own[i]))
+                        return true;
+        return false;
+}
+
+static int check_arguments(const struct container_request *q, struct err *e) {
+        const struct container_args args = { .use = CONTAINER_RUN, .owns = owns_variable, .kept = BUNDLE };
+        int r = container_args_check(&args, q->arguments, e);
+
+        return r < 0 ? err_wrap(e, r, "--container-arg") : 0;
 }
 
 /* Limits that somebody has set; the engine's own hold otherwise. */
@@ -186,8 +188,7 @@ static int describe(struct container *c, struct err *e) {
         const char *image = *given++;
         if (*given && strcmp(*given, "--") == 0)
                 given++;
-        int r = check_arguments(c, e);
-        r = r < 0 ? r : helper_program("bailey-gate", "sandbox", &c->gate, e);
+        int r = helper_program("bailey-gate", "sandbox", &c->gate, e);
         r = r < 0 ? r : engine_image(c->q->engine, image, &entrypoint, &command, e);
         r = r < 0 ? r : add_options(c, e);
         if (r < 0)
@@ -585,6 +586,8 @@ enum run_end container_run(const struct container_request *q, int *ret_status, s
         r = r < 0 ? r : own_commands_check(c.policy, environ, e);
         if (r < 0)
                 return r == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
+        if (check_arguments(q, e) < 0)
+                return RUN_REFUSED;
         r = prepare(&c, e);
         r = r < 0 ? r : let_go(&c, e);
         if (r < 0)

@@ -65,16 +65,18 @@ static const struct mount *tree_of(const mounts *m, const char *path) {
 }
 
 static int pin_above(mounts *m, const char *path, struct err *e) {
-        const struct mount *tree = tree_of(m, path);
-        size_t top = strlen(tree->path);
+        cleanup(free_ptr) char *tree = str_dup(str_of(tree_of(m, path)->path)); /* the list moves when it grows */
+        if (!tree)
+                return no_memory(e);
+
+        size_t top = strlen(tree);
         int r = 0;
         for (size_t n = strlen(path); r == 0 && n > top; n--)
                 if (path[n] == '/') {
                         cleanup(free_ptr) char *above = str_dup(str_n(path, n));
                         if (!above)
                                 return no_memory(e);
-                        if (path_is_within(above, tree->path) && strcmp(above, tree->path) != 0 &&
-                            access(above, F_OK) == 0)
+                        if (path_is_within(above, tree) && strcmp(above, tree) != 0 && access(above, F_OK) == 0)
                                 r = put(m, str_of(above), VIEW_PIN, false, e);
                 }
         return r;

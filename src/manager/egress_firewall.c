@@ -3,7 +3,6 @@
 
 #include "base/cleanup.h"
 #include "manager/engine.h"
-#include "manager/listen.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -28,7 +27,7 @@ static int run(const char *program, const char *rules, struct err *e) {
         return r <= 0 ? r : err_set(e, EIO, "nft refuses the rules (status %d)", r);
 }
 
-int egress_firewall_up(const char *address, uint16_t port, struct err *e) {
+int egress_firewall_up(const char *bridge, const char *address, uint16_t port, struct err *e) {
         const char *program = nft();
         if (geteuid() != 0)
                 return err_set(e, EPERM, "only root can set rules for the bridge");
@@ -38,11 +37,11 @@ int egress_firewall_up(const char *address, uint16_t port, struct err *e) {
             str_format("add table " TABLE "; delete table " TABLE "; add table " TABLE "; "
                        "add chain " TABLE " input { type filter hook input priority -150 ; policy accept ; }; "
                        "add chain " TABLE " forward { type filter hook forward priority -150 ; policy accept ; }; "
-                       "add rule " TABLE " input iifname " LISTEN_BRIDGE " ip daddr %s tcp dport %u accept; "
-                       "add rule " TABLE " input iifname " LISTEN_BRIDGE " reject; "
-                       "add rule " TABLE " forward iifname " LISTEN_BRIDGE " reject; "
-                       "add rule " TABLE " forward oifname " LISTEN_BRIDGE " reject",
-                       address, port);
+                       "add rule " TABLE " input iifname \"%s\" ip daddr %s tcp dport %u accept; "
+                       "add rule " TABLE " input iifname \"%s\" reject; "
+                       "add rule " TABLE " forward iifname \"%s\" reject; "
+                       "add rule " TABLE " forward oifname \"%s\" reject",
+                       bridge, address, port, bridge, bridge, bridge);
         return rules ? run(program, rules, e) : err_set(e, ENOMEM, "out of memory");
 }
 

@@ -19,6 +19,7 @@
 #include "manager/egress_firewall.h"
 #include "manager/egress_pid.h"
 #include "manager/egress_state.h"
+#include "manager/engine_network.h"
 #include "manager/gateway_service.h"
 #include "manager/listen.h"
 #include "manager/run_vault.h"
@@ -336,7 +337,8 @@ struct serving {
         const struct egress_settings *settings;
         int status;
         struct egress_identity id;
-        bool walled; /* rules on the bridge were made */
+        bool walled;                   /* rules on the bridge were made */
+        struct engine_network network; /* that containers are in; engine NULL: none */
 };
 
 static int write_service(const struct serving *s, const struct service_info *info, struct err *e) {
@@ -375,17 +377,18 @@ static int write_service(const struct serving *s, const struct service_info *inf
 
 /* Where containers come from our own bridge: this host is closed to them but for the gateway. */
 static void close_bridge(struct serving *s, const struct service_info *info) {
-        struct addr own;
-        char name[16], address[ADDR_TEXT_MAX];
+        char address[ADDR_TEXT_MAX];
         struct err e = { 0 };
-        if (!listen_bridge(&own, name) || strcmp(name, LISTEN_BRIDGE) != 0)
+
+        if (!s->network.engine)
                 return;
         for (size_t i = 0; i < info->n_listeners; i++) {
                 struct endpoint at;
-                if (listen_parse(str_of(info->listeners[i].address), &at, NULL) < 0 || !addr_equal(&at.addr, &own))
+                if (listen_parse(str_of(info->listeners[i].address), &at, NULL) < 0 ||
+                    !addr_equal(&at.addr, &s->network.gateway))
                         continue;
-                addr_text(&own, address);
-                s->walled = egress_firewall_up(address, at.port, &e) == 0;
+                addr_text(&at.addr, address);
+                s->walled = egress_firewall_up(s->network.interface, address, at.port, &e) == 0;
                 if (!s->walled)
                         log_warning("egress: containers can reach what else listens on this host: %s", err_text(&e));
         }
@@ -434,16 +437,33 @@ static int save_tokens(void *arg, const mappings *m, const struct vault_process 
         return egress_tokens_save(arg, m, v, e);
 }
 
-/* Loopback always; the bridge when there is one, and then it must work. */
-static int make_addresses(const struct egress_settings *s, char ret[2][LISTEN_TEXT_MAX], struct err *e) {
-        struct endpoint at = { .port = (uint16_t)s->port };
+/* The network that was made for the gateway, else a bridge of an engine's own. False: neither is there. */
+static bool find_bridge(struct serving *s, struct addr *ret) {
+        struct err e = { 0 };
         char name[16];
+        int found = engine_network_find(ENGINE_NETWORK, &s->network, &e);
+
+        if (found > 0 && s->network.bridge && s->network.internal && engine_network_up(&s->network, &e) == 0) {
+                *ret = s->network.gateway;
+                return true;
+        }
+        if (e.text[0])
+                log_warning("egress: no container can reach the gateway: %s", err_text(&e));
+        s->network.engine = NULL;
+        return listen_bridge(ret, name);
+}
+
+/* Loopback always; the bridge when there is one, and then it must work. */
+static int make_addresses(struct serving *serving, const struct egress_settings *s, char ret[2][LISTEN_TEXT_MAX],
+                          struct err *e) {
+        struct endpoint at = { .port = (uint16_t)s->port };
+
         snprintf(ret[0], LISTEN_TEXT_MAX, "127.0.0.1:%u", s->port);
         ret[1][0] = '\0';
         if (s->bridge && strcmp(s->bridge, "none") == 0)
                 return 0;
         if (!s->bridge || strcmp(s->bridge, "auto") == 0) {
-                if (!listen_bridge(&at.addr, name))
+                if (!find_bridge(serving, &at.addr))
                         return 0;
         } else if (!addr_parse(str_of(s->bridge), &at.addr))
                 return err_set(e, EINVAL, "bridge: not an address");
@@ -454,7 +474,7 @@ static int make_addresses(const struct egress_settings *s, char ret[2][LISTEN_TE
 static int serve(struct serving *s, const struct egress_settings *settings, struct err *e) {
         char addresses[2][LISTEN_TEXT_MAX];
         cleanup(free_ptr) char *policy = path_join(s->directory, EGRESS_POLICY);
-        int r = policy ? make_addresses(settings, addresses, e) : err_set(e, ENOMEM, "out of memory");
+        int r = policy ? make_addresses(s, settings, addresses, e) : err_set(e, ENOMEM, "out of memory");
         if (r < 0)
                 return r;
         const char *const http[] = { addresses[0], addresses[1][0] ? addresses[1] : NULL, NULL };

@@ -12,7 +12,7 @@ int listen_parse(struct str text, struct endpoint *ret, struct err *e);
 /* The first container bridge of a known name that has a private address: bailey0, then those that docker and podman
  * make by themselves. Asked of the kernel, not of a program. False: none. */
 bool listen_bridge(struct addr *ret, char ret_name[static 16]);
-#define LISTEN_BRIDGE "bailey0" /* of a network that was made for the gateway: see bailey-egress(1) */
+#define LISTEN_BRIDGE "bailey0" /* a bridge that somebody made for the gateway by hand */
 /* Bound, listening, non-blocking. at->port is filled in when it was 0. */
 int listen_tcp(struct endpoint *at, int *ret_fd, struct err *e);
 /* UDP and TCP on the same port. */

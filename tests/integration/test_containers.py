@@ -155,7 +155,7 @@ python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("socket"); prin
     assert "lost: " in inside("true", "--deny-read", "**/.env", "--allow-degraded").check().errors
     for argument in ("--network=host", "--privileged", "--pid=host", "--init", "--cap-add=NET_ADMIN"):
         refused = inside("true", f"--container-arg={argument}")
-        assert refused.status == 125 and argument.split("=")[0] in refused.errors
+        assert refused.status == 123 and argument.split("=")[0] in refused.errors
     assert inside("sh -c 'kill -KILL $$'; exit $?").status == 137
     assert inside("", shell=("/no/such/program",)).status == 127
     late = inside("sleep 60", "--timeout", "2s")
@@ -219,10 +219,13 @@ def _changes(read, before, seconds):
 
 
 @pytest.mark.root
-def test_a_container_behind_egress_reaches_its_host_and_nothing_else(closing, environment, home, work, tmp_path, authority, make_origin):
+@pytest.mark.parametrize("name", ["docker", "podman-apart"])
+def test_a_container_behind_egress_reaches_its_host_and_nothing_else(name, closing, environment, home, work, tmp_path, authority, make_origin):
     """`bailey egress docker-args` on an internal network: the swap happens, and there is no other way."""
-    engine = make_engine("docker", closing)
-    assert engine("network", "create", "--internal", "-o", "com.docker.network.bridge.name=bailey0", "bailey-egress").returncode == 0
+    engine = make_engine(name, closing)
+    environment = {**environment, "PATH": engine.path()}
+    made = engine("network", "create", "--internal", "--subnet", "10.99.8.0/24", "bailey-egress")
+    assert made.returncode == 0, made.stderr
     subprocess.run([*engine.enter(), "sh", "-c", "ip addr add 10.99.7.1/32 dev lo"],
                    check=True, timeout=20)
     origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine", tls=authority.context(HOST), sock=engine.listen("10.99.7.1"))
@@ -248,7 +251,7 @@ def test_a_container_behind_egress_reaches_its_host_and_nothing_else(closing, en
 curl -s -o /dev/null -w '%{{http_code}}\\n' --connect-timeout 2 https://evil.test:{plain.port}/
 curl -s -o /dev/null -w '%{{http_connect}}\\n' -x $HTTPS_PROXY -p --connect-timeout 2 http://10.99.7.1:{plain.port}/
 env; python3 attempts.py '["10.99.7.1", "::1"]' {plain.port} {plain.port}"""
-        done = engine("run", "--rm", *arguments, TOOLS, f"--volume={work}:{work}:ro", f"--workdir={work}", IMAGE, "sh", "-c", script)
+        done = engine("run", "--rm", *engine.limits, *arguments, TOOLS, f"--volume={work}:{work}:ro", f"--workdir={work}", IMAGE, "sh", "-c", script)
     finally:
         egress("stop")
     assert done.returncode == 0, done.stderr
@@ -257,6 +260,42 @@ env; python3 attempts.py '["10.99.7.1", "::1"]' {plain.port} {plain.port}"""
     assert done.stdout.split()[:3] == ["fine", "000", "403"] and KEY not in done.stdout
     assert succeeded(done.stdout) == {}
     assert [f"Authorization: Bearer {KEY}".encode() in r for r in origin.requests()] == [True] and plain.connections == []
+
+
+@pytest.mark.root
+def test_a_network_with_a_way_out_is_refused(closing, environment, home):
+    """Of the right name, with a bridge of the right name: the engine is asked whether it is internal."""
+    engine = make_engine("docker", closing)
+    made = engine("network", "create", "-o", "com.docker.network.bridge.name=bailey0", "--subnet", "10.99.8.0/24", "bailey-egress")
+    assert made.returncode == 0, made.stderr
+
+    def egress(*words):
+        child = Child([*engine.enter(), program("bailey"), "egress", *words], env={**environment, "OPENAI_API_KEY": KEY, "PATH": engine.path()})
+        try:
+            return child.wait(60)
+        finally:
+            child.stop()
+    egress("setup", "--yes").check()
+    egress("config", "port=0").check()
+    egress("start").check()
+    try:
+        refused = egress("docker-args")
+        assert refused.status == 5 and refused.out == b"" and "--internal" in refused.errors
+    finally:
+        egress("stop").check()
+
+
+def test_many_protected_paths(inside, work):
+    """Two submodules and a name beside them: the list of mounts grows while it is walked."""
+    lib = work.parent / "lib"
+    git = ["git", "-c", "protocol.file.allow=always", "-c", "user.name=x", "-c", "user.email=x@example.com"]
+    for words in (["init", "-q", str(lib)], ["-C", str(lib), "commit", "-q", "--allow-empty", "-m", "x"], ["init", "-q", str(work)],
+                  ["-C", str(work), "submodule", "--quiet", "add", str(lib), "sub"], ["-C", str(work), "submodule", "--quiet", "add", str(lib), "two"],
+                  ["-C", str(work), "submodule", "--quiet", "add", str(lib), "deep/er/three"]):
+        subprocess.run([*git, *words], check=True, timeout=60, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    (work / ".envrc").write_text("x")
+    done = inside("true")
+    assert done.status == 0, done.errors
 
 
 def test_an_engine_that_is_not_there(bailey, work):

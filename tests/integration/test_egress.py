@@ -454,9 +454,24 @@ def test_reload_is_answered_and_takes_other_credentials(egress, origin_behind, t
     assert egress("reload", status=4)
 
 
+NETWORK = {"Name": "bailey-egress", "Id": "0123456789abcdef0123", "Driver": "bridge", "Internal": True,
+           "IPAM": {"Config": [{"Subnet": "10.88.7.0/24", "Gateway": "10.88.7.1"}]}, "Options": {"com.docker.network.bridge.name": "bailey0"}}
+
+
+def say_network(home, network):
+    """What the engine says about its network."""
+    engine = home / "bin/docker"
+    engine.parent.mkdir(exist_ok=True)
+    (home / "network.json").write_text(json.dumps([network]))
+    engine.write_text(f'#!/bin/sh\n[ "$1 $2 $3" = "network inspect bailey-egress" ] && exec cat {home}/network.json\nexit 1\n')
+    engine.chmod(0o755)
+
+
 @pytest.fixture
 def bridged(make_namespace, environment, home, closing):
-    """An egress in a network namespace that has the bridge of a container network."""
+    """An egress in a network namespace that has the bridge of a container network, and an engine that knows about it."""
+    say_network(home, NETWORK)
+    environment = {**environment, "PATH": f"{home}/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
     space = make_namespace()
     space.run(["mount", "-t", "sysfs", "sysfs", "/sys"]).check()
     for words in ("link add bailey0 type bridge", "addr add 10.88.7.1/24 dev bailey0", "link set bailey0 up"):
@@ -485,6 +500,101 @@ def test_docker_args(bridged):
     volume = next(line for line in lines if env["SSL_CERT_FILE"] in line and line.startswith("--volume="))
     source = pathlib.Path(volume.removeprefix("--volume=").split(":")[0])
     assert volume.endswith(":ro") and (bridged.place / "ca.crt").read_text() in source.read_text()
+
+
+@pytest.mark.parametrize("change, says", [({"Internal": False}, "--internal"), ({"Driver": "macvlan"}, "no bridge"), (None, "no engine has"),
+                                          ({"IPAM": {"Config": [{"Subnet": "10.88.9.0/24", "Gateway": "10.88.9.1"}]}}, "restart")])
+def test_the_network_is_inspected_not_its_name(bridged, home, change, says):
+    """A bridge of the right name, made by a network that has a way out, is refused; also after the start."""
+    bridged("setup", "--yes")
+    bridged("config", "port=0")
+    bridged("start")
+    bridged("docker-args")
+    if change is None:
+        (home / "bin/docker").unlink()
+    else:
+        say_network(home, {**NETWORK, **change})
+    refused = bridged("docker-args", status=5)
+    assert refused.out == b"" and says in refused.errors
+    bridged("config", "enforce_on_docker=false")
+    assert says in bridged("docker-args").errors
+
+
+def test_options_of_node_and_java_are_appended_to(bridged):
+    bridged("setup", "--yes")
+    bridged("config", "port=0")
+    bridged("start")
+    for words in (["-e", "NODE_OPTIONS=--max-old-space-size=100"], ["--env=NODE_OPTIONS=--max-old-space-size=100"]):
+        lines = bridged("docker-args", "--lines", "--", *words, "-e", "JAVA_TOOL_OPTIONS=-Xmx1g").text.splitlines()
+        assert "--env=NODE_OPTIONS=--max-old-space-size=100 --use-openssl-ca" in lines
+        assert any(line.startswith("--env=JAVA_TOOL_OPTIONS=-Xmx1g -Djavax") for line in lines)
+
+
+def test_a_container_may_only_be_filtered(bridged):
+    """Without a credential there are no stand-ins and no certificates; network and proxy are the same."""
+    bridged("setup", "--yes", OPENAI_API_KEY="")
+    bridged("config", "port=0", "extra_allowed_hosts=plain.ok.test")
+    bridged("start", OPENAI_API_KEY="")
+    lines = bridged("docker-args", "--lines").text.splitlines()
+    assert "--network=bailey-egress" in lines and any(line.startswith("--env=HTTPS_PROXY=") for line in lines)
+
+
+GIVES_THE_HOST = [
+    ["-v", "/var/run/docker.sock:/var/run/docker.sock"], ["--volume=/run/docker.sock:/s"], ["-v/:/host"], ["-v", "/:/host:ro"], ["-v=/proc:/p"],
+    ["--volume", "/sys:/sys"], ["-v", "/dev:/dev"], ["-v", "/run:/r"], ["-v", "/var:/v"], ["-v", "{home}:/h"], ["-v", "{home}/..:/h"],
+    ["-v", "{home}/.local/state/bailey:/b"], ["-v", "{home}/.local:/b"], ["-v", "{home}/.config/bailey:/b"], ["-v", "{home}/link:/d"],
+    ["-v", "{home}/sock:/s"], ["-v", "{home}/a:/b:rshared"], ["--mount", "type=bind,source=/,destination=/host"],
+    ["--mount=type=bind,src=/var/run/docker.sock,dst=/s"], ["--mount", "type=bind,\"source=/\",dst=/x"], ["--mount", "dst=/x,type=bind,source=/dev"],
+    ["--mount=type=volume,dst=/x,volume-opt=type=none,volume-opt=o=bind,volume-opt=device=/"], ["--mount", "type=glob,src=/*,dst=/x"],
+    ["--mount=type=bind,src={home}/a,dst=/x,bind-propagation=shared"], ["--volumes-from", "other"], ["--pid=host"], ["--pid", "host"],
+    ["--pid=container:other"], ["--ipc=host"], ["--ipc", "container:x"], ["--uts=host"], ["--userns=host"], ["--cgroupns", "host"],
+    ["--network", "host"], ["--net=bridge"], ["--network=container:x"], ["--link", "x"], ["--dns=1.1.1.1"], ["--privileged"], ["--privileged=true"],
+    ["--device=/dev/net/tun"], ["--device", "/dev/kmsg"], ["--device-cgroup-rule=a *:* rwm"], ["--cap-add=SYS_ADMIN"], ["--cap-add", "ALL"],
+    ["--security-opt", "seccomp=unconfined"], ["--security-opt=apparmor=unconfined"], ["--security-opt=label=disable"],
+    ["--security-opt", "systempaths=unconfined"], ["--security-opt=no-new-privileges=false"], ["--security-opt=unmask=ALL"], ["--runtime=x"],
+    ["--cgroup-parent", "/"], ["--pod", "x"], ["--rootfs"], ["--env-host"], ["--unsetenv-all"], ["--unsetenv", "HTTPS_PROXY"], ["-e", "ALL_PROXY=x"],
+    ["-e", "all_proxy=x"], ["--env=no_proxy=*"], ["--env-merge", "HTTP_PROXY=x"],
+]
+HARMLESS = [
+    ["-v", "{home}/a:/b"], ["-v", "{home}/a/b:/b:ro,z"], ["-v", "cache:/c"], ["-v", "/c"], ["--mount", "type=tmpfs,dst=/t"], ["-v", "/dev/null:/x"],
+    ["--mount=type=bind,src={home}/a,dst=/x,readonly"], ["--pid=private"], ["--ipc", "private"], ["--userns=keep-id"], ["--privileged=false"],
+    ["--security-opt", "no-new-privileges"], ["-it", "--rm", "-e", "CI=1", "-u", "1000", "-w", "/x"], ["--cap-drop=ALL"], ["--init"], ["--memory", "1g"],
+    ["--mount", "type=volume,source=cache,destination=/c"], ["--name", "x"], ["-p", "80:80"],
+]
+
+
+@pytest.fixture
+def places(home):
+    (home / "a/b").mkdir(parents=True)
+    (home / ".local/state/bailey").mkdir(parents=True, exist_ok=True)
+    (home / "link").symlink_to("/run")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(home / "sock"))
+    return lambda words: [word.format(home=home) for word in words]
+
+
+def test_arguments_that_give_the_container_this_host(bridged, places):
+    bridged("setup", "--yes")
+    bridged("config", "port=0")
+    bridged("start")
+    for words in GIVES_THE_HOST:
+        refused = bridged("docker-args", "--", *places(words), "image", status=5)
+        assert refused.out == b"" and "take it out" in refused.errors, words
+    for words in HARMLESS:
+        assert bridged("docker-args", "--", *places(words), "image").out, words
+
+
+def test_a_runs_container_gets_no_such_arguments_either(bailey, home, places, work):
+    """One table for both; refused (123) before any engine is asked."""
+    for words in [*GIVES_THE_HOST, ["--entrypoint=x"], ["--name", "x"], ["--init"], ["--restart=always"], ["-d"], ["--userns=private"]]:
+        done = bailey("run", "--container", "docker", *(f"--container-arg={word}" for word in places(words)), "image", "true",
+                      env={"PATH": "/nonexistent"}, cwd=work)
+        assert done.status == 123 and "take it out" in done.errors, (words, done.errors)
+    for words in HARMLESS:
+        if not {"--init", "--name", "--userns=keep-id"} & set(words):
+            done = bailey("run", "--container", "docker", *(f"--container-arg={word}" for word in places(words)), "image", "true",
+                          env={"PATH": "/nonexistent"}, cwd=work)
+            assert done.status == 122 and "not installed" in done.errors, (words, done.errors)
 
 
 def test_docker_env_collision_raises_when_enforce(bridged, tmp_path):

@@ -110,7 +110,42 @@ class Podman(Engine):
         super().close()
 
 
-class Docker(Engine):
+class Apart:
+    """An engine whose networks are in a namespace of their own, that of `holder`."""
+    holder = None
+
+    def enter(self):
+        return ["nsenter", "--net", "--mount", f"--target={self.holder.pid}", "--", "unshare", "--mount",
+                "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh"]
+
+    def listen(self, address):
+        """A socket where the engine's networks are."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            subprocess.run([*self.enter(), "/usr/bin/python3", "-c", _LISTEN, str(theirs.fileno()), address], pass_fds=[theirs.fileno()],
+                           check=True, timeout=20)
+            _, fds, _, _ = socket.recv_fds(ours, 1, 1)
+        return socket.socket(fileno=fds[0])
+
+class PodmanApart(Apart, Podman):
+    """As root, with networks."""
+
+    def prepare(self):
+        super().prepare()
+        self.holder = Child(["unshare", "--net", "--mount", "sh", "-c", "ip link set lo up && mkdir -p /var/lib/cni && mount -t tmpfs tmpfs /var/lib/cni && exec sleep infinity"])
+        wait_until(lambda: pathlib.Path(f"/proc/{self.holder.pid}/comm").read_text().strip() == "sleep", timeout=30, what="a namespace")
+        (self.directory / "networks").mkdir()
+        self.wrap(f"nsenter --net --mount --target={self.holder.pid} -- /usr/bin/podman --cgroup-manager cgroupfs --runtime runc --storage-driver vfs "
+                  f"--root {self.directory}/store --runroot {self.directory}/run --events-backend none --network-config-dir {self.directory}/networks")
+
+    def close(self):
+        super().close()
+        if self.holder:
+            self.holder.kill()
+            self.holder.stop()
+
+
+class Docker(Apart, Engine):
     """The daemon has a network of its own, and mounts of its own."""
     name = "docker"
     daemon = None
@@ -125,22 +160,10 @@ class Docker(Engine):
         self.daemon = Child(["unshare", "--net", "--mount", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", "dockerd", "--host", at, "--data-root", self.directory / "data",
                              "--exec-root", self.directory / "exec", "--pidfile", self.directory / "pid", "--storage-driver", "vfs",
                              "--bridge", "none", "--log-level", "warn"], env=self.environment)
+        self.holder = self.daemon
         wait_until(lambda: not self.daemon.running() or self("version").returncode == 0, timeout=60, what="dockerd")
         if not self.daemon.running():
             raise Unusable(f"dockerd does not start: {self.daemon.errors()[-300:]}")
-
-    def enter(self):
-        return ["nsenter", "--net", "--mount", f"--target={self.daemon.pid}", "--", "unshare", "--mount",
-                "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh"]
-
-    def listen(self, address):
-        """A socket where the daemon's networks are."""
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            subprocess.run([*self.enter(), "/usr/bin/python3", "-c", _LISTEN, str(theirs.fileno()), address], pass_fds=[theirs.fileno()],
-                           check=True, timeout=20)
-            _, fds, _, _ = socket.recv_fds(ours, 1, 1)
-        return socket.socket(fileno=fds[0])
 
     def close(self):
         if self.daemon:
@@ -163,4 +186,4 @@ def _zombie(pid):
         return True
 
 
-ENGINES = {"docker": Docker, "podman": Podman}
+ENGINES = {"docker": Docker, "podman": Podman, "podman-apart": PodmanApart}
