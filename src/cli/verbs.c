@@ -18,6 +18,7 @@ extern const struct verb verb_events;
 extern const struct verb verb_exec;
 extern const struct verb verb_gateway;
 extern const struct verb verb_help;
+extern const struct verb verb_hook;
 extern const struct verb verb_kill;
 extern const struct verb verb_learn;
 extern const struct verb verb_log;
@@ -50,6 +51,7 @@ const struct verb *const verbs[] = {
         &verb_policy,
         &verb_why,
         &verb_check,
+        &verb_hook,
         &verb_trust,
         &verb_secrets,
         /* GROUP_WATCH */

@@ -64,7 +64,7 @@ int check_command(const struct option_values *options, const struct check_questi
         if (r < 0)
                 return r;
         *ret_fault = INSPECT_SYSTEM;
-        commands_find_place(NULL, policy->workspace, &place);
+        commands_find_place(q->directory, policy->workspace, &place);
         r = classify(rules, &place.setting, q, &v);
         return r < 0 ? err_set(e, ENOMEM, "out of memory") : take_verdict(&v, ret, e);
 }

@@ -19,6 +19,7 @@ struct check_question {
         char *const *words;
         size_t n;
         bool args;
+        const char *directory; /* where it would run; NULL: here */
 };
 int check_command(const struct option_values *options, const struct check_question *q, struct check_verdict *ret,
                   enum inspect_fault *ret_fault, struct err *e);

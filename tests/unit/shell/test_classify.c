@@ -120,7 +120,7 @@ static void nobody_is_asked_about_these(void **state) {
 
 /* "directory workspace decision rule command" */
 static bool try_place(struct str line, unsigned number) {
-        struct str directory, workspace, decision, rule, rest = line;
+        struct str directory = STR(""), workspace = STR(""), decision = STR(""), rule = STR(""), rest = line;
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
         assert_true(str_split(&rest, ' ', &directory) && str_split(&rest, ' ', &workspace) &&
                     str_split(&rest, ' ', &decision) && str_split(&rest, ' ', &rule));
