@@ -8,7 +8,7 @@
 #include "conf/suggest.h"
 #include "conf/yaml.h"
 #include "policy/options.h"
-#include "policy/profiles.h"
+#include "policy/presets.h"
 
 #include <errno.h>
 #include <stdlib.h>

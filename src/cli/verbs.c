@@ -24,6 +24,7 @@ extern const struct verb verb_learn;
 extern const struct verb verb_log;
 extern const struct verb verb_man_page;
 extern const struct verb verb_policy;
+extern const struct verb verb_profile;
 extern const struct verb verb_prove_inside;
 extern const struct verb verb_ps;
 extern const struct verb verb_relay;
@@ -49,6 +50,7 @@ const struct verb *const verbs[] = {
         &verb_discard,
         /* GROUP_POLICY */
         &verb_policy,
+        &verb_profile,
         &verb_why,
         &verb_check,
         &verb_hook,

@@ -254,7 +254,8 @@ static int compile(void *arg, void **ret, size_t *ret_n, struct err *e) {
 
 static void on_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
         struct container *c = arg;
-        run_report_event(&c->report, ev, rule);
+        c->report.quiet = &c->policy->network.quiet;
+        (void)run_report_event(&c->report, ev, rule);
         run_control_event(c->control, ev, rule);
 }
 

@@ -9,7 +9,7 @@
 #include "policy/groups.h"
 #include "policy/load.h"
 #include "policy/paths.h"
-#include "policy/profiles.h"
+#include "policy/profile.h"
 #include "policy/show.h"
 #include "sandbox/sandbox.h"
 
@@ -108,21 +108,74 @@ static void emit_groups(struct emit *j) {
         emit_close(j);
 }
 
+/* Each value of a profile that stands for something in a policy: "network.allow" and "@openai". */
+typedef int value_function(void *arg, const char *key, const char *value);
+
+static int each_value(const struct node *n, const char *key, value_function *f, void *arg) {
+        int r = 0;
+
+        if (n->kind == NODE_SCALAR)
+                return f(arg, key, n->text.p);
+        for (const struct node *child = n->first; child && r == 0; child = child->next) {
+                cleanup(free_ptr) char *below =
+                    child->key.n ? str_format("%s.%.*s", key, STR_FMT(child->key)) : str_dup(str_of(key));
+
+                r = below ? each_value(child, below, f, arg) : -ENOMEM;
+        }
+        return r;
+}
+
+static int each_profile_value(const char *name, value_function *f, void *arg) {
+        static const char *const shown[] = { "network", "credentials", "process", "real_home" };
+        cleanup(profile_done) struct profile profile = { 0 };
+        int r = profile_open(str_of(name), &profile, NULL);
+
+        for (size_t i = 0; i < sizeof shown / sizeof *shown && r == 0; i++) {
+                const struct node *n = profile_node(&profile, shown[i]);
+
+                r = n ? each_value(n, shown[i], f, arg) : 0;
+        }
+        return r;
+}
+
+static int emit_value(void *arg, const char *key, const char *value) {
+        struct emit *j = arg;
+
+        emit_open(j, '{');
+        emit_put_text(j, "key", key);
+        emit_put_text(j, "value", value);
+        emit_close(j);
+        return 0;
+}
+
+static int print_value(void *arg, const char *key, const char *value) {
+        return buf_printf(arg, "              %s: %s\n", key, value);
+}
+
 static void emit_profiles(struct emit *j) {
+        cleanup(profile_names_done) profile_names names = { 0 };
+
+        (void)profile_list(&names, NULL);
         emit_key(j, "profiles");
         emit_open(j, '{');
-        for (size_t i = 0; i < n_policy_profiles; i++) {
-                emit_key(j, policy_profiles[i].name);
+        for (size_t i = 0; i < names.n; i++) {
+                emit_key(j, names.p[i]);
                 emit_open(j, '[');
-                for (size_t k = 0; k < policy_profiles[i].n; k++) {
-                        emit_open(j, '{');
-                        emit_put_text(j, "key", policy_rows[policy_profiles[i].values[k].row].key);
-                        emit_put_text(j, "value", policy_profiles[i].values[k].text);
-                        emit_close(j);
-                }
+                (void)each_profile_value(names.p[i], emit_value, j);
                 emit_close(j);
         }
         emit_close(j);
+}
+
+static int print_profiles(struct buf *out) {
+        cleanup(profile_names_done) profile_names names = { 0 };
+        int r = profile_list(&names, NULL);
+
+        for (size_t i = 0; r == 0 && i < names.n; i++) {
+                r = buf_printf(out, "%sprofile %s\n", i ? "" : "\n", names.p[i]);
+                r = r < 0 ? r : each_profile_value(names.p[i], print_value, out);
+        }
+        return r;
 }
 
 int inspect_list_groups(struct buf *out, bool json) {
@@ -142,14 +195,7 @@ int inspect_list_groups(struct buf *out, bool json) {
                 for (const char *const *p = g->patterns; *p && r == 0; p++)
                         r = buf_printf(out, "%s%s%s", p == g->patterns ? "              " : " ", *p, p[1] ? "" : "\n");
         }
-        for (size_t i = 0; r == 0 && i < n_policy_profiles; i++) {
-                const struct profile *profile = &policy_profiles[i];
-                r = buf_printf(out, "%sprofile %s\n", i ? "" : "\n", profile->name);
-                for (size_t k = 0; k < profile->n && r == 0; k++)
-                        r = buf_printf(out, "              %s: %s\n", policy_rows[profile->values[k].row].key,
-                                       profile->values[k].text);
-        }
-        return r;
+        return r < 0 ? r : print_profiles(out);
 }
 
 void inspect_verdict_done(struct inspect_verdict *v) {

@@ -30,6 +30,7 @@
 #include "manager/run_listen.h"
 #include "plan/dump.h"
 #include "plan/env.h"
+#include "policy/profile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -297,7 +298,16 @@ static void print_held_back(const struct run *r) {
                            r->env.held_back);
 }
 
+/* What nobody asked for by name is said. */
+static void print_profile(const struct run *r) {
+        for (size_t i = 0; i < r->policy->profiles.n && !r->q->quiet; i++)
+                if (strcmp(r->policy->profiles.p[i].origin, PROFILE_BY_PROGRAM) == 0)
+                        log_notice("profile %s, by the program's name (--profile none leaves it out)",
+                                   r->policy->profiles.p[i].text);
+}
+
 static void print_notes(const struct run *r) {
+        print_profile(r);
         print_held_back(r);
         for (size_t i = 0; i < r->plan->notes.n; i++)
                 log_notice("%s", r->plan->notes.p[i]);

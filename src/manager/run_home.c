@@ -12,13 +12,28 @@
 #include <errno.h>
 #include <string.h>
 
+/* Files that the profiles want there: settings that switch an agent's own sandbox off, a text that says where it is. */
+static void run_home_seed(struct run *run) {
+        for (size_t i = 0; i < run->policy->home_seeds.n; i++) {
+                const struct home_seed *seed = &run->policy->home_seeds.p[i];
+                const struct home_file file = {
+                        .path = seed->path, .content = str_of(seed->content), .origin = seed->origin, .once = seed->once
+                };
+                struct err why = { 0 };
+
+                if (home_lay(&run->home, &file, &why) < 0)
+                        log_notice("%s", err_text(&why));
+        }
+}
+
 /*
  * Everything that Bailey lays into the home before a launch: one line each. What cannot be laid because the sandbox put
  * something else in its place, or because the disk is full, is said; the command then runs without it.
  */
 static int run_home_fill(struct run *run, struct err *err) {
-        (void)run;
         (void)err;
+        if (run->home.directory)
+                run_home_seed(run);
         return 0;
 }
 

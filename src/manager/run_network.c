@@ -17,9 +17,22 @@
 
 #include <stdlib.h>
 
+/* A refusal is told when it happens: a program that tries for ten minutes should not keep it from anybody. Where a
+ * program draws on the screen it waits for the end. */
+static void tell_refusal(struct run *r) {
+        cleanup(buf_done) struct buf line = BUF(8192);
+
+        if (r->q->quiet || r->q->link || run_terminal_is_drawn_on(&r->terminal))
+                return;
+        if (run_terminal_can_write(STDERR_FILENO) && run_report_news(&r->report, &line) == 0)
+                run_terminal_write(STDERR_FILENO, buf_str(&line));
+}
+
 static void on_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
         struct run *r = arg;
-        run_report_event(&r->report, ev, rule);
+        r->report.quiet = &r->policy->network.quiet; /* a policy that is read again is another one */
+        if (run_report_event(&r->report, ev, rule))
+                tell_refusal(r);
         if (r->q->learn)
                 learn_connection(r->q->learn, ev);
         run_control_event(r->control, ev, rule);

@@ -92,8 +92,10 @@ static int run_plan_build(struct run *r, struct err *e) {
 int run_plan_make(struct run *r, struct err *e) {
         const bool degraded = r->degraded;
         cleanup(free_ptr) char *controls = NULL;
-        struct policy_request request =
-            r->q->policy ? *r->q->policy : (struct policy_request){ .command_line = r->q->options };
+        struct policy_request request = r->q->policy
+                                            ? *r->q->policy
+                                            : (struct policy_request){ .command_line = r->q->options,
+                                                                       .program = r->q->argv ? r->q->argv[0] : NULL };
         int s = policy_load(&request, &r->policy, e);
         if (s == 0 && r->q->learn)
                 observe(r->policy);

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "policy/paths.h"
+#include "policy/pattern.h"
 
 /* Beyond the reasons of the network: what tells entries of the summary apart. */
 enum { GUARDED = REASONS, FILE_READ, FILE_WRITE, SYSTEM_CALL, HOST_SOCKET };
@@ -18,18 +19,36 @@ static void refusal_done(struct refusal *x) {
 }
 
 /* Takes the texts. Without memory the summary is shorter; the audit has every line in any case. */
-static void add(struct run_report *r, struct refusal x) {
+static bool add(struct run_report *r, struct refusal x) {
         for (size_t i = 0; x.target && i < r->refusals.n; i++)
                 if (strcmp(r->refusals.p[i].target, x.target) == 0 && r->refusals.p[i].reason == x.reason) {
                         r->refusals.p[i].count += x.count ? x.count : 1;
                         refusal_done(&x);
-                        return;
+                        return false;
                 }
         x.count = x.count ? x.count : 1;
         if (!x.target || r->refusals.n >= RUN_REPORT_MAX || vec_push(&r->refusals, x) < 0) {
                 r->more += x.count;
                 refusal_done(&x);
+                return false;
         }
+        return true;
+}
+
+/* Hosts that the program asks for by habit: its profile lists them. */
+static bool is_quiet(const struct run_report *r, struct str domain, uint16_t port) {
+        struct host host;
+
+        if (!r->quiet || r->quiet->n == 0 || host_parse(domain, &host, NULL) < 0)
+                return false;
+        for (size_t i = 0; i < r->quiet->n; i++) {
+                struct pattern pattern;
+
+                if (pattern_parse_user(str_of(r->quiet->p[i].text), &pattern, NULL) == 0 &&
+                    pattern_matches(&pattern, &host, port ? port : pattern.port_first))
+                        return true;
+        }
+        return false;
 }
 
 static char *escaped(struct str s) {
@@ -70,24 +89,27 @@ static char *advice_for(const struct event *ev, const char *target, const struct
         }
 }
 
-void run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule) {
+bool run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule) {
         if (ev->allowed || ev->kind == EVENT_NOTE || ev->kind == EVENT_TUNNEL_CLOSE)
-                return;
+                return false;
         if (ev->domain.n == 0 && ev->count) { /* many at once that were not recorded one by one */
                 r->more += ev->count;
-                return;
+                return false;
         }
         /* A question for a name says no port: the connection that would have followed is what a person allows. */
         cleanup(free_ptr) char *domain = escaped(ev->domain);
         if (!domain)
-                return;
+                return false;
+        bool quiet = is_quiet(r, ev->domain, ev->port);
         bool has_port = ev->port && ev->kind != EVENT_DNS;
         char *target = has_port ? str_format("%s:%u", domain, ev->port) : str_format("%s", domain);
-        add(r, (struct refusal){ .target = target,
-                                 .rule = rule ? escaped(rule->text) : NULL,
-                                 .advice = target ? advice_for(ev, target, rule) : NULL,
-                                 .reason = ev->reason,
-                                 .count = ev->count });
+        return add(r, (struct refusal){ .target = target,
+                                        .rule = rule ? escaped(rule->text) : NULL,
+                                        .advice = target ? advice_for(ev, target, rule) : NULL,
+                                        .reason = ev->reason,
+                                        .quiet = quiet,
+                                        .count = ev->count }) &&
+               !quiet;
 }
 
 void run_report_guard(struct run_report *r, const char *path) {
@@ -159,23 +181,38 @@ const char *run_report_why(const struct refusal *x) {
                                       : reason_text(x->reason);
 }
 
+static int put_refusal(const struct refusal *x, struct buf *out) {
+        struct str why = str_of(run_report_why(x));
+        int r = buf_printf(out, "bailey: %s %s", x->reason == GUARDED ? "removed" : "refused", x->target);
+
+        if (r == 0 && x->count > 1)
+                r = buf_printf(out, " (%u times)", x->count);
+        if (str_ends(why, STR(".")))
+                why.n--; /* more follows */
+        if (r == 0)
+                r = buf_printf(out, ": %.*s", STR_FMT(why));
+        if (r == 0 && x->advice)
+                r = buf_printf(out, "; to allow it: %s", x->advice);
+        return r < 0 ? r : buf_add_char(out, '\n');
+}
+
+int run_report_news(struct run_report *r, struct buf *out) {
+        struct refusal *x = r->refusals.n ? &r->refusals.p[r->refusals.n - 1] : NULL;
+
+        if (!x)
+                return 0;
+        x->told = true;
+        return put_refusal(x, out);
+}
+
 int run_report_text(const struct run_report *r, struct buf *out) {
         int e = 0;
+
         for (size_t i = 0; i < r->refusals.n && e == 0; i++) {
                 const struct refusal *x = &r->refusals.p[i];
-                bool guard = x->reason == GUARDED;
-                e = buf_printf(out, "bailey: %s %s", guard ? "removed" : "refused", x->target);
-                if (e == 0 && x->count > 1)
-                        e = buf_printf(out, " (%u times)", x->count);
-                struct str why = str_of(run_report_why(x));
-                if (str_ends(why, STR(".")))
-                        why.n--; /* more follows */
-                if (e == 0)
-                        e = buf_printf(out, ": %.*s", STR_FMT(why));
-                if (e == 0 && x->advice)
-                        e = buf_printf(out, "; to allow it: %s", x->advice);
-                if (e == 0)
-                        e = buf_add_char(out, '\n');
+
+                if (!x->quiet && (!x->told || x->count > 1))
+                        e = put_refusal(x, out);
         }
         if (r->more && e == 0)
                 e = buf_printf(out, "bailey: and %u more: see `bailey log`\n", r->more);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/vec.h"
 #include "ipc/event.h"
+#include "policy/policy.h"
 #include "policy/snapshot.h"
 
 struct refusal {
@@ -15,14 +16,18 @@ struct refusal {
         char *process; /* "name[pid]" inside, escaped; the first one. NULL: not known, as for connections */
         uint16_t reason;
         unsigned count;
+        bool quiet; /* a habit of the program: recorded, not printed */
+        bool told;  /* printed when it happened */
 };
 struct run_report {
         VEC(struct refusal) refusals;
-        unsigned more; /* targets beyond the limit */
+        const origin_texts *quiet; /* patterns of the policy; NULL: none */
+        unsigned more;             /* targets beyond the limit */
 };
 #define RUN_REPORT_MAX 32
 
-void run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule);
+/* True: something that was not refused before, and that people should hear of; run_report_news() has it. */
+bool run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule);
 /* A protected path that the sandbox made and that was removed. */
 void run_report_guard(struct run_report *r, const char *path);
 /* A file that the policy keeps from being read or written; rule: what refuses it, NULL when nothing grants it. */
@@ -37,5 +42,7 @@ void run_report_call(struct run_report *r, const char *name, struct str process)
 const char *run_report_operation(const struct refusal *x);
 /* One sentence, without the full stop. */
 const char *run_report_why(const struct refusal *x);
+/* The newest, as a line, while the command runs; at the end it is printed again only if it came again. */
+int run_report_news(struct run_report *r, struct buf *out);
 int run_report_text(const struct run_report *r, struct buf *out);
 void run_report_done(struct run_report *r);

@@ -4,7 +4,9 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 void run_terminal_open(struct run_terminal *t) {
@@ -30,6 +32,30 @@ void run_terminal_take(struct run_terminal *t) {
 
 bool run_terminal_ours(const struct run_terminal *t) {
         return t->fd >= 0 && tcgetpgrp(t->fd) == t->group;
+}
+
+bool run_terminal_can_write(int fd) {
+        struct pollfd ready = { .fd = fd, .events = POLLOUT };
+
+        return poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT);
+}
+
+void run_terminal_write(int fd, struct str line) {
+        sigset_t stop, before;
+
+        sigemptyset(&stop);
+        sigaddset(&stop, SIGTTOU);
+        sigprocmask(SIG_BLOCK, &stop, &before);
+        (void)fd_write_all(fd, line.p, line.n);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+bool run_terminal_is_drawn_on(const struct run_terminal *t) {
+        struct termios now;
+
+        if (t->fd < 0 || !isatty(STDERR_FILENO))
+                return false;
+        return tcgetattr(t->fd, &now) < 0 || !(now.c_lflag & ICANON) || !(now.c_lflag & ECHO);
 }
 
 void run_terminal_close(struct run_terminal *t) {

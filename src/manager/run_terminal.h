@@ -4,6 +4,8 @@
  * The terminal is lent to the command's process group, as a shell does for a job, and taken back when the command stops
  * or ends. So Ctrl-C and Ctrl-Z reach the command and not us, and the shell that started us sees one job.
  */
+#include "base/str.h"
+
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -19,4 +21,9 @@ void run_terminal_open(struct run_terminal *t);
 void run_terminal_take(struct run_terminal *t);
 /* After we were continued: true when the shell put us into the foreground, so that it can be lent again. */
 bool run_terminal_ours(const struct run_terminal *t);
+/* Standard error is the terminal, and a program reads keys instead of lines there: text would land in its picture. */
+bool run_terminal_is_drawn_on(const struct run_terminal *t);
+/* A line that must not hold anybody up: whether there is room for it now; and its writing, from the background too. */
+bool run_terminal_can_write(int fd);
+void run_terminal_write(int fd, struct str line);
 void run_terminal_close(struct run_terminal *t);

@@ -60,7 +60,11 @@ static bool any_is_set(const struct mapping *m, char *const *environment) {
 
 /* The sandbox has the variables that the host has. Where the host has none of them (the value comes from a file, say)
  * it gets those by which any client finds it. A policy that names the variable has the last word. */
-static bool variable_is_wanted(const struct mapping *m, const char *name, char *const *environment) {
+static bool variable_is_wanted(const struct mapping *m, size_t i, char *const *environment) {
+        const char *name = m->env.p[i];
+
+        if (i + m->n_env_also >= m->env.n)
+                return true;
         if (!m->provider || m->sigv4 || m->env_given)
                 return true;
         if (any_is_set(m, environment))
@@ -78,7 +82,7 @@ static int add_variables(const mappings *list, uint32_t index, const struct vaul
         int r = 0;
         for (size_t i = 0; r == 0 && i < m->env.n; i++) {
                 const char *fake = v ? vault_process_fake(v, index, part_of(m, i)) : "";
-                if (!variable_is_wanted(m, m->env.p[i], environment))
+                if (!variable_is_wanted(m, i, environment))
                         continue;
                 r = check_free(m, m->env.p[i], p, e);
                 if (r == 0 && fake)
@@ -112,7 +116,7 @@ static int add_git_helper(const struct mapping *m, const char *variable, const c
 /* Where the stand-in is found inside. */
 static const char *first_variable(const struct mapping *m, char *const *environment) {
         for (size_t i = 0; i < m->env.n; i++)
-                if (variable_is_wanted(m, m->env.p[i], environment))
+                if (variable_is_wanted(m, i, environment))
                         return m->env.p[i];
         return m->env.p[0];
 }

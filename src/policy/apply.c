@@ -43,6 +43,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_AGENT] = { SLOT_TEXT, AT(agent), .check = check_name },
         [ROW_ALLOW] = { SLOT_TEXTS, AT(network.allow), .check = check_host_pattern },
         [ROW_DENY] = { SLOT_TEXTS, AT(network.deny), .check = check_host_pattern },
+        [ROW_QUIET_HOSTS] = { SLOT_TEXTS, AT(network.quiet), .check = check_plain_pattern },
         [ROW_ALLOW_PRIVATE] = { SLOT_TEXTS, AT(network.allow_private), .check = check_plain_pattern },
         [ROW_ALLOW_FILE] = { SLOT_FILES, AT(network.allow_files) },
         [ROW_DENY_FILE] = { SLOT_FILES, AT(network.deny_files) },

@@ -5,12 +5,12 @@
 #include "conf/suggest.h"
 #include "policy/groups.h"
 #include "policy/pattern.h"
-#include "policy/profiles.h"
+#include "policy/profile.h"
 
 #include <errno.h>
 
 int check_profile(struct str text, struct err *e) {
-        return profile_find(text, e) ? 0 : -ENOENT;
+        return profile_check_name(text, e);
 }
 
 /* True when every byte is a letter, a digit or one of `more`. */

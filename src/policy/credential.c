@@ -43,7 +43,7 @@ static const char *variable_of(const struct provider *p) {
         return p->env[0];
 }
 
-static struct credential *find(const struct policy *p, const char *provider) {
+struct credential *credential_of_provider(const struct policy *p, const char *provider) {
         for (size_t i = 0; i < p->credentials.n; i++)
                 if (p->credentials.p[i].provider && strcmp(p->credentials.p[i].provider, provider) == 0)
                         return &p->credentials.p[i];
@@ -53,7 +53,7 @@ static struct credential *find(const struct policy *p, const char *provider) {
 int credential_add(struct policy *p, struct str word, const char *origin, struct err *e) {
         struct str source;
         const struct provider *provider = split(word, &source);
-        struct credential *there = provider ? find(p, provider->name) : NULL;
+        struct credential *there = provider ? credential_of_provider(p, provider->name) : NULL;
         if (there && source.n == 0)
                 return 0;
         cleanup(free_ptr) char *from = !provider      ? NULL
@@ -101,4 +101,13 @@ bool credential_is_at_hand(const struct policy *p, struct str provider) {
                         if (p->credentials.p[i].env && strcmp(p->credentials.p[i].env, *name) == 0)
                                 return false;
         return has_value;
+}
+
+bool credential_variable_is_free(const struct policy *p, const char *name) {
+        if (!is_set(name) || names(&p->process.env_pass, name) || names(&p->process.env_set, name))
+                return false;
+        for (size_t i = 0; i < p->credentials.n; i++)
+                if (p->credentials.p[i].env && strcmp(p->credentials.p[i].env, name) == 0)
+                        return false;
+        return true;
 }

@@ -13,3 +13,7 @@ int credential_add(struct policy *p, struct str word, const char *origin, struct
 
 /* Whether a profile's credential is wanted: the host has a value for it, and nobody decided about its variables. */
 bool credential_is_at_hand(const struct policy *p, struct str provider);
+/* The same for one variable. */
+bool credential_variable_is_free(const struct policy *p, const char *name);
+/* The policy's credential for this provider; NULL: none. */
+struct credential *credential_of_provider(const struct policy *p, const char *provider);

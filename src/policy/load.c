@@ -14,7 +14,8 @@
 #include "policy/file.h"
 #include "policy/home.h"
 #include "policy/mirrors.h"
-#include "policy/profiles.h"
+#include "policy/presets.h"
+#include "policy/profile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -154,11 +155,9 @@ static int apply_values(struct loader *l, const struct option_values *values, st
         return 0;
 }
 
-static int apply_profile(struct loader *l, const struct profile *profile, const char *origin, struct err *e) {
-        for (size_t i = 0; i < profile->n; i++) {
-                const struct preset_value *v = &profile->values[i];
-                if (v->row == ROW_CREDENTIAL && !credential_is_at_hand(l->policy, str_of(v->text)))
-                        continue;
+static int apply_preset_values(struct loader *l, const struct preset *preset, const char *origin, struct err *e) {
+        for (size_t i = 0; i < preset->n; i++) {
+                const struct preset_value *v = &preset->values[i];
                 int r = policy_apply(l->policy, v->row, str_of(v->text), origin, "/", e);
                 if (r < 0)
                         return err_wrap(e, r, "%s", origin);
@@ -184,27 +183,59 @@ static int apply_preset(struct loader *l, struct err *e) {
                 text = policy_file_preset(&l->user);
         if (text.n == 0)
                 text = str_of(policy_rows[ROW_PRESET].fallback);
-        const struct profile *preset = preset_find(text, NULL);
+        const struct preset *preset = preset_find(text, NULL);
         if (!preset)
                 return 0; /* the layer that names it is refused with its place when its turn comes */
         char origin[64];
         snprintf(origin, sizeof origin, "preset %s", preset->name);
-        return apply_profile(l, preset, origin, e);
+        return apply_preset_values(l, preset, origin, e);
+}
+
+/* Nobody named a profile for this run: the program's own is taken. A person who wants none says so. */
+static int choose_profile(struct loader *l, struct err *e) {
+        cleanup(free_ptr) char *name = NULL;
+        int r;
+
+        if (!l->request->program || given(l, ROW_PROFILE))
+                return 0;
+        for (size_t i = 0; i < l->policy->profiles.n; i++)
+                if (strcmp(l->policy->profiles.p[i].text, PROFILE_NONE) == 0)
+                        return 0;
+
+        r = profile_of_program(l->request->program, l->policy->workspace, &name, e);
+        if (r < 0 || !name)
+                return r;
+        for (size_t i = 0; i < l->policy->profiles.n; i++)
+                if (strcmp(l->policy->profiles.p[i].text, name) == 0)
+                        return 0;
+        return origin_texts_add(&l->policy->profiles, str_of(name), PROFILE_BY_PROGRAM) < 0 ? no_memory(e) : 0;
+}
+
+static bool is_named_before(const origin_texts *list, size_t i) {
+        for (size_t k = 0; k < i; k++)
+                if (strcmp(list->p[k].text, list->p[i].text) == 0)
+                        return true;
+        return false;
 }
 
 /* What the agents' profiles add; each knows who asked for it. */
 static int apply_profiles(struct loader *l, struct err *e) {
-        for (size_t i = 0; i < l->policy->profiles.n; i++) {
+        int r = choose_profile(l, e);
+
+        for (size_t i = 0; i < l->policy->profiles.n && r == 0; i++) {
                 const struct origin_text *named = &l->policy->profiles.p[i];
-                const struct profile *profile = profile_find(str_of(named->text), e);
+                cleanup(profile_done) struct profile profile = { 0 };
+
+                if (strcmp(named->text, PROFILE_NONE) == 0 || is_named_before(&l->policy->profiles, i))
+                        continue;
                 cleanup(free_ptr) char *origin = str_format("profile %s in %s", named->text, named->origin);
-                if (!profile)
-                        return -ENOENT;
-                int r = origin ? apply_profile(l, profile, origin, e) : no_memory(e);
-                if (r < 0)
-                        return r;
+                if (!origin)
+                        return no_memory(e);
+                r = profile_open(str_of(named->text), &profile, e);
+                if (r == 0)
+                        r = profile_apply(&profile, l->policy, origin, e);
         }
-        return 0;
+        return r;
 }
 
 static int refuse_widening(const struct policy_file *f, struct err *e) {

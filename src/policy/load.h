@@ -22,6 +22,7 @@ struct policy_request {
         /* Nothing of this machine's user or workspace: defaults, this text (may be empty), and the two lists above. For
          * a program that brings its policy with it. */
         const char *only_text;
+        const char *program;          /* what is to be run: it may have a profile of its own; NULL: not known */
         const char *base;             /* what is relative is relative to this directory; NULL: the current one */
         enum policy_layer *ret_layer; /* optional: the layer that a failure is about */
         bool network_only;            /* the files part will not be used: the workspace may be anything */

@@ -77,6 +77,10 @@ static int fill_env(struct mapping *m, const struct credential *c, struct err *e
                 for (const char *const *v = m->provider ? m->provider->env : NULL; v && *v && r == 0; v++)
                         r = texts_add(&m->env, str_dup(str_of(*v)));
         }
+        for (size_t i = 0; i < c->also_env.n && r == 0 && !m->sigv4; i++) {
+                r = texts_add(&m->env, str_dup(str_of(c->also_env.p[i].text)));
+                m->n_env_also += r == 0;
+        }
         return r < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
 }
 
@@ -108,6 +112,8 @@ static int fill_hosts(struct mapping *m, const struct credential *c, struct err 
                 r = add_host(m, c->hosts.p[i].text, e);
         for (const char *const *h = m->provider && c->hosts.n == 0 ? m->provider->hosts : NULL; h && *h && r == 0; h++)
                 r = add_host(m, *h, e);
+        for (size_t i = 0; r == 0 && i < c->also_hosts.n; i++)
+                r = add_host(m, c->also_hosts.p[i].text, e);
         if (r == 0 && m->hosts.n > MAPPING_HOSTS_MAX)
                 return err_set(e, EINVAL, "%s: credential '%s' has %zu hosts; at most %d are possible", m->origin,
                                m->name, m->hosts.n, MAPPING_HOSTS_MAX);

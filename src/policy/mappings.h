@@ -19,6 +19,7 @@ struct mapping {
         /* Variables inside. One value: the same stand-in in each. sigv4: key id, secret key, session token. */
         VEC(char *) env;
         bool env_given;    /* by the policy, not by the provider's row */
+        size_t n_env_also; /* the last so many of them are there in any case: an agent needs them */
         VEC(char *) hosts; /* patterns, each with a port */
         VEC(char *) slots;
 };

@@ -29,6 +29,12 @@ void origin_texts_done(origin_texts *list) {
         vec_done(list);
 }
 
+void home_seed_done(struct home_seed *seed) {
+        free(seed->path);
+        free(seed->content);
+        free(seed->origin);
+}
+
 void policy_free(struct policy *p) {
         if (!p)
                 return;
@@ -39,6 +45,9 @@ void policy_free(struct policy *p) {
                 free(p->network.mirrors.p[i].origin);
         }
         vec_done(&p->network.mirrors);
+        for (size_t i = 0; i < p->home_seeds.n; i++)
+                home_seed_done(&p->home_seeds.p[i]);
+        vec_done(&p->home_seeds);
         free(p->workspace);
         free(p->home);
         free(p->home_inside);

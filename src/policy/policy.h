@@ -44,8 +44,17 @@ struct gateway_limits {
 struct credential {
         char *provider, *name, *env, *source, *slot, *origin;
         origin_texts hosts;
-        uint64_t timeout_ns, refresh_ns; /* 0: the defaults */
+        origin_texts also_env, also_hosts; /* beside those of the provider, as an agent needs them */
+        uint64_t timeout_ns, refresh_ns;   /* 0: the defaults */
 };
+
+/* A file that a profile wants in the sandbox's own home. */
+struct home_seed {
+        char *path; /* below the home */
+        char *content, *origin;
+        bool once; /* written only while there is no such file */
+};
+void home_seed_done(struct home_seed *seed);
 
 struct command_rule {
         char *name, *decision, *reason, *origin;
@@ -90,7 +99,8 @@ struct policy {
         char *home;
         char *home_inside; /* where $HOME leads to inside, without links; NULL only while loading */
         char *preset;
-        char *file; /* the user's file, or the one named instead, as it was read; NULL: none */
+        VEC(struct home_seed) home_seeds; /* files for the sandbox's own home */
+        char *file;                       /* the user's file, or the one named instead, as it was read; NULL: none */
         origin_texts profiles;
         /* Where each setting that is one value came from, by its row in policy/options.h; NULL: the built-in default.
          */
@@ -106,6 +116,7 @@ struct policy {
                 enum ask_how ask;
                 uint64_t ask_timeout_ns;
                 char *upstream_proxy; /* http://, socks5:// with optional user:password@ */
+                origin_texts quiet;   /* patterns: refusals that nobody is told of */
                 origin_texts upstream_bypass;
                 origin_texts dns_servers; /* empty: the system's */
                 struct gateway_limits limits;

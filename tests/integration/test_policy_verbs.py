@@ -77,7 +77,7 @@ def test_show_knows_every_origin(at, workspace, config):
     assert told["network.deny"] == [{"value": "b.example.com", "origin": ".bailey.yaml:1:19"},
                                     {"value": "d.example.com", "origin": "BAILEY_DENY"}]
     assert told["mode"] == {"value": "read-only", "origin": "--mode"}
-    assert told["process.limits.memory"] == {"value": "2GiB", "origin": "default"}
+    assert told["process.limits.memory"] == {"value": "0", "origin": "default"}
     assert told["workspace"] == str(workspace)
     text = at("policy", "show", "--expand").check().text
     assert '# @docs in ~/.config/bailey/config.yaml:2:11' in text and "developer.mozilla.org" in text

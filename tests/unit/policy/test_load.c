@@ -276,6 +276,7 @@ static const struct {
         { ROW_ENV_PASS, NULL, "process: { env: { pass: [A] } }" },
         { ROW_TIMEOUT, "process: { timeout: 5m }", NULL },
         { ROW_ALLOW_DEGRADED, "process: { allow_degraded: false }", "process: { allow_degraded: true }" },
+        { ROW_QUIET_HOSTS, NULL, "network: { quiet: [example.com] }" },
         { ROW_BASE_URLS, "process: { env: { base_urls: false } }", "process: { env: { base_urls: true } }" },
         { ROW_TRACE_DENIALS, "process: { trace_denials: true }", NULL },
         { ROW_AUDIT, NULL, "audit: /tmp/x" },

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/*
- * Ready-made layers, as data. A preset is what every other layer is laid over; a profile adds what one agent needs to
- * work.
- */
+/* What every other layer is laid over, as data. */
 #include "policy/options.h"
 
 /* One value of a row. Lists name the row again. */
@@ -12,7 +9,7 @@ struct preset_value {
         const char *text;
 };
 
-struct profile {
+struct preset {
         const char *name;
         const char *help;
         const struct preset_value *values;
@@ -20,12 +17,8 @@ struct profile {
 };
 
 /* default (strict, filtered), development (open network, may run with less), ci (strict, no network). */
-extern const struct profile policy_presets[];
+extern const struct preset policy_presets[];
 extern const size_t n_policy_presets;
-/* claude, codex, gemini, opencode, aider. */
-extern const struct profile policy_profiles[];
-extern const size_t n_policy_profiles;
 
 /* NULL with "did you mean" in e. */
-const struct profile *preset_find(struct str name, struct err *e);
-const struct profile *profile_find(struct str name, struct err *e);
+const struct preset *preset_find(struct str name, struct err *e);

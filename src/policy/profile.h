@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Profiles: what one agent needs, as a YAML file (profiles/README.md). They are built in; a file of the same name in
+ * ~/.config/bailey/profiles or /etc/bailey/profiles counts instead, in this order. A profile is laid over a policy
+ * after all layers: it adds to lists, and what a person has decided (a variable, a credential) counts instead of its
+ * word.
+ */
+#include "policy/file.h"
+#include "policy/policy.h"
+
+struct profile_built_in {
+        const char *name, *programs /* "a, b" */, *text;
+};
+extern const struct profile_built_in profiles_built_in[]; /* by name */
+extern const size_t n_profiles_built_in;
+
+/* Named so, a profile is none: --profile none. */
+#define PROFILE_NONE "none"
+/* The origin of a profile that nobody named. */
+#define PROFILE_BY_PROGRAM "the program's name"
+
+struct profile {
+        char *name;
+        char *path; /* NULL: built in */
+        struct policy_file file;
+};
+void profile_done(struct profile *profile);
+
+/* -ENOENT with "did you mean". */
+int profile_open(struct str name, struct profile *ret, struct err *e);
+/* The same from a file anywhere. */
+int profile_open_file(const char *path, struct profile *ret, struct err *e);
+/* Whether everything in it can be laid over a policy. */
+int profile_check(const struct profile *profile, struct err *e);
+/* Is there one of this name? A look at names only. */
+int profile_check_name(struct str name, struct err *e);
+
+/* The names of all, sorted, each once. */
+typedef VEC(char *) profile_names;
+int profile_list(profile_names *ret, struct err *e);
+void profile_names_done(profile_names *names);
+
+/* The profile whose programs have this one, as it would be found in PATH. A program that lies in the workspace is the
+ * code that is to be confined, and chooses nothing. NULL in *ret: none. */
+int profile_of_program(const char *program, const char *workspace, char **ret, struct err *e);
+
+/* The text of a key at the top ("title"), "" without it; the list of one (programs, notes). */
+const char *profile_text(const struct profile *profile, const char *key);
+const struct node *profile_node(const struct profile *profile, const char *key);
+
+/* Lays it over the policy. `origin` is who asked for it. */
+int profile_apply(const struct profile *profile, struct policy *p, const char *origin, struct err *e);

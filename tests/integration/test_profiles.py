@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles as data: read, overridden, chosen by the program's name, several at once; and what they bring inside."""
+import json
+import pathlib
+import shutil
+
+import pytest
+import yaml
+
+from kit.process import wait_until
+
+FILES = sorted((pathlib.Path(__file__).resolve().parents[2] / "profiles").glob("*.yaml"))
+AGENTS = {"claude", "codex", "gemini", "opencode", "aider", "qwen", "copilot", "pi", "continue", "goose", "cursor", "amp", "crush"}
+KEY = "sk-0123456789abcdefghijklmnop"
+
+
+@pytest.fixture
+def agent(home):
+    """agent("claude", script) makes a program of that name in PATH and gives that PATH."""
+    def make(name, script='printenv; echo "ran as $0"', place=None):
+        place = place or home / "tools"
+        place.mkdir(exist_ok=True)
+        (place / name).write_text(f"#!/bin/sh\n{script}\n")
+        (place / name).chmod(0o755)
+        return {"PATH": f"{place}:/usr/bin:/bin", "BAILEY_READ": str(place)}
+    return make
+
+
+def test_all_are_there_and_valid(bailey):
+    listed = json.loads(bailey("profile", "ls", "--json").check().text)
+    assert {x["name"] for x in listed} == AGENTS and all(x["title"] and x["programs"] and x["path"] is None for x in listed)
+    plain = bailey("profile", "ls").check().text
+    for name in AGENTS:
+        assert f"{name} " in plain
+        assert bailey("profile", "check", name).check().text == f"{name}: valid (built in)\n"
+        shown = json.loads(bailey("profile", "show", "--json", name).check().text)
+        assert shown["notes"] and (shown.get("credentials") or shown["network"]["allow"])
+
+
+@pytest.mark.skipif(not FILES, reason="the sources are not here")
+def test_what_is_built_in_is_what_stands_in_the_files(bailey):
+    assert {file.stem for file in FILES} == AGENTS
+    for file in FILES:
+        bailey("profile", "check", str(file)).check()
+        content = yaml.safe_load(file.read_text())
+        shown = json.loads(bailey("profile", "show", "--json", file.stem).check().text)
+        assert shown["programs"] == content["programs"] and shown["network"]["quiet"] == content["network"]["quiet"]
+        assert bailey("profile", "show", file.stem).check().text.endswith(file.read_text())
+
+
+@pytest.mark.parametrize("text, told", [
+    ("title: x\nprogrammes: [x]\n", "2:1: a profile has no key 'programmes' here; did you mean 'programs'?"),
+    ("title: x\nnetwork: { allow: ['http://x'] }\n", "2:"),
+    ("title: x\nnetwork: { alow: [x.example.com] }\n", "did you mean 'allow'"),
+    ("title: x\ncredentials: [antropic]\n", "did you mean 'anthropic'"),
+    ("title: x\ncredentials: [{ name: a, env: A }]\n", "source"),
+    ("title: x\nhome: [{ path: ../x, content: y }]\n", "below the home"),
+    ("title: x\nhome: [{ path: /etc/x, content: y }]\n", "below the home"),
+    ("title: x\nprocess: { env: { set: { 'A=B': c } } }\n", "A=B"),
+    ("title: x\nmode: full-network\n", "no key 'mode'"),
+    ("- x\n", "no profile"),
+    ("title: [", ":1:"),
+])
+def test_mistakes_are_told_with_their_place(bailey, home, text, told):
+    (home / "mine.yaml").write_text(text)
+    refused = bailey("profile", "check", str(home / "mine.yaml"))
+    assert refused.status == 3 and told in refused.errors
+    said = json.loads(bailey("profile", "check", "--json", str(home / "mine.yaml")).text)
+    assert said["valid"] is False and told in said["error"]
+
+
+def test_a_name_that_is_none(bailey, work):
+    for words in (("profile", "show", "cluade"), ("profile", "check", "cluade")):
+        missing = bailey(*words)
+        assert missing.status == 4 and "did you mean 'claude'" in missing.errors
+    assert bailey("profile", "show", "../../etc/passwd").status == 4
+    assert bailey("run", "--profile", "cluade", "--", "true", cwd=work).status == 121
+
+
+def test_a_program_chooses_its_profile_and_one_line_says_so(bailey, work, agent):
+    path = agent("claude")
+    result = bailey("run", "--", "claude", cwd=work, env={**path, "ANTHROPIC_API_KEY": KEY}).check()
+    assert "profile claude, by the program's name" in result.errors and "--profile none" in result.errors
+    assert "DISABLE_AUTOUPDATER=1" in result.text and "ANTHROPIC_API_KEY=sk-" in result.text and KEY not in result.text
+    plain = bailey("run", "--profile", "none", "--", "claude", cwd=work, env={**path, "ANTHROPIC_API_KEY": KEY}).check()
+    assert "profile claude" not in plain.errors and "ANTHROPIC_API_KEY" not in plain.text and "DISABLE_AUTOUPDATER" not in plain.text
+    other = bailey("run", "--profile", "codex", "--", "claude", cwd=work, env={**path, "ANTHROPIC_API_KEY": KEY}).check()
+    assert "profile claude" not in other.errors and "DISABLE_AUTOUPDATER" not in other.text
+    assert "by the program's name" not in bailey("run", "--", "true", cwd=work).check().errors
+    assert "by the program's name" not in bailey("run", "--profile", "claude", "--", "claude", cwd=work, env=path).check().errors
+
+
+def test_a_program_of_the_workspace_chooses_nothing(bailey, work, agent):
+    """What is to be confined does not name its own grants."""
+    agent("claude", place=work)
+    for program, env in (("./claude", {}), (str(work / "claude"), {}), ("claude", {"PATH": f"{work}:/usr/bin:/bin"})):
+        result = bailey("run", "--", program, cwd=work, env={"ANTHROPIC_API_KEY": KEY, **env}).check()
+        assert "by the program's name" not in result.errors and "ANTHROPIC_API_KEY" not in result.text
+
+
+def test_several_at_once(bailey, work):
+    env = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY[::-1] + "x"}
+    result = bailey("run", "--profile", "claude", "--profile", "codex", "--profile", "claude", "--", "printenv", cwd=work, env=env).check()
+    assert "ANTHROPIC_API_KEY=" in result.text and "CODEX_API_KEY=" in result.text and KEY not in result.text
+    shown = bailey("policy", "show", "--profile", "claude", "--profile", "codex", cwd=work).check().text
+    assert "@anthropic" in shown and "@openai" in shown and shown.count("statsig.anthropic.com") == 1
+
+
+@pytest.mark.parametrize("given", [{"OPENAI_API_KEY": KEY}, {"CODEX_API_KEY": KEY}, {"OPENAI_API_KEY": "sk-other-0123456789", "CODEX_API_KEY": KEY}])
+def test_codex_finds_its_key_where_it_looks(bailey, work, given):
+    """It reads CODEX_API_KEY, and sends it to two hosts of the provider's."""
+    result = bailey("run", "--profile", "codex", "--", "printenv", cwd=work, env=given).check()
+    inside = dict(line.split("=", 1) for line in result.text.splitlines() if "=" in line)
+    assert inside["CODEX_API_KEY"].startswith("sk-") and not any(value in inside.values() for value in given.values())
+    shown = bailey("policy", "show", "--profile", "codex", cwd=work, env=given).check().text
+    assert "api.openai.com:443" in shown and "chatgpt.com:443" in shown
+
+
+def test_a_key_that_only_one_agent_knows(bailey, work):
+    for profile, name in (("amp", "AMP_API_KEY"), ("cursor", "CURSOR_API_KEY"), ("qwen", "DASHSCOPE_API_KEY")):
+        result = bailey("run", "--profile", profile, "--", "printenv", name, cwd=work, env={name: KEY}).check()
+        assert result.text.strip() and KEY not in result.text
+        assert bailey("run", "--profile", profile, "--", "printenv", name, cwd=work).status == 1
+        assert bailey("run", "--profile", profile, "--env-pass", name, "--", "printenv", name, cwd=work, env={name: KEY}).check().text == KEY + "\n"
+
+
+def test_what_a_person_sets_counts(bailey, work):
+    result = bailey("run", "--profile", "claude", "-e", "DISABLE_AUTOUPDATER=0", "--", "printenv", "DISABLE_AUTOUPDATER", cwd=work).check()
+    assert result.text == "0\n"
+
+
+def test_a_file_of_the_users_counts_instead(bailey, work, home, agent):
+    place = home / ".config" / "bailey" / "profiles"
+    place.mkdir(parents=True)
+    (place / "claude.yaml").write_text("title: Mine\nprograms: [claude, my-agent]\nprocess: { env: { set: { MINE: yes } } }\n")
+    (place / "other.yaml").write_text("title: Other\nprograms: [other-agent]\nprocess: { env: { set: { OTHER: yes } } }\n")
+    assert f"{place / 'claude.yaml'}" in bailey("profile", "ls").check().text
+    assert json.loads(bailey("profile", "show", "--json", "claude").check().text)["title"] == "Mine"
+    path = agent("my-agent")
+    agent("other-agent")
+    assert "MINE=yes" in bailey("run", "--", "my-agent", cwd=work, env=path).check().text
+    result = bailey("run", "--", "other-agent", cwd=work, env=path).check()
+    assert "OTHER=yes" in result.text and "profile other, by the program's name" in result.errors
+    (place / "claude.yaml").write_text("title: [\n")
+    broken = bailey("run", "--profile", "claude", "--", "true", cwd=work)
+    assert broken.status == 121 and "claude.yaml" in broken.errors
+    shutil.rmtree(place)
+
+
+def test_a_workspace_may_not_name_one(bailey, work):
+    for text in ("profile: claude\n", "network: { quiet: [example.com] }\n"):
+        (work / ".bailey.yaml").write_text(text)
+        refused = bailey("run", "--", "true", cwd=work)
+        assert refused.status == 123 and "asks for more" in refused.errors
+
+
+def test_the_agents_home_has_its_settings_and_a_word_for_it(bailey, work):
+    look = "cat ~/.codex/config.toml ~/.codex/AGENTS.md; test -e ~/.claude || echo no claude"
+    result = bailey("run", "--profile", "codex", "--", "sh", "-c", look, cwd=work).check()
+    assert 'sandbox_mode = "danger-full-access"' in result.text and "approval" not in result.text.lower().replace("approvals are as ever", "")
+    assert "bailey why HOST" in result.text and "no claude" in result.text
+    # What the agent makes of its settings stays; the text is Bailey's.
+    change = "echo 'model = \"x\"' > ~/.codex/config.toml; echo > ~/.codex/AGENTS.md"
+    bailey("run", "--profile", "codex", "--", "sh", "-c", change, cwd=work).check()
+    again = bailey("run", "--profile", "codex", "--", "sh", "-c", look, cwd=work).check()
+    assert 'model = "x"' in again.text and "danger-full-access" not in again.text
+    for profile, file in (("claude", ".claude/settings.json"), ("gemini", ".gemini/settings.json"), ("qwen", ".qwen/settings.json")):
+        settings = json.loads(bailey("run", "--profile", profile, "--", "sh", "-c", f"cat ~/{file}", cwd=work).check().text)
+        assert settings.get("sandbox", settings.get("tools", {})) in ({"enabled": False}, {"sandbox": False})
+
+
+def test_the_home_outside_is_left_alone(bailey, work, home):
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text("mine\n")
+    bailey("run", "--profile", "codex", "--", "sh", "-c", "echo theirs > ~/.codex/config.toml; echo > ~/.codex/new", cwd=work).check()
+    assert (home / ".codex" / "config.toml").read_text() == "mine\n" and not (home / ".codex" / "new").exists()
+    assert not (home / ".codex" / "AGENTS.md").exists()
+
+
+def test_with_the_real_home_its_directory_can_be_written(bailey, work, home):
+    shown = bailey("policy", "show", "--home", "real", "--profile", "claude", cwd=work).check().text
+    assert f"{home}/.claude #" in shown and f"{home}/.claude/settings.json #" in shown
+    assert f"{home}/.claude" not in bailey("policy", "show", "--profile", "claude", cwd=work).check().text
+
+
+def test_a_habit_is_refused_recorded_and_not_printed(bailey, work):
+    script = "for h in statsig.anthropic.com.example raw.githubusercontent.com; do curl -s -m 20 http://$h/ ; done; curl -s -m 20 https://github.com/; true"
+    result = bailey("run", "--profile", "claude", "--", "sh", "-c", script, cwd=work).check()
+    assert "githubusercontent" not in result.errors and "refused github.com" not in result.errors
+    assert "refused statsig.anthropic.com.example" in result.errors
+    recorded = bailey("log", "--denied").text
+    assert "raw.githubusercontent.com" in recorded and "github.com" in recorded
+    loud = bailey("run", "--", "sh", "-c", script, cwd=work).check()
+    assert "refused raw.githubusercontent.com" in loud.errors
+
+
+def test_the_first_refusal_is_told_while_the_program_runs(bailey, work, start):
+    script = "curl -s -m 20 http://evil.example/; curl -s -m 20 http://evil.example/; until test -e go; do sleep 0.05; done"
+    child = start(["bailey", "run", "--", "sh", "-c", script], cwd=work)
+    wait_until(lambda: "refused evil.example" in child.errors(), what="the line")
+    assert child.running() and "--allow evil.example" in child.errors()
+    (work / "go").touch()
+    assert child.wait().status == 0
+    assert child.errors().count("refused evil.example:80:") == 1 and "refused evil.example:80 (2 times)" in child.errors()
