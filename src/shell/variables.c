@@ -29,6 +29,9 @@ static struct sh_pick *pick_of(struct judge *j, struct str name, size_t of) {
                         return &picks->p[i];
         if (picks->n == PICKS_MAX)
                 return NULL;
+        name = arena_copy(&j->arena, name); /* it may stand in a tree that goes away first: {${x-y},z} */
+        if (!name.p)
+                return NULL;
         picks->p[picks->n] = (struct sh_pick){ .name = name, .of = of };
         return &picks->p[picks->n++];
 }
