@@ -153,8 +153,8 @@ static int home_take_lock(struct home *home, struct err *err) {
 
         if (fd < 0)
                 return err_errno(err, "cannot lock the sandbox's own home %s", home->directory);
-        if (flock(fd, LOCK_SH | LOCK_NB) < 0)
-                return err_set(err, EBUSY, "the sandbox's own home %s is being reset; try again", home->directory);
+        if (flock(fd, LOCK_SH) < 0) /* whoever has it alone has it for a moment */
+                return err_errno(err, "cannot lock the sandbox's own home %s", home->directory);
         if (stat(home->directory, &there) < 0 || fstat(home->fd, &opened) < 0 || there.st_ino != opened.st_ino ||
             there.st_dev != opened.st_dev)
                 return -EAGAIN;
@@ -262,6 +262,7 @@ int home_remove(const char *id, struct err *err) {
                 return no_memory(err);
         if (rename(directory, aside) < 0)
                 return err_errno(err, "cannot remove the home %s", id);
+        close_fd(&lock);
 
         r = tree_remove(AT_FDCWD, aside);
         return r < 0 ? err_set(err, -r, "cannot remove all of the home %s: %s", id, strerror(-r)) : 0;

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/tree.h"
+#include "manager/home_rows.h"
 #include "manager/judged.h"
 #include "manager/link.h"
 #include "manager/run_control.h"
@@ -276,6 +277,7 @@ static void run_done(struct run *r) {
         path_rules_free(r->rules);
         policy_free(r->policy);
         policy_free(r->network);
+        home_layers_remove(&r->home, r->id);
         home_close(&r->home);
         free(r->audit_path);
 }
@@ -410,6 +412,7 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
         if (q->link)
                 link_violations(q->link, &r.report);
         overlays_finish(&r.overlay);
+        home_layers_remove(&r.home, r.id);
         home_close(&r.home);
         *ret_status = r.status;
         run_done(&r);

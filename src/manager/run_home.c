@@ -5,11 +5,13 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "manager/home.h"
+#include "manager/home_rows.h"
 #include "manager/run_state.h"
 #include "policy/home.h"
 #include "sandbox/linux/survey.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Files that the profiles want there: settings that switch an agent's own sandbox off, a text that says where it is. */
@@ -75,6 +77,9 @@ static bool run_home_covered(const struct run *run, const struct plan_path *path
                     path_is_within(p->path, home) && path_is_within(path->path, p->path))
                         return true;
         }
+        for (size_t i = 0; i < run->host.home.laid.n; i++)
+                if (path_is_within(path->path, run->host.home.laid.p[i].path))
+                        return true;
         return false;
 }
 
@@ -116,11 +121,21 @@ static int run_home_degraded(struct run *run, struct err *err) {
 }
 
 int run_home_show(struct run *run, struct err *err) {
+        const struct home_rows_request rows = { .policy = run->policy,
+                                                .rules = run->rules,
+                                                .search_path = getenv("PATH"),
+                                                .run_id = run->id,
+                                                .preview = run->preview,
+                                                .degraded = run->degraded };
         int r = 0;
 
         if (!run->home.directory)
                 return 0;
         run->host.home = (struct plan_home){ .path = run->policy->home_inside, .files = run->home.files };
+        if (!run->policy->filesystem.reads_denied && strcmp(run->policy->home_inside, HOME_PLACE) != 0)
+                r = home_rows_show(&run->home, &rows, &run->host, err);
+        if (r < 0)
+                return r;
         run_home_forget(run);
         if (run->degraded)
                 return run_home_degraded(run, err);

@@ -38,10 +38,19 @@ struct plan_entry {
         bool dir;
 };
 
+/* Something of the host's home that is laid into the sandbox's own. */
+struct plan_laid {
+        const char *path;         /* where it is inside */
+        const char *source;       /* where it is on the host, links resolved */
+        const char *upper, *work; /* a cache: what is written goes there; NULL: it is read-only */
+        const char *between;      /* a cache: another layer above the source, NULL for none */
+};
+
 /* The home of the sandbox's own. */
 struct plan_home {
         const char *path;  /* where it is inside; NULL: the host's home is there, as its rules say */
         const char *files; /* the directory of the host that is shown there */
+        VEC(struct plan_laid) laid;
 };
 
 struct plan_host {

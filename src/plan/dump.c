@@ -116,6 +116,7 @@ static void text_op(struct dump *d, const struct plan_op *op) {
                 put_number(d, op->slot);
                 break;
         case PLAN_OP_NEW_FS:
+                put(d, op->mode & PLAN_NEW_FS_MAYBE ? "if possible " : "");
                 put_value(d, op->source);
                 put(d, " ");
                 put_names(d, attributes, op->attr_set);

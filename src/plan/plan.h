@@ -17,7 +17,7 @@
 
 enum plan_op_kind {
         PLAN_OP_CLONE,   /* open_tree(source) -> slot; mode: PLAN_CLONE_* */
-        PLAN_OP_NEW_FS,  /* a new file system of type `source` -> slot; `data`: options, comma-separated */
+        PLAN_OP_NEW_FS,  /* a new file system of type `source` -> slot; `data`: options, comma-separated; mode: PLAN_NEW_FS_* */
         PLAN_OP_SETATTR, /* mount_setattr on the slot, or on target when slot is PLAN_ROOT; mode 1: recursive */
         PLAN_OP_ATTACH,  /* move_mount(slot) onto target; mode: PLAN_ATTACH_* */
         PLAN_OP_MKDIR,   /* mkdir(target, mode) */
@@ -30,6 +30,7 @@ enum plan_op_kind {
 enum {
         PLAN_CLONE_TREE = 1,   /* with everything mounted below */
         PLAN_CLONE_LINK = 2,   /* the source may be a link, which is cloned itself */
+        PLAN_NEW_FS_MAYBE = 1, /* where it cannot be made, what is attached from the slot is left out */
         PLAN_ATTACH_MAYBE = 1, /* not an error where the target cannot be reached */
         PLAN_ATTACH_LINK = 2,  /* the target may be a link, which is covered itself */
 };

@@ -38,14 +38,15 @@ struct node {
         const char *path;
         enum node_kind kind;
         bool dir;
-        bool pinned;        /* stays even if the node above grants the same */
-        bool gone;          /* nothing to do for it */
-        bool own;           /* the sandbox's own home: nothing of the host's is below it but what is laid there */
-        const char *source; /* READ, WRITE: shown from here; NULL: from the same path */
-        uint32_t mode;      /* PRIVATE: of the directory */
-        const char *data;   /* FS: type; FILE: content */
-        const char *place;  /* where in our tmpfs it is, if it is there */
-        uint16_t slot;      /* its mount, PLAN_ROOT before there is one */
+        bool pinned;         /* stays even if the node above grants the same */
+        bool gone;           /* nothing to do for it */
+        bool own;            /* the sandbox's own home: nothing of the host's is below it but what is laid there */
+        const char *overlay; /* WRITE: an overlay with these options */
+        const char *source;  /* READ, WRITE: shown from here; NULL: from the same path */
+        uint32_t mode;       /* PRIVATE: of the directory */
+        const char *data;    /* FS: type; FILE: content */
+        const char *place;   /* where in our tmpfs it is, if it is there */
+        uint16_t slot;       /* its mount, PLAN_ROOT before there is one */
 };
 
 struct tree {
@@ -239,6 +240,28 @@ static bool under_overlay(const struct tree *t, const char *path) {
                path_is_within(path, t->q->policy->workspace);
 }
 
+/* A cache: the host's below, and whatever is written above it. */
+static const char *laid_options(struct tree *t, const struct plan_laid *laid) {
+        return text(t, plan_format(t->p, "userxattr,volatile,lowerdir=%s%s%s,upperdir=%s,workdir=%s",
+                                   laid->between ? laid->between : "", laid->between ? ":" : "", laid->source,
+                                   laid->upper, laid->work));
+}
+
+static void collect_laid(struct tree *t, const struct plan_laid *laid) {
+        struct node node = { .path = keep(t, laid->path), .dir = true, .pinned = true };
+
+        if (find(t, node.path))
+                return; /* a rule has laid something there */
+        if (laid->upper) {
+                node.kind = NODE_WRITE;
+                node.overlay = laid_options(t, laid);
+        } else {
+                node.kind = NODE_READ;
+                node.source = keep(t, laid->source);
+        }
+        add(t, node);
+}
+
 /* After the rules, which may have laid something at the very same place. */
 static void collect_home(struct tree *t) {
         const struct plan_home *home = &t->q->host->home;
@@ -249,6 +272,8 @@ static void collect_home(struct tree *t) {
                 return;
         own.path = keep(t, home->path);
         own.source = keep(t, home->files);
+        for (size_t i = 0; i < home->laid.n; i++)
+                collect_laid(t, &home->laid.p[i]);
         same = find(t, own.path);
         if (same)
                 *same = own;
@@ -257,6 +282,8 @@ static void collect_home(struct tree *t) {
 }
 
 static bool is_overlay(const struct tree *t, const struct node *n) {
+        if (n->overlay)
+                return true;
         return n->kind == NODE_WRITE && t->q->host->overlay_upper && strcmp(n->path, t->q->policy->workspace) == 0;
 }
 
@@ -391,7 +418,10 @@ static void clone_sources(struct tree *t) {
                         n->slot = op_clone(t, PLAN_ROOT, source, n->dir, read_only);
                 else if (n->kind == NODE_LINK)
                         n->slot = op_clone(t, PLAN_ROOT, n->path, PLAN_CLONE_LINK, read_only);
-                else if (is_overlay(t, n))
+                else if (n->overlay) {
+                        n->slot = op_new_fs(t, "overlay", n->overlay, plain);
+                        t->p->ops.p[t->p->ops.n - 1].mode = PLAN_NEW_FS_MAYBE;
+                } else if (is_overlay(t, n))
                         n->slot = op_new_fs(t, "overlay", overlay_options(t), plain);
                 else if (n->kind == NODE_WRITE)
                         n->slot = op_clone(t, PLAN_ROOT, source, n->dir, plain);

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sandbox's own home: what it shows, what it keeps, whose it is, and that nothing of the real one is there."""
 import json
-import os
 import pathlib
-import subprocess
-import sys
+import re
 
 import pytest
 
 from conftest import program
+from kit.process import wait_until
 from test_escape import ACTS, ESCAPE, PYTHON, servers, world  # noqa: F401
 
 pytestmark = pytest.mark.visible_home
@@ -173,11 +172,7 @@ def test_no_act_reaches_the_real_home(world, start):  # noqa: F811
 
 def test_two_at_once(start, sh, work, home):
     first = start(["bailey", "run", "--", "sh", "-c", "echo 1 > ~/first; touch ready; while [ ! -e ~/second ]; do sleep 0.05; done; cat ~/second"], cwd=work)
-    for _ in range(600):
-        if (work / "ready").exists():
-            break
-        import time
-        time.sleep(0.05)
+    wait_until(lambda: (work / "ready").exists())
     assert sh("cat ~/first; echo 2 > ~/second").check().text == "1\n"
     assert first.wait(60).text == "2\n"
 
@@ -200,3 +195,100 @@ def test_why_and_plan(bailey, home, work):
     plan = bailey("plan", "--", "true", cwd=work).check().text
     assert f"at {home}\n" in plan and "homes/work." in plan and own(home) == [], plan
     assert "home: workspace" in bailey("policy", "show", "--all", cwd=work).check().text
+
+
+def table():
+    """The rows of src/policy/home_table.c: path and kind."""
+    text = (pathlib.Path(__file__).resolve().parents[2] / "src/policy/home_table.c").read_text()
+    return re.findall(r'\{ "([^"]+)", HOME_(TOOLCHAIN|CACHE), "[^"]+" \}', text)
+
+
+def test_every_row_is_laid(sh, home, work):
+    """A directory of each row, with a file; beside them what a tool would keep as its sign-in."""
+    rows = table()
+    assert len(rows) > 60 and len(set(rows)) == len(rows)
+    for path, _kind in rows:
+        (home / path).mkdir(parents=True, exist_ok=True)
+        (home / path / "of-the-host").write_text(path)
+        beside = (home / path).parent / "token"
+        beside.write_text("REAL-SECRET") if beside.parent != home else None
+    before = tree_of(home)
+    script = ("for p in " + " ".join(path for path, _ in rows) + "; do cat ~/$p/of-the-host; echo; "
+              "echo x 2>/dev/null > ~/$p/made && echo written; rm -f ~/$p/of-the-host 2>/dev/null; done; grep -rs REAL-SECRET ~; exit 0")
+    found = sh(script).check().text.splitlines()
+    wanted = [line for path, kind in rows for line in ([path] if kind == "TOOLCHAIN" else [path, "written"])]
+    assert found == wanted
+    assert tree_of(home) == before
+    again = sh("for p in " + " ".join(path for path, kind in rows if kind == "CACHE") + "; do ls -A ~/$p; done").check().text.split()
+    assert again == ["made"] * sum(kind == "CACHE" for _, kind in rows), "what was written is kept, what was removed stays removed"
+    assert tree_of(home) == before
+
+
+def test_rows_hold_no_credentials():
+    """Where tools keep sign-ins: no row shows them."""
+    known = (".cargo/credentials.toml", ".cargo/credentials", ".cargo/config.toml", ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties",
+             ".gradle/init.d", ".nuget/NuGet/NuGet.Config", ".config/composer/auth.json", ".composer/auth.json", ".gem/credentials", ".local/share/keyrings",
+             ".local/share/opencode/auth.json", ".cache/huggingface/token", ".npmrc", ".yarnrc.yml", ".bunfig.toml", ".hex/hex.config", ".pub-cache/credentials.json",
+             ".conan2/credentials.json", ".local/share/bailey", ".claude/.credentials.json", ".cabal/config", ".sbt/credentials", ".ivy2/.credentials", ".config/gh")
+    for path, _kind in table():
+        for secret in known:
+            assert secret != path and not secret.startswith(path + "/"), (path, secret)
+
+
+def test_programs_in_the_search_path(run, home, work, environment):
+    tool = home / "my tools/bin/tool"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\necho tool\n")
+    tool.chmod(0o755)
+    (home / "my tools/token").write_text("REAL-SECRET")
+    (home / "prefix/bin").mkdir(parents=True)
+    (home / "prefix/lib/node_modules/x").mkdir(parents=True)
+    (home / "prefix/lib/node_modules/x/cli").write_text("#!/bin/sh\necho module\n")
+    (home / "prefix/lib/node_modules/x/cli").chmod(0o755)
+    (home / "prefix/bin/cli").symlink_to("../lib/node_modules/x/cli")
+    env = {"PATH": f"{tool.parent}:{home}/prefix/bin:{home}:" + environment["PATH"]}
+    result = run([program("bailey"), "run", "--", "sh", "-c", "tool; cli; cat ~/'my tools'/token; echo x > ~/'my tools/bin/tool'; ls -A ~"], cwd=work, env=env)
+    assert result.text == "tool\nmodule\nmy tools\nprefix\nwork\n", result
+    assert tool.read_text().endswith("tool\n") and "echo x" not in tool.read_text()
+
+
+def test_caches_of_two_at_once(start, sh, work, home):
+    """The second sees what was kept and writes for itself; what the first writes is kept."""
+    (home / ".npm").mkdir()
+    (home / ".npm/host").write_text("host\n")
+    sh("echo kept > ~/.npm/kept").check()
+    first = start(["bailey", "run", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; echo first > ~/.npm/first"], cwd=work)
+    wait_until(lambda: (work / "ready").exists())
+    assert sh("cat ~/.npm/host ~/.npm/kept; echo second > ~/.npm/second; cat ~/.npm/second").check().text == "host\nkept\nsecond\n"
+    (work / "go").touch()
+    first.wait(60).check()
+    assert sh("ls ~/.npm").check().text.split() == ["first", "host", "kept"]
+    layers = next((home / ".local/state/bailey/homes").iterdir()) / "layers"
+    assert not layers.exists() or list(layers.iterdir()) == []
+
+
+def test_rows_that_lead_elsewhere(sh, home, work):
+    """A link of the user's is followed; one that leads to secrets, to the home or above it, or through the workspace, is not."""
+    (home / "data/npm").mkdir(parents=True)
+    (home / "data/npm/file").write_text("data\n")
+    (home / ".npm").symlink_to(home / "data/npm")
+    (home / ".ssh").mkdir()
+    (home / ".ssh/id").write_text("REAL-SECRET\n")
+    (home / "secret").write_text("REAL-SECRET\n")
+    for name, target in ((".nvm", home), (".pyenv", home.parent), (".asdf", "/"), (".rustup", work / "planted")):
+        (home / name).symlink_to(target)
+    (work / "planted").symlink_to(home / ".ssh")
+    result = sh("cat ~/.npm/file; cat ~/.nvm/secret ~/.rustup/id ~/.pyenv/*/secret; ls ~/.asdf; exit 0")
+    assert result.text == "data\n", result
+
+
+def test_denies_hold_in_what_is_laid(sh, home):
+    (home / ".npm/sub").mkdir(parents=True)
+    (home / ".npm/sub/secret").write_text("REAL-SECRET\n")
+    (home / ".npm/sub/open").write_text("open\n")
+    (home / ".cargo/bin").mkdir(parents=True)
+    (home / ".cargo/bin/hidden").write_text("REAL-SECRET\n")
+    result = sh("cat ~/.npm/sub/open ~/.npm/sub/secret ~/.cargo/bin/hidden; mv ~/.npm/sub ~/.npm/moved; cat ~/.npm/moved/secret",
+                "--deny-read", str(home / ".npm/sub/secret"), "--deny-read", str(home / ".cargo/bin/hidden"))
+    assert result.text == "open\n", result
+    assert "REAL" not in sh("ls ~/.npm; cat ~/.npm/sub/secret", "--deny-read", str(home / ".npm")).text

@@ -106,7 +106,7 @@ static int configure(int fs, const char *options) {
         return fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ? -errno : 0;
 }
 
-static int do_new_fs(struct slots *s, const struct plan_op *op) {
+static int make_fs(struct slots *s, const struct plan_op *op) {
         cleanup(close_fd) int fs = fsopen(op->source, FSOPEN_CLOEXEC);
         if (fs < 0)
                 return -errno;
@@ -118,6 +118,17 @@ static int do_new_fs(struct slots *s, const struct plan_op *op) {
                 return -errno;
         slot_set(s, op->slot, fd);
         return 0;
+}
+
+/* An overlay may be more than this kernel, or the file system below, can do for this user. */
+static int do_new_fs(struct slots *s, const struct plan_op *op) {
+        int r = make_fs(s, op);
+
+        if (r < 0 && (op->mode & PLAN_NEW_FS_MAYBE)) {
+                slot_set(s, op->slot, -1);
+                return 0;
+        }
+        return r;
 }
 
 /* Before 5.12. What clears an attribute is not in any plan, and could not be done in a user namespace. */
@@ -157,6 +168,8 @@ static int attach(struct slots *s, const struct plan_op *op) {
 }
 
 static int do_attach(struct slots *s, const struct plan_op *op) {
+        if (slot_fd(s, op->slot) == -1)
+                return 0; /* it could not be made, and does not have to be there */
         int r = attach(s, op);
         if (r == 0 && s->later[op->slot])
                 return set_attached(s, op->at, op->target, s->later[op->slot]);

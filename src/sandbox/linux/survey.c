@@ -508,6 +508,14 @@ void survey_done(struct plan_host *h) {
                 free((char *)h->entries.p[i].path);
         vec_done(&h->entries);
         vec_done(&h->root_links);
+        for (size_t i = 0; i < h->home.laid.n; i++) {
+                free((char *)h->home.laid.p[i].path);
+                free((char *)h->home.laid.p[i].source);
+                free((char *)h->home.laid.p[i].upper);
+                free((char *)h->home.laid.p[i].work);
+                free((char *)h->home.laid.p[i].between);
+        }
+        vec_done(&h->home.laid);
         free((char *)h->cwd);
         free((char *)h->resolv_conf);
         free((char *)h->terminal);
