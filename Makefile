@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 60
 MESON   := meson
 # `make` runs one thing at a time; meson and ninja use the cores.
 .NOTPARALLEL:
-.PHONY: all packages packages-demo packages-check packages-test packages-lint packages-bench demo check test test-x86_64 bench lint format fuzz coverage install release clean help
+.PHONY: all packages packages-demo packages-check packages-test packages-lint packages-bench demo check test test-cross bench lint format fuzz coverage install release clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -45,9 +45,9 @@ test: packages-test
 bench: packages-bench
 	@scripts/bench $(BENCH_OPTIONS)
 
-test-x86_64:
+test-cross:
 	@scripts/packages build cross
-	@tests/run x86_64
+	@tests/run cross
 
 lint: packages-lint
 	@LINT_DEPTH=full tests/run lint
@@ -79,7 +79,7 @@ help:
 	@echo "make demo       see it work"
 	@echo "make check      the quick tests: three minutes on two cores"
 	@echo "make test       everything that CI runs; STAGES='gcc lint' for a part"
-	@echo "make test-x86_64  on a machine of another kind: the build for x86_64, in an emulator"
+	@echo "make test-cross the build for the other architecture (x86_64 or aarch64), in an emulator"
 	@echo "make bench      Bailey beside its peers: docs/benchmarks.md; BENCH_OPTIONS='--only launch'"
 	@echo "make lint       format, layers, sizes, clang-tidy, cppcheck, shellcheck"
 	@echo "make format     rewrite the sources with clang-format"

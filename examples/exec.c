@@ -45,10 +45,12 @@ int main(int argc, char **argv) {
                 fail(&e);
                 goto out;
         }
+        /* The length is written by the call: it must not stand in the same argument list. */
         text = bailey_result_stdout(result, &n);
-        fwrite(text, 1, text ? n : 0, stdout);
+        fwrite(text, 1, n, stdout);
         text = bailey_result_stderr(result, &n);
-        fwrite(text, 1, text ? n : 0, stderr);
+        fwrite(text, 1, n, stderr);
+
         for (i = 0; i < bailey_result_violations(result); i++) {
                 const struct bailey_violation *v = bailey_result_violation(result, i);
                 fprintf(stderr, "refused: %s %s: %s\n", v->operation, v->target, v->detail);

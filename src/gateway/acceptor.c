@@ -8,6 +8,7 @@
 #include "gateway/forward.h"
 #include "gateway/gate.h"
 #include "gateway/http.h"
+#include "gateway/packets.h"
 #include "gateway/quota.h"
 #include "gateway/socks5.h"
 #include "gateway/transparent.h"
@@ -36,6 +37,7 @@ struct acceptor {
         struct watch watch;
         struct timer resume;
         struct dns_udp *dns;
+        struct packets *packets;
 };
 
 typedef int start_fn(const struct client *c);
@@ -55,6 +57,7 @@ static const struct kind {
         [LISTENER_DNS_TCP] = { .start = dns_tcp_start, .via = VIA_DNS },
         [LISTENER_TRANSPARENT] = { .start = transparent_start, .via = VIA_TRANSPARENT },
         [LISTENER_FORWARD] = { .start = forward_start, .via = VIA_NONE },
+        [LISTENER_PACKETS] = { .via = VIA_PACKET },
         [LISTENER_API] = { http_session_start_api, VIA_API, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
 };
 static_assert(sizeof kinds / sizeof kinds[0] == LISTENER_KINDS, "one row per kind of listener");
@@ -217,6 +220,8 @@ static int start_one(struct worker *w, const struct gateway_listener *listener, 
                 return err_set(e, -r, "listener %d cannot be made non-blocking", fd);
         if (listener->kind == LISTENER_DNS_UDP)
                 return dns_udp_new(w, fd, &a->dns, e);
+        if (listener->kind == LISTENER_PACKETS)
+                return packets_new(w, fd, &a->packets, e);
         int one = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* accepted sockets inherit it */
         a->reserve = fcntl(w->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
@@ -243,6 +248,7 @@ void acceptor_stop(struct worker *w) {
                 watch_stop(&a->watch);
                 timer_stop(&a->resume);
                 dns_udp_free(a->dns);
+                packets_free(a->packets);
                 if (a->reserve >= 0)
                         close(a->reserve);
                 free(a);

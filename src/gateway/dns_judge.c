@@ -17,7 +17,7 @@ static enum dns_next say(struct dns_job *job, enum dns_rcode rcode, enum reason 
 
 /* Those that RFC 6761 reserves, and where questions come from a sandbox (others have a host name that is not ours),
  * what it calls itself: many programs look their own host up when they start. */
-static bool is_local_name(const struct worker *w, struct str name) {
+bool dns_is_local_name(const struct worker *w, struct str name) {
         return str_eq(name, STR("localhost")) || str_ends(name, STR(".localhost")) ||
                (w->gateway->synthetic && str_eq(name, STR(HOST_SANDBOX)));
 }
@@ -67,7 +67,7 @@ static enum dns_next judge_name(struct worker *w, struct dns_job *job) {
                 return say(job, DNS_REFUSED, REASON_PROTOCOL);
         if (!q->plain || host_parse(str_n(q->name, q->name_n), &job->host, NULL) < 0 || job->host.kind != HOST_NAME)
                 return say(job, DNS_REFUSED, REASON_BAD_NAME);
-        if (is_local_name(w, host_str(&job->host)))
+        if (dns_is_local_name(w, host_str(&job->host)))
                 return answer_local(job);
         enum reason closed = gate_is_closed(w);
         if (closed != REASON_NONE)

@@ -21,6 +21,9 @@ enum dns_next {
         DNS_RESOLVE, /* look job->host up for real, then dns_job_resolved() */
 };
 
+/* A name that a sandbox has for itself. */
+bool dns_is_local_name(const struct worker *w, struct str name);
+
 /* Parses and judges. Everything that is answered is recorded, by dns_job_record(). */
 enum dns_next dns_job_begin(struct worker *w, struct str packet, struct dns_job *job);
 void dns_job_resolved(struct worker *w, struct dns_job *job, const struct resolve_answer *a);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -162,11 +163,23 @@ int report_init(struct report *r, struct loop *l, int fd, struct tally_rate *rat
         return 0;
 }
 
+/* The last events: the supervisor reads them while it waits for the end. */
+static void flush_last(struct report *r) {
+        enum { ROUNDS = 20, ROUND_MS = 10 };
+
+        for (int i = 0; i < ROUNDS && !r->failed && (r->batch.n > 0 || !link_is_empty(&r->waiting)); i++) {
+                struct pollfd room = { .fd = r->fd, .events = POLLOUT };
+                (void)poll(&room, 1, ROUND_MS);
+                flush(r);
+        }
+}
+
 void report_done(struct report *r) {
         if (!r->loop)
                 return;
         tally_done(&r->tally);
         flush(r);
+        flush_last(r);
         watch_stop(&r->writable);
         task_cancel(&r->flush);
         timer_stop(&r->pause);

@@ -37,6 +37,10 @@ void tally_init(struct tally *t, struct loop *l, struct tally_rate *rate,
 void tally_done(struct tally *t);
 /* Whether records of this kind are counted at all. */
 static inline bool tally_wants(const struct event *ev) {
-        return ev->kind == EVENT_DNS || (!ev->allowed && (ev->kind == EVENT_REQUEST || ev->kind == EVENT_TUNNEL_OPEN));
+        if (ev->count > 1) /* counted already */
+                return false;
+        if (ev->kind == EVENT_DNS || ev->kind == EVENT_PACKET)
+                return true;
+        return !ev->allowed && (ev->kind == EVENT_REQUEST || ev->kind == EVENT_TUNNEL_OPEN);
 }
 void tally_event(struct tally *t, const struct event *ev);

@@ -28,14 +28,9 @@ static_assert(sizeof(struct wire) + TEXTS * EVENT_TEXT_MAX <= EVENT_BATCH_MAX, "
 #define WALL_MAX_US 253402300799999999ULL
 
 static const char *const kind_names[] = {
-        [EVENT_REQUEST] = "request",
-        [EVENT_TUNNEL_OPEN] = "tunnel-open",
-        [EVENT_TUNNEL_CLOSE] = "tunnel-close",
-        [EVENT_DNS] = "dns",
-        [EVENT_FILE] = "file",
-        [EVENT_SYSCALL] = "syscall",
-        [EVENT_COMMAND] = "command",
-        [EVENT_NOTE] = "note",
+        [EVENT_REQUEST] = "request", [EVENT_TUNNEL_OPEN] = "tunnel-open", [EVENT_TUNNEL_CLOSE] = "tunnel-close",
+        [EVENT_DNS] = "dns",         [EVENT_PACKET] = "packet",           [EVENT_FILE] = "file",
+        [EVENT_SYSCALL] = "syscall", [EVENT_COMMAND] = "command",         [EVENT_NOTE] = "note",
 };
 static_assert(sizeof kind_names / sizeof *kind_names == EVENT_KINDS, "a name for each kind");
 
@@ -47,12 +42,13 @@ static const char *const via_names[] = {
         [VIA_TRANSPARENT] = "transparent",
         [VIA_DNS] = "dns",
         [VIA_API] = "api",
+        [VIA_PACKET] = "packet",
 };
 static_assert(sizeof via_names / sizeof *via_names == VIAS, "a name for each way in");
 
 static const char *const scheme_names[] = {
-        [SCHEME_NONE] = "none", [SCHEME_HTTP] = "http", [SCHEME_HTTPS] = "https",
-        [SCHEME_TCP] = "tcp",   [SCHEME_UDP] = "udp",
+        [SCHEME_NONE] = "none", [SCHEME_HTTP] = "http", [SCHEME_HTTPS] = "https", [SCHEME_TCP] = "tcp",
+        [SCHEME_UDP] = "udp",   [SCHEME_ICMP] = "icmp", [SCHEME_IP] = "ip",
 };
 static_assert(sizeof scheme_names / sizeof *scheme_names == SCHEMES, "a name for each scheme");
 

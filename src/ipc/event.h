@@ -14,14 +14,15 @@ enum event_kind {
         EVENT_TUNNEL_OPEN,  /* CONNECT, SOCKS5 or transparent connection judged: opened or refused */
         EVENT_TUNNEL_CLOSE, /* with bytes and duration */
         EVENT_DNS,          /* a question, answered or refused */
+        EVENT_PACKET,       /* a packet that the sandbox's network namespace refused */
         EVENT_FILE,         /* a denied file access seen by the tracer */
         EVENT_SYSCALL,      /* a denied system call seen by the tracer */
         EVENT_COMMAND,      /* judged by the classifier: method: its decision, path: the command, detail: why */
         EVENT_NOTE,         /* start, stop, reload, gateway failure: text in detail */
         EVENT_KINDS
 };
-enum event_via { VIA_NONE, VIA_HTTP, VIA_CONNECT, VIA_SOCKS5, VIA_TRANSPARENT, VIA_DNS, VIA_API, VIAS };
-enum event_scheme { SCHEME_NONE, SCHEME_HTTP, SCHEME_HTTPS, SCHEME_TCP, SCHEME_UDP, SCHEMES };
+enum event_via { VIA_NONE, VIA_HTTP, VIA_CONNECT, VIA_SOCKS5, VIA_TRANSPARENT, VIA_DNS, VIA_API, VIA_PACKET, VIAS };
+enum event_scheme { SCHEME_NONE, SCHEME_HTTP, SCHEME_HTTPS, SCHEME_TCP, SCHEME_UDP, SCHEME_ICMP, SCHEME_IP, SCHEMES };
 
 #define EVENT_TEXT_MAX 2048   /* longest of each string; event_encode() cuts longer ones */
 #define EVENT_BATCH_MAX 65536 /* longest message */

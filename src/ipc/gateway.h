@@ -35,6 +35,7 @@ enum listener_kind {
         LISTENER_TRANSPARENT, /* TCP redirected by nft: SO_ORIGINAL_DST */
         LISTENER_FORWARD,     /* a host loopback port offered inside, or a sandbox port published outside */
         LISTENER_API,         /* the API proxy: /NAME/PATH for the credential NAME */
+        LISTENER_PACKETS,     /* netlink: what the sandbox's network namespace refused (gateway/packets.h) */
         LISTENER_KINDS
 };
 #define GATEWAY_LISTENERS_MAX 32

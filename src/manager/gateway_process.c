@@ -427,7 +427,8 @@ int gateway_process_start(struct gateway_process *g, struct err *e) {
         return start(g, e);
 }
 
-enum { LAST_WORD_MS = 250 };
+/* One that is still starting has what was waiting for it before it. */
+enum { LAST_WORD_MS = 250, FIRST_AND_LAST_WORD_MS = 5000 };
 
 void gateway_process_stop(struct gateway_process *g) {
         if (g->state == GATEWAY_STOPPING || g->state == GATEWAY_STOPPED)
@@ -563,9 +564,18 @@ int gateway_process_new(const struct gateway_settings *s, const void *snapshot, 
 /* A moment to say what it still knows: the last attempts of a run are on record too. */
 static void let_finish(struct gateway_process *g) {
         const struct ipc_message m = { .kind = IPC_STOP };
-        struct pollfd end = { .fd = g->pidfd, .events = POLLIN };
+        const uint64_t limit_ms = g->state == GATEWAY_STARTING ? FIRST_AND_LAST_WORD_MS : LAST_WORD_MS;
+        const uint64_t end_ns = clock_ns() + limit_ms * NS_PER_MS;
+
         tell(g, &m, -1);
-        (void)poll(&end, 1, LAST_WORD_MS);
+        for (uint64_t now = clock_ns(); now < end_ns; now = clock_ns()) {
+                struct pollfd fds[] = { { .fd = g->pidfd, .events = POLLIN }, { .fd = g->events, .events = POLLIN } };
+                if (poll(fds, 2, (int)((end_ns - now) / NS_PER_MS) + 1) < 0 && errno != EINTR)
+                        return;
+                if (fds[0].revents)
+                        return;
+                read_events(g, BATCHES); /* so that there is room for the rest */
+        }
 }
 
 void gateway_process_free(struct gateway_process *g) {

@@ -70,8 +70,8 @@ static char *remark_on(const struct host *host, uint16_t port) {
 
 void learn_connection(struct learn *l, const struct event *ev) {
         struct authority a;
-        if (ev->kind == EVENT_DNS || ev->kind == EVENT_TUNNEL_CLOSE || ev->kind == EVENT_NOTE || ev->port == 0 ||
-            host_parse(ev->domain, &a.host, NULL) < 0)
+        if (ev->kind == EVENT_DNS || ev->kind == EVENT_PACKET || ev->kind == EVENT_TUNNEL_CLOSE ||
+            ev->kind == EVENT_NOTE || ev->port == 0 || host_parse(ev->domain, &a.host, NULL) < 0)
                 return;
         a.port = ev->port;
         char text[AUTHORITY_TEXT_MAX];

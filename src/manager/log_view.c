@@ -224,7 +224,8 @@ static int add_field(struct view *v, const char *name, struct str inside) {
 
 static bool is_request(const struct audit_record *rec) {
         return str_is(rec->kind, event_kind_name(EVENT_REQUEST)) ||
-               str_is(rec->kind, event_kind_name(EVENT_TUNNEL_OPEN)) || str_is(rec->kind, event_kind_name(EVENT_DNS));
+               str_is(rec->kind, event_kind_name(EVENT_TUNNEL_OPEN)) || str_is(rec->kind, event_kind_name(EVENT_DNS)) ||
+               str_is(rec->kind, event_kind_name(EVENT_PACKET));
 }
 
 static int add_request(struct view *v, const struct audit_record *rec) {

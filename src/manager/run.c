@@ -99,6 +99,8 @@ static void follow_stop(struct run *r, int signal_number) {
 static int handle_event(struct run *r, const struct sandbox_event *ev, struct err *e) {
         switch (ev->kind) {
         case SANDBOX_MOUNTED:
+                if (ev->text[0])
+                        log_notice("%s", ev->text);
                 denials_begin(&r->denials);
                 return 0;
         case SANDBOX_STOPPED:

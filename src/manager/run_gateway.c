@@ -17,6 +17,7 @@ static const uint16_t kinds[] = {
         [PLAN_LISTENER_TRANSPARENT] = LISTENER_TRANSPARENT,
         [PLAN_LISTENER_HOST_PORT] = LISTENER_FORWARD,
         [PLAN_LISTENER_API] = LISTENER_API,
+        [PLAN_LISTENER_PACKETS] = LISTENER_PACKETS,
 };
 
 static int copy_text(char *to, size_t max, const char *text, const char *what, struct err *e) {

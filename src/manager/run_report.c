@@ -73,6 +73,8 @@ static char *advice_with(const char *option, const char *shown) {
 }
 
 static char *advice_for(const struct event *ev, const char *target, const struct snapshot_rule *rule) {
+        if (ev->kind == EVENT_PACKET && ev->scheme != SCHEME_TCP)
+                return NULL; /* nothing carries it */
         switch ((enum reason)ev->reason) {
         case REASON_NOT_ALLOWED:
         case REASON_ASK:
@@ -89,6 +91,14 @@ static char *advice_for(const struct event *ev, const char *target, const struct
         }
 }
 
+/* "UDP 192.0.2.1:53". Takes the target. */
+static char *with_protocol(const struct event *ev, char *taken) {
+        cleanup(free_ptr) char *target = taken;
+        cleanup(free_ptr) char *protocol = escaped(ev->method);
+
+        return target && protocol ? str_format("%s %s", protocol, target) : NULL;
+}
+
 bool run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule) {
         if (ev->allowed || ev->kind == EVENT_NOTE || ev->kind == EVENT_TUNNEL_CLOSE)
                 return false;
@@ -103,9 +113,12 @@ bool run_report_event(struct run_report *r, const struct event *ev, const struct
         bool quiet = is_quiet(r, ev->domain, ev->port);
         bool has_port = ev->port && ev->kind != EVENT_DNS;
         char *target = has_port ? str_format("%s:%u", domain, ev->port) : str_format("%s", domain);
+        char *advice = target ? advice_for(ev, target, rule) : NULL;
+        if (ev->kind == EVENT_PACKET)
+                target = with_protocol(ev, target);
         return add(r, (struct refusal){ .target = target,
                                         .rule = rule ? escaped(rule->text) : NULL,
-                                        .advice = target ? advice_for(ev, target, rule) : NULL,
+                                        .advice = advice,
                                         .reason = ev->reason,
                                         .quiet = quiet,
                                         .count = ev->count }) &&

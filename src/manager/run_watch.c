@@ -36,6 +36,7 @@ static void publish_network(struct run_control *c, const struct event *ev, const
         if (!file) {
                 emit_put_number(&j, "status", ev->status);
                 emit_put_text(&j, "via", event_via_name((enum event_via)ev->via));
+                emit_put_text(&j, "protocol", event_scheme_name((enum event_scheme)ev->scheme));
         }
         run_publish(c, &j);
 }

@@ -47,6 +47,7 @@ static int add_standard_listeners(struct plan *p, bool ipv6) {
                 { PLAN_LISTENER_DNS_TCP, 1, PLAN_PORT_DNS, 0 },
                 { PLAN_LISTENER_HTTP, 0, PLAN_PORT_HTTP, 0 },
                 { PLAN_LISTENER_SOCKS5, 0, PLAN_PORT_SOCKS5, 0 },
+                { PLAN_LISTENER_PACKETS, 0, PLAN_PACKET_GROUP, 0 },
         };
         for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
                 if ((ipv6 || !standard[i].v6) && vec_push(&p->listeners, standard[i]) < 0)
@@ -76,12 +77,16 @@ static int add_published(struct plan *p, const struct plan_request *q) {
         return 0;
 }
 
-/* Every sandbox has its own network namespace. Without network it holds a loopback and nothing else. */
+/* Every sandbox has its own network namespace, which holds a loopback and nothing else. Without network nothing is
+ * captured, but what is tried is on record all the same. */
 int plan_fill_network(struct plan *p, bool captured, bool ipv6) {
-        p->routes_v4 = captured ? embedded_routes_v4 : embedded_link;
-        p->routes_v6 = captured && ipv6 ? embedded_routes_v6 : (struct str){ 0 };
-        p->nft = captured ? embedded_nft : (struct str){ 0 };
-        return captured ? add_standard_listeners(p, ipv6) : 0;
+        p->routes_v4 = embedded_routes_v4;
+        p->routes_v6 = ipv6 ? embedded_routes_v6 : (struct str){ 0 };
+        p->nft = captured ? embedded_nft : embedded_nft_closed;
+
+        if (captured)
+                return add_standard_listeners(p, ipv6);
+        return add_listener(p, PLAN_LISTENER_PACKETS, false, PLAN_PACKET_GROUP, 0);
 }
 
 static int plan_net(struct plan *p, const struct plan_request *q) {
@@ -92,8 +97,10 @@ static int plan_net(struct plan *p, const struct plan_request *q) {
 }
 
 int plan_capture(struct plan *p, const struct policy *policy, bool ipv6) {
-        int r = plan_fill_network(p, true, ipv6);
-        return r < 0 ? r : add_listeners(p, policy);
+        bool captured = plan_network(policy) != NETWORK_NONE;
+        int r = plan_fill_network(p, captured, ipv6);
+
+        return r < 0 || !captured ? r : add_listeners(p, policy);
 }
 
 static int add_limit(struct plan *p, uint32_t resource, uint64_t value) {

@@ -187,13 +187,31 @@ static void text_landlock(struct dump *d, const struct plan *p) {
         }
 }
 
+/* Only a network that is captured has listeners besides the one for packets. */
+static bool is_captured(const struct plan *p) {
+        for (size_t i = 0; i < p->listeners.n; i++)
+                if (p->listeners.p[i].kind == PLAN_LISTENER_TRANSPARENT)
+                        return true;
+        return false;
+}
+
+static const char *network_text(const struct plan *p) {
+        if (is_captured(p))
+                return "captured: every TCP connection and DNS query; the rest is refused, and recorded\n";
+        if (p->namespaces & CLONE_NEWNET)
+                return "none: what is tried is refused, and recorded\n";
+        return "shared with the host, TCP limited to the ports above\n";
+}
+
 static void text_network(struct dump *d, const struct plan *p) {
         put(d, "network: ");
-        put(d, p->nft.n                       ? "captured: every TCP connection and DNS query; the rest is refused\n"
-               : p->namespaces & CLONE_NEWNET ? "none\n"
-                                              : "shared with the host, TCP limited to the ports above\n");
+        put(d, network_text(p));
         for (size_t i = 0; i < p->listeners.n; i++) {
                 const struct plan_listener *l = &p->listeners.p[i];
+                if (l->kind == PLAN_LISTENER_PACKETS) {
+                        put(d, "  listen for refused packets\n");
+                        continue;
+                }
                 if (!d->error)
                         d->error = buf_printf(d->out, "  listen %s %s:%u", plan_listener_name(l->kind),
                                               l->v6 ? "[::1]" : "127.0.0.1", l->port);
@@ -397,14 +415,16 @@ static void json_landlock(struct dump *d, const struct plan *p) {
 
 static void json_network(struct dump *d, const struct plan *p) {
         open_with(d, "network", "{");
-        json_text(d, "capture", p->nft.n ? "all" : "none");
+        json_text(d, "capture", is_captured(p) ? "all" : "none");
         open_with(d, "listeners", "[");
         for (size_t i = 0; i < p->listeners.n; i++) {
                 const struct plan_listener *l = &p->listeners.p[i];
                 open_with(d, NULL, "{");
                 json_text(d, "kind", plan_listener_name(l->kind));
-                json_text(d, "address", l->v6 ? "::1" : "127.0.0.1");
-                json_number(d, "port", l->port);
+                if (l->kind != PLAN_LISTENER_PACKETS) {
+                        json_text(d, "address", l->v6 ? "::1" : "127.0.0.1");
+                        json_number(d, "port", l->port);
+                }
                 if (l->forward_port)
                         json_number(d, "host_port", l->forward_port);
                 close_with(d, "}");

@@ -17,5 +17,8 @@ struct embedded_call {
 };
 extern const struct embedded_call embedded_refused_calls[];     /* for reports; ends with a NULL name */
 extern const struct str embedded_routes_v4, embedded_routes_v6; /* loopback up; every address leads to it */
-extern const struct str embedded_link;                          /* loopback up, nothing else */
-extern const struct str embedded_nft;                           /* capture TCP and DNS, refuse the rest */
+extern const struct str embedded_nft;                           /* capture TCP and DNS, log and refuse the rest */
+extern const struct str embedded_nft_closed;                    /* no network: log and refuse all but loopback */
+extern const struct str embedded_packets;                       /* a socket that gets what is logged */
+/* The same for a kernel that cannot log packets. */
+extern const struct str embedded_nft_silent, embedded_nft_closed_silent;

@@ -65,6 +65,7 @@ enum plan_listener_kind {
         PLAN_LISTENER_TRANSPARENT,
         PLAN_LISTENER_HOST_PORT, /* forward_port: of the host's loopback */
         PLAN_LISTENER_API,       /* where the policy has credentials */
+        PLAN_LISTENER_PACKETS,   /* netlink: packets that the namespace refused; its port is the group */
         PLAN_LISTENER_KINDS
 };
 struct plan_listener {
@@ -121,6 +122,8 @@ enum {
         PLAN_PORT_API = 3129,
         PLAN_PORT_TRANSPARENT = 15001,
 };
+/* Refused packets: the netlink group, and how much of each is handed out (headers, and a question for a name). */
+enum { PLAN_PACKET_GROUP = 1, PLAN_PACKET_BYTES = 512 };
 #define PLAN_OWN_V4 "198.18.0.1"
 #define PLAN_OWN_V6 "fd00:ba11::1"
 

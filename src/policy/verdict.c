@@ -243,6 +243,7 @@ static const struct {
         [REASON_VAULT] = { "vault", "What keeps the credentials is not there now." },
         [REASON_CERTIFICATE] = { "certificate",
                                  "The certificate of the origin cannot be trusted, so nothing was sent." },
+        [REASON_TRANSPORT] = { "transport", "A sandbox has TCP and DNS, no other protocols." },
 };
 static_assert(sizeof reasons / sizeof reasons[0] == REASONS, "words for each reason");
 

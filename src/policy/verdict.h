@@ -37,6 +37,7 @@ enum reason {
         REASON_CREDENTIAL,  /* a stand-in heads to another host or place than its own, or would be sent in the clear */
         REASON_VAULT,       /* the vault is not there, or has no value for a credential now */
         REASON_CERTIFICATE, /* the origin's certificate cannot be trusted: nothing was sent */
+        REASON_TRANSPORT,   /* neither TCP nor a question for a name: UDP, ICMP, anything else */
         REASONS
 };
 /* Stable code for x-bailey-reason, the audit and JSON output: "not-allowed", "address-class", ... */

@@ -49,6 +49,8 @@ enum { SANDBOX_NETWORK_CAPTURED = 1, SANDBOX_NETWORK_IPV6 = 2 };
 enum { SANDBOX_PIECE = 32 << 10, SANDBOX_PIECE_LEAST = 1 << 10 }; /* of a plan, in one message */
 
 #define SANDBOX_TEXT_MAX ERR_TEXT_MAX
+/* With SANDBOX_MOUNTED, where it is so. */
+#define SANDBOX_SILENT "lost: refused packets leave no record: this kernel has no nfnetlink_log"
 
 struct sandbox_event {
         uint32_t kind;

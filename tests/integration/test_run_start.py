@@ -41,6 +41,12 @@ def test_named_workspace(bailey, work, home, hidden, place):
     assert result.text == f"{work}\n" * 3
 
 
+def test_read_only_below_tmp(bailey, hidden):
+    """The workspace is shown also where the sandbox has a directory of its own around it."""
+    result = bailey("run", "--mode", "read-only", "--", "sh", "-c", "pwd; cat kept; echo y > kept; ls ..", cwd=hidden)
+    assert result.text == f"{hidden}\nx{hidden.name}\n" and (hidden / "kept").read_text() == "x"
+
+
 def test_denied(bailey, home):
     (home / ".ssh").mkdir()
     for words in (["run", "--"], ["exec"], ["plan", "--"]):

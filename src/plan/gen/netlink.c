@@ -6,7 +6,10 @@
  *   links and routes  loopback up with an address of its own; every address in the world is local to it
  *   nft table         in `nat output`: DNS to the DNS listener, every other TCP connection to the transparent listener,
  *                     but connections to the loopback addresses stay as they are (the sandbox's own servers)
- *                     in `filter output`: what is left (UDP, anything unusual) is refused at once with an error
+ *                     in `filter output`: what is left (UDP, anything unusual) is logged to the packet listener, and
+ *                     refused at once with an error
+ *   without network   the same routes, and one chain that logs and refuses everything but loopback: an attempt has to
+ *                     become a packet to be on record
  *
  * The namespace has no other interface: without these rules nothing would leave either. They decide what happens
  * instead of silence.
@@ -26,6 +29,8 @@
 #include <linux/if_addr.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_log.h>
 #include <linux/rtnetlink.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,10 +125,23 @@ static void make_routes(const char *name, int family, const char *own) {
         emit_batch(name, &b);
 }
 
-static void make_link(void) {
+/* The packet listener: it gets each packet that a rule logs at once, with the first bytes and a serial number, which
+ * shows how many did not fit into its buffer. */
+static void make_packets(void) {
         static struct batch b;
-        add_link_up(&b);
-        emit_batch("embedded_link", &b);
+        struct nfulnl_msg_config_cmd bind = { NFULNL_CFG_CMD_BIND };
+        struct nfulnl_msg_config_mode mode = { htonl(PLAN_PACKET_BYTES), NFULNL_COPY_PACKET, 0 };
+        struct nlmsghdr *h = begin(&b, NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG, 0);
+        struct nfgenmsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
+
+        *m = (struct nfgenmsg){ AF_UNSPEC, NFNETLINK_V0, htons(PLAN_PACKET_GROUP) };
+        mnl_attr_put(h, NFULA_CFG_CMD, sizeof bind, &bind);
+        mnl_attr_put(h, NFULA_CFG_MODE, sizeof mode, &mode);
+        mnl_attr_put_u32(h, NFULA_CFG_QTHRESH, htonl(1));
+        mnl_attr_put_u16(h, NFULA_CFG_FLAGS, htons(NFULNL_CFG_F_SEQ));
+        end(&b);
+
+        emit_batch("embedded_packets", &b);
 }
 
 /* nft: one table, two chains. The expressions below are what `nft --debug=netlink` shows for the rule in the comment.
@@ -191,10 +209,26 @@ static void add_accept(struct nftnl_rule *r) {
         nftnl_rule_add_expr(r, x);
 }
 
-static void add_reject(struct nftnl_rule *r) {
+static void add_log(struct nftnl_rule *r) {
+        struct nftnl_expr *x = must(nftnl_expr_alloc("log"));
+        nftnl_expr_set_u16(x, NFTNL_EXPR_LOG_GROUP, PLAN_PACKET_GROUP);
+        nftnl_rule_add_expr(r, x);
+}
+
+/* What a chain does with what it refuses. */
+struct refusal {
+        bool logged;   /* else: for kernels that cannot */
+        uint32_t type; /* NFT_REJECT_*, and with ICMPX its code: which error the program gets */
+        uint8_t code;
+};
+
+static void add_refusal(struct nftnl_rule *r, const struct refusal *how) {
+        if (how->logged)
+                add_log(r);
+
         struct nftnl_expr *x = must(nftnl_expr_alloc("reject"));
-        nftnl_expr_set_u32(x, NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMPX_UNREACH);
-        nftnl_expr_set_u8(x, NFTNL_EXPR_REJECT_CODE, NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
+        nftnl_expr_set_u32(x, NFTNL_EXPR_REJECT_TYPE, how->type);
+        nftnl_expr_set_u8(x, NFTNL_EXPR_REJECT_CODE, how->code);
         nftnl_rule_add_expr(r, x);
 }
 
@@ -268,46 +302,127 @@ static void put_capture(struct batch *b) {
         put_rule(b, r);
 }
 
-static void put_guard(struct batch *b) {
-        static const uint8_t passed[] = { IPPROTO_TCP, IPPROTO_ICMP, IPPROTO_ICMPV6 };
-        put_chain(b, "guard", "filter", 0);
-        put_loopback_accept(b, "guard");
-        /* Captured TCP, and the errors that the reject below sends back. Sending ICMP oneself takes a privilege that
-         * nothing in the sandbox has. */
-        for (size_t i = 0; i < sizeof passed; i++) {
-                struct nftnl_rule *r = rule("guard");
-                match_meta_byte(r, NFT_META_L4PROTO, passed[i]);
+/* The errors that a reject sends back. A program that has a socket for pings can send echo requests, and only those. */
+static void put_errors_accept(struct batch *b, const char *chain) {
+        static const struct { uint8_t protocol, type; } errors[] = { { IPPROTO_ICMP, 3 }, { IPPROTO_ICMPV6, 1 } };
+
+        for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+                struct nftnl_rule *r = rule(chain);
+                match_meta_byte(r, NFT_META_L4PROTO, errors[i].protocol);
+                add_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
+                add_cmp(r, &errors[i].type, 1);
                 add_accept(r);
                 put_rule(b, r);
         }
-        struct nftnl_rule *r = rule("guard"); /* udp sport 53 accept: the listener's answers */
+}
+
+static void put_refusal(struct batch *b, const char *chain, const struct refusal *how) {
+        struct nftnl_rule *r = rule(chain);
+        add_refusal(r, how);
+        put_rule(b, r);
+}
+
+static void put_guard(struct batch *b, bool logged) {
+        const struct refusal how = { logged, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_ADMIN_PROHIBITED };
+
+        put_chain(b, "guard", "filter", 0);
+        put_loopback_accept(b, "guard");
+        put_errors_accept(b, "guard");
+
+        struct nftnl_rule *r = rule("guard"); /* captured */
+        match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_TCP);
+        add_accept(r);
+        put_rule(b, r);
+
+        r = rule("guard"); /* udp sport 53 accept: the listener's answers */
         match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_UDP);
         match_port(r, 0, PLAN_PORT_DNS);
         add_accept(r);
         put_rule(b, r);
-        r = rule("guard");
-        add_reject(r);
+
+        put_refusal(b, "guard", &how);
+}
+
+/* ip daddr PLAN_OWN_V4 accept; ip6 daddr PLAN_OWN_V6 accept: the sandbox itself, and where resets go. */
+static void put_own_accept(struct batch *b, const char *chain) {
+        static const struct {
+                uint8_t family;
+                int af;
+                uint32_t offset, n;
+                const char *own;
+        } rows[] = { { NFPROTO_IPV4, AF_INET, 16, 4, PLAN_OWN_V4 }, { NFPROTO_IPV6, AF_INET6, 24, 16, PLAN_OWN_V6 } };
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                unsigned char address[16];
+                if (inet_pton(rows[i].af, rows[i].own, address) != 1)
+                        must(NULL);
+                struct nftnl_rule *r = rule(chain);
+                match_meta_byte(r, NFT_META_NFPROTO, rows[i].family);
+                add_payload(r, NFT_PAYLOAD_NETWORK_HEADER, rows[i].offset, rows[i].n);
+                add_cmp(r, address, rows[i].n);
+                add_accept(r);
+                put_rule(b, r);
+        }
+}
+
+/* With IPv6 an ICMP error does not end connect() before the second try, a second later. */
+static void put_reset_v6(struct batch *b, const char *chain, const struct refusal *reset) {
+        struct nftnl_rule *r = rule(chain);
+
+        match_meta_byte(r, NFT_META_NFPROTO, NFPROTO_IPV6);
+        match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_TCP);
+        add_refusal(r, reset);
         put_rule(b, r);
 }
 
-static void make_nft(void) {
+/* A mode without network. Questions for names are told also where the host's resolver is on loopback: nobody inside can
+ * listen on that port. */
+static void put_closed(struct batch *b, bool logged) {
+        static const uint8_t protocols[] = { IPPROTO_UDP, IPPROTO_TCP };
+        const struct refusal how = { logged, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_NO_ROUTE };
+        const struct refusal reset = { logged, NFT_REJECT_TCP_RST, 0 };
+
+        put_chain(b, "guard", "filter", 0);
+        put_own_accept(b, "guard");
+        for (size_t i = 0; i < sizeof protocols; i++) {
+                struct nftnl_rule *r = rule("guard");
+                match_meta_byte(r, NFT_META_L4PROTO, protocols[i]);
+                match_port(r, 2, PLAN_PORT_DNS);
+                add_refusal(r, protocols[i] == IPPROTO_TCP ? &reset : &how);
+                put_rule(b, r);
+        }
+        put_loopback_accept(b, "guard");
+        put_errors_accept(b, "guard");
+        put_reset_v6(b, "guard", &reset);
+        put_refusal(b, "guard", &how);
+}
+
+static void make_nft(const char *name, bool captured, bool logged) {
         static struct batch b;
+
+        b = (struct batch){ 0 };
         nftnl_batch_begin(b.bytes, ++b.seq);
         b.n = ((struct nlmsghdr *)b.bytes)->nlmsg_len;
         put_table(&b);
-        put_capture(&b);
-        put_guard(&b);
+        if (captured) {
+                put_capture(&b);
+                put_guard(&b, logged);
+        } else
+                put_closed(&b, logged);
         b.last->nlmsg_flags |= NLM_F_ACK;
         struct nlmsghdr *h = nftnl_batch_end(b.bytes + b.n, ++b.seq);
         b.n += h->nlmsg_len;
-        emit("embedded_nft", b.bytes, b.n);
+        emit(name, b.bytes, b.n);
 }
 
 int main(void) {
         printf("/* Made by src/plan/gen/netlink.c. */\n#include \"plan/embedded.h\"\n");
-        make_link();
+        make_packets();
         make_routes("embedded_routes_v4", AF_INET, PLAN_OWN_V4);
         make_routes("embedded_routes_v6", AF_INET6, PLAN_OWN_V6);
-        make_nft();
+        make_nft("embedded_nft", true, true);
+        make_nft("embedded_nft_silent", true, false);
+        make_nft("embedded_nft_closed", false, true);
+        make_nft("embedded_nft_closed_silent", false, false);
         return 0;
 }

@@ -45,6 +45,7 @@ struct init {
         int published[PLAN_LISTENERS_MAX];
         size_t n_published;
         struct plan network; /* what was made before there was a plan: batches, listeners */
+        bool silent;         /* this kernel cannot log packets */
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
         struct freeze freeze;
@@ -127,7 +128,9 @@ static int make_network(struct init *in, struct err *e) {
         if (r == 0 && plan_fill_network(&in->network, kind & SANDBOX_NETWORK_CAPTURED, kind & SANDBOX_NETWORK_IPV6) < 0)
                 r = err_set(e, ENOMEM, "out of memory");
         if (r == 0)
-                r = apply_network(&in->network, e);
+                r = apply_network(&in->network, &in->silent, e);
+        if (r == 0)
+                apply_ping(in->args->gid);
         return r < 0 ? r : apply_listeners(&in->network, in->listeners, &in->n_listeners, e);
 }
 
@@ -150,7 +153,10 @@ static int hand_over_listeners(struct init *in, struct err *e) {
         if (r < 0)
                 return r;
         m.value = (int32_t)in->n_listeners;
-        r = fd_send(in->args->control, str_n(&m, offsetof(struct sandbox_event, text)), in->listeners, in->n_listeners);
+        if (in->silent)
+                snprintf(m.text, sizeof m.text, "%s", SANDBOX_SILENT);
+        r = fd_send(in->args->control, str_n(&m, in->silent ? sizeof m : offsetof(struct sandbox_event, text)),
+                    in->listeners, in->n_listeners);
         for (size_t i = 0; i < in->n_listeners; i++)
                 close_fd(&in->listeners[i]);
         return r < 0 ? err_set(e, -r, "network: hand over listeners: %s", strerror(-r)) : 0;

@@ -3,7 +3,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "sandbox/linux/step.h"
+#include "sandbox/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +74,7 @@ static void drop_ipv6(struct plan *p) {
 /* What the child says: an error, or nothing and the sockets. */
 struct told {
         struct err e;
-        bool ipv6;
+        bool ipv6, silent;
 };
 
 static _Noreturn void work(int proc, struct plan *p, int to) {
@@ -83,7 +85,7 @@ static _Noreturn void work(int proc, struct plan *p, int to) {
         told.ipv6 = r == 0 && has_ipv6();
         if (!told.ipv6)
                 drop_ipv6(p);
-        r = r < 0 ? r : apply_network(p, &told.e);
+        r = r < 0 ? r : apply_network(p, &told.silent, &told.e);
         r = r < 0 ? r : apply_listeners(p, fds, &n, &told.e);
         r = fd_send(to, str_n(&told, sizeof told), fds, r < 0 ? 0 : n);
         _exit(r < 0);
@@ -111,5 +113,7 @@ int join_network(int proc, struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX
                 return err_set(e, told.e.code, "%s", told.e.text);
         if (!told.ipv6)
                 drop_ipv6(p);
+        if (told.silent)
+                log_notice("%s", SANDBOX_SILENT);
         return *ret_n == p->listeners.n ? 0 : err_set(e, EPROTO, "listeners of the container's network are missing");
 }

@@ -2,12 +2,15 @@
 /* The sandbox's own network namespace: batches made at build time are sent as they are, and sockets are opened. */
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "plan/embedded.h"
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -42,23 +45,66 @@ static int open_netlink(int family, int *ret, struct err *e) {
         return *ret < 0 ? err_errno(e, "network: netlink socket") : 0;
 }
 
-int apply_network(const struct plan *p, struct err *e) {
+/* What refuses packets must be there; that it also logs them is a kernel's option. */
+static int send_rules(struct str rules, bool *ret_silent, struct err *e) {
+        cleanup(close_fd) int fd = -1;
+        int r = open_netlink(NETLINK_NETFILTER, &fd, e);
+        if (r < 0)
+                return r;
+
+        r = send_batch(fd, rules, "capture rules", e);
+        if (r == 0)
+                return 0;
+
+        struct str silent = str_eq(rules, embedded_nft) ? embedded_nft_silent : embedded_nft_closed_silent;
+        struct err why = { 0 };
+        if (send_batch(fd, silent, "capture rules", &why) < 0)
+                return r;
+        *e = (struct err){ 0 };
+        *ret_silent = true;
+        return 0;
+}
+
+int apply_network(const struct plan *p, bool *ret_silent, struct err *e) {
         cleanup(close_fd) int routes = -1;
-        cleanup(close_fd) int nft = -1;
         int r = p->routes_v4.n || p->routes_v6.n ? open_netlink(NETLINK_ROUTE, &routes, e) : 0;
         if (r == 0 && p->routes_v4.n)
                 r = send_batch(routes, p->routes_v4, "links and routes", e);
         if (r == 0 && p->routes_v6.n)
                 r = send_batch(routes, p->routes_v6, "IPv6 routes", e);
         if (r == 0 && p->nft.n)
-                r = open_netlink(NETLINK_NETFILTER, &nft, e);
-        if (r == 0 && p->nft.n)
-                r = send_batch(nft, p->nft, "capture rules", e);
+                r = send_rules(p->nft, ret_silent, e);
         return r;
+}
+
+/* Where /proc is read-only there is no such socket, and the attempt to have one is refused. */
+void apply_ping(unsigned gid) {
+        char range[32];
+        int n = snprintf(range, sizeof range, "%u %u", gid, gid);
+        cleanup(close_fd) int fd = open("/proc/sys/net/ipv4/ping_group_range", O_WRONLY | O_CLOEXEC);
+
+        if (fd >= 0)
+                (void)fd_write_all(fd, range, (size_t)n);
+}
+
+/* A kernel that cannot log packets gets a socket at which nothing arrives. */
+static int open_packets(int *ret, struct err *e) {
+        struct err none = { 0 };
+        cleanup(close_fd) int fd = -1;
+        int r = open_netlink(NETLINK_NETFILTER, &fd, e);
+        if (r < 0)
+                return r;
+
+        (void)send_batch(fd, embedded_packets, "packet listener", &none);
+        *ret = take_fd(&fd);
+        return 0;
 }
 
 /* On the loopback address: that is where a redirected connection arrives. */
 static int open_listener(const struct plan_listener *l, int *ret, struct err *e) {
+        if (l->kind == PLAN_LISTENER_PACKETS)
+                return open_packets(ret, e);
+
         bool udp = l->kind == PLAN_LISTENER_DNS_UDP;
         int type = (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK;
         cleanup(close_fd) int fd = socket(l->v6 ? AF_INET6 : AF_INET, type, 0);

@@ -7,8 +7,11 @@
 int check_inherited(struct err *e);
 int apply_identity(unsigned uid, unsigned gid, struct err *e);
 int apply_mounts(const struct plan *p, struct err *e);
-/* Loopback, routes, capture rules. */
-int apply_network(const struct plan *p, struct err *e);
+/* Loopback, routes, capture rules. *ret_silent: this kernel cannot log packets, so that those which are refused leave
+ * no record. */
+int apply_network(const struct plan *p, bool *ret_silent, struct err *e);
+/* Lets programs of this group send pings, so that those are refused, and recorded, as packets. */
+void apply_ping(unsigned gid);
 /* The listening sockets, in the plan's order, behind the *n that are there already. */
 int apply_listeners(const struct plan *p, int fds[static PLAN_LISTENERS_MAX], size_t *n, struct err *e);
 int apply_hostname(const struct plan *p, struct err *e);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/packets.h"
+
+#include "base/clock.h"
+#include "gateway/dns_judge.h"
+#include "gateway/dns_wire.h"
+#include "gateway/packet_wire.h"
+
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum { PER_TURN = 256, LAST_READS = 1 << 16, MESSAGE_MAX = 8192, PORT_DNS = 53 };
+#define LOST_NS NS_PER_SECOND
+
+struct packets {
+        struct worker *worker;
+        int fd;
+        struct watch watch;
+        struct timer tell_lost;
+        uint32_t next_serial; /* that the next message should have */
+        bool has_serial;
+        uint64_t lost;     /* not told yet */
+        uint32_t lost_all; /* with those that were told; the kernel counts in 32 bits as well */
+        char message[MESSAGE_MAX];
+};
+
+/* Without network no packet of any kind leaves; else this kind of packet does not. */
+static enum reason refusal_reason(const struct worker *w, const struct packet *packet) {
+        struct host host = { .kind = HOST_ADDR, .addr = packet->to };
+        struct verdict v = verdict_target(worker_snapshot(w), &host, packet->port ? packet->port : 1);
+
+        return v.reason == REASON_NO_NETWORK ? REASON_NO_NETWORK : REASON_TRANSPORT;
+}
+
+/* For people: beside the address, where a request has its method. */
+static struct str scheme_word(enum event_scheme scheme) {
+        switch (scheme) {
+        case SCHEME_TCP:
+                return STR("TCP");
+        case SCHEME_UDP:
+                return STR("UDP");
+        case SCHEME_ICMP:
+                return STR("ICMP");
+        default:
+                return STR("IP");
+        }
+}
+
+static enum event_scheme scheme_of(uint8_t protocol) {
+        switch (protocol) {
+        case IPPROTO_TCP:
+                return SCHEME_TCP;
+        case IPPROTO_UDP:
+                return SCHEME_UDP;
+        case IPPROTO_ICMP:
+        case IPPROTO_ICMPV6:
+                return SCHEME_ICMP;
+        default:
+                return SCHEME_IP;
+        }
+}
+
+/* A question for a name, in a mode without network. Programs look up their own host, and nobody refuses them that. */
+static bool record_question(struct packets *p, const struct packet *packet, enum reason reason) {
+        struct worker *w = p->worker;
+        struct dns_query query;
+        enum dns_rcode rcode;
+        char type[DNS_TYPE_TEXT_MAX];
+
+        if (packet->protocol != IPPROTO_UDP || packet->port != PORT_DNS ||
+            !dns_query_parse(packet->payload, &query, &rcode) || !query.has_question)
+                return false;
+        if (dns_is_local_name(w, str_n(query.name, query.name_n)))
+                return true;
+
+        dns_type_text(query.type, type);
+        report_event(&w->report, &(struct event){ .kind = EVENT_DNS,
+                                                  .via = VIA_DNS,
+                                                  .scheme = SCHEME_UDP,
+                                                  .rule = RULE_NONE,
+                                                  .generation = w->policy->generation,
+                                                  .reason = (uint16_t)reason,
+                                                  .domain = str_n(query.name, query.name_n),
+                                                  .method = str_of(type) });
+        return true;
+}
+
+static void record_packet(struct packets *p, struct str bytes) {
+        struct worker *w = p->worker;
+        struct packet packet;
+        char address[ADDR_TEXT_MAX], detail[32] = "";
+
+        if (!packet_parse(bytes, &packet))
+                return;
+        enum reason reason = refusal_reason(w, &packet);
+        if (record_question(p, &packet, reason))
+                return;
+
+        enum event_scheme scheme = scheme_of(packet.protocol);
+        addr_text(&packet.to, address);
+        if (scheme == SCHEME_IP)
+                snprintf(detail, sizeof detail, "IP protocol %u", packet.protocol);
+        report_event(&w->report, &(struct event){ .kind = EVENT_PACKET,
+                                                  .via = VIA_PACKET,
+                                                  .scheme = (uint16_t)scheme,
+                                                  .rule = RULE_NONE,
+                                                  .generation = w->policy->generation,
+                                                  .reason = (uint16_t)reason,
+                                                  .port = packet.port,
+                                                  .addr = packet.to,
+                                                  .domain = str_of(address),
+                                                  .method = scheme_word(scheme),
+                                                  .detail = str_of(detail) });
+}
+
+/* One record for all that the buffer had no room for. */
+static void report_lost(struct packets *p) {
+        struct worker *w = p->worker;
+        if (p->lost == 0)
+                return;
+
+        uint32_t count = p->lost < UINT32_MAX ? (uint32_t)p->lost : UINT32_MAX;
+        p->lost = 0;
+        report_event(&w->report, &(struct event){ .kind = EVENT_PACKET,
+                                                  .via = VIA_PACKET,
+                                                  .rule = RULE_NONE,
+                                                  .generation = w->policy->generation,
+                                                  .reason = REASON_TRANSPORT,
+                                                  .count = count > 1 ? count : 0,
+                                                  .detail = STR("too many to be recorded one by one") });
+}
+
+static void on_tell_lost(struct timer *t) {
+        report_lost(link_owner(t, struct packets, tell_lost));
+}
+
+static void count_lost(struct packets *p, const struct packet_log *log) {
+        if (!log->has_serial)
+                return;
+        if (p->has_serial && log->serial != p->next_serial) {
+                p->lost += log->serial - p->next_serial;
+                p->lost_all += log->serial - p->next_serial;
+                if (!timer_is_running(&p->tell_lost))
+                        timer_start(&p->tell_lost, LOST_NS);
+        }
+        p->has_serial = true;
+        p->next_serial = log->serial + 1;
+}
+
+/* Behind the last message there is no gap to be seen, but the kernel counts what a socket had no room for. */
+static void count_lost_last(struct packets *p) {
+        uint32_t memory[SK_MEMINFO_VARS] = { 0 };
+        socklen_t n = sizeof memory;
+
+        if (getsockopt(p->fd, SOL_SOCKET, SO_MEMINFO, memory, &n) == 0 && memory[SK_MEMINFO_DROPS] > p->lost_all)
+                p->lost += memory[SK_MEMINFO_DROPS] - p->lost_all;
+}
+
+/* False: nothing is there. An overrun is an error once; what follows it is read as usual. */
+static bool read_once(struct packets *p) {
+        struct packet_log log;
+        ssize_t n = recv(p->fd, p->message, sizeof p->message, MSG_DONTWAIT);
+        if (n < 0)
+                return errno == ENOBUFS || errno == EINTR;
+
+        struct str messages = str_n(p->message, (size_t)n);
+        while (packet_log_next(&messages, &log) == 1) {
+                count_lost(p, &log);
+                record_packet(p, log.bytes);
+        }
+        return true;
+}
+
+static void on_packets(struct watch *watch, unsigned ready) {
+        struct packets *p = link_owner(watch, struct packets, watch);
+        (void)ready;
+
+        for (int i = 0; i < PER_TURN && read_once(p); i++)
+                ;
+}
+
+int packets_new(struct worker *w, int fd, struct packets **ret, struct err *e) {
+        struct packets *p = calloc(1, sizeof *p);
+        if (!p)
+                return err_set(e, ENOMEM, "no memory for the packet listener");
+
+        p->worker = w;
+        p->fd = fd;
+        timer_init(&p->tell_lost, w->loop, on_tell_lost);
+        int r = watch_start_level(w->loop, &p->watch, fd, WATCH_READ, on_packets);
+        if (r < 0) {
+                free(p);
+                return err_set(e, -r, "the packet listener cannot be watched");
+        }
+        *ret = p;
+        return 0;
+}
+
+void packets_free(struct packets *p) {
+        if (!p)
+                return;
+
+        watch_stop(&p->watch);
+        timer_stop(&p->tell_lost);
+        for (int i = 0; i < LAST_READS && read_once(p); i++)
+                ;
+        count_lost_last(p);
+        report_lost(p);
+        free(p);
+}
