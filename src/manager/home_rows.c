@@ -124,10 +124,13 @@ static int layer_make(const struct home *home, const char *below, const char *na
 /* An overlay that does not wait for the disk leaves a mark, since after a crash of the machine a part of what was
  * written may be missing. It is a cache: who uses it checks what is in it, or fetches it again. */
 static void layer_reuse(const char *work) {
+        static const char *const levels[] = { "work", "work/incompat", "work/incompat/volatile" };
         cleanup(close_fd) int fd = open(work, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-        if (fd < 0 || fchmodat(fd, "work", 0700, 0) < 0) /* the kernel closes it to everybody */
+        if (fd < 0)
                 return;
+        for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) /* the kernel closes them to everybody */
+                (void)fchmodat(fd, levels[i], 0700, 0);
         (void)unlinkat(fd, "work/incompat/volatile/dirty", 0);
         (void)unlinkat(fd, "work/incompat/volatile", AT_REMOVEDIR);
         (void)unlinkat(fd, "work/incompat", AT_REMOVEDIR);
