@@ -130,7 +130,8 @@ static void layer_reuse(const char *work) {
         if (fd < 0)
                 return;
         for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) /* the kernel closes them to everybody */
-                (void)fchmodat(fd, levels[i], 0700, 0);
+                if (fchmodat(fd, levels[i], 0700, 0) < 0)
+                        return; /* no mark */
         (void)unlinkat(fd, "work/incompat/volatile/dirty", 0);
         (void)unlinkat(fd, "work/incompat/volatile", AT_REMOVEDIR);
         (void)unlinkat(fd, "work/incompat", AT_REMOVEDIR);
