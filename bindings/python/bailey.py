@@ -63,6 +63,11 @@ class _Proxy(ctypes.Structure):
     _fields_ = [("http_port", c_uint16), ("socks_port", c_uint16), ("address", c_char_p), ("tmpdir", c_char_p)]
 
 
+class _Dependency(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("found", c_int), ("detail", c_char * 1024)]
+
+
+_DEPENDENCIES = 3
 _APPROVAL = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(_Question))
 _REQUEST = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_uint16)
 
@@ -139,6 +144,9 @@ def _load():
         "bailey_error_name": [c_int], "bailey_decision_name": [c_int],
         "bailey_config_new": [c_char_p, POINTER(handle), error], "bailey_config_free": [handle],
         "bailey_config_set": [handle, c_char_p, c_char_p, error], "bailey_config_policy": [handle, c_char_p, error],
+        "bailey_config_policy_file": [handle, c_char_p, error], "bailey_config_copy": [handle, POINTER(handle), error],
+        "bailey_check_dependencies": [handle, POINTER(_Dependency), error],
+        "bailey_options_on_approval": [handle, _APPROVAL, c_void_p, error],
         "bailey_config_unavailable": [handle, c_int, error], "bailey_config_shell": [handle, c_char_p, error],
         "bailey_config_output_limit": [handle, c_uint64, error], "bailey_config_executable": [handle, c_char_p, error],
         "bailey_config_hosts_file": [handle, c_char_p, error], "bailey_config_validate": [handle, error],
@@ -224,6 +232,16 @@ class Question:
         self.rule, self.reason = _text(raw.rule), _text(raw.reason)
 
 
+class Dependency:
+    """name, found, and where it is or what is wrong (detail)."""
+
+    def __init__(self, raw):
+        self.name, self.found, self.detail = _text(raw.name), bool(raw.found), _text(raw.detail)
+
+    def __repr__(self):
+        return f"Dependency(name={self.name!r}, found={self.found}, detail={self.detail!r})"
+
+
 class Config:
     """A builder; a manager has its own copy."""
 
@@ -252,6 +270,24 @@ class Config:
         _call("bailey_config_policy", self._handle, _bytes(text))
         return self
 
+    def policy_file(self, path):
+        """The same, from a file, which is read now."""
+        _call("bailey_config_policy_file", self._handle, _bytes(path))
+        return self
+
+    def copy(self):
+        """Another config with the same settings; what is set on one does not change the other."""
+        other = Config.__new__(Config)
+        other._handle, other._kept = c_void_p(), list(self._kept)
+        _call("bailey_config_copy", self._handle, byref(other._handle))
+        return other
+
+    def check_dependencies(self):
+        """What must be there, each with what was found: a list of Dependency, also where one is missing."""
+        table = (_Dependency * _DEPENDENCIES)()
+        _lib.bailey_check_dependencies(self._handle, table, byref(_Error()))
+        return [Dependency(raw) for raw in table]
+
     def unavailable(self, what):
         _call("bailey_config_unavailable", self._handle, what)
         return self
@@ -274,12 +310,7 @@ class Config:
 
     def on_approval(self, function):
         """function(Question) gives DENY, APPROVE or APPROVE_SESSION. An exception in it is a no."""
-        def call(_, question):
-            try:
-                return int(function(Question(question.contents)))
-            except Exception:  # nothing may pass through C; and whoever cannot say yes says no
-                return DENY
-        self._kept.append(_APPROVAL(call))
+        self._kept.append(_approval(function))
         _call("bailey_config_on_approval", self._handle, self._kept[-1], None)
         return self
 
@@ -291,6 +322,15 @@ class Config:
 
     def validate(self):
         _call("bailey_config_validate", self._handle)
+
+
+def _approval(function):
+    def call(_, question):
+        try:
+            return int(function(Question(question.contents)))
+        except Exception:  # nothing may pass through C; and whoever cannot say yes says no
+            return DENY
+    return _APPROVAL(call)
 
 
 def _request(function):
@@ -352,11 +392,14 @@ class Verdict:
         self.decision = _text(_lib.bailey_decision_name(raw.decision))
         self.rule, self.reason, self.segment, self.detail = map(_text, (raw.rule, raw.reason, raw.segment, raw.detail))
 
+    def __repr__(self):
+        return f"Verdict(decision={self.decision!r}, rule={self.rule!r}, reason={self.reason!r}, segment={self.segment!r})"
+
 
 class _Options:
-    def __init__(self, settings, directory, timeout, shell, output_limit, stdin, classify, cancel):
+    def __init__(self, settings, directory, timeout, shell, output_limit, stdin, classify, cancel, on_approval=None):
         self._handle = c_void_p()
-        self._cancel = cancel
+        self._cancel, self._approval = cancel, _approval(on_approval) if on_approval else None
         _call("bailey_options_new", byref(self._handle))
         for key, values in (settings or {}).items():
             for value in values if isinstance(values, (list, tuple)) else [values]:
@@ -364,7 +407,7 @@ class _Options:
         if directory is not None:
             _call("bailey_options_directory", self._handle, _bytes(directory))
         if timeout is not None:
-            _call("bailey_options_timeout", self._handle, max(1, int(timeout * 1000)))
+            _call("bailey_options_timeout", self._handle, max(1, int(timeout * 1000)) if timeout else 0)  # 0: none, as in C
         if shell is not None:
             _call("bailey_options_shell", self._handle, _bytes(shell))
         if output_limit is not None:
@@ -375,6 +418,8 @@ class _Options:
             _call("bailey_options_classify", self._handle, 0)
         if cancel is not None:
             _call("bailey_options_cancel", self._handle, cancel._handle)
+        if self._approval is not None:
+            _call("bailey_options_on_approval", self._handle, self._approval, None)
 
     def __del__(self):
         if _lib and self._handle:
@@ -403,9 +448,9 @@ class Manager:
             _lib.bailey_manager_free(self._handle)
 
     def exec(self, command, *, settings=None, directory=None, timeout=None, shell=None, output_limit=None, stdin=None,
-             classify=True, cancel=None):
-        """Runs text through the shell. `settings`: {"filesystem.write": [...], "mode": ...} for this call."""
-        options = _Options(settings, directory, timeout, shell, output_limit, stdin, classify, cancel)
+             classify=True, cancel=None, on_approval=None):
+        """Runs text through the shell. `settings`: {"filesystem.write": [...], "mode": ...} for this call; on_approval as in Config."""
+        options = _Options(settings, directory, timeout, shell, output_limit, stdin, classify, cancel, on_approval)
         return self._run("bailey_manager_exec", _bytes(command), options)
 
     def _run(self, function, command, options):
@@ -418,9 +463,9 @@ class Manager:
         return Result(handle)
 
     def exec_args(self, argv, *, settings=None, directory=None, timeout=None, output_limit=None, stdin=None, classify=True,
-                  cancel=None):
+                  cancel=None, on_approval=None):
         """Runs a program without a shell."""
-        options = _Options(settings, directory, timeout, None, output_limit, stdin, classify, cancel)
+        options = _Options(settings, directory, timeout, None, output_limit, stdin, classify, cancel, on_approval)
         return self._run("bailey_manager_exec_args", _list(argv), options)
 
     def wrap(self, argv, env=None, *, settings=None, directory=None, timeout=None, classify=True):

@@ -37,6 +37,7 @@ static int borrow(const struct policy *p, struct borrowed *b, struct err *e) {
                 const struct command_rule *c = &p->commands.p[i];
                 struct sh_user_rule *r = &b->rules[i];
                 *r = (struct sh_user_rule){ .name = c->name,
+                                            .origin = c->origin,
                                             .reason = c->reason,
                                             .n_argv = c->argv.n,
                                             .n_match = c->match.n,

@@ -7,6 +7,7 @@
 #include "conf/node.h"
 #include "conf/suggest.h"
 #include "conf/yaml.h"
+#include "policy/apply.h"
 #include "policy/options.h"
 #include "policy/presets.h"
 
@@ -31,10 +32,11 @@ static int set(struct option_values *values, const char *key, const char *value,
                 const struct option *o = &policy_rows[i];
                 if (is_closed(o))
                         continue;
-                if (strcmp(key, key_of(o)) == 0)
-                        return option_set(values, o, str_of(value), key, &why) < 0
-                                   ? report_err(e, BAILEY_E_CONFIG, &why)
-                                   : BAILEY_OK;
+                if (strcmp(key, key_of(o)) == 0) {
+                        int r = policy_check_value((enum policy_row)i, str_of(value), &why);
+                        r = r < 0 ? r : option_set(values, o, str_of(value), key, &why);
+                        return r < 0 ? report_err(e, BAILEY_E_CONFIG, &why) : BAILEY_OK;
+                }
                 suggest_offer(&s, key_of(o));
         }
         return report(e, BAILEY_E_CONFIG, "there is no setting %s%s", show(str_of(key)).text,

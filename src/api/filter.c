@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bailey/filter.h"
 
+#include "api/program.h"
 #include "api/report.h"
 #include "base/cleanup.h"
 #include "plan/env.h"
@@ -157,7 +158,11 @@ int bailey_proxy_environment(const struct bailey_proxy *proxy, char ***ret, stru
         struct err why = { 0 };
         if (!proxy || !ret)
                 return report_null(e);
+        struct bailey_error ignored = { 0 };
+        cleanup(free_ptr) char *program = NULL;
+        (void)program_find(NULL, "/", &program, &ignored); /* else it is looked for in PATH */
         const struct env_input in = { .host = nothing,
+                                      .bailey = program,
                                       .http_port = proxy->http_port,
                                       .socks_port = proxy->socks_port,
                                       .proxy_address = proxy->address,

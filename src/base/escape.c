@@ -88,6 +88,16 @@ static size_t plain_json_run(struct str s) {
 
 /* Beyond the first plane JSON spells a character as two halves. */
 static int json_code(struct buf *out, uint32_t code) {
+        switch (code) {
+        case '\n':
+                return buf_add(out, "\\n");
+        case '\r':
+                return buf_add(out, "\\r");
+        case '\t':
+                return buf_add(out, "\\t");
+        default:
+                break;
+        }
         if (code < 0x10000)
                 return buf_printf(out, "\\u%04x", code);
         code -= 0x10000;

@@ -89,8 +89,11 @@ static const struct verb verb_log_verify = {
             "Each record carries its number and the SHA-256 of the line before it. This reads the log with its rotated "
             "files "
             "and says that the chain is whole, or exactly where it breaks (exit code 1).\n"
-            "What the chain cannot show is that the newest records were cut off: an orderly end is a record, and its "
-            "absence is mentioned. Keep a copy of the last line elsewhere to be certain.",
+            "The last record of a log whose writer is gone must be an end: without one the writer was killed or the "
+            "newest "
+            "records were cut off, and the log is not whole (exit code 1). While its writer lives, that cannot be "
+            "told: "
+            "keep a copy of the last line elsewhere to be certain.",
         .tables = { &verify_table },
         .max_words = 1,
         .run = run_verify,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey policy check, show, test: a policy is read, explained and questioned; nothing is run. */
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "cli/frame.h"
 #include "cli/inspect.h"
 #include "conf/emit.h"
@@ -44,6 +45,11 @@ static int print_check_json(const char *name, const struct inspector *i, const s
         return inspect_write(&out, e);
 }
 
+static void print_idle(void *arg, const char *text) {
+        (void)arg;
+        log_notice("%s", text);
+}
+
 static int run_check(const struct call *call, struct err *e) {
         cleanup(inspector_freep) struct inspector *i = NULL;
         const char *file = call->argc > 0 ? call->argv[0] : NULL;
@@ -58,6 +64,7 @@ static int run_check(const struct call *call, struct err *e) {
                 return status;
         }
         struct inspect_counts counts = inspect_count(i);
+        inspect_idle(i, print_idle, NULL);
         printf("%s: valid (mode %s, %zu rule%s for hosts, %zu for files)\n", file ? file : "policy", counts.mode,
                counts.network_rules, counts.network_rules == 1 ? "" : "s", counts.path_rules);
         return EXIT_OK;

@@ -9,6 +9,11 @@ static int run(const struct call *call, struct err *e) {
         int status = 0;
         (void)call;
         enum run_end end = supervise_job(&status, e);
+        if (end ==
+            RUN_TIMED_OUT) { /* the caller set the limit, and the status tells it; standard error is the command's */
+                err_clear(e);
+                return EXIT_PASSING + EXIT_TIMEOUT;
+        }
         return run_exit_code(end, status);
 }
 

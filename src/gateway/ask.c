@@ -95,7 +95,7 @@ static void settle(struct ask *a, enum decision d) {
                 struct gate_call *c = link_owner(calls.next, struct gate_call, asking);
                 link_remove(&c->asking);
                 timer_stop(&c->ask_limit);
-                gate_answered(c, d, 0);
+                gate_answered(c, d, d == DECISION_DENY ? -EACCES : 0);
         }
 }
 

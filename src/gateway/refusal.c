@@ -81,7 +81,10 @@ int refusal_text(struct buf *out, const struct snapshot *s, const struct authori
                     where, why);
         size_t before = out->n;
         struct snapshot_rule rule;
-        int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason_text((enum reason)v->reason));
+        const char *reason = reason_text((enum reason)v->reason);
+        if (v->reason == REASON_ASK && error == -EACCES)
+                reason = "It was asked about, and the answer was no.";
+        int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason);
         if (r == 0 && v->reason == REASON_ADDRESS_CLASS)
                 r = buf_printf(out, " It is a %s address.", addr_class_name((enum addr_class)v->class));
         if (r == 0 && snapshot_rule(s, v->rule, &rule))

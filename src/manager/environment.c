@@ -10,6 +10,7 @@
 #include "policy/load.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 static int parse_gateway(const char *text, const char *flag, char address[static ADDR_TEXT_MAX + 2], uint16_t *ret_port,
                          struct err *e) {
@@ -83,6 +84,8 @@ int environment_show(const struct environment_request *q, struct buf *out, enum 
         if (r < 0)
                 return r;
         in.proxy_address = q->http ? http : q->socks ? socks : NULL;
+        cleanup(free_ptr) char *self = realpath("/proc/self/exe", NULL);
+        in.bailey = self;
 
         cleanup(policy_freep) struct policy *p = NULL;
         *ret_fault = ENVIRONMENT_CONFIG;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/inspect.h"
 
+#include "api/commands.h"
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "conf/emit.h"
 #include "manager/host_addresses.h"
 #include "manager/inspect_advice.h"
 #include "policy/groups.h"
+#include "policy/idle.h"
 #include "policy/load.h"
 #include "policy/paths.h"
 #include "policy/profile.h"
@@ -22,6 +24,7 @@ struct inspector {
         void *bytes; /* of the snapshot */
         struct snapshot *snapshot;
         struct path_rules *paths;
+        struct sh_rules *commands;
 };
 
 void inspector_free(struct inspector *i) {
@@ -30,6 +33,7 @@ void inspector_free(struct inspector *i) {
         snapshot_close(i->snapshot);
         free(i->bytes);
         path_rules_free(i->paths);
+        sh_rules_free(i->commands);
         policy_free(i->policy);
         free(i);
 }
@@ -51,7 +55,8 @@ static int compile(struct inspector *i, struct err *e) {
         int r = host_addresses(&own, e);
         r = r < 0 ? r : policy_compile_network(i->policy, own.p, own.n, &i->bytes, &n, e);
         r = r < 0 ? r : snapshot_open(i->bytes, n, &i->snapshot, e);
-        return r < 0 ? r : path_rules_compile(i->policy, &i->paths, e);
+        r = r < 0 ? r : path_rules_compile(i->policy, &i->paths, e);
+        return r < 0 ? r : commands_load(i->policy, &i->commands, e); /* tries their examples */
 }
 
 int inspector_new(const struct option_values *options, const char *file, struct inspector **ret,
@@ -77,6 +82,10 @@ int inspect_show(const struct inspector *i, unsigned flags, struct buf *out) {
         unsigned f =
             (flags & INSPECT_EXPAND ? POLICY_SHOW_EXPAND : 0) | (flags & INSPECT_DEFAULTS ? POLICY_SHOW_DEFAULTS : 0);
         return flags & INSPECT_JSON ? policy_show_json(out, i->policy, f) : policy_show_text(out, i->policy, f);
+}
+
+void inspect_idle(const struct inspector *i, void (*say)(void *arg, const char *text), void *arg) {
+        policy_idle_grants(i->policy, say, arg);
 }
 
 struct inspect_counts inspect_count(const struct inspector *i) {

@@ -31,6 +31,8 @@ struct inspect_counts {
         size_t network_rules, path_rules;
         const char *mode;
 };
+/* Grants that open nothing, a line each. */
+void inspect_idle(const struct inspector *i, void (*say)(void *arg, const char *text), void *arg);
 struct inspect_counts inspect_count(const struct inspector *i);
 
 /* The groups for allow and deny lists, and the profiles, with what they stand for. */

@@ -14,17 +14,28 @@
 #include <unistd.h>
 
 /*
- * From "key=value" to the rows of a policy.
+ * From "key=value" to the rows of a policy. Rows that no file may hold (the workspace) go by their flag.
  */
+static const char *key_of(const struct option *o) {
+        return o->key ? o->key : o->flag;
+}
+
+static const struct option *find_row(struct str key) {
+        for (size_t i = 0; i < POLICY_ROWS; i++)
+                if (str_is(key, key_of(&policy_rows[i])) && i != ROW_POLICY && i != ROW_WORKSPACE_POLICY)
+                        return &policy_rows[i];
+        return NULL;
+}
+
 static int read_values(const supervise_texts *texts, struct option_values *ret, struct err *e) {
         for (size_t i = 0; i < texts->n; i++) {
                 struct str text = str_of(texts->p[i]), key;
                 ptrdiff_t equals = str_find(text, '=');
                 key = str_first(text, equals < 0 ? text.n : (size_t)equals);
-                const struct option *o = equals < 0 ? NULL : option_find(policy_tables, POLICY_TABLES, key);
-                if (!o || !o->key)
+                const struct option *o = equals < 0 ? NULL : find_row(key);
+                if (!o)
                         return err_set(e, EINVAL, "there is no setting %s", show(key).text);
-                int r = option_set(ret, o, str_skip(text, (size_t)equals + 1), o->key, e);
+                int r = option_set(ret, o, str_skip(text, (size_t)equals + 1), key_of(o), e);
                 if (r < 0)
                         return r;
         }

@@ -15,9 +15,11 @@
 #include "store/audit_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <time.h>
 #include <unistd.h>
@@ -228,21 +230,27 @@ static bool is_request(const struct audit_record *rec) {
                str_is(rec->kind, event_kind_name(EVENT_PACKET));
 }
 
+/* A tunnel has no request of its own that could be seen: it is shown as the CONNECT that asked for it, answered as that
+ * is. */
 static int add_request(struct view *v, const struct audit_record *rec) {
+        bool tunnel = str_is(rec->kind, event_kind_name(EVENT_TUNNEL_OPEN));
+        struct str method = rec->method.p ? rec->method : tunnel ? STR("CONNECT") : STR("");
+        struct str path = rec->path.p ? rec->path : STR("");
+        uint64_t status = tunnel && rec->allowed && rec->status == 0 ? 200 : rec->status;
         int r = buf_printf(&v->line, "{\"timestamp\":\"%.*s\"", STR_FMT(rec->ts));
         if (r == 0)
                 r = add_field(v, "run_id", rec->run_id);
         if (r == 0)
                 r = add_field(v, "domain", rec->domain);
         if (r == 0)
-                r = add_field(v, "path", rec->path);
+                r = add_field(v, "path", path);
         if (r == 0)
-                r = add_field(v, "method", rec->method);
+                r = add_field(v, "method", method);
         if (r == 0)
                 r = buf_printf(&v->line, ",\"allowed\":%s", rec->allowed ? "true" : "false");
         if (r == 0)
                 r = add_field(v, "whitelist_matched", rec->allowed ? rec->rule : (struct str){ 0 });
-        return r < 0 ? r : buf_printf(&v->line, ",\"status\":%ju}", (uintmax_t)rec->status);
+        return r < 0 ? r : buf_printf(&v->line, ",\"status\":%ju}", (uintmax_t)status);
 }
 
 static bool wanted(const struct view *v, const struct audit_record *rec) {
@@ -374,6 +382,25 @@ static int verify_json(const char *path, const struct audit_report *rep, bool wh
         return r < 0 ? r : buf_add_char(out, '\n');
 }
 
+/* Every writer holds a lock on its log for as long as it lives. */
+static bool has_writer(const char *path) {
+        cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+        return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+/* A log whose writer is gone must say that it ended. Its writer was killed, or somebody has cut it off: nobody can
+ * tell. */
+static int prove_end(const char *path, const struct audit_report *rep, struct err *e) {
+        if ((rep->closed && !rep->torn) || rep->records == 0 || has_writer(path))
+                return 0;
+        return err_set(
+            e, EBADMSG,
+            "%s: the last record, %" PRIu64
+            ", is not an end, and nobody writes to it any more: its writer was killed, or what followed was cut off",
+            path, rep->last_seq);
+}
+
 int log_verify(const char *file, const char *run, bool json, struct buf *out, struct err *e) {
         cleanup(free_ptr) char *path = NULL;
         struct audit_report report;
@@ -384,6 +411,8 @@ int log_verify(const char *file, const char *run, bool json, struct buf *out, st
         int proof = audit_verify(path, &report, &broken);
         if (proof < 0 && proof != -EBADMSG)
                 return err_set(e, -proof, "%s", err_text(&broken));
+        if (proof == 0)
+                proof = prove_end(path, &report, &broken);
         r = json         ? verify_json(path, &report, proof == 0, &broken, out)
             : proof == 0 ? verify_text(path, &report, out)
                          : 0;

@@ -31,6 +31,7 @@
 #include "manager/run_listen.h"
 #include "plan/dump.h"
 #include "plan/env.h"
+#include "policy/idle.h"
 #include "policy/profile.h"
 
 #include <errno.h>
@@ -310,9 +311,15 @@ static void print_profile(const struct run *r) {
                                    r->policy->profiles.p[i].text);
 }
 
+static void print_idle(void *arg, const char *text) {
+        (void)arg;
+        log_notice("%s", text);
+}
+
 static void print_notes(const struct run *r) {
         print_profile(r);
         print_held_back(r);
+        policy_idle_grants(r->policy, print_idle, NULL);
         for (size_t i = 0; i < r->plan->notes.n; i++)
                 log_notice("%s", r->plan->notes.p[i]);
         if (r->sandbox.unlimited.code)

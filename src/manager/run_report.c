@@ -189,14 +189,19 @@ const char *run_report_operation(const struct refusal *x) {
 }
 
 const char *run_report_why(const struct refusal *x) {
-        return x->why                 ? x->why
-               : x->reason == GUARDED ? "a protected path that the command made"
-                                      : reason_text(x->reason);
+        if (x->why)
+                return x->why;
+        if (x->reason == GUARDED)
+                return "a protected path that the command made";
+        if (x->reason == REASON_ASK)
+                return "nobody who was asked has allowed it";
+        return reason_text(x->reason);
 }
 
 static int put_refusal(const struct refusal *x, struct buf *out) {
         struct str why = str_of(run_report_why(x));
-        int r = buf_printf(out, "bailey: %s %s", x->reason == GUARDED ? "removed" : "refused", x->target);
+        const char *target = x->target[0] ? x->target : "a connection whose target could not be read";
+        int r = buf_printf(out, "bailey: %s %s", x->reason == GUARDED ? "removed" : "refused", target);
 
         if (r == 0 && x->count > 1)
                 r = buf_printf(out, " (%u times)", x->count);

@@ -147,7 +147,7 @@ int run_rules_add(struct run_control *c, const struct rule_change *change, struc
                 return err_set(e, E2BIG, "this sandbox has %d rules that were added to it already", LIVE_MAX);
         clock_text(clock_wall_us(), day);
         day[10] = '\0';
-        snprintf(origin, sizeof origin, "approved %s", day);
+        snprintf(origin, sizeof origin, "%s %s", change->deny ? "denied" : "approved", day);
         int r = policy_apply(p, change->deny ? ROW_DENY : ROW_ALLOW, str_of(change->pattern), origin, "/", e);
         if (r < 0)
                 return r == -ENOMEM ? r : -EINVAL;
@@ -174,6 +174,11 @@ static int forget_remembered(struct run_control *c, const char *pattern, struct 
         return r < 0 ? r : state_forget_rule(s, (*c->parts.policy)->workspace, pattern, e);
 }
 
+/* From an answer of a person's, not from a file. */
+static bool was_answered(const char *origin) {
+        return str_starts(str_of(origin), STR("approved ")) || str_starts(str_of(origin), STR("denied "));
+}
+
 int run_rules_forget(struct run_control *c, const char *pattern, struct err *e) {
         struct policy *p = judging(c);
         cleanup(free_ptr) void *snapshot = NULL;
@@ -197,8 +202,7 @@ int run_rules_forget(struct run_control *c, const char *pattern, struct err *e) 
         for (int list = 0; list < 2 && remembered > 0; list++) { /* what the launch had read of them */
                 origin_texts *texts = list_of(p, list);
                 for (size_t i = texts->n; i-- > 0;)
-                        if (strcmp(texts->p[i].text, pattern) == 0 &&
-                            str_starts(str_of(texts->p[i].origin), STR("approved ")))
+                        if (strcmp(texts->p[i].text, pattern) == 0 && was_answered(texts->p[i].origin))
                                 (void)remove_entry(texts, pattern, texts->p[i].origin);
         }
         int r = run_gateway_compile(p, &snapshot, &n, e);

@@ -219,6 +219,12 @@ static int take_host(struct work *w, const struct env_input *in) {
         return r;
 }
 
+/* Two shells read it (git's and ssh's), and ssh reads '%': a name that needs quoting is looked for in PATH instead. */
+static bool is_plain_word(const char *path) {
+        return path && path[0] == '/' &&
+               strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-@") == strlen(path);
+}
+
 static int set_proxy(struct work *w, const struct env_input *in) {
         static const char *const http_names[] = { "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY",
                                                   "http_proxy", "https_proxy", "ftp_proxy" };
@@ -239,7 +245,8 @@ static int set_proxy(struct work *w, const struct env_input *in) {
                 r = set(w, "NODE_USE_ENV_PROXY", str_format("1"), "proxy");
         if (r == 0 && in->socks_port && !in->transparent)
                 r = set(w, "GIT_SSH_COMMAND",
-                        str_format("ssh -o ProxyCommand='%s %%h %%p'", in->relay ? in->relay : "bailey relay"),
+                        str_format("ssh -o ProxyCommand='%s relay %%h %%p'",
+                                   is_plain_word(in->bailey) ? in->bailey : "bailey"),
                         "proxy");
         return r;
 }

@@ -37,7 +37,7 @@ struct env_input {
         bool transparent;               /* every connection is captured: no ALL_PROXY, ssh needs no ProxyCommand */
         bool inside;                    /* for a sandbox, not for a program beside a gateway: it can ask `bailey why` */
         bool container;                 /* only the loopback part of NO_PROXY */
-        const char *relay;              /* command for ssh's ProxyCommand; NULL: "bailey relay" */
+        const char *bailey;             /* where the program `bailey` is, for ssh's ProxyCommand; NULL: in PATH */
         const char *tmpdir;             /* NULL: TMPDIR is dropped */
         const char *home;               /* NULL: the host's HOME stays */
         const char *ca_bundle;          /* interception: merged roots as the sandbox sees the path; NULL: off */

@@ -209,6 +209,10 @@ static int apply_path(struct policy *p, enum policy_row row, struct str text, co
         return set_text(field(p, row), str_of(path), e);
 }
 
+int policy_check_value(enum policy_row row, struct str text, struct err *e) {
+        return slots[row].check ? slots[row].check(text, e) : 0;
+}
+
 int policy_apply(struct policy *p, enum policy_row row, struct str text, const char *origin, const char *base,
                  struct err *e) {
         const struct option *o = &policy_rows[row];

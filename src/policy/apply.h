@@ -10,6 +10,8 @@
  * origin NULL: the built-in default. */
 int policy_apply(struct policy *p, enum policy_row row, struct str text, const char *origin, const char *base,
                  struct err *e);
+/* The part of policy_apply() that looks at one value by itself: what can be wrong with it beyond its type. */
+int policy_check_value(enum policy_row row, struct str text, struct err *e);
 /* Called before the values of a list from one file: a row that replaces instead of growing starts anew. */
 void policy_apply_start(struct policy *p, enum policy_row row);
 /* A row whose list replaces the built-in one, and for which null in a file means the built-in one. */

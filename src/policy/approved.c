@@ -155,7 +155,7 @@ int approved_apply(const struct approved *a, struct policy *p, struct err *e) {
                 char origin[32];
                 if (rule->workspace && strcmp(rule->workspace, p->workspace) != 0)
                         continue;
-                snprintf(origin, sizeof origin, "approved %s", rule->day);
+                snprintf(origin, sizeof origin, "%s %s", rule->deny ? "denied" : "approved", rule->day);
                 int r = policy_apply(p, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), origin, "/", e);
                 if (r < 0)
                         return err_wrap(e, r, "%s", origin);

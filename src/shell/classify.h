@@ -30,6 +30,7 @@ struct sh_user_rule {
         size_t n_argv;
         const char *const *match, *const *no_match; /* example commands */
         size_t n_match, n_no_match;
+        const char *origin; /* "file:line", for errors; may be NULL */
 };
 
 /* A set of users' rules on top of the built-in ones; immutable, may be shared by threads. */

@@ -166,7 +166,7 @@ int sh_rules_load(const struct sh_user_rule *rules, size_t n, struct sh_rules **
                 int s = try_examples(r, &r->p[i].rule, rules[i].match, rules[i].n_match, true, e);
                 s = s < 0 ? s : try_examples(r, &r->p[i].rule, rules[i].no_match, rules[i].n_no_match, false, e);
                 if (s < 0)
-                        return s;
+                        return rules[i].origin ? err_wrap(e, s, "%s", rules[i].origin) : s;
         }
         *ret = take_ptr(&r);
         return 0;

@@ -258,7 +258,8 @@ def test_the_log_is_whole_after_sigkill_at_any_moment(gateway, bailey):
         for thread in threads:
             thread.join(10)
         g.child.wait(60)
-        bailey("log", "verify", g.audit).check()
+        proof = bailey("log", "verify", g.audit)  # nothing is wrong with it but that nobody has ended it
+        assert proof.status == 1 and f"the last record, {len(g.records())}, is not an end" in proof.errors
     assert len(g.records()) > 8
 
 
@@ -369,3 +370,31 @@ def test_env_is_evaluated_by_a_shell(run):
     listed = {x["name"]: x for x in json.loads(run(["bailey", "env", "--json"], env=host).check().text)}
     assert listed["GITHUB_TOKEN"] == {"name": "GITHUB_TOKEN", "action": "stripped", "why": "credential by name"}
     assert listed["NAME"]["action"] == "kept"
+
+
+def test_a_log_that_was_cut_off_is_not_whole(make_service, bailey, tmp_path):
+    """While its writer lives it has no end; afterwards it must have one."""
+    service = make_service({"allow": ["*.ok.test"]})
+    bailey("log", "verify", service.audit).check()
+    service.close()
+    bailey("log", "verify", service.audit).check()
+    lines = service.audit.read_bytes().splitlines(keepends=True)
+    for name, kept in (("end", lines[:-1]), ("torn", [*lines[:-1], lines[-1][:20]])):
+        cut = tmp_path / f"{name}.jsonl"
+        cut.write_bytes(b"".join(kept))
+        done = bailey("log", "verify", cut)
+        assert done.status == 1 and "not an end" in done.errors, done
+        assert json.loads(bailey("log", "verify", "--json", cut).out)["whole"] is False
+
+
+def test_requests_have_texts(make_service, bailey, origin):
+    """Tunnels are shown as the CONNECT that they are; nothing is null where the schema says text."""
+    service = make_service({"allow_private": [f"127.0.0.1:{origin.port}"]})
+    sock, status = service.tunnel("127.0.0.1", origin.port)
+    sock.close()
+    assert status == 200
+    sock, status = service.tunnel("evil.test", 443)
+    sock.close()
+    service.wait_record(kind="tunnel-open", allowed=False)
+    shown = [json.loads(line) for line in bailey("log", "--requests", service.audit).check().text.splitlines()]
+    assert [(x["method"], x["path"], x["status"], x["allowed"]) for x in shown] == [("CONNECT", "", 200, True), ("CONNECT", "", 403, False)]

@@ -329,3 +329,40 @@ def test_the_document_is_true_for_node(run, project, home):
     result = run(["node", "agent.js", "2000"], cwd=project, env=env, stdin=commands, timeout=120)
     told = [json.loads(line) for line in result.text.splitlines()]
     assert [t.get("output", t.get("error")) for t in told] == ["hello\n", "tested\n", "forbidden-command", "escalated-command", "timeout"], told
+
+
+def test_python_has_what_c_has(run, work):
+    assert python(run, work, f"""
+import bailey
+config = bailey.Config(workspace={str(work)!r})
+for key, value in (("network.allow", "http://x"), ("network.allow_private", "::::"), ("network.host_port", "x")):
+    try:
+        config.set(key, value)
+        print("taken", key)
+    except bailey.ConfigError:
+        pass
+other = config.copy().set("network.allow", "api.example.com")
+other.validate()
+assert all(d.found for d in other.check_dependencies()), other.check_dependencies()
+asked = []
+with bailey.Manager(config) as m:
+    print(m.exec("pwd", timeout=0).stdout.decode().strip() == {str(work)!r})
+    assert "sudo" in repr(m.check("sudo ls"))
+    try:
+        m.exec("sudo -n true", on_approval=lambda q: asked.append(q) or bailey.DENY)
+    except bailey.Error:
+        pass
+    try:
+        m.exec("echo bad >&2; exec sleep 60", timeout=1)
+    except bailey.Timeout as late:
+        print(late.result.stderr)
+print(len(asked))
+open("p.yaml", "w").write("network: {{allow: [api.example.com]}}")
+bailey.Config().policy_file("p.yaml").validate()
+""") == "True\nb'bad\\n'\n1\n"
+
+
+def test_ssh_finds_the_program_without_path(run, bailey):
+    text = bailey("env", "--http", "127.0.0.1:3128", "--socks", "127.0.0.1:1080").check().text
+    line = next(line for line in text.splitlines() if "GIT_SSH_COMMAND" in line)
+    assert f"{program('bailey').resolve()} relay" in line

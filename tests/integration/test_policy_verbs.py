@@ -276,3 +276,33 @@ def test_groups_and_profiles_are_listed(at):
         at("policy", "check", "--allow", f"@{group}").check()
     for profile in told["profiles"]:
         at("policy", "check", "--profile", profile).check()
+
+
+def test_every_line_of_the_groups_has_a_name(at):
+    assert "(null)" not in at("policy", "groups").check().text
+    listed = json.loads(at("policy", "groups", "--json").check().out)
+    assert all(entry["key"] for profile in listed["profiles"].values() for entry in profile)
+
+
+@pytest.mark.parametrize("network, says", [({"allow": ["127.0.0.1"]}, "127.0.0.1 under allow opens nothing"), ({"allow": ["10.0.0.0/8"]}, "allow_private"),
+                                           ({"allow": ["192.168.1.1:443"]}, "private"), ({"allow_private": ["169.254.169.254:80"]}, "metadata")])
+def test_grants_that_open_nothing_are_named(at, workspace, network, says):
+    (workspace / "p.yaml").write_text(json.dumps({"network": network}))
+    done = at("policy", "check", "p.yaml").check()
+    assert says in done.errors and "p.yaml:1" in done.errors
+
+
+@pytest.mark.parametrize("network", [{"allow": ["10.0.0.5"], "allow_private": ["10.0.0.0/8:443"]}, {"allow": ["10.0.0.0/8"], "deny_cidrs": ["192.168.0.0/16"]},
+                                     {"allow": ["1.1.1.1", "localhost:80", "api.example.com"]}])
+def test_grants_that_count_are_not(at, workspace, network):
+    (workspace / "p.yaml").write_text(json.dumps({"network": network}))
+    assert at("policy", "check", "p.yaml").check().errors == ""
+
+
+def test_wrong_examples_are_wrong_policies(at, workspace):
+    """check, exec and policy check say the same, and where it stands."""
+    (workspace / "p.yaml").write_text("commands:\n  - {name: mine, decision: forbid, argv: [rm], match: [ls]}\n")
+    done = at("policy", "check", "p.yaml")
+    assert done.status == 3 and "p.yaml:2" in done.errors and "example" in done.errors
+    done = at("check", "--policy", "p.yaml", "ls")
+    assert done.status == 3 and "p.yaml:2" in done.errors

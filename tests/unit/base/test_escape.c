@@ -14,7 +14,7 @@ static const struct {
 } rows[] = {
         { { "plain text ~", 12 }, "plain text ~", "\"plain text ~\"" },
         { { "", 0 }, "", "\"\"" },
-        { { "a\nb\r\t", 5 }, "a\\x0ab\\x0d\\x09", "\"a\\u000ab\\u000d\\u0009\"" },
+        { { "a\nb\r\t", 5 }, "a\\x0ab\\x0d\\x09", "\"a\\nb\\r\\t\"" },
         { { "a\0b", 3 }, "a\\x00b", "\"a\\u0000b\"" },
         { { "\033[31mred\033]0;t\a", 14 }, "\\x1b[31mred\\x1b]0;t\\x07", "\"\\u001b[31mred\\u001b]0;t\\u0007\"" },
         { { "back\\slash \"q\"", 14 }, "back\\\\slash \"q\"", "\"back\\\\slash \\\"q\\\"\"" },
@@ -118,7 +118,7 @@ static void full_buffers_are_reported(void **state) {
                 cleanup(buf_done) struct buf json = BUF(max);
                 cleanup(buf_done) struct buf word = BUF(max);
                 assert_int_equal(escape_text(&text, STR("\n\n\n"), 10), -EMSGSIZE);
-                assert_int_equal(escape_json(&json, STR("abc\n\n")), -EMSGSIZE);
+                assert_int_equal(escape_json(&json, STR("abc\x01\x01")), -EMSGSIZE);
                 assert_int_equal(escape_shell(&word, STR("a b 'quoted'")), -EMSGSIZE);
         }
 }

@@ -63,7 +63,7 @@ static void json_is_one_object(void **state) {
         assert_memory_equal(text, "{\"ts\":\"20", 9);
         assert_int_equal(text[34], '"'); /* the time has a fixed width */
         assert_string_equal(text + 35,
-                            ",\"level\":\"warning\",\"program\":\"prog\",\"message\":\"say \\\"hi\\\"\\u000a}{\"}\n");
+                            ",\"level\":\"warning\",\"program\":\"prog\",\"message\":\"say \\\"hi\\\"\\n}{\"}\n");
 }
 
 static void levels_are_kept(void **state) {

@@ -101,8 +101,8 @@ static void question_about_a_command(void **state) {
         struct emit j = emit_to(&out);
         question_emit(&j, q);
         assert_string_equal(buf_text(&out),
-                            "{\"id\":1,\"kind\":\"command\",\"command\":\"ls; sudo '\\u001b[2J\\u000a'\",\"segment\":"
-                            "\"sudo '\\u001b[2J\\u000a'\",\"rule\":\"elevate\",\"reason\":\"why\",\"asked\":"
+                            "{\"id\":1,\"kind\":\"command\",\"command\":\"ls; sudo '\\u001b[2J\\n'\",\"segment\":"
+                            "\"sudo '\\u001b[2J\\n'\",\"rule\":\"elevate\",\"reason\":\"why\",\"asked\":"
                             "\"1970-01-01T00:00:00.000000Z\",\"expires\":\"1970-01-01T00:00:00.000000Z\"}");
         assert_int_equal(prompt_text(&shown, q, "id"), 0);
         assert_non_null(strstr(buf_text(&shown), "ls; sudo '\\x1b[2J\\x0a'"));

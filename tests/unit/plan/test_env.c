@@ -49,8 +49,8 @@ static void set_input(struct one_case *c, struct str text) {
                 c->in.container = number;
         else if (str_is(key, "address"))
                 c->in.proxy_address = value;
-        else if (str_is(key, "relay"))
-                c->in.relay = value;
+        else if (str_is(key, "bailey"))
+                c->in.bailey = value;
         else if (str_is(key, "tmpdir"))
                 c->in.tmpdir = value;
         else if (str_is(key, "home"))
