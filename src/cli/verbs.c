@@ -23,6 +23,7 @@ extern const struct verb verb_kill;
 extern const struct verb verb_learn;
 extern const struct verb verb_log;
 extern const struct verb verb_man_page;
+extern const struct verb verb_mcp;
 extern const struct verb verb_policy;
 extern const struct verb verb_profile;
 extern const struct verb verb_prove_inside;
@@ -54,6 +55,7 @@ const struct verb *const verbs[] = {
         &verb_why,
         &verb_check,
         &verb_hook,
+        &verb_mcp,
         &verb_trust,
         &verb_secrets,
         /* GROUP_WATCH */

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bailey mcp: a server of the Model Context Protocol on standard input and output. */
+#include "manager/mcp.h"
+
+#include "bailey/bailey.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "cli/verb.h"
+#include "manager/mcp_ask.h"
+#include "manager/mcp_tools.h"
+#include "manager/policy_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MCP_ASK, MCP_WAIT, MCP_OPTIONS };
+static const struct option rows[] = {
+        [MCP_ASK] = { .flag = "ask",
+                      .type = OPTION_STRING,
+                      .metavar = "HOST[:PORT]",
+                      .help =
+                          "no server: inside a sandbox, ask for this host once; 0: allowed, 1: refused, 2: no answer" },
+        [MCP_WAIT] = { .flag = "wait",
+                       .type = OPTION_INTEGER,
+                       .metavar = "SECONDS",
+                       .min = 1,
+                       .max = 600,
+                       .fallback = "50",
+                       .help = "how long --ask waits" },
+};
+static const struct option_table table = { "Asking by hand", rows, MCP_OPTIONS };
+
+static int ask_once(const struct call *call, const char *host, struct err *e) {
+        unsigned seconds = (unsigned)option_get_number(&call->options, &rows[MCP_WAIT]);
+        struct mcp_answered said;
+        char target[300];
+
+        if (!mcp_target(str_of(host), target, sizeof target)) {
+                err_set(e, EINVAL, "'%s' is not HOST or HOST:PORT", host);
+                return EXIT_USAGE;
+        }
+        if (mcp_ask_host(target, seconds ? seconds : 50, &said, e) < 0)
+                return EXIT_UNAVAILABLE;
+        printf("%s\n", said.text);
+        return (int)said.what;
+}
+
+/* Lines are answered one after the other; one that is too long is skipped and said so. */
+static int serve(struct mcp *m, struct err *e) {
+        cleanup(buf_done) struct buf line = BUF(MCP_LINE_MAX + 1);
+        bool skipping = false;
+        char bytes[65536];
+        ssize_t n;
+
+        while ((n = read(STDIN_FILENO, bytes, sizeof bytes)) != 0) {
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return err_errno(e, "standard input");
+                struct str rest = str_n(bytes, (size_t)n);
+                while (rest.n) {
+                        cleanup(buf_done) struct buf out = BUF(2 * MCP_REPLY_MAX);
+                        ptrdiff_t end = str_find(rest, '\n');
+                        struct str piece = end < 0 ? rest : str_first(rest, (size_t)end);
+                        rest = str_skip(rest, piece.n + (end >= 0));
+                        if (!skipping && (line.n + piece.n > MCP_LINE_MAX || buf_append(&line, piece) < 0))
+                                skipping = true;
+                        if (end < 0)
+                                continue;
+                        int r = skipping ? mcp_answer_too_long(&out) : mcp_answer(m, buf_str(&line), &out);
+                        buf_clear(&line);
+                        skipping = false;
+                        if (r < 0)
+                                return err_set(e, ENOMEM, "out of memory");
+                        if (fd_write_all(STDOUT_FILENO, out.p, out.n) < 0)
+                                return 0; /* nobody reads any more */
+                }
+        }
+        return 0;
+}
+
+static int run(const struct call *call, struct err *e) {
+        const char *host = option_get(&call->options, &rows[MCP_ASK]);
+        char self[4096];
+        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+        if (host)
+                return ask_once(call, host, e);
+        if (n < 0) {
+                err_errno(e, "this program cannot find itself");
+                return EXIT_SYSTEM;
+        }
+        self[n] = '\0';
+        struct mcp_toolbox box = { .options = &call->options,
+                                   .program = self,
+                                   .inside = getenv("SANDBOX_RUNTIME") != NULL };
+        struct mcp m = { .tools = mcp_tools(&box), .version = bailey_version() };
+        return serve(&m, e) < 0 ? EXIT_SYSTEM : EXIT_OK;
+}
+
+const struct verb verb_mcp = {
+        .name = "mcp",
+        .group = GROUP_POLICY,
+        .synopsis = "[OPTIONS]",
+        .help = "serve the Model Context Protocol: tools that run, check, explain and ask",
+        .about =
+            "An agent starts this as an MCP server: JSON-RPC 2.0 on standard input and output, one message per line. "
+            "Its tools: run (a command in a sandbox, as bailey exec does it), check (what the classifier says), why "
+            "(which rule decides about a host or a path) and request_access (a person is asked for a host).\n\n"
+            "It works inside a sandbox too. There it may only ask: request_access asks the gateway for a connection, "
+            "which becomes a question where the policy asks, and nothing inside can answer it; run refuses.\n\n"
+            "It ends when its input ends.",
+        .tables = { &table, &policy_table_general },
+        .max_words = 0,
+        .run = run,
+};

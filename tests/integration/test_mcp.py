@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bailey mcp: the protocol, its tools outside and inside a sandbox, hostile input, and a person who answers."""
+import json
+import pathlib
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from conftest import program
+from kit.control import Control, sockets, wait_for
+
+SDK = pathlib.Path("/var/cache/bailey-agents/node_modules/@modelcontextprotocol/sdk")
+
+
+def request(number, method, **params):
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def call(number, tool, **arguments):
+    return request(number, "tools/call", name=tool, arguments=arguments)
+
+
+HELLO = request(1, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "test", "version": "1"})
+
+
+@pytest.fixture
+def talk(run, work):
+    """talk(message or text, ...) gives the replies; the server ended well with its input."""
+    def say(*messages, before=(), **more):
+        lines = [m if isinstance(m, (str, bytes)) else json.dumps(m) for m in messages]
+        text = b"".join((line if isinstance(line, bytes) else line.encode()) + b"\n" for line in lines)
+        result = run([*(before or ["bailey"]), "mcp"] if not before else [*before, program("bailey"), "mcp"], cwd=work,
+                     stdin=text, **more)
+        assert result.status == 0, result
+        return [json.loads(line) for line in result.text.splitlines()]
+    return say
+
+
+def said(reply):
+    """What a tool said: the text is the same as the object."""
+    assert json.loads(reply["result"]["content"][0]["text"]) == reply["result"]["structuredContent"]
+    return reply["result"]["structuredContent"]
+
+
+def test_versions_are_negotiated(talk):
+    for asked, given in (("2024-11-05", "2024-11-05"), ("2025-03-26", "2025-03-26"), ("2025-11-25", "2025-11-25"),
+                         ("1999-01-01", "2025-11-25"), (7, "2025-11-25")):
+        reply = talk(request(1, "initialize", protocolVersion=asked, capabilities={}))[0]
+        assert reply["result"]["protocolVersion"] == given and reply["result"]["serverInfo"]["name"] == "bailey"
+
+
+def test_the_tools_have_schemas(talk):
+    hello, listed, pong = talk(HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"}, request("x", "tools/list"),
+                               request(3, "ping"))
+    tools = {tool["name"]: tool for tool in listed["result"]["tools"]}
+    assert set(tools) == {"run", "check", "why", "request_access"} and listed["id"] == "x"
+    for tool in tools.values():
+        assert tool["inputSchema"]["type"] == "object" and tool["inputSchema"]["additionalProperties"] is False
+    assert pong == {"jsonrpc": "2.0", "id": 3, "result": {}}
+
+
+def test_outside(talk, work):
+    replies = talk(HELLO, call(2, "check", command="git push"), call(3, "why", target="evil.test"),
+                   call(4, "run", command="echo hi > made; cat made; exit 3"), call(5, "run", command="rm -rf /"),
+                   call(6, "request_access", path="/etc/shadow", reason="x"),
+                   call(7, "request_access", command="git push", reason="x"),
+                   call(8, "request_access", host="evil.test", reason="x", timeout_seconds=20))
+    checked, why, ran, forbidden, path, command, host = map(said, replies[1:])
+    assert (checked["decision"], checked["rule"]) == ("escalated", "git-remote")
+    assert why["allowed"] is False and "--allow" in why["change"]
+    assert (ran["outcome"], ran["exit_code"], ran["stdout"], ran["sandboxed"]) == ("ended", 3, "hi\n", True)
+    assert (work / "made").read_text() == "hi\n" and replies[3]["result"]["isError"] is True
+    assert forbidden["outcome"] != "ended" and forbidden["rule"] == "delete-root"
+    assert path["outcome"] == "refused" and "--read" in path["text"]
+    assert command["outcome"] == "refused" and command["rule"] == "git-remote"
+    assert host["outcome"] == "refused" and "policy refused" in host["gateway"]
+
+
+@pytest.mark.parametrize("message, code", [
+    ("{", -32700), ("\"x\"", -32700), ("[]", -32600), ("[{}]", -32600), ("{}", -32600), ('{"jsonrpc": "2.0", "id": 1}', -32600),
+    ('{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600), ('{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600),
+    ('{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600), ('{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', -32600),
+    ('{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', -32700), (request(1, "nothing"), -32601),
+    (request(1, "tools/call"), -32602), (request(1, "tools/call", name="nothing"), -32602),
+    (request(1, "tools/call", name="check", arguments=[]), -32602), (call(1, "check"), -32602), (call(1, "check", command=3), -32602),
+    (call(1, "check", command="ls", more=1), -32602), (call(1, "check", command="a\0b"), -32700),
+    (call(1, "run", command="ls", timeout_seconds=0), -32602), (call(1, "request_access", host="a.test"), -32602),
+    (call(1, "request_access", host="a.test", path="/x", reason="x"), -32602),
+    (call(1, "request_access", host="a.test\r\nX: y", reason="x"), -32602),
+    (call(1, "request_access", host="http://a.test", reason="x"), -32602), (b"\xff\xfe{}", -32700), ("[" * 200000, -32700),
+    ("x" * (3 << 20), -32700),
+], ids=range(27))
+def test_bad_messages_get_an_error_and_the_next_is_answered(talk, message, code):
+    replies = talk(HELLO, message, request(9, "ping"))
+    assert replies[1]["error"]["code"] == code and replies[1]["error"]["message"], replies
+    assert replies[2] == {"jsonrpc": "2.0", "id": 9, "result": {}}
+
+
+def test_nothing_is_said_to_notifications_and_replies(talk):
+    assert talk({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}},
+                {"jsonrpc": "2.0", "id": 5, "result": {}}, "", "  ", {"jsonrpc": "2.0", "method": "tools/call"}) == []
+
+
+def test_initialize_comes_first(talk):
+    refused, pong = talk(call(1, "run", command="touch made"), request(2, "ping"))
+    assert refused["error"]["code"] == -32600 and "result" in pong
+
+
+def test_inside_it_may_only_ask(talk):
+    replies = talk(HELLO, call(2, "run", command="echo hi"), call(3, "check", command="rm -rf /"), call(4, "why", target="/etc/shadow"),
+                   call(5, "request_access", host="evil.test", reason="x"), before=["bailey", "run", "--"])
+    ran, checked, why, host = map(said, replies[1:])
+    assert ran["outcome"] == "inside" and checked["decision"] == "forbidden"
+    assert why["readable_here"] is False
+    assert host["outcome"] == "refused" and "policy refused evil.test:443" in host["gateway"]
+
+
+@pytest.fixture
+def asking(start, work, home, hosts, origin, closing):
+    """A server inside a sandbox that asks by control, and the connection of a person to its socket."""
+    def begin(*messages):
+        text = "".join(json.dumps(m) + "\n" for m in messages).encode()
+        child = start(["bailey", "run", "--ask", "control", "--hosts", str(hosts), "--allow-private", f"127.0.0.1:{origin.port}", "--",
+                       program("bailey"), "mcp"], cwd=work, stdin=text)
+        path = wait_for(lambda: sockets(home) or not child.running(), "the control socket")[0]
+        child.control = closing(Control(path))
+        return child
+    return begin
+
+
+@pytest.mark.parametrize("answer, outcome", [("allow", "allowed"), ("deny", "refused")])
+def test_a_person_answers(asking, origin, answer, outcome):
+    target = f"origin.test:{origin.port}"
+    child = asking(HELLO, call(2, "request_access", host=target, reason="the tests need it", timeout_seconds=60))
+    asked = wait_for(lambda: child.control("pending")["questions"], "the question")[0]
+    assert (asked["kind"], asked["host"], asked["port"]) == ("host", "origin.test", origin.port)
+    child.control("answer", question=asked["id"], answer=answer, scope="sandbox")
+    reply = json.loads(child.wait().check().text.splitlines()[1])
+    assert said(reply)["outcome"] == outcome and reply["result"]["isError"] is (answer == "deny")
+
+
+def test_nobody_answers(asking, origin):
+    began = time.monotonic()
+    child = asking(HELLO, call(2, "request_access", host=f"origin.test:{origin.port}", reason="x", timeout_seconds=2), request(3, "ping"))
+    lines = child.wait().check().text.splitlines()
+    assert said(json.loads(lines[1]))["outcome"] == "unanswered" and json.loads(lines[2])["id"] == 3
+    assert time.monotonic() - began < 60
+
+
+def test_with_a_client_of_the_sdk(environment, work):
+    if not SDK.exists() or not shutil.which("node"):
+        pytest.skip("the SDK of the Model Context Protocol is not there")
+    (work / "client.mjs").write_text(f'''
+import {{ Client }} from "{SDK}/dist/esm/client/index.js";
+import {{ StdioClientTransport }} from "{SDK}/dist/esm/client/stdio.js";
+const client = new Client({{ name: "test", version: "1" }});
+await client.connect(new StdioClientTransport({{ command: "{program("bailey")}", args: ["mcp"], env: process.env, cwd: "{work}" }}));
+const tools = (await client.listTools()).tools.map(tool => tool.name);
+const checked = await client.callTool({{ name: "check", arguments: {{ command: "git push" }} }});
+const ran = await client.callTool({{ name: "run", arguments: {{ command: "echo hi" }} }});
+await client.ping();
+console.log(JSON.stringify([tools, checked.structuredContent.rule, ran.structuredContent.stdout, client.getServerVersion().name]));
+await client.close();
+''')
+    result = subprocess.run([shutil.which("node"), work / "client.mjs"], env=environment, cwd=work, timeout=120, check=False,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == [["run", "check", "why", "request_access"], "git-remote", "hi\n", "bailey"]
