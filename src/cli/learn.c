@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-enum { LEARN_OUTPUT, LEARN_REPLACE, LEARN_HOSTS, LEARN_OPTIONS };
+enum { LEARN_OUTPUT, LEARN_REPLACE, LEARN_CA_BUNDLE, LEARN_HOSTS, LEARN_OPTIONS };
 static const struct option rows[] = {
         [LEARN_OUTPUT] = { .flag = "output",
                            .letter = 'o',
@@ -21,6 +21,10 @@ static const struct option rows[] = {
                            .fallback = "bailey-learned.yaml",
                            .help = "write the policy here" },
         [LEARN_REPLACE] = { .flag = "replace", .type = OPTION_FLAG, .help = "write over a file that is there" },
+        [LEARN_CA_BUNDLE] = { .flag = "ca-bundle",
+                              .type = OPTION_PATH,
+                              .metavar = "FILE",
+                              .help = "trust these roots too, besides the system's, here and inside" },
         [LEARN_HOSTS] = { .flag = "hosts",
                           .type = OPTION_PATH,
                           .metavar = "FILE",
@@ -56,6 +60,7 @@ static int run(const struct call *call, struct err *e) {
                 .options = &call->options,
                 .argv = call->argv,
                 .hosts_file = option_get(&call->options, &rows[LEARN_HOSTS]),
+                .ca_bundle = option_get(&call->options, &rows[LEARN_CA_BUNDLE]),
                 .quiet = true,
                 .learn = &learned,
         };

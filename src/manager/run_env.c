@@ -2,6 +2,7 @@
 #include "manager/run_env.h"
 
 #include "base/cleanup.h"
+#include "manager/run_certificates.h"
 #include "plan/env.h"
 
 #include <errno.h>
@@ -45,6 +46,8 @@ int run_env(const struct policy *policy, const struct plan_host *host, const str
                 .set = set,
         };
         run_vault_env(vault, &in);
+        if (run_certificates_java(vault, host))
+                in.java_trust_store = NULL; /* its own store has them; each JVM would tell of the variable */
         cleanup(buf_done) struct buf held_back = BUF(HELD_BACK_MAX);
         int s = env_build(&in, &env, e);
         if (s == 0)

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "manager/own_commands.h"
+#include "manager/run_certificates.h"
 #include "manager/run_control.h"
 #include "manager/run_env.h"
 #include "manager/run_home.h"
@@ -144,6 +145,8 @@ int run_plan_make(struct run *r, struct err *e) {
         }
         if (s == 0)
                 s = make_overlay(r, degraded, e);
+        if (s == 0 && !degraded)
+                s = run_certificates_cover(&r->vault, &r->host, e);
         if (s == 0)
                 s = run_env(r->policy, &r->host, &r->vault, r->id, &r->env, e);
         return s < 0 ? s : run_plan_build(r, e);

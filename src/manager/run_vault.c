@@ -76,7 +76,10 @@ static int write_certificates(struct run_vault *v, const char *roots_file, struc
         cleanup(buf_done) struct buf roots = BUF(TRUST_BYTES_MAX), pem = BUF(TRUST_BYTES_MAX),
                                      java = BUF(TRUST_BYTES_MAX);
         int r = trust_store_roots(roots_file, &roots, e);
-        r = r < 0 ? r : trust_store_pem(buf_str(&roots), vault_process_ca(v->process), &pem, e);
+        if (r == 0 && v->process)
+                r = trust_store_pem(buf_str(&roots), vault_process_ca(v->process), &pem, e);
+        else if (r == 0 && buf_append(&pem, buf_str(&roots)) < 0)
+                r = err_set(e, ENOMEM, "out of memory");
         r = r < 0 ? r : trust_store_java(buf_str(&pem), &java, e);
         r = r < 0 ? r : path_replace_file(v->bundle, buf_str(&pem), 0444, e);
         return r < 0 ? r : path_replace_file(v->java, buf_str(&java), 0444, e);
@@ -126,6 +129,16 @@ static unsigned log_level_now(void) {
         return level;
 }
 
+/* The files, and a rule by which the sandbox may read them. */
+static int lay_out(struct run_vault *v, const struct run_vault_request *q, struct err *e) {
+        int r = write_certificates(v, q->roots, e);
+
+        if (r == 0 && v->directory &&
+            origin_texts_add(&q->policy->filesystem.read, str_of(v->directory), "the sandbox's certificates") < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        return r;
+}
+
 static int start(struct run_vault *v, const struct run_vault_request *q, const char *place, struct err *e) {
         cleanup(stand_ins_closep) struct stand_ins *stand_ins = NULL;
         int r = q->place ? 0 : stand_ins_open(&stand_ins, e);
@@ -149,11 +162,17 @@ static int start(struct run_vault *v, const struct run_vault_request *q, const c
                 r = q->place->save(q->place->arg, &v->mappings, v->process, e);
         else if (r == 0)
                 r = make_directory(v, place, q->id, e);
-        r = r < 0 ? r : write_certificates(v, q->roots, e);
-        if (r == 0 && v->directory &&
-            origin_texts_add(&q->policy->filesystem.read, str_of(v->directory), "the sandbox's certificates") < 0)
-                r = err_set(e, ENOMEM, "out of memory");
-        return r;
+        return r < 0 ? r : lay_out(v, q, e);
+}
+
+/* No TLS is opened, but somebody named roots of their own: they count inside too. */
+static int start_plain(struct run_vault *v, const struct run_vault_request *q, struct err *e) {
+        cleanup(free_ptr) char *place = NULL;
+        int r = name_files(v, q->id, &place, e);
+
+        if (r == 0 && !q->preview)
+                r = make_directory(v, place, q->id, e);
+        return r < 0 || q->preview ? r : lay_out(v, q, e);
 }
 
 /* The same path as a glob: special characters, and one that is not, in brackets. */
@@ -192,8 +211,10 @@ int run_vault_open(struct run_vault *v, const struct run_vault_request *q, struc
         int r = mappings_of(q->policy, &v->mappings, e);
         r = r < 0 ? r : hide_sources(v, q->policy, e);
         r = r < 0 ? r : vault_env_sources(&v->mappings, &v->strip, e);
-        if (r < 0 || !is_wanted(q->policy))
+        if (r < 0)
                 return r;
+        if (!is_wanted(q->policy))
+                return q->roots && !q->place && plan_network(q->policy) != NETWORK_NONE ? start_plain(v, q, e) : 0;
         cleanup(free_ptr) char *place = NULL;
         r = q->place ? name_kept_files(v, q->place->directory, e) : name_files(v, q->id, &place, e);
         if (r == 0 && !q->preview)

@@ -46,6 +46,11 @@ struct plan_laid {
         const char *between;      /* a cache: another layer above the source, NULL for none */
 };
 
+/* A file of the host that shows the content of another one. */
+struct plan_cover {
+        const char *path, *source;
+};
+
 /* The home of the sandbox's own. */
 struct plan_home {
         const char *path;  /* where it is inside; NULL: the host's home is there, as its rules say */
@@ -69,6 +74,7 @@ struct plan_host {
         bool cgroup;                      /* the sandbox gets a control group of its own */
         bool scope;                       /* not that, but a systemd user manager can be asked for one */
         VEC(struct plan_path) paths;      /* in any order */
+        VEC(struct plan_cover) covers;    /* certificates, over the system's own */
         VEC(const char *) sockets;        /* Unix sockets of the host that have a path */
         VEC(const char *) devices;        /* which of plan_devices exist */
         VEC(const char *) system_dirs;    /* which of plan_system_dirs exist */

@@ -281,6 +281,26 @@ static void collect_home(struct tree *t) {
                 add(t, own);
 }
 
+/* A file that a rule hides stays hidden. */
+static void collect_covers(struct tree *t) {
+        for (size_t i = 0; i < t->q->host->covers.n; i++) {
+                const struct plan_cover *cover = &t->q->host->covers.p[i];
+                struct node *top = above_or_at(t, cover->path), *same = find(t, cover->path);
+
+                if (top && top->kind == NODE_MASK)
+                        continue;
+                struct node file = { .path = keep(t, cover->path),
+                                     .kind = NODE_READ,
+                                     .pinned = true,
+                                     .slot = PLAN_ROOT,
+                                     .source = keep(t, cover->source) };
+                if (same)
+                        *same = file;
+                else
+                        add(t, file);
+        }
+}
+
 static bool is_overlay(const struct tree *t, const struct node *n) {
         if (n->overlay)
                 return true;
@@ -653,6 +673,7 @@ int plan_tree(struct plan *p, const struct plan_request *q, struct err *e) {
         collect_home(&t);
         sort_nodes(&t);
         collect_workspace(&t);
+        collect_covers(&t);
         sort_nodes(&t);
         collect_sockets(&t);
         pin_parents(&t);

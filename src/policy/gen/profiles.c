@@ -3,7 +3,6 @@
  * While building: the files of profiles/ as C texts, so that `bailey` needs no file of its own at run time. Each comes
  * with the programs that its line "programs: [a, b]" names; a launch looks only there.
  */
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,7 @@ static void print_programs(const char *text, const char *path) {
         printf(" \"%.*s\" ", (int)(end - line), line);
 }
 
-static void print_profile(char *path) {
+static void print_profile(const char *path) {
         static char text[65536];
         FILE *file = fopen(path, "re");
         size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
@@ -43,7 +42,8 @@ static void print_profile(char *path) {
         fclose(file);
         text[n] = '\0';
 
-        char *name = basename(path);
+        const char *slash = strrchr(path, '/');
+        const char *name = slash ? slash + 1 : path;
         printf("        { \"%.*s\",", (int)(strlen(name) - strlen(".yaml")), name);
         print_programs(text, path);
         fputs(",\n        \"", stdout);

@@ -500,6 +500,11 @@ void survey_done(struct plan_host *h) {
                 free((char *)h->root_links.p[i].path);
                 free((char *)h->root_links.p[i].target);
         }
+        for (size_t i = 0; i < h->covers.n; i++) {
+                free((char *)h->covers.p[i].path);
+                free((char *)h->covers.p[i].source);
+        }
+        vec_done(&h->covers);
         vec_done(&h->paths);
         vec_done(&h->sockets);
         vec_done(&h->devices);
