@@ -3,9 +3,11 @@
 
 #include "bailey/version.h"
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "cli/frame.h"
 #include "cli/help.h"
 #include "conf/emit.h"
+#include "manager/guards.h"
 #include "manager/prove.h"
 
 #include <stdio.h>
@@ -159,10 +161,29 @@ static int run_prove(const struct call *call, struct err *e) {
         return holds ? EXIT_OK : EXIT_NO;
 }
 
+static void tell_swept(const char *id, const struct guard_found *found, void *context) {
+        (void)context;
+        log_notice("moved %s away, which the run %s left when it was killed; see `bailey kept`", found->path, id);
+}
+
+/* What runs that were killed left under protected names. */
+static void sweep_left(void) {
+        struct err why = { 0 };
+        size_t left = 0;
+
+        if (guards_sweep_left(tell_swept, NULL, &left, &why) < 0)
+                log_error("%s", err_text(&why));
+        if (left)
+                log_notice(
+                    "%zu protected paths of runs that are over are looked at when the sandboxes that write there end",
+                    left);
+}
+
 static int run(const struct call *call, struct err *e) {
         if (option_get_flag(&call->options, &rows[DOCTOR_PROVE]))
                 return run_prove(call, e);
         struct doctor_report report;
+        sweep_left();
         doctor_examine(&report);
         if (!option_get_flag(&call->options, &rows[DOCTOR_JSON]))
                 print_text(&report, frame_color(call, STDOUT_FILENO));
@@ -181,7 +202,8 @@ const struct verb verb_doctor = {
         .help = "say what this machine can do, and how to get the rest",
         .about = "Tries everything that a sandbox is built from, in processes of its own that leave nothing behind, "
                  "and says what "
-                 "works, what is lost without the rest, why, and how to fix it.\n\n"
+                 "works, what is lost without the rest, why, and how to fix it. What runs that were killed left under "
+                 "protected names is moved away, as at the end of a run.\n\n"
                  "With --prove it launches a sandbox instead, tries in it what a policy denies and what it allows, and "
                  "shows the results; each denied act is done outside too, where it must work. Exit status then: 0 when "
                  "everything is as it must be, 1 when something is not, 4 when no sandbox could be launched.\n\n"

@@ -19,6 +19,7 @@ extern const struct verb verb_exec;
 extern const struct verb verb_gateway;
 extern const struct verb verb_help;
 extern const struct verb verb_hook;
+extern const struct verb verb_kept;
 extern const struct verb verb_kill;
 extern const struct verb verb_learn;
 extern const struct verb verb_log;
@@ -49,6 +50,7 @@ const struct verb *const verbs[] = {
         &verb_diff,
         &verb_apply,
         &verb_discard,
+        &verb_kept,
         /* GROUP_POLICY */
         &verb_policy,
         &verb_profile,

@@ -28,6 +28,7 @@
 #include "manager/container_place.h"
 #include "manager/engine.h"
 #include "manager/gateway_process.h"
+#include "manager/guards.h"
 #include "manager/helper.h"
 #include "manager/host_addresses.h"
 #include "manager/own_commands.h"
@@ -70,6 +71,7 @@ struct container {
         struct plan_host host;
         struct plan *plan;
         struct run_vault vault;
+        struct guards guards;
         struct audit *audit;
         struct gateway_process *gateway;
         struct run_control *control;
@@ -333,7 +335,9 @@ static int look_at_files(struct container *c, struct err *e) {
         cleanup(free_ptr) char *controls = NULL;
         int r = path_rules_compile(c->policy, &c->rules, e);
         r = r < 0 ? r : run_control_place(false, &controls, e);
+        r = r < 0 ? r : guards_begin(&c->guards, c->rules, e);
         r = r < 0 ? r : survey_host(c->policy, c->rules, controls, &c->host, e);
+        r = r < 0 ? r : guards_share(&c->guards, &c->host, e);
         r = r < 0 ? r : run_records(c->policy, c->rules, c->id, &c->host, &c->audit_path, e);
         return r < 0 ? r : run_control_hide(&c->host, controls, e);
 }
@@ -475,11 +479,12 @@ static enum run_end supervise(struct container *c, int *ret_status, struct err *
 /*
  * The end.
  */
-static void on_guard(const char *path, void *arg) {
+static void on_guard(const char *id, const struct guard_found *found, void *arg) {
         struct container *c = arg;
-        run_report_guard(&c->report, path);
+
+        run_report_guard(&c->report, found, strcmp(id, c->id) == 0);
         if (c->audit)
-                (void)audit_note(c->audit, "removed %s: protected, and not there before", path);
+                guards_note(c->audit, id, found);
 }
 
 /* The container first: nothing of it may outlive its network. */
@@ -505,7 +510,7 @@ static void tear_down(struct container *c) {
         gateway_process_free(c->gateway); /* with its last word */
         c->gateway = NULL;
         run_vault_close(&c->vault);
-        if (c->plan && guard_sweep(c->plan, on_guard, c, &e) < 0)
+        if (guards_end(&c->guards, c->plan, &e) < 0)
                 log_error("%s", err_text(&e));
         if (c->audit) {
                 (void)audit_note(c->audit, "end: status %d", c->status);
@@ -528,6 +533,7 @@ static void container_done(struct container *c) {
         run_report_done(&c->report);
         text_list_done(&c->create);
         plan_free(c->plan);
+        guards_done(&c->guards);
         survey_done(&c->host);
         path_rules_free(c->rules);
         policy_free(c->policy);
@@ -542,6 +548,7 @@ static int prepare(struct container *c, struct err *e) {
         r = r < 0 ? r : look_at_files(c, e);
         r = r < 0 ? r : open_audit(c, e);
         r = r < 0 ? r : describe(c, e);
+        r = r < 0 ? r : guards_record(&c->guards, c->plan, e);
         for (size_t i = 0; r == 0 && i < c->plan->notes.n; i++)
                 log_notice("%s", c->plan->notes.p[i]);
         return r < 0 ? r : open_control(c, e);
@@ -581,6 +588,7 @@ enum run_end container_run(const struct container_request *q, int *ret_status, s
         cleanup(container_done) struct container c = { .q = q,
                                                        .place = CONTAINER_PLACE,
                                                        .vault = RUN_VAULT,
+                                                       .guards = GUARDS_NONE,
                                                        .terminal.fd = -1,
                                                        .pidfd = -1,
                                                        .signals = -1,
@@ -588,6 +596,9 @@ enum run_end container_run(const struct container_request *q, int *ret_status, s
                                                        .init = -1 };
         const struct policy_request request = { .command_line = q->run->options };
         random_id(c.id, sizeof c.id);
+        c.guards.id = c.id;
+        c.guards.report = on_guard;
+        c.guards.context = &c;
         int r = policy_load(&request, &c.policy, e);
         r = r < 0 ? r : own_commands_check(c.policy, environ, e);
         if (r < 0)

@@ -129,18 +129,29 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
         }
 }
 
+/* Whoever asks Bailey to end means all of it: a command that does not listen has so long. */
+#define TERM_GRACE_NS (10000 * NS_PER_MS)
+
 static void hand_on_signals(struct run *r) {
         struct signalfd_siginfo info;
-        while (read(r->signals, &info, sizeof info) == sizeof info)
-                if (!run_control_signal(r->control, (int)info.ssi_signo, info.ssi_code == SI_KERNEL))
-                        (void)sandbox_signal(&r->sandbox, (int)info.ssi_signo);
+
+        while (read(r->signals, &info, sizeof info) == sizeof info) {
+                if (run_control_signal(r->control, (int)info.ssi_signo, info.ssi_code == SI_KERNEL))
+                        continue;
+                (void)sandbox_signal(&r->sandbox, (int)info.ssi_signo);
+                if (info.ssi_signo == SIGTERM && !r->term_ns)
+                        r->term_ns = clock_ns() + TERM_GRACE_NS;
+        }
 }
 
 static int time_left_ms(const struct run *r, int timeout) {
-        if (!r->deadline_ns)
+        uint64_t first = r->deadline_ns;
+        if (r->term_ns && (!first || r->term_ns < first))
+                first = r->term_ns;
+        if (!first)
                 return timeout;
         uint64_t now = clock_ns();
-        uint64_t left = r->deadline_ns > now ? (r->deadline_ns - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+        uint64_t left = first > now ? (first - now + NS_PER_MS - 1) / NS_PER_MS : 0;
         return timeout < 0 || left < (uint64_t)timeout ? (int)(left > 1000000 ? 1000000 : left) : timeout;
 }
 
@@ -200,6 +211,10 @@ static int supervise(struct run *r, struct err *e) {
                         finish(r, RUN_TIMED_OUT, 0);
                         return err_set(e, ETIMEDOUT, "the command ran longer than its time limit and was ended");
                 }
+                if (r->term_ns && clock_ns() >= r->term_ns) {
+                        finish(r, RUN_ENDED, SIGNALLED + SIGTERM);
+                        return 0;
+                }
                 int s = step_denials(r, e);
                 if (fds[1].revents)
                         hand_on_signals(r);
@@ -223,11 +238,12 @@ static int supervise(struct run *r, struct err *e) {
         return 0;
 }
 
-static void on_guard(const char *path, void *arg) {
+static void on_guard(const char *id, const struct guard_found *found, void *arg) {
         struct run *r = arg;
-        run_report_guard(&r->report, path);
+
+        run_report_guard(&r->report, found, strcmp(id, r->id) == 0);
         if (r->audit)
-                (void)audit_note(r->audit, "removed %s: protected, and not there before", path);
+                guards_note(r->audit, id, found);
 }
 
 /* In this order: the sandbox dies, the gateway's last word is recorded, and when nothing is left that could still write
@@ -254,7 +270,7 @@ static void tear_down(struct run *r) {
         run_vault_close(&r->vault);
         if (r->degraded)
                 sandbox_end_descendants();
-        if (r->plan && guard_sweep(r->plan, on_guard, r, &e) < 0)
+        if (!r->preview && guards_end(&r->guards, r->plan, &e) < 0)
                 log_error("%s", err_text(&e));
         if (r->tmpdir && tree_remove(AT_FDCWD, r->tmpdir) < 0)
                 log_error("cannot remove %s", r->tmpdir);
@@ -274,6 +290,7 @@ static void run_done(struct run *r) {
         close_fd(&r->signals);
         sigprocmask(SIG_SETMASK, &r->mask_before, NULL);
         run_report_done(&r->report);
+        guards_done(&r->guards);
         plan_free(r->plan);
         run_env_done(&r->env);
         survey_done(&r->host);
@@ -391,7 +408,7 @@ static int launch(struct run *r, struct err *e) {
                 r->deadline_ns = clock_ns() + r->policy->process.timeout_ns;
         if (s == 0)
                 print_notes(r);
-        return s < 0 ? s : sandbox_go(&r->sandbox, e);
+        return s < 0 ? s : sandbox_go(&r->sandbox, r->guards.slot, e);
 }
 
 enum run_end run_command(const struct run_request *q, int *ret_status, struct err *e) {
@@ -402,12 +419,16 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
                          .overlay.lock = -1,
                          .home = HOME_NONE,
                          .denials = DENIALS_NONE,
+                         .guards = GUARDS_NONE,
                          .vault = RUN_VAULT,
                          .end = RUN_FAILED };
         if (q->id)
                 snprintf(r.id, sizeof r.id, "%s", q->id);
         else
                 random_id(r.id, sizeof r.id);
+        r.guards.id = r.id;
+        r.guards.report = on_guard;
+        r.guards.context = &r;
         int s = catch_signals(&r, e);
         if (s == 0) {
                 run_terminal_open(&r.terminal);
@@ -436,6 +457,7 @@ enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *o
                          .overlay.lock = -1,
                          .home = HOME_NONE,
                          .denials = DENIALS_NONE,
+                         .guards = GUARDS_NONE,
                          .vault = RUN_VAULT,
                          .end = RUN_FAILED };
         memcpy(r.id, "preview", 8);

@@ -116,8 +116,12 @@ int run_plan_make(struct run *r, struct err *e) {
         if (s == 0) {
                 s = degraded ? 0 : run_control_place(r->preview, &controls, e);
         }
+        if (s == 0 && !r->preview)
+                s = guards_begin(&r->guards, r->rules, e);
         if (s == 0)
                 s = survey_host(r->policy, r->rules, controls, &r->host, e);
+        if (s == 0)
+                s = guards_share(&r->guards, &r->host, e);
         if (s == 0)
                 s = run_stdio(r->rules, e);
         if (s == 0)
@@ -149,5 +153,7 @@ int run_plan_make(struct run *r, struct err *e) {
                 s = run_certificates_cover(&r->vault, &r->host, e);
         if (s == 0)
                 s = run_env(r->policy, &r->host, &r->vault, r->id, &r->env, e);
-        return s < 0 ? s : run_plan_build(r, e);
+        if (s == 0)
+                s = run_plan_build(r, e);
+        return s < 0 ? s : guards_record(&r->guards, r->plan, e);
 }

@@ -5,6 +5,7 @@
 #include "base/escape.h"
 #include "policy/paths.h"
 #include "policy/pattern.h"
+#include "sandbox/sandbox.h"
 
 /* Beyond the reasons of the network: what tells entries of the summary apart. */
 enum { GUARDED = REASONS, FILE_READ, FILE_WRITE, SYSTEM_CALL, HOST_SOCKET };
@@ -125,9 +126,41 @@ bool run_report_event(struct run_report *r, const struct event *ev, const struct
                !quiet;
 }
 
-void run_report_guard(struct run_report *r, const char *path) {
-        char *shown = escaped(str_of(path));
-        add(r, (struct refusal){ .target = shown, .advice = advice_with("--write", shown), .reason = GUARDED });
+static const char *const guard_did[] = {
+        [GUARD_KEPT] = "moved away",
+        [GUARD_BESIDE] = "moved away",
+        [GUARD_FILTERED] = "left the harmless settings only in",
+        [GUARD_LINK_BACK] = "put back",
+};
+
+static char *guard_why(const struct guard_found *found, bool own) {
+        const char *made =
+            own ? "a protected path that the command made" : "a protected path that an earlier command made";
+
+        switch (found->done) {
+        case GUARD_KEPT:
+                return str_format("%s; it is kept: see `bailey kept`", made);
+        case GUARD_BESIDE:
+                return str_format("%s; it is beside its place, as %s", made, found->kept);
+        case GUARD_FILTERED:
+                if (found->kept)
+                        return str_format(
+                            "the command made the repository; all of the file is kept: see `bailey kept`");
+                return str_format("the command made the repository");
+        default:
+                return str_format("a protected link that was replaced");
+        }
+}
+
+void run_report_guard(struct run_report *r, const struct guard_found *found, bool own) {
+        char *shown = escaped(str_of(found->path));
+        bool advise = found->done == GUARD_KEPT || found->done == GUARD_BESIDE;
+
+        add(r, (struct refusal){ .target = shown,
+                                 .did = guard_did[found->done],
+                                 .advice = advise ? advice_with("--write", shown) : NULL,
+                                 .why = guard_why(found, own),
+                                 .reason = GUARDED });
 }
 
 void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule,
@@ -201,7 +234,7 @@ const char *run_report_why(const struct refusal *x) {
 static int put_refusal(const struct refusal *x, struct buf *out) {
         struct str why = str_of(run_report_why(x));
         const char *target = x->target[0] ? x->target : "a connection whose target could not be read";
-        int r = buf_printf(out, "bailey: %s %s", x->reason == GUARDED ? "removed" : "refused", target);
+        int r = buf_printf(out, "bailey: %s %s", x->did ? x->did : "refused", target);
 
         if (r == 0 && x->count > 1)
                 r = buf_printf(out, " (%u times)", x->count);

@@ -8,12 +8,13 @@
 #include "policy/snapshot.h"
 
 struct refusal {
-        char *target;  /* "name:port" or a path, escaped */
-        char *object;  /* the path alone, where the target says more; else NULL */
-        char *rule;    /* what refused it, as it was written; NULL: nothing allows it */
-        char *advice;  /* NULL: nothing that a person should allow */
-        char *why;     /* NULL: by the reason */
-        char *process; /* "name[pid]" inside, escaped; the first one. NULL: not known, as for connections */
+        char *target;    /* "name:port" or a path, escaped */
+        char *object;    /* the path alone, where the target says more; else NULL */
+        char *rule;      /* what refused it, as it was written; NULL: nothing allows it */
+        char *advice;    /* NULL: nothing that a person should allow */
+        char *why;       /* NULL: by the reason */
+        const char *did; /* what became of it; NULL: it was refused */
+        char *process;   /* "name[pid]" inside, escaped; the first one. NULL: not known, as for connections */
         uint16_t reason;
         unsigned count;
         bool quiet; /* a habit of the program: recorded, not printed */
@@ -28,8 +29,9 @@ struct run_report {
 
 /* True: something that was not refused before, and that people should hear of; run_report_news() has it. */
 bool run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule);
-/* A protected path that the sandbox made and that was removed. */
-void run_report_guard(struct run_report *r, const char *path);
+/* A protected path that the sandbox (`own`), or one that was killed before, made or changed. */
+struct guard_found;
+void run_report_guard(struct run_report *r, const struct guard_found *found, bool own);
 /* A file that the policy keeps from being read or written; rule: what refuses it, NULL when nothing grants it. */
 struct path_rule;
 void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule,

@@ -3,6 +3,7 @@
 /* Between the files of one run's supervisor: run.c (its life), run_plan.c (from options to the plan), run_network.c
  * (the gateway's side of it). Everything in the struct is undone by run.c. */
 #include "manager/gateway_process.h"
+#include "manager/guards.h"
 #include "manager/home.h"
 #include "manager/overlays.h"
 #include "manager/run.h"
@@ -36,6 +37,7 @@ struct run {
         struct home home;           /* of the sandbox's own */
         struct sandbox sandbox;
         struct denials denials;
+        struct guards guards;
         struct run_terminal terminal;
         struct audit *audit;
         char *audit_path;
@@ -49,6 +51,7 @@ struct run {
         sigset_t mask_before;
         int signals;
         uint64_t deadline_ns; /* 0: none */
+        uint64_t term_ns;     /* when a command that was asked to end is ended; 0: it was not asked */
         enum run_end end;
         int status;
         bool ended;

@@ -256,6 +256,9 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         cleanup(plan_freep) struct plan *p = plan_new();
         if (!p)
                 return err_set(e, ENOMEM, "out of memory");
+        p->id = plan_copy(p, str_of(q->id ? q->id : "unknown"));
+        if (!p->id)
+                return err_set(e, ENOMEM, "out of memory");
         p->uid = q->host->uid;
         p->gid = q->host->gid;
         p->flags = q->host->has_terminal ? PLAN_HAS_TERMINAL : 0;

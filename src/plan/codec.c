@@ -174,6 +174,7 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit(w, p->namespaces);
         visit(w, p->uid);
         visit(w, p->gid);
+        visit_text(w, &p->id, "id");
         visit_text(w, &p->hostname, "hostname");
         visit_vec(w, &p->ops, visit_op);
         visit(w, p->landlock.abi);
@@ -289,6 +290,8 @@ static const char *check_plan(const struct plan *p) {
                         return "malformed environment";
         if (p->listeners.n > PLAN_LISTENERS_MAX)
                 return "too many listeners";
+        if (!p->id || !p->id[0] || strchr(p->id, '/'))
+                return "no id";
         if (p->argv.n == 0)
                 return "no command";
         if (!p->cwd || p->cwd[0] != '/')

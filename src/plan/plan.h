@@ -155,6 +155,7 @@ struct plan_pool;
 
 struct plan {
         struct plan_pool *pool; /* owns every string below */
+        const char *id;         /* of the run; part of the names that what it leaves gets */
         uint32_t flags;
         uint32_t namespaces; /* CLONE_NEW* */
         uint32_t uid, gid;

@@ -8,7 +8,7 @@
  *     survey_host(policy, rules, hidden, &host, e) facts, once per launch
  *     plan_build(&request, &plan, e)
  *     sandbox_plan(&s, plan, e)                    init applies it
- *     sandbox_go(&s, e)                            and then the command starts; not before everything out here is ready
+ *     sandbox_go(&s, lock, e)                      and then the command starts; not before everything out here is ready
  *     poll(s.control), sandbox_receive(&s, ...)    what happens to it
  *     sandbox_finish(&s)                           everything in it is dead when this returns
  *
@@ -20,6 +20,7 @@
 #include "plan/plan.h"
 #include "sandbox/linux/cgroup.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -35,9 +36,9 @@ enum sandbox_event_kind {
         SANDBOX_FROZEN,  /* every process stands still; value: 0, or the errno of why they do not */
         SANDBOX_ENDED,   /* init is gone, there will be no more */
         /* to init */
-        SANDBOX_NETWORK, /* value: SANDBOX_NETWORK_* */
-        SANDBOX_PLAN,    /* value: its length; descriptors: the published listeners. Its bytes follow, in pieces */
-        SANDBOX_GO,
+        SANDBOX_NETWORK,    /* value: SANDBOX_NETWORK_* */
+        SANDBOX_PLAN,       /* value: its length; descriptors: the published listeners. Its bytes follow, in pieces */
+        SANDBOX_GO,         /* descriptor: the lock of its slot, or none */
         SANDBOX_SIGNAL,     /* value: for the command's process group */
         SANDBOX_FOREGROUND, /* lend the terminal to the command's process group */
         SANDBOX_FREEZE,     /* SANDBOX_FROZEN follows */
@@ -84,7 +85,8 @@ int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct
 int sandbox_network(struct sandbox *s, bool captured, struct err *e);
 /* `published`: listening sockets of the host, one for each entry of plan->publish. */
 int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, struct err *e);
-int sandbox_go(struct sandbox *s, struct err *e);
+/* `lock` (or -1) is a descriptor that init keeps open as long as it lives. */
+int sandbox_go(struct sandbox *s, int lock, struct err *e);
 /* Takes one message; SANDBOX_ENDED when there will be no more. Blocks unless `control` is readable. */
 int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e);
 int sandbox_signal(struct sandbox *s, int signal_number);
@@ -108,6 +110,40 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, con
 int survey_neighbours(struct plan_host *host, struct err *e);
 void survey_done(struct plan_host *host);
 
-/* Removes what appeared at the guarded paths; called when nothing of the sandbox lives any more. Each removed path is
- * reported. Returns how many were removed or a negative errno; a link is removed, never followed. */
-int guard_sweep(const struct plan *p, void (*report)(const char *path, void *context), void *context, struct err *e);
+/* What became of something that the sandbox left at a guarded path. */
+enum guard_done {
+        GUARD_KEPT,     /* moved into the store, under the name `kept` */
+        GUARD_BESIDE,   /* it has the name `kept` beside its place: no program obeys that */
+        GUARD_FILTERED, /* a git configuration: its harmless part stays, all of it is in the store (or nowhere: NULL) */
+        GUARD_LINK_BACK, /* the link that was there is there again */
+};
+
+struct guard_found {
+        const char *path;
+        enum guard_done done;
+        const char *kept;
+};
+
+/* One sweep. The first part is given. */
+struct guard_sweep {
+        const struct plan_guard *guards;
+        size_t n;
+        const char *id; /* of the run */
+        bool late;      /* after a run that was killed: what it left beside its place comes along */
+        int (*open_store)(
+            void *context); /* asked for when there is something to keep: a directory, or -1; NULL: none */
+        void (*report)(const struct guard_found *found, void *context); /* or NULL */
+        void *context;
+
+        bool asked;
+        int store;
+        unsigned kept; /* how many are in the store */
+};
+
+/* Moves away what appeared at the guarded paths and puts links back; called when nothing of the sandbox lives any more.
+ * A link is moved, never followed. 0, or a negative errno for the first path that stays; the others are swept. */
+int guard_sweep(struct guard_sweep *s, struct err *e);
+/* Whether a guarded path is the configuration of a repository. */
+bool guard_is_git_config(const char *path);
+/* The name beside its place. */
+void guard_beside_name(const char *name, const char *id, unsigned number, char ret[static NAME_MAX + 1]);

@@ -106,7 +106,7 @@ def test_protected_path_is_not_left_behind(sh, work, plant):
     result = sh(plant).check()
     for name in (".vscode", ".mcp.json", ".envrc", ".claude", ".git/hooks", ".idea", ".bashrc"):
         assert not os.path.lexists(work / name), name
-    assert "removed" in result.errors
+    assert "moved away" in result.errors
 
 
 def test_link_that_leads_nowhere(sh, work):

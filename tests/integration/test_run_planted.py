@@ -136,8 +136,9 @@ def test_names_in_the_summary_are_escaped(sh, work):
     """Directories with control characters in their names come with a repository."""
     subprocess.run(["git", "init", "-q", "."], cwd=work, check=True)
     (work / ".git/modules/\x1b[31mred").mkdir(parents=True)
-    result = sh("cd .git/modules/* && mkdir hooks")
-    assert "removed" in result.errors and "\x1b" not in result.errors
+    (work / ".git/modules/\x1b[31mred/HEAD").write_text("ref: refs/heads/main\n")
+    result = sh("cd .git/modules/* && mkdir hooks && echo x > hooks/post-commit")
+    assert "moved away" in result.errors and "\x1b" not in result.errors
 
 
 def test_advice_is_one_word_for_a_shell(sh, work):

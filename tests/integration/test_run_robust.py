@@ -102,6 +102,11 @@ def pick(child, victim):
     return next((pid for pid in descendants(child.pid) if name_of(pid) == f"bailey-{victim}"), None)
 
 
+def without_kept(found):
+    """What init moves away, when the supervisor was killed, stays beside its place under a name that no program obeys."""
+    return type(found)(entry for entry in found if ".bailey-kept-" not in str(entry))
+
+
 @pytest.mark.exact_build  # with a sanitizer the gateway starts too late to be killed
 @pytest.mark.parametrize("victim", ["supervisor", "init", "gateway", "broker"])
 def test_death_at_any_moment(victim, start, home, work, origin):
@@ -127,7 +132,9 @@ def test_death_at_any_moment(victim, start, home, work, origin):
             child.signal(signal.SIGKILL)
         child.wait()
         wait_until(lambda: not [pid for pid in below if name_of(pid)], 20 * SLOW, "the end of everything")
-        wait_until(lambda: tree(home) == before, 20 * SLOW, "a clean workspace")
+        wait_until(lambda: without_kept(tree(home)) == before, 20 * SLOW, "a clean workspace")
         assert b"secret" not in child.output()
     assert killed >= DEATHS // 16
+    start(["bailey", "run", "--quiet", "--", "true"], cwd=work).wait()
+    assert tree(home) == before, "the next run takes along what was set aside beside its place"
     assert origin.requests() == [] and origin.received() == b""

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarded paths: protected places that did not exist at launch. A mount cannot stand where there is nothing, and a
- * placeholder would be seen on the host, so these are swept when the last process of the sandbox is dead: by the
- * supervisor, or by init when the supervisor was killed. At that moment nothing of the sandbox can race with it.
+ * Guarded paths: protected places that did not exist at launch, and links. A mount cannot stand where there is nothing,
+ * and a placeholder would be seen on the host, so these are swept when the last process of the sandbox is dead: by the
+ * supervisor, by init when the supervisor was killed, or by the next Bailey when both were (manager/guards.c). At that
+ * moment nothing of the sandbox can race with it.
+ *
+ * What is found is moved into a store outside of every sandbox, by one rename, so that it is out of the way at once
+ * however large it is. Where that cannot be (init does not see the store; another file system), it gets a name beside
+ * its place that no program obeys, and is carried from there.
  *
  * The walk goes component by component and never through a link. A link or a file where a directory belongs was put
  * there by the sandbox (at launch the path did not exist, and existing parents are mount points that cannot be
- * replaced), and the protected name would be found through it: it is removed itself.
+ * replaced), and the protected name would be found through it: it is moved itself.
  *
- * The sandbox may have closed the directory, so that nothing can be removed from it: it is opened for the moment.
+ * The sandbox may have closed the directory, so that nothing can be taken from it: it is opened for the moment.
  */
 #include "sandbox/linux/guard.h"
 
@@ -26,6 +31,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { BESIDE_MAX = 100 };
+
 /* The directory of the guard that was looked at last; guards share them. */
 struct parent {
         const char *path; /* of a guard in it; NULL: none yet */
@@ -40,20 +47,25 @@ static void parent_done(struct parent *p) {
                 close(p->fd);
 }
 
+static void parent_look(struct parent *p, const char *path, size_t n) {
+        char dir[PATH_MAX];
+
+        parent_done(p);
+        *p = (struct parent){ .path = path, .n = n, .fd = -ENAMETOOLONG };
+        if (n >= sizeof dir)
+                return;
+        memcpy(dir, n ? path : "/", n ? n : 1);
+        dir[n ? n : 1] = '\0';
+        p->fd = path_open_at(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
+}
+
 /* Whether nothing is there. Almost always, and then one short call says so; otherwise the walk finds out what it is. */
 static bool is_absent(struct parent *p, const char *path) {
         size_t n = (size_t)(strrchr(path, '/') - path);
         struct stat st;
-        if (!p->path || p->n != n || memcmp(p->path, path, n) != 0) {
-                char dir[PATH_MAX];
-                parent_done(p);
-                *p = (struct parent){ .path = path, .n = n, .fd = -ENAMETOOLONG };
-                if (n >= sizeof dir)
-                        return false;
-                memcpy(dir, n ? path : "/", n ? n : 1);
-                dir[n ? n : 1] = '\0';
-                p->fd = path_open_at(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
-        }
+
+        if (!p->path || p->n != n || memcmp(p->path, path, n) != 0)
+                parent_look(p, path, n);
         if (p->fd < 0)
                 return p->fd == -ENOENT;
         if (p->looks++ == NAMES_WORTH)
@@ -110,39 +122,207 @@ static int open_next(struct held *at, const char *name) {
         return fd < 0 && errno == EACCES && open_up(at) ? openat(at->fd, name, flags) : fd;
 }
 
-static int remove_name(struct held *at, const char *name) {
+/* --- moving away --- */
+
+/* A directory changes its parent only for somebody who may write to it. */
+static void open_moved(const struct held *at, const char *name) {
+        cleanup(close_fd) int fd = openat(at->fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct stat st;
-        int r = fstatat(at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : tree_remove(at->fd, name);
-        if (r == -EACCES && open_up(at))
-                r = tree_remove(at->fd, name);
-        return r == -ENOENT ? 0 : r < 0 ? r : 1;
+
+        if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid())
+                (void)set_mode(fd, (st.st_mode & 0777) | 0700);
+}
+
+static int move_to(struct held *at, const char *name, int to_fd, const char *to) {
+        if (renameat2(at->fd, name, to_fd, to, RENAME_NOREPLACE) == 0)
+                return 0;
+        if (errno != EACCES && errno != EPERM)
+                return -errno;
+        (void)open_up(at);
+        open_moved(at, name);
+        return renameat2(at->fd, name, to_fd, to, RENAME_NOREPLACE) < 0 ? -errno : 0;
+}
+
+void guard_beside_name(const char *name, const char *id, unsigned number, char ret[static NAME_MAX + 1]) {
+        int most = NAME_MAX - 40;
+
+        if (number)
+                snprintf(ret, NAME_MAX + 1, "%.*s.bailey-kept-%.16s-%u", most, name, id, number);
+        else
+                snprintf(ret, NAME_MAX + 1, "%.*s.bailey-kept-%.16s", most, name, id);
+}
+
+static int move_beside(struct held *at, const char *name, const char *id, char ret[static NAME_MAX + 1]) {
+        int r = -EEXIST;
+
+        for (unsigned number = 0; number < BESIDE_MAX && r == -EEXIST; number++) {
+                guard_beside_name(name, id, number, ret);
+                r = move_to(at, name, at->fd, ret);
+        }
+        return r;
+}
+
+static void name_in_store(const struct guard_sweep *s, const char *name, char ret[static NAME_MAX + 1]) {
+        snprintf(ret, NAME_MAX + 1, "%03u-%.*s", s->kept, NAME_MAX - 16, name);
+}
+
+static void report(struct guard_sweep *s, const char *path, enum guard_done done, const char *kept) {
+        const struct guard_found found = { .path = path, .done = done, .kept = kept };
+
+        s->kept += done == GUARD_KEPT || done == GUARD_FILTERED;
+        if (s->report)
+                s->report(&found, s->context);
+}
+
+static int store_of(struct guard_sweep *s) {
+        if (!s->asked && s->open_store)
+                s->store = s->open_store(s->context);
+        else if (!s->asked)
+                s->store = -1;
+        s->asked = true;
+        return s->store;
+}
+
+/* It is out of the way; into the store it comes as a copy. What is too large to be copied stays where it is. */
+static int carry_over(struct guard_sweep *s, struct held *at, const char *beside, const char *path) {
+        const char *slash = strrchr(path, '/');
+        char name[NAME_MAX + 1];
+        int store = store_of(s);
+
+        name_in_store(s, slash + 1, name);
+        if (store >= 0 && tree_copy(at->fd, beside, store, name) == 0) {
+                report(s, path, GUARD_KEPT, name);
+                return tree_remove(at->fd, beside);
+        }
+        report(s, path, GUARD_BESIDE, beside);
+        return 0;
+}
+
+static int move_away(struct guard_sweep *s, struct held *at, const char *name, const char *path) {
+        char beside[NAME_MAX + 1], in_store[NAME_MAX + 1];
+        struct stat st;
+        int store, r = -EXDEV;
+
+        if (fstatat(at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+            (errno != EACCES || !open_up(at) || fstatat(at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0))
+                return errno == ENOENT ? 0 : -errno;
+        store = store_of(s);
+        name_in_store(s, name, in_store);
+        if (store >= 0)
+                r = move_to(at, name, store, in_store);
+        if (r == 0) {
+                report(s, path, GUARD_KEPT, in_store);
+                return 0;
+        }
+        r = move_beside(at, name, s->id, beside);
+        if (r == 0)
+                return carry_over(s, at, beside, path);
+        return r == -ENOENT ? 0 : r;
+}
+
+/* --- one guard --- */
+
+/* The repository should be of use: the harmless part of its configuration stays. The whole of it is in the store. */
+static int sweep_config(struct guard_sweep *s, struct held *at, const char *name, const char *path) {
+        cleanup(buf_done) struct buf harmless = BUF(4 << 20);
+        char kept[NAME_MAX + 1];
+        bool more = false;
+        int r = guard_git_filter(at->fd, name, strstr(path, "/.git/modules/") != NULL, &harmless, &more);
+
+        if (r < 0)
+                return r;
+        if (!more)
+                return guard_git_write(at->fd, name, &harmless);
+
+        int store = store_of(s);
+        name_in_store(s, name, kept);
+        bool stored = store >= 0 && tree_copy(at->fd, name, store, kept) == 0;
+        r = guard_git_write(at->fd, name, &harmless);
+        if (r == 0)
+                report(s, path, GUARD_FILTERED, stored ? kept : NULL);
+        return r;
 }
 
 /* What git init makes in a repository that was not there before goes, or is made harmless, without many words. */
-static int sweep_name(struct held *at, const char *name, const char *path) {
+static int sweep_name(struct guard_sweep *s, struct held *at, const char *name, const char *path) {
         struct str whole = str_of(path);
-        if (str_ends(whole, STR("/.git/config"))) {
-                int r = guard_git_config(at->fd, name);
+
+        if (str_is(str_of(name), "config") && guard_is_git_config(path)) {
+                int r = sweep_config(s, at, name, path);
                 if (r >= 0)
                         return r;
         }
-        bool of_init = str_ends(whole, STR("/.git/hooks")) || str_ends(whole, STR("/.git/branches"));
-        bool quietly = of_init && guard_only_samples(at->fd, name);
-        int r = remove_name(at, name);
-        return r > 0 && quietly ? 0 : r;
+        bool of_init = str_ends(whole, STR("/hooks")) || str_ends(whole, STR("/branches"));
+        if (of_init && guard_only_samples(at->fd, name))
+                return tree_remove(at->fd, name);
+        return move_away(s, at, name, path);
 }
 
-/* 1 removed, 0 nothing that is worth a word. */
-static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
-        const char *path = guard->path;
+bool guard_is_git_config(const char *path) {
+        struct str whole = str_of(path);
+
+        return str_ends(whole, STR("/.git/config")) ||
+               (str_ends(whole, STR("/config")) && strstr(path, "/.git/modules/"));
+}
+
+static int sweep_link(struct guard_sweep *s, struct held *at, const char *name, const struct plan_guard *guard) {
+        int r = move_away(s, at, name, guard->path);
+
+        if (r == 0 && symlinkat(guard->link, at->fd, name) < 0)
+                r = -errno;
+        if (r == 0)
+                report(s, guard->path, GUARD_LINK_BACK, NULL);
+        return r;
+}
+
+/* A run that was killed may have left it beside its place. */
+static int collect_beside(struct guard_sweep *s, struct held *at, const char *name, const char *path) {
+        char beside[NAME_MAX + 1], in_store[NAME_MAX + 1];
+        struct stat st;
+        int r = 0;
+
+        for (unsigned number = 0; number < BESIDE_MAX && r == 0; number++) {
+                guard_beside_name(name, s->id, number, beside);
+                if (fstatat(at->fd, beside, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                        return 0;
+                name_in_store(s, name, in_store);
+                int store = store_of(s);
+                r = store >= 0 ? move_to(at, beside, store, in_store) : -EXDEV;
+                if (r == 0)
+                        report(s, path, GUARD_KEPT, in_store);
+                else if (r == -EXDEV)
+                        r = carry_over(s, at, beside, path);
+        }
+        return r;
+}
+
+static int sweep_at(struct guard_sweep *s, struct held *at, const char *name, const struct plan_guard *guard) {
+        int r;
+
+        if (guard->kind == PLAN_GUARD_LINK)
+                r = same_link(guard->path, guard->link) ? 0 : sweep_link(s, at, name, guard);
+        else
+                r = sweep_name(s, at, name, guard->path);
+        return r == 0 && s->late ? collect_beside(s, at, name, guard->path) : r;
+}
+
+static bool needs_nothing(const struct guard_sweep *s, const struct plan_guard *guard, struct parent *parent) {
         if (guard->kind != PLAN_GUARD_MISSING && guard->kind != PLAN_GUARD_LINK)
-                return 0;
-        if ((guard->link && same_link(path, guard->link)) || (!guard->link && is_absent(parent, path)))
+                return true;
+        if (s->late)
+                return false;
+        return guard->kind == PLAN_GUARD_LINK ? same_link(guard->path, guard->link) : is_absent(parent, guard->path);
+}
+
+static int sweep_one(struct guard_sweep *s, const struct plan_guard *guard, struct parent *parent) {
+        struct str rest = str_skip(str_of(guard->path), 1), part;
+
+        if (needs_nothing(s, guard, parent))
                 return 0;
         cleanup(held_done) struct held at = { .fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) };
-        struct str rest = str_skip(str_of(path), 1), part;
         if (at.fd < 0)
                 return -errno;
+
         while (str_split(&rest, '/', &part)) {
                 char name[NAME_MAX + 1];
                 if (part.n == 0 || part.n > NAME_MAX)
@@ -150,26 +330,24 @@ static int sweep_one(const struct plan_guard *guard, struct parent *parent) {
                 memcpy(name, part.p, part.n);
                 name[part.n] = '\0';
                 if (rest.n == 0)
-                        return sweep_name(&at, name, path);
+                        return sweep_at(s, &at, name, guard);
                 int next = open_next(&at, name);
                 if (next < 0)
-                        return remove_name(&at, name);
+                        return errno == ENOENT ? 0 : move_away(s, &at, name, guard->path);
                 hold(&at, next);
         }
         return 0;
 }
 
-int guard_sweep(const struct plan *p, void (*report)(const char *path, void *context), void *context, struct err *e) {
-        int removed = 0, failed = 0;
+int guard_sweep(struct guard_sweep *s, struct err *e) {
+        int failed = 0;
         cleanup(parent_done) struct parent parent = { .fd = -1 };
-        for (size_t i = 0; i < p->guards.n; i++) {
-                int r = sweep_one(&p->guards.p[i], &parent);
-                if (r > 0 && report)
-                        report(p->guards.p[i].path, context);
+
+        for (size_t i = 0; i < s->n; i++) {
+                int r = sweep_one(s, &s->guards[i], &parent);
                 if (r < 0 && !failed)
-                        failed = err_set(e, -r, "cannot remove %s, which the sandbox left: %s", p->guards.p[i].path,
+                        failed = err_set(e, -r, "cannot move %s away, which the sandbox left: %s", s->guards[i].path,
                                          strerror(-r));
-                removed += r > 0;
         }
-        return failed < 0 ? failed : removed;
+        return failed;
 }

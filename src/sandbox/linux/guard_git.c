@@ -2,15 +2,16 @@
 /*
  * A repository that the sandbox made where there was none. It should be of use afterwards, but git obeys its
  * configuration and runs its hooks, outside as well. So the configuration is not judged and kept, it is written anew:
- * from the few settings that `git init` makes and that say nothing but what they seem to say. Whatever else stands in
- * it, or is not understood at once, is left out. Git reads what is written here, not what was parsed here: how it would
- * have understood the original does not matter.
+ * from the few settings that `git init`, `git clone` and `git remote` make and that say nothing but what they seem to
+ * say. Whatever else stands in it, or is not understood at once, is left out. Git reads what is written here, not what
+ * was parsed here: how it would have understood the original does not matter.
  */
 #include "sandbox/linux/guard.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "policy/gitconfig.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,23 +20,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CONFIG_MAX = 65536, VALUE_MAX = 256 };
+enum { CONFIG_MAX = 4 << 20, VALUE_MAX = 512 };
+
+enum value_kind {
+        VALUE_CHOICE, /* one of a few words */
+        VALUE_TEXT,   /* a name, shown to people */
+        VALUE_URL,    /* of a server: no path of this host, no program */
+        VALUE_REFS,   /* refs/..., with a plus before it perhaps */
+        VALUE_REMOTE, /* the name of a remote, not its address */
+        VALUE_TREE,   /* of a submodule: its working tree, upwards and down again */
+};
 
 static const struct setting {
         const char *section, *key;
-        const char *values[3]; /* none: a name, see is_plain() */
+        bool named; /* the section has a name in quotes */
+        enum value_kind kind;
+        const char *values[3];
 } settings[] = {
-        { "core", "repositoryformatversion", { "0", "1" } },
-        { "core", "filemode", { "true", "false" } },
-        { "core", "bare", { "false" } },
-        { "core", "logallrefupdates", { "true", "false" } },
-        { "core", "ignorecase", { "true", "false" } },
-        { "core", "precomposeunicode", { "true", "false" } },
-        { "core", "symlinks", { "true", "false" } },
-        { "extensions", "objectformat", { "sha1", "sha256" } },
-        { "extensions", "refstorage", { "files", "reftable" } },
-        { "user", "name", { NULL } },
-        { "user", "email", { NULL } },
+        { "core", "repositoryformatversion", false, VALUE_CHOICE, { "0", "1" } },
+        { "core", "filemode", false, VALUE_CHOICE, { "true", "false" } },
+        { "core", "bare", false, VALUE_CHOICE, { "false" } },
+        { "core", "logallrefupdates", false, VALUE_CHOICE, { "true", "false" } },
+        { "core", "ignorecase", false, VALUE_CHOICE, { "true", "false" } },
+        { "core", "precomposeunicode", false, VALUE_CHOICE, { "true", "false" } },
+        { "core", "symlinks", false, VALUE_CHOICE, { "true", "false" } },
+        { "core", "worktree", false, VALUE_TREE, { NULL } },
+        { "extensions", "objectformat", false, VALUE_CHOICE, { "sha1", "sha256" } },
+        { "extensions", "refstorage", false, VALUE_CHOICE, { "files", "reftable" } },
+        { "user", "name", false, VALUE_TEXT, { NULL } },
+        { "user", "email", false, VALUE_TEXT, { NULL } },
+        { "remote", "url", true, VALUE_URL, { NULL } },
+        { "remote", "pushurl", true, VALUE_URL, { NULL } },
+        { "remote", "fetch", true, VALUE_REFS, { NULL } },
+        { "branch", "remote", true, VALUE_REMOTE, { NULL } },
+        { "branch", "pushremote", true, VALUE_REMOTE, { NULL } },
+        { "branch", "merge", true, VALUE_REFS, { NULL } },
+        { "submodule", "url", true, VALUE_URL, { NULL } },
+        { "submodule", "active", true, VALUE_CHOICE, { "true", "false" } },
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -44,80 +65,129 @@ static bool is_plain(struct str value) {
         for (size_t i = 0; i < value.n; i++)
                 if ((unsigned char)value.p[i] < ' ' || value.p[i] == 0x7f || strchr("\"\\#;", value.p[i]))
                         return false;
-        return value.n > 0 && value.n <= VALUE_MAX;
+        return value.n > 0 && value.n <= VALUE_MAX && value.p[0] != ' ' && value.p[value.n - 1] != ' ';
 }
 
-static bool is_harmless(const struct setting *s, struct str value) {
-        if (!s->values[0])
-                return is_plain(value);
-        for (size_t i = 0; s->values[i]; i++)
+/* Letters, digits and these. */
+static bool is_made_of(struct str value, const char *others) {
+        for (size_t i = 0; i < value.n; i++) {
+                char c = value.p[i];
+                bool usual = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+                if (!usual && (c == '\0' || !strchr(others, c)))
+                        return false;
+        }
+        return value.n > 0 && value.p[0] != '-';
+}
+
+/* https://host/path, or user@host:path. */
+static bool is_address(struct str value) {
+        static const char *const schemes[] = { "https://", "http://", "ssh://", "git://" };
+        ptrdiff_t at = str_find(value, '@'), colon = str_find(value, ':');
+
+        for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+                struct str scheme = str_of(schemes[i]);
+                if (str_starts(value, scheme))
+                        return is_made_of(str_skip(value, scheme.n), "-._~/:@%+[],=&?!");
+        }
+        if (at <= 0 || colon <= at)
+                return false;
+        struct str user = str_first(value, (size_t)at), host = str_n(value.p + at + 1, (size_t)(colon - at - 1));
+        return is_made_of(user, "-._") && is_made_of(host, "-.") &&
+               is_made_of(str_skip(value, (size_t)colon + 1), "-._~/%+");
+}
+
+static bool is_tree(struct str value) {
+        bool up = false;
+
+        while (str_starts(value, STR("../"))) {
+                value = str_skip(value, 3);
+                up = true;
+        }
+        for (size_t i = 0; i + 1 < value.n; i++)
+                if (value.p[i] == '.' && value.p[i + 1] == '.')
+                        return false;
+        return up && is_made_of(value, "-._/ ") && value.p[0] != '/';
+}
+
+static bool is_choice(const struct setting *s, struct str value) {
+        for (size_t i = 0; i < sizeof s->values / sizeof *s->values && s->values[i]; i++)
                 if (str_is(value, s->values[i]))
                         return true;
         return false;
 }
 
-static const struct setting *find_setting(struct str section, struct str key) {
+static bool is_harmless(const struct setting *s, struct str value, bool module) {
+        if (!is_plain(value))
+                return false;
+        switch (s->kind) {
+        case VALUE_CHOICE:
+                return is_choice(s, value);
+        case VALUE_URL:
+                return is_address(value);
+        case VALUE_REFS:
+                if (str_starts(value, STR("+")))
+                        value = str_skip(value, 1);
+                return str_starts(value, STR("refs/")) && is_made_of(value, "-._/*:+");
+        case VALUE_REMOTE:
+                return is_made_of(value, "-._");
+        case VALUE_TREE:
+                return module && is_tree(value);
+        default:
+                return true;
+        }
+}
+
+static const struct setting *find_setting(const struct gitconfig_setting *given) {
         for (size_t i = 0; i < SETTINGS; i++)
-                if (str_eq_nocase(section, str_of(settings[i].section)) && str_eq_nocase(key, str_of(settings[i].key)))
+                if (str_is(given->section, settings[i].section) && str_is(given->key, settings[i].key) &&
+                    (given->subsection.p != NULL) == settings[i].named)
                         return &settings[i];
         return NULL;
 }
 
-/* The harmless part of it; *ret_more says that there was more. */
-static int filter(struct str text, struct buf *out, bool *ret_more) {
-        struct str line, section = { 0 };
-        const char *written = NULL; /* the section that the output is in */
-        int r = 0;
-        while (r == 0 && str_split(&text, '\n', &line)) {
-                struct str key;
-                line = str_trim(line);
-                if (line.n == 0 || line.p[0] == '#' || line.p[0] == ';')
-                        continue;
-                if (line.p[0] == '[') {
-                        bool whole = line.n > 2 && str_find(line, ']') == (ptrdiff_t)line.n - 1;
-                        section = whole ? str_n(line.p + 1, line.n - 2) : (struct str){ 0 };
-                        *ret_more |= !whole;
-                        continue;
-                }
-                bool pair = str_find(line, '=') > 0 && str_split(&line, '=', &key);
-                const struct setting *s = pair ? find_setting(section, str_trim(key)) : NULL;
-                struct str value = str_trim(line);
-                if (!s || !is_harmless(s, value)) {
-                        *ret_more = true;
-                        continue;
-                }
-                if (!written || strcmp(written, s->section) != 0)
-                        r = buf_printf(out, "[%s]\n", s->section);
-                written = s->section;
-                if (r == 0)
-                        r = buf_printf(out, "\t%s = %.*s\n", s->key, STR_FMT(value));
+struct filtering {
+        struct buf *out;
+        bool module, more;
+};
+
+static int filter_setting(const struct gitconfig_setting *given, void *context) {
+        struct filtering *f = context;
+        const struct setting *s = find_setting(given);
+
+        if (!s || !is_harmless(s, given->value, f->module) || (s->named && !is_plain(given->subsection))) {
+                f->more = true;
+                return 0;
         }
-        return r;
+        if (s->named)
+                return buf_printf(f->out, "[%s \"%.*s\"]\n\t%s = %.*s\n", s->section, STR_FMT(given->subsection),
+                                  s->key, STR_FMT(given->value));
+        return buf_printf(f->out, "[%s]\n\t%s = %.*s\n", s->section, s->key, STR_FMT(given->value));
 }
 
-static int write_new(int dir, const char *name, struct str content) {
-        cleanup(close_fd) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-        return fd < 0 ? -errno : fd_write_all(fd, content.p, content.n);
-}
-
-int guard_git_config(int dir, const char *name) {
-        cleanup(buf_done) struct buf text = BUF(CONFIG_MAX), harmless = BUF(2 * CONFIG_MAX);
+int guard_git_filter(int dir, const char *name, bool module, struct buf *ret_harmless, bool *ret_more) {
+        cleanup(buf_done) struct buf text = BUF(CONFIG_MAX);
         cleanup(close_fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        struct filtering filtering = { .out = ret_harmless, .module = module };
         struct stat st;
-        bool more = false;
+
         if (fd < 0)
                 return -errno;
-        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1)
                 return -EINVAL;
+
         int r = fd_read_all(fd, &text);
         if (r == 0)
-                r = filter(buf_str(&text), &harmless, &more);
-        if (r < 0)
-                return r;
-        if (unlinkat(dir, name, 0) < 0)
+                r = gitconfig_read(buf_str(&text), filter_setting, &filtering, NULL);
+        *ret_more = filtering.more || r == -EBADMSG;
+        return r == -EBADMSG ? 0 : r;
+}
+
+int guard_git_write(int dir, const char *name, const struct buf *harmless) {
+        cleanup(close_fd) int fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+        if (fd < 0 || ftruncate(fd, 0) < 0) /* should this end here: an empty configuration is harmless, too */
                 return -errno;
-        r = harmless.n ? write_new(dir, name, buf_str(&harmless)) : 0;
-        return r < 0 ? r : more;
+        return fd_write_all(fd, harmless->p, harmless->n);
 }
 
 bool guard_only_samples(int dir, const char *name) {

@@ -49,6 +49,7 @@ struct init {
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
         struct freeze freeze;
+        int lock; /* of the run's slot (manager/guards.h): held until this process ends. -1: none */
 };
 
 static void report(int control, enum sandbox_event_kind kind, int value, const char *text) {
@@ -219,8 +220,8 @@ static int start_command(struct init *in, struct err *e) {
                 r = open_events(in, &c.events, e);
         if (r < 0)
                 return r;
-        size_t none = 0;
-        r = await(in, SANDBOX_GO, NULL, NULL, 0, &none, e);
+        size_t n_locks = 0;
+        r = await(in, SANDBOX_GO, NULL, &in->lock, 1, &n_locks, e);
         if (r == 0) /* now that init may run on every processor: the relay stays on those that it starts with */
                 r = publish_start(in->plan, in->published, in->n_published, e);
         if (r < 0)
@@ -273,7 +274,9 @@ static void kill_everything(const struct init *in) {
 
 _Noreturn static void orphaned(struct init *in) {
         kill_everything(in);
-        guard_sweep(in->plan, NULL, NULL, NULL);
+        /* The store is out of reach in here: what is found gets another name beside its place. */
+        struct guard_sweep sweep = { .guards = in->plan->guards.p, .n = in->plan->guards.n, .id = in->plan->id };
+        (void)guard_sweep(&sweep, NULL);
         cgroup_leave(&in->args->group);
         _exit(125);
 }
@@ -331,12 +334,14 @@ static void forget_environment(void) {
 }
 
 _Noreturn void init_main(const struct init_args *args) {
-        struct init in = { .args = args, .signals = -1 };
+        struct init in = { .args = args, .signals = -1, .lock = -1 };
         struct err e = { 0 };
         sigset_t all, child;
         sigfillset(&all);
         sigprocmask(SIG_SETMASK, &all, NULL);
         prctl(PR_SET_NAME, "bailey-init", 0, 0, 0);
+        /* A signal for the supervisor's group is not for init: whoever of the two is left cleans up. */
+        (void)setpgid(0, 0);
         forget_environment();
         int r = separate(&in, &e);
         if (r == 0)

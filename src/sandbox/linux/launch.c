@@ -155,9 +155,9 @@ int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, 
         return told(r, "hand the plan to the sandbox's init", e);
 }
 
-int sandbox_go(struct sandbox *s, struct err *e) {
+int sandbox_go(struct sandbox *s, int lock, struct err *e) {
         int r = call_back(s, e);
-        return r < 0 ? r : told(tell(s, SANDBOX_GO, 0, NULL, 0), "start the command", e);
+        return r < 0 ? r : told(tell(s, SANDBOX_GO, 0, &lock, lock >= 0), "start the command", e);
 }
 
 /* An event that init cannot have sent ends the sandbox like any other failure of init. */

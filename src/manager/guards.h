@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The guards of all sandboxes of this user, while they run and until they are swept.
+ *
+ * Several sandboxes may write in one place, and the sweep of the first that ends must not free a name for the others.
+ * And whoever sweeps may be killed. So each run has a slot, a file in the state directory:
+ *
+ *     $XDG_STATE_HOME/bailey/guards/lock   held for a moment by whoever reads or changes slots
+ *                                   N      a slot: the run's id, its writable roots, its guards. Empty: free
+ *
+ * A slot is locked as long as the supervisor or init lives (the lock is one, shared by both). A slot that is neither
+ * empty nor locked is a run that is over and not swept. It is swept, guard by guard, when no running sandbox could
+ * write there: by the last one that ends, or by the next Bailey of this user.
+ *
+ *     guards_begin()    before the survey: sweeps what is left of others, takes a slot, says which roots are written
+ *     guards_share()    after it: what others guard in these roots is guarded here, whether it exists by now or not
+ *     guards_record()   before the plan is sent
+ *     guards_end()      when nothing of the sandbox lives any more
+ */
+#include "plan/build.h"
+#include "sandbox/sandbox.h"
+
+/* Told about what became of things, of this run or of one that was killed before. */
+typedef void guards_report(const char *id, const struct guard_found *found, void *context);
+
+struct guards {
+        int slot; /* -1: none. Init gets it too (sandbox_go) */
+        const char *id;
+        VEC(char *) roots;
+        guards_report *report;
+        void *context;
+};
+#define GUARDS_NONE                                                                                                    \
+        { .slot = -1 }
+
+/* Without a state directory there is no slot, and the run sweeps what it left by itself. */
+int guards_begin(struct guards *g, const struct path_rules *rules, struct err *err);
+int guards_share(struct guards *g, struct plan_host *host, struct err *err);
+int guards_record(struct guards *g, const struct plan *plan, struct err *err);
+/* An error names the first path that could not be moved away. */
+int guards_end(struct guards *g, const struct plan *plan, struct err *err);
+void guards_done(struct guards *g);
+/* On record. */
+struct audit;
+void guards_note(struct audit *audit, const char *id, const struct guard_found *found);
+
+/* What runs that were killed left: swept now. *ret_left (optional): how many paths wait for a sandbox that runs. */
+int guards_sweep_left(guards_report *report, void *context, size_t *ret_left, struct err *err);

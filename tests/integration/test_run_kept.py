@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sandbox made under protected names: kept aside, also when several sandboxes share a place, and when Bailey is killed."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import program
+from kit.git import ENVIRONMENT, git
+
+pytestmark = pytest.mark.visible_home
+GIT = f"export {' '.join(f'{name}={value}' for name, value in ENVIRONMENT.items())}; "
+
+
+@pytest.fixture
+def begin(home, work, temporary):
+    """begin(script, *options): a sandbox in the background, in a process group of its own."""
+    running = []
+
+    def run(script, *options):
+        env = {**os.environ, "HOME": str(home), "TMPDIR": str(temporary)}
+        for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+            env.pop(name, None)
+        child = subprocess.Popen([program("bailey"), "run", *map(str, options), "--", "sh", "-c", script], cwd=work, env=env,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        running.append(child)
+        return child
+
+    yield run
+    for child in running:
+        if child.poll() is None:
+            child.kill()
+        child.communicate()
+
+
+def wait_for(path, there=True):
+    deadline = time.monotonic() + 30
+    while os.path.lexists(path) != there and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert os.path.lexists(path) == there, path
+
+
+@pytest.fixture
+def kept(bailey, work):
+    return lambda *words: json.loads(bailey("kept", "ls", "--json", *words, cwd=work).check().text)
+
+
+def test_kept_shown_and_put_back(sh, bailey, work, kept):
+    result = sh("mkdir -p .vscode/deep; echo work > .vscode/deep/tasks.json; echo x > .envrc; ln -s /etc .cursor").check()
+    assert "moved away" in result.errors and "bailey kept" in result.errors and "removed" not in result.errors
+    entries = kept()
+    assert {os.path.basename(entry["path"]) for entry in entries} == {".vscode", ".envrc", ".cursor"}
+    for entry in entries:
+        assert os.path.lexists(entry["kept"]) and not os.path.lexists(entry["path"])
+    run = entries[0]["id"]
+    assert ".envrc" in bailey("kept", cwd=work).check().text
+    bailey("kept", "restore", run, str(work / ".envrc"), cwd=work).check()
+    assert (work / ".envrc").read_text() == "x\n" and not (work / ".vscode").exists()
+    bailey("kept", "restore", run, cwd=work).check()
+    assert (work / ".vscode/deep/tasks.json").read_text() == "work\n" and os.readlink(work / ".cursor") == "/etc"
+    assert bailey("kept", "restore", run, cwd=work).status == 4 and not kept()
+
+
+def test_put_back_never_overwrites(sh, bailey, work, kept):
+    sh("echo theirs > .envrc").check()
+    (work / ".envrc").write_text("mine\n")
+    result = bailey("kept", "restore", kept()[0]["id"], cwd=work)
+    assert result.status == 1 and "something is there" in result.errors and (work / ".envrc").read_text() == "mine\n"
+    assert bailey("kept", "rm", "all", cwd=work).status == 0 and not kept()
+
+
+def test_what_is_kept_is_out_of_reach(sh, work, kept):
+    sh("echo secret > .envrc").check()
+    place = kept()[0]["kept"]
+    assert sh(f"cat {place}").status != 0
+
+
+def test_a_repository_keeps_what_is_harmless(sh, work, kept):
+    result = sh(GIT + "git init -q; git remote add origin https://example.com/a.git; git remote add ssh git@example.com:a/b.git; "
+                "git remote add evil 'ext::sh -c x'; git config alias.x '!touch /tmp/x'; git config core.fsmonitor ./x; "
+                "git config branch.main.remote origin; git config branch.main.merge refs/heads/main; git commit -q --allow-empty -m x").check()
+    text = (work / ".git/config").read_text()
+    assert "https://example.com/a.git" in text and "git@example.com:a/b.git" in text and "refs/heads/main" in text
+    assert "ext::" not in text and "alias" not in text and "fsmonitor" not in text
+    assert "harmless" in result.errors
+    (entry,) = [entry for entry in kept() if entry["path"].endswith(".git/config")]
+    with open(entry["kept"], encoding="utf-8") as file:
+        assert "fsmonitor" in file.read()
+    assert git("status", cwd=work).returncode == 0
+
+
+@pytest.mark.parametrize("first_ends", [True, False])
+def test_two_sandboxes_in_one_workspace(begin, home, work, first_ends):
+    """The first to end frees no name for the other."""
+    late = ("while [ ! -e go ]; do sleep 0.05; done; mkdir -p .vscode; echo evil > .vscode/tasks.json; echo evil > .envrc; "
+            f"printf '[core]\\n\\tfsmonitor = \"touch {home}/ran; false\"\\n' >> .git/config")
+    early = GIT + "git init -q; mkdir .vscode; echo a > .envrc; touch made; while [ ! -e first ]; do sleep 0.05; done"
+    one = begin(early)
+    wait_for(work / "made")
+    two = begin("touch there; " + late)
+    wait_for(work / "there")
+    if first_ends:
+        (work / "first").touch()
+        one.communicate(timeout=30)
+        (work / "go").touch()
+        two.communicate(timeout=30)
+    else:
+        (work / "go").touch()
+        two.communicate(timeout=30)
+        (work / "first").touch()
+        one.communicate(timeout=30)
+    assert not (work / ".vscode").exists() and not (work / ".envrc").exists()
+    git("status", cwd=work)
+    assert not (home / "ran").exists()
+
+
+def test_sandboxes_that_share_a_root_only(begin, home, work):
+    """Another workspace, and the same directory for writing."""
+    shared = home / "shared"
+    shared.mkdir()
+    one = begin(f"echo a > {shared}/.envrc; touch {shared}/made; while [ ! -e {shared}/first ]; do sleep 0.05; done", "--write", shared)
+    wait_for(shared / "made")
+    other = home / "elsewhere"
+    other.mkdir()
+    two = begin(f"touch {shared}/there; while [ ! -e {shared}/go ]; do sleep 0.05; done; echo evil > {shared}/.envrc",
+                "--workspace", other, "--write", shared)
+    wait_for(shared / "there")
+    (shared / "first").touch()
+    one.communicate(timeout=30)
+    (shared / "go").touch()
+    two.communicate(timeout=30)
+    assert not (shared / ".envrc").exists()
+
+
+PLANT = "trap '' TERM INT HUP; mkdir .vscode; echo evil > .vscode/tasks.json; echo evil > .envrc; touch planted; while :; do sleep 1; done"
+
+
+def test_one_signal_for_the_whole_group(begin, work, sh, kept):
+    child = begin(PLANT)
+    wait_for(work / "planted")
+    os.killpg(child.pid, signal.SIGTERM)
+    time.sleep(0.2)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate(timeout=30)
+    wait_for(work / ".vscode", there=False)
+    wait_for(work / ".envrc", there=False)
+    sh("true").check()
+    assert {os.path.basename(entry["path"]) for entry in kept()} == {".vscode", ".envrc"}
+    assert not [name for name in os.listdir(work) if "bailey-kept" in name]
+
+
+def descendants(pid):
+    found = []
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            children = [int(word) for word in file.read().split()]
+    except OSError:
+        return found
+    for child in children:
+        found += [child, *descendants(child)]
+    return found
+
+
+@pytest.mark.parametrize("how", ["run", "doctor", "kept sweep"])
+def test_what_a_killed_run_left_is_swept_by_the_next(begin, bailey, sh, work, home, kept, how):
+    """Supervisor and init die at once, as by the OOM killer."""
+    child = begin(PLANT)
+    wait_for(work / "planted")
+    init = descendants(child.pid)
+    os.kill(child.pid, signal.SIGSTOP)
+    for pid in reversed(init):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate(timeout=30)
+    assert (work / ".vscode").exists()
+    if how == "run":
+        result = bailey("run", "--workspace", home / "w2", "--", "true", cwd=work) if (home / "w2").mkdir() is None else None
+        assert "earlier command" in result.errors
+    else:
+        bailey(*how.split(), cwd=work)
+    assert not (work / ".vscode").exists() and not (work / ".envrc").exists()
+    assert {os.path.basename(entry["path"]) for entry in kept()} == {".vscode", ".envrc"}
+
+
+def test_a_deep_tree_is_out_of_the_way_at_once(sh, bailey, work, kept):
+    sh("mkdir .vscode; cd .vscode; i=0; while [ $i -lt 3000 ]; do mkdir d; cd d; i=$((i+1)); done").check()
+    assert not (work / ".vscode").exists() and len(kept()) == 1
+    bailey("kept", "rm", "all", cwd=work).check()
+
+
+@pytest.mark.parametrize("plant", [
+    "mkdir -p .idea/deep && chmod 000 .idea/deep .idea", "mkfifo .bashrc", "echo x > .envrc; chmod 000 .envrc; chmod 500 .",
+    "mkdir fake && ln -s fake .git && mkdir fake/hooks && echo x > fake/hooks/pre-commit",
+])
+def test_closed_and_odd_things_are_moved_too(sh, work, plant):
+    sh(plant)
+    os.chmod(work, 0o755)
+    for name in (".idea", ".bashrc", ".envrc", ".git/hooks"):
+        assert not os.path.lexists(work / name), name
+
+
+def test_a_command_that_does_not_end_is_ended(begin, work):
+    child = begin("trap '' TERM; touch up; while :; do sleep 1; done")
+    wait_for(work / "up")
+    began = time.monotonic()
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(timeout=40) == 143 and 5 < time.monotonic() - began < 30
+
+
+def test_the_record_says_what_happened(sh, home, work):
+    sh(GIT + "git init -q; git config alias.x y; echo x > .envrc").check()
+    text = "".join(path.read_text() for path in (home / ".local/state/bailey/audit").glob("*.jsonl"))
+    assert "moved" in text and ".envrc away" in text and "rewrote" in text and "only harmless settings" in text and "removed" not in text
