@@ -72,6 +72,8 @@ enum { HOME_FILE_MAX = 1 << 20 };
 int home_lay(struct home *home, const struct home_file *file, struct err *err);
 /* Whether the file is there and was made from this key: then nobody has to make the content again. */
 bool home_is_current(const struct home *home, const char *path, const char *key);
+/* Whether Bailey ever laid it here. */
+bool home_was_laid(const struct home *home, const char *path);
 /* Remembers what was laid. */
 int home_save(struct home *home, struct err *err);
 

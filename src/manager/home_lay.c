@@ -190,6 +190,10 @@ static bool is_there(const struct home *home, const char *path) {
         return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+bool home_was_laid(const struct home *home, const char *path) {
+        return record_find(home, path) != NULL;
+}
+
 bool home_is_current(const struct home *home, const char *path, const char *key) {
         const struct home_record *record = record_find(home, path);
 

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "manager/home.h"
 #include "manager/home_rows.h"
+#include "manager/home_settings.h"
 #include "manager/run_state.h"
 #include "policy/home.h"
 #include "sandbox/linux/survey.h"
@@ -34,8 +35,10 @@ static void run_home_seed(struct run *run) {
  */
 static int run_home_fill(struct run *run, struct err *err) {
         (void)err;
-        if (run->home.directory)
+        if (run->home.directory) {
+                home_settings_seed(&run->home, run->policy);
                 run_home_seed(run);
+        }
         return 0;
 }
 

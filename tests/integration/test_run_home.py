@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sandbox's own home: what it shows, what it keeps, whose it is, and that nothing of the real one is there."""
 import json
+import os
 import pathlib
 import re
 
@@ -292,3 +293,63 @@ def test_denies_hold_in_what_is_laid(sh, home):
                 "--deny-read", str(home / ".npm/sub/secret"), "--deny-read", str(home / ".cargo/bin/hidden"))
     assert result.text == "open\n", result
     assert "REAL" not in sh("ls ~/.npm; cat ~/.npm/sub/secret", "--deny-read", str(home / ".npm")).text
+
+
+SETTINGS = {
+    ".gitconfig": "[user]\n\tname = Ann\n\temail = ann@example.com\n[core]\n\tpager = touch /tmp/evil\n[credential]\n\thelper = store\n[alias]\n\tco = checkout\n\tbad = !sh\n",
+    ".npmrc": "registry=https://npm.corp.example/\n//npm.corp.example/:_authToken=REAL-SECRET\n",
+    ".config/pip/pip.conf": "[global]\nindex-url = https://pypi.corp.example/simple\nextra-index-url = https://u:REAL-SECRET@h.example/\n",
+    ".cargo/config.toml": '[registries.corp]\nindex = "https://c.example/"\ntoken = "REAL-SECRET"\n[build]\nrustc-wrapper = "evil"\n',
+    ".claude.json": '{"theme": "dark", "primaryApiKey": "REAL-SECRET", "mcpServers": {"x": {"command": "evil"}}}',
+}
+
+
+def write_settings(home):
+    for name, text in SETTINGS.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+
+
+def test_settings_are_seeded(sh, home, work):
+    write_settings(home)
+    before = tree_of(home)
+    result = sh("cat " + " ".join(f"~/{name}" for name in SETTINGS) + "; git config --global user.name; git config --global alias.co")
+    assert result.status == 0 and "REAL-SECRET" not in result.text and "evil" not in result.text and "store" not in result.text, result
+    for kept in ("Ann\n", "checkout\n", "registry=https://npm.corp.example/", "index-url = https://pypi.corp.example/simple", 'index = "https://c.example/"', '"theme":"dark"'):
+        assert kept in result.text, (kept, result)
+    assert tree_of(home) == before
+
+
+def test_settings_are_renewed_when_the_host_changes(sh, home, work):
+    write_settings(home)
+    sh("git config --global user.name Inside").check()
+    assert sh("git config --global user.name").check().text == "Inside\n"  # the sandbox's own change stays
+    (home / ".gitconfig").write_text("[user]\n\tname = Bea\n")
+    assert sh("git config --global user.name; git config -f ~/.gitconfig.old user.name").check().text == "Bea\nInside\n"
+    assert (home / ".gitconfig").read_text() == "[user]\n\tname = Bea\n"
+    (home / ".gitconfig").write_text("[core]\n\tpager = evil\n")
+    assert sh("cat ~/.gitconfig").check().text == ""
+
+
+def test_odd_settings(sh, home, work):
+    """Broken, enormous, pipes, links in their place: the launch goes on, says so, and nothing is damaged."""
+    (home / ".gitconfig").write_bytes(b"[user\n\x00\xff" * 100)
+    (home / ".npmrc").write_text("registry=https://h.example/\n" * 100000)
+    os.mkfifo(home / ".claude.json")
+    (home / ".config/pip").mkdir(parents=True)
+    (home / ".config/pip/pip.conf").symlink_to("/dev/zero")
+    (home / ".cargo").mkdir()
+    (home / ".cargo/config.toml").symlink_to("nowhere")
+    result = sh("ls -A ~")
+    assert result.status == 0 and ".npmrc is larger than" in result.errors, result
+    before = (home / ".npmrc").read_text()
+    # Links that the sandbox planted in its own home lead Bailey nowhere.
+    (home / "victim").mkdir()
+    (home / "victim/config").write_text("mine\n")
+    (home / ".npmrc").write_text("registry=https://other.example/\n")
+    sh(f"rm -rf ~/.npmrc ~/.cargo; ln -s {home}/victim/config ~/.npmrc; ln -s {home}/victim ~/.cargo").check()
+    (home / ".cargo/config.toml").unlink()
+    (home / ".cargo/config.toml").write_text('[net]\nretry = 3\n')
+    result = sh("cat ~/.npmrc")
+    assert result.text == "registry=https://other.example/\n" and "a link is in its way" in result.errors, result
+    assert (home / "victim/config").read_text() == "mine\n" and [p.name for p in (home / "victim").iterdir()] == ["config"] and before
