@@ -9,6 +9,7 @@
 #include "base/tree.h"
 #include "conf/dirs.h"
 #include "policy/paths.h"
+#include "sandbox/sandbox.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -195,26 +196,86 @@ int overlays_remove(struct overlay_run *r, struct err *e) {
         return s < 0 ? err_set(e, -s, "cannot remove %s: %s", r->directory, strerror(-s)) : 0;
 }
 
-static bool is_protected(const char *path, void *rules) {
-        const struct path_rule *rule = NULL;
-        return path_rules_access(rules, path, &rule) != PATH_WRITE;
+/* What must not be changed without a second look: by the rules, and by what stands in the workspace. */
+struct marks {
+        struct path_rules *rules;
+        struct plan_host host;
+};
+
+static void marks_done(struct marks *m) {
+        survey_done(&m->host);
+        path_rules_free(m->rules);
+}
+
+/* A repository that the sandbox made is no different from one that was there. */
+static bool is_of_repository(const char *path, enum overlay_act act) {
+        static const char *const closed[] = { "hooks", "config", "config.worktree", "commondir", "gitdir" };
+        const char *git = strstr(path, "/.git");
+        struct str rest, part;
+
+        if (!git || act == OVERLAY_DELETES)
+                return false;
+        if (git[5] == '\0')
+                return act == OVERLAY_REPLACES;
+        if (git[5] != '/')
+                return is_of_repository(git + 5, act);
+        rest = str_of(git + 6);
+        while (str_split(&rest, '/', &part))
+                for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+                        if (str_is(part, closed[i]))
+                                return true;
+        return false;
+}
+
+static bool is_below(const char *path, const char *above) {
+        return strcmp(path, above) != 0 && path_is_within(path, above);
+}
+
+static bool closes(const struct marks *m, const char *path, enum overlay_act act) {
+        for (size_t i = 0; i < m->host.paths.n; i++) {
+                const struct plan_path *p = &m->host.paths.p[i];
+                bool itself = p->type == PLAN_PATH_LINK ? strcmp(path, p->path) == 0 : path_is_within(path, p->path);
+
+                if (p->access == PATH_WRITE || p->grants)
+                        continue;
+                if (itself)
+                        return true;
+                /* Something else in the place of a directory decides what is found below it, and what is there goes. */
+                if (act == OVERLAY_REPLACES && is_below(p->path, path))
+                        return true;
+                if (act == OVERLAY_DELETES && p->type != PLAN_PATH_MISSING && is_below(p->path, path))
+                        return true;
+        }
+        return false;
+}
+
+static bool is_protected(const char *path, enum overlay_act act, void *context) {
+        const struct marks *m = context;
+
+        return path_rules_access(m->rules, path, NULL) != PATH_WRITE || is_of_repository(path, act) ||
+               closes(m, path, act);
 }
 
 int overlays_changes(const struct overlay_run *r, struct changes *ret, struct err *e) {
         const struct policy plain = { .mode = MODE_WORKSPACE_WRITE,
                                       .workspace = r->workspace,
                                       .home = (char *)path_home() };
-        cleanup(path_rules_freep) struct path_rules *rules = NULL;
-        int s = path_rules_compile(&plain, &rules, e);
+        cleanup(marks_done) struct marks marks = { 0 };
+        int s = path_rules_compile(&plain, &marks.rules, e);
+        if (s == 0)
+                s = survey_host(&plain, marks.rules, NULL, &marks.host, e);
         if (s < 0)
                 return s;
+
         const struct overlay_dirs dirs = { r->workspace, r->upper, r->began_us };
-        return overlay_scan(&dirs, is_protected, rules, ret, e);
+        return overlay_scan(&dirs, is_protected, &marks, ret, e);
 }
 
 int overlays_apply(const struct overlay_run *r, const struct change *c, struct err *e) {
         const struct overlay_dirs dirs = { r->workspace, r->upper, r->began_us };
-        return overlay_apply(&dirs, c, e);
+        int s = overlay_apply(&dirs, c, e);
+
+        return s < 0 ? s : overlay_forget(&dirs, c, e);
 }
 
 void overlays_finish(struct overlay_run *r) {

@@ -12,11 +12,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { DEPTH_MAX = 512, CHANGES_MAX = 1000000 };
+enum { DEPTH_MAX = 512, CHANGES_MAX = 1000000, LINKS_MAX = 40 };
 
 static const char *const kind_names[] = { "added", "modified", "deleted" };
 static_assert(sizeof kind_names / sizeof kind_names[0] == CHANGE_KINDS, "one name per kind");
@@ -50,55 +51,6 @@ static bool is_whiteout(const struct stat *st) {
 static bool is_opaque(int directory_fd) {
         char value[2];
         return fgetxattr(directory_fd, "user.overlay.opaque", value, sizeof value) == 1 && value[0] == 'y';
-}
-
-static bool link_leaves(const struct scan *s, const char *path, const char *target) {
-        cleanup(free_ptr) char *absolute = path_join(s->dirs->workspace, path);
-        cleanup(free_ptr) char *reached = NULL;
-        if (!absolute)
-                return true;
-        *(char *)path_basename(absolute).p = '\0';
-        return path_normalise(str_of(target), absolute, &reached) < 0 || !path_is_within(reached, s->dirs->workspace);
-}
-
-static unsigned flags_of(const struct scan *s, const struct change *c, const struct stat *lower) {
-        unsigned flags = 0;
-        cleanup(free_ptr) char *absolute = path_join(s->dirs->workspace, c->path);
-        if (!absolute || (s->is_protected && s->is_protected(absolute, s->context)))
-                flags |= CHANGE_PROTECTED;
-        if (lower && !S_ISDIR(lower->st_mode) &&
-            (uint64_t)lower->st_ctim.tv_sec * 1000000 + (uint64_t)lower->st_ctim.tv_nsec / 1000 > s->dirs->began_us)
-                flags |= CHANGE_CONFLICT;
-        if (c->kind == CHANGE_DELETED)
-                return flags;
-        if (!S_ISREG(c->mode) && !S_ISDIR(c->mode) && !S_ISLNK(c->mode))
-                flags |= CHANGE_SPECIAL;
-        if (!S_ISLNK(c->mode) && (c->mode & (S_ISUID | S_ISGID)))
-                flags |= CHANGE_SETID;
-        if (c->link_target && link_leaves(s, c->path, c->link_target))
-                flags |= CHANGE_LINK_LEAVES;
-        return flags;
-}
-
-static int record(struct scan *s, const char *path, enum change_kind kind, int upper_dir, const char *name,
-                  const struct stat *state, const struct stat *lower) {
-        struct change c = { .kind = kind, .mode = state->st_mode, .path = strdup(path) };
-        if (!c.path)
-                return err_set(s->e, ENOMEM, "out of memory");
-        if (kind != CHANGE_DELETED && S_ISREG(state->st_mode))
-                c.size = (uint64_t)state->st_size;
-        if (kind != CHANGE_DELETED && S_ISLNK(state->st_mode)) {
-                char target[PATH_MAX];
-                ssize_t n = readlinkat(upper_dir, name, target, sizeof target);
-                c.link_target = n >= 0 && (size_t)n < sizeof target ? str_dup(str_n(target, (size_t)n)) : NULL;
-        }
-        c.flags = flags_of(s, &c, lower);
-        if (s->found.list.n >= CHANGES_MAX || vec_push(&s->found.list, c) < 0) {
-                free(c.path);
-                free(c.link_target);
-                return err_set(s->e, E2BIG, "more than %d changes in one overlay", CHANGES_MAX);
-        }
-        return 0;
 }
 
 typedef VEC(char *) names;
@@ -137,6 +89,197 @@ static int list_names(int directory_fd, names *ret) {
         return r;
 }
 
+/* The text of a link as the sandbox saw it: in the upper directory, or shown through from the workspace. False where
+ * there is none. What a mark in the upper directory hides is looked at all the same: too much is marked, never less. */
+static bool merged_link(const struct scan *s, const char *path, char text[static PATH_MAX]) {
+        const char *const layers[] = { s->dirs->upper, s->dirs->workspace };
+
+        for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+                cleanup(free_ptr) char *whole = path_join(layers[i], path);
+                struct stat st;
+
+                if (!whole || lstat(whole, &st) < 0)
+                        continue;
+                if (!S_ISLNK(st.st_mode) && !is_whiteout(&st))
+                        return false;
+                ssize_t n = readlink(whole, text, PATH_MAX - 1);
+                if (n > 0) {
+                        text[n] = '\0';
+                        return true;
+                }
+        }
+        return false;
+}
+
+/* A walk through the workspace as the sandbox saw it. */
+struct walk {
+        char at[PATH_MAX];       /* relative to the workspace, "" at its top */
+        char rest[2 * PATH_MAX]; /* what is left of the way */
+        unsigned links;
+};
+
+/* Puts the text before what is left. False: it leads out, or is too long to say. */
+static bool walk_turn(const struct scan *s, struct walk *w, const char *text) {
+        cleanup(free_ptr) char *normal = NULL, *joined = NULL;
+        size_t top = strlen(s->dirs->workspace);
+
+        if (++w->links > LINKS_MAX)
+                return false;
+        if (text[0] == '/') {
+                if (path_normalise(str_of(text), NULL, &normal) < 0 || !path_is_within(normal, s->dirs->workspace))
+                        return false;
+                w->at[0] = '\0';
+                text = normal + top;
+        }
+        joined = str_format("%s/%s", text, w->rest);
+        if (!joined || strlen(joined) >= sizeof w->rest)
+                return false;
+        memcpy(w->rest, joined, strlen(joined) + 1);
+        return true;
+}
+
+/* One name further. False: it leads out. */
+static bool walk_step(const struct scan *s, struct walk *w, struct str name) {
+        char text[PATH_MAX];
+        size_t n = strlen(w->at);
+
+        if (name.n == 0 || str_is(name, "."))
+                return true;
+        if (str_is(name, "..")) {
+                char *slash = strrchr(w->at, '/');
+                if (n == 0)
+                        return false;
+                *(slash ? slash : w->at) = '\0';
+                return true;
+        }
+        if (n + name.n + 2 > sizeof w->at)
+                return false;
+        int added = snprintf(w->at + n, sizeof w->at - n, "%s%.*s", n ? "/" : "", STR_FMT(name));
+        if (added < 0 || !merged_link(s, w->at, text))
+                return added >= 0;
+        w->at[n] = '\0';
+        return walk_turn(s, w, text);
+}
+
+/* Whether a link leads out of the workspace, through whichever other links. */
+static bool link_leaves(const struct scan *s, const char *path, const char *target) {
+        struct walk w = { .links = 0 };
+        const char *slash = strrchr(path, '/');
+
+        if (slash && (size_t)(slash - path) >= sizeof w.at)
+                return true;
+        if (slash)
+                memcpy(w.at, path, (size_t)(slash - path));
+        w.rest[0] = '\0';
+        if (!walk_turn(s, &w, target))
+                return true;
+        while (w.rest[0]) {
+                struct str rest = str_of(w.rest), name;
+                char part[NAME_MAX + 1];
+
+                if (!str_split(&rest, '/', &name) || name.n > NAME_MAX)
+                        return true;
+                memcpy(part, name.p, name.n);
+                part[name.n] = '\0';
+                size_t skip = name.n + (w.rest[name.n] == '/');
+                memmove(w.rest, w.rest + skip, strlen(w.rest + skip) + 1);
+                if (!walk_step(s, &w, str_n(part, name.n)))
+                        return true;
+        }
+        return false;
+}
+
+static bool is_newer(const struct scan *s, const struct stat *st) {
+        return (uint64_t)st->st_ctim.tv_sec * 1000000 + (uint64_t)st->st_ctim.tv_nsec / 1000 > s->dirs->began_us;
+}
+
+static bool tree_is_newer(const struct scan *s, int parent, const char *name, unsigned depth, unsigned *budget);
+
+static bool inside_is_newer(const struct scan *s, int fd, unsigned depth, unsigned *budget) {
+        names found = { 0 };
+        bool newer = list_names(fd, &found) < 0;
+
+        for (size_t i = 0; i < found.n && !newer; i++)
+                newer = tree_is_newer(s, fd, found.p[i], depth + 1, budget);
+        names_done(&found);
+        return newer;
+}
+
+/* Whether somebody wrote to the workspace's own directory, anywhere below, since the run began. What cannot be looked
+ * through counts as written to. */
+static bool tree_is_newer(const struct scan *s, int parent, const char *name, unsigned depth, unsigned *budget) {
+        struct stat st;
+
+        if (depth > DEPTH_MAX || (*budget)-- == 0)
+                return true;
+        if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno != ENOENT;
+        if (is_newer(s, &st))
+                return true;
+        if (!S_ISDIR(st.st_mode))
+                return false;
+        cleanup(close_fd) int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 || inside_is_newer(s, fd, depth, budget);
+}
+
+/* The workspace's own is lost by this change: it must be what it was when the run began. */
+static bool has_conflict(const struct scan *s, const struct change *c, int lower_dir, const char *name,
+                         const struct stat *lower) {
+        unsigned budget = CHANGES_MAX;
+
+        if (!S_ISDIR(lower->st_mode))
+                return is_newer(s, lower);
+        if (c->kind != CHANGE_DELETED && S_ISDIR(c->mode))
+                return false; /* it stays */
+        return lower_dir < 0 || tree_is_newer(s, lower_dir, name, 0, &budget);
+}
+
+static enum overlay_act act_of(const struct change *c) {
+        if (c->kind == CHANGE_DELETED)
+                return OVERLAY_DELETES;
+        return S_ISDIR(c->mode) ? OVERLAY_FILLS : OVERLAY_REPLACES;
+}
+
+static unsigned flags_of(const struct scan *s, const struct change *c, int lower_dir, const char *name,
+                         const struct stat *lower) {
+        unsigned flags = 0;
+        cleanup(free_ptr) char *absolute = path_join(s->dirs->workspace, c->path);
+        if (!absolute || (s->is_protected && s->is_protected(absolute, act_of(c), s->context)))
+                flags |= CHANGE_PROTECTED;
+        if (lower && has_conflict(s, c, lower_dir, name, lower))
+                flags |= CHANGE_CONFLICT;
+        if (c->kind == CHANGE_DELETED)
+                return flags;
+        if (!S_ISREG(c->mode) && !S_ISDIR(c->mode) && !S_ISLNK(c->mode))
+                flags |= CHANGE_SPECIAL;
+        if (!S_ISLNK(c->mode) && (c->mode & (S_ISUID | S_ISGID)))
+                flags |= CHANGE_SETID;
+        if (c->link_target && link_leaves(s, c->path, c->link_target))
+                flags |= CHANGE_LINK_LEAVES;
+        return flags;
+}
+
+static int record(struct scan *s, const char *path, enum change_kind kind, int upper_dir, int lower_dir,
+                  const char *name, const struct stat *state, const struct stat *lower) {
+        struct change c = { .kind = kind, .mode = state->st_mode, .path = strdup(path) };
+        if (!c.path)
+                return err_set(s->e, ENOMEM, "out of memory");
+        if (kind != CHANGE_DELETED && S_ISREG(state->st_mode))
+                c.size = (uint64_t)state->st_size;
+        if (kind != CHANGE_DELETED && S_ISLNK(state->st_mode)) {
+                char target[PATH_MAX];
+                ssize_t n = readlinkat(upper_dir, name, target, sizeof target);
+                c.link_target = n >= 0 && (size_t)n < sizeof target ? str_dup(str_n(target, (size_t)n)) : NULL;
+        }
+        c.flags = flags_of(s, &c, lower_dir, name, lower);
+        if (s->found.list.n >= CHANGES_MAX || vec_push(&s->found.list, c) < 0) {
+                free(c.path);
+                free(c.link_target);
+                return err_set(s->e, E2BIG, "more than %d changes in one overlay", CHANGES_MAX);
+        }
+        return 0;
+}
+
 /* The lower directory of the same path, or -1 when there is none (or it is not a directory). */
 static int open_lower(int lower_parent, const char *name) {
         return lower_parent < 0 ? -1 : openat(lower_parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -150,10 +293,10 @@ static int scan_entry(struct scan *s, int upper, int lower, const char *path, co
                 return err_errno(s->e, "cannot examine %s in the overlay", path);
         bool existed = lower >= 0 && fstatat(lower, name, &below, AT_SYMLINK_NOFOLLOW) == 0;
         if (is_whiteout(&st))
-                return existed ? record(s, path, CHANGE_DELETED, upper, name, &below, &below) : 0;
+                return existed ? record(s, path, CHANGE_DELETED, upper, lower, name, &below, &below) : 0;
         bool both_directories = existed && S_ISDIR(st.st_mode) && S_ISDIR(below.st_mode);
         if (!both_directories || (st.st_mode & 07777) != (below.st_mode & 07777)) {
-                int r = record(s, path, existed ? CHANGE_MODIFIED : CHANGE_ADDED, upper, name, &st,
+                int r = record(s, path, existed ? CHANGE_MODIFIED : CHANGE_ADDED, upper, lower, name, &st,
                                existed ? &below : NULL);
                 if (r < 0)
                         return r;
@@ -177,7 +320,7 @@ static int scan_hidden(struct scan *s, int upper, int lower, const char *prefix)
                     fstatat(lower, gone.p[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
                         continue;
                 cleanup(free_ptr) char *path = *prefix ? path_join(prefix, gone.p[i]) : strdup(gone.p[i]);
-                r = path ? record(s, path, CHANGE_DELETED, upper, gone.p[i], &st, &st) : -ENOMEM;
+                r = path ? record(s, path, CHANGE_DELETED, upper, lower, gone.p[i], &st, &st) : -ENOMEM;
         }
         names_done(&gone);
         return r;
@@ -334,4 +477,17 @@ int overlay_apply(const struct overlay_dirs *dirs, const struct change *change, 
         if (r < 0)
                 return err_set(e, -r, "cannot apply %s: %s", change->path, strerror(-r));
         return 0;
+}
+
+int overlay_forget(const struct overlay_dirs *dirs, const struct change *change, struct err *e) {
+        if (change->kind != CHANGE_DELETED && S_ISDIR(change->mode))
+                return 0; /* what is in it are changes of their own */
+
+        cleanup(place_done) struct place from = { .dir = -1 };
+        int r = open_place(dirs->upper, change->path, &from);
+        if (r == 0 && unlinkat(from.dir, from.name, 0) < 0)
+                r = -errno;
+        if (r == -ENOENT) /* hidden with its directory: there is no entry for it */
+                return 0;
+        return r < 0 ? err_set(e, -r, "cannot take %s out of the overlay: %s", change->path, strerror(-r)) : 0;
 }

@@ -43,11 +43,19 @@ struct overlay_dirs {
         const char *workspace, *upper;
         uint64_t began_us; /* wall clock at the start of the run */
 };
+/* What a change does to its path, for whoever judges it. */
+enum overlay_act {
+        OVERLAY_FILLS,    /* a directory that was one before, or was not there: what is in it is judged by itself */
+        OVERLAY_REPLACES, /* something that is no directory stands there now: nothing of what lay below is left */
+        OVERLAY_DELETES,
+};
 /* NULL: nothing is protected. The path is absolute. */
-typedef bool (*overlay_protected)(const char *path, void *context);
+typedef bool (*overlay_protected)(const char *path, enum overlay_act act, void *context);
 
 int overlay_scan(const struct overlay_dirs *dirs, overlay_protected is_protected, void *context, struct changes *ret,
                  struct err *e);
 /* One change, or nothing: a file is written beside its place and renamed. Flags are the caller's to judge, but special
  * files are refused here. */
 int overlay_apply(const struct overlay_dirs *dirs, const struct change *change, struct err *e);
+/* After that it is no change any more, whatever becomes of the workspace's own file. */
+int overlay_forget(const struct overlay_dirs *dirs, const struct change *change, struct err *e);

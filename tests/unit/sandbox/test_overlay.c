@@ -145,7 +145,8 @@ static void a_directory_and_a_file_replace_each_other(void **state) {
         expect_text(f->workspace, "kept/x", "x\n");
 }
 
-static bool protects_hooks(const char *path, void *context) {
+static bool protects_hooks(const char *path, enum overlay_act act, void *context) {
+        (void)act;
         (void)context;
         return strstr(path, "/.git/hooks") != NULL;
 }

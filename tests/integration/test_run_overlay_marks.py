@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `bailey apply` must not carry over without a second look, and what it must never destroy."""
+import os
+
+import pytest
+
+from kit.git import git
+
+pytestmark = pytest.mark.visible_home
+
+
+@pytest.fixture
+def overlay(bailey, work, home):
+    """overlay(script): a run with --overlay; then diff as {path: line}."""
+    def run(script):
+        mon = f"[core]\n\tfsmonitor = \"touch {home}/ran; false\"\n"
+        bailey("run", "-q", "--overlay", "--", "sh", "-c", f"MON='{mon}'; {script}", cwd=work)
+        lines = bailey("diff", cwd=work).check().text.splitlines()[:-1]
+        return {line[3:].split("   ! ")[0].split(" -> ")[0].rstrip("/"): line for line in lines}
+    return run
+
+
+def after_apply(bailey, home, work):
+    bailey("apply", cwd=work)
+    git("status", cwd=work)
+    assert not (home / "ran").exists()
+
+
+@pytest.mark.parametrize("script,marked", [
+    ('cp -r .git lib; echo "$MON" >> lib/config; rm -rf .git; echo "gitdir: lib" > .git', ".git"),
+    ('cp -r .git lib; echo "$MON" >> lib/config; rm -rf .git; ln -s lib .git', ".git"),
+    ("rm -rf .git", ".git"), ('mkdir x; rm -rf .config; ln -s x .config; mkdir x/git', ".config"),
+    ('mv .git g2; mkdir .git; cp -r g2/* .git; echo "$MON" >> .git/config', ".git/config"),
+    ('git init -q own; echo "$MON" >> own/.git/config', "own/.git/config"), ('echo "gitdir: ../x" > sub.git; mkdir d; cp sub.git d/.git', "d/.git"),
+    ("rm -rf tools; ln -s /tmp tools", "tools"), ("echo x > tools/hooks/pre-commit", "tools/hooks/pre-commit"), ("echo x > script", "script"),
+])
+def test_what_git_obeys_is_marked(overlay, bailey, home, work, script, marked):
+    git("init", "-q", cwd=work)
+    git("config", "core.hooksPath", "tools/hooks", cwd=work)
+    (work / "tools/hooks").mkdir(parents=True)
+    (work / "script").write_text("#!/bin/sh\n")
+    (work / "tools/hooks/post-commit").symlink_to("../../script")
+    (work / ".config").mkdir()
+    found = overlay(script)
+    assert "a protected path" in found[marked], found
+    before = (work / ".git/HEAD").read_text()
+    after_apply(bailey, home, work)
+    assert (work / ".git/HEAD").read_text() == before
+
+
+@pytest.mark.parametrize("script,name", [
+    ("mkdir -p d/e; ln -s ../.. d/e/s; ln -s d/e/s/../../key leak", "leak"), ("ln -s .. up; ln -s up/x leak", "leak"),
+    ("mkdir a; ln -s a/../../x leak", "leak"), ("ln -s present/x leak", "leak"), ("ln -s b leak; ln -s c b; ln -s ../x c", "leak"),
+    ("ln -s leak leak", "leak"),
+])
+def test_links_that_lead_out_through_others(overlay, work, home, script, name):
+    (work / "present").symlink_to(home)
+    assert "leads out" in overlay(script)[name]
+
+
+@pytest.mark.parametrize("script", ["mkdir d; ln -s d/x ok", "mkdir d; ln -s d/../y ok", "ln -s {work}/z ok", "mkdir -p a/b; ln -s ../../q a/b/ok; ln -s a/b/ok ok"])
+def test_links_that_stay(overlay, work, script):
+    assert "leads out" not in overlay(script.format(work=work))["ok"]
+
+
+@pytest.mark.parametrize("script", ["rm -rf d", "rm -rf d; echo x > d", "rm -rf d; mkdir d; echo x > d/other", "rm -rf d/deep"])
+@pytest.mark.parametrize("mine", ["d/deep/mine", "d/deep/er/mine"])
+def test_what_the_user_wrote_meanwhile_stays(overlay, bailey, work, script, mine):
+    (work / "d/deep/er").mkdir(parents=True)
+    (work / "d/deep/old").write_text("old\n")
+    overlay(script)
+    (work / mine).write_text("mine\n")
+    assert "changed meanwhile" in bailey("diff", cwd=work).text
+    bailey("apply", cwd=work)
+    assert (work / mine).read_text() == "mine\n"
+
+
+def test_what_was_applied_is_not_applied_again(overlay, bailey, work):
+    (work / "gone").write_text("x\n")
+    overlay("echo theirs > f; rm gone; echo evil > .envrc; ln -s f l")
+    assert bailey("apply", cwd=work).status == 1
+    assert (work / "f").read_text() == "theirs\n" and not (work / "gone").exists() and (work / "l").is_symlink()
+    (work / "f").write_text("mine\n")
+    (work / "gone").write_text("mine again\n")
+    (work / "l").unlink()
+    listed = bailey("diff", cwd=work).text
+    assert ".envrc" in listed and "  f" not in listed and "gone" not in listed
+    bailey("apply", "--risky", cwd=work).check()
+    assert (work / "f").read_text() == "mine\n" and (work / "gone").read_text() == "mine again\n" and not (work / "l").exists()
+    assert (work / ".envrc").exists()
