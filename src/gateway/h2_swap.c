@@ -8,6 +8,7 @@
  * connection; one that is signed in chunks gets new signatures as its chunks become whole.
  */
 #include "gateway/h2_swap.h"
+#include "gateway/renew.h"
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
@@ -206,6 +207,10 @@ bool h2_swap_take(struct h2_stream *t) {
         }
         if (!swap_is_wanted(w, &t->session->target))
                 return false;
+        if (renew_leader(w->gateway->credentials, &plan.set, view.method, view.target)) {
+                refuse(t, REASON_CREDENTIAL, "a sign-in is renewed over HTTP/1.1 only; offer http/1.1 beside h2");
+                return true;
+        }
         if (begin(t) < 0) {
                 h2_refuse_bytes(t, 503, REASON_LIMIT, "Out of memory");
                 return true;

@@ -31,6 +31,7 @@ static void fail_upstream(struct http_session *s, enum reason reason, int error)
                 http_session_end(s, true);
                 return;
         }
+        s->down.held = false;
         if (s->swap)
                 http_swap_done_down(s); /* what it holds does not follow our answer */
         http_refuse(s);
@@ -291,6 +292,12 @@ static void fail_body(struct http_session *s, int error) {
                 fail_client(s, REASON_UPSTREAM);
 }
 
+void http_exchange_fail(struct http_session *s, int error) {
+        fail_upstream(s, REASON_UPSTREAM, error);
+        if (s->state != HTTP_GONE)
+                http_session_run(s);
+}
+
 static void take_bytes(struct http_session *s, struct str bytes) {
         enum http1_result r = HTTP1_OK;
         if (!s->head_sent) {
@@ -363,7 +370,7 @@ static ssize_t splice_down(struct http_session *s) {
 
 /* From origin to client. */
 static bool pump_down(struct http_session *s) {
-        int e = http_flow_flush(&s->down, http_pool(s), s->client.stream);
+        int e = s->down.held ? 0 : http_flow_flush(&s->down, http_pool(s), s->client.stream);
         if (e == 0 && s->swap && http_swap_owes_down(s)) {
                 e = http_swap_settle_down(s);
                 if (e < 0)

@@ -13,7 +13,7 @@ void http_flow_done(struct http_flow *f, struct pool *pool) {
         pool_pipe_put(pool, take_ptr(&f->pipe));
         buf_done(&f->head);
         f->head_at = 0;
-        f->begun = false;
+        f->begun = f->held = false;
 }
 
 /* Keeps what the stream did not take. A reader takes no more at once than a chunk holds, so it fits. */
@@ -71,6 +71,8 @@ static int drain_pipe(struct http_flow *f, struct stream *to) {
 }
 
 int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
+        if (f->held)
+                return -EAGAIN;
         while (f->head_at < f->head.n || f->rest) {
                 size_t head = f->head.n - f->head_at, rest = f->rest ? f->rest->n : 0;
                 struct iovec parts[2] = { { f->head.p + f->head_at, head },

@@ -16,6 +16,8 @@
 #include "gateway/http_swap.h"
 
 #include "base/cleanup.h"
+#include "base/secret.h"
+#include "gateway/renew.h"
 
 #include <errno.h>
 
@@ -45,8 +47,9 @@ static void add_weak(struct http1_response *r, struct str etag) {
 
 int http_swap_decode(struct http_session *s, struct http1_response *r, enum http1_body *body) {
         struct http_swap *k = s->swap;
-        enum coding coding = k->swap.words && k->swap.telling ? coding_in(r) : CODING_IDENTITY;
-        if (coding == CODING_IDENTITY)
+        bool held = http_renew_takes(s, r->status, *body);
+        enum coding coding = held || (k->swap.words && k->swap.telling) ? coding_in(r) : CODING_IDENTITY;
+        if (coding == CODING_IDENTITY && !held)
                 return 0;
         if (coding == CODING_UNKNOWN || r->status == 206) {
                 if (*body == BODY_NONE)
@@ -60,13 +63,15 @@ int http_swap_decode(struct http_session *s, struct http1_response *r, enum http
                 bool strong = str_eq_nocase(h->name, STR("etag")) && !str_starts(h->value, STR("W/"));
                 if (strong && !h->hop && r->head.n_headers == n)
                         add_weak(r, h->value);
-                if (strong || coding_has_header(h->name))
+                if (strong || coding_has_header(h->name) || (held && str_eq_nocase(h->name, STR("set-cookie"))))
                         h->hop = true;
         }
         r->head.body = BODY_CHUNKED; /* so that no length is told */
         if (*body == BODY_NONE)
                 return 0;
         *body = BODY_CHUNKED;
+        if (coding == CODING_IDENTITY)
+                return 0;
         k->raw = BUF(POOL_CHUNK_BYTES);
         return decoder_new(coding, &k->decoder);
 }
@@ -116,10 +121,17 @@ static void on_silence(struct timer *t) {
 
 int http_swap_take_head(struct http_session *s, const struct http1_response *r, enum http1_body body, size_t at) {
         struct http_swap *k = s->swap;
+        if (http_renew_is_on(s)) {
+                k->chunks_down = !s->response.chunked.bare;
+                s->response.chunked.bare = true;
+                s->down.head.max = HEAD_MAX + 8 * RENEW_ANSWER_MAX;
+        }
         if (!k->swap.words)
                 return 0;
         scrub_text(k->swap.words, s->down.head.p + at, s->down.head.n - at);
         swap_saw_status(&k->swap, r->status);
+        if (http_renew_is_on(s))
+                return 0;
         if (r->status != 101 && (r->status < 200 || body == BODY_NONE))
                 return 0;
         if (k->swap.telling && is_compressed_socket(r)) {
@@ -144,8 +156,29 @@ static int search(struct http_session *s, char *bytes, size_t n) {
         return put_body(s, before, now);
 }
 
+/* All of it at once: it is small, and nobody reads it yet. */
+static int decode_held(struct http_session *s, struct str span) {
+        struct http_swap *k = s->swap;
+        char plain[4096];
+        int r = 0;
+
+        while (r == 0 && (span.n > 0 || decoder_owes(k->decoder))) {
+                ssize_t n = decoder_run(k->decoder, &span, plain, sizeof plain);
+                if (n < 0) {
+                        s->call.why = "The response is not compressed in the way that it says.";
+                        r = n == -ENOMEM ? -ENOMEM : -EBADMSG;
+                } else {
+                        r = http_renew_push(s, str_n(plain, (size_t)n));
+                }
+        }
+        secret_wipe(plain, sizeof plain);
+        return r;
+}
+
 int http_swap_push_down(struct http_session *s, struct str span) {
         struct http_swap *k = s->swap;
+        if (http_renew_is_on(s))
+                return k->decoder ? decode_held(s, span) : http_renew_push(s, span);
         if (!scrub_is_on(&k->scrub))
                 return http_flow_push(&s->down, http_pool(s), s->client.stream, span);
         if (k->decoder)
@@ -184,8 +217,21 @@ static int end_body(struct http_session *s) {
         return e;
 }
 
+static int end_held(struct http_session *s) {
+        struct http_swap *k = s->swap;
+
+        if (k->decoder && !decoder_is_whole(k->decoder)) {
+                s->call.why = "The response ends in the middle of its compressed form.";
+                return -EBADMSG;
+        }
+        decoder_free(take_ptr(&k->decoder));
+        return http_renew_end(s);
+}
+
 int http_swap_settle_down(struct http_session *s) {
         struct http_swap *k = s->swap;
+        if (http_renew_is_on(s))
+                return s->response.done ? end_held(s) : 0;
         if (!scrub_is_on(&k->scrub))
                 return 0;
         int e = k->decoder ? decode_some(s) : 0;

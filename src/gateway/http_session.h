@@ -28,6 +28,7 @@ struct http_flow {
         struct buf head;
         size_t head_at; /* sent so far */
         bool begun;     /* bytes have left that are not in `head` any more */
+        bool held;      /* nothing leaves now: what it is to be is not decided yet */
         struct pool_chunk *rest;
         struct pool_pipe *pipe; /* of a body that is spliced; NULL while none moves */
 };
@@ -165,6 +166,8 @@ void http_exchange_begin(struct http_session *s);
 bool http_exchange_step(struct http_session *s);
 bool http_switch_step(struct http_session *s);
 /* The upstream did not answer in time, or its client did not send its body. */
+/* What came back cannot be handed on; call.why says why. Not from inside of the exchange's own steps. */
+void http_exchange_fail(struct http_session *s, int error);
 void http_exchange_timeout(struct http_session *s);
 
 /* http_flow.c: 0 when all is on its way, -EAGAIN when some waits, or the stream's error. */

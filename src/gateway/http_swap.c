@@ -10,6 +10,7 @@
  * A body without X-Amz-Content-Sha256 must be hashed before its head can be signed: it is kept whole, up to a limit.
  */
 #include "gateway/http_swap.h"
+#include "gateway/renew.h"
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
@@ -56,6 +57,11 @@ static void refuse(struct http_session *s, enum reason reason, const char *why) 
         http_refuse(s);
 }
 
+static const char *too_large(const struct http_session *s) {
+        return s->swap->renew ? "a request to a token endpoint has at most 64 KiB"
+                              : sigv4_problem_text(SIGV4_TOO_LARGE);
+}
+
 /* The vault has spoken: the request goes on as if its connection had been opened just now, and is judged again. */
 static void on_ready(struct swap *swap) {
         struct http_session *s = link_owner(swap, struct http_swap, swap)->session;
@@ -63,14 +69,14 @@ static void on_ready(struct swap *swap) {
         http_session_opened(s);
 }
 
-static void begin_keeping(struct http_session *s, const struct http1_request *r) {
+static void begin_keeping(struct http_session *s, const struct http1_request *r, size_t most) {
         struct http_swap *k = s->swap;
         k->keeps_body = true;
-        k->body = BUF(HTTP_SWAP_BODY_MAX);
-        s->up.head.max += HTTP_SWAP_BODY_MAX;
+        k->body = BUF(most);
+        s->up.head.max += 8 * VAULT_SECRET_MAX + most;
         s->request.chunked.bare = true;
-        if (s->request.kind == BODY_LENGTH && s->request.left > HTTP_SWAP_BODY_MAX) {
-                refuse(s, REASON_CREDENTIAL, sigv4_problem_text(SIGV4_TOO_LARGE));
+        if (s->request.kind == BODY_LENGTH && s->request.left > most) {
+                refuse(s, REASON_CREDENTIAL, too_large(s));
                 return;
         }
         http_session_enter(s, HTTP_KEEPING);
@@ -110,9 +116,18 @@ bool http_swap_judge(struct http_session *s, const struct http1_request *r) {
                 http_refuse_bytes(s, 503, REASON_LIMIT, "Out of memory");
                 return false;
         }
+        e = http_renew_new(s, &plan, r->method, r->path);
+        if (e < 0) {
+                http_refuse_bytes(s, 503, REASON_LIMIT, "Out of memory");
+                return false;
+        }
+        if (e > 0 && !s->request.done) {
+                begin_keeping(s, r, RENEW_REQUEST_MAX);
+                return false;
+        }
         bool signs = plan.n_swaps > 0 && plan.swaps[0].slot == SLOT_SIGV4;
         if (signs && plan.sigv4.payload == PAYLOAD_BODY && !s->request.done) {
-                begin_keeping(s, r);
+                begin_keeping(s, r, HTTP_SWAP_BODY_MAX);
                 return false;
         }
         return true;
@@ -147,7 +162,7 @@ bool http_swap_keep_step(struct http_session *s) {
         enum http1_result body;
         while ((body = http_body_next(&s->request, &bytes, &span)) == HTTP1_OK)
                 if (buf_append(&k->body, span) < 0) {
-                        refuse(s, REASON_CREDENTIAL, sigv4_problem_text(SIGV4_TOO_LARGE));
+                        refuse(s, REASON_CREDENTIAL, too_large(s));
                         return true;
                 }
         if (body != HTTP1_MORE) {
@@ -189,7 +204,8 @@ static int write_head(struct http_session *s, const struct http1_request *r, str
                       const struct swap_output *made) {
         struct http_swap *k = s->swap;
         struct buf *out = &s->up.head;
-        int e = buf_reserve(out, k->plain.n + made->text.n + k->body.n + 256); /* so that it never moves */
+        struct str body = k->renew ? buf_str(&k->sent) : buf_str(&k->body);
+        int e = buf_reserve(out, k->plain.n + made->text.n + body.n + 256); /* so that it never moves */
         e = e < 0 ? e : buf_append(out, r->method);
         e = e < 0 ? e : buf_add_char(out, ' ');
         e = e < 0 ? e : buf_append(out, made->target.p ? made->target : r->path);
@@ -204,9 +220,15 @@ static int write_head(struct http_session *s, const struct http1_request *r, str
                         e = put_line(out, h->name, h->value);
         }
         if (e == 0 && k->keeps_body)
-                e = buf_printf(out, "Content-Length: %zu\r\n", k->body.n);
+                e = buf_printf(out, "Content-Length: %zu\r\n", body.n);
         e = e < 0 ? e : buf_add(out, "\r\n");
-        return e < 0 || !k->keeps_body ? e : buf_append(out, buf_str(&k->body));
+        return e < 0 || !k->keeps_body ? e : buf_append(out, body);
+}
+
+static void wipe_sent(struct http_swap *k) {
+        if (k->sent.p)
+                secret_wipe(k->sent.p, k->sent.cap);
+        buf_done(&k->sent);
 }
 
 /* Of the plain head, which was written by us: what leaves, with secrets. */
@@ -221,7 +243,10 @@ static int rewrite(struct http_session *s) {
         struct request_view view = view_of(s, &request, host);
         if (inject_judge(s->client.worker->gateway->credentials, &s->call.target, &view, &plan) == INJECT_REFUSE)
                 return -EACCES;
-        int e = swap_ready(&k->swap, &plan);
+        int e = k->renew ? http_renew_prepare(s, &plan, on_ready) : 0;
+        if (e == -EACCES && plan.problem)
+                k->problem = inject_problem_text(&plan);
+        e = e < 0 ? e : swap_ready(&k->swap, &plan);
         if (e < 0)
                 return e;
         /* What frames the message goes under a signature as well, but is written by us. */
@@ -231,6 +256,13 @@ static int rewrite(struct http_session *s) {
                 digest_hex(digest, hash);
         }
         e = swap_rewrite(&k->swap, &view, &plan, str_of(hash), &made);
+        if (e == 0 && k->renew) {
+                wipe_sent(k);
+                buf_clear(&k->names);
+                e = inject_names(&plan, s->client.worker->gateway->credentials, &k->names);
+                e = e < 0 ? e : http_renew_body(s, &plan, &k->sent);
+                e = e == -EPIPE ? swap_again(&k->swap, &plan) : e;
+        }
         size_t n = 0;
         for (size_t i = 0; e == 0 && i < made.n_headers; i++)
                 if (!is_framing(http1_id_of(made.headers[i].name)))
@@ -278,7 +310,8 @@ bool http_swap_prepare(struct http_session *s) {
         if (e == -EMSGSIZE || e == -E2BIG)
                 http_refuse_bytes(s, 431, REASON_CREDENTIAL, swap_error_text(-EMSGSIZE));
         else
-                refuse(s, e == -EILSEQ || e == -EACCES ? REASON_CREDENTIAL : REASON_VAULT, swap_error_text(e));
+                refuse(s, e == -EILSEQ || e == -EACCES ? REASON_CREDENTIAL : REASON_VAULT,
+                       k->problem ? k->problem : swap_error_text(e));
         return false;
 }
 
@@ -287,6 +320,8 @@ void http_swap_free(struct http_session *s) {
         if (!k)
                 return;
         wipe_head(s);
+        http_renew_free(s);
+        wipe_sent(k);
         http_swap_done_down(s);
         swap_done(&k->swap);
         if (k->streaming)

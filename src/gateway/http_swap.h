@@ -11,15 +11,18 @@
 struct http_swap {
         struct swap swap;
         struct http_session *session;
-        struct buf plain; /* the head as the client meant it, with stand-ins: for the record, and for another try */
-        struct buf names; /* of what was swapped */
-        struct buf body;  /* kept whole, because it is signed */
+        struct buf plain;    /* the head as the client meant it, with stand-ins: for the record, and for another try */
+        struct buf names;    /* of what was swapped */
+        struct buf body;     /* kept whole, because it is signed, or changed */
+        struct buf sent;     /* what leaves of one that is changed; holds secrets */
+        const char *problem; /* why it is refused, when that is known */
         struct sigv4_stream stream;
         struct scrub scrub;
         struct timer patience;   /* with an origin that stops where a secret may begin */
         struct decoder *decoder; /* of a response that is coded */
         struct buf raw;          /* received for it and not yet decoded: [raw_at, n) */
         size_t raw_at;
+        struct http_renew *renew;    /* of a request to a token endpoint; NULL: any other */
         bool keeps_body;             /* `body` is the request's body */
         bool streaming;              /* `stream` signs the request's body */
         bool chunks_up, chunks_down; /* framing is written here */
@@ -44,6 +47,23 @@ int http_swap_end_up(struct http_session *s); /* it is over */
 /* Behind what is on its way already; the flow's head is a queue like any other. */
 int http_swap_put(struct http_flow *f, struct str bytes);
 int http_swap_put_chunk(struct http_flow *f, struct str first, struct str second);
+
+/* http_renew.c: a request to a token endpoint. */
+struct http_renew;
+/* 1: it is one, and its body must be kept; 0: it is none; -ENOMEM. */
+int http_renew_new(struct http_session *s, const struct inject_plan *plan, struct str method, struct str target);
+void http_renew_free(struct http_session *s);
+/* Judges the body, and asks that nobody else renews now. 0; -EINPROGRESS: `done` is called when it may go on;
+ * -EACCES: plan->problem says why; or an error of the vault. */
+int http_renew_prepare(struct http_session *s, struct inject_plan *plan, void (*done)(struct swap *s));
+/* The body that leaves, with the values of this moment. -EPIPE: one has changed. */
+int http_renew_body(struct http_session *s, const struct inject_plan *plan, struct buf *out);
+/* A final head comes back: true when its body is held here until all of it was seen. */
+bool http_renew_takes(struct http_session *s, unsigned status, enum http1_body body);
+bool http_renew_is_on(const struct http_session *s);
+/* Bytes of that body, decoded; and its end. As http_swap_push_down(). */
+int http_renew_push(struct http_session *s, struct str span);
+int http_renew_end(struct http_session *s);
 
 /* http_scrub.c: what comes back. A head that is about to be written: a coding that can be undone is taken out of it,
  * and *body, if any, is then sent in chunks. -EPROTO: it can be neither undone nor searched. */

@@ -30,6 +30,8 @@ static const char *const problem_texts[] = {
         [INJECT_SIGNATURE] = "the AWS signature cannot be made anew",
         [INJECT_ROTATED] = ("the stand-in of a credential was rotated since (bailey secrets rotate, or egress setup "
                             "--rotate-tokens) and counts no more; what runs must get the new one"),
+        [INJECT_GRANT] = ("the request to the token endpoint is neither JSON nor a form, or asks for another kind of "
+                          "token than a sign-in has"),
 };
 static_assert(sizeof problem_texts / sizeof *problem_texts == INJECT_PROBLEMS, "a text for each problem");
 

@@ -16,6 +16,7 @@
 
 #define INJECT_SWAPS_MAX 4
 #define INJECT_IN_TARGET VIEW_NONE
+#define INJECT_IN_BODY (VIEW_NONE - 1) /* gateway/renew.h */
 
 enum inject_result { INJECT_PASS, INJECT_SWAP, INJECT_REFUSE };
 
@@ -28,6 +29,7 @@ enum inject_problem {
         INJECT_TOO_MANY,   /* more than INJECT_SWAPS_MAX */
         INJECT_SIGNATURE,  /* an AWS signature that cannot be made anew; plan.sigv4.problem says why */
         INJECT_ROTATED,    /* a stand-in of before a rotation: nothing would be put in its place */
+        INJECT_GRANT,      /* at a token endpoint: not a body that can be read, or not a renewal */
         INJECT_PROBLEMS
 };
 

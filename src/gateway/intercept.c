@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "gateway/h2.h"
 #include "gateway/origin.h"
+#include "gateway/renew.h"
 #include "gateway/sni.h"
 #include "gateway/tunnel.h"
 #include "gateway/vault_client.h"
@@ -206,8 +207,16 @@ static void accept_client(struct intercept *k, struct str protocol) {
 
 /* with the origin */
 
+/* A token endpoint's host is spoken to in HTTP/1.1: there an answer can be held until its tokens are kept, whatever
+ * happens to the client meanwhile. One that offers nothing else gets HTTP/2, and no renewal. */
+static bool is_left_out(const struct intercept *k, struct str protocol) {
+        const struct credentials *table = k->client.worker->gateway->credentials;
+        return str_eq(protocol, HTTP_2) && table && renew_has_endpoint(table, &k->target) &&
+               tls_protocols_contain(str_n(k->offered, k->offered_n), HTTP_1_1);
+}
+
 static bool offers(const struct intercept *k, struct str protocol) {
-        return tls_protocols_contain(str_n(k->offered, k->offered_n), protocol);
+        return tls_protocols_contain(str_n(k->offered, k->offered_n), protocol) && !is_left_out(k, protocol);
 }
 
 /* The origin is not there to choose: the client will be told why, in whatever it speaks. */

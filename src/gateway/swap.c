@@ -254,7 +254,7 @@ static int rewrite_values(struct swap *s, const struct request_view *r, const st
                         return -EPIPE;
                 values[i] = v->bytes;
                 room += 4 * v->bytes.n;
-                if (p->swaps[i].header != INJECT_IN_TARGET)
+                if (p->swaps[i].header != INJECT_IN_TARGET && p->swaps[i].header != INJECT_IN_BODY)
                         room += 2 * r->headers[p->swaps[i].header].value.n;
                 if (i == 0)
                         s->serial = v->serial;

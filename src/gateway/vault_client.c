@@ -37,6 +37,10 @@ struct question {
         bool sent;
         struct authority to;
         struct str scope[3]; /* in the key */
+        uint32_t turn;       /* of questions that are never the same */
+        uint64_t number;     /* VAULT_KEEP */
+        bool fresh;
+        struct buf lines; /* secrets */
         size_t key_n;
         char key[KEY_MAX];
 };
@@ -55,6 +59,7 @@ struct vault_client {
         struct link asked;
         size_t n_asked;
         uint64_t last_id;
+        uint32_t last_turn;
         struct secret *locked;
         char *heap; /* where nothing can be locked */
         char *room; /* for one message; behind it lies that of the secrets */
@@ -65,7 +70,7 @@ struct vault_client {
 /* What makes two questions the same. Names hold no NUL. */
 static int make_key(struct question *q) {
         struct buf key = { .p = q->key, .cap = sizeof q->key, .max = sizeof q->key };
-        const struct { uint32_t kind, mapping, port; } numbers = { q->kind, q->mapping, q->to.port };
+        const struct { uint32_t kind, mapping, port, turn; } numbers = { q->kind, q->mapping, q->to.port, q->turn };
         int r = buf_append(&key, str_n(&numbers, sizeof numbers));
         if (r == 0)
                 r = buf_append(&key, host_str(&q->to.host));
@@ -92,6 +97,9 @@ static void forget(struct question *q) {
         map_remove(&v->questions, key_of(q));
         link_remove(&q->link);
         v->n_asked--;
+        if (q->lines.p)
+                secret_wipe(q->lines.p, q->lines.cap);
+        buf_done(&q->lines);
         free(q);
 }
 
@@ -135,6 +143,11 @@ static int send_one(struct vault_client *v, struct question *q) {
         else if (q->kind == VAULT_SIGV4)
                 for (size_t i = 0; i < 3; i++)
                         m.data[i] = q->scope[i];
+        else if (q->kind == VAULT_KEEP) {
+                m.data[0] = buf_str(&q->lines);
+                m.number = q->number;
+                m.part = q->fresh ? 1 : 0;
+        }
         return vault_send(v->fd, GATEWAY_TO_VAULT, &m, -1);
 }
 
@@ -190,6 +203,7 @@ static int ask(struct vault_client *v, const struct question *wanted, struct vau
         v->n_asked++;
         r = send_waiting(v);
         if (r < 0) {
+                q->lines = BUF(0); /* still the caller's */
                 forget(q);
                 disconnect(v, "it does not listen");
                 return -EPIPE;
@@ -216,6 +230,35 @@ int vault_ask_signing_key(struct vault_client *v, uint32_t mapping, const struct
                               .to = *to,
                               .scope = { scope->date, scope->region, scope->service } };
         return ask(v, &q, c);
+}
+
+int vault_ask_renew(struct vault_client *v, uint32_t mapping, const struct authority *to, struct vault_call *c) {
+        struct question q = { .kind = VAULT_RENEW, .mapping = mapping, .to = *to, .turn = ++v->last_turn };
+        return ask(v, &q, c);
+}
+
+int vault_ask_keep(struct vault_client *v, uint32_t mapping, const struct authority *to, struct str lines,
+                   uint64_t expires_in, bool fresh, struct vault_call *c) {
+        struct question q = { .kind = VAULT_KEEP,
+                              .mapping = mapping,
+                              .to = *to,
+                              .turn = ++v->last_turn,
+                              .number = expires_in,
+                              .fresh = fresh,
+                              .lines = BUF(VAULT_ANSWER_MAX) };
+        int r = buf_append(&q.lines, lines);
+        r = r < 0 ? r : ask(v, &q, c);
+        if (r < 0 && q.lines.p) { /* nobody has taken it over */
+                secret_wipe(q.lines.p, q.lines.cap);
+                buf_done(&q.lines);
+        }
+        return r;
+}
+
+void vault_tell_leave(struct vault_client *v, uint32_t mapping) {
+        struct vault_message m = { .kind = VAULT_LEAVE, .mapping = mapping };
+        if (v->fd >= 0)
+                (void)vault_send(v->fd, GATEWAY_TO_VAULT, &m, -1); /* it forgets by itself after a while */
 }
 
 void vault_tell_stale(struct vault_client *v, uint32_t mapping, uint64_t serial) {
@@ -341,9 +384,16 @@ static struct question *find_question(struct vault_client *v, uint64_t id) {
 }
 
 static uint32_t answer_to(uint32_t question) {
-        return question == VAULT_SIGN      ? VAULT_CERTIFICATE
-               : question == VAULT_RELEASE ? VAULT_SECRET
-                                           : VAULT_SIGNING_KEY;
+        switch (question) {
+        case VAULT_SIGN:
+                return VAULT_CERTIFICATE;
+        case VAULT_RELEASE:
+                return VAULT_SECRET;
+        case VAULT_SIGV4:
+                return VAULT_SIGNING_KEY;
+        default:
+                return VAULT_RENEWED;
+        }
 }
 
 static int take_page(struct vault_client *v, int fd) {
@@ -369,7 +419,12 @@ static int take(struct vault_client *v, const struct vault_message *m, int fd) {
         }
         if (m->kind != answer_to(q->kind))
                 return -EPROTO;
-        finish(q, q->kind == VAULT_SIGN ? keep_leaf(v, q, m) : keep_secret(v, q, m));
+        int r = 0;
+        if (q->kind == VAULT_SIGN)
+                r = keep_leaf(v, q, m);
+        else if (m->kind != VAULT_RENEWED)
+                r = keep_secret(v, q, m);
+        finish(q, r);
         return 0;
 }
 

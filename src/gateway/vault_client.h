@@ -63,5 +63,14 @@ int vault_ask_leaf(struct vault_client *v, const struct host *h, struct vault_ca
 int vault_ask_value(struct vault_client *v, uint32_t mapping, const struct authority *to, struct vault_call *c);
 int vault_ask_signing_key(struct vault_client *v, uint32_t mapping, const struct authority *to,
                           const struct vault_scope *scope, struct vault_call *c);
+/* A sign-in is renewed (gateway/renew.h). Before its refresh token leaves: nobody else's does until it is kept or left,
+ * and the value is read again. */
+int vault_ask_renew(struct vault_client *v, uint32_t mapping, const struct authority *to, struct vault_call *c);
+/* The tokens that came, copied: they reach their place, also when whoever asked goes away meanwhile. fresh: a new
+ * sign-in, which stays in memory. */
+int vault_ask_keep(struct vault_client *v, uint32_t mapping, const struct authority *to, struct str lines,
+                   uint64_t expires_in, bool fresh, struct vault_call *c);
+/* Nothing came of it. */
+void vault_tell_leave(struct vault_client *v, uint32_t mapping);
 /* The origin refused the value with this serial. */
 void vault_tell_stale(struct vault_client *v, uint32_t mapping, uint64_t serial);

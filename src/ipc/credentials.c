@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define CREDENTIALS_MAGIC "BLYCRD02"
+#define CREDENTIALS_MAGIC "BLYCRD03"
 #define PORT_HTTPS 443
 
 struct head {
@@ -41,6 +41,14 @@ struct credentials {
 };
 
 /* --- slots --- */
+
+/* What a fake may consist of: it stands in headers, variables and URLs. */
+static bool is_visible(struct str s) {
+        for (size_t i = 0; i < s.n; i++)
+                if (s.p[i] <= ' ' || s.p[i] >= 0x7f)
+                        return false;
+        return true;
+}
 
 static bool is_token(struct str s) {
         static const char others[] = "!#$%&'*+-.^_`|~";
@@ -77,6 +85,20 @@ static int parse_query_slot(struct str name, struct err *e) {
         return name.n > 0 ? 0 : err_set(e, EINVAL, "a slot is written as query:NAME, as in query:api_key");
 }
 
+/* "refresh_token@/oauth/token" */
+static int parse_body_slot(struct str text, struct credential_slot *ret, struct err *err) {
+        ptrdiff_t at = str_find(text, '@');
+        struct str name = str_first(text, at < 0 ? 0 : (size_t)at), path = str_skip(text, at < 0 ? 0 : (size_t)at + 1);
+
+        if (parse_query_slot(name, NULL) < 0 || path.n == 0 || path.p[0] != '/' || !is_visible(path) ||
+            str_find(path, '?') >= 0)
+                return err_set(err, EINVAL,
+                               "a slot in a body is written as body:NAME@PATH, as in "
+                               "body:refresh_token@/oauth/token");
+        *ret = (struct credential_slot){ .kind = SLOT_BODY, .name = name, .path = path };
+        return 0;
+}
+
 int credential_slot_parse(struct str text, struct credential_slot *ret, struct err *e) {
         static const struct {
                 const char *text;
@@ -100,10 +122,12 @@ int credential_slot_parse(struct str text, struct credential_slot *ret, struct e
         } else if (str_starts(text, STR("query:"))) {
                 name = str_skip(text, 6);
                 r = parse_query_slot(name, e);
+        } else if (str_starts(text, STR("body:"))) {
+                return parse_body_slot(str_skip(text, 5), ret, e);
         } else {
                 return err_set(e, EINVAL,
                                "a slot is bearer, header:NAME, basic, basic:user, basic:password, query:NAME, "
-                               "path or sigv4");
+                               "path, sigv4 or body:NAME@PATH");
         }
         if (r == 0)
                 *ret = (struct credential_slot){ .kind = str_starts(text, STR("header:")) ? SLOT_HEADER : SLOT_QUERY,
@@ -127,14 +151,6 @@ static int parse_slots(struct str text, struct credential_mapping *m, struct err
 
 /* --- texts --- */
 
-/* What a fake may consist of: it stands in headers, variables and URLs. */
-static bool is_visible(struct str s) {
-        for (size_t i = 0; i < s.n; i++)
-                if (s.p[i] <= ' ' || s.p[i] >= 0x7f)
-                        return false;
-        return true;
-}
-
 static bool is_variable(struct str s) {
         for (size_t i = 0; i < s.n; i++)
                 if (!ascii_is_alnum(s.p[i]) && s.p[i] != '_')
@@ -157,6 +173,8 @@ static bool fake_is_fit(struct str s) {
 static int check_texts(const struct credential_mapping *m, struct err *e) {
         if (m->kind >= MAPPING_KINDS)
                 return err_set(e, EINVAL, "unknown kind");
+        if (m->answer.n > CREDENTIAL_NAME_MAX || !is_visible(m->answer))
+                return err_set(e, EINVAL, "the member of an answer is too long, or not visible");
         if (!is_name(m->name))
                 return err_set(e, EINVAL, "the name has 1 to %d letters, digits, '-', '_' and '.' only",
                                CREDENTIAL_NAME_MAX);
@@ -199,6 +217,7 @@ static int put_row(struct buf *out, const struct credential_row *row) {
         int r = buf_append(out, str_n(numbers, sizeof numbers));
         r = r < 0 ? r : put_text(out, row->name);
         r = r < 0 ? r : put_text(out, row->slots);
+        r = r < 0 ? r : put_text(out, row->answer);
         for (int i = 0; r == 0 && i < PARTS; i++) {
                 r = put_text(out, row->env[i]);
                 r = r < 0 ? r : put_text(out, row->fake[i]);
@@ -292,12 +311,14 @@ static int take_mapping(struct str *in, struct credential_mapping *m, struct err
         uint32_t kind, n_hosts, n_old;
         struct str slots;
         bool whole = take_number(in, &kind) && take_number(in, &n_hosts) && take_number(in, &n_old) &&
-                     take_text(in, &m->name) && take_text(in, &slots);
+                     take_text(in, &m->name) && take_text(in, &slots) && take_text(in, &m->answer);
         for (int i = 0; whole && i < PARTS; i++)
                 whole = take_text(in, &m->env[i]) && take_text(in, &m->fake[i]);
         if (!whole || kind >= MAPPING_KINDS)
                 return damaged(e, "too short, or of an unknown kind");
         m->kind = (uint8_t)kind;
+        ptrdiff_t dot = str_find(m->name, '.');
+        m->group = str_first(m->name, dot < 0 ? m->name.n : (size_t)dot);
         int r = check_texts(m, e);
         r = r < 0 ? r : parse_slots(slots, m, e);
         r = r < 0 ? r : take_hosts(in, n_hosts, m, e);

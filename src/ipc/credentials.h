@@ -32,16 +32,18 @@ enum credential_slot_kind {
         SLOT_QUERY,          /* ?NAME=F */
         SLOT_PATH,           /* /.../F/... */
         SLOT_SIGV4,          /* an AWS signature, header or query */
+        SLOT_BODY,           /* a member of the body of a POST to one path: a provider's token endpoint */
         CREDENTIAL_SLOTS
 };
 
 struct credential_slot {
         uint8_t kind;    /* enum credential_slot_kind */
-        struct str name; /* of the header (case does not count) or of the query parameter */
+        struct str name; /* of the header (case does not count), of the query parameter, of the body's member */
+        struct str path; /* SLOT_BODY: of the token endpoint */
 };
 
-/* "bearer", "header:x-api-key", "basic", "basic:user", "query:key", "path", "sigv4". The name points into the text.
- * -EINVAL. */
+/* "bearer", "header:x-api-key", "basic", "basic:user", "query:key", "path", "sigv4", "body:refresh_token@/oauth/token".
+ * The name points into the text. -EINVAL. */
 int credential_slot_parse(struct str text, struct credential_slot *ret, struct err *e);
 
 /* One row, as it goes in. Texts are the caller's. */
@@ -52,6 +54,7 @@ struct credential_row {
         struct str env[PARTS], fake[PARTS]; /* empty where there is no such part */
         const struct str *hosts;            /* patterns with an optional port, 443 where none is written; no networks */
         size_t n_hosts;
+        struct str answer;     /* the member of a token endpoint's answer that renews it; empty for none */
         const struct str *old; /* stand-ins of before a rotation: recognised, and refused */
         size_t n_old;
 };
@@ -64,6 +67,8 @@ struct credential_mapping {
         uint32_t index;
         uint8_t kind;
         struct str name;
+        struct str group; /* its name up to a dot: "x" and "x.refresh" are renewed together */
+        struct str answer;
         struct str env[PARTS], fake[PARTS];
         size_t n_slots, n_hosts, n_old;
         struct str old[CREDENTIAL_OLD_MAX];

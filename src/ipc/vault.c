@@ -66,6 +66,10 @@ static const struct kind_row {
         [VAULT_SIGV4] = { "sigv4", GATEWAY_TO_VAULT, .id = true, .mapping = true, .host = true, .port = true,
                           .data = { TEXT(8, 8), TEXT(1, 64), TEXT(1, 64) } },
         [VAULT_STALE] = { "stale", GATEWAY_TO_VAULT, .mapping = true, .number_max = UINT64_MAX },
+        [VAULT_RENEW] = { "renew", GATEWAY_TO_VAULT, .id = true, .mapping = true, .host = true, .port = true },
+        [VAULT_KEEP] = { "keep", GATEWAY_TO_VAULT, .id = true, .mapping = true, .part = true, .host = true,
+                         .port = true, .number_max = 400ULL * 86400, .data = { BYTES(1, VAULT_ANSWER_MAX) } },
+        [VAULT_LEAVE] = { "leave", GATEWAY_TO_VAULT, .mapping = true },
         [VAULT_HELLO] = { "hello", VAULT_TO_GATEWAY, .descriptor = true },
         [VAULT_CERTIFICATE] = { "certificate", VAULT_TO_GATEWAY, .id = true, .data = { BYTES(1, CERTIFICATE_MAX) } },
         [VAULT_SECRET] = { "secret", VAULT_TO_GATEWAY, .id = true, .number_max = UINT64_MAX,
@@ -73,6 +77,7 @@ static const struct kind_row {
         [VAULT_SIGNING_KEY] = { "signing-key", VAULT_TO_GATEWAY, .id = true, .number_max = UINT64_MAX,
                                 .data = { TEXT(1, 256), BYTES(VAULT_DIGEST_BYTES, VAULT_DIGEST_BYTES),
                                           TEXT(0, VAULT_SECRET_MAX) } },
+        [VAULT_RENEWED] = { "renewed", VAULT_TO_GATEWAY, .id = true },
         [VAULT_REFUSED] = { "refused", VAULT_TO_GATEWAY, .id = true, .number_max = VAULT_REFUSALS - 1 },
 };
 static_assert(sizeof kinds / sizeof *kinds == VAULT_KINDS, "a row for each kind of message");
@@ -277,6 +282,9 @@ static int check_mapping(const struct vault_mapping *m, struct err *e) {
         if (!terminated(m->source, sizeof m->source) || m->source[0] == '\0' ||
             !terminated(m->prefix, sizeof m->prefix) || !ipc_text_valid(str_of(m->prefix)))
                 return err_set(e, EINVAL, "credential '%s': its source or prefix is empty or too long", m->name);
+        if (!terminated(m->form, sizeof m->form) || !terminated(m->answer, sizeof m->answer) ||
+            !terminated(m->expiry, sizeof m->expiry) || !ipc_text_valid(str_of(m->form)))
+                return err_set(e, EINVAL, "credential '%s': what is said about its sign-in is too long", m->name);
         if (m->timeout_ns == 0 || m->timeout_ns > 3600 * NS_PER_SECOND)
                 return err_set(e, EINVAL, "credential '%s': its time limit is out of range", m->name);
         if (m->n_hosts == 0 || m->n_hosts > VAULT_HOSTS_MAX)
@@ -306,6 +314,7 @@ int vault_start_check(const struct vault_start *s, const struct vault_mapping *m
         if (!terminated(s->ca_dir, sizeof s->ca_dir) || (s->ca_dir[0] != '\0' && s->ca_dir[0] != '/') ||
             !terminated(s->credentials_dir, sizeof s->credentials_dir) ||
             (s->credentials_dir[0] != '\0' && s->credentials_dir[0] != '/') ||
+            !terminated(s->lock_dir, sizeof s->lock_dir) || (s->lock_dir[0] != '\0' && s->lock_dir[0] != '/') ||
             !terminated(s->sandbox_id, sizeof s->sandbox_id))
                 return err_set(e, EINVAL, "a path in the vault's start block is relative or too long");
         for (uint32_t i = 0; i < s->n_mappings; i++) {

@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define VAULT_VERSION 2
+#define VAULT_VERSION 3
 enum { VAULT_FD_START = 3, VAULT_FD_CONTROL, VAULT_FD_KEEP, VAULT_FDS_END };
 
 enum {
@@ -54,8 +54,14 @@ struct vault_mapping {
         uint64_t timeout_ns; /* for one run of its command */
         uint64_t refresh_ns; /* how often a source that cannot be watched is read again; 0: never by itself */
         char name[VAULT_NAME_MAX];
-        char source[2048]; /* "env:NAME", "file:/PATH", "exec:COMMAND", "bws:...", "systemd:NAME", "keyring:NAME" */
+        char source[2048]; /* "env:NAME", "file:/PATH", "exec:COMMAND", "bws:...", "systemd:NAME", "keyring:NAME",
+                              "json:/PATH#/POINTER", "yaml:...", "memory" */
         char prefix[32];   /* the provider's; the stand-in keeps it. "" for none */
+        /* Of a sign-in. Mappings whose sources name one file belong together. */
+        uint32_t optional; /* it may be without a value: a token endpoint gives it */
+        char form[64];     /* of the stand-in: "opaque:PREFIX", "jwt"; "": as the value */
+        char answer[64];   /* the member of the endpoint's answer that renews it; "" for none */
+        char expiry[256];  /* "ms:POINTER", "now:POINTER": a time in the file that changes with it; "" for none */
         char hosts[VAULT_HOSTS_MAX][AUTHORITY_TEXT_MAX + 8]; /* patterns; a port must match, 443 where none is given */
 };
 
@@ -67,6 +73,7 @@ struct vault_start {
         uint32_t n_mappings, mapping_size;
         uint32_t ca; /* enum vault_ca: for a new CA */
         uint32_t log_level;
+        char lock_dir[4096];        /* where files are that lock the renewal of a sign-in among sandboxes; "": none */
         char ca_dir[4096];          /* where ca.key and ca.crt are kept; "": the CA lives as long as the sandbox */
         char credentials_dir[4096]; /* of systemd:NAME; "": there is none */
         char sandbox_id[32];
@@ -98,11 +105,16 @@ enum vault_kind {
         VAULT_RELEASE, /* id, mapping, host and port */
         VAULT_SIGV4,   /* id, mapping, host and port, data: date (YYYYMMDD), region, service */
         VAULT_STALE,   /* mapping, number: the serial whose value the origin refused (401); no answer */
+        VAULT_RENEW,   /* id, mapping, host and port: its refresh token is about to be sent; nobody else's meanwhile */
+        VAULT_KEEP,  /* id, mapping, host and port, number: seconds until it ends (0: not said), data[0]: "MEMBER VALUE"
+                        lines of the token endpoint's answer. Answered when they are where they belong */
+        VAULT_LEAVE, /* mapping: nothing came of it; no answer */
         /* vault to gateway */
         VAULT_HELLO,       /* one descriptor: the page */
         VAULT_CERTIFICATE, /* id, data[0]: the leaf, DER */
         VAULT_SECRET,      /* id, number: serial, data[0]: the value */
         VAULT_SIGNING_KEY, /* id, number: serial, data: key id, signing key (32 bytes), session token ("" for none) */
+        VAULT_RENEWED,     /* id: go on, or they are kept */
         VAULT_REFUSED,     /* id, number: enum vault_refusal */
         VAULT_KINDS
 };
@@ -122,6 +134,7 @@ enum vault_refusal {
         VAULT_BROKEN,         /* out of memory or the like */
         VAULT_REFUSALS
 };
+enum { VAULT_ANSWER_MAX = 2 * VAULT_SECRET_MAX }; /* of VAULT_KEEP */
 const char *vault_refusal_text(enum vault_refusal r);
 
 enum { VAULT_DATA = 3 };
@@ -135,7 +148,7 @@ struct vault_message {
 };
 
 /* Room for any message; holds secrets, so whoever received one wipes it. */
-enum { VAULT_MESSAGE_MAX = 512 + 2 * VAULT_SECRET_MAX };
+enum { VAULT_MESSAGE_MAX = 512 + 4 * VAULT_SECRET_MAX };
 
 const char *vault_kind_name(enum vault_kind kind); /* NULL for no kind */
 

@@ -7,6 +7,7 @@
 #include "manager/home.h"
 #include "manager/home_rows.h"
 #include "manager/home_settings.h"
+#include "manager/run_sign_ins.h"
 #include "manager/run_state.h"
 #include "policy/home.h"
 #include "sandbox/linux/survey.h"
@@ -34,12 +35,11 @@ static void run_home_seed(struct run *run) {
  * something else in its place, or because the disk is full, is said; the command then runs without it.
  */
 static int run_home_fill(struct run *run, struct err *err) {
-        (void)err;
         if (run->home.directory) {
                 home_settings_seed(&run->home, run->policy);
                 run_home_seed(run);
         }
-        return 0;
+        return run_sign_ins_lay(&run->home, run->policy, &run->vault, err);
 }
 
 int run_home_open(struct run *run, struct err *err) {

@@ -9,6 +9,7 @@
 #include "conf/dirs.h"
 #include "manager/trust_store.h"
 #include "plan/build.h"
+#include "policy/home.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -189,6 +190,24 @@ static char *glob_of(struct str path) {
         return str_dup(buf_str(&glob));
 }
 
+static bool is_granted(const origin_texts *grants, const char *home, const char *path) {
+        for (size_t i = 0; i < grants->n; i++) {
+                cleanup(free_ptr) char *whole = NULL, *text = NULL;
+                if (path_expand_home(str_of(grants->p[i].text), home, &text) < 0 ||
+                    path_normalise(str_of(text), "/", &whole) < 0 || path_is_within(path, whole))
+                        return true;
+        }
+        return false;
+}
+
+/* In a home of its own the sandbox has nothing of the real one, unless it is granted: a copy has the same name there.
+ */
+static bool is_out_of_sight(const struct policy *p, const char *path) {
+        return home_is_own(p) && p->home && path_is_within(path, p->home) &&
+               !is_granted(&p->filesystem.read, p->home, path) && !is_granted(&p->filesystem.write, p->home, path) &&
+               !path_is_within(path, p->workspace);
+}
+
 /* A file that holds a secret is closed to the sandbox, wherever it is. A mount would cover the file that is there now;
  * when it is replaced, as rotation does, the mount goes with it. A glob is judged at each call, so it holds for the new
  * one too.
@@ -196,11 +215,16 @@ static char *glob_of(struct str path) {
 static int hide_sources(const struct run_vault *v, struct policy *p, struct err *e) {
         for (size_t i = 0; i < v->mappings.n; i++) {
                 const struct mapping *m = &v->mappings.p[i];
-                struct str source = str_of(m->source);
+                struct str source = str_of(m->source), file, pointer;
                 cleanup(free_ptr) char *origin = str_format("source of credential %s", m->name);
-                if (!str_starts(source, STR("file:")))
+                if (str_starts(source, STR("file:")))
+                        file = str_skip(source, 5);
+                else if (!source_is_member(source, &file, &pointer))
                         continue;
-                cleanup(free_ptr) char *glob = glob_of(str_skip(source, 5));
+                cleanup(free_ptr) char *path = str_dup(file);
+                if (path && is_out_of_sight(p, path))
+                        continue;
+                cleanup(free_ptr) char *glob = glob_of(file);
                 if (!origin || !glob || origin_texts_add(&p->filesystem.deny_read, str_of(glob), origin) < 0)
                         return err_set(e, ENOMEM, "out of memory");
         }

@@ -197,6 +197,9 @@ static int fill_row(const mappings *list, uint32_t index, const struct vault_pro
                                         .n_hosts = m->hosts.n,
                                         .old = room->old,
                                         .n_old = n_old };
+        row->answer = str_of(m->answer);
+        if (!m->sigv4) /* also where no variable has it */
+                row->fake[PART_VALUE] = str_of(vault_process_fake(v, index, PART_VALUE));
         for (size_t i = m->env.n; i-- > 0;) { /* of several variables for one part the first is named */
                 enum vault_part part = part_of(m, i);
                 const char *fake = vault_process_fake(v, index, part);

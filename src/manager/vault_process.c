@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "conf/dirs.h"
 #include "ipc/credentials.h"
 #include "manager/helper.h"
 #include "manager/vault_tell.h"
@@ -478,6 +479,9 @@ static int fill_start(struct vault_process *v, const struct vault_settings *s, s
         int a = snprintf(start->ca_dir, sizeof start->ca_dir, "%s", s->ca_dir ? s->ca_dir : "");
         int b = snprintf(start->credentials_dir, sizeof start->credentials_dir, "%s",
                          credentials && credentials[0] == '/' ? credentials : "");
+        cleanup(free_ptr) char *state = NULL; /* where sandboxes of this user lock each other out */
+        if (dirs_state(&state) == 0 && strlen(state) < sizeof start->lock_dir)
+                snprintf(start->lock_dir, sizeof start->lock_dir, "%s", state);
         snprintf(start->sandbox_id, sizeof start->sandbox_id, "%s", s->sandbox_id ? s->sandbox_id : "");
         if (a >= (int)sizeof start->ca_dir || b >= (int)sizeof start->credentials_dir)
                 return err_set(e, ENAMETOOLONG, "the directory of the CA or of the credentials has too long a name");

@@ -35,6 +35,13 @@ static int fill(struct vault_mapping *to, const struct mapping *m, struct err *e
         int name = snprintf(to->name, sizeof to->name, "%s", m->name);
         int source = snprintf(to->source, sizeof to->source, "%s", m->source);
         snprintf(to->prefix, sizeof to->prefix, "%s", m->provider ? m->provider->prefix : "");
+        int form = snprintf(to->form, sizeof to->form, "%s", m->form ? m->form : "");
+        int answer = snprintf(to->answer, sizeof to->answer, "%s", m->answer ? m->answer : "");
+        int expiry = snprintf(to->expiry, sizeof to->expiry, "%s", m->expiry ? m->expiry : "");
+        to->optional = m->answer != NULL;
+        if (form >= (int)sizeof to->form || answer >= (int)sizeof to->answer || expiry >= (int)sizeof to->expiry)
+                return err_set(e, ENAMETOOLONG, "%s: form, answer or expiry of credential '%s' is too long", m->origin,
+                               m->name);
         if (name >= (int)sizeof to->name || source >= (int)sizeof to->source)
                 return err_set(e, ENAMETOOLONG, "%s: the name or source of credential '%s' is too long", m->origin,
                                m->name);

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "conf/suggest.h"
 #include "policy/groups.h"
+#include "policy/mappings.h"
 #include "policy/pattern.h"
 #include "policy/profile.h"
 
@@ -196,14 +197,47 @@ static int check_prefixed(const char *what, const char *const *forms, struct str
         return err_set(e, EINVAL, "%s is not a %s; accepted are %.*s", show(text).text, what, STR_FMT(buf_str(&all)));
 }
 
+int check_form(struct str text, struct err *e) {
+        static const char *const forms[] = { "opaque:", "opaque", "jwt", NULL };
+        return check_prefixed("form of a stand-in", forms, text, e);
+}
+
+int check_member(struct str text, struct err *e) {
+        return consists_of(text, "_-")
+                   ? 0
+                   : err_set(e, EINVAL, "%s is not the name of a member: letters, digits, '_', '-'", show(text).text);
+}
+
+int check_expiry(struct str text, struct err *e) {
+        static const char *const forms[] = { "ms:/", "now:/", NULL };
+        for (const char *const *form = forms; *form; form++)
+                if (str_starts(text, str_of(*form)))
+                        return 0;
+        return err_set(e, EINVAL, "%s is not a time in a file; accepted are ms:/POINTER and now:/POINTER",
+                       show(text).text);
+}
+
+static int check_member_source(struct str text, struct err *e) {
+        struct str file, pointer;
+        return source_is_member(text, &file, &pointer)
+                   ? 0
+                   : err_set(e, EINVAL,
+                             "%s: a member of a file is written as json:FILE#/POINTER, as in "
+                             "json:~/.agent/auth.json#/tokens/access_token",
+                             show(text).text);
+}
+
 int check_source(struct str text, struct err *e) {
-        static const char *const forms[] = { "env:", "file:", "exec:", "bws:", "systemd:", "keyring:", NULL };
+        static const char *const forms[] = { "env:",     "file:", "exec:", "bws:",   "systemd:",
+                                             "keyring:", "json:", "yaml:", "memory", NULL };
+        if (str_starts(text, STR("json:")) || str_starts(text, STR("yaml:")))
+                return check_member_source(text, e);
         return check_prefixed("source of a secret", forms, text, e);
 }
 
 int check_slot(struct str text, struct err *e) {
         static const char *const forms[] = { "bearer", "header:", "basic", "basic:user", "basic:password",
-                                             "query:", "path",    "sigv4", NULL };
+                                             "query:", "path",    "sigv4", "body:",      NULL };
         struct str one;
         int r = text.n > 0 ? 0 : check_prefixed("place for a secret", forms, text, e);
         while (r == 0 && str_split(&text, ',', &one))

@@ -21,6 +21,9 @@ int check_variable(struct str text, struct err *e); /* NAME=VALUE */
 int check_method(struct str text, struct err *e);
 int check_request_path(struct str text, struct err *e);
 int check_source(struct str text, struct err *e); /* of a credential: "env:NAME", "file:PATH", ... */
+int check_form(struct str text, struct err *e);   /* of a stand-in: "opaque:PREFIX", "jwt" */
+int check_member(struct str text, struct err *e); /* of an answer: "access_token" */
+int check_expiry(struct str text, struct err *e); /* "ms:POINTER", "now:POINTER" */
 int check_slot(struct str text, struct err *e);   /* of a credential: "bearer", "header:NAME", ... */
 
 /* PORT or [ADDR:]PORT:PORT. ret->addr is allocated; origin is left alone. */

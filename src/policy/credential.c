@@ -2,8 +2,12 @@
 #include "policy/credential.h"
 
 #include "base/cleanup.h"
+#include "base/path.h"
+#include "base/secret.h"
+#include "conf/json_walk.h"
 #include "conf/suggest.h"
 #include "policy/check.h"
+#include "policy/home.h"
 #include "policy/providers.h"
 
 #include <errno.h>
@@ -21,9 +25,15 @@ int check_credential_word(struct str word, struct err *e) {
         if (split(word, &source))
                 return source.n == 0 ? 0 : check_source(source, e);
         str_split(&word, '=', &name);
+        if (sign_in_find(name))
+                return word.n == 0 ? 0
+                                   : err_set(e, EINVAL, "%s is read from the agent's own file: leave out '=...'",
+                                             show(name).text);
         struct suggestion s = suggest_for(name);
         for (const char *const *known = policy_provider_names; *known; known++)
                 suggest_offer(&s, *known);
+        for (size_t i = 0; i < n_sign_ins; i++)
+                suggest_offer(&s, sign_ins[i].name);
         return err_set(e, EINVAL, "there is no provider %s%s (one of your own stands under 'credentials' in a policy)",
                        show(name).text, suggest_text(&s, "").text);
 }
@@ -50,7 +60,127 @@ struct credential *credential_of_provider(const struct policy *p, const char *pr
         return NULL;
 }
 
+/*
+ * Sign-ins.
+ */
+static bool has_credential(const struct policy *p, const char *name) {
+        for (size_t i = 0; i < p->credentials.n; i++)
+                if (p->credentials.p[i].name && strcmp(p->credentials.p[i].name, name) == 0)
+                        return true;
+        return false;
+}
+
+static void credential_done(struct credential *c) {
+        free(c->name);
+        free(c->source);
+        free(c->slot);
+        free(c->origin);
+        free(c->form);
+        free(c->answer);
+        free(c->expiry);
+        origin_texts_done(&c->hosts);
+}
+
+static char *slots_of(const struct sign_in_secret *secret) {
+        const struct provider *known = secret->provider ? provider_find(str_of(secret->provider)) : NULL;
+        cleanup(buf_done) struct buf text = BUF(1024);
+        int r = 0;
+
+        if (secret->slots)
+                return str_dup(str_of(secret->slots));
+        for (const char *const *slot = known ? known->slots : NULL; slot && *slot && r == 0; slot++)
+                r = buf_printf(&text, "%s%s", text.n ? "," : "", *slot);
+        return r < 0 ? NULL : str_dup(buf_str(&text));
+}
+
+static char *copy_or_null(const char *text) {
+        return text ? str_dup(str_of(text)) : NULL;
+}
+
+/* `pointer`: NULL for one that is kept in memory. */
+static int add_secret(struct policy *p, const struct sign_in *s, const struct sign_in_secret *secret, const char *path,
+                      struct str pointer, const char *origin) {
+        const struct provider *known = secret->provider ? provider_find(str_of(secret->provider)) : NULL;
+        const char *const *hosts = known ? known->hosts : secret->hosts;
+        struct credential c = { .name = str_format("%s%s", s->name, secret->suffix) };
+
+        for (unsigned n = 2; c.name && has_credential(p, c.name); n++) { /* of several accounts */
+                free(c.name);
+                c.name = str_format("%s%s.%u", s->name, secret->suffix, n);
+        }
+        c.source = pointer.p ? str_format("%s:%s#%.*s", s->yaml ? "yaml" : "json", path, STR_FMT(pointer))
+                             : str_dup(STR("memory"));
+        c.slot = slots_of(secret);
+        c.origin = str_dup(str_of(origin));
+        c.form = copy_or_null(secret->form);
+        c.answer = copy_or_null(secret->answer);
+        c.expiry = pointer.p && secret->answer ? copy_or_null(s->expiry) : NULL;
+        int r = c.name && c.source && c.slot && c.origin ? 0 : -ENOMEM;
+        for (; r == 0 && hosts && *hosts; hosts++)
+                r = origin_texts_add(&c.hosts, str_of(*hosts), origin);
+        if (r < 0 || vec_push(&p->credentials, c) < 0) {
+                credential_done(&c);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+struct adding {
+        struct policy *policy;
+        const struct sign_in *row;
+        const struct sign_in_secret *secret;
+        const char *path, *origin;
+        size_t found;
+};
+
+enum { VALUE_MIN = 8 }; /* less is no secret: VAULT_SECRET_MIN */
+
+static int adding_visit(void *arg, struct str pointer, struct str value) {
+        struct adding *a = arg;
+
+        if (value.n < VALUE_MIN || !json_pointer_matches(str_of(a->secret->pointer), pointer))
+                return 0;
+        a->found++;
+        return add_secret(a->policy, a->row, a->secret, a->path, pointer, a->origin);
+}
+
+int sign_in_add(struct policy *p, const struct sign_in *s, const char *origin, struct err *err) {
+        cleanup(free_ptr) char *path = sign_in_path(s, p->home);
+        struct buf text = BUF(SIGN_IN_BYTES_MAX);
+        struct adding a = { .policy = p, .row = s, .path = path, .origin = origin };
+        bool missing[SIGN_IN_SECRETS_MAX] = { 0 }; /* what a token endpoint may give, and the file does not have */
+        int r = path ? path_read_file(path, SIGN_IN_BYTES_MAX, &text, err)
+                     : err_set(err, ENOENT, "there is no home directory");
+
+        if (r < 0 && r != -ENOENT)
+                return err_wrap(err, r, "the sign-in %s cannot be read", s->name);
+        if (r == -ENOENT)
+                err_clear(err);
+        bool there = r == 0, renewable = r < 0;
+        r = 0;
+        for (size_t i = 0; r == 0 && i < sign_in_secrets(s); i++) {
+                a.secret = &s->secrets[i];
+                a.found = 0;
+                if (there && a.secret->pointer)
+                        r = sign_in_each(buf_str(&text), s->yaml, adding_visit, &a, err);
+                renewable |= a.found > 0 && a.secret->answer;
+                missing[i] = a.found == 0 && a.secret->answer;
+        }
+        for (size_t i = 0; r == 0 && renewable && i < sign_in_secrets(s); i++)
+                if (missing[i])
+                        r = add_secret(p, s, &s->secrets[i], path, (struct str){ 0 }, origin);
+        if (text.p)
+                secret_wipe(text.p, text.cap);
+        buf_done(&text);
+        if (r < 0)
+                return err_wrap(err, r, "the sign-in %s cannot be read from %s", s->name, path ? path : s->file);
+        return 0;
+}
+
 int credential_add(struct policy *p, struct str word, const char *origin, struct err *e) {
+        const struct sign_in *sign_in = sign_in_find(word);
+        if (sign_in)
+                return has_credential(p, sign_in->name) ? 0 : sign_in_add(p, sign_in, origin, e);
         struct str source;
         const struct provider *provider = split(word, &source);
         struct credential *there = provider ? credential_of_provider(p, provider->name) : NULL;
@@ -90,6 +220,8 @@ static bool names(const origin_texts *list, const char *variable) {
 
 bool credential_is_at_hand(const struct policy *p, struct str provider) {
         const struct provider *row = provider_find(provider);
+        if (sign_in_find(provider)) /* also without a file: then what is signed in to inside stays out of it */
+                return home_is_own(p);
         bool has_value = false;
         for (const char *const *name = row ? row->env : NULL; name && *name; name++) {
                 if (names(&p->process.env_pass, *name) || names(&p->process.env_set, *name))

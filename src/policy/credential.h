@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A credential in one word, PROVIDER[=SOURCE], as --credential and the agents' profiles write it. The provider's row
- * says the rest; without SOURCE it is the provider's own variable.
+ * A credential in one word, PROVIDER[=SOURCE] or SIGN-IN, as --credential and the agents' profiles write it. The
+ * provider's row says the rest; without SOURCE it is the provider's own variable.
  */
 #include "policy/policy.h"
+#include "policy/sign_ins.h"
 
 int check_credential_word(struct str word, struct err *e);
 
 /* Adds it. Where the policy has that provider's already, a SOURCE takes the place of the one there. */
 int credential_add(struct policy *p, struct str word, const char *origin, struct err *e);
+
+/* Adds one credential for each secret of a sign-in (policy/sign_ins.h): those that its file has, and those that a token
+ * endpoint may give, which are kept in memory where the file has no place for them. */
+int sign_in_add(struct policy *p, const struct sign_in *s, const char *origin, struct err *err);
 
 /* Whether a profile's credential is wanted: the host has a value for it, and nobody decided about its variables. */
 bool credential_is_at_hand(const struct policy *p, struct str provider);

@@ -32,6 +32,9 @@ static void mapping_done(struct mapping *m) {
         free(m->name);
         free(m->source);
         free(m->origin);
+        free(m->form);
+        free(m->answer);
+        free(m->expiry);
         texts_done(&m->env);
         texts_done(&m->hosts);
         texts_done(&m->slots);
@@ -132,19 +135,56 @@ static int fill_slots(struct mapping *m, const struct credential *c, struct err 
         return 0;
 }
 
+bool source_is_member(struct str source, struct str *ret_file, struct str *ret_pointer) {
+        if (!str_starts(source, STR("json:")) && !str_starts(source, STR("yaml:")))
+                return false;
+
+        struct str rest = str_skip(source, 5);
+        const char *found = NULL;
+        for (size_t i = 0; i + 1 < rest.n; i++)
+                if (rest.p[i] == '#' && rest.p[i + 1] == '/')
+                        found = rest.p + i;
+        if (!found)
+                return false;
+        *ret_file = str_n(rest.p, (size_t)(found - rest.p));
+        *ret_pointer = str_n(found + 1, (size_t)(rest.p + rest.n - found - 1));
+        return ret_file->n > 0;
+}
+
+static int whole_path(struct mapping *m, const struct policy *p, const struct credential *c, struct str text,
+                      char **ret, struct err *err) {
+        cleanup(free_ptr) char *expanded = NULL;
+        int r = path_expand_home(text, p->home, &expanded);
+
+        r = r < 0 ? r : path_normalise(str_of(expanded), p->workspace, ret);
+        return r < 0 ? err_set(err, -r, "%s: credential '%s': '%s' is not a path", m->origin, m->name, c->source) : 0;
+}
+
+/* "json:~/f#/p": the file's path is made absolute. */
+static int fill_member_source(struct mapping *m, const struct policy *p, const struct credential *c, struct str file,
+                              struct str pointer, struct err *err) {
+        cleanup(free_ptr) char *path = NULL;
+        int r = whole_path(m, p, c, file, &path, err);
+        if (r < 0)
+                return r;
+
+        m->source = str_format("%.5s%s#%.*s", c->source, path, STR_FMT(pointer));
+        return m->source ? 0 : err_set(err, ENOMEM, "out of memory");
+}
+
 /* "file:~/token" and "file:token" are made absolute; the policy's home and workspace say by what. */
 static int fill_source(struct mapping *m, const struct policy *p, const struct credential *c, struct err *e) {
-        struct str source = str_of(c->source);
+        struct str source = str_of(c->source), file, pointer;
+        if (source_is_member(source, &file, &pointer))
+                return fill_member_source(m, p, c, file, pointer, e);
         if (!str_starts(source, STR("file:"))) {
                 m->source = str_dup(source);
                 return m->source ? 0 : err_set(e, ENOMEM, "out of memory");
         }
-        cleanup(free_ptr) char *expanded = NULL, *path = NULL;
-        int r = path_expand_home(str_skip(source, 5), p->home, &expanded);
-        if (r == 0)
-                r = path_normalise(str_of(expanded), p->workspace, &path);
+        cleanup(free_ptr) char *path = NULL;
+        int r = whole_path(m, p, c, str_skip(source, 5), &path, e);
         if (r < 0)
-                return err_set(e, -r, "%s: credential '%s': '%s' is not a path", m->origin, m->name, c->source);
+                return r;
         m->source = str_format("file:%s", path);
         return m->source ? 0 : err_set(e, ENOMEM, "out of memory");
 }
@@ -160,6 +200,18 @@ static int check_env_source(const struct mapping *m, struct err *e) {
                               m->origin, m->name);
 }
 
+bool credential_needs_no_env(const struct credential *c) {
+        return c->source && (strncmp(c->source, "json:", 5) == 0 || strncmp(c->source, "yaml:", 5) == 0 ||
+                             strcmp(c->source, "memory") == 0);
+}
+
+static int fill_texts(struct mapping *m, const struct credential *c) {
+        m->form = c->form ? str_dup(str_of(c->form)) : NULL;
+        m->answer = c->answer ? str_dup(str_of(c->answer)) : NULL;
+        m->expiry = c->expiry ? str_dup(str_of(c->expiry)) : NULL;
+        return (c->form && !m->form) || (c->answer && !m->answer) || (c->expiry && !m->expiry) ? -ENOMEM : 0;
+}
+
 static int fill(struct mapping *m, const struct policy *p, const struct credential *c, struct err *e) {
         m->timeout_ns = c->timeout_ns;
         m->refresh_ns = c->refresh_ns;
@@ -170,9 +222,11 @@ static int fill(struct mapping *m, const struct policy *p, const struct credenti
                 return err_set(e, ENOMEM, "out of memory");
         if (c->provider && !m->provider)
                 return err_set(e, EINVAL, "%s: there is no provider '%s'", m->origin, c->provider);
-        if (!m->provider && (!c->name || !c->env || !c->slot || c->hosts.n == 0))
+        if (!m->provider && (!c->name || !c->slot || c->hosts.n == 0 || (!c->env && !credential_needs_no_env(c))))
                 return err_set(e, EINVAL, "%s: a credential without provider needs 'name', 'env', 'hosts' and 'slot'",
                                m->origin);
+        if (fill_texts(m, c) < 0)
+                return err_set(e, ENOMEM, "out of memory");
         if (strlen(m->name) > MAPPING_NAME_MAX)
                 return err_set(e, EINVAL, "%s: the name of a credential has at most %d letters", m->origin,
                                MAPPING_NAME_MAX);
@@ -223,6 +277,10 @@ int mappings_of(const struct policy *p, mappings *ret, struct err *e) {
         return 0;
 }
 
+static bool text_equal(const char *a, const char *b) {
+        return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
 static bool texts_equal(const void *a, const void *b) {
         const texts *x = a, *y = b;
         for (size_t i = 0; x->n == y->n && i < x->n; i++)
@@ -237,7 +295,8 @@ bool mappings_equal(const mappings *a, const mappings *b) {
                 if (x->provider != y->provider || strcmp(x->name, y->name) != 0 || strcmp(x->source, y->source) != 0 ||
                     x->timeout_ns != y->timeout_ns || x->refresh_ns != y->refresh_ns ||
                     !texts_equal(&x->env, &y->env) || !texts_equal(&x->hosts, &y->hosts) ||
-                    !texts_equal(&x->slots, &y->slots))
+                    !texts_equal(&x->slots, &y->slots) || !text_equal(x->form, y->form) ||
+                    !text_equal(x->answer, y->answer) || !text_equal(x->expiry, y->expiry))
                         return false;
         }
         return a->n == b->n;

@@ -22,8 +22,15 @@ struct mapping {
         size_t n_env_also; /* the last so many of them are there in any case: an agent needs them */
         VEC(char *) hosts; /* patterns, each with a port */
         VEC(char *) slots;
+        /* Of a sign-in, and NULL otherwise. Those of one file belong together: a token endpoint renews them at once. */
+        char *form;   /* of the stand-in: "opaque:PREFIX", "jwt"; NULL: as the value */
+        char *answer; /* the member of the endpoint's answer that renews it; it may be without a value until then */
+        char *expiry; /* "ms:POINTER" or "now:POINTER": a time in the file that changes with it */
 };
 typedef VEC(struct mapping) mappings;
+
+/* What is in a file of an agent's needs no variable: the copy of the file has the stand-in. */
+bool credential_needs_no_env(const struct credential *c);
 
 /* -EINVAL with the place when two have one name or one variable. */
 int mappings_of(const struct policy *p, mappings *ret, struct err *e);
@@ -35,6 +42,9 @@ bool mappings_equal(const mappings *a, const mappings *b);
  * key and session token, which are siblings of NAME (PROD_AWS_SECRET_ACCESS_KEY: PROD_AWS_ACCESS_KEY_ID ...). `i` 0..2;
  * NULL beyond the last or when the source is another one. Heap text. */
 char *mapping_source_variable(const struct mapping *m, size_t i);
+
+/* "json:FILE#POINTER" or "yaml:FILE#POINTER": both parts, in the source. False: of another kind. */
+bool source_is_member(struct str source, struct str *ret_file, struct str *ret_pointer);
 
 /* A credential is of use only where its hosts can be reached: they are allowed by it, unless request rules of the
  * policy say more closely what is allowed there. Calls back for each pattern that is. */

@@ -43,6 +43,7 @@ struct gateway_limits {
 
 struct credential {
         char *provider, *name, *env, *source, *slot, *origin;
+        char *form, *answer, *expiry; /* of a sign-in: see struct mapping */
         origin_texts hosts;
         origin_texts also_env, also_hosts; /* beside those of the provider, as an agent needs them */
         uint64_t timeout_ns, refresh_ns;   /* 0: the defaults */

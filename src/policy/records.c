@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "conf/suggest.h"
 #include "policy/check.h"
+#include "policy/mappings.h"
 #include "policy/providers.h"
 
 #include <errno.h>
@@ -98,6 +99,21 @@ static const struct record_field credential_fields[] = {
             .help = "how often a command is run again, in case the secret changed; 5m" },
           .kind = FIELD_U64,
           .offset = offsetof(struct credential, refresh_ns) },
+        { { .key = "form",
+            .type = OPTION_STRING,
+            .help = "of the stand-in: opaque:PREFIX or jwt; without it, as the secret" },
+          TEXT(struct credential, form),
+          .check = check_form },
+        { { .key = "answer",
+            .type = OPTION_STRING,
+            .help = "the member of a token endpoint's answer that renews it, as access_token" },
+          TEXT(struct credential, answer),
+          .check = check_member },
+        { { .key = "expiry",
+            .type = OPTION_STRING,
+            .help = "a time in the source's file that changes with it: ms:POINTER or now:POINTER" },
+          TEXT(struct credential, expiry),
+          .check = check_expiry },
 };
 
 static const struct record_field agent_fields[] = {
@@ -137,7 +153,7 @@ static int check_credential(const void *record, struct err *e) {
                 return 0;
         if (!c->name)
                 return err_set(e, EINVAL, "a credential needs 'provider', or else 'name', 'env', 'hosts' and 'slot'");
-        if (!c->env || c->hosts.n == 0 || !c->slot)
+        if ((!c->env && !credential_needs_no_env(c)) || c->hosts.n == 0 || !c->slot)
                 return err_set(e, EINVAL, "credential '%s' has no provider: it needs 'env', 'hosts' and 'slot'",
                                c->name);
         return 0;

@@ -60,8 +60,7 @@ static uint8_t source_byte(struct fake_source *source) {
         return source->block[source->used++];
 }
 
-/* A number below n, each as likely as the others. */
-static unsigned source_draw(struct fake_source *source, unsigned n) {
+unsigned fake_draw(struct fake_source *source, unsigned n) {
         unsigned limit = 256 / n * n, byte;
 
         do
@@ -114,7 +113,7 @@ static size_t replace(struct fake_source *source, struct str real, size_t from, 
                 }
                 const char *alphabet = alphabet_of(str_first(str_skip(real, at), n));
                 for (size_t i = 0; i < n; i++)
-                        ret[at + i] = alphabet[source_draw(source, (unsigned)strlen(alphabet))];
+                        ret[at + i] = alphabet[fake_draw(source, (unsigned)strlen(alphabet))];
                 drawn += n;
                 at += n;
         }

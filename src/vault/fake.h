@@ -22,6 +22,9 @@ struct fake_source {
 /* `label` makes several of one seed: the part of a credential. */
 void fake_source_seed(struct fake_source *source, const uint8_t seed[static DIGEST_BYTES], uint32_t label);
 
+/* A number below n (1 to 256), each as likely as the others. */
+unsigned fake_draw(struct fake_source *source, unsigned n);
+
 /* real.n bytes into ret. `prefix` is the provider's, kept if the secret begins with it. -EINVAL when too little of the
  * secret could be replaced; the message never holds any of it. */
 int fake_make(struct fake_source *source, struct str real, struct str prefix, char *ret, struct err *e);

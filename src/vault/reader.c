@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "vault/confine.h"
 #include "vault/source.h"
+#include "vault/write_back.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +24,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SAY_VARIABLE = 1, SAY_READ, SAY_FOUND, SAY_FAILED };
-enum { TEXT_MAX = VAULT_SECRET_MAX, JOB_ROOM = sizeof(uint32_t) + TEXT_MAX, SETTLE_MS = 20 };
+enum { SAY_VARIABLE = 1, SAY_READ, SAY_LOCK, SAY_UNLOCK, SAY_WRITE, SAY_FOUND, SAY_FAILED, SAY_LOCKED, SAY_WRITTEN };
+enum { TEXT_MAX = 3 * VAULT_SECRET_MAX + 64, JOB_ROOM = sizeof(uint32_t) + VAULT_SECRET_MAX, SETTLE_MS = 20 };
+enum { LOCK_STEP_MS = 20 };
 #define NEVER UINT64_MAX
 
 /* On the socket: this, then the text. Both ends are the same program. */
@@ -43,13 +45,19 @@ struct job {
         char path[PATH_MAX];
 };
 
+struct renewal {
+        bool asked, held; /* it waits for the lock; it has it */
+        struct renew_lock lock;
+};
+
 struct state {
         const struct vault_start *start;
         const struct vault_mapping *mappings;
         struct job jobs[VAULT_MAPPINGS_MAX];
         VEC(char *) environment; /* NULL-terminated */
         int sock, notify;
-        uint64_t settle_ns; /* files changed: they are read then */
+        struct renewal renewals[VAULT_MAPPINGS_MAX]; /* by leader */
+        uint64_t settle_ns;                          /* files changed: they are read then */
         bool changed[VAULT_MAPPINGS_MAX];
 };
 
@@ -216,6 +224,109 @@ static void read_changed(struct state *s) {
 }
 
 /*
+ * Renewals of sign-ins.
+ */
+
+/* What its file has now: somebody else may have renewed it. In this process: the values pass through and are wiped. */
+static void tell_group(struct state *s, uint32_t leader) {
+        static char text[VAULT_SECRET_MAX + 1];
+        char *const none[] = { NULL };
+
+        for (uint32_t i = 0; i < s->start->n_mappings; i++) {
+                const struct vault_mapping *m = &s->mappings[i];
+                char file[4096];
+                struct err why = { 0 };
+                size_t n = 0;
+                renew_file(m, file);
+                if (!renew_same_group(m, &s->mappings[leader]) || file[0] == '\0')
+                        continue;
+                if (source_read(s->start, m, none, text, &n, &why) == 0)
+                        (void)say(s->sock, SAY_FOUND, i, str_n(text, n));
+                secret_wipe(text, sizeof text);
+        }
+}
+
+static void try_lock(struct state *s, uint32_t leader) {
+        struct renewal *n = &s->renewals[leader];
+        char file[4096];
+        struct err why = { 0 };
+
+        renew_file(&s->mappings[leader], file);
+        int r = file[0] ? renew_lock_try(&n->lock, s->start->lock_dir, file, &why) : 1;
+        if (r == 0)
+                return;
+        if (r < 0) /* without a lock rather than not at all */
+                log_warning("%s", err_text(&why));
+        n->asked = false;
+        n->held = true;
+        tell_group(s, leader);
+        (void)say(s->sock, SAY_LOCKED, leader, STR(""));
+}
+
+static void unlock(struct state *s, uint32_t leader) {
+        renew_lock_release(&s->renewals[leader].lock);
+        s->renewals[leader].asked = s->renewals[leader].held = false;
+}
+
+/* "EXPIRES\nOLD\nMEMBER VALUE\n..." */
+static void write_group(struct state *s, uint32_t leader, struct str text) {
+        struct str number, old;
+        struct write_back w = { .mappings = s->mappings, .n = s->start->n_mappings, .leader = leader };
+        enum write_back_result result = WRITE_BACK_DONE;
+        struct err why = { 0 };
+        int r = -EINVAL;
+
+        if (str_split(&text, '\n', &number) && str_split(&text, '\n', &old) &&
+            str_to_u64(number, UINT64_MAX, &w.expires_in)) {
+                w.old = old;
+                w.lines = text;
+                r = write_back(&w, &result, &why);
+        }
+        if (r == 0 && result == WRITE_BACK_NEWER)
+                tell_group(s, leader);
+        unlock(s, leader);
+        const char *said = r < 0 ? err_text(&why) : "";
+        if (r == 0 && result == WRITE_BACK_NEWER)
+                said = "newer";
+        else if (r == 0 && result == WRITE_BACK_GONE)
+                said = "gone";
+        (void)say(s->sock, SAY_WRITTEN, leader, str_of(said));
+}
+
+static bool obey_renewal(struct state *s, uint32_t kind, uint32_t leader, struct str text) {
+        switch (kind) {
+        case SAY_LOCK:
+                s->renewals[leader].asked = true;
+                try_lock(s, leader);
+                return true;
+        case SAY_UNLOCK:
+                unlock(s, leader);
+                return true;
+        case SAY_WRITE:
+                write_group(s, leader, text);
+                return true;
+        default:
+                return false;
+        }
+}
+
+static void step_renewals(struct state *s) {
+        for (uint32_t i = 0; i < s->start->n_mappings; i++) {
+                if (s->renewals[i].asked)
+                        try_lock(s, i);
+                if (s->renewals[i].held)
+                        renew_lock_touch(&s->renewals[i].lock);
+        }
+}
+
+static bool renewals_wait(const struct state *s) {
+        for (uint32_t i = 0; i < s->start->n_mappings; i++)
+                if (s->renewals[i].asked || s->renewals[i].lock.agent[0])
+                        return true;
+        return false;
+}
+
+/*
  * The loop.
  */
 static int add_variable(struct state *s, struct str text) {
@@ -243,8 +354,13 @@ static bool obey(struct state *s) {
         memcpy(&h, room, sizeof h);
         if (h.kind == SAY_VARIABLE)
                 return add_variable(s, str_n(room + sizeof h, (size_t)n - sizeof h)) == 0;
-        if (h.kind != SAY_READ || h.mapping >= s->start->n_mappings)
+        if (h.mapping >= s->start->n_mappings)
                 return false;
+        if (h.kind != SAY_READ) {
+                bool good = obey_renewal(s, h.kind, h.mapping, str_n(room + sizeof h, (size_t)n - sizeof h));
+                secret_wipe(room, sizeof room);
+                return good;
+        }
         watch(s, h.mapping);
         begin(s, h.mapping);
         return true;
@@ -255,6 +371,8 @@ static int time_left(const struct state *s) {
         for (uint32_t i = 0; i < s->start->n_mappings; i++)
                 if (s->jobs[i].pid && s->jobs[i].deadline_ns < next)
                         next = s->jobs[i].deadline_ns;
+        if (renewals_wait(s) && now + LOCK_STEP_MS * NS_PER_MS < next)
+                next = now + LOCK_STEP_MS * NS_PER_MS;
         if (next == NEVER)
                 return -1;
         return next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
@@ -293,6 +411,7 @@ static void serve(struct state *s) {
                         read_notes(s);
                 if (s->settle_ns <= clock_ns())
                         read_changed(s);
+                step_renewals(s);
                 if (fds[0].revents && !obey(s))
                         return;
         }
@@ -314,6 +433,7 @@ static _Noreturn void run(const struct vault_start *start, const struct vault_ma
                 struct job *j = &s.jobs[i];
                 programs |= source_runs_program(mappings[i].source);
                 j->from = j->watch[0] = j->watch[1] = -1;
+                s.renewals[i].lock = RENEW_LOCK;
                 if (!source_path(start, mappings[i].source, j->path, sizeof j->path))
                         j->path[0] = '\0';
         }
@@ -325,6 +445,8 @@ static _Noreturn void run(const struct vault_start *start, const struct vault_ma
         for (uint32_t i = 0; i < start->n_mappings; i++)
                 if (s.jobs[i].pid)
                         end_job(&s.jobs[i]);
+        for (uint32_t i = 0; i < start->n_mappings; i++)
+                unlock(&s, i);
         _exit(0);
 }
 
@@ -333,7 +455,7 @@ static _Noreturn void run(const struct vault_start *start, const struct vault_ma
  */
 static bool is_needed(const struct vault_start *start, const struct vault_mapping *mappings) {
         for (uint32_t i = 0; i < start->n_mappings; i++)
-                if (strncmp(mappings[i].source, "env:", 4) != 0)
+                if (strncmp(mappings[i].source, "env:", 4) != 0 && strcmp(mappings[i].source, "memory") != 0)
                         return true;
         return false;
 }
@@ -367,6 +489,31 @@ int reader_ask(const struct reader *r, uint32_t mapping, struct err *e) {
         return s < 0 ? err_set(e, -s, "the reader cannot be asked: %s", strerror(-s)) : 0;
 }
 
+int reader_lock(const struct reader *r, uint32_t leader, struct err *err) {
+        int s = say(r->sock, SAY_LOCK, leader, STR(""));
+        return s < 0 ? err_set(err, -s, "the reader cannot be asked: %s", strerror(-s)) : 0;
+}
+
+void reader_unlock(const struct reader *r, uint32_t leader) {
+        (void)say(r->sock, SAY_UNLOCK, leader, STR(""));
+}
+
+int reader_write(const struct reader *r, uint32_t leader, struct str old, struct str lines, uint64_t expires_in,
+                 struct err *err) {
+        struct buf text = BUF(TEXT_MAX);
+        int s = buf_reserve(&text, TEXT_MAX - 1);
+
+        s = s < 0 ? s : buf_printf(&text, "%ju\n", (uintmax_t)expires_in);
+        s = s < 0 ? s : buf_append(&text, old);
+        s = s < 0 ? s : buf_add_char(&text, '\n');
+        s = s < 0 ? s : buf_append(&text, lines);
+        s = s < 0 ? s : say(r->sock, SAY_WRITE, leader, buf_str(&text));
+        if (text.p)
+                secret_wipe(text.p, text.cap);
+        buf_done(&text);
+        return s < 0 ? err_set(err, -s, "the reader cannot be told: %s", strerror(-s)) : 0;
+}
+
 int reader_receive(const struct reader *r, size_t n_mappings, char *room, struct reading *ret) {
         struct head h;
         cleanup(close_fd) int fd = -1;
@@ -377,9 +524,13 @@ int reader_receive(const struct reader *r, size_t n_mappings, char *room, struct
         if (n < (ssize_t)sizeof h || fd >= 0)
                 return -EBADMSG;
         memcpy(&h, room, sizeof h);
-        if ((h.kind != SAY_FOUND && h.kind != SAY_FAILED) || h.mapping >= n_mappings)
+        if (h.kind < SAY_FOUND || h.kind > SAY_WRITTEN || h.mapping >= n_mappings)
                 return -EBADMSG;
-        *ret = (struct reading){ .mapping = h.mapping,
+        enum reading_kind kind = READ_VALUE;
+        if (h.kind >= SAY_LOCKED)
+                kind = h.kind == SAY_LOCKED ? READ_LOCKED : READ_WRITTEN;
+        *ret = (struct reading){ .kind = kind,
+                                 .mapping = h.mapping,
                                  .found = h.kind == SAY_FOUND,
                                  .text = str_n(room + sizeof h, (size_t)n - sizeof h) };
         return 1;

@@ -24,7 +24,18 @@ int reader_variable(const struct reader *r, struct str variable, struct err *e);
 /* The value or the failure follows; -EAGAIN cannot happen as long as each mapping is asked for once at a time. */
 int reader_ask(const struct reader *r, uint32_t mapping, struct err *e);
 
+/* A sign-in is renewed: `leader` is the mapping of its refresh token. READ_LOCKED follows when nobody else renews it,
+ * after what its file has now. */
+int reader_lock(const struct reader *r, uint32_t leader, struct err *err);
+void reader_unlock(const struct reader *r, uint32_t leader);
+/* Back into the file, by write_back(): READ_WRITTEN follows (text: "" or why not), after what its file has now when
+ * that is newer. Locks it if need be, and unlocks it. */
+int reader_write(const struct reader *r, uint32_t leader, struct str old, struct str lines, uint64_t expires_in,
+                 struct err *err);
+
+enum reading_kind { READ_VALUE, READ_LOCKED, READ_WRITTEN };
 struct reading {
+        enum reading_kind kind;
         uint32_t mapping;
         bool found;
         struct str text; /* the value, or why there is none; in `room` */

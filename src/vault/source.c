@@ -6,7 +6,9 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "conf/json.h"
+#include "policy/mappings.h"
 #include "vault/aws.h"
+#include "vault/member.h"
 #include "vault/program.h"
 
 #include <errno.h>
@@ -56,8 +58,11 @@ bool source_path(const struct vault_start *start, const char *source, char *ret,
         const char *rest;
         int n = 0;
         ret[0] = '\0';
+        struct str file, pointer;
         if (is(source, "file:", &rest))
                 n = snprintf(ret, size, "%s", rest);
+        else if (source_is_member(str_of(source), &file, &pointer))
+                n = snprintf(ret, size, "%.*s", STR_FMT(file));
         else if (is(source, "systemd:", &rest))
                 n = snprintf(ret, size, "%s/%s", start->credentials_dir, rest);
         return n >= 0 && (size_t)n < size;
@@ -237,7 +242,9 @@ int source_read(const struct vault_start *start, const struct vault_mapping *m, 
         const char *rest;
         size_t n = 0;
         int r;
-        if (is(m->source, "file:", &rest) || is(m->source, "systemd:", &rest))
+        if (is(m->source, "json:", &rest) || is(m->source, "yaml:", &rest))
+                r = member_read(m->source, ret, &n, e);
+        else if (is(m->source, "file:", &rest) || is(m->source, "systemd:", &rest))
                 r = read_file(start, m->source, ret, &n, e);
         else if (is(m->source, "exec:", &rest))
                 r = read_command(rest, environment, ret, &n, e);

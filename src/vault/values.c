@@ -7,6 +7,7 @@
 #include "policy/pattern.h"
 #include "vault/aws.h"
 #include "vault/fake.h"
+#include "vault/form.h"
 #include "vault/source.h"
 
 #include <errno.h>
@@ -93,7 +94,7 @@ bool values_has(const struct values *v, uint32_t mapping) {
 
 bool values_has_all(const struct values *v, uint32_t *ret_missing) {
         for (uint32_t i = 0; i < v->n; i++)
-                if (!values_has(v, i)) {
+                if (!values_has(v, i) && !v->mappings[i].optional) {
                         *ret_missing = i;
                         return false;
                 }
@@ -187,26 +188,36 @@ void values_seed(struct values *v, uint32_t mapping, size_t ago, const uint8_t s
         memcpy(value->seeds[ago], seed, VAULT_DIGEST_BYTES);
 }
 
+/* One of the form that the mapping asks for, or of its value's; *ret stays NULL where there is nothing to stand for. */
+static int shape_fake(const struct values *v, uint32_t mapping, enum vault_part part, struct fake_source *source,
+                      char **ret, struct err *err) {
+        const struct vault_mapping *m = &v->mappings[mapping];
+        struct str real = part_of(&v->list[mapping], part);
+
+        if (m->form[0] && part == PART_VALUE)
+                return form_make(source, str_of(m->form), real, ret, err);
+        if (real.n == 0)
+                return 0;
+
+        cleanup(free_ptr) char *fake = calloc(1, real.n + 1);
+        if (!fake)
+                return err_set(err, ENOMEM, "no memory for a stand-in");
+        int r = fake_make(source, real, str_of(m->prefix), fake, err);
+        if (r == 0)
+                *ret = take_ptr(&fake);
+        return r;
+}
+
 int values_old_fake(const struct values *v, uint32_t mapping, enum vault_part part, size_t ago, char **ret,
                     struct err *e) {
         const struct value *value = &v->list[mapping];
-        struct str real = part_of(value, part);
         struct fake_source source;
 
         *ret = NULL;
-        if (ago == 0 || ago > VAULT_OLD_MAX || !value->seeded[ago] || real.n == 0)
+        if (ago == 0 || ago > VAULT_OLD_MAX || !value->seeded[ago])
                 return 0;
-        cleanup(free_ptr) char *fake = calloc(1, real.n + 1);
-        if (!fake)
-                return err_set(e, ENOMEM, "no memory for a stand-in");
-
         fake_source_seed(&source, value->seeds[ago], part);
-        int r = fake_make(&source, real, str_of(v->mappings[mapping].prefix), fake, e);
-        if (r < 0)
-                return r;
-
-        *ret = take_ptr(&fake);
-        return 0;
+        return shape_fake(v, mapping, part, &source, ret, e);
 }
 
 static bool is_taken(const struct values *v, const char *text) {
@@ -219,19 +230,18 @@ static bool is_taken(const struct values *v, const char *text) {
 
 static int make_fake(struct values *v, uint32_t mapping, enum vault_part part, struct err *e) {
         struct value *value = &v->list[mapping];
-        struct str real = part_of(value, part);
-        if (real.n == 0 || value->fakes[part])
-                return 0;
-        cleanup(free_ptr) char *fake = calloc(1, real.n + 1);
-        if (!fake)
-                return err_set(e, ENOMEM, "no memory for a stand-in");
         struct fake_source source = FAKE_RANDOM;
+        cleanup(free_ptr) char *fake = NULL;
+        int r;
+
+        if (value->fakes[part])
+                return 0;
         if (value->seeded[0])
                 fake_source_seed(&source, value->seeds[0], part);
-        int r;
-        do
-                r = fake_make(&source, real, str_of(v->mappings[mapping].prefix), fake, e);
-        while (r == 0 && is_taken(v, fake));
+        do {
+                free(take_ptr(&fake));
+                r = shape_fake(v, mapping, part, &source, &fake, e);
+        } while (r == 0 && fake && is_taken(v, fake));
         if (r == 0)
                 value->fakes[part] = take_ptr(&fake);
         return r;
@@ -264,6 +274,15 @@ static enum vault_refusal check_target(const struct values *v, uint32_t mapping,
         if (!known)
                 return VAULT_WRONG_TARGET;
         return values_has(v, mapping) ? 0 : VAULT_NO_VALUE;
+}
+
+struct str values_current(const struct values *v, uint32_t mapping) {
+        return v->list[mapping].text ? secret_value(v->list[mapping].text) : STR("");
+}
+
+enum vault_refusal values_renewable(const struct values *v, uint32_t mapping, const struct authority *to) {
+        enum vault_refusal refused = check_target(v, mapping, MAPPING_VALUE, to);
+        return refused == VAULT_NO_VALUE ? 0 : refused;
 }
 
 enum vault_refusal values_release(const struct values *v, uint32_t mapping, const struct authority *to,

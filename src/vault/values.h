@@ -34,6 +34,10 @@ int values_old_fake(const struct values *v, uint32_t mapping, enum vault_part pa
 int values_make_fakes(struct values *v, struct err *e);
 struct str values_fake(const struct values *v, uint32_t mapping, enum vault_part part); /* "" for none */
 
+/* The value as it is now, "" for none; it lives until the next change. Not for gateways. */
+struct str values_current(const struct values *v, uint32_t mapping);
+/* 0, or why a sign-in is not renewed at this host: it must be one of the mapping's. It may be without a value. */
+enum vault_refusal values_renewable(const struct values *v, uint32_t mapping, const struct authority *to);
 /* 0, or the enum vault_refusal: the value for this host and port; it lives until the next change. */
 enum vault_refusal values_release(const struct values *v, uint32_t mapping, const struct authority *to,
                                   struct str *ret);

@@ -24,8 +24,10 @@
 #include "vault/ca.h"
 #include "vault/confine.h"
 #include "vault/leaf.h"
+#include "vault/renewals.h"
 #include "vault/source.h"
 #include "vault/values.h"
+#include "vault/write_back.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -34,6 +36,7 @@
 #include <unistd.h>
 
 enum { CHANNELS_MAX = 128, REQUESTS_AT_ONCE = 32 };
+#define TURN_NS (120 * NS_PER_SECOND)
 #define STALE_NS (5 * NS_PER_SECOND) /* a source is not read again sooner because an origin refused its value */
 
 enum state { COLLECTING, OPENING, SERVING, STATES };
@@ -52,6 +55,9 @@ struct vault {
         int control;
         int channels[CHANNELS_MAX];
         size_t n_channels;
+        bool settled[VAULT_MAPPINGS_MAX];     /* its source was read, with or without a value */
+        bool apart[VAULT_MAPPINGS_MAX];       /* signed in from inside: its file is another account's now */
+        struct turns turns;                   /* of those who renew a sign-in */
         uint64_t read_ns[VAULT_MAPPINGS_MAX]; /* when it was last asked for; 0: never */
         struct secret *room;                  /* for one message */
 };
@@ -99,9 +105,14 @@ static bool from_supervisor(const struct vault *v, uint32_t mapping) {
         return strncmp(v->mappings[mapping].source, "env:", 4) == 0;
 }
 
+/* Only a token endpoint gives it. */
+static bool from_nowhere(const struct vault *v, uint32_t mapping) {
+        return strcmp(v->mappings[mapping].source, "memory") == 0;
+}
+
 static int ask(struct vault *v, uint32_t mapping, struct err *e) {
         v->read_ns[mapping] = clock_ns();
-        return from_supervisor(v, mapping) ? 0 : reader_ask(v->reader, mapping, e);
+        return from_supervisor(v, mapping) || from_nowhere(v, mapping) ? 0 : reader_ask(v->reader, mapping, e);
 }
 
 /* When this source is to be read again, since nothing tells that it changed. */
@@ -171,14 +182,23 @@ static int begin_serving(struct vault *v, struct err *e) {
         return r;
 }
 
-static int open_sources(struct vault *v, struct err *e) {
+/* All that must have a value has one, and the others were looked at. */
+static bool is_opened(const struct vault *v) {
         uint32_t missing;
+
+        for (uint32_t i = 0; i < v->start.n_mappings; i++)
+                if (!values_has(v->values, i) && !v->settled[i] && !from_nowhere(v, i))
+                        return false;
+        return values_has_all(v->values, &missing);
+}
+
+static int open_sources(struct vault *v, struct err *e) {
         set_state(v, OPENING);
         for (uint32_t i = 0; i < v->start.n_mappings; i++)
                 if (from_supervisor(v, i) && !values_has(v->values, i))
                         return fail_source(v, i, "the variable is not set", e);
         int r = ask_all(v, false, e);
-        if (r == 0 && values_has_all(v->values, &missing))
+        if (r == 0 && is_opened(v))
                 r = begin_serving(v, e);
         return r;
 }
@@ -194,12 +214,16 @@ static int take_value(struct vault *v, uint32_t mapping, struct str value, struc
                 values_drop(v->values, mapping);
                 return tell_changed(v, mapping, VAULT_CHANGE_GONE, err_text(&why), e);
         }
+        if (v->mappings[mapping].optional)
+                return 0; /* renewed every hour or so: nobody needs to be told */
         return change == VALUE_CHANGED ? tell_changed(v, mapping, VAULT_CHANGE_NEW, "a new value counts now", e) : 0;
 }
 
 static int take_failure(struct vault *v, uint32_t mapping, struct str text, struct err *e) {
         char why[400];
         snprintf(why, sizeof why, "%.*s", (int)(text.n < sizeof why ? text.n : sizeof why - 1), text.p);
+        if (v->state != SERVING && v->mappings[mapping].optional)
+                return 0;
         if (v->state != SERVING)
                 return fail_source(v, mapping, why, e);
         if (source_runs_program(v->mappings[mapping].source) && values_has(v->values, mapping))
@@ -207,18 +231,195 @@ static int take_failure(struct vault *v, uint32_t mapping, struct str text, stru
         return values_drop(v->values, mapping) ? tell_changed(v, mapping, VAULT_CHANGE_GONE, why, e) : 0;
 }
 
+static int refuse(int fd, uint64_t id, enum vault_refusal why) {
+        const struct vault_message m = { .kind = VAULT_REFUSED, .id = id, .number = why };
+        return vault_send(fd, VAULT_TO_GATEWAY, &m, -1);
+}
+
+/*
+ * Sign-ins that are renewed. One at a time for each: the gateway says that it is about to send the refresh token, gets
+ * its turn when nobody else renews it (in other sandboxes, and outside), and ends it with the tokens that came, which
+ * are in the user's file before it hears so.
+ */
+static int answer_turn(const struct turn *turn, enum vault_refusal refused) {
+        const struct vault_message m = { .kind = refused ? VAULT_REFUSED : VAULT_RENEWED,
+                                         .id = turn->id,
+                                         .number = refused };
+        return turn->channel < 0 ? 0 : vault_send(turn->channel, VAULT_TO_GATEWAY, &m, -1);
+}
+
+static bool is_in_file(const struct vault *v, uint32_t mapping) {
+        char file[4096];
+        renew_file(&v->mappings[mapping], file);
+        return file[0] != '\0' && v->reader->sock >= 0 && !v->apart[mapping];
+}
+
+static void begin_turn(struct vault *v, uint32_t leader) {
+        struct turn *turn = turns_next(&v->turns, leader);
+        if (!turn)
+                return;
+
+        turn->since_ns = clock_ns();
+        if (is_in_file(v, leader)) {
+                turn->state = TURN_LOCKING;
+                (void)reader_lock(v->reader, leader, NULL); /* one that is gone is noticed in the loop */
+        } else {
+                turn->state = TURN_HELD;
+                (void)answer_turn(turn, 0);
+        }
+}
+
+static void end_turn(struct vault *v, struct turn *turn, bool unlock) {
+        uint32_t leader = turn->leader;
+
+        if (unlock && turn->state != TURN_WAITING && is_in_file(v, leader))
+                reader_unlock(v->reader, leader);
+        turns_remove(&v->turns, turn);
+        begin_turn(v, leader);
+}
+
+/* Each value of the answer counts from now on. */
+static int take_lines(struct vault *v, uint32_t leader, struct str lines) {
+        struct str line, member;
+        int r = 0;
+
+        while (r == 0 && str_split(&lines, '\n', &line)) {
+                if (!str_split(&line, ' ', &member) || !line.p)
+                        continue;
+                for (uint32_t i = 0; r == 0 && i < v->start.n_mappings; i++) {
+                        const struct vault_mapping *m = &v->mappings[i];
+                        enum value_change change;
+                        if (renew_same_group(m, &v->mappings[leader]) && str_is(member, m->answer))
+                                r = values_set(v->values, i, line, &change, NULL);
+                }
+        }
+        return r;
+}
+
+static int on_locked(struct vault *v, uint32_t leader) {
+        struct turn *turn = turns_current(&v->turns, leader);
+
+        if (!turn || turn->state != TURN_LOCKING) {
+                reader_unlock(v->reader, leader); /* whoever wanted it has gone */
+                return 0;
+        }
+        turn->state = TURN_HELD;
+        turn->since_ns = clock_ns();
+        struct str now = values_current(v->values, leader); /* a gateway that has it already does not ask again */
+        if (now.n > 0)
+                (void)secret_new(now, &turn->sent, NULL);
+        if (answer_turn(turn, 0) < 0)
+                end_turn(v, turn, true);
+        return 0;
+}
+
+/* The file is written, or could not be: in memory they count in any case, unless the file has newer ones. */
+static int on_written(struct vault *v, uint32_t leader, struct str how, struct err *err) {
+        struct turn *turn = turns_current(&v->turns, leader);
+        char why[300];
+        int r = 0;
+
+        if (!turn || turn->state != TURN_WRITING)
+                return 0;
+        snprintf(why, sizeof why, "%.*s", (int)(how.n < sizeof why ? how.n : sizeof why - 1), how.n ? how.p : "");
+        if (!str_is(how, "newer"))
+                r = take_lines(v, leader, secret_value(turn->lines));
+        (void)answer_turn(turn, r < 0 ? VAULT_BROKEN : 0);
+        end_turn(v, turn, false);
+        if (str_is(how, "gone"))
+                return tell_changed(v, leader, VAULT_CHANGE_NEW,
+                                    "its file is gone; what was renewed is kept for this run only", err);
+        if (why[0] && !str_is(how, "newer"))
+                return tell_changed(v, leader, VAULT_CHANGE_NEW, why, err);
+        return 0;
+}
+
+static int begin_renewal(struct vault *v, int fd, const struct vault_message *q) {
+        enum vault_refusal refused = values_renewable(v->values, q->mapping, &q->authority);
+        struct turn *current = refused ? NULL : turns_current(&v->turns, q->mapping);
+
+        if (refused)
+                return refuse(fd, q->id, refused);
+        if (current && current->state == TURN_HELD && clock_ns() - current->since_ns > TURN_NS)
+                end_turn(v, current, true); /* nobody renews for that long */
+        if (!turns_add(&v->turns, fd, q->id, q->mapping))
+                return refuse(fd, q->id, VAULT_BROKEN);
+        begin_turn(v, q->mapping);
+        return 0;
+}
+
+static int keep_renewed(struct vault *v, int fd, const struct vault_message *q) {
+        enum vault_refusal refused = values_renewable(v->values, q->mapping, &q->authority);
+        struct turn *turn = refused ? NULL : turns_current(&v->turns, q->mapping);
+
+        if (turn && (turn->channel != fd || turn->state != TURN_HELD))
+                turn = NULL;
+        if (!refused && !turn) /* a new sign-in, or the vault that gave the turn has died */
+                turn = turns_add(&v->turns, fd, q->id, q->mapping);
+        if (!turn)
+                return refuse(fd, q->id, refused ? refused : VAULT_BROKEN);
+        turn->id = q->id;
+        turn->state = TURN_WRITING;
+        struct str old = turn->sent ? secret_value(turn->sent) : values_current(v->values, q->mapping);
+        bool fresh = q->part == 1 || !is_in_file(v, q->mapping);
+        int r = secret_new(q->data[0], &turn->lines, NULL);
+        if (r == 0 && !fresh)
+                return reader_write(v->reader, q->mapping, old, q->data[0], q->number, NULL) < 0
+                           ? refuse(fd, q->id, VAULT_BROKEN)
+                           : 0;
+        r = r < 0 ? r : take_lines(v, q->mapping, q->data[0]);
+        (void)answer_turn(turn, r < 0 ? VAULT_BROKEN : 0);
+        end_turn(v, turn, true);
+        if (r < 0 || q->part == 0)
+                return 0;
+        for (uint32_t i = 0; i < v->start.n_mappings; i++)
+                v->apart[i] |= renew_same_group(&v->mappings[i], &v->mappings[q->mapping]);
+        return tell_changed(v, q->mapping, VAULT_CHANGE_NEW,
+                            "signed in from inside; kept for this run only, outside nothing has changed", NULL);
+}
+
+static int leave_renewal(struct vault *v, int fd, const struct vault_message *q) {
+        struct turn *turn = turns_current(&v->turns, q->mapping);
+
+        if (turn && turn->channel == fd && turn->state != TURN_WRITING)
+                end_turn(v, turn, true);
+        return 0;
+}
+
+/* What is being written is written; nobody is told. */
+static void forget_channel(struct vault *v, int fd) {
+        for (size_t i = v->turns.n; i-- > 0;) {
+                struct turn *turn = &v->turns.list[i];
+                if (turn->channel != fd)
+                        continue;
+                turn->channel = -1;
+                if (turn->state != TURN_WRITING)
+                        end_turn(v, turn, true);
+        }
+}
+
 static int read_reader(struct vault *v, struct err *e) {
         struct reading reading;
-        uint32_t missing;
         int r = reader_receive(v->reader, v->start.n_mappings, secret_bytes(v->room), &reading);
         if (r == -EAGAIN)
                 return 0;
         if (r <= 0)
                 return err_set(e, ECHILD, "the process that reads the sources of credentials has died");
+        if (reading.kind != READ_VALUE) {
+                r = reading.kind == READ_LOCKED ? on_locked(v, reading.mapping)
+                                                : on_written(v, reading.mapping, reading.text, e);
+                secret_wipe(secret_bytes(v->room), VAULT_MESSAGE_MAX);
+                return r;
+        }
+        v->settled[reading.mapping] = true;
+        if (v->apart[reading.mapping]) {
+                secret_wipe(secret_bytes(v->room), VAULT_MESSAGE_MAX);
+                return 0;
+        }
         r = reading.found ? take_value(v, reading.mapping, reading.text, e)
                           : take_failure(v, reading.mapping, reading.text, e);
         secret_wipe(secret_bytes(v->room), VAULT_MESSAGE_MAX);
-        if (r == 0 && v->state == OPENING && values_has_all(v->values, &missing))
+        if (r == 0 && v->state == OPENING && is_opened(v))
                 r = begin_serving(v, e);
         return r;
 }
@@ -293,11 +494,6 @@ static int read_control(struct vault *v, struct err *e) {
 /*
  * From gateways.
  */
-static int refuse(int fd, uint64_t id, enum vault_refusal why) {
-        const struct vault_message m = { .kind = VAULT_REFUSED, .id = id, .number = why };
-        return vault_send(fd, VAULT_TO_GATEWAY, &m, -1);
-}
-
 static int answer_sign(struct vault *v, int fd, const struct vault_message *q) {
         struct str leaf;
         int r = leaves_get(v->leaves, &q->authority.host, q->data[0], &leaf, NULL);
@@ -312,6 +508,12 @@ static int answer_release(struct vault *v, int fd, const struct vault_message *q
         enum vault_refusal refused = values_release(v->values, q->mapping, &q->authority, &value);
         if (refused)
                 return refuse(fd, q->id, refused);
+        struct turn *renews = turns_current(&v->turns, q->mapping);
+        if (renews && renews->channel == fd && renews->state == TURN_HELD) {
+                secret_free(take_ptr(&renews->sent));
+                if (secret_new(value, &renews->sent, NULL) < 0)
+                        return refuse(fd, q->id, VAULT_BROKEN);
+        }
         const struct vault_message m = {
                 .kind = VAULT_SECRET, .id = q->id, .number = values_serial(v->values, q->mapping), .data = { value }
         };
@@ -352,6 +554,12 @@ static int answer(struct vault *v, int fd, const struct vault_message *q) {
                 return answer_release(v, fd, q);
         case VAULT_SIGV4:
                 return answer_sigv4(v, fd, q);
+        case VAULT_RENEW:
+                return begin_renewal(v, fd, q);
+        case VAULT_KEEP:
+                return keep_renewed(v, fd, q);
+        case VAULT_LEAVE:
+                return leave_renewal(v, fd, q);
         default:
                 return on_stale(v, q);
         }
@@ -372,7 +580,9 @@ static bool read_channel(struct vault *v, int fd) {
                         return true;
                 if (r == -EBADMSG)
                         log_warning("a gateway sent a malformed message; its channel is closed");
-                if (r <= 0 || answer(v, fd, &m) < 0)
+                r = r <= 0 ? -EPIPE : answer(v, fd, &m);
+                secret_wipe(secret_bytes(v->room), VAULT_MESSAGE_MAX);
+                if (r < 0)
                         return false;
         }
         return true;
@@ -406,8 +616,10 @@ static void serve_channels(struct vault *v, const struct pollfd *fds, size_t n) 
                 bool open = i >= n || !fds[i].revents || read_channel(v, v->channels[i]);
                 if (open)
                         v->channels[left++] = v->channels[i];
-                else
+                else {
+                        forget_channel(v, v->channels[i]);
                         close(v->channels[i]);
+                }
         }
         v->n_channels = left;
 }
@@ -470,6 +682,8 @@ void vault_free(struct vault *v) {
                 return;
         for (size_t i = 0; i < v->n_channels; i++)
                 close(v->channels[i]);
+        while (v->turns.n > 0)
+                turns_remove(&v->turns, &v->turns.list[v->turns.n - 1]);
         leaves_free(v->leaves);
         ca_free(v->ca);
         values_free(v->values);

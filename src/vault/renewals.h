@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Sign-ins that are being renewed: who has the turn, and who waits for it. The vault asks the reader for the lock and
+ * for what is to be written; this says what comes next. Knows no sockets.
+ */
+#include "base/secret.h"
+#include "ipc/vault.h"
+
+enum { TURNS_MAX = 64 };
+
+enum turn_state {
+        TURN_WAITING, /* for its turn */
+        TURN_LOCKING, /* the reader was asked */
+        TURN_HELD,    /* the gateway sends the refresh token */
+        TURN_WRITING, /* the tokens that came are being written */
+};
+
+struct turn {
+        int channel;
+        uint64_t id; /* of the question that is to be answered next */
+        uint32_t leader;
+        enum turn_state state;
+        uint64_t since_ns;
+        struct secret *sent;  /* TURN_HELD: the refresh token that was given out */
+        struct secret *lines; /* TURN_WRITING */
+};
+
+struct turns {
+        struct turn list[TURNS_MAX]; /* in order of arrival */
+        size_t n;
+};
+
+/* NULL: too many wait. */
+struct turn *turns_add(struct turns *t, int channel, uint64_t id, uint32_t leader);
+/* The one of this leader that is beyond waiting; NULL: none. */
+struct turn *turns_current(struct turns *t, uint32_t leader);
+/* The next that waits, if none is current. */
+struct turn *turns_next(struct turns *t, uint32_t leader);
+void turns_remove(struct turns *t, struct turn *turn);
