@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 60
 MESON   := meson
 # `make` runs one thing at a time; meson and ninja use the cores.
 .NOTPARALLEL:
-.PHONY: all packages packages-demo packages-check packages-test packages-lint packages-bench demo check test test-cross bench lint format fuzz coverage install release clean help
+.PHONY: all packages packages-demo packages-check packages-test packages-lint packages-bench demo check test test-cross test-packages bench lint format fuzz coverage install deb release clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -45,6 +45,10 @@ test: packages-test
 bench: packages-bench
 	@scripts/bench $(BENCH_OPTIONS)
 
+test-packages:
+	@scripts/packages build test cross package
+	@scripts/deb && scripts/release && tests/fresh/packages
+
 test-cross:
 	@scripts/packages build cross
 	@tests/run cross
@@ -68,7 +72,12 @@ install: all
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 	@echo "installed: $(DESTDIR)$(PREFIX)/bin/bailey"
 
+deb: packages
+	@scripts/packages build cross package
+	@scripts/deb
+
 release: packages
+	@scripts/packages build cross package
 	@scripts/release
 
 clean:
@@ -80,11 +89,13 @@ help:
 	@echo "make check      the quick tests: three minutes on two cores"
 	@echo "make test       everything that CI runs; STAGES='gcc lint' for a part"
 	@echo "make test-cross the build for the other architecture (x86_64 or aarch64), in an emulator"
+	@echo "make test-packages  make deb and make release, tried on bare Debian 12 and 13"
 	@echo "make bench      Bailey beside its peers: docs/benchmarks.md; BENCH_OPTIONS='--only launch'"
 	@echo "make lint       format, layers, sizes, clang-tidy, cppcheck, shellcheck"
 	@echo "make format     rewrite the sources with clang-format"
 	@echo "make fuzz       FUZZ_SECONDS=60 for each target; TARGETS='host dns' for some"
 	@echo "make coverage   line and branch coverage as HTML"
 	@echo "make install    PREFIX=/usr/local DESTDIR=; programs, library, man pages, completions, Python and Node modules"
-	@echo "make release    optimised, stripped, bailey linked statically, as a tar file in build-release/"
+	@echo "make deb        Debian packages for amd64 and arm64 in build-deb/"
+	@echo "make release    static tarballs of both architectures, an npm package, checksums and an SBOM in build-release/"
 	@echo "make clean      remove every build directory"
