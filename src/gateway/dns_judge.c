@@ -75,8 +75,14 @@ static enum dns_next judge_name(struct worker *w, struct dns_job *job) {
         job->verdict = verdict_name(worker_snapshot(w), &job->host);
         /* A name that must be approved first may be answered with an address of ours, but never looked up outside. */
         bool may_wait = job->verdict.decision == DECISION_ASK && w->gateway->synthetic && w->gateway->start.can_ask;
-        if (job->verdict.decision != DECISION_ALLOW && !may_wait)
-                return say(job, DNS_REFUSED, job->verdict.reason);
+        if (job->verdict.decision != DECISION_ALLOW && !may_wait) {
+                /* In a sandbox there is no other server to ask, and REFUSED looks like a passing fault to resolvers
+                 * (EAI_AGAIN), which programs try again without end. */
+                bool final = worker_captures(w);
+                job->delay_ns =
+                    final && gate_is_paced(w, &job->verdict) ? pace_delay(&w->pace, &job->host, loop_now(w->loop)) : 0;
+                return say(job, final ? DNS_NXDOMAIN : DNS_REFUSED, job->verdict.reason);
+        }
         return answer_permitted(w, job);
 }
 
@@ -87,6 +93,7 @@ enum dns_next dns_job_begin(struct worker *w, struct str packet, struct dns_job 
         job->host.name_n = 0;
         job->verdict = (struct verdict){ .rule = RULE_NONE };
         job->answer = (struct dns_answer){ .rcode = DNS_NOERROR };
+        job->delay_ns = 0;
         return rcode == DNS_NOERROR ? judge_name(w, job) : say(job, rcode, REASON_PROTOCOL);
 }
 

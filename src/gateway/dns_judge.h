@@ -13,6 +13,7 @@ struct dns_job {
         struct verdict verdict;
         struct dns_answer answer;
         struct addr addrs[DNS_ADDRESSES_MAX];
+        uint64_t delay_ns; /* the answer waits so long: a refusal that is repeated without end */
 };
 
 enum dns_next {

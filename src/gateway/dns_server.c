@@ -42,6 +42,7 @@ struct dns_udp {
 struct dns_wait {
         struct link link;
         struct resolve_call call;
+        struct timer pacing; /* or for its time, when it was refused too often */
         struct dns_udp *udp;
         struct dns_job job;
         struct sockaddr_storage peer;
@@ -55,11 +56,10 @@ static void wait_free(struct dns_wait *wait) {
         free(wait);
 }
 
-static void on_resolved(struct resolve_call *c, const struct resolve_answer *a) {
-        struct dns_wait *wait = link_owner(c, struct dns_wait, call);
+static void wait_answer(struct dns_wait *wait) {
         struct dns_udp *d = wait->udp;
         cleanup(buf_done) struct buf out = BUF(DNS_EDNS_MAX);
-        dns_job_resolved(d->worker, &wait->job, a);
+
         wait->job.answer.max = wait->job.query.udp_size;
         if (dns_answer_write(&out, &wait->job.query, &wait->job.answer) == 0)
                 sendto(d->fd, out.p, out.n, MSG_DONTWAIT, (struct sockaddr *)&wait->peer, wait->peer_n);
@@ -67,11 +67,25 @@ static void on_resolved(struct resolve_call *c, const struct resolve_answer *a) 
         wait_free(wait);
 }
 
-/* False: too many wait already, or there is no memory for one more. */
-static bool resolve_later(struct dns_udp *d, const struct msghdr *from) {
+static void on_resolved(struct resolve_call *c, const struct resolve_answer *a) {
+        struct dns_wait *wait = link_owner(c, struct dns_wait, call);
+
+        dns_job_resolved(wait->udp->worker, &wait->job, a);
+        wait_answer(wait);
+}
+
+static void on_paced(struct timer *t) {
+        struct dns_wait *wait = link_owner(t, struct dns_wait, pacing);
+
+        wait->udp->worker->pace.held--;
+        wait_answer(wait);
+}
+
+/* NULL: too many wait already, or there is no memory for one more. */
+static struct dns_wait *wait_new(struct dns_udp *d, const struct msghdr *from) {
         struct dns_wait *wait = d->n_waits < WAITS_MAX ? calloc(1, sizeof *wait) : NULL;
         if (!wait)
-                return false;
+                return NULL;
         wait->udp = d;
         wait->job = d->job;
         memcpy(wait->question, d->job.query.question.p, d->job.query.question.n);
@@ -79,8 +93,28 @@ static bool resolve_later(struct dns_udp *d, const struct msghdr *from) {
         memcpy(&wait->peer, from->msg_name, from->msg_namelen);
         wait->peer_n = from->msg_namelen;
         wait->call.done = on_resolved;
+        link_init(&wait->call.link);
+        timer_init(&wait->pacing, d->worker->loop, on_paced);
         link_append(&d->waits, &wait->link);
         d->n_waits++;
+        return wait;
+}
+
+static bool answer_later(struct dns_udp *d, const struct msghdr *from) {
+        struct dns_wait *wait = wait_new(d, from);
+
+        if (!wait)
+                return false;
+        d->worker->pace.held++;
+        timer_start(&wait->pacing, wait->job.delay_ns);
+        return true;
+}
+
+static bool resolve_later(struct dns_udp *d, const struct msghdr *from) {
+        struct dns_wait *wait = wait_new(d, from);
+
+        if (!wait)
+                return false;
         if (resolve_start(d->worker->resolver, &wait->job.host, &wait->call) == 0)
                 return true;
         wait_free(wait);
@@ -104,6 +138,8 @@ static bool serve_packet(struct dns_udp *d, unsigned i, unsigned n_answers) {
                 job->verdict.reason = REASON_LIMIT;
                 break;
         case DNS_READY:
+                if (job->delay_ns && answer_later(d, &in->msg_hdr))
+                        return false;
                 break;
         }
         size_t before = d->out.n;
@@ -181,6 +217,9 @@ void dns_udp_free(struct dns_udp *d) {
         while (!link_is_empty(&d->waits)) {
                 struct dns_wait *wait = link_owner(d->waits.next, struct dns_wait, link);
                 resolve_cancel(&wait->call);
+                if (timer_is_running(&wait->pacing))
+                        d->worker->pace.held--;
+                timer_stop(&wait->pacing);
                 wait_free(wait);
         }
         buf_done(&d->out);

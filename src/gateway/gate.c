@@ -16,6 +16,7 @@
 enum state {
         GATE_IDLE,
         GATE_TELLING,
+        GATE_PACING, /* refused, and so often before that the answer waits */
         GATE_ASKING,
         GATE_SIGNING,
         GATE_RESOLVING,
@@ -23,9 +24,8 @@ enum state {
         GATE_CHAINING,
         GATE_STATES
 };
-static const char *const state_names[] = {
-        "idle", "telling", "asking", "signing", "resolving", "dialling", "chaining"
-};
+static const char *const state_names[] = { "idle",    "telling",   "pacing",   "asking",
+                                           "signing", "resolving", "dialling", "chaining" };
 static_assert(sizeof state_names / sizeof state_names[0] == GATE_STATES, "one name per state");
 
 static void enter(struct gate_call *c, enum state s) {
@@ -47,10 +47,38 @@ static void tell_later(struct gate_call *c) {
         loop_defer(c->worker->loop, &c->later);
 }
 
+static void on_paced(struct timer *t) {
+        struct gate_call *c = link_owner(t, struct gate_call, pacing);
+
+        c->worker->pace.held--;
+        tell(c);
+}
+
+bool gate_is_paced(const struct worker *w, const struct verdict *v) {
+        switch ((enum reason)v->reason) {
+        case REASON_NOT_ALLOWED:
+        case REASON_DENY_RULE:
+        case REASON_ADDRESS_CLASS:
+        case REASON_NO_NETWORK:
+                return worker_captures(w);
+        default:
+                return false;
+        }
+}
+
 static void refuse(struct gate_call *c, struct verdict v) {
+        struct worker *w = c->worker;
+        uint64_t delay = gate_is_paced(w, &v) ? pace_delay(&w->pace, &c->target.host, loop_now(w->loop)) : 0;
+
         c->verdict = v;
         c->verdict.decision = DECISION_DENY;
-        tell_later(c);
+        if (delay == 0) {
+                tell_later(c);
+                return;
+        }
+        enter(c, GATE_PACING);
+        w->pace.held++;
+        timer_start(&c->pacing, delay);
 }
 
 /* Allowed, but it did not work: the rule that allowed it stays in the verdict. */
@@ -353,6 +381,7 @@ void gate_open(struct gate_call *c) {
         link_init(&c->asking);
         link_init(&c->resolving.link);
         timer_init(&c->ask_limit, w->loop, NULL);
+        timer_init(&c->pacing, w->loop, on_paced);
         task_init(&c->later, on_later);
         c->generation = w->policy->generation;
         c->verdict = judge(c);
@@ -370,6 +399,10 @@ void gate_cancel(struct gate_call *c) {
                 return;
         case GATE_TELLING:
                 task_cancel(&c->later);
+                break;
+        case GATE_PACING:
+                timer_stop(&c->pacing);
+                c->worker->pace.held--;
                 break;
         case GATE_ASKING:
                 ask_leave(c, false);

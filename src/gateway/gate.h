@@ -45,7 +45,7 @@ struct gate_call {
         struct dial *dial;
         struct chain *chain;
         struct link asking; /* in a struct ask */
-        struct timer ask_limit;
+        struct timer ask_limit, pacing;
         struct task later;
 };
 
@@ -53,6 +53,8 @@ struct gate_call {
  * already open (a pooled one: also verdict_address() for where it leads). DECISION_ASK is left to gate_open(). */
 struct verdict gate_judge(struct worker *w, const struct authority *target, bool request_visible);
 void gate_open(struct gate_call *c);
+/* Whether a refusal of this kind, repeated, is answered later and later (gateway/pace.h). */
+bool gate_is_paced(const struct worker *w, const struct verdict *v);
 /* Forgets the call: closes what is under way, takes back the question. Harmless when nothing is under way. */
 void gate_cancel(struct gate_call *c);
 /* Whether a person is being asked. Then a client that has sent its end is taken to have given up, so that nobody looks

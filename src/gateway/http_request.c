@@ -187,10 +187,16 @@ static void judge_request(struct http_session *s, const struct http1_request *r)
                 v.decision = DECISION_ALLOW;
                 s->call.asked = true;
         }
+        bool slow = v.decision == DECISION_DENY && !s->secure && gate_is_paced(w, &v) &&
+                    pace_is_slow(&w->pace, &s->call.target.host, loop_now(w->loop));
+        if (v.decision == DECISION_DENY && !slow && gate_is_paced(w, &v))
+                (void)pace_delay(&w->pace, &s->call.target.host, loop_now(w->loop)); /* one more */
         v = http_request_verdict(s, v);
         s->call.verdict = v;
         if (s->secure && s->secure->spoilt != REASON_NONE)
                 http_secure_refuse(s);
+        else if (slow)
+                http_session_open(s); /* the gate refuses it, in its time */
         else if (v.decision == DECISION_DENY)
                 http_refuse(s);
         else if (http_swap_judge(s, r))

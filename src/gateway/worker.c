@@ -19,6 +19,15 @@
  */
 enum { CROWD = 512 };
 
+bool worker_captures(const struct worker *w) {
+        const struct gateway_start *start = &w->gateway->start;
+
+        for (uint32_t i = 0; i < start->n_listeners; i++)
+                if (start->listeners[i].kind == LISTENER_TRANSPARENT)
+                        return true;
+        return false;
+}
+
 void worker_left(struct worker *w, unsigned before) {
         if (before > w->crowd)
                 w->crowd = before;

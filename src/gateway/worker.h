@@ -5,6 +5,7 @@
  * judged by, the resolver, borrowed buffers, the batch of events. What all workers share is struct gateway.
  */
 #include "gateway/gateway.h"
+#include "gateway/pace.h"
 #include "gateway/report.h"
 #include "ipc/event.h"
 #include "net/loop.h"
@@ -33,6 +34,7 @@ struct worker {
         struct link judged; /* struct judged: what is open under a verdict, for new policies */
         struct link asks;   /* struct ask: questions that calls of this worker wait for */
         struct report report;
+        struct pace pace; /* of refusals that are repeated */
         struct upstream_pool *upstreams;
         struct tls *tls;            /* NULL: no TLS is opened */
         struct vault_client *vault; /* with tls */
@@ -54,6 +56,9 @@ void *worker_main(void *worker);
 static inline const struct snapshot *worker_snapshot(const struct worker *w) {
         return w->policy->snapshot;
 }
+
+/* Whether it serves a sandbox whose connections are captured. */
+bool worker_captures(const struct worker *w);
 
 /*
  * An accepted connection. It is counted against the limits from accept until client_done(), and travels by value: into

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals as programs and people meet them: final, not too fast, told once, with advice that works."""
+import json
+import socket
+
+import pytest
+
+PYTHON = "/usr/bin/python3"
+FLOOD = """
+import http.client, json, sys, threading, time
+way, seconds = sys.argv[1], float(sys.argv[2])
+until, n = time.monotonic() + seconds, [0] * 12
+def spin(i):
+    while time.monotonic() < until:
+        try:
+            c = http.client.HTTPConnection("127.0.0.1", 3128, timeout=10)
+            if way == "connect":
+                c.set_tunnel("registry.evil.example", 443)
+                c.connect()
+            else:
+                c.request("GET", "http://registry.evil.example/")
+                c.getresponse().read()
+        except OSError:
+            pass
+        c.close()
+        n[i] += 1
+all = [threading.Thread(target=spin, args=(i,)) for i in range(12)]
+[t.start() for t in all]
+time.sleep(seconds * 0.7)
+late = sum(n)
+times = []
+for _ in range(5):
+    begin = time.monotonic()
+    c = http.client.HTTPConnection("127.0.0.1", 3128, timeout=10)
+    c.request("GET", sys.argv[3])
+    assert c.getresponse().read() == b"yes"
+    times.append(time.monotonic() - begin)
+[t.join() for t in all]
+print(json.dumps({"all": sum(n), "late": sum(n) - late, "slowest": max(times)}))
+"""
+
+
+@pytest.fixture
+def hosts(home, make_origin):
+    origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes")
+    (home / "hosts").write_text("127.0.0.1 origin.test\n")
+    place = f"origin.test:{origin.port}"
+    return place, ("--hosts", str(home / "hosts"), "--allow", place, "--allow-private", place)
+
+
+@pytest.mark.exact_build
+@pytest.mark.parametrize("way", ["connect", "request"])
+def test_a_flood_slows_down_and_what_is_allowed_does_not(bailey, work, hosts, way):
+    place, options = hosts
+    result = bailey("run", *options, "--", PYTHON, "-c", FLOOD, way, "12", f"http://{place}/", cwd=work, timeout=120).check()
+    told = json.loads(result.text)
+    assert told["all"] < 700 and told["late"] < 100, told  # twelve loops without an end: thousands a second before
+    assert told["slowest"] < 2, told
+    assert "registry.evil.example" in result.errors and "times)" in result.errors
+
+
+def test_few_refusals_are_answered_at_once(bailey, work):
+    script = "import socket, time\nb = time.monotonic()\nfor _ in range(40):\n    s = socket.create_connection(('127.0.0.1', 3128)); s.sendall(b'CONNECT evil.example:443 HTTP/1.1\\r\\nHost: evil.example:443\\r\\n\\r\\n'); assert b' 403 ' in s.recv(100); s.close()\nprint(time.monotonic() - b < 5)"
+    assert bailey("run", "--", PYTHON, "-c", script, cwd=work).check().text == "True\n"
+
+
+def test_a_refused_name_does_not_exist(bailey, work):
+    """EAI_AGAIN would be a passing fault, and programs try again for minutes."""
+    script = ("import socket\ntry:\n    socket.getaddrinfo('evil.example', 443)\nexcept socket.gaierror as e:\n    print(e.errno)\n")
+    result = bailey("run", "--", PYTHON, "-c", script, cwd=work).check()
+    assert int(result.text) == socket.EAI_NONAME
+    assert "refused evil.example" in result.errors
+
+
+def test_a_name_that_is_asked_for_again_and_again_slows_down(bailey, work):
+    script = ("import socket, time\nuntil, n = time.monotonic() + 8, 0\nwhile time.monotonic() < until:\n    try:\n        socket.getaddrinfo('evil.example', 443)\n"
+              "    except socket.gaierror as e:\n        assert e.errno == socket.EAI_NONAME, e\n    n += 1\nprint(n)")
+    assert int(bailey("run", "--", PYTHON, "-c", script, cwd=work, timeout=90).check().text) < 200
