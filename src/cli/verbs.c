@@ -18,6 +18,7 @@ extern const struct verb verb_events;
 extern const struct verb verb_exec;
 extern const struct verb verb_gateway;
 extern const struct verb verb_help;
+extern const struct verb verb_home;
 extern const struct verb verb_hook;
 extern const struct verb verb_kept;
 extern const struct verb verb_kill;
@@ -51,6 +52,7 @@ const struct verb *const verbs[] = {
         &verb_apply,
         &verb_discard,
         &verb_kept,
+        &verb_home,
         /* GROUP_POLICY */
         &verb_policy,
         &verb_profile,

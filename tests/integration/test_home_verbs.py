@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bailey home: homes are listed, compared with the real one, removed, and something is carried out on purpose."""
+import json
+import os
+
+import pytest
+
+from kit.process import wait_until
+
+pytestmark = pytest.mark.visible_home
+
+EVIL = "\x1b[31mevil"
+
+
+@pytest.fixture
+def at(bailey, work):
+    return lambda *words, **more: bailey("home", *words, **{"cwd": work, **more})
+
+
+@pytest.fixture
+def sh(bailey, work):
+    return lambda script, *options, **more: bailey("run", *options, "--", "sh", "-c", script, **{"cwd": work, **more})
+
+
+def test_none_yet(at):
+    assert at("ls").check().text == "" and json.loads(at("ls", "--json").check().text) == []
+    for verb in ("show", "diff", "path", "reset"):
+        result = at(verb)
+        assert result.status == 4 and "no sandbox has run in" in result.errors, result
+        assert at(verb, "unknown").status == 4
+    assert at("export", "x").status == 4 and at("export").status == 2
+
+
+def test_look_at_it(at, sh, home, work):
+    (home / ".gitconfig").write_text("[user]\n\tname = Ann\n")
+    (home / "known").write_text("same\n")
+    sh(f"mkdir -p ~/.claude ~/notes; echo '{{}}' > ~/.claude/settings.json; echo n > ~/notes/a; echo x > ~/'{EVIL}'; ln -s /etc/passwd ~/link; mkfifo ~/pipe").check()
+    sh("echo shared > ~/s", "--home", "shared").check()
+    listed = json.loads(at("ls", "--json").check().text)
+    assert {entry["id"].split(".")[0] for entry in listed} == {"work", "shared"} and all(not entry["in_use"] for entry in listed)
+    assert str(work) in at("ls").check().text
+    directory = at("path").check().text.strip()
+    assert directory == listed[0]["path"] or directory == listed[1]["path"]
+    assert open(os.path.join(directory, "notes/a")).read() == "n\n"
+    shown = json.loads(at("show", "--json").check().text)
+    assert shown["laid"] == [{"path": ".gitconfig", "changed": False}] and shown["workspace"] == str(work)
+    assert ".gitconfig" in at("show").check().text
+    text = at("diff").check().text
+    assert "\x1b" not in text and "A  notes/" in text and "A  notes/a" in text, text
+    changes = {change["path"]: change for change in json.loads(at("diff", "--json").check().text)["changes"]}
+    assert ".gitconfig" not in changes and "known" not in changes
+    assert changes[".claude/settings.json"]["marks"] == ["protected"] and changes["link"]["marks"] == ["link-leaves"] and changes["pipe"]["marks"] == ["special"]
+    assert json.loads(at("diff", "--json", "shared").check().text)["changes"][0]["path"] == "s"
+    assert at("path", "sha").check().text == at("path", "shared").check().text
+
+
+def test_export(at, sh, home, work):
+    (home / "victim").mkdir()
+    sh("mkdir -p ~/notes/deep ~/.claude ~/.local/bin; echo n > ~/notes/deep/a; echo b > ~/notes/b; echo h > ~/.claude/settings.json; "
+       "echo 'export X=1' > ~/.profile; echo prog > ~/.local/bin/ls; chmod 4755 ~/notes/b; "
+       f"ln -s {home}/victim ~/out").check()
+    assert at("export", "notes").check().text.startswith("4 exported")
+    assert (home / "notes/deep/a").read_text() == "n\n" and not (home / "notes/b").stat().st_mode & 0o7000
+    for name in ("~/.profile", ".claude/settings.json", str(home / ".local/bin/ls"), "out"):
+        result = at("export", name)
+        assert result.status == 1 and "--risky" in result.text, (name, result)
+    assert not (home / ".profile").exists() and not (home / ".claude").exists() and not (home / ".local/bin").exists() and not (home / "out").exists()
+    for name in ("../x", "/etc/passwd", "~", ".", "missing"):
+        assert at("export", name).status in (2, 4), name
+    at("export", "--risky", ".profile").check()
+    assert (home / ".profile").read_text() == "export X=1\n"
+    # A link that is planted on the way is not followed.
+    sh(f"rm -rf ~/notes; ln -s {home}/victim ~/notes; rm -rf ~/more; mkdir ~/more; echo x > ~/more/file").check()
+    (home / "more").symlink_to(home / "victim")
+    at("export", "--risky", "more/file")
+    assert list((home / "victim").iterdir()) == []
+
+
+def test_reset(at, sh, start, home, work):
+    sh("echo x > ~/x; mkdir -m 0 ~/closed").check()
+    running = start(["bailey", "run", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; cat ~/x"], cwd=work)
+    wait_until(lambda: (work / "ready").exists())
+    assert json.loads(at("ls", "--json").text)[0]["in_use"]
+    for words in (("reset",), ("export", "x")):
+        result = at(*words)
+        assert result.status not in (0, 2, 4) and "end it first" in result.errors, result
+    (work / "go").touch()
+    assert running.wait(60).text == "x\n"
+    at("reset").check()
+    assert at("ls").check().text == "" and sh("cat ~/x").status != 0
