@@ -225,7 +225,14 @@ static int narrow_policy(struct test *t, const char *name, uint16_t port, struct
         if (r < 0)
                 return r;
         snprintf(ret->target, sizeof ret->target, "%.255s", list.p[0].hosts.p[0]);
-        snprintf(ret->slot, sizeof ret->slot, "%.127s", list.p[0].slots.p[0]);
+        struct str slots = str_of(list.p[0].slots.p[0]), first;
+        str_split(&slots, ',', &first);
+        snprintf(ret->slot, sizeof ret->slot, "%.*s", (int)(first.n < 127 ? first.n : 127), first.p);
+        if (strncmp(ret->slot, "body:", 5) == 0)
+                return err_set(e, ENOENT,
+                               "%s goes to a token endpoint only, and is used up there: nothing can be sent to try it. "
+                               "Try the credential that it renews",
+                               name);
         authority_text(&t->origin, text);
         snprintf(local, sizeof local, "127.0.0.1:%u", port);
         struct credential *c = &p->credentials.p[0];

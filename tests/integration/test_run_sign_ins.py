@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sign-ins of agents: the sandbox has a copy of the file with stand-ins, uses and renews them through the gateway, and the
 user's own file follows. The token endpoint is played on loopback; it hands out each refresh token once, as real ones do."""
-import concurrent.futures
+import errno
 import gzip
 import json
 import os
-import pathlib
 import random
 import signal
 import stat
@@ -15,7 +14,12 @@ import urllib.parse
 
 import pytest
 
-PORTS = "1-65535"
+from conftest import program
+from kit.machine import deny, machine
+from kit.process import descendants, name_of
+
+NO_NAMESPACES = [deny("clone3", errno.EPERM), deny("clone", errno.EPERM, 0x3E020011)]
+UNKNOWN = f"sk-Unknown{random.SystemRandom().randrange(10**12, 10**13)}abcdef"  # not in this file: the whole disk is searched for it
 
 
 class Endpoint:
@@ -93,7 +97,7 @@ def world(tmp_path, home, authority, make_origin, run, start):
         def write(self, n, **more):
             access, refresh = Endpoint.tokens(n)
             self.file.write_text(json.dumps({"tokens": {"access": access, "refresh": refresh, "expires": 1}, "theme": "dark",
-                                             "unknown": {"secret": "sk-Unknown0123456789abcdefghij"}, **more}, indent=2))
+                                             "unknown": {"secret": UNKNOWN}, **more}, indent=2))
 
         def words(self, script, workspace=None):
             return ["bailey", "run", "--quiet", "--policy", tmp_path / "policy.yaml", "--workspace", workspace or self.work, "--hosts",
@@ -314,6 +318,23 @@ time.sleep(0.1); s.close(); time.sleep(1.5); print(call(tokens()["access"]))""")
     assert world.outside()["refresh"] == Endpoint.tokens(1)[1]
 
 
+def test_a_vault_that_dies_meanwhile_does_not_lose_the_refresh(world):
+    """The answer waits for the next vault, which writes it."""
+    world.endpoint.slow = 1.0
+    child = world.start("s, a = renew(); print(s, call(a['access_token']))")
+    deadline = time.monotonic() + 60
+    while not any(first.startswith("POST") for first, _, _ in world.endpoint.log):
+        assert time.monotonic() < deadline and child.running(), child.errors()
+        time.sleep(0.02)
+    vaults = [pid for pid in descendants(child.pid) if name_of(pid).startswith("bailey-vault")]
+    assert vaults
+    for pid in vaults:
+        os.kill(pid, signal.SIGKILL)
+    result = child.wait(60)
+    assert result.text == "200 200\n", result
+    assert world.outside()["refresh"] == Endpoint.tokens(1)[1]
+
+
 def test_signing_in_from_inside_stays_in_memory(world):
     before = world.file.read_bytes()
     result = world.inside("""
@@ -335,7 +356,7 @@ pathlib.Path("found").write_bytes(found)""", cwd=world.work)
     assert result.status == 0, result
     found = (world.work / "found").read_bytes()
     assert b"auth.json" in found or b"at-" in found
-    for secret in [*world.endpoint.everything(), "sk-Unknown0123456789"]:
+    for secret in [*world.endpoint.everything(), UNKNOWN]:
         assert secret.encode() not in found
 
 
@@ -425,3 +446,24 @@ def test_every_row_of_the_table(bailey, home, work):
     assert listed.status == 0 and all(sign_in in listed.text for sign_in, _ in FILES.values()), listed
     proved = bailey("secrets", "test", "--credential", "codex-sign-in", "codex-sign-in.key", timeout=90)
     assert proved.status == 0, proved
+    proved = bailey("secrets", "test", "--credential", "gemini-sign-in", "gemini-sign-in", timeout=90)
+    assert proved.status == 0, proved
+    proved = bailey("secrets", "test", "--credential", "gemini-sign-in", "gemini-sign-in.refresh", timeout=90)
+    assert proved.status == 4 and "token endpoint" in proved.errors, proved
+
+
+@pytest.mark.parametrize("agent, file", [("claude", ".claude/.credentials.json"), ("codex", ".codex/auth.json"), ("gemini", ".gemini/oauth_creds.json"),
+                                         ("opencode", ".local/share/opencode/auth.json"), ("copilot", ".copilot/config.json")])
+@pytest.mark.parametrize("degraded", [False, True])
+def test_profiles_bring_the_sign_in(run, home, work, agent, file, degraded):
+    """With and without namespaces: the agent's own copy has stand-ins, and the real file cannot be read by any name."""
+    (home / file).parent.mkdir(parents=True)
+    (home / file).write_text(json.dumps(fill(FILES[file][1], [0])))
+    argv = [program("bailey"), "run", "--quiet", "--profile", agent, *(["--allow-degraded"] if degraded else []), "--",
+            "sh", "-c", f"cat ~/{file}; echo; cat {home}/{file} /proc/1/root{home}/{file}"]
+    result = run(machine(argv, refuse=NO_NAMESPACES) if degraded else argv, cwd=work, timeout=90)
+    assert "Rea1" not in result.text + result.errors, result
+    copy = json.loads(result.text.split("\n")[0])
+    assert all(strings(copy)), copy
+    without = run([program("bailey"), "run", "--quiet", "--", "cat", home / file], cwd=work, timeout=90)
+    assert "Rea1" not in without.text, "without the profile there is at most the copy of before"
