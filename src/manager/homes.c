@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "manager/home_parts.h"
-#include "policy/paths.h"
+#include "manager/overlays.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -202,10 +202,6 @@ int homes_laid(const struct home_kept *h, homes_laid_each *each, void *context, 
         return r;
 }
 
-static bool is_protected(const char *path, void *rules) {
-        return path_rules_access(rules, path, NULL) != PATH_WRITE;
-}
-
 static int drop_laid(const char *path, bool changed, void *context) {
         struct changes *changes = context;
         size_t kept = 0;
@@ -224,21 +220,19 @@ static int drop_laid(const char *path, bool changed, void *context) {
 }
 
 int homes_changes(const struct home_kept *h, struct changes *ret, struct err *err) {
-        const char *home = path_home();
-        cleanup(path_rules_freep) struct path_rules *rules = NULL;
         cleanup(changes_done) struct changes found = { 0 };
+        cleanup(free_ptr) char *home = path_home() ? realpath(path_home(), NULL) : NULL;
         int r;
 
         if (!home)
                 return err_set(err, ENOENT, "there is no real home to compare with");
-        /* As if the real home were a workspace: what could not be written there is marked. */
-        const struct policy plain = { .mode = MODE_WORKSPACE_WRITE, .workspace = (char *)home, .home = (char *)home };
-        r = path_rules_compile(&plain, &rules, err);
-        if (r < 0)
-                return r;
 
-        const struct overlay_dirs dirs = { home, h->files, h->made_us };
-        r = overlay_scan(&dirs, is_protected, rules, &found, err);
+        /* As if a run with --overlay had had the real home for its workspace: then what it changed is marked the same.
+         */
+        const struct overlay_run run = {
+                .id = h->id, .workspace = home, .upper = h->files, .began_us = h->made_us, .lock = -1
+        };
+        r = overlays_changes(&run, &found, err);
         if (r == 0)
                 r = homes_laid(h, drop_laid, &found, err);
         if (r < 0)
@@ -249,7 +243,10 @@ int homes_changes(const struct home_kept *h, struct changes *ret, struct err *er
 }
 
 int homes_export(const struct home_kept *h, const struct change *change, struct err *err) {
-        const struct overlay_dirs dirs = { path_home(), h->files, h->made_us };
+        cleanup(free_ptr) char *home = path_home() ? realpath(path_home(), NULL) : NULL;
 
+        if (!home)
+                return err_set(err, ENOENT, "there is no real home to export to");
+        const struct overlay_dirs dirs = { home, h->files, h->made_us };
         return overlay_apply(&dirs, change, err);
 }
