@@ -46,7 +46,7 @@ static int listen_on(const char *text, uint16_t *port, int backlog) {
 }
 
 static void run(struct loop *l, struct result *r) {
-        uint64_t limit = clock_ns() + 5 * NS_PER_SECOND;
+        uint64_t limit = clock_ns() + 60 * NS_PER_SECOND;
         while (!r->calls && clock_ns() < limit)
                 loop_turn(l, true);
         assert_int_equal(r->calls, 1);
