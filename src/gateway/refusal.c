@@ -34,7 +34,7 @@ static int how_to_allow(struct buf *out, const char *where, const struct verdict
         switch (v->reason) {
         case REASON_NOT_ALLOWED:
         case REASON_ASK:
-                return buf_printf(out, " A person can allow it with: bailey allow %s (or --allow at the start)", where);
+                return buf_printf(out, " A person can allow it with: bailey allow %s", where);
         case REASON_DENY_RULE:
                 return buf_add(out, " A person would have to remove that rule from the policy.");
         case REASON_ADDRESS_CLASS:

@@ -483,6 +483,7 @@ static int serve(struct serving *s, const struct egress_settings *settings, stru
                 .directory = s->directory, .load = load_tokens, .save = save_tokens, .arg = (void *)s->directory
         };
         const struct service_settings o = { .policy = &request,
+                                            .name = "egress",
                                             .http = http,
                                             .place = &place,
                                             .hosts_file = settings->hosts,

@@ -22,6 +22,7 @@ static const struct key {
         const char *name;
         enum kind kind;
         size_t at;
+        const char *fallback; /* of a text that is not set */
 } keys[] = {
 #define KEY(name, kind)                                                                                                \
         { #name, kind, offsetof(struct egress_settings, name) }
@@ -32,7 +33,8 @@ static const struct key {
         { "credential_source", KIND_SOURCE, offsetof(struct egress_settings, bitwarden) },
         { "bitwarden_project", KIND_TEXT, offsetof(struct egress_settings, project) },
         KEY(port, KIND_PORT),
-        KEY(bridge, KIND_TEXT),
+        { "bridge", KIND_TEXT, offsetof(struct egress_settings, bridge), "auto" },
+        { "ask", KIND_TEXT, offsetof(struct egress_settings, ask), "never" },
         KEY(hosts, KIND_PATH),
         KEY(ca_bundle, KIND_PATH),
         KEY(extra_allowed_hosts, KIND_LIST),
@@ -85,6 +87,7 @@ void egress_settings_done(struct egress_settings *s) {
         text_list_done(&s->deny_cidrs);
         free(s->project);
         free(s->bridge);
+        free(s->ask);
         free(s->hosts);
         free(s->ca_bundle);
         *s = (struct egress_settings){ 0 };
@@ -236,6 +239,11 @@ static int set_scalar(struct egress_settings *s, const struct key *k, struct str
                         return err_set(e, EINVAL, "%s takes an absolute path, not %s", k->name, show(text).text);
                 return replace_text(field(s, k), text, e);
         case KIND_TEXT:
+                if (k->fallback && str_is(text, k->fallback)) {
+                        free(*(char **)field(s, k));
+                        *(char **)field(s, k) = NULL;
+                        return 0;
+                }
                 return replace_text(field(s, k), text, e);
         default:
                 return err_set(e, EINVAL, "%s is not a single value", k->name);
@@ -353,7 +361,7 @@ static int put_key(struct buf *out, const struct egress_settings *s, const struc
                 break;
         case KIND_TEXT:
         case KIND_PATH:
-                emit_text(&j, *(char *const *)at);
+                emit_text(&j, *(char *const *)at ? *(char *const *)at : k->fallback);
                 break;
         case KIND_LIST_OR_NULL:
                 if (!s->deny_cidrs_set) {
@@ -390,7 +398,7 @@ static int write_policy(const char *directory, const struct egress_settings *s, 
         if (!path || escape_json(&audit, str_of(path)) < 0)
                 return -ENOMEM;
         emit_open(&j, '{');
-        emit_put_text(&j, "ask", "never");
+        emit_put_text(&j, "ask", s->ask ? s->ask : "never");
         emit_key(&j, "allow");
         emit_list(&j, &s->extra_allowed_hosts);
         emit_key(&j, "allow_private");
@@ -420,6 +428,12 @@ static int check_bridge(const char *bridge, struct err *e) {
         return r < 0 ? err_wrap(e, r, "bridge") : 0;
 }
 
+static int check_ask(const char *ask, struct err *e) {
+        if (!ask || strcmp(ask, "never") == 0 || strcmp(ask, "control") == 0)
+                return 0;
+        return err_set(e, EINVAL, "ask: \"%s\" is neither never nor control", ask);
+}
+
 static int make_policy(const char *directory, const struct egress_settings *s, struct buf *text, struct policy **ret,
                        struct err *e) {
         int r = write_policy(directory, s, text);
@@ -427,6 +441,7 @@ static int make_policy(const char *directory, const struct egress_settings *s, s
                 return err_set(e, -r, "the settings are too large");
         const struct policy_request request = { .only_text = buf_text(text), .base = "/", .network_only = true };
         r = check_bridge(s->bridge, e);
+        r = r < 0 ? r : check_ask(s->ask, e);
         return r < 0 ? r : policy_load(&request, ret, e);
 }
 

@@ -40,7 +40,8 @@ struct egress_settings {
         bool bitwarden;  /* where new credentials are read from; else the environment */
         char *project;   /* of Bitwarden; NULL: all that the token may see */
         unsigned port;   /* 0: a free one at each start */
-        char *bridge;    /* "auto", "none", or the address of a container bridge */
+        char *bridge;    /* "none", or the address of a container bridge; NULL: auto */
+        char *ask;       /* "control"; NULL: never */
         char *hosts;     /* file in the form of /etc/hosts; NULL: none */
         char *ca_bundle; /* roots to trust instead of the system's; NULL: those */
         text_list extra_allowed_hosts, allow_private;

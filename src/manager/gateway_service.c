@@ -11,6 +11,7 @@
 #include "manager/host_addresses.h"
 #include "manager/link.h"
 #include "manager/listen.h"
+#include "manager/run_control.h"
 #include "manager/run_vault.h"
 #include "policy/load.h"
 #include "store/audit_place.h"
@@ -40,7 +41,12 @@ struct service {
                 bool asked;
                 int ticket;
                 struct buf changes;
-        } reload; /* whoever wants to know is told when the gateway has it */
+        } reload;                    /* whoever wants to know is told when the gateway has it */
+        struct run_control *control; /* NULL: a program is asked instead (link) */
+        struct run_request request;  /* what people see of it */
+        struct run_terminal terminal;
+        struct policy *no_network; /* for run_control: none but the policy itself */
+        char *words[4];
         int signals;
         sigset_t old_mask;
         bool masked, was_ready, ended, link_gone;
@@ -126,11 +132,9 @@ static int load_policy(const struct service *s, struct policy **ret_policy, void
         if (s->settings->policy)
                 request = *s->settings->policy;
         request.network_only = true;
+        request.remembered = true;
         int r = policy_load(&request, &p, e);
-        if (r == 0 && p->network.ask != ASK_NEVER && !s->settings->link) {
-                say(s, true, "nobody can be asked here: hosts that no rule names are refused");
-                p->network.ask = ASK_NEVER;
-        }
+        r = r < 0 ? r : run_control_keep_rules(s->control, p, e);
         r = r < 0 ? r : compile_policy(s, p, ret_snapshot, ret_n, e);
         if (r == 0)
                 *ret_policy = take_ptr(&p);
@@ -170,6 +174,8 @@ static int renew(struct service *s, struct policy *p, const void *snapshot, size
                 run_vault_close(next);
                 return r;
         }
+        run_control_notice(s->control, NOTICE_DIED,
+                           "replaced, since the settings have changed"); /* with its questions */
         gateway_process_free(s->gateway);
         s->gateway = NULL;
         run_vault_close(s->vault);
@@ -199,7 +205,7 @@ static int take_policy(struct service *s, struct policy *p, const void *snapshot
 }
 
 /* From the files as they are now, or `given`, which it takes. */
-static void reload(struct service *s, struct policy *given) {
+static int reload(struct service *s, struct policy *given, struct err *ret) {
         cleanup(policy_freep) struct policy *p = given;
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
@@ -214,13 +220,17 @@ static void reload(struct service *s, struct policy *given) {
         if (r == 0) { /* NOTICE_RELOADED, or of a new gateway NOTICE_READY, follows */
                 policy_free(s->policy);
                 s->policy = take_ptr(&p);
-                return;
+                r = run_control_policy(s->control, &e);
+                if (r < 0)
+                        say(s, true, err_text(&e));
+                return 0;
         }
         char text[ERR_TEXT_MAX + 64];
         snprintf(text, sizeof text, "not reloaded, the old rules stay: %s", err_text(&e));
         (void)audit_note(s->audit, "%s", text);
         say(s, true, text);
         answer(s, false, err_text(&e));
+        return err_set(ret, -r, "%s", err_text(&e));
 }
 
 /*
@@ -229,6 +239,7 @@ static void reload(struct service *s, struct policy *given) {
 static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
         struct service *s = arg;
         char line[ERR_TEXT_MAX + 128];
+        run_control_notice(s->control, notice, text);
         const struct service_info info = { .listeners = s->shown,
                                            .n_listeners = s->n_shown,
                                            .audit = audit_path(s->audit),
@@ -274,16 +285,27 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
         say(s, true, line);
 }
 
+/* A program that started it is asked, or people (bailey pending). */
 static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
-        const struct service *s = arg;
-        (void)via;
-        if (!link_ask(s->settings->link, id, target))
+        struct service *s = arg;
+
+        if (s->control)
+                run_control_ask(s->control, id, target, via);
+        else if (!s->settings->link || !link_ask(s->settings->link, id, target))
                 gateway_process_answer(s->gateway, id, DECISION_DENY);
 }
 
 static void on_ask_gone(void *arg, uint64_t id, bool expired) {
-        (void)expired;
-        link_ask_gone(((const struct service *)arg)->settings->link, id);
+        const struct service *s = arg;
+
+        if (s->control)
+                run_control_ask_gone(s->control, id, expired);
+        else if (s->settings->link)
+                link_ask_gone(s->settings->link, id);
+}
+
+static void on_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
+        run_control_event(((const struct service *)arg)->control, ev, rule);
 }
 
 static int make_gateway(struct service *s, int *addresses, const void *snapshot, size_t n, struct err *e) {
@@ -294,8 +316,9 @@ static int make_gateway(struct service *s, int *addresses, const void *snapshot,
                                       .addresses = take_fd(addresses),
                                       .compile = compile_again,
                                       .on_notice = on_notice,
-                                      .on_ask = s->settings->link ? on_ask : NULL,
-                                      .on_ask_gone = s->settings->link ? on_ask_gone : NULL,
+                                      .on_event = on_event,
+                                      .on_ask = on_ask,
+                                      .on_ask_gone = on_ask_gone,
                                       .arg = s };
         run_vault_gateway(s->vault, &g);
         int r = gateway_process_new(&g, snapshot, n, &s->gateway, e);
@@ -329,12 +352,62 @@ static int configure(struct service *s, const struct policy *p, struct err *e) {
         s->start.dns_mode = DNS_REAL;
         s->start.workers = o->workers;
         s->start.log_level = o->log_level;
-        s->start.can_ask = o->link != NULL;
+        s->start.can_ask = 1; /* what nobody can be asked is denied by on_ask() */
         int a = snprintf(s->start.hosts_file, sizeof s->start.hosts_file, "%s", o->hosts_file ? o->hosts_file : "");
         int b = snprintf(s->start.ca_bundle, sizeof s->start.ca_bundle, "%s", o->ca_bundle ? o->ca_bundle : "");
         if (r == 0 && (a >= (int)sizeof s->start.hosts_file || b >= (int)sizeof s->start.ca_bundle))
                 return err_set(e, ENAMETOOLONG, "the path of the hosts file or of the CA bundle is too long");
         return r;
+}
+
+/*
+ * What people see of it: bailey ps, pending, allow, deny, events, kill.
+ */
+static int cannot_freeze(void *arg) {
+        (void)arg;
+        return -EOPNOTSUPP;
+}
+
+static void end_by_order(void *arg, int status) {
+        struct service *s = arg;
+        (void)status;
+        gateway_process_stop(s->gateway);
+}
+
+static int compile_for_control(void *arg, const struct policy *p, void **ret, size_t *ret_n, struct err *e) {
+        return compile_policy(arg, p, ret, ret_n, e);
+}
+
+static int reload_for_control(void *arg, struct err *e) {
+        return reload(arg, NULL, e);
+}
+
+static int open_control(struct service *s, struct err *e) {
+        const struct run_parts parts = { .id = s->run_id,
+                                         .request = &s->request,
+                                         .policy = &s->policy,
+                                         .network = &s->no_network,
+                                         .gateway = &s->gateway,
+                                         .freeze = cannot_freeze,
+                                         .thaw = cannot_freeze,
+                                         .cannot_freeze = true,
+                                         .terminal = &s->terminal,
+                                         .audit = &s->audit,
+                                         .end = end_by_order,
+                                         .compile = compile_for_control,
+                                         .reload = reload_for_control,
+                                         .run = s };
+        if (s->settings->link)
+                return 0;
+        s->words[0] = (char *)"bailey";
+        s->words[1] = (char *)(s->settings->name ? s->settings->name : "gateway");
+        s->words[2] = s->n_shown ? s->shown[0].address : NULL;
+        s->request = (struct run_request){ .argv = s->words };
+        if (s->policy->network.ask == ASK_TTY)
+                say(s, false, "nobody is asked on this terminal: see `bailey pending`, answer with `bailey allow`");
+        cleanup(free_ptr) char *directory = NULL;
+        int r = run_control_place(false, &directory, e);
+        return r < 0 ? r : run_control_new(&parts, &s->control, e);
 }
 
 /*
@@ -359,7 +432,7 @@ static void on_signals(struct service *s) {
                 if (info.ssi_signo == SIGHUP) {
                         s->reload.asked = true;
                         s->reload.ticket = info.ssi_code == SI_QUEUE ? info.ssi_int : 0;
-                        reload(s, NULL);
+                        (void)reload(s, NULL, NULL);
                 } else if (gateway_process_state(s->gateway) == GATEWAY_STOPPING)
                         s->ended = true; /* asked twice: at once */
                 else {
@@ -381,7 +454,7 @@ static void on_link(struct service *s) {
                 gateway_process_answer(s->gateway, heard.id, heard.allow ? DECISION_ALLOW : DECISION_DENY);
                 break;
         case LINK_POLICY:
-                reload(s, heard.policy);
+                (void)reload(s, heard.policy, NULL);
                 break;
         default:
                 break;
@@ -393,7 +466,7 @@ enum { WATCHED = 2 }; /* signals, the link */
 static void loop(struct service *s) {
         const struct link *link = s->settings->link;
         while (!s->ended) {
-                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + VAULT_POLL_MAX] = {
+                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + VAULT_POLL_MAX + RUN_CONTROL_POLL_MAX] = {
                         { .fd = s->signals, .events = POLLIN },
                         { .fd = link && !s->link_gone ? link->fd : -1, .events = POLLIN },
                 };
@@ -401,11 +474,15 @@ static void loop(struct service *s) {
                 size_t n = gateway_process_poll(s->gateway, fds + WATCHED, GATEWAY_POLL_MAX, &timeout);
                 struct pollfd *vault = fds + WATCHED + n;
                 size_t v = run_vault_poll(s->vault, vault, VAULT_POLL_MAX, &timeout);
-                if (poll(fds, n + v + WATCHED, timeout) < 0 && errno != EINTR)
+                struct pollfd *control = vault + v;
+                size_t k = run_control_poll(s->control, control, &timeout);
+                if (poll(fds, n + v + k + WATCHED, timeout) < 0 && errno != EINTR)
                         return;
                 run_vault_step(s->vault, vault, v);
                 gateway_process_step(s->gateway, fds + WATCHED, n);
-                if (fds[0].revents && !s->ended) /* last: after it vault and gateway may be others */
+                if (!s->ended) /* from here on vault and gateway may be others */
+                        run_control_step(s->control, control, k);
+                if (fds[0].revents && !s->ended)
                         on_signals(s);
                 if (fds[1].revents && !s->ended)
                         on_link(s);
@@ -427,6 +504,7 @@ static int open_vault(struct service *s, struct policy *p, struct run_vault *v, 
 }
 
 static void service_done(struct service *s) {
+        run_control_free(s->control, 0);
         gateway_process_free(s->gateway);
         run_vault_close(&s->vaults[0]);
         run_vault_close(&s->vaults[1]);
@@ -464,6 +542,8 @@ static int prepare(struct service *s, enum service_fault *ret_fault, struct err 
                 r = catch_signals(s, e);
         if (r == 0)
                 r = open_vault(s, s->policy, s->vault, e);
+        if (r == 0)
+                r = open_control(s, e);
         return r < 0 ? r : make_gateway(s, &addresses, snapshot, n, e);
 }
 
@@ -471,6 +551,7 @@ int gateway_service_run(const struct service_settings *settings, enum service_fa
         cleanup(service_done) struct service s = { .settings = settings,
                                                    .vaults = { RUN_VAULT, RUN_VAULT },
                                                    .reload.changes = BUF(CHANGES_MAX),
+                                                   .terminal.fd = -1,
                                                    .signals = -1 };
         s.vault = &s.vaults[0];
         gateway_start_init(&s.start);
@@ -478,6 +559,8 @@ int gateway_service_run(const struct service_settings *settings, enum service_fa
         if (r < 0)
                 return r;
         loop(&s);
+        run_control_free(s.control, 0);
+        s.control = NULL;
         gateway_process_free(s.gateway);
         s.gateway = NULL;
         run_vault_close(s.vault);

@@ -32,6 +32,7 @@ struct run_vault_place;
 struct service_settings {
         const struct option_values *options; /* of the policy */
         const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
+        const char *name;                    /* as people know it: "gateway", "egress"; NULL: gateway */
         const struct link *link;             /* not NULL: a program that is told and asked; the service ends with it */
         /* Each NULL-terminated; "ADDRESS:PORT". */
         const char *const *http, *const *socks, *const *dns;

@@ -257,7 +257,8 @@ static enum control_done handle(void *arg, const struct control_request *q, uint
                 run_rules_emit(c, &j);
                 break;
         case CONTROL_RELOAD:
-                r = run_rules_reload(c, later, &e);
+                later[0] = '\0';
+                r = c->parts.reload ? c->parts.reload(c->parts.run, &e) : run_rules_reload(c, later, &e);
                 if (r == 0)
                         emit_put_text(&j, "later", later);
                 break;

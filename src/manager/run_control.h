@@ -38,6 +38,10 @@ struct run_parts {
         void (*end)(void *run, int status); /* ends the sandbox; `bailey run` exits with this status */
         /* The answer about a command, and who gave it; may be NULL where no command waits. */
         void (*decided)(void *run, bool allow, const char *by);
+        /* The network rules for the gateway, and the policy read again; NULL: as for a run. Services have listeners
+         * that must stay out of reach, and policies of their own (service_control.h). */
+        int (*compile)(void *run, const struct policy *p, void **ret, size_t *ret_n, struct err *e);
+        int (*reload)(void *run, struct err *e);
         void *run;
 };
 
@@ -54,6 +58,11 @@ bool run_control_in_sight(const struct policy *p);
 int run_control_new(const struct run_parts *parts, struct run_control **ret, struct err *e);
 /* Tells subscribers the end. Everything accepts NULL: not every run without namespaces has a control. */
 void run_control_free(struct run_control *c, int status);
+
+/* The rules that were added and are kept nowhere else, laid over a policy that was read again. */
+int run_control_keep_rules(const struct run_control *c, struct policy *p, struct err *e);
+/* The policy is another: the monitor's rules are its. */
+int run_control_policy(struct run_control *c, struct err *e);
 
 enum { RUN_HOOKS_MAX = 8, RUN_CONTROL_POLL_MAX = CONTROL_POLL_MAX + 1 + RUN_HOOKS_MAX };
 size_t run_control_poll(struct run_control *c, struct pollfd *ret, int *timeout_ms);

@@ -80,6 +80,8 @@ struct rule_change {
         enum control_scope scope;
         const char *by;
 };
+/* What the gateway is to judge by. */
+int run_compile(const struct run_control *c, const struct policy *p, void **ret, size_t *ret_n, struct err *e);
 int run_rules_add(struct run_control *c, const struct rule_change *change, struct err *e);
 int run_rules_forget(struct run_control *c, const char *pattern, struct err *e); /* how many */
 void run_rules_emit(const struct run_control *c, struct emit *j);

@@ -17,6 +17,30 @@
 #include <stdio.h>
 #include <unistd.h>
 
+int run_control_keep_rules(const struct run_control *c, struct policy *p, struct err *e) {
+        int r = 0;
+
+        for (size_t i = 0; c && r == 0 && i < c->live.n; i++) {
+                const struct live_rule *rule = &c->live.p[i];
+                if (!rule->remembered)
+                        r = policy_apply(p, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), rule->origin, "/",
+                                         e);
+        }
+        return r;
+}
+
+int run_control_policy(struct run_control *c, struct err *e) {
+        cleanup(monitor_done) struct monitor fresh = { 0 };
+        int r = c ? monitor_init(&fresh, *c->parts.policy, e) : 0;
+
+        if (r < 0 || !c)
+                return r;
+        struct monitor old = c->monitor;
+        c->monitor = fresh;
+        fresh = old;
+        return 0;
+}
+
 static int load(struct run_control *c, struct policy **ret, struct err *e) {
         struct policy_request request = { .command_line = c->parts.request->options };
         cleanup(policy_freep) struct policy *p = NULL;
@@ -24,12 +48,7 @@ static int load(struct run_control *c, struct policy **ret, struct err *e) {
                 return err_set(e, EOPNOTSUPP, "the program that started this sandbox brings its policies itself");
         int r = policy_load(&request, &p, e);
         r = r < 0 ? r : own_commands_check(p, environ, e);
-        for (size_t i = 0; r == 0 && i < c->live.n; i++) {
-                const struct live_rule *rule = &c->live.p[i];
-                if (!rule->remembered)
-                        r = policy_apply(p, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), rule->origin, "/",
-                                         e);
-        }
+        r = r < 0 ? r : run_control_keep_rules(c, p, e);
         if (r < 0)
                 return r;
         *ret = take_ptr(&p);
@@ -135,7 +154,7 @@ int run_rules_reload(struct run_control *c, char ret_later[static RUN_LATER_MAX]
         if (r == 0)
                 r = monitor_init(&monitor, fresh, e);
         if (r == 0)
-                r = run_gateway_compile(fresh, &snapshot, &n, e);
+                r = run_compile(c, fresh, &snapshot, &n, e);
         if (r == 0 && *c->parts.gateway) /* one that starts later takes the policy then */
                 r = gateway_process_reload(*c->parts.gateway, fresh, snapshot, n, e);
         ret_later[0] = '\0';

@@ -138,6 +138,12 @@ static void tell(struct run_control *c, const struct rule_change *change) {
         run_publish(c, &j);
 }
 
+int run_compile(const struct run_control *c, const struct policy *p, void **ret, size_t *ret_n, struct err *e) {
+        if (c->parts.compile)
+                return c->parts.compile(c->parts.run, p, ret, ret_n, e);
+        return run_gateway_compile(p, ret, ret_n, e);
+}
+
 int run_rules_add(struct run_control *c, const struct rule_change *change, struct err *e) {
         struct policy *p = judging(c);
         cleanup(free_ptr) void *snapshot = NULL;
@@ -151,7 +157,7 @@ int run_rules_add(struct run_control *c, const struct rule_change *change, struc
         int r = policy_apply(p, change->deny ? ROW_DENY : ROW_ALLOW, str_of(change->pattern), origin, "/", e);
         if (r < 0)
                 return r == -ENOMEM ? r : -EINVAL;
-        r = run_gateway_compile(p, &snapshot, &n, e);
+        r = run_compile(c, p, &snapshot, &n, e);
         if (r == 0 && !change->deny)
                 r = check_effect(snapshot, n, change->pattern, e);
         if (r == 0)
@@ -205,7 +211,7 @@ int run_rules_forget(struct run_control *c, const char *pattern, struct err *e) 
                         if (strcmp(texts->p[i].text, pattern) == 0 && was_answered(texts->p[i].origin))
                                 (void)remove_entry(texts, pattern, texts->p[i].origin);
         }
-        int r = run_gateway_compile(p, &snapshot, &n, e);
+        int r = run_compile(c, p, &snapshot, &n, e);
         if (r == 0)
                 r = hand_over(c, snapshot, n, e);
         if (r < 0)

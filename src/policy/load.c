@@ -287,7 +287,7 @@ static int require_trust(const struct loader *l, struct err *e) {
 static int apply_approved(struct loader *l, struct err *e) {
         cleanup(approved_done) struct approved rules = { 0 };
         cleanup(free_ptr) char *path = NULL;
-        int r = l->request->only_file ? -ENOENT : approved_path(&path);
+        int r = l->request->only_file && !l->request->remembered ? -ENOENT : approved_path(&path);
         if (r < 0)
                 return r == -ENOENT ? 0 : no_memory(e);
         r = approved_read(path, &rules, e);

@@ -18,6 +18,7 @@ struct policy_request {
         const char *workspace;                    /* directory; NULL: by --workspace, else the current one */
         const struct option_values *command_line; /* NULL: none; rows of other tables are ignored */
         const struct option_values *call;         /* NULL: none */
+        bool remembered;                          /* also with only_file: rules that people have had remembered */
         const char *only_file;                    /* nothing but the defaults and this file, trusted: for checking it */
         /* Nothing of this machine's user or workspace: defaults, this text (may be empty), and the two lists above. For
          * a program that brings its policy with it. */
