@@ -15,7 +15,9 @@ BAILEY_API int bailey_manager_new(const bailey_config *c, bailey_manager **ret, 
  * gateways, are replaced at once; open tunnels that they refuse are closed. A config that is not valid changes nothing.
  * BAILEY_E_CONFIG, BAILEY_E_DEPENDENCY, BAILEY_E_CLOSED. */
 BAILEY_API int bailey_manager_update(bailey_manager *m, const bailey_config *c, struct bailey_error *e);
-/* 1: commands run in a sandbox. 0: they do not (BAILEY_WARN), or the manager is closed; the error says why. */
+/* 1: commands run in a sandbox; where the config accepts less (allow_degraded) and this machine gives less, the error's
+ * message says what is lost, with the code BAILEY_OK. 0: they do not (BAILEY_WARN), or the manager is closed; the error
+ * says why. */
 BAILEY_API int bailey_manager_available(const bailey_manager *m, struct bailey_error *e);
 /* Closes: every later call fails with BAILEY_E_CLOSED, what runs is killed and its callers get BAILEY_E_CANCELLED,
  * gateways end. Returns when all of that is done, after 5 seconds at the latest. A second time: BAILEY_E_CLOSED. */
@@ -105,7 +107,7 @@ BAILEY_API int bailey_result_truncated(const bailey_result *r);
 BAILEY_API uint64_t bailey_result_duration_ns(const bailey_result *r);
 /* 1: it ran in a sandbox. 0: it ran without one, because the manager has none (BAILEY_WARN). */
 BAILEY_API int bailey_result_sandboxed(const bailey_result *r);
-/* Why it was not sandboxed; "" when it was. */
+/* Why it was not sandboxed, or, line by line, what was lost of the sandbox on this machine; "" when nothing was. */
 BAILEY_API const char *bailey_result_notice(const bailey_result *r);
 /* How many violations there are. */
 BAILEY_API size_t bailey_result_violations(const bailey_result *r);

@@ -31,6 +31,11 @@ static void hear(struct capture *c) {
         case SUPERVISE_VIOLATION:
                 (void)result_add_violation(c->result, &v); /* without memory the list is shorter; the audit is whole */
                 break;
+        case SUPERVISE_NOTICE:
+                if (c->result->notice[0])
+                        result_add_notice(c->result, "\n");
+                result_add_notice(c->result, m.detail);
+                break;
         case SUPERVISE_END:
                 c->end = m;
                 c->told = true;

@@ -155,7 +155,10 @@ static int try_platform(bailey_manager *m, struct bailey_error *e) {
                 return BAILEY_E_DEPENDENCY;
         }
         m->sandboxed = true;
-        return exec_run(m, m->state, &(struct exec_call){ .argv = argv }, &result, e);
+        int r = exec_run(m, m->state, &(struct exec_call){ .argv = argv }, &result, e);
+        if (r == BAILEY_OK)
+                snprintf(m->notice, sizeof m->notice, "%s", result->notice);
+        return r;
 }
 
 static int settle_platform(bailey_manager *m, struct bailey_error *e) {
@@ -229,6 +232,10 @@ int bailey_manager_available(const bailey_manager *m, struct bailey_error *e) {
                 report(e, BAILEY_E_CLOSED, "the manager is closed");
         else if (!m->sandboxed)
                 report(e, BAILEY_E_PLATFORM, "%s", m->notice);
+        else if (e) {
+                e->code = BAILEY_OK;
+                snprintf(e->message, sizeof e->message, "%.1000s", m->notice);
+        }
         return !closed && m->sandboxed;
 }
 

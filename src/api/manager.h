@@ -27,7 +27,7 @@ struct bailey_manager {
         char *base;
         char **env;
         bool sandboxed;
-        char notice[1024];      /* why not */
+        char notice[4096];      /* why not; or, if it is, what is lost on this machine */
         pthread_mutex_t asking; /* one question at a time; guards `approved` */
         struct map approved;    /* rule, newline, command */
 };

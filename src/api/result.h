@@ -15,7 +15,7 @@ struct bailey_result {
         struct output out, err;
         uint64_t duration_ns;
         bool sandboxed;
-        char notice[1024];
+        char notice[4096];
         VEC(struct bailey_violation) violations;
 };
 

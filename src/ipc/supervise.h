@@ -64,6 +64,7 @@ enum supervise_kind {
         SUPERVISE_ASK_GONE,  /* id: nobody waits any more */
         SUPERVISE_VIOLATION, /* host: the operation, target, rule, detail, process; number: how often */
         SUPERVISE_RELOADED,  /* the new policy judges */
+        SUPERVISE_NOTICE,    /* detail: a protection that this machine cannot give */
         SUPERVISE_END,       /* number: enum supervise_end, status, detail: why. The last one */
         /* from the library */
         SUPERVISE_ANSWER, /* id; number: 1 allows */

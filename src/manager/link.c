@@ -124,6 +124,13 @@ void link_reloaded(const struct link *l) {
         (void)tell(l, &(struct supervise_message){ .kind = SUPERVISE_RELOADED });
 }
 
+void link_notice(const struct link *l, const char *lost) {
+        struct supervise_message m = { .kind = SUPERVISE_NOTICE };
+
+        snprintf(m.detail, sizeof m.detail, "%s", lost);
+        (void)tell(l, &m);
+}
+
 void link_violations(const struct link *l, const struct run_report *report) {
         for (size_t i = 0; i < report->refusals.n; i++) {
                 const struct refusal *x = &report->refusals.p[i];

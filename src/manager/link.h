@@ -38,5 +38,6 @@ bool link_ask(const struct link *l, uint64_t id, const struct authority *target)
 void link_ask_gone(const struct link *l, uint64_t id);
 void link_ready(const struct link *l, uint16_t http_port, uint16_t socks_port);
 void link_reloaded(const struct link *l);
+void link_notice(const struct link *l, const char *lost);
 void link_violations(const struct link *l, const struct run_report *report);
 void link_end(const struct link *l, enum supervise_end end, int status, bool signalled, const char *why);

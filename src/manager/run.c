@@ -272,10 +272,7 @@ static void tear_down(struct run *r) {
                 sandbox_end_descendants();
         if (!r->preview && guards_end(&r->guards, r->plan, &e) < 0)
                 log_error("%s", err_text(&e));
-        if (r->tmpdir && tree_remove(AT_FDCWD, r->tmpdir) < 0)
-                log_error("cannot remove %s", r->tmpdir);
-        free(r->tmpdir);
-        r->tmpdir = NULL;
+        run_tmpdir_remove(&r->tmpdir);
         if (r->audit) {
                 (void)audit_note(r->audit, "end: status %d", r->status);
                 if (audit_close(r->audit, &e) < 0)
@@ -337,8 +334,11 @@ static void print_notes(const struct run *r) {
         print_profile(r);
         print_held_back(r);
         policy_idle_grants(r->policy, print_idle, NULL);
-        for (size_t i = 0; i < r->plan->notes.n; i++)
+        for (size_t i = 0; i < r->plan->notes.n; i++) {
                 log_notice("%s", r->plan->notes.p[i]);
+                if (r->q->link && str_starts(str_of(r->plan->notes.p[i]), STR("lost:")))
+                        link_notice(r->q->link, r->plan->notes.p[i]);
+        }
         if (r->sandbox.unlimited.code)
                 log_notice("not all limits hold for the sandbox as a whole, only for each process: %s",
                            err_text(&r->sandbox.unlimited));
@@ -417,6 +417,7 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
                          .terminal.fd = -1,
                          .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
                          .overlay.lock = -1,
+                         .tmpdir = RUN_TMPDIR,
                          .home = HOME_NONE,
                          .denials = DENIALS_NONE,
                          .guards = GUARDS_NONE,
@@ -455,6 +456,7 @@ enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *o
                          .terminal.fd = -1,
                          .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
                          .overlay.lock = -1,
+                         .tmpdir = RUN_TMPDIR,
                          .home = HOME_NONE,
                          .denials = DENIALS_NONE,
                          .guards = GUARDS_NONE,

@@ -71,7 +71,8 @@ static void file_refused(const struct run_files *f, struct event *ev) {
         }
         const struct path_rule *rule = NULL;
         enum path_access access = path_rules_access(f->rules, path, &rule);
-        if (access == PATH_WRITE || (access == PATH_READ && !write))
+        bool judged = ev->reason == REASON_NOT_ALLOWED; /* the watcher's word: it knows what is where */
+        if (!judged && (access == PATH_WRITE || (access == PATH_READ && !write)))
                 return;
         ev->reason = rule && !rule->grants ? REASON_DENY_RULE : REASON_NOT_ALLOWED;
         ev->swapped = STR("");
@@ -107,6 +108,12 @@ static void call_refused(const struct run_files *f, const struct event *told) {
         run_report_call(f->report, name ? name : number, ev.detail);
 }
 
+/* Without namespaces: a connection past the gateway, or a server that others could reach. */
+static void address_refused(const struct run_files *f, const struct event *ev) {
+        refused(f, ev, NULL);
+        run_report_event(f->report, ev, NULL);
+}
+
 static bool read_batch(const struct run_files *f, struct str batch) {
         struct event ev;
         int r;
@@ -115,6 +122,8 @@ static bool read_batch(const struct run_files *f, struct str batch) {
                         file_refused(f, &ev);
                 else if (ev.kind == EVENT_SYSCALL && !ev.allowed)
                         call_refused(f, &ev);
+                else if (ev.kind == EVENT_PACKET && !ev.allowed)
+                        address_refused(f, &ev);
         }
         return r == 0;
 }

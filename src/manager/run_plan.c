@@ -27,11 +27,10 @@ static int make_degraded_places(struct run *r, struct err *e) {
         int s = survey_neighbours(&r->host, e);
         if (s < 0)
                 return s;
-        const char *base = getenv("TMPDIR");
-        r->tmpdir = str_format("%s/bailey-%s", base && base[0] == '/' ? base : "/tmp", r->id);
-        if (!r->tmpdir || mkdir(r->tmpdir, 0700) < 0)
-                return err_errno(e, "cannot make a directory for temporary files");
-        r->host.tmpdir = r->tmpdir;
+        s = run_tmpdir_make(&r->tmpdir, r->id, e);
+        if (s < 0)
+                return s;
+        r->host.tmpdir = r->tmpdir.path;
         if (plan_network(r->policy) == NETWORK_NONE)
                 return 0;
         s = run_listen_loopback(&r->host.http_port, &r->sandbox.listeners[0], e);

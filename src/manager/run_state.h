@@ -12,6 +12,7 @@
 #include "manager/run_limits.h"
 #include "manager/run_report.h"
 #include "manager/run_terminal.h"
+#include "manager/run_tmpdir.h"
 #include "manager/run_vault.h"
 #include "plan/plan.h"
 #include "policy/load.h"
@@ -57,7 +58,7 @@ struct run {
         bool ended;
         bool degraded;
         struct err no_namespaces; /* why */
-        char *tmpdir;             /* degraded: removed at the end */
+        struct run_tmpdir tmpdir; /* degraded */
         bool preview;             /* only the plan is wanted: nothing is made */
         bool emptied;             /* nothing of the sandbox lives but init */
         bool torn_down;

@@ -122,8 +122,9 @@ static void grant_places(struct degraded *d) {
         rule(d, devices, true, LANDLOCK_FS_READ_DIR);
         for (size_t i = 0; i < d->q->host->devices.n; i++)
                 rule(d, d->q->host->devices.p[i], false, device);
-        rule(d, "/dev/ptmx", false, device);
-        rule(d, "/dev/pts", true, device);
+        /* Its own terminal, and no other: what is typed there is not for the sandbox. */
+        if (d->q->host->terminal)
+                rule(d, d->q->host->terminal, false, device);
         if (d->q->host->tmpdir)
                 rule(d, d->q->host->tmpdir, true, LANDLOCK_WRITE);
 }
@@ -146,9 +147,56 @@ static void limit_unheld(struct degraded *d) {
                 note(d, "lost: connections are made by the sandbox around this one, and only its policy says where to");
 }
 
+/* Sockets of the host that a rule names, by their very path. */
+static void grant_sockets(struct degraded *d) {
+        const struct plan_host *h = d->q->host;
+
+        for (size_t i = 0; i < h->paths.n; i++) {
+                const struct plan_path *path = &h->paths.p[i];
+                for (size_t j = 0; path->grants && path->access != PATH_DENIED && j < h->sockets.n; j++) {
+                        const char *copy = NULL;
+                        if (strcmp(h->sockets.p[j], path->path) != 0)
+                                continue;
+                        copy = plan_copy(d->p, str_of(path->path));
+                        if (!copy || vec_push(&d->p->sockets, copy) < 0)
+                                d->error = -ENOMEM;
+                }
+        }
+}
+
+/* What Landlock does not look at (sandbox/linux/watcher.h). */
+static void watch_calls(struct degraded *d) {
+        d->p->flags |= PLAN_WATCHED;
+        d->p->seccomp = embedded_seccomp_watched;
+        grant_sockets(d);
+}
+
+static void note_lost(struct degraded *d) {
+        const struct plan *p = d->p;
+        const bool watched = p->flags & PLAN_WATCHED;
+
+        note(d, "lost: other processes of this user and of the system are visible");
+        note(d, "lost: programs that ignore proxy variables have no network, and UDP that they try leaves no record");
+        note(d,
+             "lost: servers inside can listen on loopback only, where every program of this machine reaches them, and "
+             "programs inside cannot");
+        note(d, "lost: System V shared memory, semaphores and message queues of this user can be reached");
+        note(d, "lost: /dev/shm is closed (POSIX shared memory and semaphores), and no new terminals can be made");
+        if (d->q->policy->network.host_ports.n > 0)
+                note(d, "lost: ports of the host (--host-port) are not there");
+        if (!watched)
+                note(d,
+                     "lost: modes, times and attributes of files outside are as the sandbox around this one has them");
+        if (!p->landlock.scoped)
+                note(d, "lost: signals can be sent to other processes of this user");
+}
+
 int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e) {
         struct degraded d = { p, q, 0 };
         unsigned abi = q->host->landlock_abi;
+        if (q->policy->network.publish.n > 0)
+                return err_set(e, EOPNOTSUPP,
+                               "--publish needs namespaces, which this machine does not give; see `bailey doctor`");
         if (abi < 4)
                 return err_set(e, EOPNOTSUPP,
                                "without namespaces a sandbox needs Landlock with network rules (ABI 4, Linux 6.7); "
@@ -164,13 +212,9 @@ int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e) {
         limit_network(&d);
         if (q->host->connects_unheld)
                 limit_unheld(&d);
-        note(&d, "lost: other processes of this user and of the system are visible");
-        note(&d, "lost: programs that ignore proxy variables have no network; the sandbox's own servers cannot be "
-                 "reached from inside");
-        note(&d, "lost: System V and POSIX message queues, shared memory and semaphores of this user can be reached");
-        note(&d, "lost: sockets of other programs in readable places can be connected to");
-        if (!p->landlock.scoped)
-                note(&d, "lost: signals can be sent to other processes of this user, abstract sockets can be reached");
+        else
+                watch_calls(&d);
+        note_lost(&d);
         if (d.error)
                 return d.error;
 

@@ -135,6 +135,7 @@ enum {
         PLAN_OBSERVE = 16,     /* what is granted too; with PLAN_TRACE */
         PLAN_SOCKETS = 32,     /* connect() is judged: below Landlock ABI 9 a name may lead to a socket of the host */
         PLAN_SCOPE = 64,       /* a systemd scope is asked for, to limit all of it together */
+        PLAN_WATCHED = 512,    /* without namespaces: calls that Landlock does not hold are judged one by one */
 };
 
 /* All of them: a sandbox has these or (degraded) none. */

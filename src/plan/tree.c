@@ -345,17 +345,6 @@ static void collect_rules(struct tree *t) {
         }
 }
 
-/* A workspace that no rule speaks of (mode read-only) is shown also where a private directory would hide it. */
-static void collect_workspace(struct tree *t) {
-        const char *workspace = t->q->policy->workspace;
-        if (!workspace || path_rules_access(t->q->rules, workspace, NULL) != PATH_READ)
-                return;
-
-        struct node *top = above_or_at(t, workspace);
-        if (top && top->kind == NODE_PRIVATE && strcmp(top->path, workspace) != 0)
-                add(t, (struct node){ .path = keep(t, workspace), .kind = NODE_READ, .dir = true });
-}
-
 static void sort_nodes(struct tree *t) {
         qsort(t->nodes.p, t->nodes.n, sizeof *t->nodes.p, by_path);
 }
@@ -672,7 +661,6 @@ int plan_tree(struct plan *p, const struct plan_request *q, struct err *e) {
         collect_rules(&t);
         collect_home(&t);
         sort_nodes(&t);
-        collect_workspace(&t);
         collect_covers(&t);
         sort_nodes(&t);
         collect_sockets(&t);

@@ -300,7 +300,9 @@ int path_rules_compile(const struct policy *p, struct path_rules **ret, struct e
         r->reads_open = !p->filesystem.reads_denied;
         int status =
             add_texts(r, p, (struct path_rule){ .decides_read = true, .grants = true }, &p->filesystem.read, e);
-        if (status == 0 && p->filesystem.reads_denied && p->workspace)
+        bool hidden =
+            p->filesystem.reads_denied || p->mode == MODE_READ_ONLY; /* else it is writable, and shown as such */
+        if (status == 0 && hidden && p->workspace)
                 status = add(r, p, (struct path_rule){ .decides_read = true, .grants = true, .built_in = true },
                              p->workspace, BUILT_IN "the workspace is readable", e);
         if (status == 0)

@@ -154,3 +154,211 @@ def test_sandbox_inside_a_sandbox(bailey, work):
     reach = "import socket; s = socket.socket(); s.connect(('127.0.0.1', 3128))"
     result = bailey("run", *visible, "--", *inner, "--allow-degraded", "--mode", "workspace-write", "--", "python3", "-c", reach, cwd=work)
     assert result.status != 0 and "PermissionError" in result.errors, result
+
+
+# What Landlock does not look at: judged by the watcher.
+
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture
+def python(run, work):
+    def do(script, *options):
+        argv = [program("bailey"), "run", "--allow-degraded", *options, "--", PYTHON, "-c", script]
+        return run(machine(argv, refuse=NO_NAMESPACES), cwd=work)
+    return do
+
+
+ATTRIBUTES = {
+    "chmod": "os.chmod(F, 0o777)", "fchmod": "os.fchmod(os.open(F, 0), 0o777)", "chmod directory": "os.chmod(D, 0o777)",
+    "by descriptor": "os.chmod('/proc/self/fd/%d' % os.open(F, 0), 0o777)", "relative": "os.chdir(D); os.chmod('file', 0o777)",
+    "by a link": "os.symlink(F, 'l'); os.chmod('l', 0o777)", "from a directory": "os.chmod('file', 0o777, dir_fd=os.open(D, 0))",
+    "utime": "os.utime(F, (1, 1))", "futimens": "os.utime(os.open(F, 0), (1, 1))", "chown": "os.chown(F, -1, os.getgid())",
+    "fchown": "os.fchown(os.open(F, 0), -1, os.getgid())", "setxattr": "os.setxattr(F, 'user.x', b'y')",
+    "fsetxattr": "os.setxattr(os.open(F, 0), 'user.x', b'y')", "removexattr": "os.removexattr(F, 'user.kept')",
+    "chattr": "import fcntl; fcntl.ioctl(os.open(F, 0), 0x40086602, b'\\x40\\0\\0\\0\\0\\0\\0\\0')",
+}
+
+
+@pytest.mark.parametrize("how", ATTRIBUTES)
+def test_attributes_outside_stay(python, home, how):
+    place = home / "outside"
+    place.mkdir(mode=0o750)
+    file = place / "file"
+    file.write_text("x")
+    file.chmod(0o640)
+    os.setxattr(file, "user.kept", b"v")
+    before = [(os.stat(p).st_mode, os.stat(p).st_mtime_ns, os.stat(p).st_ctime_ns, os.listxattr(p)) for p in (file, place)]
+    result = python(f"import os\nF, D = {str(file)!r}, {str(place)!r}\n{ATTRIBUTES[how]}", "--read", str(place))
+    assert result.status != 0 and "ermi" in result.errors
+    assert before == [(os.stat(p).st_mode, os.stat(p).st_mtime_ns, os.stat(p).st_ctime_ns, os.listxattr(p)) for p in (file, place)]
+
+
+def test_attributes_of_denied_files_stay(sh, home):
+    (home / ".ssh").mkdir(mode=0o700)
+    (home / ".ssh/id").write_text("key")
+    (home / ".ssh/id").chmod(0o600)
+    assert sh(f"chmod 644 {home}/.ssh/id; chmod 755 {home}/.ssh; touch {home}/.ssh/id", "--allow-degraded").status != 0
+    assert (home / ".ssh/id").stat().st_mode & 0o777 == 0o600 and (home / ".ssh").stat().st_mode & 0o777 == 0o700
+
+
+def test_attributes_inside_are_the_programs(sh, python, work):
+    sh("touch f; chmod 751 f; touch -d 2001-02-03 f; ln -s f l; touch -h -d 2001-02-03 l; mkdir -p a/b; chmod -R go= a; cp -a f g;"
+       " install -m 640 f h; git init -q r; tar cf t f a; tar xpf t -C r", "--allow-degraded").check()
+    assert (work / "f").stat().st_mode & 0o777 == 0o751 and (work / "g").stat().st_mtime == (work / "f").stat().st_mtime
+    assert (work / "h").stat().st_mode & 0o777 == 0o640 and (work / "l").lstat().st_mtime == (work / "f").stat().st_mtime
+    python("""
+import os
+os.setxattr("f", "user.x", b"y"); fd = os.open("f", os.O_RDONLY); os.setxattr(fd, "user.z", b""); assert os.getxattr("f", "user.x") == b"y"
+os.removexattr("f", "user.x"); os.fchmod(fd, 0o700); os.utime(fd, ns=(5, 6)); os.chown("f", -1, os.getgid())
+os.chdir("a"); os.chmod("../f", 0o711); os.chmod("b", 0o700, dir_fd=os.open(".", 0))
+m = os.memfd_create("x"); os.fchmod(m, 0o700); r, w = os.pipe(); os.fchmod(w, 0o600)
+""").check()
+    assert (work / "f").stat().st_mtime_ns == 6 and (work / "f").stat().st_mode & 0o777 == 0o711
+
+
+def test_port_of_the_gateway_elsewhere(python, work):
+    """The rule is an address and a port. A server at another address with the gateway's port is another server."""
+    result = python("""
+import os, socket
+port = int(os.environ["HTTP_PROXY"].rsplit(":", 1)[1])
+assert socket.create_connection(("127.0.0.1", port), 5)
+assert socket.socket(socket.AF_INET6).connect(("::ffff:127.0.0.1", port)) is None
+for family, address in (2, "127.0.0.66"), (2, "192.0.2.1"), (10, "::1"), (10, "::ffff:127.0.0.66"), (2, "0.0.0.0"):
+    s = socket.socket(family); s.settimeout(5)
+    try: s.connect((address, port)); print("connected", address)
+    except PermissionError: pass
+""", "--allow", "example.com", "--audit", str(work.parent / "audit.jsonl")).check()
+    assert result.text == ""
+    denied = [r for r in map(json.loads, (work.parent / "audit.jsonl").read_text().splitlines()) if r.get("allowed") is False]
+    assert {"127.0.0.66", "192.0.2.1", "::1"} <= {r["domain"] for r in denied}
+
+
+def test_connections_without_network_are_on_record(python, work):
+    audit = work.parent / "audit.jsonl"
+    python("import socket; socket.create_connection(('192.0.2.1', 80), 5)", "--mode", "workspace-write", "--audit", str(audit))
+    denied = [r for r in map(json.loads, audit.read_text().splitlines()) if r.get("allowed") is False]
+    assert [(r["domain"], r["port"], r["reason"]) for r in denied] == [("192.0.2.1", 80, "no-network")]
+
+
+@pytest.mark.parametrize("place", [".ssh/s", "plain/s", "work/host"])
+@pytest.mark.parametrize("link", [False, True])
+def test_sockets_of_the_host(python, home, work, place, link):
+    import socket
+    (home / place).parent.mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(home / place))
+        server.listen(1)
+        server.settimeout(0.2)
+        target = home / place
+        if link:
+            os.symlink(target, work / "link")
+            target = work / "link"
+        result = python(f"import socket; socket.socket(socket.AF_UNIX).connect({str(target)!r})", "--read", str(home / "plain"))
+        assert result.status != 0 and "ermission" in result.errors
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_socket_that_a_rule_names(python, home):
+    import socket
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(home / "s"))
+        server.listen(1)
+        python(f"import socket; socket.socket(socket.AF_UNIX).connect({str(home / 's')!r})", "--read", str(home / "s")).check()
+
+
+def test_abstract_sockets(python):
+    import socket
+    name = f"bailey-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("\0" + name)
+        server.listen(1)
+        assert python(f"import socket; socket.socket(socket.AF_UNIX).connect('\\0{name}')").status != 0
+    python(f"import socket\ns = socket.socket(socket.AF_UNIX); s.bind('\\0{name}'); s.listen()\n"
+           f"socket.socket(socket.AF_UNIX).connect('\\0{name}')").check()
+
+
+def test_own_sockets(python):
+    python("""
+import multiprocessing.connection as c, os, socket, subprocess, threading
+s = socket.socket(socket.AF_UNIX); s.bind("own"); s.listen(1)
+a = socket.socket(socket.AF_UNIX); a.connect("own"); s.accept()[0].send(b"x"); assert a.recv(1) == b"x"
+os.rename("own", "renamed"); socket.socket(socket.AF_UNIX).connect("renamed")
+l = c.Listener("m", authkey=b"k"); threading.Thread(target=lambda: l.accept().send(5)).start()
+assert c.Client("m", authkey=b"k").recv() == 5
+x, y = socket.socketpair(); x.send(b"z"); assert y.recv(1) == b"z"
+s.close()
+try: socket.socket(socket.AF_UNIX).connect("renamed"); raise SystemExit("connected")
+except ConnectionRefusedError: pass
+t = socket.create_server(("127.0.0.1", 0)); assert t.getsockname()[1]
+""").check()
+
+
+@pytest.mark.parametrize("code", [
+    "socket.create_server(('0.0.0.0', 0))", "socket.create_server(('', 0))", "socket.create_server(('::', 0), family=socket.AF_INET6)",
+    "socket.create_server(('::', 0), family=socket.AF_INET6, dualstack_ipv6=True)", "socket.socket().listen()",
+    "socket.socket(socket.AF_INET6).listen()",
+])
+def test_no_server_for_others(python, code):
+    result = python(f"import socket; s = {code}; print('listens')")
+    assert result.status != 0 and result.text == "" and "PermissionError" in result.errors
+
+
+def test_other_terminals(python, work):
+    import pty
+    master, slave = pty.openpty()
+    try:
+        for flags in ("os.O_RDWR", "os.O_RDONLY", "os.O_WRONLY"):
+            assert python(f"import os; os.open({os.ttyname(slave)!r}, {flags} | os.O_NOCTTY)").status != 0
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+def test_scheduling_of_others(python):
+    me = os.getpid()
+    before = os.sched_getaffinity(me), os.getpriority(os.PRIO_PROCESS, me)
+    python(f"""
+import os, threading
+calls = [lambda: os.sched_setaffinity({me}, {{0}}), lambda: os.setpriority(os.PRIO_PROCESS, {me}, 19), lambda: os.setpriority(os.PRIO_USER, 0, 19),
+         lambda: os.sched_setscheduler({me}, os.SCHED_BATCH, os.sched_param(0))]
+for call in calls:
+    try: call(); raise SystemExit("changed")
+    except PermissionError: pass
+os.nice(1); os.sched_setaffinity(0, {{0}}); os.sched_setaffinity(os.getpid(), {{0}}); os.setpriority(os.PRIO_PROCESS, os.getpid(), 5)
+""").check()
+    assert before == (os.sched_getaffinity(me), os.getpriority(os.PRIO_PROCESS, me))
+
+
+def test_publish_is_refused(sh, free_port):
+    result = sh("true", "--allow-degraded", "--publish", f"{free_port()}:80")
+    assert result.status != 0 and "--publish" in result.errors
+
+
+def test_temporary_files_of_a_killed_run(start, run, work, temporary):
+    argv = [program("bailey"), "run", "--allow-degraded", "--", "sh", "-c", "mkdir -p $TMPDIR/deep; echo x > $TMPDIR/deep/f; echo ready; sleep 100"]
+    child = start(machine(argv, refuse=NO_NAMESPACES), cwd=work)
+    wait_for(lambda: b"ready" in child.output(), "the command")
+    (left,) = temporary.glob("bailey-run-*")
+    other = [program("bailey"), "run", "--allow-degraded", "--", "true"]
+    run(machine(other, refuse=NO_NAMESPACES), cwd=work).check()
+    assert left.exists(), "a directory that is in use was removed"
+    os.kill(child.process.pid, 9)  # the supervisor alone: init ends the rest
+    wait_for(lambda: not run(machine(other, refuse=NO_NAMESPACES), cwd=work).check() or not left.exists(), "the directory to go")
+
+
+@pytest.mark.exact_build  # a sanitizer's library cannot be loaded into an ordinary interpreter
+def test_library_says_what_is_lost(run, work):
+    top = BUILD.parent if (BUILD.parent / "bindings").is_dir() else BUILD
+    script = """
+import bailey
+with bailey.Manager(bailey.Config("development")) as m:
+    r = m.exec("true")
+    print(r.sandboxed, r.notice)
+"""
+    env = {"PYTHONPATH": str(top / "bindings/python"), "BAILEY_LIBRARY": str(BUILD / "src/api/libbailey.so.0"), "PYTHONDONTWRITEBYTECODE": "1"}
+    refuse = [deny("clone3", errno.ENOSYS), deny("clone", errno.EPERM, 0x3E020011)]
+    degraded = run(machine([PYTHON, "-c", script], refuse=refuse), cwd=work, env=env, timeout=120).check().text
+    assert degraded.startswith("True lost:") and degraded.count("lost:") >= 4
+    assert run([PYTHON, "-c", script], cwd=work, env=env, timeout=120).check().text == "True \n"

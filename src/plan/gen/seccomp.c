@@ -199,8 +199,12 @@ static void refuse_degraded(scmp_filter_ctx ctx) {
                               SCMP_A2(SCMP_CMP_NE, 0)),
              "prlimit64");
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ptrace), 0), "ptrace");
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_readv), 0), "process_vm_readv");
         must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_writev), 0), "process_vm_writev");
+}
+
+/* Where there is a watcher it does this, and the command's own filter refuses it (sandbox/linux/watcher_filter.c). */
+static void refuse_looks(scmp_filter_ctx ctx) {
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_readv), 0), "process_vm_readv");
 }
 
 /* A file with this bit would run as whoever ran the sandbox, for every other user of the machine, and outlive it. The
@@ -265,7 +269,7 @@ static void emit_with_front(const char *name, const void *filter, size_t n) {
         free(whole);
 }
 
-enum kind { ORDINARY, WITH_SOCKETS_WATCHED, DEGRADED, UNHELD };
+enum kind { ORDINARY, WITH_SOCKETS_WATCHED, DEGRADED, UNHELD, WATCHED };
 
 static void make(const char *name, enum kind kind) {
         scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
@@ -278,11 +282,13 @@ static void make(const char *name, enum kind kind) {
         refuse_families(ctx);
         refuse_terminal_tricks(ctx);
         refuse_set_user_id(ctx);
-        if (kind != WITH_SOCKETS_WATCHED)
+        if (kind != WITH_SOCKETS_WATCHED && kind != WATCHED)
                 refuse_descriptors_of_others(ctx);
         if (kind == UNHELD)
                 refuse_internet(ctx);
         if (kind == DEGRADED || kind == UNHELD)
+                refuse_looks(ctx);
+        if (kind == DEGRADED || kind == UNHELD || kind == WATCHED)
                 refuse_degraded(ctx);
         else
                 refuse_limits_of_init(ctx);
@@ -327,6 +333,7 @@ int main(void) {
         make("embedded_seccomp_sockets", WITH_SOCKETS_WATCHED);
         make("embedded_seccomp_degraded", DEGRADED);
         make("embedded_seccomp_unheld", UNHELD);
+        make("embedded_seccomp_watched", WATCHED);
         emit_names();
         return 0;
 }

@@ -7,6 +7,7 @@
 #include "sandbox/linux/broker.h"
 #include "sandbox/linux/init.h"
 #include "sandbox/linux/step.h"
+#include "sandbox/linux/watcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -116,6 +117,8 @@ static int start_filters(struct command *c, struct err *e) {
         int r = check_inherited(e);
         if (r == 0 && (c->plan->flags & PLAN_BROKER))
                 return broker_start(c->plan, c->events, e);
+        if (r == 0 && c->watcher >= 0)
+                return watcher_enter(c->watcher, e);
         return r == 0 && c->kept ? watch_sockets(c, e) : r;
 }
 

@@ -25,6 +25,7 @@
 #include "sandbox/linux/keeper.h"
 #include "sandbox/linux/publish.h"
 #include "sandbox/linux/step.h"
+#include "sandbox/linux/watcher.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -49,7 +50,8 @@ struct init {
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
         struct freeze freeze;
-        int lock; /* of the run's slot (manager/guards.h): held until this process ends. -1: none */
+        int lock;               /* of the run's slot (manager/guards.h): held until this process ends. -1: none */
+        struct watcher watcher; /* without namespaces */
 };
 
 static void report(int control, enum sandbox_event_kind kind, int value, const char *text) {
@@ -139,8 +141,12 @@ static int make_network(struct init *in, struct err *e) {
 static int separate(struct init *in, struct err *e) {
         if (confine_exec(e) < 0)
                 return -e->code;
-        if (in->args->degraded) /* descendants whose parent ended come to init, as they would to process 1 */
-                return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ? err_errno(e, "processes: subreaper") : 0;
+        if (in->args->degraded) { /* descendants whose parent ended come to init, as they would to process 1 */
+                if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+                        return err_errno(e, "processes: subreaper");
+                watcher_prepare(&in->watcher);
+                return 0;
+        }
         int r = apply_identity(in->args->uid, in->args->gid, e);
         if (r == 0 && unshare(CLONE_NEWNET) < 0)
                 r = err_errno(e, "network: namespace");
@@ -214,7 +220,8 @@ static int start_command(struct init *in, struct err *e) {
                              .landlock = -1,
                              .kept = (in->plan->flags & (PLAN_SOCKETS | PLAN_BROKER)) == PLAN_SOCKETS,
                              .notify = -1,
-                             .events = -1 };
+                             .events = -1,
+                             .watcher = -1 };
         int r = confine_landlock(in->plan, &c.landlock, e);
         if (r == 0)
                 r = open_events(in, &c.events, e);
@@ -226,9 +233,15 @@ static int start_command(struct init *in, struct err *e) {
                 r = publish_start(in->plan, in->published, in->n_published, e);
         if (r < 0)
                 return r;
+        in->watcher.plan = in->plan;
+        if (in->plan->flags & PLAN_WATCHED)
+                r = watcher_start(&in->watcher, in->args->control, &c.watcher, e);
+        if (r < 0)
+                return r;
         in->command = c.kept ? keeper_start_command(&c, in->args->control) : command_start(&c);
         close_fd(&c.landlock);
         close_fd(&c.events);
+        close_fd(&c.watcher);
         if (in->command < 0)
                 return err_set(e, -in->command, "start the command: %s", strerror(-in->command));
         if (c.error == 0)

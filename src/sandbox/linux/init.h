@@ -22,6 +22,7 @@ struct command {
         int terminal; /* lent to the command, -1 for none */
         int landlock; /* ruleset, -1 for none */
         int events;   /* for the broker's reports, -1 for no broker */
+        int watcher;  /* where the watcher waits for the command's filter, -1 for no watcher */
         bool kept;    /* started by the keeper: it is in the Landlock domain already, and shares descriptors */
         const sigset_t *mask;
         /* results, read by init after exec or exit */
