@@ -293,6 +293,17 @@ static int compare(const void *a, const void *b) {
         return strcmp(x->rule.pattern, y->rule.pattern);
 }
 
+/* Whether the workspace would not be shown without a rule: where reads are denied, and, in the mode that does not write
+ * to it, where the sandbox has a directory of its own around it. */
+static bool needs_read_rule(const struct policy *p) {
+        if (p->filesystem.reads_denied)
+                return true;
+        if (p->mode != MODE_READ_ONLY)
+                return false;
+        return path_is_within(p->workspace, "/tmp") || path_is_within(p->workspace, "/run") ||
+               (home_is_own(p) && p->home_inside && path_is_within(p->workspace, p->home_inside));
+}
+
 int path_rules_compile(const struct policy *p, struct path_rules **ret, struct err *e) {
         cleanup(path_rules_freep) struct path_rules *r = calloc(1, sizeof *r);
         if (!r)
@@ -300,9 +311,7 @@ int path_rules_compile(const struct policy *p, struct path_rules **ret, struct e
         r->reads_open = !p->filesystem.reads_denied;
         int status =
             add_texts(r, p, (struct path_rule){ .decides_read = true, .grants = true }, &p->filesystem.read, e);
-        bool hidden =
-            p->filesystem.reads_denied || p->mode == MODE_READ_ONLY; /* else it is writable, and shown as such */
-        if (status == 0 && hidden && p->workspace)
+        if (status == 0 && p->workspace && needs_read_rule(p))
                 status = add(r, p, (struct path_rule){ .decides_read = true, .grants = true, .built_in = true },
                              p->workspace, BUILT_IN "the workspace is readable", e);
         if (status == 0)
