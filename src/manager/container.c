@@ -510,6 +510,8 @@ static void tear_down(struct container *c) {
         gateway_process_free(c->gateway); /* with its last word */
         c->gateway = NULL;
         run_vault_close(&c->vault);
+        if (c->rules && guards_end_repositories(&c->guards, c->policy, c->rules, &c->host, &e) < 0)
+                log_error("%s", err_text(&e));
         if (guards_end(&c->guards, c->plan, &e) < 0)
                 log_error("%s", err_text(&e));
         if (c->audit) {

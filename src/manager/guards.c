@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "conf/dirs.h"
@@ -359,6 +360,9 @@ static int write_slot(struct guards *g, const struct plan *plan) {
         return r < 0 ? r : slot_write(g->slot, &bytes);
 }
 
+/* A file system's own clock may be a little behind. */
+enum { CLOCK_SLACK_US = 20000 };
+
 int guards_begin(struct guards *g, const struct path_rules *rules, struct err *err) {
         cleanup(registry_done) struct registry registry = { -1, -1 };
         cleanup(slots_done) slots all = { 0 };
@@ -367,6 +371,7 @@ int guards_begin(struct guards *g, const struct path_rules *rules, struct err *e
 
         if (r < 0)
                 return no_memory(err);
+        g->began_us = g->roots.n ? clock_wall_us() - CLOCK_SLACK_US : 0;
         if (g->roots.n == 0 || registry_open(&registry, true) < 0)
                 return 0; /* nothing is written, or there is no place to say so */
         r = read_slots(&registry, &all);
@@ -456,6 +461,29 @@ int guards_end(struct guards *g, const struct plan *plan, struct err *err) {
                 if (!slot->live && slot->id)
                         r = sweep_slot(&all, slot, strcmp(slot->id, g->id) != 0, g->report, g->context, NULL, err);
         }
+        return r;
+}
+
+int guards_end_repositories(struct guards *g, const struct policy *policy, const struct path_rules *rules,
+                            const struct plan_host *host, struct err *err) {
+        struct plan_host now = { 0 };
+        VEC(struct plan_guard) found = { 0 };
+        int r;
+
+        if (!g->began_us || policy->filesystem.overlay)
+                return 0; /* nothing ran, or nothing of it is in the workspace */
+        r = survey_git_after(policy, rules, host, g->began_us, &now, err);
+        for (size_t i = 0; i < now.paths.n && r == 0; i++) {
+                const struct plan_guard guard = { .path = now.paths.p[i].path, .why = "", .root = "/" };
+                struct stat st;
+
+                if (!now.paths.p[i].grants && lstat(guard.path, &st) == 0)
+                        r = vec_push(&found, guard);
+        }
+        if (r == 0 && found.n)
+                r = sweep(g->id, found.p, found.n, false, g->report, g->context, err);
+        vec_done(&found);
+        survey_done(&now);
         return r;
 }
 

@@ -27,6 +27,7 @@ typedef void guards_report(const char *id, const struct guard_found *found, void
 struct guards {
         int slot; /* -1: none. Init gets it too (sandbox_go) */
         const char *id;
+        uint64_t began_us; /* by the wall clock */
         VEC(char *) roots;
         guards_report *report;
         void *context;
@@ -40,6 +41,10 @@ int guards_share(struct guards *g, struct plan_host *host, struct err *err);
 int guards_record(struct guards *g, const struct plan *plan, struct err *err);
 /* An error names the first path that could not be moved away. */
 int guards_end(struct guards *g, const struct plan *plan, struct err *err);
+/* And what is no guard because nobody could know of it: repositories that the sandbox made. They stay, without what git
+ * would run or obey in them. `host` is what was found before the run. */
+int guards_end_repositories(struct guards *g, const struct policy *policy, const struct path_rules *rules,
+                            const struct plan_host *host, struct err *err);
 void guards_done(struct guards *g);
 /* On record. */
 struct audit;

@@ -270,6 +270,8 @@ static void tear_down(struct run *r) {
         run_vault_close(&r->vault);
         if (r->degraded)
                 sandbox_end_descendants();
+        if (r->plan && guards_end_repositories(&r->guards, r->policy, r->rules, &r->host, &e) < 0)
+                log_error("%s", err_text(&e));
         if (!r->preview && guards_end(&r->guards, r->plan, &e) < 0)
                 log_error("%s", err_text(&e));
         run_tmpdir_remove(&r->tmpdir);

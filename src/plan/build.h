@@ -83,6 +83,7 @@ struct plan_host {
         VEC(struct plan_entry) entries; /* of every directory above a denied path */
         const char *tmpdir;             /* a directory of the run's own */
         uint16_t http_port, socks_port; /* of the gateway on the host's loopback; 0: no network */
+        VEC(const char *) git_known;    /* repositories that were there, and what leads to them */
         bool git_incomplete;            /* the search for repositories hit a bound */
         bool connects_unheld;           /* somebody outside performs connect(), and Landlock does not hold it */
 };

@@ -143,7 +143,5 @@ struct guard_sweep {
 /* Moves away what appeared at the guarded paths and puts links back; called when nothing of the sandbox lives any more.
  * A link is moved, never followed. 0, or a negative errno for the first path that stays; the others are swept. */
 int guard_sweep(struct guard_sweep *s, struct err *e);
-/* Whether a guarded path is the configuration of a repository. */
-bool guard_is_git_config(const char *path);
 /* The name beside its place. */
 void guard_beside_name(const char *name, const char *id, unsigned number, char ret[static NAME_MAX + 1]);

@@ -201,6 +201,53 @@ def test_git_goes_on_working(sh, home, modules):
     assert outside("status", cwd=modules).returncode == 0
 
 
+OWN = "git init -q {p}; git -C {p} commit -q --allow-empty -m x; echo \"$MON\" >> {p}/.git/config; "
+ME = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; "
+
+
+@pytest.mark.parametrize("deep", ["own", "a/b/own", "one/two/three/four/five/six/own"])
+@pytest.mark.parametrize("how", [
+    OWN + "git add {p}; git commit -qm x",
+    OWN + "git add {p}; git commit -qm x; git update-index --index-version 4",
+    OWN + "git add {p}; git commit -qm x; git update-index --split-index",
+    OWN + "git add {p}; git commit -qm x; mv {p}/.git elsewhere; echo \"gitdir: $PWD/elsewhere\" > {p}/.git; git -C {p} config core.worktree $PWD/{p}",
+    OWN + "git add {p}; git commit -qm x; mv {p}/.git elsewhere; ln -s $PWD/elsewhere {p}/.git",
+    "git init -q {p}; git -C {p} commit -q --allow-empty -m x; git add {p}; git commit -qm x; cp -r {p}/.git evil; echo \"$MON\" >> evil/config; "
+    "echo $PWD/evil > {p}/.git/commondir",
+])
+def test_a_repository_that_the_sandbox_made(attack, home, work, deep, how):
+    """It adds it as a submodule, and `git status` at the top obeys it; or a person enters it."""
+    outside("init", "-q", cwd=work)
+    outside("commit", "-q", "--allow-empty", "-m", "x", cwd=work)
+    for i in range(70):
+        (work / f"d{i}").mkdir()  # more than the search looks at
+    attack(ME + how.format(p=deep))
+    assert outside("status", cwd=work).returncode == 0
+
+
+def test_what_the_sandbox_cloned_is_of_use(sh, home, work):
+    outside("init", "-q", home / "src", cwd=home)
+    outside("commit", "-q", "--allow-empty", "-m", "first", cwd=home / "src")
+    result = sh(f"git clone -q {home}/src dep; cd dep; git remote set-url origin https://example.com/dep.git; git config alias.x '!evil'",
+                "--read", home / "src").check()
+    assert "dep/.git/config" in result.errors and "harmless" in result.errors
+    assert "first" in outside("log", cwd=work / "dep").stdout
+    assert outside("remote", "get-url", "origin", cwd=work / "dep").stdout.strip() == "https://example.com/dep.git"
+    assert "alias" not in (work / "dep/.git/config").read_text()
+
+
+def test_submodules_and_worktrees_that_the_sandbox_made_are_of_use(sh, home, work):
+    outside("init", "-q", home / "lib", cwd=home)
+    outside("commit", "-q", "--allow-empty", "-m", "x", cwd=home / "lib")
+    outside("init", "-q", cwd=work)
+    outside("commit", "-q", "--allow-empty", "-m", "x", cwd=work)
+    sh(ME + f"git worktree add -q wt; git -c protocol.file.allow=always submodule --quiet add {home}/lib vendor/lib; git commit -qm s; true",
+       "--read", home / "lib")
+    assert (work / "vendor/lib/.git").exists() and (work / ".git/modules/vendor/lib/config").exists()
+    assert outside("status", cwd=work / "wt").returncode == 0
+    assert outside("status", cwd=work).returncode == 0
+
+
 @pytest.mark.parametrize("name", [
     ".git/modules/vendor/foo/config", ".git/modules/sub/hooks/x", ".git/modules/sub/commondir", "sub/.git", ".git/config",
 ])

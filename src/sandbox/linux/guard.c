@@ -243,11 +243,18 @@ static int sweep_config(struct guard_sweep *s, struct held *at, const char *name
         return r;
 }
 
+/* Beside a HEAD, or where git looks for it by name. */
+static bool is_git_config(const struct held *at, const char *path) {
+        struct stat st;
+
+        return str_ends(str_of(path), STR("/.git/config")) || fstatat(at->fd, "HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* What git init makes in a repository that was not there before goes, or is made harmless, without many words. */
 static int sweep_name(struct guard_sweep *s, struct held *at, const char *name, const char *path) {
         struct str whole = str_of(path);
 
-        if (str_is(str_of(name), "config") && guard_is_git_config(path)) {
+        if (str_is(str_of(name), "config") && is_git_config(at, path)) {
                 int r = sweep_config(s, at, name, path);
                 if (r >= 0)
                         return r;
@@ -256,13 +263,6 @@ static int sweep_name(struct guard_sweep *s, struct held *at, const char *name, 
         if (of_init && guard_only_samples(at->fd, name))
                 return tree_remove(at->fd, name);
         return move_away(s, at, name, path);
-}
-
-bool guard_is_git_config(const char *path) {
-        struct str whole = str_of(path);
-
-        return str_ends(whole, STR("/.git/config")) ||
-               (str_ends(whole, STR("/config")) && strstr(path, "/.git/modules/"));
 }
 
 static int sweep_link(struct guard_sweep *s, struct held *at, const char *name, const struct plan_guard *guard) {

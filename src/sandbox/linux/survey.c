@@ -512,6 +512,9 @@ void survey_done(struct plan_host *h) {
         for (size_t i = 0; i < h->entries.n; i++)
                 free((char *)h->entries.p[i].path);
         vec_done(&h->entries);
+        for (size_t i = 0; i < h->git_known.n; i++)
+                free((char *)h->git_known.p[i]);
+        vec_done(&h->git_known);
         vec_done(&h->root_links);
         for (size_t i = 0; i < h->home.laid.n; i++) {
                 free((char *)h->home.laid.p[i].path);

@@ -30,6 +30,9 @@ void survey_dirs_done(struct survey_dirs *dirs);
 int survey_add(struct plan_host *h, struct plan_path path, struct err *e);
 /* The parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */
 int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *h, struct err *e);
+/* After the run: what git would obey now and would not have before, as paths of *ret that are protected. */
+int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
+                     uint64_t began_us, struct plan_host *ret, struct err *e);
 /* The links on the way to a path, one after the other, wherever they lie. */
 struct survey_way {
         char dir[PATH_MAX];      /* of the link that was found last: canonical */

@@ -132,8 +132,16 @@ static int protect_way(struct git_survey *g, struct survey_way *way, const char 
         return add_closed(g, way->at, S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE, why);
 }
 
+/* After the run the name itself is what the sandbox made, wherever it leads. */
+static int protect_name(struct git_survey *g, const char *path, const char *why) {
+        return git_may_write(g, path) ? add_closed(g, path, PLAN_PATH_MISSING, why) : 0;
+}
+
 int git_protect(struct git_survey *g, const char *path, const char *why) {
         struct survey_way way;
+
+        if (g->known)
+                return protect_name(g, path, why);
 
         survey_way_begin(&way, "", path);
         return protect_way(g, &way, why);
@@ -141,6 +149,11 @@ int git_protect(struct git_survey *g, const char *path, const char *why) {
 
 int git_protect_in(struct git_survey *g, const char *directory, const char *name, const char *why) {
         struct survey_way way;
+
+        if (g->known) {
+                cleanup(free_ptr) char *path = path_join(directory, name);
+                return path ? protect_name(g, path, why) : no_memory(g);
+        }
 
         survey_way_begin(&way, directory, name);
         return protect_way(g, &way, why);
@@ -168,6 +181,21 @@ static int add_settings(struct git_survey *g, const char *gitdir, const char *tr
         return 0;
 }
 
+/* What its configuration names, and what its hooks lead to. */
+static int add_named(struct git_survey *g, const char *gitdir, const char *tree) {
+        cleanup(free_ptr) char *hooks = path_join(gitdir, "hooks");
+        int r = hooks ? add_settings(g, gitdir, tree) : no_memory(g);
+
+        return r < 0 ? r : git_add_hooks(g, hooks);
+}
+
+bool git_is_known(const struct git_survey *g, const char *path) {
+        for (size_t i = 0; g->known && i < g->known->n; i++)
+                if (strcmp(g->known->p[i], path) == 0)
+                        return true;
+        return false;
+}
+
 int git_add_repository(struct git_survey *g, const char *gitdir, const char *tree) {
         static const char *const closed[] = { "hooks",  "config",  "config.worktree", "commondir",
                                               "gitdir", "remotes", "branches" };
@@ -180,14 +208,10 @@ int git_add_repository(struct git_survey *g, const char *gitdir, const char *tre
                 return 0;
         }
 
-        for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0; i++)
+        for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0 && !git_is_known(g, gitdir); i++)
                 r = git_protect_in(g, gitdir, closed[i], git_why);
         if (r == 0)
-                r = add_settings(g, gitdir, tree);
-        if (r == 0) {
-                cleanup(free_ptr) char *hooks = path_join(gitdir, "hooks");
-                r = hooks ? git_add_hooks(g, hooks) : no_memory(g);
-        }
+                r = g->known ? git_add_links(g, gitdir, tree) : add_named(g, gitdir, tree);
         if (r == 0)
                 r = git_find_modules(g, gitdir);
         if (r == 0)
@@ -206,13 +230,28 @@ bool git_is_bare(const char *directory) {
         return true;
 }
 
+/* After the run a new file that leads to a submodule or a worktree of a repository that was there is what git makes. */
+static bool is_part_of_known(const struct git_survey *g, const char *gitdir) {
+        for (size_t i = 0; i < g->known->n; i++) {
+                const char *known = g->known->p[i];
+                size_t n = strlen(known);
+                bool below = strncmp(gitdir, known, n) == 0;
+
+                if (below && (strncmp(gitdir + n, "/modules/", 9) == 0 || strncmp(gitdir + n, "/worktrees/", 11) == 0))
+                        return true;
+        }
+        return false;
+}
+
 /* The file that says where the repository is must stay, or git would be led to another one. */
 static int add_by_file(struct git_survey *g, const char *file, const char *directory) {
         cleanup(free_ptr) char *line = git_read_line(directory, ".git");
         cleanup(free_ptr) char *gitdir =
             line && strncmp(line, "gitdir: ", 8) == 0 ? git_lead(directory, line + 8) : NULL;
-        int r = git_protect(g, file, git_why);
+        bool fits = gitdir && g->known && is_part_of_known(g, gitdir);
+        int r = git_is_known(g, file) || fits ? 0 : git_protect(g, file, git_why);
 
+        (void)git_first_time(&g->seen, file);
         return r == 0 && gitdir ? git_add_repository(g, gitdir, directory) : r;
 }
 
@@ -224,7 +263,10 @@ int git_add_tree(struct git_survey *g, const char *directory) {
                 return no_memory(g);
         if (lstat(file, &st) < 0)
                 return 0;
+        if (S_ISLNK(st.st_mode) && g->known) /* a link that was there before is a guard, and put back */
+                return git_is_known(g, file) ? 0 : add_closed(g, file, PLAN_PATH_MISSING, git_why);
         if (S_ISLNK(st.st_mode)) {
+                (void)git_first_time(&g->seen, file);
                 struct survey_way way; /* the links alone: what they lead to is closed in parts, below */
                 survey_way_begin(&way, "", file);
                 if (guard_links(g, &way, git_why) == -ENOMEM)
@@ -290,7 +332,7 @@ static int find_worktree(const struct gitconfig_setting *setting, void *context)
 }
 
 /* Where the configuration of a submodule says that its working tree is. */
-static char *tree_of_module(const char *gitdir) {
+char *git_tree_of_module(const char *gitdir) {
         cleanup(free_ptr) char *path = path_join(gitdir, "config"), *value = NULL;
         cleanup(buf_done) struct buf content = { 0 };
 
@@ -320,7 +362,7 @@ static int grant_elsewhere(struct git_survey *g, const char *file) {
         if (trees && path_is_within(gitdir, trees))
                 return same(back_real, file) ? grant_worktree(g, gitdir, common_real) : 0;
 
-        cleanup(free_ptr) char *tree = common ? NULL : tree_of_module(gitdir);
+        cleanup(free_ptr) char *tree = common ? NULL : git_tree_of_module(gitdir);
         return same(tree, workspace) ? grant(g, gitdir, NULL, "the workspace's git submodule") : 0;
 }
 
@@ -343,7 +385,7 @@ static int add_root(struct git_survey *g, const char *root) {
 
         if (r == 0 && git_is_bare(root))
                 r = git_add_repository(g, root, NULL);
-        if (r == 0)
+        if (r == 0 && !g->known)
                 r = git_add_own_config(g, root);
         return r < 0 ? r : git_find_below(g, root);
 }
@@ -387,6 +429,29 @@ int survey_git(const struct policy *policy, const struct path_rules *rules, stru
         if (r == 0)
                 r = add_roots(&g, count);
         h->git_incomplete = g.incomplete;
+        h->git_known.p = (const char **)g.seen.p; /* the survey's owner frees them */
+        h->git_known.n = g.seen.n;
+        h->git_known.cap = g.seen.cap;
+        git_paths_done(&g.files);
+        git_paths_done(&g.granted);
+        return r;
+}
+
+int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
+                     uint64_t began_us, struct plan_host *ret, struct err *e) {
+        git_paths known = { .p = (char **)before->git_known.p, .n = before->git_known.n };
+        struct git_survey g = {
+                .policy = policy, .rules = rules, .host = ret, .err = e, .known = &known, .began_us = began_us
+        };
+        int r = 0;
+
+        if (policy->mode == MODE_READ_ONLY || !policy->workspace)
+                return 0;
+        for (size_t i = 0; i < before->paths.n && r == 0; i++)
+                if (before->paths.p[i].grants && before->paths.p[i].access == PATH_WRITE)
+                        r = survey_add(ret, before->paths.p[i], e);
+        if (r == 0)
+                r = add_roots(&g, ret->paths.n);
         git_paths_done(&g.seen);
         git_paths_done(&g.files);
         git_paths_done(&g.granted);

@@ -18,9 +18,11 @@ struct git_survey {
         const struct path_rules *rules;
         struct plan_host *host;
         struct err *err;
-        git_paths seen;    /* git directories that were looked at */
-        git_paths files;   /* configuration files that were read */
-        git_paths granted; /* parts of the repository that the survey itself opened for writing */
+        git_paths seen;         /* git directories that were looked at */
+        git_paths files;        /* configuration files that were read */
+        git_paths granted;      /* parts of the repository that the survey itself opened for writing */
+        const git_paths *known; /* after the run: what `seen` was before it; NULL: this is before */
+        uint64_t began_us;      /* when the run began */
         unsigned looks, module_looks;
         bool incomplete; /* a bound was hit */
 };
@@ -55,5 +57,11 @@ int git_add_config(struct git_survey *g, const char *file, const char *tree);
 int git_add_own_config(struct git_survey *g, const char *tree);
 /* Hooks that are links to other places. */
 int git_add_hooks(struct git_survey *g, const char *directory);
+
+/* After the run: the submodules that the index of a repository names by now (survey_git_after.c). */
+int git_add_links(struct git_survey *g, const char *gitdir, const char *tree);
+/* Whether it was there before the run. Before it: false. */
+bool git_is_known(const struct git_survey *g, const char *path);
+char *git_tree_of_module(const char *gitdir);
 
 extern const char git_why[];

@@ -158,12 +158,30 @@ int git_find_modules(struct git_survey *g, const char *gitdir) {
         return r;
 }
 
+/* One that the sandbox made. Where it says that the repository is must be the repository that it belongs to. */
+static int add_new_worktree(struct git_survey *g, const char *path) {
+        static const char *const closed[] = { "config.worktree", "hooks", "config" };
+        cleanup(free_ptr) char *common = git_read_line(path, "commondir");
+        cleanup(free_ptr) char *leads = common ? git_lead(path, common) : NULL;
+        cleanup(free_ptr) char *own = git_lead(path, "../..");
+        int r = 0;
+
+        if (!leads || !own || strcmp(leads, own) != 0)
+                r = git_protect_in(g, path, "commondir", git_why);
+        for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0; i++)
+                r = git_protect_in(g, path, closed[i], git_why);
+        return r;
+}
+
 /* A worktree may lie outside of every root: git there obeys what stands in this directory all the same. */
 static int add_worktree(struct git_survey *g, const char *path) {
         static const char *const closed[] = { "gitdir", "commondir", "config.worktree", "hooks", "config" };
         cleanup(free_ptr) char *file = git_read_line(path, "gitdir");
         int r = 0;
 
+        (void)git_first_time(&g->seen, path);
+        if (g->known)
+                return git_is_known(g, path) ? 0 : add_new_worktree(g, path);
         for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0; i++)
                 r = git_protect_in(g, path, closed[i], git_why);
         if (r == 0 && file && file[0] == '/')

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Submodules that a repository has after a run. Git asks each of them for its state when it is asked for that of the
+ * whole, and obeys its configuration; whether git looks there is said by the index alone, which the sandbox writes. So
+ * an index that was written since the run began is read, and the repositories that it names are looked at.
+ */
+#include "sandbox/linux/survey_git.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "policy/gitconfig.h"
+#include "policy/gitindex.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+
+enum { INDEX_MAX = 1 << 30, SHA1 = 20, SHA256 = 32 };
+
+struct links {
+        struct git_survey *g;
+        const char *tree;
+};
+
+static int find_format(const struct gitconfig_setting *setting, void *context) {
+        if (str_is(setting->section, "extensions") && str_is(setting->key, "objectformat"))
+                *(unsigned *)context = str_is(setting->value, "sha256") ? SHA256 : SHA1;
+        return 0;
+}
+
+static unsigned hash_of(const char *gitdir) {
+        cleanup(free_ptr) char *common = git_read_line(gitdir, "commondir");
+        cleanup(free_ptr) char *real = common ? git_lead(gitdir, common) : NULL;
+        cleanup(free_ptr) char *file = path_join(real ? real : gitdir, "config");
+        cleanup(buf_done) struct buf content = { 0 };
+        unsigned hash = SHA1;
+
+        if (file && path_read_file(file, GIT_FILE_SIZE_MAX, &content, NULL) == 0)
+                (void)gitconfig_read(buf_str(&content), find_format, &hash, NULL);
+        return hash;
+}
+
+/* What the index says is the sandbox's: a path that leads out of the tree names nothing in it. */
+static int add_link(struct str path, void *context) {
+        struct links *links = context;
+        cleanup(free_ptr) char *text = str_dup(path), *whole = NULL;
+
+        if (!text)
+                return -ENOMEM;
+        if (path_normalise(str_of(text), links->tree, &whole) < 0 || !path_is_within(whole, links->tree))
+                return 0;
+        cleanup(free_ptr) char *real = realpath(whole, NULL);
+        return real ? git_add_tree(links->g, real) : 0;
+}
+
+static bool is_new(const struct git_survey *g, const char *path) {
+        struct stat st;
+
+        if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+                return false;
+        return (uint64_t)st.st_ctim.tv_sec * 1000000 + (uint64_t)st.st_ctim.tv_nsec / 1000 >= g->began_us;
+}
+
+static int read_index(struct git_survey *g, const char *gitdir, const char *name, const char *tree) {
+        cleanup(free_ptr) char *path = path_join(gitdir, name);
+        cleanup(buf_done) struct buf content = { 0 };
+        struct links links = { g, tree };
+
+        if (!path)
+                return err_set(g->err, ENOMEM, "out of memory");
+        if (!is_new(g, path))
+                return 0;
+        if (path_read_file(path, INDEX_MAX, &content, NULL) < 0)
+                return 0;
+        int r = gitindex_links(buf_str(&content), hash_of(gitdir), add_link, &links);
+        return r == -EBADMSG ? 0 : r; /* git does not take it either */
+}
+
+/* An index may be split: then the larger part is a file beside it. */
+int git_add_links(struct git_survey *g, const char *gitdir, const char *tree) {
+        cleanup(free_ptr) char *found = tree ? NULL : git_tree_of_module(gitdir);
+        DIR *dir;
+        int r;
+
+        tree = tree ? tree : found;
+        if (!tree)
+                return 0;
+        r = read_index(g, gitdir, "index", tree);
+        dir = r == 0 ? opendir(gitdir) : NULL;
+        if (!dir)
+                return r;
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+                if (str_starts(str_of(entry->d_name), STR("sharedindex.")))
+                        r = read_index(g, gitdir, entry->d_name, tree);
+        closedir(dir);
+        return r;
+}
