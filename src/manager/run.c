@@ -265,8 +265,7 @@ static void tear_down(struct run *r) {
         run_control_free(r->control, r->status);
         r->control = NULL;
         run_terminal_close(&r->terminal);
-        gateway_process_free(r->gateway);
-        r->gateway = NULL;
+        run_network_end(r);
         run_vault_close(&r->vault);
         if (r->degraded)
                 sandbox_end_descendants();

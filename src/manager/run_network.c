@@ -126,3 +126,29 @@ int run_network_use(struct run *r, struct policy *p, struct err *e) {
         int s = compile_network(r, &snapshot, &n, e);
         return s < 0 ? s : gateway_process_reload(r->gateway, p, snapshot, n, e);
 }
+
+/* Attempts that nobody has looked at yet: the command ended right after them. */
+static bool attempts_wait(const struct run *r) {
+        struct pollfd fds[GATEWAY_POLL_MAX];
+        size_t n = r->sandbox.n_listeners;
+
+        for (size_t i = 0; i < n; i++)
+                fds[i] = (struct pollfd){ .fd = r->sandbox.listeners[i], .events = POLLIN };
+        return n > 0 && poll(fds, n, 0) > 0;
+}
+
+void run_network_end(struct run *r) {
+        struct err e = { 0 };
+        int s = 0;
+
+        if (r->audit && attempts_wait(r)) {
+                if (!r->gateway)
+                        s = make_gateway(r, &e);
+                if (s == 0)
+                        s = gateway_process_start(r->gateway, &e);
+                if (s < 0)
+                        log_warning("the last attempts of the command are not on record: %s", err_text(&e));
+        }
+        gateway_process_free(r->gateway);
+        r->gateway = NULL;
+}

@@ -70,6 +70,8 @@ int run_plan_make(struct run *r, struct err *e);
 /* The listeners, while there is no gateway; then what it wants. */
 size_t run_network_watch(const struct run *r, struct pollfd fds[static GATEWAY_POLL_MAX], int *timeout);
 int run_network_step(struct run *r, const struct pollfd *fds, size_t n, struct err *e);
+/* The gateway's last word, and its end. */
+void run_network_end(struct run *r);
 /* Connections are judged by this policy from now on, which it takes; what the sandbox sees of files was settled when it
  * began. */
 int run_network_use(struct run *r, struct policy *p, struct err *e);
