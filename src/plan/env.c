@@ -186,10 +186,23 @@ static const char *host_objection(struct str name, struct str value, bool *ret_s
         return why ? why : secret;
 }
 
+/* With a home of its own: what says that a part of the user's home lies elsewhere is not true inside. */
+static bool leads_out_of_home(const struct env_input *in, struct str name, struct str value) {
+        static const char *const places[] = { "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME",
+                                              NULL };
+
+        if (!in->home || !listed(places, name))
+                return false;
+        size_t n = strlen(in->home);
+        return value.n <= n || memcmp(value.p, in->home, n) != 0 || value.p[n] != '/';
+}
+
 static int take_one(struct work *w, const struct env_input *in, struct str name, struct str value) {
         bool secret;
         const char *why = host_objection(name, value, &secret);
 
+        if (!why && leads_out_of_home(in, name, value))
+                why = "not in the sandbox's own home";
         if (listed(in->strip, name))
                 return put(w, name, NULL, ENV_STRIPPED, "source of a credential");
         if (!why)

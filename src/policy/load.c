@@ -377,6 +377,34 @@ static int hide_account(struct policy *p, struct str line, struct err *e) {
         return r < 0 ? 0 : hide_home(p, path, e);
 }
 
+/* Where credentials are kept when a variable says so; a list has colons between. */
+static int hide_named_places(struct policy *p, struct err *e) {
+        static const char *const variables[] = { "XDG_CONFIG_HOME",    "XDG_DATA_HOME",
+                                                 "XDG_STATE_HOME",     "GNUPGHOME",
+                                                 "KUBECONFIG",         "AWS_SHARED_CREDENTIALS_FILE",
+                                                 "AWS_CONFIG_FILE",    "CLOUDSDK_CONFIG",
+                                                 "AZURE_CONFIG_DIR",   "DOCKER_CONFIG",
+                                                 "GH_CONFIG_DIR",      "NETRC",
+                                                 "PGPASSFILE",         "NPM_CONFIG_USERCONFIG",
+                                                 "CLAUDE_CONFIG_DIR",  "CODEX_HOME",
+                                                 "PASSWORD_STORE_DIR", "GOOGLE_APPLICATION_CREDENTIALS" };
+        int r = 0;
+
+        for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+                struct str rest = str_of(getenv(variables[i])), part;
+                while (r == 0 && str_split(&rest, ':', &part)) {
+                        cleanup(free_ptr) char *path = NULL;
+                        if (part.n < 2 || part.p[0] != '/')
+                                continue;
+                        r = path_normalise(part, NULL, &path);
+                        if (r == -ENOMEM)
+                                return no_memory(e);
+                        r = r < 0 || path_is_within(path, p->home_inside) ? 0 : hide_home(p, path, e);
+                }
+        }
+        return r;
+}
+
 /* Homes of people, wherever /etc/passwd says that they are, and where they usually are. */
 static int find_other_homes(struct policy *p, struct err *e) {
         enum { PASSWD_MAX = 4 << 20 };
@@ -386,11 +414,14 @@ static int find_other_homes(struct policy *p, struct err *e) {
         int r = 0;
 
         for (size_t i = 0; i < sizeof usual / sizeof *usual && r == 0; i++)
-                if (!p->workspace || strcmp(p->workspace, usual[i]) != 0)
+                if ((!p->workspace || strcmp(p->workspace, usual[i]) != 0) && strcmp(p->home_inside, usual[i]) != 0)
                         r = origin_texts_add(&p->filesystem.hidden_homes, str_of(usual[i]), "default");
         if (r < 0)
                 return no_memory(e);
 
+        r = hide_named_places(p, e);
+        if (r < 0)
+                return r;
         r = path_read_file("/etc/passwd", PASSWD_MAX, &accounts, NULL);
         if (r < 0)
                 return r == -ENOMEM ? no_memory(e) : 0;

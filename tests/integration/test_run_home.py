@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import tempfile
 
 import pytest
 
@@ -118,6 +119,13 @@ def test_the_home_itself_is_no_grant(sh, bailey, home, work):
     plant_secrets(home)
     result = sh("cat ~/.netrc; echo x > ~/planted; ls ..", "--workspace", str(home.parent), cwd=home.parent) if home.parent != pathlib.Path("/var/tmp") else None
     assert result is None or ("REAL-SECRET" not in result.text and not (home / "planted").exists())
+
+
+def test_read_only_mode(sh, home, work):
+    """The workspace can be read, the own home is no part of the host and can be written."""
+    (work / "file").write_text("text\n")
+    result = sh("cat file; echo x > made; echo y > ~/y; cat ~/y", "--mode", "read-only")
+    assert result.text == "text\ny\n" and not (work / "made").exists() and not (home / "y").exists(), result
 
 
 def test_real(sh, home, work):
@@ -353,3 +361,19 @@ def test_odd_settings(sh, home, work):
     result = sh("cat ~/.npmrc")
     assert result.text == "registry=https://other.example/\n" and "a link is in its way" in result.errors, result
     assert (home / "victim/config").read_text() == "mine\n" and [p.name for p in (home / "victim").iterdir()] == ["config"] and before
+
+
+def test_places_that_variables_name(run, home, work, tmp_path):
+    """Credentials that a variable moves out of the home are closed there, and the variable does not lead out of the own home."""
+    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir="/var/tmp") as name:
+        elsewhere = pathlib.Path(name)
+        places = {"XDG_CONFIG_HOME": "config/gh/hosts.yml", "GNUPGHOME": "gnupg/key", "CLAUDE_CONFIG_DIR": "claude/.credentials.json"}
+        for path in (*places.values(), "kube/a", "kube/b"):
+            (elsewhere / path).parent.mkdir(parents=True, exist_ok=True)
+            (elsewhere / path).write_text("REAL-SECRET\n")
+        env = {variable: str(elsewhere / path.split("/")[0]) for variable, path in places.items()}
+        env["KUBECONFIG"] = f"{elsewhere}/kube/a:{elsewhere}/kube/b"
+        result = run([program("bailey"), "run", "--", "sh", "-c", f"grep -rs REAL-SECRET {elsewhere}; echo ${{XDG_CONFIG_HOME:-none}}; exit 0"], cwd=work, env=env)
+        assert result.status == 0 and result.text == "none\n", result
+        result = run([program("bailey"), "run", "--", "sh", "-c", "echo $XDG_CACHE_HOME"], cwd=work, env={"XDG_CACHE_HOME": f"{home}/.cache"})
+        assert result.text == f"{home}/.cache\n", result
