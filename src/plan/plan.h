@@ -17,7 +17,8 @@
 
 enum plan_op_kind {
         PLAN_OP_CLONE,   /* open_tree(source) -> slot; mode: PLAN_CLONE_* */
-        PLAN_OP_NEW_FS,  /* a new file system of type `source` -> slot; `data`: options, comma-separated; mode: PLAN_NEW_FS_* */
+        PLAN_OP_NEW_FS,  /* a new file system of type `source` -> slot; `data`: options, comma-separated; mode:
+                            PLAN_NEW_FS_* */
         PLAN_OP_SETATTR, /* mount_setattr on the slot, or on target when slot is PLAN_ROOT; mode 1: recursive */
         PLAN_OP_ATTACH,  /* move_mount(slot) onto target; mode: PLAN_ATTACH_* */
         PLAN_OP_MKDIR,   /* mkdir(target, mode) */

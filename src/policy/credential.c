@@ -114,8 +114,11 @@ static int add_secret(struct policy *p, const struct sign_in *s, const struct si
         c.origin = str_dup(str_of(origin));
         c.form = copy_or_null(secret->form);
         c.answer = copy_or_null(secret->answer);
-        c.expiry = pointer.p && secret->answer ? copy_or_null(s->expiry) : NULL;
-        int r = c.name && c.source && c.slot && c.origin ? 0 : -ENOMEM;
+        bool expires = pointer.p && secret->answer && s->expiry;
+        c.expiry = expires ? str_dup(str_of(s->expiry)) : NULL;
+        bool copied = c.name && c.source && c.slot && c.origin && (c.form || !secret->form) &&
+                      (c.answer || !secret->answer) && (c.expiry || !expires);
+        int r = copied ? 0 : -ENOMEM;
         for (; r == 0 && hosts && *hosts; hosts++)
                 r = origin_texts_add(&c.hosts, str_of(*hosts), origin);
         if (r < 0 || vec_push(&p->credentials, c) < 0) {
@@ -149,6 +152,8 @@ int sign_in_add(struct policy *p, const struct sign_in *s, const char *origin, s
         struct buf text = BUF(SIGN_IN_BYTES_MAX);
         struct adding a = { .policy = p, .row = s, .path = path, .origin = origin };
         bool missing[SIGN_IN_SECRETS_MAX] = { 0 }; /* what a token endpoint may give, and the file does not have */
+        if (!path && p->home)
+                return err_set(err, ENOMEM, "out of memory");
         int r = path ? path_read_file(path, SIGN_IN_BYTES_MAX, &text, err)
                      : err_set(err, ENOENT, "there is no home directory");
 

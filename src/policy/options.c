@@ -47,7 +47,8 @@ const struct option policy_rows[POLICY_ROWS] = {
                           .env = "BAILEY_PROFILE",
                           .type = OPTION_LIST,
                           .metavar = "NAME",
-                          .help = "add what an agent needs (bailey profile ls); by default the profile of the program that is run, "
+                          .help = "add what an agent needs (bailey profile ls); by default the profile of the program "
+                                  "that is run, "
                                   "none for no profile" },
         [ROW_MODE] = { .flag = "mode",
                        .letter = 'm',
@@ -81,8 +82,8 @@ const struct option policy_rows[POLICY_ROWS] = {
                        .trust = TRUST_NARROWS,
                        .help = "refuse this host, whatever else allows it" },
         [ROW_QUIET_HOSTS] = { .key = "network.quiet",
-                        .type = OPTION_LIST,
-                        .help = "hosts whose refusals are recorded and not printed" },
+                              .type = OPTION_LIST,
+                              .help = "hosts whose refusals are recorded and not printed" },
         [ROW_ALLOW_PRIVATE] = { .flag = "allow-private",
                                 .key = "network.allow_private",
                                 .env = "BAILEY_ALLOW_PRIVATE",

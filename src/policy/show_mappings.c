@@ -19,6 +19,8 @@ static int put_mapping(struct buf *out, const struct mapping *m) {
         int r = buf_add(out, "#   ");
         r = r < 0 ? r : escape_text(out, str_of(m->name), 64);
         r = r < 0 ? r : buf_add(out, ": a stand-in in ");
+        if (r == 0 && m->env.n == 0)
+                r = buf_add(out, "the copy of its file in the own home");
         r = r < 0 ? r : put_texts(out, m->env.p, m->env.n);
         r = r < 0 ? r : buf_add(out, "; the secret goes to ");
         r = r < 0 ? r : put_texts(out, m->hosts.p, m->hosts.n);

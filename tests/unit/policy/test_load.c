@@ -213,7 +213,7 @@ static void reads_everything(void **state) {
         assert_string_equal(p->process.env_set.p[0].text, "CI=1");
         assert_string_equal(p->process.env_set.p[1].text, "EMPTY=");
         assert_string_equal(p->commands.p[0].decision, "escalate");
-        assert_int_equal(p->credentials.n, 2);
+        assert_int_equal(p->credentials.n, 4); /* and the two of the profile's sign-in */
         assert_string_equal(p->credentials.p[1].slot, "header:x-api-key");
         assert_true(p->agents.p[0].monitor_enabled);
         assert_int_equal(p->monitor.p[0].within_ns, 60 * NS_PER_SECOND);
@@ -483,32 +483,35 @@ static struct policy *load_text(const char *text) {
         return load_or_fail(&request);
 }
 
+/* Without an own home there are no sign-ins in it, so only the key counts. */
+#define CLAUDE "profile: claude\nfilesystem: { home: real }\n"
+
 /* An agent's key is given as a stand-in, unless the person has said otherwise. */
 static void profiles_bring_credentials(void **state) {
         (void)state;
-        cleanup(policy_freep) struct policy *without = load_text("profile: claude");
+        cleanup(policy_freep) struct policy *without = load_text(CLAUDE);
         assert_int_equal(without->credentials.n, 0);
         setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789", 1);
-        cleanup(policy_freep) struct policy *with = load_text("profile: claude");
+        cleanup(policy_freep) struct policy *with = load_text(CLAUDE);
         assert_int_equal(with->credentials.n, 1);
         assert_string_equal(with->credentials.p[0].provider, "anthropic");
         assert_string_equal(with->credentials.p[0].source, "env:ANTHROPIC_API_KEY");
         assert_int_equal(with->process.env_pass.n, 0);
         static const char *const decided[] = {
-                "profile: claude\nprocess: { env: { pass: [ANTHROPIC_API_KEY] } }",
-                "profile: claude\nprocess: { env: { set: { ANTHROPIC_API_KEY: other } } }",
+                CLAUDE "process: { env: { pass: [ANTHROPIC_API_KEY] } }",
+                CLAUDE "process: { env: { set: { ANTHROPIC_API_KEY: other } } }",
         };
         for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
                 cleanup(policy_freep) struct policy *p = load_text(decided[i]);
                 assert_int_equal(p->credentials.n, 0);
         }
         cleanup(policy_freep) struct policy *own =
-            load_text("profile: claude\ncredentials:\n  - { provider: anthropic, source: 'file:/key' }");
+            load_text(CLAUDE "credentials:\n  - { provider: anthropic, source: 'file:/key' }");
         assert_int_equal(own->credentials.n, 1);
         assert_string_equal(own->credentials.p[0].source, "file:/key");
         cleanup(policy_freep) struct policy *named =
-            load_text("profile: claude\ncredentials:\n  - { name: mine, env: ANTHROPIC_API_KEY, source: 'file:/key', "
-                      "hosts: [h.example.com], slot: bearer }");
+            load_text(CLAUDE "credentials:\n  - { name: mine, env: ANTHROPIC_API_KEY, source: 'file:/key', "
+                             "hosts: [h.example.com], slot: bearer }");
         assert_int_equal(named->credentials.n, 1);
 }
 
