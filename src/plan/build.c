@@ -280,6 +280,8 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         if (r == 0)
                 r = plan_guards(p, q->host, q->policy->workspace);
         if (r == 0)
+                r = plan_changes(p, q->host);
+        if (r == 0)
                 r = plan_limits(p, &q->policy->process.limits);
         if (r == 0)
                 r = plan_group(p, q);

@@ -194,6 +194,7 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit(w, p->group.processes);
         visit(w, p->group.cpu_percent);
         visit_vec(w, &p->guards, visit_guard);
+        visit_vec(w, &p->openings, visit_word);
         visit_vec(w, &p->path_rules, visit_path_rule);
         visit(w, p->reads_open);
         visit_vec(w, &p->sockets, visit_word);
@@ -278,6 +279,13 @@ static const char *check_plan(const struct plan *p) {
         for (size_t i = 0; i < p->sockets.n; i++)
                 if (!p->sockets.p[i] || p->sockets.p[i][0] != '/')
                         return "socket without an absolute path";
+        for (size_t i = 0; i < p->openings.n; i++)
+                if (!p->openings.p[i] || p->openings.p[i][0] != '/')
+                        return "opening without an absolute path";
+        if ((p->flags & PLAN_WRITES) && !p->namespaces)
+                return "changes judged without namespaces";
+        if ((p->flags & PLAN_NATIVE) && !((p->flags & PLAN_WRITES) && p->landlock.abi))
+                return "changes refused to the command, and nobody to make them";
         if ((p->flags & PLAN_SOCKETS) && !p->namespaces)
                 return "sockets watched without namespaces";
         if ((p->flags & (PLAN_TRACE | PLAN_OBSERVE)) && !(p->flags & PLAN_BROKER))

@@ -233,6 +233,16 @@ static bool is_judged(const struct plan_path_rule *rule) {
         return !rule->grants && (rule->late || glob_has_magic(str_of(rule->pattern)));
 }
 
+static void text_changes(struct dump *d, const struct plan *p) {
+        if (p->flags & PLAN_WRITES)
+                put(d, "changes of files: each is judged by what is there then\n");
+        for (size_t i = 0; i < p->openings.n; i++) {
+                put(d, "  writable below what is closed: ");
+                put_value(d, p->openings.p[i]);
+                put(d, "\n");
+        }
+}
+
 static void text_sockets(struct dump *d, const struct plan *p) {
         if (p->namespaces)
                 put(d, p->flags & PLAN_SOCKETS
@@ -301,6 +311,7 @@ int plan_dump_text(const struct plan *p, struct buf *out) {
                         put_value(&d, p->path_rules.p[i].pattern);
                         put(&d, "\n");
                 }
+        text_changes(&d, p);
         text_sockets(&d, p);
         text_landlock(&d, p);
         text_network(&d, p);

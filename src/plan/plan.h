@@ -136,6 +136,8 @@ enum {
         PLAN_OBSERVE = 16,     /* what is granted too; with PLAN_TRACE */
         PLAN_SOCKETS = 32,     /* connect() is judged: below Landlock ABI 9 a name may lead to a socket of the host */
         PLAN_SCOPE = 64,       /* a systemd scope is asked for, to limit all of it together */
+        PLAN_WRITES = 128,     /* calls that change files are judged one by one: there are guards (plan_guard) */
+        PLAN_NATIVE = 256,     /* and by Landlock the command can make no such call itself; with PLAN_WRITES */
         PLAN_WATCHED = 512,    /* without namespaces: calls that Landlock does not hold are judged one by one */
 };
 
@@ -176,6 +178,7 @@ struct plan {
         VEC(struct plan_limit) limits;         /* of each process */
         struct plan_group group;               /* of all together; zero where there is no control group */
         VEC(struct plan_guard) guards;         /* every protected path, sorted by path */
+        VEC(const char *) openings;            /* writable again, below a guard */
         VEC(struct plan_path_rule) path_rules; /* empty without PLAN_BROKER */
         uint8_t reads_open;
         VEC(const char *) sockets; /* Unix sockets of the host that a rule names: these may be connected to */

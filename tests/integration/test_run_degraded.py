@@ -143,16 +143,18 @@ def test_sandbox_inside_a_sandbox(bailey, work):
     inner = [str(program("bailey")), "run", "--audit", "/tmp/inner.jsonl"]
     visible = ["--read", str(BUILD)]  # the tests may run from a copy in /tmp
     assert bailey("run", *visible, "--", *inner, "--", "true", cwd=work).status == 122
-    result = bailey("run", *visible, "--", *inner, "--allow-degraded", "--", "sh", "-c", "echo x > made; exit 4", cwd=work)
-    assert result.status == 4 and (work / "made").exists(), result
-    result = bailey("run", *visible, "--", *inner, "--allow-degraded", "--trace-denials", "--", "true", cwd=work)
+    nothing_to_protect = [*visible, "--mode", "read-only", "--read", str(work)]
+    result = bailey("run", *nothing_to_protect, "--", *inner, "--allow-degraded", "--", "sh", "-c", "echo x > /tmp/made; exit 4", cwd=work)
+    assert result.status == 4, result
+    result = bailey("run", *nothing_to_protect, "--", *inner, "--allow-degraded", "--trace-denials", "--", "true", cwd=work)
     assert result.status != 0 and "need namespaces" in result.errors, result
-    # Whoever watches files performs the calls, and Landlock inside would not hold them.
-    result = bailey("run", *visible, "--deny-read", "**/.env", "--", *inner, "--allow-degraded", "--", "true", cwd=work)
-    assert result.status != 0 and "needs Landlock" in result.errors, result
+    # Whoever watches files, or changes of them, performs the calls, and Landlock inside would not hold them.
+    for watched in (["--deny-read", "**/.env"], []):
+        result = bailey("run", *visible, *watched, "--", *inner, "--allow-degraded", "--", "sh", "-c", "echo x > made", cwd=work)
+        assert result.status != 0 and "needs Landlock" in result.errors and not (work / "made").exists(), result
     # Where connect() is performed outside too, no network means no sockets.
     reach = "import socket; s = socket.socket(); s.connect(('127.0.0.1', 3128))"
-    result = bailey("run", *visible, "--", *inner, "--allow-degraded", "--mode", "workspace-write", "--", "python3", "-c", reach, cwd=work)
+    result = bailey("run", *nothing_to_protect, "--", *inner, "--allow-degraded", "--mode", "workspace-write", "--", "python3", "-c", reach, cwd=work)
     assert result.status != 0 and "PermissionError" in result.errors, result
 
 

@@ -13,6 +13,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -85,10 +86,11 @@ static void tell(int fd, struct str record) {
                 (void)poll(&room, 1, -1);
 }
 
-static void report(const struct held *h, enum event_kind kind, const char *what, int result) {
+static void report(struct held *h, enum event_kind kind, const char *what, int result) {
         if (!worth_a_report(h, result) || said_lately(h, what, result))
                 return;
         char detail[128];
+        tracee_find_name(&h->tracee);
         int n = snprintf(detail, sizeof detail, "%s[%d]", h->tracee.name, h->tracee.tgid);
         struct event ev = {
                 .wall_us = clock_wall_us(),
@@ -144,14 +146,14 @@ static void serve_socket(struct held *h, const struct broker_op *op) {
 
 static void serve_file(struct held *h, int nr) {
         const struct broker_op *op = find_op(broker_ops, broker_ops_n, nr);
-        int r = tracee_open(&h->tracee);
+        pthread_mutex_lock(&files_lock);
+        int r = tracee_open_known(&h->tracee);
         if (r == 0) {
-                pthread_mutex_lock(&files_lock);
                 r = op ? op->run(h) : refuse_syscall(h, nr);
                 if (op)
                         report(h, EVENT_FILE, op->name, r);
-                pthread_mutex_unlock(&files_lock);
         }
+        pthread_mutex_unlock(&files_lock);
         if (r != OP_ANSWERED)
                 broker_answer(&h->tracee, r); /* one that is gone, and its call with it, hears nothing */
 }
@@ -166,7 +168,7 @@ static void serve(const struct broker *b, const struct seccomp_notif *call) {
                 serve_file(&h, call->data.nr);
 }
 
-static size_t call_size(void) {
+size_t broker_call_size(void) {
         struct seccomp_notif_sizes sizes = { 0 };
         (void)syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes);
         return sizes.seccomp_notif > sizeof(struct seccomp_notif) ? sizes.seccomp_notif : sizeof(struct seccomp_notif);
@@ -174,8 +176,9 @@ static size_t call_size(void) {
 
 static void *work(void *arg) {
         const struct broker *b = arg;
-        size_t size = call_size();
+        size_t size = broker_call_size();
         struct seccomp_notif *call = malloc(size);
+        (void)unshare(CLONE_FS); /* a umask and a working directory of its own */
         while (call) {
                 memset(call, 0, size);
                 atomic_fetch_add(&idle, 1);
@@ -209,13 +212,15 @@ static int start_worker(const struct broker *b) {
         return -r;
 }
 
-int broker_serve(const struct broker *b) {
+int broker_serve(const struct broker *b, const struct seccomp_notif *first) {
         int r = tracee_setup();
         if (r < 0)
                 return r;
         umask(0); /* the caller's is applied instead */
         /* Questions and answers go to and fro: on one processor, where the kernel can (Linux 6.6). */
         (void)ioctl(b->notify_fd, NOTIFY_SET_FLAGS, NOTIFY_SYNC_WAKE_UP);
+        if (first)
+                serve(b, first);
         r = start_worker(b);
         while (r == 0) {
                 struct pollfd end = { .fd = b->notify_fd };

@@ -8,6 +8,14 @@
  * them continue: a path in the caller's memory can change between a look and the call. It finds the object itself,
  * judges the object it holds, performs the call on that object, and passes the result (for open, the descriptor) back.
  *
+ * Mounts cannot hold a name either when the host renames another file over it: the kernel takes the mount away. Where
+ * something in a writable place is protected or denied for writing, the filter hands over the calls that change files,
+ * and only those (broker_judge.c, closed.h). Considered and left: watching and mounting again (leaves a moment),
+ * judging by a table of directories (paths change when the host moves one; the canonical path costs 0.7 us and is
+ * exact), letting the caller go on with its own call (its memory can change; with Landlock below, only terminals and
+ * /proc go that way). A call costs 2.5 us for the round trip and 4 to 6 for the rest; what is known of a thread is
+ * kept, so that its status is read once (tracee.c).
+ *
  * The same holds for connect() where the kernel cannot tell sockets of the host from the sandbox's own
  * (broker_sockets.c). That part is there in every sandbox below Landlock ABI 9, but its process only from the first
  * connect() or listen() on (keeper.h).
@@ -28,6 +36,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct closed;
+
 struct broker {
         const struct path_rules *rules; /* only its globs are enforced here: the rest holds by mounts and Landlock */
         int notify_fd;
@@ -36,10 +46,15 @@ struct broker {
         bool report_all;            /* learn: what was granted too */
         const char *const *sockets; /* of the host, that a rule names: they may be connected to */
         size_t n_sockets;
+        struct closed *closed; /* what must not be changed, or NULL */
+        bool native; /* Landlock keeps the caller's own calls from changing files: devices are its own to open */
 };
 
-/* Serves until the notify descriptor hangs up (0) or fails. */
-int broker_serve(const struct broker *b);
+/* Serves until the notify descriptor hangs up (0) or fails; `first` (optional) is a call that was received already. */
+struct seccomp_notif;
+int broker_serve(const struct broker *b, const struct seccomp_notif *first);
+/* How much room a call takes, by this kernel. */
+size_t broker_call_size(void);
 
 /* For the command's side, just before exec: loads a filter that hands over the calls which the broker serves, in front
  * of the sandbox's main filter. *ret_fd: the notify descriptor, or -1 where there cannot be one and the filter refuses
@@ -47,10 +62,12 @@ int broker_serve(const struct broker *b);
 struct broker_filter {
         struct str main; /* what follows, or empty: everything else is allowed */
         bool traced;     /* what the main filter refuses is handed over too */
-        bool files;
+        bool files;      /* every call that reaches files by name */
+        bool writes;     /* those that change something */
         bool sockets;
 };
-int broker_filter_load(const struct broker_filter *f, int *ret_fd, struct err *e);
+/* On return `writes` says whether changes are handed over: not where somebody else watches already. */
+int broker_filter_load(struct broker_filter *f, int *ret_fd, struct err *e);
 struct plan;
 struct broker_filter broker_filter_of(const struct plan *p);
 /* One filter costs less than two, and a trace needs it so: then the command's has the main one in it. Init, and
@@ -62,8 +79,9 @@ uint32_t broker_capabilities(const struct plan *p);
 /* In the process that becomes the command, under its Landlock domain: starts the broker of this plan and puts the
  * process under its filter. The broker shares that domain, or it could not look at processes in it. */
 int broker_start(const struct plan *p, int events_fd, struct err *e);
-/* What the new process does; both descriptors are its own. */
-_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd);
+/* What the new process does; both descriptors are its own. `first` was received already. */
+struct seccomp_notif;
+_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd, const struct seccomp_notif *first);
 
 /* The glob that refuses this use of the path, or NULL. Paths without a name in the tree (pipes, sockets) are nobody's.
  */

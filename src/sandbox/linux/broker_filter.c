@@ -18,6 +18,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -48,9 +49,21 @@
 #endif
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half of an argument comes first");
 
-enum { FRONT_MAX = 96 };
+enum { FRONT_MAX = 128 };
 /* Where a jump leads: onwards, or to one of these, which are resolved when the front is complete. */
-enum label { ONWARDS, TO_MAIN, TO_NOTIFY, TO_REFUSE, TO_ABSENT, TO_PAIR, TO_SOCKET, LABELS };
+enum label {
+        ONWARDS,
+        TO_MAIN,
+        TO_NOTIFY,
+        TO_REFUSE,
+        TO_ABSENT,
+        TO_PAIR,
+        TO_SOCKET,
+        TO_FLAGS_1,
+        TO_FLAGS_2,
+        TO_MODE,
+        LABELS
+};
 
 struct front {
         struct sock_filter code[FRONT_MAX];
@@ -96,9 +109,39 @@ static void resolve(struct front *f) {
         }
 }
 
-static void hand_over(struct front *f, const struct broker_op *ops, size_t n) {
+static void hand_over(struct front *f, const struct broker_op *ops, size_t n, bool asked) {
         for (size_t i = 0; i < n; i++)
-                when_equal(f, (uint32_t)ops[i].nr, TO_NOTIFY, ONWARDS);
+                if (asked || ops[i].nr != SYS_bind) /* the broker could not reach the socket */
+                        when_equal(f, (uint32_t)ops[i].nr, TO_NOTIFY, ONWARDS);
+}
+
+static void hand_over_changes(struct front *f, bool asked) {
+        static const enum label where[] = {
+                [OP_ALWAYS] = TO_NOTIFY,
+                [OP_IF_ARG1_WRITES] = TO_FLAGS_1,
+                [OP_IF_ARG2_WRITES] = TO_FLAGS_2,
+                [OP_IF_MODE_GIVES] = TO_MODE,
+        };
+
+        for (size_t i = 0; i < broker_ops_n; i++)
+                if (broker_ops[i].when != OP_NEVER && (asked || broker_ops[i].nr != SYS_bind))
+                        when_equal(f, (uint32_t)broker_ops[i].nr, where[broker_ops[i].when], ONWARDS);
+}
+
+static void look_at_argument(struct front *f, enum label label, size_t offset, uint32_t bits) {
+        f->at[label] = f->n;
+        load(f, offset);
+        emit(f, BPF_JMP | BPF_JSET | BPF_K, bits, TO_NOTIFY, TO_MAIN);
+}
+
+/* Reading is the kernel's business alone. O_TMPFILE comes with one of these flags. Archives are unpacked with a mode
+ * for each file, by its descriptor: those that give nobody else anything are the kernel's too. */
+static void look_at_arguments(struct front *f) {
+        const uint32_t flags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, mode = 07022;
+
+        look_at_argument(f, TO_FLAGS_1, offsetof(struct seccomp_data, args[1]), flags);
+        look_at_argument(f, TO_FLAGS_2, offsetof(struct seccomp_data, args[2]), flags);
+        look_at_argument(f, TO_MODE, offsetof(struct seccomp_data, args[1]), mode);
 }
 
 /* The kernel takes both arguments as 32 bits, and only the lower four of the type. */
@@ -117,13 +160,15 @@ static void refuse_datagrams(struct front *f, bool asked) {
 
 static void make_front(struct front *f, const struct broker_filter *b, bool asked) {
         begin(f);
-        if (b->files) {
-                hand_over(f, broker_ops, broker_ops_n);
+        if (b->files)
+                hand_over(f, broker_ops, broker_ops_n, asked);
+        else if (b->writes)
+                hand_over_changes(f, asked);
+        if (b->files || b->writes)
                 when_equal(f, SYS_landlock_create_ruleset, TO_ABSENT, ONWARDS);
-        }
         if (b->sockets) {
                 if (asked)
-                        hand_over(f, broker_socket_ops, broker_socket_ops_n);
+                        hand_over(f, broker_socket_ops, broker_socket_ops_n, asked);
                 when_equal(f, SYS_pidfd_getfd, TO_REFUSE, ONWARDS); /* the main filter leaves it to the broker */
                 when_equal(f, SYS_socket, TO_SOCKET, ONWARDS);
                 when_equal(f, SYS_socketpair, TO_PAIR, ONWARDS);
@@ -131,6 +176,8 @@ static void make_front(struct front *f, const struct broker_filter *b, bool aske
         always(f, TO_MAIN);
         if (b->sockets)
                 refuse_datagrams(f, asked);
+        if (b->writes && !b->files)
+                look_at_arguments(f);
         finish(f, TO_REFUSE, b->traced ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM);
         finish(f, TO_NOTIFY, SECCOMP_RET_USER_NOTIF);
         finish(f, TO_ABSENT, SECCOMP_RET_ERRNO | ENOSYS);
@@ -170,47 +217,65 @@ static bool can_reach_sockets(void) {
         return syscall(SYS_pidfd_getfd, -1, -1, 0) < 0 && errno == EBADF;
 }
 
-int broker_filter_load(const struct broker_filter *b, int *ret_fd, struct err *e) {
-        bool asked = !b->sockets || can_reach_sockets();
-        long fd = -1;
-        for (bool done = false; !done;) {
-                struct front f = { .n = 0 };
-                struct sock_fprog program = { 0 };
-                make_front(&f, b, asked);
-                int r = put_together(&f, b->main, b->traced, &program);
-                if (r < 0)
-                        return err_set(e, -r, "broker: filter: %s", strerror(-r));
-                bool listens = b->files || b->traced || asked;
-                fd = listens ? load_listening(&program) : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
-                free(program.filter);
-                if (fd < 0 && errno == EBUSY && (b->files || b->traced))
-                        return err_set(
-                            e, EBUSY,
-                            "globs in denies and --trace-denials do not work inside of another sandbox whose "
-                            "calls are watched: the kernel has room for one watcher. Name the paths without "
-                            "globs, and leave the trace to the outer one");
-                if (fd < 0 && !(errno == EBUSY && asked))
-                        return err_errno(e, "broker: filter");
-                done = fd >= 0;
-                if (done)
-                        *ret_fd = listens ? (int)fd : -1;
-                asked = false;
+/* Descriptors can be handed back since Linux 5.9, as close_range() is there since. */
+static bool can_pass_files(void) {
+        return syscall(SYS_close_range, ~0U, 0U, 0U) < 0 && errno != ENOSYS;
+}
+
+static int load_once(const struct broker_filter *b, bool asked, int *ret_fd) {
+        struct front f = { .n = 0 };
+        struct sock_fprog program = { 0 };
+        bool listens = b->files || b->writes || b->traced || (b->sockets && asked);
+        long fd;
+        int r;
+
+        make_front(&f, b, asked);
+        r = put_together(&f, b->main, b->traced, &program);
+        if (r < 0)
+                return r;
+        fd = listens ? load_listening(&program) : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+        r = fd < 0 ? -errno : 0;
+        free(program.filter);
+        if (r == 0)
+                *ret_fd = listens ? (int)fd : -1;
+        return r;
+}
+
+int broker_filter_load(struct broker_filter *b, int *ret_fd, struct err *e) {
+        bool asked = can_reach_sockets();
+        int r;
+
+        b->writes = b->writes && (b->files || can_pass_files());
+        r = load_once(b, asked, ret_fd);
+        if (r == -EBUSY && (b->files || b->traced))
+                return err_set(e, EBUSY,
+                               "globs in denies and --trace-denials do not work inside of another sandbox whose "
+                               "calls are watched: the kernel has room for one watcher. Name the paths without "
+                               "globs, and leave the trace to the outer one");
+        if (r == -EBUSY) { /* then mounts alone keep what is protected, and there are no Unix sockets but pairs */
+                b->writes = false;
+                r = load_once(b, false, ret_fd);
         }
-        return 0;
+        return r < 0 ? err_set(e, -r, "broker: filter: %s", strerror(-r)) : 0;
+}
+
+static bool is_kept(const struct plan *p) {
+        return (p->flags & (PLAN_SOCKETS | PLAN_WRITES)) && !(p->flags & PLAN_BROKER);
 }
 
 bool broker_filter_has_main(const struct plan *p) {
-        return (p->flags & PLAN_TRACE) || (p->flags & (PLAN_SOCKETS | PLAN_BROKER)) == PLAN_SOCKETS;
+        return (p->flags & PLAN_TRACE) || is_kept(p);
 }
 
 struct broker_filter broker_filter_of(const struct plan *p) {
         return (struct broker_filter){ .main = broker_filter_has_main(p) ? p->seccomp : STR(""),
                                        .traced = p->flags & PLAN_TRACE,
                                        .files = p->flags & PLAN_BROKER,
+                                       .writes = p->flags & PLAN_WRITES,
                                        .sockets = p->flags & PLAN_SOCKETS };
 }
 
 uint32_t broker_capabilities(const struct plan *p) {
-        return (p->flags & (PLAN_BROKER | PLAN_SOCKETS) ? 1U << CAP_SYS_PTRACE : 0) |
+        return (p->flags & (PLAN_BROKER | PLAN_SOCKETS | PLAN_WRITES) ? 1U << CAP_SYS_PTRACE : 0) |
                (p->flags & PLAN_SOCKETS ? 1U << CAP_NET_ADMIN : 0);
 }

@@ -2,6 +2,7 @@
 #pragma once
 /* The calls that the broker performs on behalf of others, one function each. Used by broker.c alone. */
 #include "sandbox/linux/broker.h"
+#include "sandbox/linux/closed.h"
 #include "sandbox/linux/walk.h"
 
 /* The call is answered already (a descriptor was passed, or a thread will answer). */
@@ -20,10 +21,20 @@ struct held { /* one call being served */
         bool writes;
 };
 
+/* When a call is handed over where only changes are judged. With globs and traces all of them are, always. */
+enum op_when {
+        OP_ALWAYS,
+        OP_IF_ARG1_WRITES, /* the flags of open() are its argument 1 */
+        OP_IF_ARG2_WRITES,
+        OP_IF_MODE_GIVES, /* argument 1 is a mode that gives others a right to write, or a set-id bit */
+        OP_NEVER,         /* only what the caller could do to its own files */
+};
+
 struct broker_op {
         int nr;
         const char *name;
         int (*run)(struct held *h); /* 0 (the call returns 0), OP_ANSWERED, OP_CONTINUE, or a negative errno */
+        enum op_when when;
 };
 extern const struct broker_op broker_ops[];
 extern const size_t broker_ops_n;
@@ -34,3 +45,49 @@ extern const size_t broker_socket_ops_n;
 /* Answers the held call with a copy of the descriptor; OP_ANSWERED or a negative errno. */
 int broker_pass_fd(const struct tracee *t, int fd, bool close_on_exec);
 int broker_answer(const struct tracee *t, int result);
+
+/* The object itself, whatever its name is by now: for calls that take only a path. */
+struct fd_link {
+        char path[32];
+};
+struct fd_link link_to(int fd);
+/* Reads the path argument and finds what it names; remembers it for the report. */
+int broker_find(struct held *h, int dirfd, __u64 address, enum walk_mode mode, struct place *ret);
+
+/* broker_judge.c: 0, or a negative errno with the rule that refused in h->glob. */
+int judge_read(struct held *h, const struct place *p);
+/* What is at this place loses its name, its content or an attribute; or a new name is made there. */
+int judge_change(struct held *h, const struct place *p);
+/* The content or an attribute of this object changes, whatever its name is. */
+int judge_object(struct held *h, int object);
+/* A new name, of a directory or of something else. */
+int judge_new(struct held *h, const struct place *p, mode_t kind);
+/* It was made: this object, or with -1 what is there. */
+void judge_made(struct held *h, const struct place *p, int object);
+/* A rename, beside judge_change() of both places; `from` has its object. */
+int judge_move(struct held *h, const struct place *from, const struct place *to, bool directory);
+void judge_moved(struct held *h, const struct place *from, const struct place *to, bool directory);
+
+/* broker_open.c, broker_attributes.c */
+int op_open(struct held *h);
+int op_openat(struct held *h);
+int op_openat2(struct held *h);
+int op_creat(struct held *h);
+int op_truncate(struct held *h);
+int op_chmod(struct held *h);
+int op_fchmod(struct held *h);
+int op_fchmodat(struct held *h);
+int op_fchmodat2(struct held *h);
+int op_chown(struct held *h);
+int op_lchown(struct held *h);
+int op_fchown(struct held *h);
+int op_fchownat(struct held *h);
+int op_setxattr(struct held *h);
+int op_lsetxattr(struct held *h);
+int op_fsetxattr(struct held *h);
+int op_removexattr(struct held *h);
+int op_lremovexattr(struct held *h);
+int op_fremovexattr(struct held *h);
+int op_umask(struct held *h);
+/* broker_bind.c */
+int op_bind(struct held *h);

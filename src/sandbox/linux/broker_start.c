@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "plan/plan.h"
 #include "sandbox/linux/broker.h"
+#include "sandbox/linux/closed.h"
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
@@ -67,7 +68,7 @@ static int become_broker(int first, int events) {
         return settle_descriptors(first, events);
 }
 
-_Noreturn static void serve(const struct plan *p, int notify) {
+_Noreturn static void serve(const struct plan *p, int notify, const struct seccomp_notif *first) {
         struct broker b = {
                 .rules = rules_of(p),
                 .notify_fd = notify,
@@ -76,14 +77,17 @@ _Noreturn static void serve(const struct plan *p, int notify) {
                 .report_all = p->flags & PLAN_OBSERVE,
                 .sockets = p->sockets.p,
                 .n_sockets = p->sockets.n,
+                .native = (p->flags & PLAN_NATIVE) && !(p->flags & PLAN_BROKER),
         };
-        _exit(!b.rules || broker_serve(&b) < 0);
+        if (!b.rules || ((p->flags & PLAN_WRITES) && closed_new(p, &b.closed) < 0))
+                _exit(1);
+        _exit(broker_serve(&b, first) < 0);
 }
 
-_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd) {
+_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd, const struct seccomp_notif *first) {
         if (become_broker(notify_fd, events_fd) < 0 || confine_syscalls(p, CONFINE_THREAD, NULL) < 0)
                 _exit(1);
-        serve(p, FD_FIRST);
+        serve(p, FD_FIRST, first);
 }
 
 /* Before the filter, so that it is not under it: the notify descriptor comes when there is one. */
@@ -99,7 +103,7 @@ _Noreturn static void broker_early(const struct plan *p, int channel, int events
         if (fd_receive(FD_FIRST, &byte, 1, &notify, 1, &n) != 1 || n != 1)
                 _exit(1);
         close(FD_FIRST);
-        serve(p, notify);
+        serve(p, notify, NULL);
 }
 
 /* Two forks, so that the command has no child it does not know of: init adopts the broker. */

@@ -102,12 +102,21 @@ int command_enter_landlock(const struct command *c) {
         return c->landlock >= 0 ? (int)syscall(SYS_landlock_restrict_self, c->landlock, 0) : 0;
 }
 
+/* Below the broker's domain: what changes files in place of the command must be able to look at it. */
+static int enter_landlock_own(const struct command *c, struct err *e) {
+        if (c->landlock_own >= 0 && syscall(SYS_landlock_restrict_self, c->landlock_own, 0) < 0)
+                return err_errno(e, "landlock: restrict changes");
+        return 0;
+}
+
 /* The notify descriptor lands where the keeper finds it; from then on the descriptors are the command's own. */
-static int watch_sockets(struct command *c, struct err *e) {
-        const struct broker_filter filter = broker_filter_of(c->plan);
+static int watch_calls(struct command *c, struct err *e) {
+        struct broker_filter filter = broker_filter_of(c->plan);
         int r = confine_capabilities(0, e);
         if (r == 0)
                 r = broker_filter_load(&filter, &c->notify, e);
+        if (r == 0 && filter.writes)
+                r = enter_landlock_own(c, e);
         if (r == 0 && unshare(CLONE_FILES) < 0)
                 r = err_errno(e, "start the command: descriptors");
         return r;
@@ -115,11 +124,16 @@ static int watch_sockets(struct command *c, struct err *e) {
 
 static int start_filters(struct command *c, struct err *e) {
         int r = check_inherited(e);
-        if (r == 0 && (c->plan->flags & PLAN_BROKER))
-                return broker_start(c->plan, c->events, e);
-        if (r == 0 && c->watcher >= 0)
+
+        if (r < 0)
+                return r;
+        if (c->plan->flags & PLAN_BROKER) {
+                r = broker_start(c->plan, c->events, e);
+                return r < 0 ? r : enter_landlock_own(c, e);
+        }
+        if (c->watcher >= 0)
                 return watcher_enter(c->watcher, e);
-        return r == 0 && c->kept ? watch_sockets(c, e) : r;
+        return c->kept ? watch_calls(c, e) : 0;
 }
 
 static int command_main(void *argument) {

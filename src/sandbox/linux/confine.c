@@ -110,6 +110,31 @@ static int add_path(int ruleset, const struct plan_landlock_rule *rule, struct e
         return 0;
 }
 
+/*
+ * Where changes are the broker's to make, the command itself can make none: whatever call it finds that the filter does
+ * not hand over, and whatever a path in its memory says by the time the kernel reads it. Devices and /proc it opens
+ * itself, unless something is protected there.
+ */
+int confine_landlock_own(const struct plan *p, int *ret_fd, struct err *e) {
+        const uint64_t changes = LANDLOCK_WRITE & ~(uint64_t)LANDLOCK_READ & p->landlock.handled_fs;
+        const uint64_t device = (LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE) & changes;
+        const struct plan_landlock_rule rules[] = { { "/dev", device }, { "/proc", device } };
+        struct ruleset_attr attr = { changes, 0, 0 };
+        int r = 0;
+
+        *ret_fd = -1;
+        if (!(p->flags & PLAN_NATIVE))
+                return 0;
+        cleanup(close_fd) int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, 8, 0);
+        if (fd < 0)
+                return err_errno(e, "landlock: ruleset of changes");
+        for (size_t i = 0; i < 2 && r == 0; i++)
+                r = add_path(fd, &rules[i], e);
+        if (r == 0)
+                *ret_fd = take_fd(&fd);
+        return r;
+}
+
 int confine_landlock(const struct plan *p, int *ret_fd, struct err *e) {
         *ret_fd = -1;
         if (!p->landlock.abi)

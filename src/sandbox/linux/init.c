@@ -218,11 +218,15 @@ static int start_command(struct init *in, struct err *e) {
                              .terminal = in->args->foreground ? in->args->terminal : -1,
                              .mask = in->args->mask,
                              .landlock = -1,
-                             .kept = (in->plan->flags & (PLAN_SOCKETS | PLAN_BROKER)) == PLAN_SOCKETS,
+                             .landlock_own = -1,
+                             .kept =
+                                 (in->plan->flags & (PLAN_SOCKETS | PLAN_WRITES)) && !(in->plan->flags & PLAN_BROKER),
                              .notify = -1,
                              .events = -1,
                              .watcher = -1 };
         int r = confine_landlock(in->plan, &c.landlock, e);
+        if (r == 0)
+                r = confine_landlock_own(in->plan, &c.landlock_own, e);
         if (r == 0)
                 r = open_events(in, &c.events, e);
         if (r < 0)
@@ -240,6 +244,7 @@ static int start_command(struct init *in, struct err *e) {
                 return r;
         in->command = c.kept ? keeper_start_command(&c, in->args->control) : command_start(&c);
         close_fd(&c.landlock);
+        close_fd(&c.landlock_own);
         close_fd(&c.events);
         close_fd(&c.watcher);
         if (in->command < 0)

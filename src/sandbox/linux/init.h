@@ -19,11 +19,12 @@ _Noreturn void init_main(const struct init_args *args);
 /* The command, in its own process with init's memory until exec: everything it needs was prepared. */
 struct command {
         const struct plan *plan;
-        int terminal; /* lent to the command, -1 for none */
-        int landlock; /* ruleset, -1 for none */
-        int events;   /* for the broker's reports, -1 for no broker */
-        int watcher;  /* where the watcher waits for the command's filter, -1 for no watcher */
-        bool kept;    /* started by the keeper: it is in the Landlock domain already, and shares descriptors */
+        int terminal;     /* lent to the command, -1 for none */
+        int landlock;     /* ruleset, -1 for none */
+        int landlock_own; /* one more, for the command and not for its broker, -1 for none */
+        int events;       /* for the broker's reports, -1 for no broker */
+        int watcher;      /* where the watcher waits for the command's filter, -1 for no watcher */
+        bool kept;        /* started by the keeper: it is in the Landlock domain already, and shares descriptors */
         const sigset_t *mask;
         /* results, read by init after exec or exit */
         bool not_run; /* the command itself could not be executed */

@@ -7,12 +7,16 @@
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { KEEPER_STACK = 256 << 10 }; /* the broker's first thread goes on with it */
@@ -35,22 +39,37 @@ static int open_reports(int control) {
         return ends[1];
 }
 
-/* False when nobody is left who could ask. */
-static bool await_first_call(int notify) {
-        struct pollfd first = { .fd = notify, .events = POLLIN };
-        while (poll(&first, 1, -1) < 0 && errno == EINTR)
-                ;
-        return first.revents & POLLIN;
+/* False when nobody is left who could ask. A umask is nothing to be judged, and no reason to start a process: shells
+ * set it when they begin. */
+static bool await_first_call(int notify, struct seccomp_notif *call, size_t size) {
+        for (;;) {
+                struct pollfd first = { .fd = notify, .events = POLLIN };
+                struct seccomp_notif_resp answer = { .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
+
+                while (poll(&first, 1, -1) < 0 && errno == EINTR)
+                        ;
+                if (!(first.revents & POLLIN))
+                        return false;
+                memset(call, 0, size);
+                if (ioctl(notify, SECCOMP_IOCTL_NOTIF_RECV, call) < 0)
+                        continue; /* it is gone again */
+                if (call->data.nr != SYS_umask)
+                        return true;
+                answer.id = call->id;
+                (void)ioctl(notify, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+        }
 }
 
 /* Without a broker calls that wait would wait for ever: with the descriptor closed they fail. */
 static void keep(const struct keeper *k, int taken) {
         cleanup(close_fd) int notify = taken;
-        if (!await_first_call(notify))
+        size_t size = broker_call_size();
+        cleanup(free_ptr) struct seccomp_notif *first = malloc(size);
+        if (!first || !await_first_call(notify, first, size))
                 return;
         cleanup(close_fd) int reports = open_reports(k->control);
         if (reports >= 0 && fork() == 0)
-                broker_main(k->plan, notify, reports);
+                broker_main(k->plan, notify, reports, first);
 }
 
 static void *keeper_main(void *argument) {

@@ -25,6 +25,8 @@ enum confine_scope { CONFINE_THREAD, CONFINE_PROCESS };
 int confine_syscalls(const struct plan *p, enum confine_scope scope, struct err *e);
 /* Opens the ruleset's paths and returns the ruleset; -1 in *ret_fd when the plan has none. */
 int confine_landlock(const struct plan *p, int *ret_fd, struct err *e);
+/* The second one, for the command alone: -1 where the plan has none. */
+int confine_landlock_own(const struct plan *p, int *ret_fd, struct err *e);
 /* The kernel does not hold root to RLIMIT_NPROC; the sandbox's own pid namespace does, where it can. Before the mounts.
  */
 void limit_processes_of_root(const struct plan *p);

@@ -2,12 +2,14 @@
 #include "sandbox/linux/tracee.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -26,6 +28,7 @@
 #define SIOCUNIXFILE 0x89e0 /* linux/un.h, which does not go with sys/un.h */
 #endif
 
+enum { PIDFD_OF_THREAD = O_EXCL };
 enum { LOOK = 1U << CAP_SYS_PTRACE, NAME_SOCKETS = 1U << CAP_NET_ADMIN };
 static uint32_t had; /* of these, what this process was started with */
 
@@ -45,17 +48,25 @@ int tracee_setup(void) {
         return raise_capability(0);
 }
 
+/* A program that is dumpable, as nearly all are, can be looked at without the capability. */
 static int open_with_capability(int directory_fd, const char *path, int flags) {
-        raise_capability(LOOK); /* without it, dumpable processes still work */
         int fd = openat(directory_fd, path, flags | O_CLOEXEC);
+        if (fd >= 0 || (errno != EACCES && errno != EPERM))
+                return fd >= 0 ? fd : -errno;
+
+        raise_capability(LOOK);
+        fd = openat(directory_fd, path, flags | O_CLOEXEC);
         int saved = errno;
         raise_capability(0);
         return fd >= 0 ? fd : -saved;
 }
 
-static int open_proc(pid_t tid, const char *what, int flags) {
+static int open_proc(const struct tracee *t, const char *what, int flags) {
         char path[64];
-        snprintf(path, sizeof path, "/proc/%d/%s", tid, what);
+
+        if (t->proc >= 0)
+                return open_with_capability(t->proc, what, flags);
+        snprintf(path, sizeof path, "/proc/%d/%s", t->tid, what);
         return open_with_capability(AT_FDCWD, path, flags);
 }
 
@@ -71,7 +82,7 @@ static bool status_field(struct str status, struct str name, struct str *ret) {
 }
 
 static int read_status(struct tracee *t) {
-        cleanup(close_fd) int fd = open_proc(t->tid, "status", O_RDONLY);
+        cleanup(close_fd) int fd = open_proc(t, "status", O_RDONLY);
         char text[2048];
         if (fd < 0)
                 return fd;
@@ -99,8 +110,8 @@ static int read_status(struct tracee *t) {
 }
 
 /* Paths are judged and opened in the broker's own root: a process with another one is not served. */
-static int check_same_root(pid_t tid) {
-        cleanup(close_fd) int root = open_proc(tid, "root", O_PATH | O_DIRECTORY);
+static int check_same_root(const struct tracee *t) {
+        cleanup(close_fd) int root = open_proc(t, "root", O_PATH | O_DIRECTORY);
         struct stat theirs, ours;
         if (root < 0)
                 return root;
@@ -110,14 +121,109 @@ static int check_same_root(pid_t tid) {
 }
 
 void tracee_init(struct tracee *t, int notify_fd, const struct seccomp_notif *call) {
-        *t = (struct tracee){ .notify_fd = notify_fd, .id = call->id, .tid = (pid_t)call->pid };
+        *t = (struct tracee){ .notify_fd = notify_fd, .id = call->id, .tid = (pid_t)call->pid, .proc = -1 };
 }
 
 int tracee_open(struct tracee *t) {
         int r = read_status(t);
         if (r == 0)
-                r = check_same_root(t->tid);
+                r = check_same_root(t);
         return r == 0 && !tracee_waits(t) ? -ESRCH : r;
+}
+
+/* --- what is kept of threads from call to call ---
+ *
+ * Reading a status costs more than all the rest of a call. It is read once for a thread; a descriptor of the thread
+ * itself tells whether it still lives, so that another one with its number is another one. Nothing is judged by what is
+ * kept: the umask is the caller's own wish, and directories are opened anew each time.
+ */
+
+#define UMASK_SETTLES_NS (50 * NS_PER_MS)
+
+struct known {
+        pid_t tid, tgid;
+        mode_t umask;
+        int pidfd, proc;
+        bool stale;
+};
+static struct known known[64];
+static uint64_t umask_changed_ns;
+
+static bool thread_lives(int pidfd) {
+        struct pollfd end = { .fd = pidfd, .events = POLLIN };
+
+        return poll(&end, 1, 0) == 0;
+}
+
+static void known_forget(struct known *k) {
+        if (k->tid) {
+                close_fd(&k->pidfd);
+                close_fd(&k->proc);
+        }
+        *k = (struct known){ .pidfd = -1, .proc = -1 };
+}
+
+/* -EINVAL before Linux 6.9, where there are no descriptors of threads: then nothing is kept. */
+static int known_fill(struct known *k, struct tracee *t) {
+        char path[32];
+        struct known fresh = { .tid = t->tid };
+        int r;
+
+        fresh.pidfd = (int)syscall(SYS_pidfd_open, t->tid, PIDFD_OF_THREAD);
+        if (fresh.pidfd < 0)
+                return -errno;
+        snprintf(path, sizeof path, "/proc/%d", t->tid);
+        fresh.proc = t->proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        r = t->proc < 0 ? -errno : read_status(t);
+        if (r == 0)
+                r = check_same_root(t);
+        if (r == 0 && !tracee_waits(t))
+                r = -ESRCH;
+        if (r < 0) {
+                close_fd(&fresh.pidfd);
+                close_fd(&fresh.proc);
+                t->proc = -1;
+                return r;
+        }
+        fresh.tgid = t->tgid;
+        fresh.umask = t->umask;
+        *k = fresh;
+        return 0;
+}
+
+int tracee_open_known(struct tracee *t) {
+        struct known *k = &known[(unsigned)t->tid % (sizeof known / sizeof *known)];
+        int r;
+
+        if (k->tid == t->tid && !k->stale && thread_lives(k->pidfd)) {
+                t->tgid = k->tgid;
+                t->umask = k->umask;
+                t->proc = k->proc;
+                return 0;
+        }
+        known_forget(k);
+        r = known_fill(k, t);
+        if (r == -EINVAL)
+                return tracee_open(t);
+        /* A umask that is being changed by another thread right now may be the old one: read it again next time. */
+        k->stale = umask_changed_ns && clock_ns() - umask_changed_ns < UMASK_SETTLES_NS;
+        return r;
+}
+
+void tracee_umask_changes(const struct tracee *t, mode_t mask) {
+        umask_changed_ns = clock_ns();
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+                if (known[i].tid && known[i].tgid == t->tgid)
+                        known[i].umask = mask & 0777;
+                else
+                        known_forget(&known[i]); /* it may share the mask, for all that is known */
+}
+
+void tracee_find_name(struct tracee *t) {
+        cleanup(close_fd) int fd = open_proc(t, "comm", O_RDONLY);
+        ssize_t n = fd < 0 ? -1 : read(fd, t->name, sizeof t->name - 1);
+
+        t->name[n > 0 ? n - (t->name[n - 1] == '\n') : 0] = '\0';
 }
 
 bool tracee_waits(const struct tracee *t) {
@@ -128,17 +234,30 @@ bool tracee_waits(const struct tracee *t) {
 /* Not by /proc/TID/mem, which belongs to root where the program is not dumpable, and root is nobody in the sandbox. */
 static ssize_t peek(const struct tracee *t, uint64_t address, void *into, size_t n) {
         struct iovec here = { into, n }, there = { (void *)(uintptr_t)address, n };
-        raise_capability(LOOK);
         ssize_t got = process_vm_readv(t->tid, &here, 1, &there, 1, 0);
+        if (got >= 0 || errno != EPERM)
+                return got;
+
+        raise_capability(LOOK);
+        got = process_vm_readv(t->tid, &here, 1, &there, 1, 0);
         raise_capability(0);
         return got;
 }
 
+int tracee_read(const struct tracee *t, uint64_t address, void *into, size_t n) {
+        if (n > 0 && peek(t, address, into, n) != (ssize_t)n)
+                return -EFAULT;
+        return tracee_waits(t) ? 0 : -ESRCH;
+}
+
 int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t size) {
-        size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 0;
+        enum { PAGE = 4096 /* the smallest there is */, SHORT = 256 };
+        size_t n = 0;
         while (n < size) {
-                /* Up to the end of the page: the next one may not be mapped, and need not be. */
-                size_t step = page - (size_t)((address + n) & (page - 1));
+                /* Up to the end of the page: the next one may not be mapped, and need not be. Most paths are short. */
+                size_t step = PAGE - (size_t)((address + n) & (PAGE - 1));
+                if (n == 0 && step > SHORT)
+                        step = SHORT;
                 if (step > size - n)
                         step = size - n;
                 ssize_t got = peek(t, address + n, ret + n, step);
@@ -153,7 +272,6 @@ int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t
 
 /* A thread may have descriptors of its own; before Linux 6.9 only those of its process can be had. */
 static int open_pidfd(struct tracee *t) {
-        enum { PIDFD_OF_THREAD = O_EXCL };
         int fd = (int)syscall(SYS_pidfd_open, t->tid, PIDFD_OF_THREAD);
         if (fd < 0 && errno == EINVAL) {
                 int r = t->tgid ? 0 : read_status(t);
@@ -205,7 +323,7 @@ int tracee_open_base(struct tracee *t, int dirfd) {
                         return -EBADF;
                 snprintf(what, sizeof what, "fd/%d", dirfd);
         }
-        int fd = open_proc(t->tid, what, O_PATH);
+        int fd = open_proc(t, what, O_PATH);
         /* Descriptors of a program that is not dumpable are root's, as its memory is. */
         if (fd == -EACCES && dirfd != AT_FDCWD)
                 fd = tracee_take(t, dirfd, &(struct tracee_bytes){ 0 });

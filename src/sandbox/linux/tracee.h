@@ -18,6 +18,7 @@ struct tracee {
         pid_t tid;   /* the calling thread */
         pid_t tgid;  /* its process */
         mode_t umask;
+        int proc;      /* /proc/TID, kept by somebody else, or -1 */
         char name[16]; /* comm, for reports */
 };
 
@@ -25,10 +26,18 @@ void tracee_init(struct tracee *t, int notify_fd, const struct seccomp_notif *ca
 /* What paths need. -ESRCH when the call no longer waits; -EACCES when the process does not share the broker's root
  * directory. */
 int tracee_open(struct tracee *t);
+/* The same, and much cheaper for a thread that was here before. One caller at a time. */
+int tracee_open_known(struct tracee *t);
+/* It is about to change its umask. */
+void tracee_umask_changes(const struct tracee *t, mode_t mask);
+/* Fills in its name. */
+void tracee_find_name(struct tracee *t);
 /* Whether the call still waits: what was read belongs to it and to no successor of its thread id. */
 bool tracee_waits(const struct tracee *t);
 /* A path argument, copied once. -EFAULT, -ENAMETOOLONG. */
 int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t size);
+/* Bytes of its memory, all of them. -EFAULT, -ESRCH. */
+int tracee_read(const struct tracee *t, uint64_t address, void *into, size_t n);
 /* Bytes of its memory, n of them exactly. */
 struct tracee_bytes {
         uint64_t address;

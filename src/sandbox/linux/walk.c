@@ -30,9 +30,12 @@ void place_done(struct place *p) {
 }
 
 static int fd_path(int fd, char *ret, size_t size) {
-        char link[40];
-        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-        ssize_t n = readlink(link, ret, size);
+        static int own_fds = -1; /* a descriptor of the directory saves three names for each path */
+        char link[16];
+        if (own_fds < 0)
+                own_fds = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        snprintf(link, sizeof link, "%d", fd);
+        ssize_t n = readlinkat(own_fds, link, ret, size);
         if (n < 0)
                 return -errno;
         if ((size_t)n >= size)
@@ -85,10 +88,11 @@ static bool is_own_proc(const char *path) {
 
 /* Fills in the canonical path of what was found; refuses the broker's own entries. */
 static int settle(struct place *p) {
-        int r = fd_path(p->object >= 0 ? p->object : p->dir, p->path, sizeof p->path);
+        bool by_name = p->object < 0 || p->parent;
+        int r = fd_path(by_name ? p->dir : p->object, p->path, sizeof p->path);
         if (r < 0)
                 return r;
-        if (p->object < 0) {
+        if (by_name) {
                 size_t n = strlen(p->path), name_n = strlen(p->name);
                 bool root = n == 1;
                 if (n + 1 + name_n + 1 > sizeof p->path)
@@ -254,7 +258,9 @@ static int split_off_name(int base, const char *path, struct place *p) {
         char parent[PATH_MAX];
         memcpy(parent, path, start);
         parent[start] = '\0';
-        int dir = open_plain(base, start ? parent : ".", O_DIRECTORY);
+        int dir = start ? open_plain(base, parent, O_DIRECTORY) : fcntl(base, F_DUPFD_CLOEXEC, 3);
+        if (dir < 0 && !start)
+                return -errno;
         if (dir < 0)
                 return dir;
         p->dir = dir;
@@ -266,15 +272,16 @@ static int split_off_name(int base, const char *path, struct place *p) {
 /* With the name apart: the object is looked up by it in the directory that is held. */
 static int walk_named(int base, const char *path, struct place *p) {
         int r = split_off_name(base, path, p);
-        if (r < 0 || p->dir < 0)
+        if (r < 0 || p->dir < 0 || p->parent)
                 return r;
         p->object = openat(p->dir, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         return p->object >= 0 || errno == ENOENT ? 0 : -errno;
 }
 
 static int walk_from(const struct tracee *t, int from, const char *path, enum walk_mode mode, struct place *p) {
+        p->parent = mode == WALK_PARENT;
         int r = mode == WALK_FOLLOW ? walk_quickly(from, path, mode, p) : walk_named(from, path, p);
-        if (mode == WALK_NOFOLLOW && r == 0 && p->dir < 0)
+        if (mode != WALK_FOLLOW && r == 0 && p->dir < 0)
                 r = walk_quickly(from, path, mode, p);
         if (mode == WALK_FOLLOW && r == -ENOENT) {
                 r = walk_named(from, path, p);
@@ -285,7 +292,23 @@ static int walk_from(const struct tracee *t, int from, const char *path, enum wa
                 return r;
         place_done(p);
         p->name[0] = '\0';
+        p->parent = false; /* the object comes with it */
         return walk_slowly(t, from, path, mode, p);
+}
+
+int walk_descriptor(struct tracee *t, int number, struct place *ret) {
+        struct place p = { .object = -1, .dir = -1 };
+        int r;
+
+        p.object = tracee_open_base(t, number);
+        if (p.object < 0)
+                return p.object;
+        r = tracee_waits(t) ? settle(&p) : -ESRCH;
+        if (r < 0)
+                place_done(&p);
+        else
+                *ret = p;
+        return r;
 }
 
 int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret) {
@@ -299,6 +322,7 @@ int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, str
         int r = walk_from(t, base >= 0 ? base : AT_FDCWD, path, mode, &p);
         if (r == 0 && p.object < 0 && p.dir < 0)
                 r = -ENOENT;
+        p.parent &= p.object < 0;
         if (r == 0)
                 r = settle(&p);
         if (r < 0) {

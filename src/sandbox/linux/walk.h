@@ -14,12 +14,16 @@ struct place {
         char name[NAME_MAX + 1];
         char path[PATH_MAX];  /* canonical; does not begin with '/' for pipes, sockets and other nameless objects */
         bool wants_directory; /* the path ended in a slash */
+        bool parent;          /* WALK_PARENT: nobody has looked for the object */
 };
 
 enum walk_mode {
-        WALK_FOLLOW,  /* a link in the last place is followed; a dangling one leads to where it points */
-        WALK_NOFOLLOW /* the last name itself */
+        WALK_FOLLOW,   /* a link in the last place is followed; a dangling one leads to where it points */
+        WALK_NOFOLLOW, /* the last name itself */
+        WALK_PARENT,   /* its directory and its name, whatever is there: for calls that find out by themselves */
 };
 
 int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret);
+/* One of its descriptors, whatever that is. */
+int walk_descriptor(struct tracee *t, int number, struct place *ret);
 void place_done(struct place *p);

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/linux/closed.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { WALKED_MAX = 4096 /* files below guards that are compared with one that has several names */ };
+
+struct object {
+        dev_t dev;
+        ino_t ino;
+        int held; /* O_PATH, so that the number is not used again; -1: none */
+};
+
+struct slot {
+        const char *path;
+        size_t n;
+        const struct plan_guard *guard; /* NULL: an opening, or only on the way to guards */
+        bool opening;
+        bool above;
+};
+
+struct closed {
+        const struct plan *plan;
+        struct object *first; /* by guard: what was there when the broker began */
+        struct object *own;   /* by guard: what the sandbox made there */
+        struct slot *slots;
+        size_t size; /* a power of two */
+};
+
+/* --- the table --- */
+
+#define HASH_START 0xcbf29ce484222325ULL
+
+static uint64_t hash_next(uint64_t hash, char byte) {
+        return (hash ^ (unsigned char)byte) * 0x100000001b3ULL;
+}
+
+static struct slot *closed_slot(const struct closed *c, const char *path, size_t n, uint64_t hash) {
+        size_t at = (size_t)(hash ^ hash >> 32) & (c->size - 1);
+
+        while (c->slots[at].path && (c->slots[at].n != n || memcmp(c->slots[at].path, path, n) != 0))
+                at = (at + 1) & (c->size - 1);
+        return &c->slots[at];
+}
+
+static struct slot *closed_put(struct closed *c, const char *path, size_t n) {
+        uint64_t hash = HASH_START;
+
+        for (size_t i = 0; i < n; i++)
+                hash = hash_next(hash, path[i]);
+        struct slot *slot = closed_slot(c, path, n, hash);
+        slot->path = path;
+        slot->n = n;
+        return slot;
+}
+
+static void closed_put_guard(struct closed *c, const struct plan_guard *guard) {
+        size_t n = strlen(guard->path);
+        struct slot *slot = closed_put(c, guard->path, n);
+
+        /* Two guards at one path: the one that is never the sandbox's own. */
+        if (!slot->guard || closed_is_swept(slot->guard))
+                slot->guard = guard;
+        for (size_t i = n; i-- > 1;)
+                if (guard->path[i] == '/')
+                        closed_put(c, guard->path, i)->above = true;
+}
+
+static size_t slots_needed(const struct plan *p) {
+        size_t needed = p->openings.n + 1, size = 64;
+
+        for (size_t i = 0; i < p->guards.n; i++)
+                for (const char *s = p->guards.p[i].path; *s; s++)
+                        needed += *s == '/';
+        while (size < 2 * needed)
+                size *= 2;
+        return size;
+}
+
+static void object_hold(struct object *object, const char *path) {
+        struct stat st;
+        int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd < 0)
+                return;
+        if (fstat(fd, &st) < 0)
+                close(fd);
+        else
+                *object = (struct object){ st.st_dev, st.st_ino, fd };
+}
+
+int closed_new(const struct plan *p, struct closed **ret) {
+        struct closed *c = calloc(1, sizeof *c);
+
+        if (!c)
+                return -ENOMEM;
+        c->plan = p;
+        c->size = slots_needed(p);
+        c->slots = calloc(c->size, sizeof *c->slots);
+        c->first = calloc(p->guards.n + 1, sizeof *c->first);
+        c->own = calloc(p->guards.n + 1, sizeof *c->own);
+        if (!c->slots || !c->first || !c->own)
+                return -ENOMEM; /* the broker ends, and what it holds with it */
+
+        for (size_t i = 0; i < p->guards.n; i++) {
+                c->first[i].held = c->own[i].held = -1;
+                closed_put_guard(c, &p->guards.p[i]);
+                if (p->guards.p[i].kind != PLAN_GUARD_MISSING)
+                        object_hold(&c->first[i], p->guards.p[i].path);
+        }
+        for (size_t i = 0; i < p->openings.n; i++)
+                closed_put(c, p->openings.p[i], strlen(p->openings.p[i]))->opening = true;
+        *ret = c;
+        return 0;
+}
+
+void closed_look(const struct closed *c, const char *path, struct closed_look *ret) {
+        uint64_t hash = HASH_START;
+
+        *ret = (struct closed_look){ 0 };
+        for (size_t i = 0;; i++) {
+                bool ends = path[i] == '\0';
+
+                if (i > 1 && (ends || path[i] == '/')) {
+                        const struct slot *slot = closed_slot(c, path, i, hash);
+
+                        if (slot->guard || (slot->path && slot->opening)) {
+                                ret->guard = slot->opening ? NULL : slot->guard;
+                                ret->at = ends;
+                        }
+                        if (ends)
+                                ret->above = slot->path && slot->above;
+                }
+                if (ends)
+                        break;
+                hash = hash_next(hash, path[i]);
+        }
+        if (!ret->guard)
+                ret->at = false;
+}
+
+bool closed_is_swept(const struct plan_guard *guard) {
+        return guard->kind == PLAN_GUARD_MISSING && str_starts(str_of(guard->why), STR("built in"));
+}
+
+int closed_below(const struct closed *c, const char *path, closed_each *each, void *context) {
+        size_t n = strlen(path);
+
+        for (size_t i = 0; i < c->plan->guards.n; i++) {
+                const struct plan_guard *guard = &c->plan->guards.p[i];
+
+                if (strncmp(guard->path, path, n) != 0 || guard->path[n] != '/')
+                        continue;
+                int r = each(context, guard, guard->path + n + 1);
+                if (r != 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* --- objects --- */
+
+static bool object_is(const struct object *object, const struct stat *st) {
+        return object->held >= 0 && object->ino == st->st_ino && object->dev == st->st_dev;
+}
+
+static size_t guard_index(const struct closed *c, const struct plan_guard *guard) {
+        return (size_t)(guard - c->plan->guards.p);
+}
+
+void closed_own(struct closed *c, const struct plan_guard *guard, int object) {
+        struct object *own = &c->own[guard_index(c, guard)];
+        struct stat st;
+
+        close_fd(&own->held);
+        if (fstat(object, &st) < 0)
+                return;
+        *own = (struct object){ st.st_dev, st.st_ino, fcntl(object, F_DUPFD_CLOEXEC, 3) };
+}
+
+bool closed_is_own(const struct closed *c, const struct plan_guard *guard, const struct stat *st) {
+        return object_is(&c->own[guard_index(c, guard)], st);
+}
+
+bool closed_stands_own(const struct closed *c, const struct plan_guard *guard) {
+        struct stat st;
+
+        return lstat(guard->path, &st) == 0 && closed_is_own(c, guard, &st);
+}
+
+/* Whether this file has a name in the directory, or below. Too much to look through counts as a yes. */
+static bool dir_has(int taken, const struct stat *st, size_t *walked) {
+        DIR *dir = fdopendir(taken);
+        bool found = false;
+
+        if (!dir) {
+                close(taken);
+                return false;
+        }
+        for (struct dirent *entry; !found && (entry = readdir(dir));) {
+                if (entry->d_name[0] == '.' && (entry->d_name[1] == '\0' || strcmp(entry->d_name, "..") == 0))
+                        continue;
+                if (++*walked > WALKED_MAX)
+                        found = true;
+                else if (entry->d_type == DT_DIR) {
+                        int below = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                        found = below >= 0 && dir_has(below, st, walked);
+                } else
+                        found = entry->d_ino == st->st_ino;
+        }
+        closedir(dir);
+        return found;
+}
+
+/* The file has several names: is one of them at a guard, or below one? */
+static bool guard_has(const struct closed *c, const struct plan_guard *guard, const struct stat *st, size_t *walked) {
+        struct stat there;
+
+        if (lstat(guard->path, &there) < 0 || there.st_dev != st->st_dev || closed_is_own(c, guard, &there))
+                return false;
+        if (S_ISDIR(there.st_mode)) {
+                int dir = open(guard->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                return dir >= 0 && dir_has(dir, st, walked);
+        }
+        return there.st_ino == st->st_ino;
+}
+
+const struct plan_guard *closed_object(const struct closed *c, const struct stat *st, bool links) {
+        size_t walked = 0;
+
+        for (size_t i = 0; i < c->plan->guards.n; i++)
+                if (object_is(&c->first[i], st))
+                        return &c->plan->guards.p[i];
+        for (size_t i = 0; links && i < c->plan->guards.n; i++)
+                if (guard_has(c, &c->plan->guards.p[i], st, &walked))
+                        return &c->plan->guards.p[i];
+        return NULL;
+}

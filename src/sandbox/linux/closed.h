@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The paths that a sandbox must not change, as the broker asks for them: the plan's guards in a table by path, with the
+ * directories on the way to them. A question costs one look-up for each name in the path, whatever the number of
+ * guards.
+ *
+ * Paths are canonical and count at the moment of the call, so it does not matter what the host put there meanwhile.
+ * Beside its path a guard has the object that was there when the broker began: carried elsewhere by the host, or
+ * reached by a second name (a hard link), it stays closed.
+ *
+ * A built-in guard of a name that did not exist at launch is swept at the end (sandbox/linux/guard.c). What the sandbox
+ * itself makes there is its own until then; what somebody else makes there is not.
+ */
+#include "plan/plan.h"
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+struct closed;
+
+struct closed_look {
+        const struct plan_guard *guard; /* at this path or above it, or NULL */
+        bool at;                        /* it is at this very path */
+        bool above;                     /* there are guards below this path */
+};
+
+int closed_new(const struct plan *p, struct closed **ret);
+void closed_look(const struct closed *c, const char *path, struct closed_look *ret);
+
+/* A guard of a name that may be made inside, because it is swept. */
+bool closed_is_swept(const struct plan_guard *guard);
+
+/* The guard whose object, now or at the beginning, this is; `links`: other names of it are looked for, too. */
+const struct plan_guard *closed_object(const struct closed *c, const struct stat *st, bool links);
+
+/* What the sandbox made at a swept guard: an O_PATH descriptor of it, which is copied. */
+void closed_own(struct closed *c, const struct plan_guard *guard, int object);
+bool closed_is_own(const struct closed *c, const struct plan_guard *guard, const struct stat *st);
+/* The same for what is at the guard's path now. */
+bool closed_stands_own(const struct closed *c, const struct plan_guard *guard);
+
+/* Calls back for each guard below the path until one returns something else than 0. */
+typedef int closed_each(void *context, const struct plan_guard *guard, const char *rest);
+int closed_below(const struct closed *c, const char *path, closed_each *each, void *context);

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Protected and write-denied paths at every moment: whatever the host does to them while a sandbox attacks.
+
+A mount over a name goes when the host renames another file over it, and where nothing is there is nothing to mount over.
+So each call that would change something is judged when it is made (sandbox/linux/broker_judge.c)."""
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from kit.git import ENVIRONMENT, git
+
+ATTACK = pathlib.Path(__file__).parent / "kit/attack.py"
+ACTIONS = int(os.environ.get("BAILEY_STRESS", "60"))
+
+
+def save_as_editors_do(path, text):
+    new = path.with_name(path.name + ".tmp-host")
+    new.write_text(text)
+    os.replace(new, path)
+
+
+def remove_and_write(path, text):
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+
+
+def write_in_place(path, text):
+    path.write_text(text)
+
+
+def move_away_and_back(path, text):
+    above = path.parent
+    aside = above.with_name(above.name + ".host-aside")
+    os.rename(above, aside)
+    os.rename(aside, above)
+    save_as_editors_do(path, text)
+
+
+def new_directory(path, text):
+    """As `git clone` over an old one, or an IDE that writes its settings anew."""
+    above = path.parent
+    fresh = above.with_name(above.name + ".host-new")
+    shutil.copytree(above, fresh, symlinks=True)
+    (fresh / path.name).write_text(text)
+    old = above.with_name(above.name + ".host-old")
+    os.rename(above, old)
+    os.rename(fresh, above)
+    shutil.rmtree(old, ignore_errors=True)  # somebody inside may still have been on the way into it
+
+
+WAYS = [save_as_editors_do, remove_and_write, write_in_place, move_away_and_back, new_directory]
+
+
+@pytest.fixture
+def repo(work):
+    git("init", "-q", ".", cwd=work, check=True)
+    for name in (".vscode/tasks.json", ".claude/settings.json", ".envrc", "keep/this", "plain"):
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).write_text("host\n")
+    (work / "conf").mkdir()
+    (work / ".idea").symlink_to("conf")
+    return work
+
+
+def evil(repo, names):
+    """What of the attacker's is at these names: a text, a planted file, a mode, a link."""
+    found = []
+    for name in names:
+        path = repo / name
+        if path.is_file() and "EVIL" in path.read_text(errors="replace"):
+            found.append(f"{name}: content")
+        if path.is_file() and path.stat().st_mode & 0o777 == 0o777:
+            found.append(f"{name}: mode")
+        if name == ".vscode" and any(file.name == "planted" for file in path.glob("*")):
+            found.append(f"{name}: planted")
+    return found
+
+
+def begin(start, repo, *options, paths, seconds=60, script=ATTACK):
+    shutil.copy(script, repo / "attack.py")
+    (repo / "ready").unlink(missing_ok=True)
+    child = start(["bailey", "run", "-q", *options, "--", "/usr/bin/python3", "attack.py", str(seconds), *paths], cwd=repo, env=ENVIRONMENT)
+    end = time.monotonic() + 60
+    while not (repo / "ready").exists():
+        assert time.monotonic() < end and child.process.poll() is None, child.wait(10)
+        time.sleep(0.01)
+    return child
+
+
+EXISTING = [".git/config", ".vscode/tasks.json", ".claude/settings.json", ".envrc"]
+
+
+@pytest.mark.parametrize("name, way", [(name, way) for name in (".git/config", ".vscode/tasks.json", "keep/this") for way in WAYS]
+                         + [(".envrc", way) for way in WAYS[:3]], ids=lambda value: getattr(value, "__name__", value))
+def test_what_the_host_replaces_stays_closed(start, repo, name, way):
+    child = begin(start, repo, "--deny-write", repo / "keep/this", paths=[name])
+    for i in range(15):
+        text = f"[branch \"main\"]\n\tremote = host{i}\n"
+        way(repo / name, text)
+        time.sleep(0.02)
+        assert (repo / name).read_text() == text and not evil(repo, [name])
+    (repo / "stop").touch()
+    result = child.wait(60)
+    assert result.status == 0 and "tries" in result.text, result
+    assert (repo / name).read_text() == text and (repo / name).stat().st_nlink == 1
+    assert git("config", "--list", cwd=repo).returncode == 0
+
+
+def test_git_on_the_host_and_an_attacker_inside(start, repo):
+    """`git push -u`, `git remote add`, `gh pr checkout` rename a new file over .git/config."""
+    child = begin(start, repo, paths=[".git/config", ".git/hooks/pre-commit", ".git/config.worktree", ".git"])
+    for i in range(20):
+        assert git("config", f"branch.b{i}.remote", "origin", cwd=repo).returncode == 0
+        git("status", cwd=repo)
+    (repo / "stop").touch()
+    child.wait(60).check()
+    config = (repo / ".git/config").read_text()
+    assert "EVIL" not in config and config.count("remote = origin") == 20
+    assert not (repo / ".git/hooks/pre-commit").exists() and (repo / ".git").is_dir()
+
+
+def test_a_link_that_is_protected_stays_this_link(start, repo):
+    child = begin(start, repo, paths=[".idea", ".idea/workspace.xml"])
+    for i in range(20):
+        os.symlink("conf", repo / "new-link")
+        os.replace(repo / "new-link", repo / ".idea")
+        time.sleep(0.02)
+        assert os.readlink(repo / ".idea") == "conf"
+    (repo / "stop").touch()
+    child.wait(60).check()
+    assert os.readlink(repo / ".idea") == "conf" and not list((repo / "conf").iterdir())
+
+
+@pytest.mark.parametrize("name", ["f", "sub/f", "made/later/f"])
+@pytest.mark.parametrize("attempt", [
+    "echo EVIL > {0}", "mkdir -p $(dirname {0}); echo EVIL > {0}", "mkdir -p {0}", "echo EVIL > x; mkdir -p $(dirname {0}); mv x {0}",
+    "mkdir -p y; echo EVIL > y/z; mkdir -p $(dirname {0}); ln y/z {0}", "mkdir -p $(dirname {0}); ln -s y {0}", "mkfifo {0}",
+    "mkdir -p tree/later tree; echo EVIL > tree/later/f; echo EVIL > tree/f; mv tree $(echo {0} | cut -d/ -f1)",
+    "mkdir -p y/later; echo EVIL > y/f; echo EVIL > y/later/f; ln -s y $(echo {0} | cut -d/ -f1)",
+    "python3 -c 'import os,sys; os.makedirs(os.path.dirname(sys.argv[1]) or \".\", exist_ok=True); open(sys.argv[1], \"x\")' {0}",
+])
+def test_what_is_denied_and_not_there_is_not_made(sh, work, name, attempt):
+    (work / "sub").mkdir()
+    sh(attempt.format(name), "--deny-write", work / name)
+    assert not os.path.lexists(work / name), attempt
+    assert not (work / name).parent.is_symlink() and not (work / "made").is_symlink()
+
+
+def test_a_denied_name_outside_of_the_workspace(sh, home, work):
+    (home / "x").mkdir()
+    result = sh(f"echo evil > {home}/x/f; echo fine > {home}/x/g", "--write", home / "x", "--deny-write", home / "x/f")
+    assert result.status == 0 and not (home / "x/f").exists() and (home / "x/g").read_text() == "fine\n", result
+    assert "x/f" in result.errors
+
+
+def test_a_grant_inside_of_what_is_denied(sh, work):
+    (work / "vendor/generated").mkdir(parents=True)
+    sh("echo a > vendor/generated/a && mkdir vendor/generated/d && mv vendor/generated/a vendor/generated/d/b && ! echo x > vendor/x",
+       "--deny-write", work / "vendor", "--write", work / "vendor/generated").check()
+    assert (work / "vendor/generated/d/b").read_text() == "a\n" and not (work / "vendor/x").exists()
+
+
+def test_what_the_host_makes_at_a_missing_name_is_the_hosts(start, repo):
+    child = begin(start, repo, paths=[".husky/pre-commit", ".husky", ".bashrc", ".mcp.json"])
+    (repo / "scratch-host").mkdir()
+    for name in (".bashrc", ".mcp.json"):
+        (repo / "scratch-host/file").write_text("host\n")
+        os.replace(repo / "scratch-host/file", repo / name) if not (repo / name).is_dir() else None
+    time.sleep(0.5)
+    hosts = [name for name in (".bashrc", ".mcp.json") if (repo / name).is_file() and (repo / name).read_text() == "host\n"]
+    time.sleep(0.5)
+    for name in hosts:
+        assert (repo / name).read_text() == "host\n"
+    (repo / "stop").touch()
+    child.wait(60).check()
+
+
+def test_the_sandboxs_own_at_a_missing_name(sh, work):
+    """It may make it, change it and remove it until the end; then it is gone from there."""
+    sh("""git init -q . && git config a.b c && git config a.d e && echo x > .git/hooks/pre-commit && rm .git/hooks/pre-commit
+        mkdir .vscode && echo a > .vscode/a && mv .vscode/a .vscode/b && rm -r .vscode && mkdir -p t/hooks && echo > .envrc && echo b >> .envrc
+        mv .envrc x && mv x .envrc && chmod 600 .envrc""", env=ENVIRONMENT).check()
+    assert not (work / ".vscode").exists() and not (work / ".envrc").exists()
+
+
+@pytest.mark.parametrize("target", [".envrc", ".git/hooks/pre-commit", ".vscode/tasks.json"])
+def test_a_second_name_of_a_protected_file(sh, repo, target):
+    (repo / target).write_text("host\n")
+    os.link(repo / target, repo / "second")
+    for attempt in ("echo EVIL >> second", "echo EVIL > second", "truncate -s 0 second", "chmod 777 second", "dd if=/dev/zero of=second count=1",
+                    "ln second third; echo EVIL > third", "mv second fourth; echo EVIL > fourth"):
+        sh(attempt)
+        assert (repo / target).read_text() == "host\n" and (repo / target).stat().st_mode & 0o777 != 0o777, attempt
+    assert sh("echo fine > plain; ln plain other; echo more >> other").status == 0
+
+
+def test_what_the_host_carries_away_stays_closed(start, repo):
+    shutil.copy(ATTACK, repo / "attack.py")
+    script = "touch ready; while [ ! -e go ]; do sleep 0.01; done; exec /usr/bin/python3 attack.py 60 moved/config moved/hooks/x"
+    child = start(["bailey", "run", "-q", "--", "sh", "-c", script], cwd=repo)
+    while not (repo / "ready").exists():
+        time.sleep(0.01)
+    os.rename(repo / ".git", repo / "moved")
+    (repo / "go").touch()
+    time.sleep(1)
+    os.rename(repo / "moved", repo / ".git")
+    (repo / "stop").touch()
+    child.wait(60).check()
+    assert "EVIL" not in (repo / ".git/config").read_text() and not (repo / ".git/hooks/x").exists()
+
+
+def test_two_sandboxes_in_one_workspace(start, repo):
+    children = [begin(start, repo, paths=EXISTING) for _ in range(2)]
+    for i in range(20):
+        save_as_editors_do(repo / ".envrc", f"host {i}\n")
+        git("config", "a.b", str(i), cwd=repo)
+        time.sleep(0.02)
+    (repo / "stop").touch()
+    for child in children:
+        child.wait(60).check()
+    assert not evil(repo, EXISTING) and (repo / ".envrc").read_text() == "host 19\n"
+
+
+def test_what_git_says_when_its_configuration_is_kept(sh, repo):
+    for command in ("git config x.y z", "git remote add origin https://example.com/x"):
+        result = sh(command, env=ENVIRONMENT)
+        assert result.status != 0 and "Permission denied" in result.errors and ".git/config" in result.errors, result
+
+
+def test_everything_else_goes_on(sh, repo):
+    """What programs do all day, in the directories that have protected names in them and elsewhere."""
+    script = r"""set -e
+        mkdir -p a/b; echo 1 > a/b/c; cp -r a z; mv z y; ln -s y s; ln a/b/c hard; echo 2 >> hard; test "$(cat a/b/c)" = "1
+2"
+        (umask 077; echo p > private; mkdir closed); stat -c %a private closed > modes; umask 002; echo q > shared; stat -c %a shared >> modes
+        cd a; echo x > ../up; cd ..; tar cf t.tar a y; mkdir u; tar xf t.tar -C u; rm -r u; mkfifo pipe; (echo through > pipe &) ; cat pipe > out
+        git add plain; git commit -qm one; git checkout -qb two; echo more >> plain; git commit -qam two; git checkout -q -; git merge -q two
+        python3 - <<'P'
+import os, tempfile, socket, mmap
+with tempfile.NamedTemporaryFile(dir=".") as f: f.write(b"x"); f.flush()
+with tempfile.TemporaryFile(dir=".") as f: f.write(b"x")
+s = socket.socket(socket.AF_UNIX); s.bind("sock"); assert s.getsockname() == "sock"; s.listen(); c = socket.socket(socket.AF_UNIX); c.connect("sock")
+d = os.open("a", os.O_RDONLY | os.O_DIRECTORY); fd = os.open("new", os.O_CREAT | os.O_RDWR, dir_fd=d); os.write(fd, b"12"); mmap.mmap(fd, 2)[0:1] = b"3"
+os.ftruncate(fd, 1); os.fchmod(fd, 0o640); os.setxattr("a/new", "user.a", b"b"); os.rename("new", "newer", src_dir_fd=d, dst_dir_fd=d)
+os.utime("a/newer"); os.chown("a/newer", os.getuid(), os.getgid()); os.unlink("newer", dir_fd=d); open("/dev/null", "w").write("x")
+P
+        """
+    sh(script, env=ENVIRONMENT).check()
+    assert (repo / "modes").read_text().split() == ["600", "700", "664"] and (repo / "out").read_text() == "through\n"
+    assert git("log", "--format=%s", cwd=repo).stdout == "two\none\n"
+
+
+def test_a_terminal_inside_belongs_to_who_opens_it(sh):
+    """Sessions of their own, as expect, tmux and terminals in editors make them: /dev/tty is the caller's."""
+    result = sh("""python3 - <<'P'
+import os, pty
+pid, fd = pty.fork()
+if pid == 0:
+    os.write(os.open("/dev/tty", os.O_WRONLY), b"mine\\n"); os._exit(0)
+print(os.read(fd, 100)); os.waitpid(pid, 0)
+a, b = pty.openpty()
+name = os.ttyname(b)
+pid = os.fork()
+if pid == 0:
+    os.setsid(); os.open(name, os.O_RDWR); os.open("/dev/tty", os.O_RDWR); os._exit(0)
+print(os.waitpid(pid, 0)[1])
+P""")
+    assert result.text == "b'mine\\r\\n'\n0\n", result
+
+
+def host_actions(repo):
+    """Every action by the same names; each returns what must be true right after it."""
+    def config(i):
+        git("config", f"a.k{i % 7}", str(i), cwd=repo)
+
+    def save(i):
+        name = random.choice(EXISTING[1:])
+        if (repo / name).parent.is_dir():
+            save_as_editors_do(repo / name, f"host {i}\n")
+
+    def recreate(i):
+        name = random.choice(EXISTING[1:])
+        if (repo / name).parent.is_dir():
+            remove_and_write(repo / name, f"host {i}\n")
+
+    def carry(i):
+        for name in random.sample([".vscode", ".claude", ".git"], 2):
+            aside = repo / f"{name}.host"
+            if (repo / name).is_dir() and not aside.exists():
+                os.rename(repo / name, aside)
+                time.sleep(random.random() / 100)
+                os.rename(aside, repo / name)
+
+    def link(i):
+        os.symlink("conf", repo / "host-link")
+        os.replace(repo / "host-link", repo / ".idea")
+
+    def anew(i):
+        new_directory(repo / random.choice(EXISTING[1:3]), f"host {i}\n")
+
+    def look(i):
+        git("status", cwd=repo)
+
+    return [config, save, recreate, carry, link, anew, look]
+
+
+def test_random_schedules(start, repo):
+    """BAILEY_STRESS=1000 for more of them."""
+    paths = [*EXISTING, ".git", ".vscode", ".idea", ".git/hooks/pre-commit", ".claude"]
+    seed = random.randrange(1 << 30)
+    random.seed(seed)
+    children = [begin(start, repo, paths=paths, seconds=60 + ACTIONS) for _ in range(2)]
+    actions = host_actions(repo)
+    for i in range(ACTIONS):
+        action = random.choice(actions)
+        action(i)
+        time.sleep(random.random() / 50)
+        wrong = evil(repo, paths)
+        assert not wrong, (seed, i, action.__name__, wrong)
+    (repo / "stop").touch()
+    for child in children:
+        result = child.wait(120)
+        assert result.status == 0 and "tries" in result.text, (seed, result)
+    assert not evil(repo, paths) and os.readlink(repo / ".idea") == "conf" and (repo / ".git/config").is_file(), seed
+    assert subprocess.run(["git", "status"], cwd=repo, env={**os.environ, **ENVIRONMENT}, check=False, capture_output=True).returncode == 0
