@@ -138,6 +138,13 @@ int run_plan_make(struct run *r, struct err *e) {
         r->host.cwd_is_asked = r->q->starts_here;
         if (degraded) {
                 r->end = RUN_UNAVAILABLE;
+                if (!r->policy->process.allow_degraded && getenv("BAILEY_SANDBOX"))
+                        return err_set(
+                            e, r->no_namespaces.code,
+                            "this is already inside the sandbox %s, which lets no other one be made: run the "
+                            "command without `bailey run`, it is confined here; or start the outer one with "
+                            "--nesting, or this one with --allow-degraded",
+                            getenv("BAILEY_SANDBOX"));
                 if (!r->policy->process.allow_degraded)
                         return err_set(e, r->no_namespaces.code,
                                        "%s. `bailey doctor` says why and what helps; with --allow-degraded the "

@@ -252,6 +252,26 @@ static int add_words(struct plan *p, const struct plan_request *q) {
         return 0;
 }
 
+/*
+ * Sandboxes inside the sandbox. Masks and read-only views hold: a namespace below has them locked. What is lost is said
+ * in SECURITY.md: Landlock, which refuses every mount, holds no files; connect() is not judged. The broker knows one
+ * tree of files only, and root's files are the system's own.
+ */
+static int plan_nesting(struct plan *p, const struct plan_request *q, struct err *e) {
+        if (q->host->uid == 0)
+                return err_set(
+                    e, EOPNOTSUPP,
+                    "--nesting is for ordinary users: as root, a program with namespaces of its own could change "
+                    "settings of the system");
+        if (q->observe || plan_needs_broker(q->policy, q->rules))
+                return err_set(
+                    e, EOPNOTSUPP,
+                    "--nesting does not go with globs in denies, --trace-denials and `bailey learn`: they judge "
+                    "paths, which mean something else in a namespace below");
+        p->seccomp = embedded_seccomp_nesting;
+        return 0;
+}
+
 int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         cleanup(plan_freep) struct plan *p = plan_new();
         if (!p)
@@ -266,9 +286,12 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         if (q->host->namespaces) {
                 p->namespaces = PLAN_NAMESPACES;
                 p->hostname = plan_copy(p, STR(HOST_SANDBOX));
-                p->flags |= q->host->landlock_abi < LANDLOCK_ABI_UNIX ? PLAN_SOCKETS : 0;
+                p->flags |= q->host->landlock_abi < LANDLOCK_ABI_UNIX && !q->policy->process.nesting ? PLAN_SOCKETS : 0;
                 p->seccomp = p->flags & PLAN_SOCKETS ? embedded_seccomp_sockets : embedded_seccomp;
-                r = plan_net(p, q);
+                if (q->policy->process.nesting)
+                        r = plan_nesting(p, q, e);
+                if (r == 0)
+                        r = plan_net(p, q);
         } else {
                 p->flags |= PLAN_DEGRADED;
                 p->seccomp = embedded_seccomp_degraded;

@@ -9,6 +9,7 @@
 
 extern const struct str embedded_seccomp;          /* in full isolation */
 extern const struct str embedded_seccomp_sockets;  /* and the broker acts on sockets: its calls are left to it */
+extern const struct str embedded_seccomp_nesting;  /* in full isolation, with namespaces and mounts (process.nesting) */
 extern const struct str embedded_seccomp_degraded; /* without namespaces: stricter about sockets and other processes */
 extern const struct str embedded_seccomp_unheld;   /* and no sockets of the internet at all */
 extern const struct str embedded_seccomp_watched;  /* as degraded, with what the watcher does left to it */

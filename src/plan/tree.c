@@ -612,8 +612,12 @@ static void landlock_rules(struct tree *t) {
                 return;
         p->landlock.abi = abi < LANDLOCK_ABI_NEWEST ? abi : LANDLOCK_ABI_NEWEST;
         struct landlock_rights all = landlock_rights(p->landlock.abi);
-        p->landlock.handled_fs = all.fs;
         p->landlock.scoped = all.scoped;
+        if (t->q->policy->process.nesting) { /* a lock on files is a lock on mounts */
+                p->landlock.abi = all.scoped ? p->landlock.abi : 0;
+                return;
+        }
+        p->landlock.handled_fs = all.fs;
         for (size_t i = 0; i < t->nodes.n; i++) {
                 struct node *n = &t->nodes.p[i], *top = above(t, n->path, i);
                 uint64_t on = n->dir ? UINT64_MAX : LANDLOCK_ON_FILE;

@@ -68,6 +68,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_TIMEOUT] = { SLOT_U64, AT(process.timeout_ns) },
         [ROW_ALLOW_DEGRADED] = { SLOT_BOOL, AT(process.allow_degraded) },
         [ROW_BASE_URLS] = { SLOT_BOOL, AT(process.base_urls) },
+        [ROW_NESTING] = { SLOT_BOOL, AT(process.nesting) },
         [ROW_TRACE_DENIALS] = { SLOT_BOOL, AT(process.trace_denials) },
         [ROW_AUDIT] = { SLOT_TEXT, AT(audit_path) },
         [ROW_APPROVAL_COMMAND] = { SLOT_TEXT, AT(approval.command) },

@@ -252,6 +252,15 @@ const struct option policy_rows[POLICY_ROWS] = {
                                 .fallback = "false",
                                 .trust = TRUST_MORE_NARROWS,
                                 .help = "record denied file and system call attempts too" },
+        [ROW_NESTING] = { .flag = "nesting",
+                          .key = "process.nesting",
+                          .env = "BAILEY_NESTING",
+                          .type = OPTION_FLAG,
+                          .fallback = "false",
+                          .trust = TRUST_LESS_NARROWS,
+                          .help = "let programs make sandboxes of their own inside (bwrap, unshare, Chromium's); opens "
+                                  "more "
+                                  "of the kernel, see SECURITY.md" },
         [ROW_AUDIT] = { .flag = "audit",
                         .key = "audit",
                         .env = "BAILEY_AUDIT",

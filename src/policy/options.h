@@ -46,6 +46,7 @@ enum policy_row {
         ROW_TIMEOUT,
         ROW_ALLOW_DEGRADED,
         ROW_TRACE_DENIALS,
+        ROW_NESTING,
         ROW_AUDIT,
         /* Approvals */
         ROW_APPROVAL_COMMAND,

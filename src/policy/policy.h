@@ -139,6 +139,7 @@ struct policy {
                 origin_texts env_set; /* "K=V" */
                 uint64_t timeout_ns;  /* 0: none */
                 bool allow_degraded, trace_denials;
+                bool nesting;   /* user namespaces and mounts can be made inside */
                 bool base_urls; /* SDKs are pointed to the API proxy by variables */
         } process;
 

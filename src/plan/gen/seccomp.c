@@ -51,20 +51,6 @@ static const char *const refused[] = {
         "iopl",
         "ioperm",
         "modify_ldt",
-        /* namespaces and mounts */
-        "mount",
-        "umount",
-        "umount2",
-        "pivot_root",
-        "chroot",
-        "setns",
-        "open_tree",
-        "move_mount",
-        "fsopen",
-        "fsconfig",
-        "fsmount",
-        "fspick",
-        "mount_setattr",
         /* keys, handles, other processes' descriptors */
         "keyctl",
         "add_key",
@@ -87,28 +73,35 @@ static const char *const refused[] = {
         "nfsservctl",
         "lookup_dcookie",
         "vhangup",
-        "sethostname",
-        "setdomainname",
         "uselib",
         "vserver",
         "_sysctl",
         "sysfs",
         "ustat",
 };
+/* What a sandbox inside the sandbox is made with: open with `process.nesting` only. */
+static const char *const refused_unless_nested[] = {
+        "mount",  "umount",   "umount2", "pivot_root", "chroot",        "setns",       "open_tree",     "move_mount",
+        "fsopen", "fsconfig", "fsmount", "fspick",     "mount_setattr", "sethostname", "setdomainname",
+};
 /* Newer than the library: the same number on every architecture (the unified table from 424 on). */
 enum { FCHMODAT2 = 452, OPEN_TREE_ATTR = 467, FILE_SETATTR = 469, NEWEST = FILE_SETATTR };
 static const int refused_numbers[] = { OPEN_TREE_ATTR };
 
-static void refuse_calls(scmp_filter_ctx ctx) {
-        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-                int nr = seccomp_syscall_resolve_name(refused[i]);
+static void refuse_names(scmp_filter_ctx ctx, const char *const *names, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                int nr = seccomp_syscall_resolve_name(names[i]);
                 if (nr == __NR_SCMP_ERROR) {
-                        fprintf(stderr, "seccomp generator: unknown call %s\n", refused[i]);
+                        fprintf(stderr, "seccomp generator: unknown call %s\n", names[i]);
                         exit(1);
                 }
                 if (nr >= 0) /* negative: not on this architecture */
-                        must(seccomp_rule_add(ctx, EPERM_ACTION, nr, 0), refused[i]);
+                        must(seccomp_rule_add(ctx, EPERM_ACTION, nr, 0), names[i]);
         }
+}
+
+static void refuse_calls(scmp_filter_ctx ctx) {
+        refuse_names(ctx, refused, sizeof refused / sizeof *refused);
         for (size_t i = 0; i < sizeof refused_numbers / sizeof *refused_numbers; i++)
                 must(seccomp_rule_add(ctx, EPERM_ACTION, refused_numbers[i], 0), "number");
         must(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0), "clone3");
@@ -269,7 +262,7 @@ static void emit_with_front(const char *name, const void *filter, size_t n) {
         free(whole);
 }
 
-enum kind { ORDINARY, WITH_SOCKETS_WATCHED, DEGRADED, UNHELD, WATCHED };
+enum kind { ORDINARY, WITH_SOCKETS_WATCHED, NESTING, DEGRADED, UNHELD, WATCHED };
 
 static void make(const char *name, enum kind kind) {
         scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
@@ -278,7 +271,10 @@ static void make(const char *name, enum kind kind) {
         must(seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), "architecture");
         must(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), "binary tree");
         refuse_calls(ctx);
-        refuse_namespaces(ctx);
+        if (kind != NESTING) {
+                refuse_names(ctx, refused_unless_nested, sizeof refused_unless_nested / sizeof *refused_unless_nested);
+                refuse_namespaces(ctx);
+        }
         refuse_families(ctx);
         refuse_terminal_tricks(ctx);
         refuse_set_user_id(ctx);
@@ -308,6 +304,14 @@ static void make(const char *name, enum kind kind) {
         seccomp_release(ctx);
 }
 
+static void print_names(const char *const *names, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                int nr = seccomp_syscall_resolve_name(names[i]);
+                if (nr >= 0)
+                        printf("        { %d, \"%s\" },\n", nr, names[i]);
+        }
+}
+
 /* Names for reports: every call that a filter may refuse. */
 static void emit_names(void) {
         static const char *const partly[] = {
@@ -315,13 +319,9 @@ static void emit_names(void) {
                 "ptrace", "prlimit64", "pidfd_getfd", "chmod",  "fchmod",     "fchmodat"
         };
         printf("const struct embedded_call embedded_refused_calls[] = {\n");
-        for (size_t i = 0; i < sizeof refused / sizeof *refused + sizeof partly / sizeof *partly; i++) {
-                size_t n = sizeof refused / sizeof *refused;
-                const char *name = i < n ? refused[i] : partly[i - n];
-                int nr = seccomp_syscall_resolve_name(name);
-                if (nr >= 0)
-                        printf("        { %d, \"%s\" },\n", nr, name);
-        }
+        print_names(refused, sizeof refused / sizeof *refused);
+        print_names(refused_unless_nested, sizeof refused_unless_nested / sizeof *refused_unless_nested);
+        print_names(partly, sizeof partly / sizeof *partly);
         printf("        { -1, NULL },\n};\n");
 }
 
@@ -331,6 +331,7 @@ int main(void) {
         printf("/* Made by src/plan/gen/seccomp.c. */\n#include \"plan/embedded.h\"\n");
         make("embedded_seccomp", ORDINARY);
         make("embedded_seccomp_sockets", WITH_SOCKETS_WATCHED);
+        make("embedded_seccomp_nesting", NESTING);
         make("embedded_seccomp_degraded", DEGRADED);
         make("embedded_seccomp_unheld", UNHELD);
         make("embedded_seccomp_watched", WATCHED);

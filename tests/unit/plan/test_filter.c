@@ -32,9 +32,8 @@ static const struct {
         const char *name;
         const struct str *code;
 } filters[] = {
-        { "ordinary", &embedded_seccomp },
-        { "with sockets watched", &embedded_seccomp_sockets },
-        { "degraded", &embedded_seccomp_degraded },
+        { "ordinary", &embedded_seccomp },        { "with sockets watched", &embedded_seccomp_sockets },
+        { "nesting", &embedded_seccomp_nesting }, { "degraded", &embedded_seccomp_degraded },
         { "unheld", &embedded_seccomp_unheld },
 };
 enum { FILTERS = sizeof filters / sizeof *filters };
@@ -107,6 +106,8 @@ static void namespaces_are_refused(void **state) {
                                           CLONE_NEWIPC,  CLONE_NEWUTS, CLONE_NEWCGROUP };
         for (size_t f = 0; f < FILTERS; f++) {
                 struct str filter = *filters[f].code;
+                if (filters[f].code == &embedded_seccomp_nesting)
+                        continue;
                 for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
                         assert_int_equal(ask(filter, SYS_clone, kinds[i] | SIGCHLD, 0, 0), REFUSED(EPERM));
                         assert_int_equal(ask(filter, SYS_clone, IGNORED | kinds[i] | SIGCHLD, 0, 0), REFUSED(EPERM));
@@ -139,11 +140,6 @@ static void sockets_are_of_few_families(void **state) {
 static void calls_are_refused(void **state) {
         (void)state;
         static const int refused[] = {
-                SYS_mount,
-                SYS_umount2,
-                SYS_pivot_root,
-                SYS_chroot,
-                SYS_setns,
                 SYS_init_module,
                 SYS_finit_module,
                 SYS_delete_module,
@@ -162,12 +158,7 @@ static void calls_are_refused(void **state) {
                 SYS_syslog,
                 SYS_settimeofday,
                 SYS_quotactl,
-                SYS_sethostname,
                 425 /* io_uring_setup */,
-                428 /* open_tree */,
-                429 /* move_mount */,
-                430 /* fsopen */,
-                442 /* mount_setattr */,
                 467 /* open_tree_attr */,
 #ifdef __x86_64__
                 SYS_iopl,
@@ -183,6 +174,24 @@ static void calls_are_refused(void **state) {
         for (size_t f = 0; f < FILTERS; f++)
                 for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
                         assert_int_equal(ask(*filters[f].code, refused[i], 0, 0, 0), REFUSED(EPERM));
+}
+
+/* What a sandbox inside the sandbox is made with. */
+static void mounts_are_refused_unless_nested(void **state) {
+        (void)state;
+        static const int calls[] = {
+                SYS_mount,       SYS_umount2,         SYS_pivot_root,       SYS_chroot,       SYS_setns,
+                SYS_sethostname, 428 /* open_tree */, 429 /* move_mount */, 430 /* fsopen */, 442 /* mount_setattr */,
+        };
+        for (size_t f = 0; f < FILTERS; f++) {
+                bool nested = filters[f].code == &embedded_seccomp_nesting;
+                uint32_t wanted = nested ? SECCOMP_RET_ALLOW : REFUSED(EPERM);
+                for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+                        assert_int_equal(ask(*filters[f].code, calls[i], 0, 0, 0), wanted);
+        }
+        assert_int_equal(ask(embedded_seccomp_nesting, SYS_unshare, CLONE_NEWUSER, 0, 0), SECCOMP_RET_ALLOW);
+        assert_int_equal(ask(embedded_seccomp_nesting, SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0), SECCOMP_RET_ALLOW);
+        assert_int_equal(ask(embedded_seccomp_nesting, SYS_clone3, 0, 0, 0), REFUSED(ENOSYS));
 }
 
 static void arguments_are_seen_as_the_kernel_sees_them(void **state) {
@@ -244,6 +253,7 @@ int main(void) {
                 cmocka_unit_test(namespaces_are_refused),
                 cmocka_unit_test(sockets_are_of_few_families),
                 cmocka_unit_test(calls_are_refused),
+                cmocka_unit_test(mounts_are_refused_unless_nested),
                 cmocka_unit_test(arguments_are_seen_as_the_kernel_sees_them),
                 cmocka_unit_test(programs_have_what_they_need),
                 cmocka_unit_test(calls_of_the_future_do_not_exist),
