@@ -166,6 +166,8 @@ static int answer_leaves(struct http_renew *n) {
         int r = renew_write(s->client.worker->gateway->credentials, leader_of(n), buf_str(&n->answer),
                             buf_str(&n->lines), &out);
 
+        if (r == 0 && renew_holds(buf_str(&n->lines), buf_str(&s->down.head)))
+                r = -EPERM; /* in a header */
         if (r == -EPERM)
                 s->call.why = "The token endpoint's answer has something else in it that looks like a secret; the "
                               "tokens were kept outside, and the answer is held back.";

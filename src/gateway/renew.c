@@ -12,24 +12,38 @@
 #include "gateway/renew.h"
 
 #include "base/cleanup.h"
+#include "base/path.h"
 #include "base/secret.h"
 #include "conf/json_walk.h"
 #include "policy/sign_ins.h"
 
 #include <errno.h>
 
+enum { PATH_BYTES_MAX = 65536 };
+
 /* requests */
+
+static int put_decoded(struct str text, struct buf *out);
+
+/* As servers may read it: escapes undone, dot segments and double slashes folded, without query and parameters, in any
+ * case. What looks like the endpoint to its origin must look like it here, or an answer would go in as it is. */
+static bool path_is(struct str target, struct str wanted) {
+        cleanup(buf_done) struct buf plain = BUF(PATH_BYTES_MAX);
+        cleanup(free_ptr) char *path = NULL;
+        size_t n = 0;
+
+        while (n < target.n && !strchr("?;#", target.p[n]))
+                n++;
+        if (put_decoded(str_first(target, n), &plain) < 0 || path_normalise(buf_str(&plain), "/", &path) < 0)
+                return false;
+        return str_eq_nocase(str_of(path), wanted);
+}
 
 static const struct credential_slot *body_slot(const struct credential_mapping *m, struct str path) {
         for (size_t i = 0; i < m->n_slots; i++)
-                if (m->slots[i].kind == SLOT_BODY && (!path.p || str_eq(m->slots[i].path, path)))
+                if (m->slots[i].kind == SLOT_BODY && (!path.p || path_is(path, m->slots[i].path)))
                         return &m->slots[i];
         return NULL;
-}
-
-static struct str path_of(struct str target) {
-        ptrdiff_t question = str_find(target, '?');
-        return question < 0 ? target : str_first(target, (size_t)question);
 }
 
 const struct credential_mapping *renew_leader(const struct credentials *c, const struct credential_set *set,
@@ -40,7 +54,7 @@ const struct credential_mapping *renew_leader(const struct credentials *c, const
                 return NULL;
         for (uint32_t i = 0; i < credentials_count(c); i++) {
                 const struct credential_mapping *m = credentials_get(c, i);
-                if (!credential_set_has(set, i) || !body_slot(m, path_of(target)))
+                if (!credential_set_has(set, i) || !body_slot(m, target))
                         continue;
                 if (str_is(m->answer, "refresh_token"))
                         return m; /* what the others are renewed with */
@@ -257,7 +271,11 @@ static int read_member(void *arg, const struct json_scalar *scalar) {
                 return 0;
         int r = buf_append(a->lines, scalar->key);
         r = r < 0 ? r : buf_add_char(a->lines, ' ');
+        size_t from = a->lines->n;
         r = r < 0 ? r : json_string(scalar, a->lines);
+        for (size_t i = from; r == 0 && i < a->lines->n; i++)
+                if (a->lines->p[i] <= ' ' || a->lines->p[i] >= 0x7f)
+                        r = -EBADMSG; /* no token has such a character */
         return r < 0 ? r : buf_add_char(a->lines, '\n');
 }
 
@@ -273,8 +291,7 @@ int renew_read(const struct credentials *c, const struct credential_mapping *lea
         return ret_lines->n > 0 ? 0 : -ENOENT;
 }
 
-/* Whether the text holds one of the tokens that came. */
-static bool holds_token(struct str lines, struct str text) {
+bool renew_holds(struct str lines, struct str text) {
         struct str line, member;
 
         while (str_split(&lines, '\n', &line)) {
@@ -300,7 +317,7 @@ static int write_member(void *arg, const struct json_scalar *scalar, struct buf 
 
         struct buf text = BUF(RENEW_ANSWER_MAX);
         int r = json_string(scalar, &text);
-        if (r == 0 && (sign_in_looks_secret(buf_str(&text)) || holds_token(a->known, buf_str(&text))))
+        if (r == 0 && (sign_in_looks_secret(buf_str(&text)) || renew_holds(a->known, buf_str(&text))))
                 r = -EPERM;
         if (text.p)
                 secret_wipe(text.p, text.cap);
@@ -313,7 +330,7 @@ int renew_write(const struct credentials *c, const struct credential_mapping *le
         struct answering a = { .table = c, .leader = leader, .known = lines };
         int r = json_edit(answer, write_member, &a, out);
 
-        if (r == 0 && holds_token(lines, buf_str(out))) /* in a key */
+        if (r == 0 && renew_holds(lines, buf_str(out))) /* in a key */
                 r = -EPERM;
         return r;
 }

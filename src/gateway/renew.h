@@ -26,6 +26,8 @@ int renew_body(const struct inject_plan *plan, struct str body, const struct str
  * -EMSGSIZE: too large; -ENOENT: it has none. The buffer holds secrets. */
 int renew_read(const struct credentials *c, const struct credential_mapping *leader, struct str answer,
                struct buf *ret_lines, uint64_t *ret_expires_in);
+/* Whether the text holds one of those tokens. */
+bool renew_holds(struct str lines, struct str text);
 /* The answer as the sandbox gets it. -EPERM: something else in it looks like a secret, or a token is there twice. */
 int renew_write(const struct credentials *c, const struct credential_mapping *leader, struct str answer,
                 struct str lines, struct buf *out);

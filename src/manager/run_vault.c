@@ -10,6 +10,7 @@
 #include "manager/trust_store.h"
 #include "plan/build.h"
 #include "policy/home.h"
+#include "policy/home_table.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -200,12 +201,30 @@ static bool is_granted(const origin_texts *grants, const char *home, const char 
         return false;
 }
 
-/* In a home of its own the sandbox has nothing of the real one, unless it is granted: a copy has the same name there.
- */
+/* Directories of programs and caches are laid into it as they are, and so is what PATH names. */
+static bool is_laid(const char *home, const char *path) {
+        struct str rest = str_of(getenv("PATH")), directory;
+
+        for (size_t i = 0; i < n_home_rows; i++) {
+                cleanup(free_ptr) char *row = path_join(home, home_rows[i].path);
+                if (!row || path_is_within(path, row))
+                        return true;
+        }
+        while (str_split(&rest, ':', &directory)) {
+                cleanup(free_ptr) char *whole = NULL;
+                if (directory.n > 0 && directory.p[0] == '/' && path_normalise(directory, "/", &whole) == 0 &&
+                    strcmp(whole, "/") != 0 && path_is_within(path, whole))
+                        return true;
+        }
+        return false;
+}
+
+/* In a home of its own the sandbox has nothing of the real one, unless it is granted or laid there: a copy has the same
+ * name. */
 static bool is_out_of_sight(const struct policy *p, const char *path) {
         return home_is_own(p) && p->home && path_is_within(path, p->home) &&
                !is_granted(&p->filesystem.read, p->home, path) && !is_granted(&p->filesystem.write, p->home, path) &&
-               !path_is_within(path, p->workspace);
+               !path_is_within(path, p->workspace) && !is_laid(p->home, path);
 }
 
 /* A file that holds a secret is closed to the sandbox, wherever it is. A mount would cover the file that is there now;

@@ -27,7 +27,7 @@ class Endpoint:
 
     def __init__(self, make_origin, authority):
         self.lock, self.turn, self.log = threading.Lock(), 0, []
-        self.slow = 0.0
+        self.slow, self.any_path = 0.0, False
         self.wrap = lambda answer: (200, {"Content-Type": "application/json"}, json.dumps(answer).encode())
         self.origin = make_origin(self.answer, tls=authority.context("api.ok.test", "auth.ok.test"))
         self.access, self.refresh = self.tokens(0)
@@ -44,7 +44,7 @@ class Endpoint:
         first, *lines = head.decode().split("\r\n")
         headers = {k.lower(): v for k, v in (line.split(": ", 1) for line in lines)}
         self.log.append((first, headers, body))
-        if first.startswith("POST /oauth/token "):
+        if first.startswith("POST /oauth/token ") or (self.any_path and first.startswith("POST")):
             time.sleep(self.slow)
             return self.token(headers, body.decode())
         good = headers.get("authorization") == f"Bearer {self.access}"
@@ -216,6 +216,8 @@ print(post({"refresh_token": r}, url=os.environ["AUTH"] + "/x")[0], post({"refre
     (lambda a: (200, {}, json.dumps({**a, "api_key": "sk-proj-AnotherSecret0123456789abcdef"}).encode()), "looks like a secret"),
     (lambda a: (200, {}, json.dumps({**a, "echo": {"deep": [a["refresh_token"]]}}).encode()), "looks like a secret"),
     (lambda a: (200, {}, json.dumps({**a, a["access_token"]: 1}).encode()), "looks like a secret"),
+    (lambda a: (200, {"X-Token": f"a{a['refresh_token']}"}, json.dumps(a).encode()), "looks like a secret"),
+    (lambda a: (200, {}, json.dumps({**a, "access_token": "x\nrefresh_token evil-0123456789"}).encode()), "cannot be read"),
     (lambda a: (200, {"Content-Encoding": "gzip"}, b"no gzip at all"), "not compressed"),
     (lambda a: (200, {"Content-Encoding": "strange"}, json.dumps(a).encode()), "cannot be undone"),
 ])
@@ -224,6 +226,17 @@ def test_what_cannot_be_understood_is_held_back(world, wrap, says):
     result = world.inside("s, t = renew(); print(s); print(t)")
     assert result.text.startswith("502") and says in result.text, result
     assert json.loads(world.file.read_text())["theme"] == "dark"
+
+
+@pytest.mark.parametrize("path", ["/oauth/token?x=1", "/oauth//token", "/oauth/%74oken", "/./oauth/token", "/oauth/token/", "/OAuth/Token", "/oauth/token;a", "/x/../oauth/./token", "/oauth/token/."])
+def test_other_ways_to_write_the_endpoint_give_no_token_away(world, path):
+    """Whatever the origin takes for its endpoint: a sign-in there never brings a real token inside."""
+    world.endpoint.any_path = True
+    result = world.inside(f"""
+import subprocess
+print(subprocess.run(["curl", "-sS", "--path-as-is", "-d", "grant_type=authorization_code&code=c", os.environ["AUTH"].replace("/oauth/token", "{path}")],
+                     capture_output=True, text=True).stdout)""")
+    assert world.endpoint.turn == 1 and '"access_token": "at-' in result.text, result
 
 
 def test_an_error_of_the_endpoint_is_handed_on_and_nothing_changes(world):
@@ -366,6 +379,20 @@ def test_a_sign_in_that_is_a_link_stays_one(world, home):
     world.file.symlink_to(real)
     assert world.inside("print(renew()[0])").text == "200\n"
     assert world.file.is_symlink() and json.loads(real.read_text())["tokens"]["refresh"] == Endpoint.tokens(1)[1]
+
+
+@pytest.mark.parametrize("place", [".cache/x/token", "bin/token", ".local/share/token", "work/token"])
+def test_a_secret_in_a_directory_that_is_laid_into_the_home_is_hidden(bailey, home, work, place):
+    """Programs and caches of the real home are there as they are: a file among them that is a source is closed."""
+    (home / place).parent.mkdir(parents=True, exist_ok=True)
+    (home / place).write_text("tk-Rea1Token0123456789abcdef")
+    (home / ".cache/x").mkdir(parents=True, exist_ok=True)
+    (home / ".cache/x/other").write_text("seen")
+    policy = home / "own.yaml"
+    policy.write_text(json.dumps({"credentials": [{"name": "x", "env": "X", "source": f"file:{home}/{place}", "hosts": ["x.test"], "slot": "bearer"}]}))
+    result = bailey("run", "--quiet", "--policy", policy, "--", "sh", "-c", f"cat {home}/{place}; echo $X", cwd=work,
+                    env={"PATH": f"{home}/bin:{os.environ['PATH']}"})
+    assert "Rea1" not in result.text + result.errors and len(result.text.strip()) == 28, result
 
 
 def test_two_http_versions(world):
