@@ -130,7 +130,7 @@ static int walk_object(struct walk *w, unsigned depth) {
                         return r;
                 key = str_n(raw.p + 1, raw.n - 2);
                 const struct json_scalar name = { .raw = raw, .is_string = true };
-                if (json_string(&name, &plain) < 0)
+                if (json_scalar_text(&name, &plain) < 0)
                         return -E2BIG;
                 if (!take_char(w, ':'))
                         return -EBADMSG;
@@ -240,7 +240,7 @@ static size_t put_escaped(struct buf *out, struct str s, int *ret) {
         return n;
 }
 
-int json_string(const struct json_scalar *scalar, struct buf *out) {
+int json_scalar_text(const struct json_scalar *scalar, struct buf *out) {
         static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
         int r = 0;
 
@@ -294,7 +294,7 @@ static int find_visit(void *arg, const struct json_scalar *scalar) {
         if (f->found)
                 return -ENOTUNIQ;
         f->found = true;
-        return json_string(scalar, f->out);
+        return json_scalar_text(scalar, f->out);
 }
 
 int json_find(struct str text, struct str pointer, struct buf *out) {

@@ -25,7 +25,7 @@ typedef int json_visit(void *arg, const struct json_scalar *scalar);
 int json_walk(struct str text, json_visit *visit, void *arg);
 
 /* The string itself, escapes undone. -EINVAL: it is no string; -EMSGSIZE, -ENOMEM. */
-int json_string(const struct json_scalar *scalar, struct buf *out);
+int json_scalar_text(const struct json_scalar *scalar, struct buf *out);
 /* Text as a JSON string, with quotes. */
 int json_quote(struct str text, struct buf *out);
 

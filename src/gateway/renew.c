@@ -117,7 +117,7 @@ static int judge_json(void *arg, const struct json_scalar *scalar) {
 
         if (!scalar->is_string || scalar->pointer.n != scalar->key.n + 1)
                 return 0; /* of the outermost object only */
-        int r = json_string(scalar, &value);
+        int r = json_scalar_text(scalar, &value);
         return r < 0 ? r : judge_member(j, scalar->key, buf_str(&value), scalar->raw);
 }
 
@@ -272,7 +272,7 @@ static int read_member(void *arg, const struct json_scalar *scalar) {
         int r = buf_append(a->lines, scalar->key);
         r = r < 0 ? r : buf_add_char(a->lines, ' ');
         size_t from = a->lines->n;
-        r = r < 0 ? r : json_string(scalar, a->lines);
+        r = r < 0 ? r : json_scalar_text(scalar, a->lines);
         for (size_t i = from; r == 0 && i < a->lines->n; i++)
                 if (a->lines->p[i] <= ' ' || a->lines->p[i] >= 0x7f)
                         r = -EBADMSG; /* no token has such a character */
@@ -316,7 +316,7 @@ static int write_member(void *arg, const struct json_scalar *scalar, struct buf 
                 return 0;
 
         struct buf text = BUF(RENEW_ANSWER_MAX);
-        int r = json_string(scalar, &text);
+        int r = json_scalar_text(scalar, &text);
         if (r == 0 && (sign_in_looks_secret(buf_str(&text)) || renew_holds(a->known, buf_str(&text))))
                 r = -EPERM;
         if (text.p)

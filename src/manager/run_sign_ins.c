@@ -36,7 +36,7 @@ static int copy_scalar(void *arg, const struct json_scalar *scalar, struct buf *
         if (!scalar->is_string)
                 return 0;
         int r = buf_reserve(&value, scalar->raw.n);
-        r = r < 0 ? r : json_string(scalar, &value);
+        r = r < 0 ? r : json_scalar_text(scalar, &value);
         const char *inside = r < 0 ? NULL : text_inside(c, scalar->pointer, buf_str(&value));
         if (inside) {
                 r = json_quote(str_of(inside), out);

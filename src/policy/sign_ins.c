@@ -172,7 +172,7 @@ static int each_json(void *arg, const struct json_scalar *scalar) {
         if (!scalar->is_string)
                 return 0;
         int r = buf_reserve(&value, scalar->raw.n);
-        r = r < 0 ? r : json_string(scalar, &value);
+        r = r < 0 ? r : json_scalar_text(scalar, &value);
         r = r < 0 ? r : e->visit(e->arg, scalar->pointer, buf_str(&value));
         if (value.p)
                 secret_wipe(value.p, value.cap);
