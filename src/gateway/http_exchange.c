@@ -17,6 +17,18 @@
 
 enum { INTERIM_MAX = 32 }; /* 1xx responses before the final one */
 
+/* What the record says about an answer whose beginning the client has. An end without close_notify is no end: somebody
+ * on the way may have cut the answer, and its client must not take it for whole. */
+static const char *cut_text(const struct http_session *s, enum reason reason) {
+        if (reason == REASON_TIMEOUT)
+                return "The answer was cut off: nothing more of it came in time.";
+        if (s->secure && s->response.kind == BODY_UNTIL_CLOSE)
+                return "The answer was cut off: it has no length, and the origin closed without TLS close_notify, "
+                       "which would "
+                       "have said that it is whole.";
+        return "The answer was cut off: the origin broke off in the middle of it.";
+}
+
 /* The exchange failed on the origin's side: told to the client if it was told nothing yet, else its connection is cut.
  */
 static void fail_upstream(struct http_session *s, enum reason reason, int error) {
@@ -27,6 +39,7 @@ static void fail_upstream(struct http_session *s, enum reason reason, int error)
         /* what was written for the client is still here */
         bool nothing_left = !s->down.begun && s->down.head_at == 0 && !s->down.rest;
         if (s->head_sent && !nothing_left) {
+                s->call.why = cut_text(s, reason);
                 http_session_record(s, true);
                 http_session_end(s, true);
                 return;

@@ -293,3 +293,64 @@ def test_the_path_slot_keeps_what_a_segment_may_hold(tmp_path, authority, make_o
     lab = closing(Lab(tmp_path, authority, origin, f"credential=bot|{HOST}:{origin.port}|path|{secret}"))
     assert lab.ask(f"/v1/{lab.gateway.fakes['bot']}/send")[0] == 200
     assert origin.requests()[-1].split(b" ")[1] == f"/v1/{secret}/send".encode()
+
+
+# --- answers whose end nobody says ---
+
+
+def unsaid(framing, said):
+    """An origin that ends its answer by closing; said: with close_notify."""
+    def serve(sock, connection):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += sock.recv(65536)
+        connection.received += head
+        sock.sendall(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\nbody")
+        with contextlib.suppress(OSError):
+            if said:
+                sock.unwrap()
+            else:
+                sock.shutdown(socket.SHUT_WR)  # of the socket below: the client reads an end without close_notify
+    return serve
+
+
+def fetch_all(lab, strict):
+    """Every byte; strict: an end without close_notify is an error, as it is for OpenSSL."""
+    sock = lab.gateway.connect()
+    sock.settimeout(60)
+    sock.sendall(f"CONNECT {HOST}:{lab.origin.port} HTTP/1.1\r\nHost: {HOST}:{lab.origin.port}\r\n\r\n".encode())
+    assert Client(sock).answer(head=True)[0] == 200
+    context = ssl.create_default_context(cafile=lab.ca)
+    if strict:
+        context.options &= ~0x80  # SSL_OP_IGNORE_UNEXPECTED_EOF, which Python sets
+    with context.wrap_socket(sock, server_hostname=HOST, suppress_ragged_eofs=not strict) as tls:
+        tls.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}:{lab.origin.port}\r\n\r\n".encode())
+        got = b""
+        while data := tls.recv(65536):
+            got += data
+    return got
+
+
+def test_an_end_that_was_not_said_is_an_error_on_record(tmp_path, authority, make_origin, closing):
+    origin = make_origin(raw=unsaid(b"", False), tls=authority.context(HOST, alpn=("http/1.1",)))
+    lab = closing(Lab(tmp_path, authority, origin, f"rule={HOST}:{origin.port}|GET|/**"))
+    with pytest.raises((OSError, ssl.SSLError)):
+        fetch_all(lab, True)
+    event = lab.gateway.wait_event(kind="request", status=200, reason="upstream")
+    assert event["allowed"] and "close_notify" in event["detail"]
+
+
+def test_an_end_that_was_said_is_said(tmp_path, authority, make_origin, closing):
+    origin = make_origin(raw=unsaid(b"", True), tls=authority.context(HOST, alpn=("http/1.1",)))
+    lab = closing(Lab(tmp_path, authority, origin, f"rule={HOST}:{origin.port}|GET|/**"))
+    assert fetch_all(lab, True).endswith(b"\r\n\r\nbody")
+    assert not lab.gateway.wait_event(kind="request", allowed=True, status=200)["detail"]
+
+
+def test_an_answer_that_is_too_short_is_an_error(tmp_path, authority, make_origin, closing):
+    origin = make_origin(raw=unsaid(b"Content-Length: 40\r\n", False), tls=authority.context(HOST, alpn=("http/1.1",)))
+    lab = closing(Lab(tmp_path, authority, origin, f"rule={HOST}:{origin.port}|GET|/**"))
+    with pytest.raises((OSError, ssl.SSLError)):
+        fetch_all(lab, True)
+    event = lab.gateway.wait_event(kind="request", status=200, reason="upstream")
+    assert "cut off" in event["detail"]
