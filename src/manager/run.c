@@ -28,6 +28,7 @@
 #include "manager/link.h"
 #include "manager/run_control.h"
 #include "manager/run_files.h"
+#include "manager/run_home.h"
 #include "manager/run_listen.h"
 #include "plan/dump.h"
 #include "plan/env.h"
@@ -116,6 +117,7 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
                 return 0;
         case SANDBOX_NOT_RUN:
                 log_error("%s", ev->text);
+                run_home_hint(r);
                 finish(r, RUN_ENDED, ev->value == ENOENT || ev->value == ENOTDIR ? NOT_FOUND : CANNOT_EXECUTE);
                 return 0;
         case SANDBOX_FAILED:

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Files that the profiles want there: settings that switch an agent's own sandbox off, a text that says where it is. */
 static void run_home_seed(struct run *run) {
@@ -145,4 +146,30 @@ int run_home_show(struct run *run, struct err *err) {
         for (size_t i = 0; i < run->host.paths.n && r == 0 && !run->preview; i++)
                 r = run_home_point(run, &run->host.paths.p[i], err);
         return r;
+}
+
+/* Where a shell would find the command outside; NULL: nowhere. */
+static char *find_outside(const char *name) {
+        struct str rest = str_of(getenv("PATH")), part;
+
+        if (strchr(name, '/'))
+                return realpath(name, NULL);
+        while (str_split(&rest, ':', &part)) {
+                cleanup(free_ptr) char *path = str_format("%.*s/%s", STR_FMT(part), name);
+                if (path && part.n && access(path, X_OK) == 0)
+                        return realpath(path, NULL);
+        }
+        return NULL;
+}
+
+void run_home_hint(const struct run *run) {
+        const char *home = run->policy->home_inside;
+        cleanup(free_ptr) char *real = run->home.directory ? find_outside(run->q->argv[0]) : NULL;
+
+        if (!real || !path_is_within(real, home))
+                return;
+        char *slash = strrchr(real, '/');
+        *slash = '\0';
+        if (strcmp(real, home) != 0)
+                log_notice("it lies in your home, and the sandbox has a home of its own: --read %s lays it in", real);
 }

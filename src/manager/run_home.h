@@ -9,3 +9,5 @@ struct run;
 int run_home_open(struct run *run, struct err *err);
 /* After the survey: tells the plan where it is, and makes the places in it where something is mounted. */
 int run_home_show(struct run *run, struct err *err);
+/* A command that was not found inside, and lies in the real home: says what would lay it into the own one. */
+void run_home_hint(const struct run *run);

@@ -51,6 +51,27 @@ needs_plain_library = pytest.mark.exact_build  # a sanitizer's library cannot be
 
 
 @needs_plain_library
+def test_homes_of_the_presets(run, work, home):
+    """default and ci have a home of their own; development keeps the real one, with its secrets hidden."""
+    (home / "notes").write_text("real\n")
+    (home / ".netrc").write_text("REAL-SECRET\n")
+    (home / ".claude").mkdir()
+    (home / ".claude/.credentials.json").write_text("REAL-SECRET\n")
+    script = """
+import bailey
+for preset in ("default", "ci", "development"):
+    r = bailey.Manager(bailey.Config(preset).on_approval(lambda q: bailey.APPROVE)).exec("cat ~/notes ~/.netrc; echo kept >> ~/kept && cat ~/kept")
+    print(preset, r.stdout.decode().split() if isinstance(r.stdout, bytes) else r.stdout.split())
+r = bailey.Manager(bailey.Config().set("filesystem.home", "none").on_approval(lambda q: bailey.APPROVE)).exec("cat ~/kept ~/.claude/.credentials.json")
+print("none", r.stdout)
+"""
+    text = python(run, work, script)
+    lines = text.splitlines()
+    assert lines[0] == "default ['kept']" and lines[1] == "ci ['kept', 'kept']" and lines[2] == "development ['real']", text
+    assert "REAL-SECRET" not in text and not (home / "kept").exists()
+
+
+@needs_plain_library
 def test_python_binding(run, work):
     assert python(run, work, """
 import bailey, os, subprocess, threading

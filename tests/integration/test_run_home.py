@@ -377,3 +377,13 @@ def test_places_that_variables_name(run, home, work, tmp_path):
         assert result.status == 0 and result.text == "none\n", result
         result = run([program("bailey"), "run", "--", "sh", "-c", "echo $XDG_CACHE_HOME"], cwd=work, env={"XDG_CACHE_HOME": f"{home}/.cache"})
         assert result.text == f"{home}/.cache\n", result
+
+
+def test_a_command_of_the_real_home(bailey, home, work):
+    tool = home / "tools/x"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho tool\n")
+    tool.chmod(0o755)
+    result = bailey("run", "--", tool, cwd=work)
+    assert result.status == 127 and f"--read {tool.parent}" in result.errors, result
+    assert bailey("run", "--read", tool.parent, "--", tool, cwd=work).check().text == "tool\n"
