@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stand-in for the model APIs. It speaks their streaming protocols over TLS, plays a fixed list of shell commands as the model's
+tool calls, one for each turn, and records every request.
+
+    models = Models(authority, ["echo hi", "ls"], names=[...])
+    models.address, models.port    where it listens; names are put into a hosts file
+    models.results()               what the commands printed, as the agent sent it back, in order
+    models.requests                (host, method, path, headers, body)
+
+The protocols: Messages (Anthropic), Responses by SSE and by WebSocket (OpenAI), chat completions, streamGenerateContent (Gemini), and token endpoints."""
+import base64
+import gzip
+import hashlib
+import http.server
+import json
+import re
+import threading
+import zlib
+
+SHELLS = ("Bash", "bash", "shell", "exec_command", "shell_command", "run_shell_command", "runTerminalCommand", "run_terminal_command",
+          "local_shell", "container.exec")
+FILL = {"string": "x", "boolean": False, "integer": 20000, "number": 20000, "array": [], "object": {}}
+
+
+def arguments_for(schema, command):
+    """The command in the tool's own shape: what it requires beside it gets something harmless."""
+    properties = (schema or {}).get("properties") or {}
+    key = next((name for name in ("command", "cmd", "script") if name in properties), "command")
+    array = (properties.get(key) or {}).get("type") == "array"
+    given = {key: ["bash", "-lc", command] if array else command}
+    for name in (schema or {}).get("required") or []:
+        kind = (properties.get(name) or {}).get("type", "string")
+        kind = kind[0] if isinstance(kind, list) else kind
+        given.setdefault(name, FILL.get(str(kind).lower(), "x"))
+    return given
+
+
+def pick_tool(tools):
+    """(name, schema) of the tool that runs shell commands."""
+    for wanted in SHELLS:
+        for name, schema in tools:
+            if name == wanted:
+                return name, schema
+    return None
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "models"
+
+    def log_message(self, *_):
+        pass
+
+    def body(self):
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            data = b""
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                data += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        else:
+            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        coding = self.headers.get("Content-Encoding", "")
+        if coding == "gzip":
+            return gzip.decompress(data)
+        return zlib.decompress(data) if coding == "deflate" else data
+
+    def reply(self, status, value, kind="application/json"):
+        data = value if isinstance(value, bytes) else json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def stream(self, events, named=False):
+        """Server-sent events, in pieces as they come."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for event in events:
+            text = event if isinstance(event, str) else json.dumps(event)
+            head = f"event: {event['type']}\n" if named else ""
+            data = f"{head}data: {text}\n\n".encode()
+            self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+    def handle_all(self):
+        models, host = self.server.models, (self.headers["Host"] or "").split(":")[0]
+        body = self.body()
+        models.record(host, self.command, self.path, dict(self.headers), body)
+        path = self.path.split("?")[0]
+        try:
+            asked = json.loads(body) if body else {}
+        except ValueError:
+            asked = {}
+        if path.endswith("/v1/messages"):
+            self.play_messages(models, asked)
+        elif path.endswith("/responses") and self.headers.get("Upgrade", "").lower() == "websocket":
+            self.play_socket(models)
+        elif path.endswith("/responses"):
+            self.play_responses(models, asked)
+        elif path.endswith("/chat/completions"):
+            self.play_chat(models, asked)
+        elif "GenerateContent" in path or "generateContent" in path:
+            self.play_gemini(models, asked, path)
+        elif path.endswith("count_tokens") or path.endswith(":countTokens"):
+            self.reply(200, {"input_tokens": 10, "totalTokens": 10})
+        elif path.endswith("/token"):
+            self.reply(200, {"access_token": models.access, "refresh_token": models.refresh, "expires_in": 3600, "token_type": "Bearer"})
+        elif path.endswith("/models"):
+            self.reply(200, {"object": "list", "data": [{"id": "model-1", "object": "model"}], "models": []})
+        elif self.headers.get("Upgrade"):
+            self.reply(404, {"error": {"message": "no web sockets here"}})
+        else:
+            self.reply(200, b"fine\n" if models.plain(host) else {}, "text/plain" if models.plain(host) else "application/json")
+
+    do_GET = do_POST = do_PUT = do_HEAD = do_PATCH = do_DELETE = handle_all
+
+    def play_messages(self, models, asked):
+        results = [block for message in asked.get("messages", []) if isinstance(message.get("content"), list)
+                   for block in message["content"] if block.get("type") == "tool_result"]
+        tool = pick_tool([(t.get("name"), t.get("input_schema")) for t in asked.get("tools") or []])
+        step = models.next(results, tool)
+        block = {"type": "text", "text": ""}
+        delta = {"type": "text_delta", "text": "All done."}
+        if step:
+            block = {"type": "tool_use", "id": f"toolu_{len(results):04}", "name": tool[0], "input": {}}
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(arguments_for(tool[1], step))}
+        message = {"id": "msg_1", "type": "message", "role": "assistant", "model": asked.get("model", "m"), "content": [], "stop_reason": None,
+                   "stop_sequence": None, "usage": {"input_tokens": 10, "output_tokens": 1}}
+        stop = "tool_use" if step else "end_turn"
+        if not asked.get("stream"):
+            whole = {**block, "text": "All done."} if not step else {**block, "input": arguments_for(tool[1], step)}
+            self.reply(200, {**message, "content": [whole], "stop_reason": stop})
+            return
+        self.stream([{"type": "message_start", "message": message}, {"type": "content_block_start", "index": 0, "content_block": block},
+                     {"type": "ping"}, {"type": "content_block_delta", "index": 0, "delta": delta}, {"type": "content_block_stop", "index": 0},
+                     {"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": 5}},
+                     {"type": "message_stop"}], named=True)
+
+    def responses_events(self, models, asked, results):
+        tools = [(t.get("name") or t.get("type"), t.get("parameters")) for t in asked.get("tools") or []]
+        tool = pick_tool(tools)
+        step = models.next(results, tool, [name for name, _ in tools])
+        item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+                "content": [{"type": "output_text", "text": "All done.", "annotations": []}]}
+        if step:
+            item = {"type": "function_call", "id": f"fc_{len(results)}", "call_id": f"call_{len(results)}", "name": tool[0], "status": "completed",
+                    "arguments": json.dumps(arguments_for(tool[1], step))}
+        usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15, "input_tokens_details": {"cached_tokens": 0},
+                 "output_tokens_details": {"reasoning_tokens": 0}}
+        response = {"id": f"resp_{len(results)}", "object": "response", "created_at": 1, "status": "in_progress", "model": asked.get("model", "m"),
+                    "output": []}
+        done = {**response, "status": "completed", "output": [item], "usage": usage}
+        opened = {**item, "arguments": ""} if step else {**item, "content": []}
+        return [{"type": "response.created", "response": response}, {"type": "response.output_item.added", "output_index": 0, "item": opened},
+                *([{"type": "response.function_call_arguments.delta", "item_id": item["id"], "output_index": 0, "delta": item["arguments"]},
+                   {"type": "response.function_call_arguments.done", "item_id": item["id"], "output_index": 0, "arguments": item["arguments"]}]
+                  if step else [{"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0, "delta": "All done."}]),
+                {"type": "response.output_item.done", "output_index": 0, "item": item}, {"type": "response.completed", "response": done}]
+
+    @staticmethod
+    def responses_results(asked):
+        items = asked.get("input") if isinstance(asked.get("input"), list) else []
+        return [item for item in items if str(item.get("type", "")).endswith("call_output")]
+
+    def play_responses(self, models, asked):
+        events = self.responses_events(models, asked, self.responses_results(asked))
+        if asked.get("stream"):
+            self.stream(events, named=True)
+        else:
+            self.reply(200, events[-1]["response"])
+
+    def read_frame(self):
+        """(opcode, data) of one frame of a WebSocket, or None at the end."""
+        head = self.rfile.read(2)
+        if len(head) < 2:
+            return None
+        size = head[1] & 127
+        if size > 125:
+            size = int.from_bytes(self.rfile.read(2 if size == 126 else 8), "big")
+        mask = self.rfile.read(4) if head[1] & 128 else b"\0\0\0\0"
+        data = self.rfile.read(size)
+        return head[0], bytes(byte ^ mask[i % 4] for i, byte in enumerate(data))
+
+    def send_frame(self, opcode, data):
+        size = bytes([len(data)]) if len(data) < 126 else b"\x7e" + len(data).to_bytes(2, "big") if len(data) < 65536 \
+            else b"\x7f" + len(data).to_bytes(8, "big")
+        self.wfile.write(bytes([0x80 | opcode]) + size + data)
+        self.wfile.flush()
+
+    def play_socket(self, models):
+        """Each message asks for a response; what came before on this connection is not sent again."""
+        accept = base64.b64encode(hashlib.sha1((self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest())
+        self.send_response(101)
+        for name, value in {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Accept": accept.decode()}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.flush()
+        self.close_connection = True
+        results, text, tools = [], b"", []
+        models.sockets += 1
+        while frame := self.read_frame():
+            opcode = frame[0] & 15
+            if opcode == 8:
+                self.send_frame(8, frame[1][:2])
+                return
+            if opcode == 9:
+                self.send_frame(10, frame[1])
+            if opcode in (0, 1, 2):
+                text += frame[1]
+            if opcode not in (0, 1, 2) or not frame[0] & 128:
+                continue
+            asked, text = json.loads(text), b""
+            models.record(self.headers["Host"].split(":")[0], "WS", self.path, {}, json.dumps(asked).encode())
+            tools = asked.get("tools") or tools
+            new = self.responses_results(asked)
+            results = results + new if asked.get("previous_response_id") else new
+            if asked.get("generate") is False:
+                events = self.responses_events(models, {**asked, "tools": []}, results)
+                events = [events[0], {**events[-1], "response": {**events[-1]["response"], "output": []}}]
+            else:
+                events = self.responses_events(models, {**asked, "tools": tools}, results)
+            for event in events:
+                self.send_frame(1, json.dumps(event).encode())
+
+    def play_chat(self, models, asked):
+        results = [m for m in asked.get("messages", []) if m.get("role") == "tool"]
+        tool = pick_tool([(t["function"]["name"], t["function"].get("parameters")) for t in asked.get("tools") or [] if "function" in t])
+        step = models.next(results, tool)
+        base = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": asked.get("model", "m")}
+        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        delta = {"role": "assistant", "content": "All done."}
+        if step:
+            delta = {"role": "assistant", "content": None, "tool_calls": [
+                {"index": 0, "id": f"call_{len(results)}", "type": "function",
+                 "function": {"name": tool[0], "arguments": json.dumps(arguments_for(tool[1], step))}}]}
+        reason = "tool_calls" if step else "stop"
+        if not asked.get("stream"):
+            self.reply(200, {**base, "object": "chat.completion", "usage": usage,
+                             "choices": [{"index": 0, "message": delta, "finish_reason": reason}]})
+            return
+        self.stream([{**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+                     {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage}, "[DONE]"])
+
+    def play_gemini(self, models, asked, path):
+        results = [part for content in asked.get("contents", []) for part in content.get("parts", []) if "functionResponse" in part]
+        declared = [d for t in asked.get("tools") or [] for d in t.get("functionDeclarations", [])]
+        tool = pick_tool([(d["name"], d.get("parametersJsonSchema") or d.get("parameters")) for d in declared])
+        step = models.next(results, tool)
+        config = asked.get("generationConfig") or {}
+        text = "All done."
+        if config.get("responseMimeType") == "application/json":  # a question on the side, which model to take and such
+            text = json.dumps(arguments_for(config.get("responseJsonSchema") or config.get("responseSchema"), "x"))
+        part = {"functionCall": {"name": tool[0], "args": arguments_for(tool[1], step)}} if step else {"text": text}
+        value = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
+                 "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}, "modelVersion": "m", "responseId": "r"}
+        if "stream" in path:
+            self.stream([value])
+        else:
+            self.reply(200, value)
+
+
+class Models:
+    def __init__(self, authority, steps, names, address="127.0.0.1", port=443, plain=()):
+        self.steps, self.names, self.address = steps, names, address
+        self.requests, self._outputs, self._plain, self._lock = [], {}, set(plain), threading.Lock()
+        self.offered, self.sockets = set(), 0
+        self.access, self.refresh = "access-token-of-the-stand-in", "refresh-token-of-the-stand-in"
+        self.server = http.server.ThreadingHTTPServer((address, port), Handler)
+        self.server.models, self.server.daemon_threads, self.port = self, True, self.server.server_address[1]
+        self.server.socket = authority.context(*names).wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
+        self.thread.start()
+
+    def plain(self, host):
+        return host in self._plain
+
+    def record(self, host, method, path, headers, body):
+        with self._lock:
+            self.requests.append((host, method, path, headers, body))
+
+    def next(self, results, tool, tools=()):
+        """The next command, or None when there are no tools or all were played. Keeps what came back."""
+        with self._lock:
+            self.offered = self.offered | set(tools)
+            for i, result in enumerate(results):
+                self._outputs[i] = json.dumps(result)
+            return self.steps[len(results)] if tool and len(results) < len(self.steps) else None
+
+    def results(self):
+        return [re.sub(r"\\+n", "\n", self._outputs[i]) for i in sorted(self._outputs)]
+
+    def close(self):
+        self.server.shutdown()
+        self.thread.join(10)
+        self.server.server_close()
