@@ -22,10 +22,24 @@ struct suggestion suggest_for(struct str word) {
         return (struct suggestion){ .word = word, .distance = limit + 1 };
 }
 
+/* Two letters next to each other that changed places, "nmp": one slip, however short the word is. */
+static bool is_swapped(struct str word, struct str other) {
+        size_t i = 0;
+
+        if (word.n != other.n)
+                return false;
+        while (i < word.n && ascii_lower(word.p[i]) == ascii_lower(other.p[i]))
+                i++;
+        return i + 1 < word.n && ascii_lower(word.p[i]) == ascii_lower(other.p[i + 1]) &&
+               ascii_lower(word.p[i + 1]) == ascii_lower(other.p[i]) &&
+               str_eq_nocase(str_skip(word, i + 2), str_skip(other, i + 2));
+}
+
 void suggest_offer(struct suggestion *s, const char *candidate) {
         if (!candidate || s->word.n == 0)
                 return;
-        unsigned distance = str_distance(s->word, str_of(candidate), s->distance);
+        unsigned distance =
+            is_swapped(s->word, str_of(candidate)) ? 1 : str_distance(s->word, str_of(candidate), s->distance);
         bool same_start =
             ascii_lower(candidate[0]) == ascii_lower(s->word.p[0]); /* people get the first letter right */
         if (distance < s->distance || (s->best && distance == s->distance && same_start)) {

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 enum { BATCHES_AT_ONCE = 64, BATCHES_AT_THE_END = 4096 /* more than a socket holds */, PER_SECOND = 20, BURST = 2000 };
 
@@ -53,6 +54,11 @@ static void refused(const struct run_files *f, const struct event *ev, const str
 /* A Unix socket that somebody outside listens on: whatever the rules say about the file, it is none of the sandbox's.
  */
 static void socket_refused(const struct run_files *f, struct event *ev, const char *path) {
+        struct stat st;
+
+        /* It is not there inside. Only if it is there outside was anything refused. */
+        if (ev->status == ENOENT && (stat(path, &st) < 0 || !S_ISSOCK(st.st_mode)))
+                return;
         ev->reason = REASON_NOT_ALLOWED;
         ev->swapped = STR("");
         refused(f, ev, NULL);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "plan/engines.h"
 #include "policy/paths.h"
 #include "policy/pattern.h"
 #include "sandbox/sandbox.h"
@@ -71,6 +72,11 @@ static char *advice_with(const char *option, const char *shown) {
         cleanup(buf_done) struct buf word = BUF(8192);
         return shown && escape_shell(&word, str_of(shown)) == 0 ? str_format("%s %.*s", option, STR_FMT(buf_str(&word)))
                                                                 : NULL;
+}
+
+/* What a credential is read from is closed on purpose, and nothing opens it. */
+static bool is_a_secrets_source(const struct path_rule *rule) {
+        return rule && str_starts(str_of(rule->origin), STR("source of credential"));
 }
 
 static char *advice_for(const struct event *ev, const char *target, const struct snapshot_rule *rule) {
@@ -173,7 +179,7 @@ void run_report_file(struct run_report *r, const char *path, bool write, const s
         char *why = by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", pattern, by)
                        : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
         char *target = str_format("%s %s", write ? "writing" : "reading", shown);
-        char *advice = advice_with(write ? "--write" : "--read", shown);
+        char *advice = is_a_secrets_source(rule) ? NULL : advice_with(write ? "--write" : "--read", shown);
         add(r, (struct refusal){ .target = target,
                                  .rule = pattern,
                                  .advice = advice,
@@ -187,13 +193,18 @@ void run_report_socket(struct run_report *r, const char *path, struct str proces
         cleanup(free_ptr) char *shown = escaped(str_of(path));
         if (!shown)
                 return;
-        char *target = str_format("connecting to %s", shown), *advice = advice_with("--read", shown);
-        add(r, (struct refusal){ .target = target,
-                                 .advice = advice,
-                                 .why = str_format("a program outside listens there"),
-                                 .object = take_ptr(&shown),
-                                 .process = process.n ? escaped(process) : NULL,
-                                 .reason = HOST_SOCKET });
+        bool engine = engine_socket(shown);
+        char *target = str_format("connecting to %s", shown);
+        char *advice = engine ? NULL : advice_with("--read", shown);
+        add(r,
+            (struct refusal){ .target = target,
+                              .advice = advice,
+                              .why = str_format("%s", engine ? "it is a container engine's, and whoever reaches it has "
+                                                               "this host; see bailey run --container"
+                                                             : "a program outside listens there"),
+                              .object = take_ptr(&shown),
+                              .process = process.n ? escaped(process) : NULL,
+                              .reason = HOST_SOCKET });
 }
 
 void run_report_call(struct run_report *r, const char *name, struct str process) {

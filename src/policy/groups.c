@@ -64,6 +64,7 @@ const struct group *group_find(struct str reference, struct err *e) {
                         return &policy_groups[i];
                 suggest_offer(&s, policy_groups[i].name);
         }
-        err_set(e, ENOENT, "there is no group %s%s", show(reference).text, suggest_text(&s, "@").text);
+        err_set(e, ENOENT, "there is no group %s%s", show(reference).text,
+                s.best ? suggest_text(&s, "@").text : "; `bailey policy groups` lists them");
         return NULL;
 }

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refusals as programs and people meet them: final, not too fast, told once, with advice that works."""
 import json
+import os
+import pathlib
 import socket
+import subprocess
 
 import pytest
 
@@ -76,3 +79,37 @@ def test_a_name_that_is_asked_for_again_and_again_slows_down(bailey, work):
     script = ("import socket, time\nuntil, n = time.monotonic() + 8, 0\nwhile time.monotonic() < until:\n    try:\n        socket.getaddrinfo('evil.example', 443)\n"
               "    except socket.gaierror as e:\n        assert e.errno == socket.EAI_NONAME, e\n    n += 1\nprint(n)")
     assert int(bailey("run", "--", PYTHON, "-c", script, cwd=work, timeout=90).check().text) < 200
+
+
+def test_a_group_that_is_misspelt(bailey, work):
+    refused = bailey("run", "--allow", "@nmp", "--", "true", cwd=work)
+    assert refused.status != 0 and "did you mean '@npm'?" in refused.errors
+    assert "bailey policy groups" in bailey("run", "--allow", "@xyzzyxyz", "--", "true", cwd=work).errors
+
+
+@pytest.mark.root
+def test_an_engines_socket_gets_a_line(bailey, work, tmp_path):
+    """Its client asks whether the daemon runs; it does, and the sandbox has no way to it."""
+    place = pathlib.Path("/run") / f"bailey-test-{os.getpid()}"
+    place.mkdir()
+    try:
+        with socket.socket(socket.AF_UNIX) as engine:
+            engine.bind(str(place / "docker.sock"))
+            engine.listen()
+            script = f"import socket; s = socket.socket(socket.AF_UNIX)\ntry: s.connect('{place}/docker.sock')\nexcept OSError as e: print(e.errno)"
+            result = bailey("run", "--", PYTHON, "-c", script, cwd=work).check()
+            absent = bailey("run", "--", PYTHON, "-c", script.replace("docker.sock", "podman.sock"), cwd=work).check()
+    finally:
+        for file in place.iterdir():
+            file.unlink()
+        place.rmdir()
+    assert result.text == "2\n" == absent.text and "podman" not in absent.errors
+    landlock = subprocess.run(["cat", "/sys/kernel/security/landlock/abi"], capture_output=True, text=True, check=False).stdout.strip()
+    if not landlock or int(landlock) < 9:  # before that connect() is judged, and so it is seen
+        assert f"refused connecting to {place}/docker.sock" in result.errors and "to allow it" not in result.errors
+
+
+def test_a_credentials_own_file_gets_no_advice(bailey, work):
+    (work / "key").write_text("sk-0123456789abcdefghij")
+    result = bailey("run", "--trace-denials", "--credential", f"openai=file:{work / 'key'}", "--", "cat", str(work / "key"), cwd=work)
+    assert result.status == 1 and "refused reading" in result.errors and "to allow it: --read" not in result.errors

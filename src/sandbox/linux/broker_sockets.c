@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/vec.h"
+#include "plan/engines.h"
 #include "sandbox/linux/broker_ops.h"
 
 #include <errno.h>
@@ -127,8 +128,16 @@ static int connect_by_name(struct held *h, int fd, const struct sockaddr_un *to,
         if (r == 0)
                 r = walk(&h->tracee, AT_FDCWD, name, WALK_FOLLOW, &p);
         struct stat st;
-        if (r < 0 || p.object < 0)
-                return r < 0 ? r : -ENOENT;
+        if (r < 0 || p.object < 0) {
+                r = r < 0 ? r : -ENOENT;
+                /* An engine's client asks whether the daemon runs. It may well: somebody has to say what is the matter.
+                 */
+                if (r == -ENOENT && name[0] == '/' && engine_socket(name)) {
+                        memcpy(h->path, name, strlen(name) + 1);
+                        h->writes = h->stranger = true;
+                }
+                return r;
+        }
         if (fstat(p.object, &st) < 0)
                 return -errno;
         if (p.wants_directory && !S_ISDIR(st.st_mode))
