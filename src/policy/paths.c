@@ -17,6 +17,7 @@ struct compiled {
         size_t depth;          /* components of the pattern */
         size_t literal;        /* of a glob: its directories before the first with magic. What it matches begins so */
         char *owned_origin;
+        struct str needle; /* of a glob: a part of its last name that stands for itself. What it matches has it */
 };
 
 struct path_rules {
@@ -24,11 +25,30 @@ struct path_rules {
         bool reads_open;
 };
 
+/* The longest piece of the last component between its stars, up to the first class. Most paths are told by it that a
+ * glob does not hold for them, at a tenth of what a match costs. */
+static struct str needle_of(const char *pattern) {
+        const char *last = strrchr(pattern, '/');
+        struct str best = { 0 };
+
+        for (const char *at = last; at && *at && *at != '[';) {
+                size_t n = strcspn(at, "*?[");
+
+                if (n > best.n)
+                        best = str_n(at, n);
+                at += n;
+                while (*at == '*' || *at == '?')
+                        at++;
+        }
+        return best;
+}
+
 static struct compiled compiled(struct path_rule rule, char *owned_origin) {
         size_t literal = rule.is_glob ? strcspn(rule.pattern, "*?[\\") : strlen(rule.pattern);
         while (rule.is_glob && literal > 0 && rule.pattern[literal] != '/') /* `**` may stand for no component at all */
                 literal--;
-        return (struct compiled){ rule, path_depth(rule.pattern), literal, owned_origin };
+        struct str needle = rule.is_glob ? needle_of(rule.pattern) : (struct str){ 0 };
+        return (struct compiled){ rule, path_depth(rule.pattern), literal, owned_origin, needle };
 }
 
 void path_rules_free(struct path_rules *r) {
@@ -380,6 +400,8 @@ static long held_depth(const struct compiled *c, const char *path, size_t n) {
                 char next = path[c->literal];
                 return next == '\0' || next == '/' || c->literal == 1 ? (long)c->depth : -1;
         }
+        if (c->needle.n > 0 && !memmem(path, n, c->needle.p, c->needle.n))
+                return -1;
         struct str pattern = str_of(c->rule.pattern);
         long depth = 0;
         for (size_t i = 1; path[0] == '/' && path[1] != '\0'; i++) {

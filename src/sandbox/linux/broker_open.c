@@ -72,9 +72,8 @@ static int open_as_place(struct held *h, const struct stat *st, struct place *p,
                 return -ENOTDIR;
         if (!S_ISDIR(st->st_mode) && !S_ISREG(st->st_mode))
                 return -EOPNOTSUPP;
-        struct fd_link link = link_to(p->object);
-        cleanup(close_fd) int fd = open(link.path, O_RDONLY | O_CLOEXEC);
-        return fd < 0 ? -errno : broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
+        cleanup(close_fd) int fd = walk_reopen(p->object, O_RDONLY | O_CLOEXEC, 0);
+        return fd < 0 ? fd : broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
 }
 
 static bool is_callers_own(const struct held *h, const struct stat *st, int object) {
@@ -105,9 +104,8 @@ static int open_existing(struct held *h, struct place *p, int flags, mode_t mode
         flags &= ~(O_CREAT | O_EXCL | O_NOFOLLOW);
         if (S_ISFIFO(st.st_mode) && !(flags & O_NONBLOCK) && (flags & O_ACCMODE) != O_RDWR)
                 return open_in_thread(h, p, flags);
-        struct fd_link link = link_to(p->object);
-        cleanup(close_fd) int fd = open(link.path, flags | O_CLOEXEC, mode);
-        return fd < 0 ? -errno : broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
+        cleanup(close_fd) int fd = walk_reopen(p->object, flags | O_CLOEXEC, mode);
+        return fd < 0 ? fd : broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
 }
 
 /* -EEXIST: it is there after all. */

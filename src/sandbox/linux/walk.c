@@ -26,16 +26,34 @@ enum { LINKS_MAX = 40 };
 
 void place_done(struct place *p) {
         close_fd(&p->object);
+        if (p->borrowed)
+                p->dir = -1;
         close_fd(&p->dir);
+        p->borrowed = false;
+}
+
+/* A descriptor of the directory saves three names for each path. */
+static int own_descriptors(void) {
+        static int kept = -1;
+
+        if (kept < 0)
+                kept = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return kept;
+}
+
+int walk_reopen(int fd, int flags, mode_t mode) {
+        char name[16];
+
+        snprintf(name, sizeof name, "%d", fd);
+        fd = openat(own_descriptors(), name, flags, mode);
+        return fd >= 0 ? fd : -errno;
 }
 
 static int fd_path(int fd, char *ret, size_t size) {
-        static int own_fds = -1; /* a descriptor of the directory saves three names for each path */
         char link[16];
-        if (own_fds < 0)
-                own_fds = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
         snprintf(link, sizeof link, "%d", fd);
-        ssize_t n = readlinkat(own_fds, link, ret, size);
+        ssize_t n = readlinkat(own_descriptors(), link, ret, size);
         if (n < 0)
                 return -errno;
         if ((size_t)n >= size)
@@ -258,12 +276,11 @@ static int split_off_name(int base, const char *path, struct place *p) {
         char parent[PATH_MAX];
         memcpy(parent, path, start);
         parent[start] = '\0';
-        int dir = start ? open_plain(base, parent, O_DIRECTORY) : fcntl(base, F_DUPFD_CLOEXEC, 3);
-        if (dir < 0 && !start)
-                return -errno;
+        int dir = start ? open_plain(base, parent, O_DIRECTORY) : base;
         if (dir < 0)
                 return dir;
         p->dir = dir;
+        p->borrowed = !start;
         memcpy(p->name, name.p, name.n);
         p->name[name.n] = '\0';
         return on_proc(dir) ? -ELOOP : 0;
@@ -328,6 +345,10 @@ int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, str
         if (r < 0) {
                 place_done(&p);
                 return r;
+        }
+        if (p.borrowed) { /* the directory goes on with the place */
+                (void)take_fd(&base);
+                p.borrowed = false;
         }
         *ret = p;
         return 0;

@@ -14,6 +14,7 @@ struct place {
         char name[NAME_MAX + 1];
         char path[PATH_MAX];  /* canonical; does not begin with '/' for pipes, sockets and other nameless objects */
         bool wants_directory; /* the path ended in a slash */
+        bool borrowed;        /* `dir` is somebody else's to close */
         bool parent;          /* WALK_PARENT: nobody has looked for the object */
 };
 
@@ -26,4 +27,6 @@ enum walk_mode {
 int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret);
 /* One of its descriptors, whatever that is. */
 int walk_descriptor(struct tracee *t, int number, struct place *ret);
+/* Opens what an O_PATH descriptor of the broker's own holds. */
+int walk_reopen(int fd, int flags, mode_t mode);
 void place_done(struct place *p);
