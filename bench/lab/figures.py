@@ -33,7 +33,7 @@ def summarise_all(samples):
     """The figures, without the samples."""
     gateway = {case: {name: dict(summarise(each, ("rate", "cpu_us", "p50_us", "p99_us", "record_us")), errors=sum(s["errors"] for s in each))
                       for name, each in targets.items()} for case, targets in samples.cases().items()}
-    commands = {part: {name: summarise(each, ("ms", "cpu_ms")) for name, each in samples.get(part).items()} for part in ("launch", "end")}
+    commands = {part: {name: summarise(each, ("ms", "cpu_ms")) for name, each in samples.get(part).items()} for part in ("launch", "end", "checkout", "unpack")}
     approval = {name: summarise(each, ("ms",)) for name, each in samples.get("approval").items()}
     growth = {part: {name: {int(count): {key: statistics.median(s[key] for s in each) for key in each[0]} for count, each in counts.items()}
                      for name, counts in samples.get(part).items()} for part in ("connections", "sandboxes")}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report: tables and words, made of figures."""
 from .figures import AGENT, SPREAD_MAX, TARGETS, best_peer, ratio, slope
+from .files import ALONE
 from .gateway import CASES, LONG
 from .growth import AT_REST, FEW
 from .machine import QUIET
@@ -249,5 +250,7 @@ def markdown(figures, about):
         *head_text(about), *targets_text(figures), *beside_text(figures),
         *commands_text("Launch of /bin/true", figures["launch"], AGENT, "over bwrap's"),
         *commands_text("`bailey run` with one https request inside", figures["end"], "curl alone", "over curl alone"),
+        *commands_text("10,000 files removed and checked out by git", figures["checkout"], ALONE, "over no sandbox"),
+        *commands_text("10,000 files removed and unpacked by tar", figures["unpack"], ALONE, "over no sandbox"),
         *cases_text(figures), *idle_text(figures["idle"]), *approval_text(figures["approval"]), *micro_text(figures["micro"]), *record_text(figures),
         *growth_text(figures, about), *tail_text(about)])

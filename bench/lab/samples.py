@@ -6,7 +6,7 @@ A part is what is compared within itself (all servers of one case, all commands 
 import datetime
 import json
 
-PARTS = ("micro", "launch", "sandboxes", "end", "approval", "gateway", "idle", "connections")
+PARTS = ("micro", "launch", "sandboxes", "checkout", "unpack", "end", "approval", "gateway", "idle", "connections")
 
 
 class Samples:

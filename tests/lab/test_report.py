@@ -42,6 +42,8 @@ def whole():
     for case in CASES:
         kept.add(f"case/{case.name}", {name: several(*([9.8, 10, 10.2] if name == "bailey" else [19.6, 20, 20.4])) for name, *_ in case.targets})
     kept.add("launch", {"bailey run": timed(2.4, 2.5, 2.6), "bailey run, 300,000 files": timed(2.5), "bwrap, agent profile": timed(4.9, 5, 5.1), "limit": timed(2)})
+    for job in ("checkout", "unpack"):
+        kept.add(job, {"no sandbox": timed(500), "bwrap, the directory writable": timed(510), "bailey run": timed(550), "bailey run, a deny glob": timed(560)})
     kept.add("end", {"curl alone": timed(40), "bailey run, token swapped": timed(60), "bwrap, the host's network": timed(45)})
     kept.add("approval", {"control socket": [{"ms": 0.5}], "bailey allow": [{"ms": 2.0}]})
     kept.add("idle", {"bailey": {"kib": 1.5, "open": 5000}, "relay": {"kib": 0.5, "open": 5000}, "srt": {"kib": 25, "open": 4875}})
