@@ -24,10 +24,39 @@
 
 enum { RECORDS_MAX = 1 << 20 };
 
+#define NEW_PREFIX "new-"
+
 static const unsigned inside = PATH_BENEATH | PATH_NO_SYMLINKS;
 
 static int no_memory(struct err *err) {
         return err_set(err, ENOMEM, "out of memory");
+}
+
+/* --- what was left behind --- */
+
+/* What is just being made may be somebody else's, who is not done. */
+static bool is_old(const struct stat *st) {
+        enum { SETTLED_SECONDS = 60 };
+
+        return st->st_mtim.tv_sec + SETTLED_SECONDS < (time_t)(clock_wall_us() / 1000000);
+}
+
+/* Files of runs that were killed before they could rename them. */
+static void sweep_new(const struct home *home) {
+        int fd = openat(home->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+
+        if (!dir) {
+                close_fd(&fd);
+                return;
+        }
+        for (struct dirent *entry; (entry = readdir(dir));) {
+                struct stat st;
+                if (str_starts(str_of(entry->d_name), STR(NEW_PREFIX)) &&
+                    fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_old(&st))
+                        (void)unlinkat(fd, entry->d_name, 0);
+        }
+        closedir(dir);
 }
 
 /* --- records --- */
@@ -96,6 +125,7 @@ int home_save(struct home *home, struct err *err) {
 
         if (!home->directory || !home->records_changed)
                 return 0;
+        sweep_new(home);
         path = path_join(home->directory, "laid");
         if (!path)
                 return no_memory(err);
@@ -206,7 +236,7 @@ static int write_to(const struct home *home, int at, const char *name, struct st
         int r;
 
         random_id(id, sizeof id);
-        snprintf(temporary, sizeof temporary, "new-%s", id);
+        snprintf(temporary, sizeof temporary, NEW_PREFIX "%s", id);
         cleanup(close_fd) int fd =
             openat(home->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0)
@@ -293,13 +323,6 @@ int home_make_point(const struct home *home, const char *path, bool directory, s
         if (!directory && r >= 0)
                 close_fd(&r);
         return 0;
-}
-
-/* One that is just being made is not locked yet. */
-static bool is_old(const struct stat *st) {
-        enum { SETTLED_SECONDS = 60 };
-
-        return st->st_mtim.tv_sec + SETTLED_SECONDS < (time_t)(clock_wall_us() / 1000000);
 }
 
 void home_sweep(void) {

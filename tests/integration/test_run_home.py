@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import tempfile
+import time
 
 import pytest
 
@@ -387,3 +388,40 @@ def test_a_command_of_the_real_home(bailey, home, work):
     result = bailey("run", "--", tool, cwd=work)
     assert result.status == 127 and f"--read {tool.parent}" in result.errors, result
     assert bailey("run", "--read", tool.parent, "--", tool, cwd=work).check().text == "tool\n"
+
+
+def test_death_at_any_moment_of_filling(start, sh, home, work):
+    """Killed while the home is made and filled: nothing of the user's is damaged, and the next run works with all of it."""
+    write_settings(home)
+    (home / ".npm").mkdir()
+    before = tree_of(home)
+    for moment in range(24):
+        child = start(["bailey", "run", "--home", f"h{moment % 3}", "--", "true"], cwd=work)
+        time.sleep(moment * 0.0015)
+        child.process.kill()
+        child.wait(60)
+    assert tree_of(home) == before
+    for number in range(3):
+        result = sh("git config --global user.name; npm_config=1; cat ~/.npmrc; echo x > ~/.npm/x && cat ~/.npm/x", "--home", f"h{number}").check()
+        assert result.text == "Ann\nregistry=https://npm.corp.example/\nx\n", result
+
+
+def test_a_state_that_cannot_be_written(run, home, work):
+    """A full or read-only disk: an error that says so, before anything runs."""
+    state = home / "state"
+    state.write_text("a file\n")
+    result = run([program("bailey"), "run", "--", "touch", "ran"], cwd=work, env={"XDG_STATE_HOME": str(state)})
+    assert result.status not in (0, 1) and "cannot" in result.errors and not (work / "ran").exists(), result
+
+
+@pytest.mark.root
+def test_a_full_disk(run, home, work):
+    state = home / "state"
+    state.mkdir()
+    write_settings(home)
+    before = tree_of(home)
+    script = (f"mount -t tmpfs -o size=64k,nr_inodes=64 none {state} && (dd if=/dev/zero of={state}/fill bs=4k count=100 2>/dev/null; "
+              f"cd {work} && exec {program('bailey')} run -- touch ran)")
+    result = run(["unshare", "-m", "sh", "-c", script], env={"XDG_STATE_HOME": str(state)})
+    assert result.status not in (0, 1) and "space" in result.errors and not (work / "ran").exists(), result
+    assert tree_of(home) == before
