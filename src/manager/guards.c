@@ -335,7 +335,7 @@ static int take_slot(struct guards *g, const struct registry *registry, slots *a
 static int collect_roots(struct guards *g, const struct path_rules *rules) {
         for (size_t i = 0; i < path_rules_count(rules); i++) {
                 const struct path_rule *rule = path_rules_at(rules, i);
-                if (rule->decides_read || !rule->grants)
+                if (rule->decides_read || !rule->grants || rule->own)
                         continue;
                 cleanup(free_ptr) char *real = realpath(rule->pattern, NULL);
                 if (!real)

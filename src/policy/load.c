@@ -14,6 +14,7 @@
 #include "policy/file.h"
 #include "policy/home.h"
 #include "policy/mirrors.h"
+#include "policy/moved.h"
 #include "policy/presets.h"
 #include "policy/profile.h"
 
@@ -413,13 +414,13 @@ static int find_other_homes(struct policy *p, struct err *e) {
         struct str rest, line;
         int r = 0;
 
-        for (size_t i = 0; i < sizeof usual / sizeof *usual && r == 0; i++)
+        for (size_t i = 0; i < sizeof usual / sizeof *usual && r == 0 && home_is_own(p); i++)
                 if ((!p->workspace || strcmp(p->workspace, usual[i]) != 0) && strcmp(p->home_inside, usual[i]) != 0)
                         r = origin_texts_add(&p->filesystem.hidden_homes, str_of(usual[i]), "default");
         if (r < 0)
                 return no_memory(e);
 
-        r = hide_named_places(p, e);
+        r = home_is_own(p) ? hide_named_places(p, e) : 0;
         if (r < 0)
                 return r;
         r = path_read_file("/etc/passwd", PASSWD_MAX, &accounts, NULL);
@@ -463,9 +464,11 @@ static int settle_home(struct loader *l, struct err *e) {
         int r;
 
         r = place_home(p, e);
-        if (r < 0 || !home_is_own(p))
+        if (r < 0)
                 return r;
-        if (l->request->network_only)
+        if (moved_find(p) < 0)
+                return no_memory(e);
+        if (l->request->network_only || !home_is_own(p))
                 return find_other_homes(p, e);
 
         if (strcmp(p->workspace, p->home_inside) == 0)

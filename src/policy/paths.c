@@ -181,6 +181,35 @@ static int add_hidden_homes(struct path_rules *r, const struct policy *p, struct
         return 0;
 }
 
+/* With the real home: keys in the homes of other accounts, and in this one's when HOME names another directory. */
+static int add_denied_elsewhere(struct path_rules *r, const struct policy *p, struct err *e) {
+        const struct path_rule deny = { .built_in = true, .decides_read = true };
+
+        for (size_t i = 0; i < p->filesystem.hidden_homes.n; i++)
+                for (size_t j = 0; j < builtin_deny_read_n; j++) {
+                        const struct builtin_path *b = &builtin_deny_read[j];
+                        if (b->path[0] != '~')
+                                continue;
+                        int status =
+                            push(r, deny, path_join(p->filesystem.hidden_homes.p[i].text, b->path + 2), b->reason, e);
+                        if (status < 0)
+                                return status;
+                }
+        return 0;
+}
+
+static int add_moved(struct path_rules *r, const struct policy *p, struct err *e) {
+        const struct path_rule deny = { .built_in = true, .decides_read = true };
+
+        for (size_t i = 0; i < p->filesystem.moved.n; i++) {
+                int status = push(r, deny, strdup(p->filesystem.moved.p[i].text),
+                                  BUILT_IN "a variable of the environment names it as a place of credentials", e);
+                if (status < 0)
+                        return status;
+        }
+        return 0;
+}
+
 /* The sandbox's own home lies under every rule that lays something into it. */
 static int add_own_home(struct path_rules *r, const struct policy *p, struct err *e) {
         const struct path_rule own = { .built_in = true, .grants = true, .own = true };
@@ -247,11 +276,11 @@ static int add_roots(struct path_rules *r, const char *home, const char *workspa
                 bool inner =
                     (workspace && path_is_within(rule.pattern, workspace)) || (home && strcmp(rule.pattern, home) == 0);
 
-                if (rule.decides_read || !rule.grants)
+                if (rule.decides_read || !rule.grants || rule.own)
                         continue;
                 for (size_t j = 0; j < n && !inner; j++) {
                         const struct path_rule *other = &r->rules.p[j].rule;
-                        bool wider = !other->decides_read && other->grants && j != i &&
+                        bool wider = !other->decides_read && other->grants && !other->own && j != i &&
                                      path_is_within(rule.pattern, other->pattern);
 
                         inner = wider && (j < i || strcmp(rule.pattern, other->pattern) != 0);
@@ -272,8 +301,10 @@ static int add_builtin(struct path_rules *r, const struct policy *p, struct err 
             (p->workspace && path_normalise(str_of(p->workspace), NULL, &workspace) < 0))
                 return err_set(e, EINVAL, "the home directory or the workspace is not an absolute path");
         int status = add_denied(r, home_is_own(p) ? NULL : home, e);
-        if (status == 0 && home_is_own(p))
-                status = add_hidden_homes(r, p, e);
+        if (status == 0)
+                status = add_moved(r, p, e);
+        if (status == 0)
+                status = home_is_own(p) ? add_hidden_homes(r, p, e) : add_denied_elsewhere(r, p, e);
         if (status == 0 && home_is_own(p) && p->home_inside)
                 status = add_denied_in_grants(r, p->home_inside, e);
         if (status == 0 && workspace)

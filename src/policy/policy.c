@@ -51,6 +51,7 @@ void policy_free(struct policy *p) {
         free(p->workspace);
         free(p->home);
         free(p->home_inside);
+        origin_texts_done(&p->filesystem.moved);
         origin_texts_done(&p->filesystem.hidden_homes);
         free(p->file);
         free(p);

@@ -126,6 +126,7 @@ struct policy {
 
         struct {
                 char *home;                /* as in policy/home.h; NULL: the real one */
+                origin_texts moved;        /* places of credentials that variables name (policy/moved.h) */
                 origin_texts hidden_homes; /* with a home of its own: other homes, where no rule opens them */
                 bool reads_denied;         /* `reads: deny` turns the default round */
                 /* Absolute and normalised, or a glob; as the user gave them after ~ and relative expansion. */

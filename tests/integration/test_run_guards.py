@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protected paths: links on the way to them, every writable root, names that do not exist yet."""
 import os
+import pathlib
+import pwd
+import shutil
+import subprocess
+import tempfile
 
 import pytest
 
@@ -131,3 +136,57 @@ def test_root_does_not_read_copies_of_passwords(sh):
         if os.path.exists(name):
             result = sh(f"cat {name}")
             assert result.status != 0 and result.text == "", name
+
+
+@pytest.mark.parametrize("variable,below", [
+    ("GNUPGHOME", ""), ("KUBECONFIG", ""), ("XDG_CONFIG_HOME", "gh/hosts.yml"), ("CARGO_HOME", "credentials.toml"), ("DOCKER_CONFIG", "config.json"),
+    ("PGPASSFILE", ""), ("CODEX_HOME", "auth.json"),
+])
+@pytest.mark.parametrize("options", [(), ("--home", "real")])
+def test_credentials_that_a_variable_moves(sh, home, variable, below, options):
+    place = home.parent / (home.name + "-moved")
+    target = place / "x" / below if below else place / "x"
+    target.parent.mkdir(parents=True)
+    target.write_text("secret\n")
+    try:
+        env = {variable: str(place / "x") if variable != "KUBECONFIG" else f"/nowhere:{place}/x"}
+        assert "secret" not in sh(f"cat {target}", *options, env=env).text
+        assert "secret" in sh(f"cat {target}", *options, "--read", target, env=env).text
+    finally:
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("options", [(), ("--home", "real")])
+def test_keys_in_the_accounts_home_when_home_is_another(bailey, work, options):
+    """HOME is a directory of the test's: the account has one by /etc/passwd."""
+    account = pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir)
+    made = not (account / ".ssh").exists()
+    (account / ".ssh").mkdir(exist_ok=True)
+    key = account / ".ssh/bailey-test-key"
+    key.write_text("secret\n")
+    try:
+        assert "secret" not in bailey("run", *options, "--", "cat", key, cwd=work).text
+    finally:
+        key.unlink()
+        if made:
+            (account / ".ssh").rmdir()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("options", [(), ("--home", "real")])
+@pytest.mark.parametrize("what", [".", ".ssh", "work/secret", "work"])
+def test_a_second_mount_shows_no_more(sh, home, work, what, options):
+    """The same directory at another place: the home, a denied directory itself, a denied file's directory."""
+    (home / ".ssh").mkdir()
+    (home / ".ssh/id").write_text("KEY\n")
+    (work / "secret").mkdir()
+    (work / "secret/token").write_text("KEY\n")
+    alias = pathlib.Path(tempfile.mkdtemp(prefix="bailey alias.", dir="/srv"))
+    subprocess.run(["mount", "--bind", home / what, alias], check=True)
+    try:
+        result = sh(f"cat '{alias}'/id '{alias}'/token '{alias}'/.ssh/id '{alias}'/work/secret/token '{alias}'/secret/token", *options,
+                    "--deny-read", work / "secret")
+        assert "KEY" not in result.text, result
+    finally:
+        subprocess.run(["umount", alias], check=True)
+        alias.rmdir()

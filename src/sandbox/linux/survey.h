@@ -30,6 +30,8 @@ void survey_dirs_done(struct survey_dirs *dirs);
 int survey_add(struct plan_host *h, struct plan_path path, struct err *e);
 /* The parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */
 int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *h, struct err *e);
+/* Denied paths at the other places where their file system is mounted (survey_mounts.c). */
+int survey_mounts(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err);
 /* After the run: what git would obey now and would not have before, as paths of *ret that are protected. */
 int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
                      uint64_t began_us, struct plan_host *ret, struct err *e);
