@@ -30,7 +30,7 @@ static const struct option rows[] = {
                                .letter = 'w',
                                .type = OPTION_PATH,
                                .metavar = "DIR",
-                               .help = "the workspace of --scope workspace, instead of the current directory" },
+                               .help = "the workspace of --scope workspace, instead of the one that is waited in" },
 };
 static_assert(sizeof rows / sizeof *rows == DECIDE_ROWS, "one row each");
 static const struct option_table table = { "Options", rows, DECIDE_ROWS };
@@ -66,7 +66,8 @@ static int run_deny(const struct call *call, struct err *e) {
         "Scopes: once answers the connections that wait now; sandbox (the default) holds until the sandbox ends; "     \
         "workspace and always are remembered, and work also when nothing runs. Without --sandbox, once and sandbox "   \
         "are for the sandboxes that wait for HOST, or for the only one that runs; workspace is for the sandboxes in "  \
-        "the current directory, and always for all.\n"                                                                 \
+        "one directory (--workspace, or that of the sandbox that waits, or the current "                               \
+        "one), and always for all.\n"                                                                                  \
         "Remembered rules are shown by \"bailey policy show\" with the day on which they were approved; --forget "     \
         "takes them back.\n"                                                                                           \
         "With --command the word is the id of a sandbox, as \"bailey pending\" shows it, in which an escalated "       \

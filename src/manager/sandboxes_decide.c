@@ -5,6 +5,7 @@
  * works while nothing runs.
  */
 #include "base/cleanup.h"
+#include "base/path.h"
 #include "manager/sandboxes.h"
 #include "policy/check.h"
 #include "policy/pattern.h"
@@ -64,6 +65,58 @@ static bool concerned(struct deciding *d, struct control_client *c) {
                 return has_question(d, c);
         cleanup(free_ptr) char *workspace = workspace_of(c);
         return workspace && strcmp(workspace, d->workspace) == 0;
+}
+
+/* The workspace of every sandbox that waits for the host. NULL in *ret: none waits. Of different ones a person must say
+ * which is meant. */
+static int workspace_that_waits(struct deciding *d, char **ret, struct err *e) {
+        cleanup(free_ptr) char *found = NULL;
+
+        for (size_t i = 0; i < d->list.clients.n; i++) {
+                struct control_client *c = &d->list.clients.p[i];
+                cleanup(free_ptr) char *workspace = has_question(d, c) ? workspace_of(c) : NULL;
+
+                if (workspace && found && strcmp(workspace, found) != 0)
+                        return err_set(e, EINVAL,
+                                       "sandboxes in %s and in %s wait for %s; say with --workspace or --sandbox which "
+                                       "one is meant",
+                                       found, workspace, d->q->target);
+                if (workspace && !found)
+                        found = take_ptr(&workspace);
+        }
+        *ret = take_ptr(&found);
+        return 0;
+}
+
+/* The only sandbox that runs, if its workspace is below this directory: from ~ nobody means all of ~. */
+static char *workspace_below(struct deciding *d) {
+        cleanup(free_ptr) char *here = realpath(".", NULL);
+        cleanup(free_ptr) char *workspace = d->list.clients.n == 1 ? workspace_of(&d->list.clients.p[0]) : NULL;
+
+        return here && workspace && path_is_within(workspace, here) ? take_ptr(&workspace) : NULL;
+}
+
+/* The directory that a remembered rule is for: what was named; else where somebody waits for an answer, wherever this
+ * terminal stands; else the current one. */
+static int find_workspace(struct deciding *d, struct err *e) {
+        const struct decide_request *q = d->q;
+        int r = 0;
+
+        if (q->sandbox)
+                d->workspace = workspace_of(&d->list.clients.p[0]);
+        else if (q->workspace)
+                d->workspace = realpath(q->workspace, NULL);
+        else if (q->scope == SCOPE_WORKSPACE && !q->forget) {
+                r = workspace_that_waits(d, &d->workspace, e);
+                if (r == 0 && !d->workspace)
+                        d->workspace = workspace_below(d);
+        }
+        if (r < 0)
+                return r;
+
+        if (!d->workspace && !q->workspace && !q->sandbox)
+                d->workspace = realpath(".", NULL);
+        return d->workspace ? 0 : err_set(e, ENOENT, "the workspace cannot be found");
 }
 
 static int choose(struct deciding *d, struct err *e) {
@@ -211,12 +264,9 @@ int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err
                 r = sandboxes_open(q->sandbox, q->deny ? "bailey deny" : "bailey allow", &d.list, e);
         if (r < 0)
                 return r;
-        /* Named: the rule is for the workspace of that sandbox, wherever we stand. */
-        d.workspace =
-            q->sandbox ? workspace_of(&d.list.clients.p[0]) : realpath(q->workspace ? q->workspace : ".", NULL);
-        if (!d.workspace)
-                return err_set(e, ENOENT, "the workspace cannot be found");
-        r = choose(&d, e);
+        r = find_workspace(&d, e);
+        if (r == 0)
+                r = choose(&d, e);
         if (r == 0 && (q->forget || q->scope > SCOPE_SANDBOX))
                 r = remember(&d, e);
         return r < 0 ? r : tell(&d, e);

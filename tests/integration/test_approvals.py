@@ -87,6 +87,23 @@ def test_remembered_for_the_workspace(held, bailey, work, options, origin):
     assert "policy refused" in bailey(*run, cwd=work).text
 
 
+def test_remembered_for_the_workspace_from_another_directory(held, bailey, work, home, options, origin):
+    """A second terminal stands somewhere: the rule is for the sandbox that waits, and its question is answered."""
+    target = f"origin.test:{origin.port}"
+    child = held(fetch(origin))
+    question(child)
+    said = bailey("allow", target, "--scope", "workspace", cwd=home).check().text
+    assert f"remembered: allow {target} {work}" in said and "and it was waiting" in said
+    assert child.wait().check().text == "origin\n"
+    assert "approved 20" in bailey("why", target, cwd=work).text and "approved 20" not in bailey("why", target, cwd=home).text
+    running = held("sleep 30")  # nobody waits: the only one that runs, if it is below
+    assert f"remembered: deny b.example.com {work}" in bailey("deny", "b.example.com", "--scope", "workspace", cwd=home).check().text
+    elsewhere = home / "elsewhere"
+    elsewhere.mkdir()
+    assert f"remembered: deny c.example.com {elsewhere}" in bailey("deny", "c.example.com", "--scope", "workspace", cwd=elsewhere).check().text
+    running.stop()
+
+
 def test_rules_without_a_sandbox(bailey, work, home):
     result = bailey("allow", "a.example.com", cwd=work)
     assert result.status == 4 and "no sandbox is running" in result.errors
