@@ -266,6 +266,9 @@ static void tear_down(struct run *r) {
         read_files(r);             /* what was refused last */
         run_control_free(r->control, r->status);
         r->control = NULL;
+        run_terminal_take(&r->terminal);
+        if (r->terminal_saved)
+                terminal_state_restore(&r->terminal_before, run_terminal_ours(&r->terminal) ? r->terminal.fd : -1);
         run_terminal_close(&r->terminal);
         run_network_end(r);
         run_vault_close(&r->vault);
@@ -436,6 +439,8 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
         int s = catch_signals(&r, e);
         if (s == 0) {
                 run_terminal_open(&r.terminal);
+                terminal_state_save(&r.terminal_before, r.terminal.fd);
+                r.terminal_saved = true;
                 s = launch(&r, e);
         }
         if (s == 0)

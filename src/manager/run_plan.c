@@ -122,7 +122,7 @@ int run_plan_make(struct run *r, struct err *e) {
         if (s == 0)
                 s = guards_share(&r->guards, &r->host, e);
         if (s == 0)
-                s = run_stdio(r->rules, e);
+                s = run_stdio(r->rules, r->host.landlock_abi > 0, e);
         if (s == 0)
                 s = run_own(r->policy, r->q, r->rules, degraded, &r->host, e);
         if (s == 0)

@@ -14,6 +14,7 @@
 #include "manager/run_terminal.h"
 #include "manager/run_tmpdir.h"
 #include "manager/run_vault.h"
+#include "manager/terminal_state.h"
 #include "plan/plan.h"
 #include "policy/load.h"
 #include "sandbox/linux/denials.h"
@@ -40,6 +41,8 @@ struct run {
         struct denials denials;
         struct guards guards;
         struct run_terminal terminal;
+        struct terminal_state terminal_before;
+        bool terminal_saved;
         struct audit *audit;
         char *audit_path;
         struct gateway_process *gateway;

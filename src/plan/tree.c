@@ -446,8 +446,9 @@ static void clone_sources(struct tree *t) {
                 else if (n->kind == NODE_WRITE)
                         n->slot = op_clone(t, PLAN_ROOT, source, n->dir, plain);
                 else if (n->kind == NODE_DEVICE)
+                        /* A device is written to on a read-only mount as well; its mode is not. */
                         n->slot = op_clone(t, PLAN_ROOT, n->data ? n->data : n->path, false,
-                                           MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+                                           MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY);
         }
 }
 
@@ -608,8 +609,11 @@ static void add_landlock(struct tree *t, const char *path, uint64_t access) {
 static void landlock_rules(struct tree *t) {
         struct plan *p = t->p;
         unsigned abi = t->q->host->landlock_abi;
-        if (abi == 0)
+        if (abi == 0) {
+                add_note(t, "lost: named pipes of the host in readable places can be written to: this kernel has no "
+                            "Landlock, and a read-only mount does not hold them");
                 return;
+        }
         p->landlock.abi = abi < LANDLOCK_ABI_NEWEST ? abi : LANDLOCK_ABI_NEWEST;
         struct landlock_rights all = landlock_rights(p->landlock.abi);
         p->landlock.scoped = all.scoped;

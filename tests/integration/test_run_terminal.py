@@ -125,3 +125,35 @@ def test_resize(terminal):
     fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("4H", 33, 77, 0, 0))
     terminal.expect(b"33 77")
     terminal.expect(b"PROMPT$ ")
+
+
+LEAVINGS = {
+    "exclusive": "fcntl.ioctl(0, termios.TIOCEXCL)", "mode": "os.fchmod(0, 0o666)", "stopped output": "termios.tcflow(0, termios.TCOOFF)",
+    "not blocking": "os.set_blocking(0, False)", "raw": "import tty; tty.setraw(0)",
+    "by its other name": "os.chmod('/proc/self/fd/0', 0o606)",
+}
+
+
+@pytest.mark.parametrize("end", ["", "; os.kill(os.getpid(), 9)", "; os.abort()"])
+@pytest.mark.parametrize("what", LEAVINGS)
+def test_terminal_is_left_as_it_was(terminal, what, end):
+    """Whatever the command does to the device, and however it ends: others can open it, read and write as before."""
+    device = os.readlink(f"/proc/{terminal.pid}/fd/0")
+    before = os.stat(device).st_mode, termios.tcgetattr(terminal.fd)
+    terminal.type(f'$B run -q -- /usr/bin/python3 -c "import fcntl, os, termios; {LEAVINGS[what]}{end}"; echo over-$((40 + 2))\n')
+    terminal.expect(b"over-42")
+    terminal.expect(b"PROMPT$ ")
+    assert os.stat(device).st_mode == before[0]
+    terminal.type('cat < /dev/tty > /dev/null & sleep 0.1; kill $!; /usr/bin/python3 -c "import os; print(os.get_blocking(0), os.get_blocking(1), \'said\')"\n')
+    assert b"False" not in terminal.expect(b"said\r\n").splitlines()[-1]
+    terminal.type("stty -a | tr -d '\\n'; echo; : > /dev/tty && echo op\"\"ens\n")
+    shown = terminal.expect(b"opens")
+    assert b" icanon" in shown and b" echo " in shown and b"-icanon" not in shown
+
+
+@pytest.mark.root
+def test_devices_keep_their_modes(bailey, work):
+    before = [os.stat(f"/dev/{name}").st_mode for name in ("null", "zero", "tty")]
+    assert bailey("run", "--", "chmod", "600", "/dev/null", "/dev/zero", "/dev/tty", cwd=work).status != 0
+    assert before == [os.stat(f"/dev/{name}").st_mode for name in ("null", "zero", "tty")]
+    bailey("run", "--", "sh", "-c", "echo x > /dev/null; head -c 3 /dev/zero", cwd=work).check()

@@ -24,6 +24,7 @@
 #include "sandbox/linux/freeze.h"
 #include "sandbox/linux/keeper.h"
 #include "sandbox/linux/publish.h"
+#include "sandbox/linux/stdio.h"
 #include "sandbox/linux/step.h"
 #include "sandbox/linux/watcher.h"
 
@@ -52,6 +53,7 @@ struct init {
         struct freeze freeze;
         int lock;               /* of the run's slot (manager/guards.h): held until this process ends. -1: none */
         struct watcher watcher; /* without namespaces */
+        struct stdio stdio;
 };
 
 static void report(int control, enum sandbox_event_kind kind, int value, const char *text) {
@@ -175,7 +177,10 @@ static int set_up(struct init *in, struct err *e) {
         if (!in->args->degraded) {
                 limit_processes_of_root(p);
                 limit_watchers();
+                stdio_take(&in->stdio);
                 r = apply_mounts(p, e);
+                if (r == 0)
+                        r = stdio_place(&in->stdio, e);
                 if (r == 0)
                         r = hand_over_listeners(in, e);
                 if (r == 0)
@@ -327,6 +332,7 @@ _Noreturn static void loop(struct init *in) {
                 int status;
                 if (reap(in, &status)) {
                         kill_everything(in);
+                        stdio_carry_over(&in->stdio);
                         report(in->args->control, SANDBOX_EXITED, status, NULL);
                         _exit(0);
                 }
@@ -352,7 +358,7 @@ static void forget_environment(void) {
 }
 
 _Noreturn void init_main(const struct init_args *args) {
-        struct init in = { .args = args, .signals = -1, .lock = -1 };
+        struct init in = { .args = args, .signals = -1, .lock = -1, .stdio = STDIO_NONE };
         struct err e = { 0 };
         sigset_t all, child;
         sigfillset(&all);

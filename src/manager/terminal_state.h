@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What a command could leave behind at the terminal, and at the descriptors that it shares with whoever started it:
+ * line settings, output that stands still (TCOOFF), a device that nobody else may open (TIOCEXCL), its mode, flags of
+ * descriptors (O_NONBLOCK). All of it is as before when the run ends, however the command ended. The size is not: a
+ * window may have been resized meanwhile.
+ */
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <termios.h>
+
+enum { TERMINAL_STATE_FDS = 3 };
+
+struct terminal_state {
+        bool has_lines, has_mode;
+        struct termios lines;
+        int exclusive;
+        int device; /* of the standard descriptors, the one that is the terminal */
+        mode_t mode;
+        int flags[TERMINAL_STATE_FDS]; /* -1: closed */
+};
+
+/* `terminal`: the controlling terminal, or -1. */
+void terminal_state_save(struct terminal_state *s, int terminal);
+/* `terminal` -1: it is somebody else's now, and stays as it is. */
+void terminal_state_restore(const struct terminal_state *s, int terminal);
