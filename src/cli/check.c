@@ -89,7 +89,7 @@ const struct verb verb_check = {
         .name = "check",
         .group = GROUP_POLICY,
         .synopsis = "[OPTIONS] 'COMMAND' | --args -- COMMAND [ARG...]",
-        .help = "say whether a command would be allowed, asked about or forbidden, and why",
+        .help = "say whether a command is allowed, asked about or forbidden",
         .about = "Reads a shell command as a shell would and judges each part of it: pipelines, branches, functions, "
                  "substitutions, redirections, and what programs such as env, sudo, xargs, sh -c and find -exec would "
                  "start. The worst part decides. Nothing is run and no file that the command names is opened.\n\n"

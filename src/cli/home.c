@@ -397,7 +397,7 @@ const struct verb verb_home = {
         .name = "home",
         .group = GROUP_RUN,
         .synopsis = "ls|show|diff|path|reset|export ...",
-        .help = "look at the homes that sandboxes have of their own, and carry something out",
+        .help = "look at a sandbox's own home, and carry something out of it",
         .about = "A sandbox has a home of its own, one for each workspace (see --home in bailey-run(1)). ID is the "
                  "name of a home or its beginning, as bailey home ls prints it; without one it is the home of the "
                  "directory you are in.",

@@ -104,7 +104,7 @@ const struct verb verb_mcp = {
         .name = "mcp",
         .group = GROUP_POLICY,
         .synopsis = "[OPTIONS]",
-        .help = "serve the Model Context Protocol: tools that run, check, explain and ask",
+        .help = "serve the Model Context Protocol: run, check, explain and ask",
         .about =
             "An agent starts this as an MCP server: JSON-RPC 2.0 on standard input and output, one message per line. "
             "Its tools: run (a command in a sandbox, as bailey exec does it), check (what the classifier says), why "

@@ -85,8 +85,10 @@ def test_the_home_directory_is_not_swept_away(bailey, environment):
     home = pathlib.Path(environment["HOME"])
     (home / "important").write_text("1")
     for command in ("rm -rf ./*", "d=.; rm -rf $d/*", "find . -delete"):
-        result = bailey("exec", command, cwd=home)
+        result = bailey("exec", "--home", "real", command, cwd=home)
         assert result.status == 20 and "delete-root" in result.errors, (command, result)
+        result = bailey("exec", command, cwd=home)  # with a home of its own this is no workspace at all
+        assert result.status == 20 and "home directory" in result.errors, (command, result)
     assert (home / "important").read_text() == "1"
 
 
