@@ -141,6 +141,13 @@ static int lay_out(struct run_vault *v, const struct run_vault_request *q, struc
         return r;
 }
 
+/* Where stand-ins are the same: in one workspace, or in all that share a home, since files with them lie there. */
+static const char *place_of_stand_ins(const struct policy *p) {
+        if (home_kind(p) == HOME_NAMED)
+                return p->filesystem.home;
+        return p->workspace ? p->workspace : "";
+}
+
 static int start(struct run_vault *v, const struct run_vault_request *q, const char *place, struct err *e) {
         cleanup(stand_ins_closep) struct stand_ins *stand_ins = NULL;
         int r = q->place ? 0 : stand_ins_open(&stand_ins, e);
@@ -149,7 +156,7 @@ static int start(struct run_vault *v, const struct run_vault_request *q, const c
         const struct vault_settings settings = { .mappings = &v->mappings,
                                                  .sandbox_id = q->id,
                                                  .stand_ins = stand_ins,
-                                                 .place = q->policy->workspace ? q->policy->workspace : "",
+                                                 .place = place_of_stand_ins(q->policy),
                                                  .ca_dir = q->place ? q->place->directory : NULL,
                                                  .log_level = log_level_now(),
                                                  .environment = q->environment,

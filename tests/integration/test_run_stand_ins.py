@@ -60,6 +60,18 @@ def test_the_same_in_each_run_and_others_elsewhere(world):
     assert not set(world.fakes()) & set(first), "another key, other stand-ins"
 
 
+def test_workspaces_that_share_a_home_share_stand_ins(world, tmp_path, run):
+    """What an agent stored in a shared home in one workspace is good in the other."""
+    def fakes(workspace, *options):
+        (tmp_path / workspace).mkdir(exist_ok=True)
+        result = run(["bailey", "run", "--quiet", "--policy", world.policy, "--workspace", tmp_path / workspace, *options, "--", "sh", "-c",
+                      "echo $ONE; echo $TWO"], env={"ONE": REAL, "TWO": OTHER}, timeout=90)
+        assert result.status == 0, result
+        return result.text.split()
+    shared = fakes("a", "--home", "both")
+    assert fakes("b", "--home", "both") == shared and fakes("a") != shared and fakes("a", "--home", "other") != shared
+
+
 def test_many_first_starts_at_once_agree(world):
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         results = list(pool.map(lambda _: tuple(world.fakes()), range(6)))
