@@ -57,6 +57,26 @@ static int collect(const struct option_values *v, unsigned row, const char *ret[
         return 0;
 }
 
+/* The first HTTP listener: the API proxy is there, too. */
+static const char *http_address(const struct service_info *info) {
+        for (size_t i = 0; i < info->n_listeners; i++)
+                if (strcmp(info->listeners[i].kind, "http") == 0)
+                        return info->listeners[i].address;
+        return NULL;
+}
+
+static void emit_base_urls(struct emit *j, const struct service_info *info) {
+        const char *address = http_address(info);
+
+        for (const char *const *v = address ? info->base_urls : NULL; v && *v; v++) {
+                size_t n = strcspn(*v, "=");
+                cleanup(free_ptr) char *name = str_dup(str_first(str_of(*v), n));
+                cleanup(free_ptr) char *url = str_format("http://%s%s", address, *v + n + 1);
+                if (name && url)
+                        emit_put_text(j, name, url);
+        }
+}
+
 static void print_json(const struct service_info *info) {
         static const char *const kinds[] = { "http", "socks", "dns" };
         cleanup(buf_done) struct buf out = BUF(65536);
@@ -83,6 +103,7 @@ static void print_json(const struct service_info *info) {
                 if (name)
                         emit_put_text(&j, name, *v + strlen(name) + 1);
         }
+        emit_base_urls(&j, info);
         emit_close(&j);
         emit_close(&j);
         if (emit_status(&j) == 0)
@@ -101,6 +122,10 @@ static void on_ready(void *arg, const struct service_info *info) {
                         printf("%-6s %s\n", "ca", info->ca_bundle);
                 for (const char *const *v = info->stand_ins; v && *v; v++)
                         printf("%-6s %s\n", "env", *v);
+                const char *address = http_address(info);
+                for (const char *const *v = address ? info->base_urls : NULL; v && *v; v++)
+                        printf("%-6s %.*s=http://%s%s\n", "env", (int)strcspn(*v, "="), *v, address,
+                               *v + strcspn(*v, "=") + 1);
                 printf("ready\n");
         }
         fflush(stdout);

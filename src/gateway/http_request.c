@@ -203,8 +203,18 @@ static void judge_request(struct http_session *s, const struct http1_request *r)
                 http_request_send(s);
 }
 
+/* A request that names no host, at a proxy's port, is one to the API proxy where there are credentials: services have
+ * one port for both. */
+static void consider_api(struct http_session *s, const struct http1_request *r) {
+        const struct credentials *c = s->client.worker->gateway->credentials;
+
+        if (!s->bound && !s->secure && r->form == FORM_ORIGIN && c && credentials_count(c) > 0)
+                (void)http_session_become_api(s); /* else it is refused as what it is */
+}
+
 void http_request_take(struct http_session *s, struct http1_request *r) {
         const char *what = NULL;
+        consider_api(s, r);
         http_request_begin(s, r);
         if (s->secure)
                 s->secure->used = true;

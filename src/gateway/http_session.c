@@ -504,16 +504,25 @@ int http_session_start_inside(const struct client *client, const struct http_ins
         return start(client, s);
 }
 
-int http_session_start_api(const struct client *client) {
+int http_session_become_api(struct http_session *s) {
         struct http_secure *k = calloc(1, sizeof *k);
-        struct http_session *s = k ? make(client, NULL, NULL) : NULL;
-        if (!s) {
-                free(k);
-                return start(client, NULL);
-        }
+
+        if (!k)
+                return -ENOMEM;
         k->session = s;
         k->used = true; /* nothing is connected to before a request comes */
         s->secure = k;
         s->api = true;
+        s->client.via = VIA_API;
+        return 0;
+}
+
+int http_session_start_api(const struct client *client) {
+        struct http_session *s = make(client, NULL, NULL);
+
+        if (s && http_session_become_api(s) < 0) {
+                free(s);
+                s = NULL;
+        }
         return start(client, s);
 }

@@ -122,6 +122,8 @@ void http_session_next(struct http_session *s);
 /* Of the request under way, as long as it is. */
 struct str http_session_method(const struct http_session *s);
 struct str http_session_path(const struct http_session *s); /* without its query */
+/* From now on the connection is one to the API proxy. 0 or -ENOMEM. */
+int http_session_become_api(struct http_session *s);
 /* Asks the gate for a new connection to call.target. */
 void http_session_open(struct http_session *s);
 void http_session_limit(struct http_session *s, uint64_t ns);

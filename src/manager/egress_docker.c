@@ -161,11 +161,34 @@ static int take_stand_ins(const struct docker *d, const char ***ret, struct err 
         return 0;
 }
 
+/* Where SDKs find the API proxy: at the gateway's own port. What the user sets stays the user's. */
+static int take_base_urls(const struct docker *d, char *const *given, const char *address, uint16_t port,
+                          text_list *ret, struct err *e) {
+        int r = vec_reserve(ret, 1) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+
+        for (const struct node *v = egress_view_members(d->view->service, "base_urls"); v && r == 0; v = v->next) {
+                ptrdiff_t equals = str_find(v->text, '=');
+                cleanup(free_ptr) char *name = equals > 0 ? str_dup(str_first(v->text, (size_t)equals)) : NULL;
+                cleanup(free_ptr) char *own = name ? container_args_variable(given, name) : NULL;
+                if (name && !own)
+                        r = text_list_take(ret,
+                                           str_format("%s=http://%s:%u%.*s", name, address, port,
+                                                      STR_FMT(str_skip(v->text, (size_t)equals + 1))),
+                                           e);
+        }
+        if (r == 0 && vec_reserve(ret, 1) < 0)
+                r = err_set(e, ENOMEM, "out of memory");
+        if (r == 0)
+                ret->p[ret->n] = NULL;
+        return r;
+}
+
 static int set_variables(struct docker *d, char *const *given, const char *address, uint16_t port, struct err *e) {
         cleanup(free_ptr) const char **stand_ins = NULL;
-        cleanup(text_list_done) text_list own = { 0 };
+        cleanup(text_list_done) text_list own = { 0 }, base_urls = { 0 };
         int r = take_stand_ins(d, &stand_ins, e);
         r = r < 0 ? r : own_values(given, &own, e);
+        r = r < 0 ? r : take_base_urls(d, given, address, port, &base_urls, e);
         if (r < 0)
                 return r;
 
@@ -174,7 +197,8 @@ static int set_variables(struct docker *d, char *const *given, const char *addre
                                 .container = true,
                                 .http_port = port,
                                 .proxy_address = address,
-                                .stand_ins = stand_ins };
+                                .stand_ins = stand_ins,
+                                .base_urls = (const char *const *)base_urls.p };
         if (egress_view_text(d->view->service, "ca_bundle").n > 0) {
                 in.ca_bundle = INSIDE ".pem";
                 in.java_trust_store = INSIDE ".jks";

@@ -370,6 +370,11 @@ static int write_service(const struct serving *s, const struct service_info *inf
         for (const char *const *v = info->stand_ins; v && *v; v++)
                 emit_text(&j, *v);
         emit_close(&j);
+        emit_key(&j, "base_urls");
+        emit_open(&j, '[');
+        for (const char *const *v = info->base_urls; v && *v; v++)
+                emit_text(&j, *v);
+        emit_close(&j);
         emit_close(&j);
         return emit_status(&j) < 0 ? err_set(e, EMSGSIZE, "too much to say about the service")
                                    : egress_write(s->directory, EGRESS_SERVICE, buf_str(&text), e);

@@ -30,6 +30,7 @@ static const struct key {
         KEY(enforce_on_docker, KIND_FLAG),
         KEY(fail_on_uncovered_providers, KIND_FLAG),
         KEY(allow_env_fallback, KIND_FLAG),
+        KEY(base_urls, KIND_FLAG),
         { "credential_source", KIND_SOURCE, offsetof(struct egress_settings, bitwarden) },
         { "bitwarden_project", KIND_TEXT, offsetof(struct egress_settings, project) },
         KEY(port, KIND_PORT),
@@ -412,6 +413,8 @@ static int write_policy(const char *directory, const struct egress_settings *s, 
         r = r < 0 ? r
                   : buf_printf(out, "{\n \"mode\": \"workspace-write-whitelist\",\n \"audit\": %.*s,\n",
                                STR_FMT(buf_str(&audit)));
+        if (r == 0 && s->base_urls)
+                r = buf_add(out, " \"process\": {\"env\": {\"base_urls\": true}},\n");
         r = r < 0 ? r : buf_printf(out, " \"network\": %.*s,\n \"credentials\": ", STR_FMT(buf_str(&network)));
         r = r < 0 ? r : put_credentials(out, s);
         return r < 0 ? r : buf_add(out, "\n}\n");

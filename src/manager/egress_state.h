@@ -37,6 +37,7 @@ struct egress_credential {
 struct egress_settings {
         bool enabled;
         bool enforce_on_docker, fail_on_uncovered_providers, allow_env_fallback;
+        bool base_urls;  /* docker-args names the API proxy to SDKs */
         bool bitwarden;  /* where new credentials are read from; else the environment */
         char *project;   /* of Bitwarden; NULL: all that the token may see */
         unsigned port;   /* 0: a free one at each start */

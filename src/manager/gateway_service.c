@@ -246,7 +246,8 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
                                            .run_id = s->run_id,
                                            .gateway_pid = gateway_process_pid(s->gateway),
                                            .ca_bundle = s->vault->bundle,
-                                           .stand_ins = (const char *const *)s->vault->stand_ins.p };
+                                           .stand_ins = (const char *const *)s->vault->stand_ins.p,
+                                           .base_urls = (const char *const *)s->vault->base_urls.p };
         switch (notice) {
         case NOTICE_READY:
                 s->was_ready = true;
@@ -497,6 +498,7 @@ static int open_vault(struct service *s, struct policy *p, struct run_vault *v, 
                 .roots = s->settings->ca_bundle,
                 .environment = environ,
                 .place = s->settings->place,
+                .service = true,
         };
         v->gateway = &s->gateway;
         v->audit = &s->audit;

@@ -23,6 +23,7 @@ struct service_info {
         int gateway_pid;
         const char *ca_bundle;        /* with credentials: what clients must trust; NULL: the gateway opens no TLS */
         const char *const *stand_ins; /* "K=V" for clients, NULL-terminated; NULL: none */
+        const char *const *base_urls; /* "K=/PATH": with the address of an HTTP listener in front, for SDKs */
 };
 
 struct link;

@@ -12,11 +12,15 @@
 #include "policy/home.h"
 #include "policy/home_table.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
+
+#define API_PROXY "http://127.0.0.1:3129"
+static_assert(PLAN_PORT_API == 3129, "the port in the text above");
 
 #define PLACE "certificates"
 
@@ -270,7 +274,7 @@ int run_vault_open(struct run_vault *v, const struct run_vault_request *q, struc
         if (r == 0 && !q->preview)
                 r = start(v, q, place, e);
         if (r == 0 && q->policy->process.base_urls)
-                r = vault_env_base_urls(&v->mappings, PLAN_PORT_API, q->environment, &v->base_urls, e);
+                r = vault_env_base_urls(&v->mappings, q->service ? "" : API_PROXY, q->environment, &v->base_urls, e);
         return r < 0 ? r : vault_env_stand_ins(&v->mappings, v->process, q->policy, q->environment, &v->stand_ins, e);
 }
 

@@ -42,6 +42,7 @@ struct run_vault_request {
         char *const *environment;            /* of the user */
         bool preview;                        /* nothing is started: names only */
         const struct run_vault_place *place; /* NULL: nothing outlives the run */
+        bool service;                        /* the API proxy is at the proxy's port: base URLs are paths */
 };
 
 /* Nothing to do without credentials and request rules, or without a network. Fails loudly: every credential must have

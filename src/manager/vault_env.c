@@ -145,16 +145,15 @@ int vault_env_stand_ins(const mappings *list, const struct vault_process *v, con
         return r;
 }
 
-int vault_env_base_urls(const mappings *list, uint16_t port, char *const *environment, text_list *ret, struct err *e) {
+int vault_env_base_urls(const mappings *list, const char *proxy, char *const *environment, text_list *ret,
+                        struct err *e) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < list->n; i++) {
                 const struct mapping *m = &list->p[i];
                 const struct provider *p = m->provider;
                 bool one_host = m->hosts.n > 0 && m->hosts.p[0][0] != '*';
                 if (p && p->base_url && p->base_path && one_host && !is_set(environment, p->base_url))
-                        r = text_list_take(
-                            ret, str_format("%s=http://127.0.0.1:%u/%s%s", p->base_url, port, m->name, p->base_path),
-                            e);
+                        r = text_list_take(ret, str_format("%s=%s/%s%s", p->base_url, proxy, m->name, p->base_path), e);
         }
         return r;
 }

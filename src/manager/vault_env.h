@@ -14,9 +14,9 @@ int text_list_take(text_list *l, char *taken, struct err *e);
  * that the policy sets itself. */
 int vault_env_stand_ins(const mappings *m, const struct vault_process *v, const struct policy *p,
                         char *const *environment, text_list *ret, struct err *e);
-/* "K=V": the variables by which SDKs find the API proxy on this port, but for those that the host's environment sets.
- */
-int vault_env_base_urls(const mappings *m, uint16_t port, char *const *environment, text_list *ret, struct err *e);
+/* "K=V": the variables by which SDKs find the API proxy ("http://127.0.0.1:3129", or "" for paths alone), but for those
+ * that the host's environment sets. */
+int vault_env_base_urls(const mappings *m, const char *proxy, char *const *environment, text_list *ret, struct err *e);
 /* Names of the variables from which values are read. */
 int vault_env_sources(const mappings *m, text_list *ret, struct err *e);
 /* The credential table as a sealed file. */

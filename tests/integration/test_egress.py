@@ -539,6 +539,42 @@ def test_a_container_may_only_be_filtered(bridged):
     assert "--network=bailey-egress" in lines and any(line.startswith("--env=HTTPS_PROXY=") for line in lines)
 
 
+def test_the_api_proxy_is_at_the_same_port(egress, origin_behind):
+    """For SDKs that take a base URL: the stand-in becomes the secret; without it nothing does; as a proxy it works as before."""
+    egress("start")
+    port = origin_behind.port
+    token = egress.tokens()["own"][0]
+    where = egress.status()["http"][0]
+
+    def request(target, *headers, host=where):
+        address, _, number = where.rpartition(":")
+        with socket.create_connection((address, int(number)), 60) as sock:
+            sock.sendall("\r\n".join([f"GET {target} HTTP/1.1", f"Host: {host}", *headers]).encode() + b"\r\n\r\n")
+            return Client(sock).answer()
+    before = len(origin_behind.requests())
+    assert request("/own/v1/models", f"Authorization: Bearer {token}")[0] == 200
+    seen = origin_behind.requests()[-1]
+    assert seen.startswith(b"GET /v1/models ") and KEY.encode() in seen and token.encode() not in seen
+    assert request("/own/v1/models")[0] == 403  # no stand-in
+    assert request("/own/v1/models", f"Authorization: Bearer {KEY}x")[0] == 403
+    assert request("/nobody/x", f"Authorization: Bearer {token}")[0] == 404
+    assert request("/own//x", f"Authorization: Bearer {token}")[0] == 400
+    assert request("/own/x", f"Authorization: Bearer {token}", host="page.example.com")[0] == 421  # a web page's own name
+    assert len(origin_behind.requests()) == before + 1
+    assert ask(egress, port, token) == 200
+
+
+def test_docker_args_name_the_api_proxy(bridged):
+    bridged("setup", "--yes")
+    bridged("config", "port=0", "base_urls=true")
+    bridged("start")
+    at = bridged.status()["http"][1]
+    lines = bridged("docker-args", "--lines").text.splitlines()
+    assert f"--env=OPENAI_BASE_URL=http://{at}/openai/v1" in lines
+    own = bridged("docker-args", "--lines", "--", "-e", "OPENAI_BASE_URL=https://mine.example.com").text
+    assert "OPENAI_BASE_URL" not in own
+
+
 GIVES_THE_HOST = [
     ["-v", "/var/run/docker.sock:/var/run/docker.sock"], ["--volume=/run/docker.sock:/s"], ["-v/:/host"], ["-v", "/:/host:ro"], ["-v=/proc:/p"],
     ["--volume", "/sys:/sys"], ["-v", "/dev:/dev"], ["-v", "/run:/r"], ["-v", "/var:/v"], ["-v", "{home}:/h"], ["-v", "{home}/..:/h"],

@@ -144,8 +144,9 @@ def test_a_service_asks(make, bailey, origin, answer, status):
 def test_a_service_ends_by_kill_and_is_followed(make, bailey, start, origin):
     service = make(origin)
     (seen,) = listed(bailey)
-    follower = start(["bailey", "events", "--json"])
-    wait_until(lambda: get(service, origin)[0] == 403 and NAME.encode() in follower.output(), 60, "an event")
+    follower = start(["bailey", "events", "--follow", "--json"])
+    names = (f"probe-{number}.ok.test" for number in range(10**6))  # each another one: equal refusals become counts
+    wait_until(lambda: get(service, origin, next(names))[0] == 403 and b"probe-" in follower.output(), 60, "an event", every=0.2)
     bailey("kill", seen["sandbox"]).check()
     wait_until(service.gone, 60, "the end")
     assert not listed(bailey)
