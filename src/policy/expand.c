@@ -34,7 +34,8 @@ int expand_entry(const struct policy *p, const struct origin_text *entry, bool m
         if (!origin)
                 return err_set(e, ENOMEM, "out of memory");
         for (const char *const *pattern = group->patterns; *pattern; pattern++) {
-                int r = f(context, str_of(*pattern), str_of(origin), e);
+                const struct origin_text inner = { .text = (char *)*pattern, .origin = origin };
+                int r = expand_entry(p, &inner, mirrors, f, context, e);
                 if (r < 0)
                         return r;
         }

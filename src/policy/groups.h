@@ -14,7 +14,8 @@ struct group {
         const char *name; /* without the '@' */
         const char *help; /* what it is for */
         enum mirror_kind mirror;
-        const char *const *patterns; /* NULL-terminated */
+        const char *const
+            *patterns; /* NULL-terminated; "@name" stands for another group, whose patterns are all plain */
 };
 
 extern const struct group policy_groups[];

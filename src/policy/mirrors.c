@@ -256,16 +256,33 @@ static void (*const finders[MIRROR_KINDS])(struct search *s) = {
         [MIRROR_APT] = find_apt, [MIRROR_GO] = find_go,
 };
 
-int mirrors_find(struct policy *p, const char *root, struct err *e) {
-        for (size_t i = 0; i < p->network.allow.n; i++) {
-                struct str text = str_of(p->network.allow.p[i].text);
-                const struct group *group = group_is_reference(text) ? group_find(text, NULL) : NULL;
-                if (!group || !finders[group->mirror])
-                        continue;
+/* Of what an entry names: a group, and the groups that it stands for. */
+static int mirrors_find_for(struct policy *p, struct str entry, const char *root, struct err *err) {
+        const struct group *group = group_is_reference(entry) ? group_find(entry, NULL) : NULL;
+
+        if (!group)
+                return 0;
+
+        for (const char *const *pattern = group->patterns; *pattern; pattern++) {
+                int r = mirrors_find_for(p, str_of(*pattern), root, err);
+                if (r < 0)
+                        return r;
+        }
+
+        if (finders[group->mirror]) {
                 struct search s = { .policy = p, .group = group->name, .root = root };
                 finders[group->mirror](&s);
                 if (s.status < 0)
-                        return err_set(e, -s.status, "out of memory");
+                        return err_set(err, -s.status, "out of memory");
+        }
+        return 0;
+}
+
+int mirrors_find(struct policy *p, const char *root, struct err *e) {
+        for (size_t i = 0; i < p->network.allow.n; i++) {
+                int r = mirrors_find_for(p, str_of(p->network.allow.p[i].text), root, e);
+                if (r < 0)
+                        return r;
         }
         return 0;
 }

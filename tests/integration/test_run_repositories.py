@@ -123,7 +123,7 @@ CONFIGURED = {
     "last": "[core]\n\thooksPath = none\n[core]\n\thooksPath = tools/hooks\n", "upper": "[CORE]\n\tHOOKSPATH=./tools/../tools/hooks\n",
     "absolute": "[core]\n\thooksPath = {work}/tools/hooks\n", "include": "[include]\n\tpath = ../tools/common\n",
     "condition": '[includeIf "gitdir:**"]\n\tpath = {work}/tools/common\n', "large": "# x\n" * 40000 + "[core]\n\thooksPath = tools/hooks\n",
-    "home": "[core]\n\thooksPath = ~/work/tools/hooks\n",
+    "home": "[core]\n\thooksPath = ~/{name}/tools/hooks\n",
 }
 
 
@@ -135,7 +135,7 @@ def test_what_the_configuration_names(attack, home, work, where, text):
     outside("init", "-q", cwd=work)
     (work / "tools/hooks").mkdir(parents=True)
     (work / "tools/common").write_text("")
-    text = text.format(work=work).replace("../tools/common", str(work / "tools/common") if where == "global" else "../tools/common")
+    text = text.format(work=work, name=work.name).replace("../tools/common", str(work / "tools/common") if where == "global" else "../tools/common")
     env = {"HOME": str(home)}
     place = {"config": work / ".git/config", "config.worktree": work / ".git/config.worktree", "global": home / ".gitconfig",
              "environment": home / "gitconfig", "xdg": home / ".config/git/config"}[where]

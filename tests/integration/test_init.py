@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bailey init: what it proposes, what it refuses, and that it writes nothing without a yes."""
+import json
+import os
+import pty
+import subprocess
+
+import pytest
+from conftest import program
+
+FILES = {"package.json": ("{}", "@npm"), "pyproject.toml": ("", "@pypi"), "Cargo.toml": ("", "@crates"), "go.mod": ("", "@golang"),
+         "Gemfile": ("", "@rubygems"), "pom.xml": ("", "@maven"), "build.gradle.kts": ("", "@gradle"), "composer.json": ("{}", "@packagist"),
+         "mix.exs": ("", "@hex"), "yarn.lock": ("", "@yarn"), "requirements.txt": ("", "@pypi"), "environment.yml": ("", "@conda")}
+REMOTES = {"https://github.com/a/b": "@github", "git@github.com:a/b.git": "@github", "ssh://git@gitlab.com:22/a": "@gitlab",
+           "https://bitbucket.org/a": "@bitbucket", "https://git.corp.test:8443/x": "git.corp.test:8443",
+           "me@git.corp.test:x": "git.corp.test:22", "https://user:word@git.corp.test/x": "git.corp.test:443"}
+
+
+def git(directory, *words):
+    subprocess.run(["git", "-C", str(directory), *words], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_brings_its_group(bailey, work, name):
+    content, group = FILES[name]
+    (work / name).write_text(content)
+    result = bailey("init", "--print", cwd=work).check()
+    assert f'- "{group}" # {name}' in result.text
+    assert not (work / ".bailey.yaml").exists()
+
+
+@pytest.mark.parametrize("url", REMOTES)
+def test_a_remote_brings_its_host(bailey, work, url):
+    git(work, "init", "-q")
+    git(work, "config", "remote.origin.url", url)
+    text = bailey("init", "--print", cwd=work).check().text
+    assert f'- "{REMOTES[url]}" # a git remote' in text
+    assert "word" not in text.replace("words", "").split("network:")[1]
+
+
+@pytest.mark.parametrize("url", ["../elsewhere", "/srv/git", "file:///srv/git", "http://plain.test/x", "https://10.0.0.1/x", "https://bad host/",
+                                 'https://a.test"\n  - evil.test/x', "ext::sh -c id", "evil::https://evil.test/x"])
+def test_what_is_no_host_brings_nothing(bailey, work, url):
+    git(work, "init", "-q")
+    git(work, "config", "remote.origin.url", url)
+    text = bailey("init", "--print", cwd=work).check().text
+    assert "evil.test" not in text and "allow: []" in text
+
+
+def test_yes_writes_and_trusts(bailey, work):
+    (work / "package.json").write_text(json.dumps({"devDependencies": {"@playwright/test": "1"}}))
+    bailey("init", "--yes", cwd=work, env={"GITHUB_TOKEN": "ghp_" + "x" * 36}).check()
+    policy = (work / ".bailey.yaml").read_text()
+    assert '"@playwright"' in policy and "credentials:" not in policy  # no remote at GitHub: no token for it
+    bailey("policy", "check", ".bailey.yaml", cwd=work).check()
+    assert "@npm" in bailey("policy", "show", cwd=work).check().text
+    bailey("run", "--", "true", cwd=work).check()
+
+
+def test_a_token_is_offered_with_its_forge(bailey, work):
+    git(work, "init", "-q")
+    git(work, "config", "remote.origin.url", "https://github.com/a/b")
+    secret = "ghp_" + "s" * 36
+    text = bailey("init", "--print", cwd=work, env={"GH_TOKEN": secret}).check().text
+    assert 'source: "env:GH_TOKEN"' in text and secret not in text
+
+
+def test_without_a_yes_nothing_is_written(bailey, work):
+    result = bailey("init", cwd=work)
+    assert result.status == 2 and "--yes" in result.errors
+    assert not (work / ".bailey.yaml").exists()
+
+
+@pytest.mark.parametrize("answer,written", [(b"y\n", True), (b"yes\n", True), (b"\n", False), (b"no\n", False), (b"x y\n", False)])
+def test_a_person_is_asked(environment, work, answer, written):
+    master, slave = pty.openpty()
+    try:
+        os.write(master, answer)
+        done = subprocess.run([str(program("bailey")), "init"], cwd=work, env=environment, stdin=slave, stdout=subprocess.PIPE, timeout=60, check=False)
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert (work / ".bailey.yaml").exists() == written
+    assert done.returncode == (0 if written else 1)
+
+
+def test_a_policy_that_is_there_stays(bailey, work):
+    (work / ".bailey.yaml").write_text("# mine\n")
+    result = bailey("init", "--yes", cwd=work)
+    assert result.status == 3 and "--force" in result.errors
+    assert (work / ".bailey.yaml").read_text() == "# mine\n"
+    bailey("init", "--yes", "--force", cwd=work).check()
+    assert "bailey init" in (work / ".bailey.yaml").read_text()
+
+
+@pytest.mark.parametrize("text", ["{", '{"a":', "[]", "\0", '{"dependencies": 1, "dependencies": 2}', "[" * 5000])
+def test_a_broken_package_is_an_error(bailey, work, text):
+    (work / "package.json").write_text(text)
+    result = bailey("init", "--yes", cwd=work)
+    assert result.status == 3 and "package.json" in result.errors
+    assert not (work / ".bailey.yaml").exists()
+
+
+def test_hostile_files_are_not_followed(bailey, work, home):
+    (home / "elsewhere").write_text("{")
+    (work / "package.json").symlink_to(home / "elsewhere")  # a link: not looked at
+    os.mkfifo(work / "Cargo.toml")
+    (work / "go.mod").mkdir()
+    (work / ".git").symlink_to(home)
+    text = bailey("init", "--print", cwd=work).check().text
+    assert "allow: []" in text
+
+
+def test_an_enormous_file_is_an_error(bailey, work):
+    with open(work / "package.json", "wb") as file:
+        file.truncate(5 << 20)
+    result = bailey("init", "--yes", cwd=work)
+    assert result.status == 3 and "package.json" in result.errors
+
+
+def test_dev_is_what_its_groups_are(bailey, work):
+    """And brings the mirrors of the groups that it stands for."""
+    for host in ("github.com:443", "registry.npmjs.org:443", "pypi.org:443", "docs.python.org:443", "static.crates.io:443"):
+        assert bailey("policy", "test", "--allow", "@dev", host, cwd=work).status == 0, host
+    assert bailey("policy", "test", "--allow", "@dev", "evil.test:443", cwd=work).status != 0
