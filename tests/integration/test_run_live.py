@@ -255,6 +255,19 @@ P
     assert git("log", "--format=%s", cwd=repo).stdout == "two\none\n"
 
 
+def test_a_program_that_was_just_written_can_be_run(sh):
+    """Nobody else has it open for writing any more, not even for a moment."""
+    sh("""python3 - <<'P'
+import os, subprocess, threading
+true = open("/bin/true", "rb").read()
+def go(n):
+    for i in range(60):
+        with open(f"p{n}-{i}", "wb", opener=lambda path, flags: os.open(path, flags | os.O_CLOEXEC, 0o755)) as f: f.write(true)
+        pid = os.posix_spawn(f"./p{n}-{i}", ["p"], {}); assert os.waitpid(pid, 0)[1] == 0; os.unlink(f"p{n}-{i}")
+go(0)
+P""").check()
+
+
 def test_a_terminal_inside_belongs_to_who_opens_it(sh):
     """Sessions of their own, as expect, tmux and terminals in editors make them: /dev/tty is the caller's."""
     result = sh("""python3 - <<'P'

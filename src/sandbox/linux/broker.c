@@ -23,6 +23,9 @@
 #include <unistd.h>
 
 enum { WORKERS_MAX = 256, WORKER_STACK = 256 << 10 };
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
 #define NOTIFY_SET_FLAGS _IOW('!', 4, uint64_t) /* SECCOMP_IOCTL_NOTIF_SET_FLAGS, newer than some headers */
 #define NOTIFY_SYNC_WAKE_UP 1UL
 
@@ -52,6 +55,37 @@ int broker_pass_fd(const struct tracee *t, int fd, bool close_on_exec) {
         if (number < 0)
                 return -errno;
         struct seccomp_notif_resp answer = { .id = t->id, .val = number };
+        return ioctl(t->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0 ? OP_ANSWERED : -errno;
+}
+
+/* Linux 5.19: a call that was received is interrupted by nothing but the end of its process. */
+static bool calls_wait(void) {
+        static int known = -1;
+
+        if (known < 0) {
+                unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+
+                known = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, NULL) < 0 && errno == EFAULT;
+        }
+        return known;
+}
+
+int broker_give_fd(const struct tracee *t, int *fd, bool close_on_exec) {
+        struct seccomp_notif_addfd pass = {
+                .id = t->id,
+                .srcfd = (unsigned)*fd,
+                .newfd_flags = close_on_exec ? O_CLOEXEC : 0,
+        };
+        struct seccomp_notif_resp answer = { .id = t->id };
+        int number;
+
+        if (!calls_wait())
+                return broker_pass_fd(t, *fd, close_on_exec);
+        number = ioctl(t->notify_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &pass);
+        if (number < 0)
+                return -errno;
+        close_fd(fd);
+        answer.val = number;
         return ioctl(t->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0 ? OP_ANSWERED : -errno;
 }
 

@@ -105,7 +105,7 @@ static int open_existing(struct held *h, struct place *p, int flags, mode_t mode
         if (S_ISFIFO(st.st_mode) && !(flags & O_NONBLOCK) && (flags & O_ACCMODE) != O_RDWR)
                 return open_in_thread(h, p, flags);
         cleanup(close_fd) int fd = walk_reopen(p->object, flags | O_CLOEXEC, mode);
-        return fd < 0 ? fd : broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
+        return fd < 0 ? fd : broker_give_fd(&h->tracee, &fd, flags & O_CLOEXEC);
 }
 
 /* -EEXIST: it is there after all. */
@@ -121,7 +121,7 @@ static int open_new(struct held *h, struct place *p, int flags, mode_t mode) {
         if (fd < 0)
                 return -errno;
         judge_made(h, p, fd);
-        return broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
+        return broker_give_fd(&h->tracee, &fd, flags & O_CLOEXEC);
 }
 
 static bool opens_for_change(int flags, bool there) {

@@ -44,6 +44,9 @@ extern const size_t broker_socket_ops_n;
 
 /* Answers the held call with a copy of the descriptor; OP_ANSWERED or a negative errno. */
 int broker_pass_fd(const struct tracee *t, int fd, bool close_on_exec);
+/* The same for one that can be written: the broker has let go of it before the caller goes on. Somebody who closes a
+ * program that was written, and runs it, would else find it busy. */
+int broker_give_fd(const struct tracee *t, int *fd, bool close_on_exec);
 int broker_answer(const struct tracee *t, int result);
 
 /* The object itself, whatever its name is by now: for calls that take only a path. */
