@@ -341,3 +341,36 @@ def test_random_schedules(start, repo):
         assert result.status == 0 and "tries" in result.text, (seed, result)
     assert not evil(repo, paths) and os.readlink(repo / ".idea") == "conf" and (repo / ".git/config").is_file(), seed
     assert subprocess.run(["git", "status"], cwd=repo, env={**os.environ, **ENVIRONMENT}, check=False, capture_output=True).returncode == 0
+
+
+WAYS_TO_RUN = {
+    "run": lambda repo: (["run", "-q"], repo),
+    "exec": lambda repo: (["exec", "--args"], repo),
+    "write": lambda repo: (["run", "-q", "--workspace", repo.parent / "elsewhere", "--write", repo], repo.parent / "elsewhere"),
+    "glob": lambda repo: (["run", "-q", "--deny-read", "**/.env"], repo),
+    "trace": lambda repo: (["run", "-q", "--trace-denials"], repo),
+    "reads-denied": lambda repo: (["run", "-q", "--reads", "deny", "--read", "/usr", "--read", "/etc"], repo),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_RUN)
+def test_every_way_to_run(start, repo, way):
+    """The sandbox waits until the host has renamed a new file over the protected one, and then takes its time."""
+    (repo.parent / "elsewhere").mkdir()
+    options, cwd = WAYS_TO_RUN[way](repo)
+    script = f"""cd {repo}; touch ready; i=0; while [ ! -e go ] && [ $i -lt 3000 ]; do sleep 0.01; i=$((i+1)); done
+        for f in .git/config .envrc .vscode/tasks.json; do echo EVIL >> $f; echo EVIL > scratch; mv scratch $f; rm -f $f; done; echo done > finished"""
+    (repo / "script").write_text(script)  # what `bailey exec` reads of it is nothing to be asked about
+    child = start(["bailey", *options, "--", "sh", repo / "script"], cwd=cwd, env=ENVIRONMENT)
+    end = time.monotonic() + 60
+    while not (repo / "ready").exists():
+        assert time.monotonic() < end and child.process.poll() is None, child.wait(10)
+        time.sleep(0.01)
+    git("config", "a.b", "c", cwd=repo, check=True)
+    save_as_editors_do(repo / ".envrc", "host\n")
+    save_as_editors_do(repo / ".vscode/tasks.json", "host\n")
+    (repo / "go").touch()
+    result = child.wait(60)
+    assert (repo / "finished").exists(), result
+    assert "EVIL" not in (repo / ".git/config").read_text() and "b = c" in (repo / ".git/config").read_text()
+    assert (repo / ".envrc").read_text() == "host\n" == (repo / ".vscode/tasks.json").read_text()

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/linux/closed.h"
+
+#include "../cmocka_all.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct plan_guard guards[] = {
+        { .path = "/w/.envrc", .kind = PLAN_GUARD_MISSING, .why = "built in: a shell runs it" },
+        { .path = "/w/.git/config", .kind = PLAN_GUARD_FILE, .why = "built in: git runs what it says" },
+        { .path = "/w/a/b/f", .kind = PLAN_GUARD_MISSING, .why = "--deny-write" },
+        { .path = "/w/vendor", .kind = PLAN_GUARD_DIR, .why = "--deny-write" },
+};
+static const char *openings[] = { "/w/vendor/generated" };
+
+static struct closed *table(void) {
+        static struct plan plan;
+        struct closed *closed = NULL;
+
+        plan.guards.p = guards;
+        plan.guards.n = sizeof guards / sizeof *guards;
+        plan.openings.p = openings;
+        plan.openings.n = 1;
+        assert_int_equal(closed_new(&plan, &closed), 0);
+        return closed;
+}
+
+static void test_paths(void **state) {
+        static const struct {
+                const char *path, *guard;
+                bool at, above;
+        } rows[] = {
+                { "/", NULL, false, false },
+                { "/w", NULL, false, true },
+                { "/w/plain", NULL, false, false },
+                { "/w/.envrc", "/w/.envrc", true, false },
+                { "/w/.envrc2", NULL, false, false },
+                { "/w/.env", NULL, false, false },
+                { "/w/.envrc/below", "/w/.envrc", false, false },
+                { "/w/.git", NULL, false, true },
+                { "/w/.git/config", "/w/.git/config", true, false },
+                { "/w/.git/config.lock", NULL, false, false },
+                { "/w/a", NULL, false, true },
+                { "/w/a/b", NULL, false, true },
+                { "/w/a/b/f", "/w/a/b/f", true, false },
+                { "/w/vendor/x/y", "/w/vendor", false, false },
+                { "/w/vendor/generated", NULL, false, false },
+                { "/w/vendor/generated/deep/er", NULL, false, false },
+                { "/w/vendor/generated2", "/w/vendor", false, false },
+                { "pipe:[1]", NULL, false, false },
+                { "", NULL, false, false },
+        };
+        struct closed *closed = table();
+
+        (void)state;
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                struct closed_look look;
+
+                closed_look(closed, rows[i].path, &look);
+                if (rows[i].guard) {
+                        assert_non_null(look.guard);
+                        assert_string_equal(look.guard->path, rows[i].guard);
+                } else
+                        assert_null(look.guard);
+                assert_int_equal(look.at, rows[i].at);
+                assert_int_equal(look.above, rows[i].above);
+        }
+}
+
+static void test_swept(void **state) {
+        (void)state;
+        assert_true(closed_is_swept(&guards[0]));
+        assert_false(closed_is_swept(&guards[1])); /* it exists */
+        assert_false(closed_is_swept(&guards[2])); /* a person wrote it */
+}
+
+static void test_own(void **state) {
+        struct closed *closed = table();
+        char path[] = "/tmp/closed.XXXXXX";
+        int fd = mkstemp(path);
+        struct stat st, other;
+
+        (void)state;
+        assert_true(fd >= 0 && fstat(fd, &st) == 0 && stat("/", &other) == 0);
+        assert_false(closed_is_own(closed, &guards[0], &st));
+        closed_own(closed, &guards[0], fd);
+        assert_true(closed_is_own(closed, &guards[0], &st));
+        assert_false(closed_is_own(closed, &guards[2], &st));
+        assert_false(closed_is_own(closed, &guards[0], &other));
+        assert_false(closed_stands_own(closed, &guards[0])); /* nothing is at that path */
+        assert_null(closed_object(closed, &st, true));
+        close(fd);
+        unlink(path);
+}
+
+static int count(void *context, const struct plan_guard *guard, const char *rest) {
+        size_t *n = context;
+
+        assert_string_equal(guard->path + strlen(guard->path) - strlen(rest), rest);
+        ++*n;
+        return 0;
+}
+
+static void test_below(void **state) {
+        static const struct {
+                const char *path;
+                size_t n;
+        } rows[] = { { "/w", 4 }, { "/w/a", 1 }, { "/w/a/b/f", 0 }, { "/w/v", 0 }, { "/x", 0 } };
+        struct closed *closed = table();
+
+        (void)state;
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                size_t n = 0;
+
+                assert_int_equal(closed_below(closed, rows[i].path, count, &n), 0);
+                assert_int_equal(n, rows[i].n);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_paths),
+                cmocka_unit_test(test_swept),
+                cmocka_unit_test(test_own),
+                cmocka_unit_test(test_below),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
