@@ -354,8 +354,8 @@ static int access_command(struct mcp_toolbox *box, const char *command, struct b
         static const char *const texts[] = {
                 [CHECK_ALLOW] = "nobody has to be asked: run it",
                 [CHECK_SANDBOXED] = "nobody has to be asked: run it",
-                [CHECK_ESCALATED] = "a person is asked when it is run by bailey exec or the tool run; or a rule under "
-                                    "commands: in the policy permits it",
+                [CHECK_ESCALATED] = ("a person is asked when it is run by bailey exec or the tool run; or a rule under "
+                                     "commands: in the policy permits it"),
                 [CHECK_FORBIDDEN] = "it is never run, and nobody is asked",
         };
         cleanup(check_verdict_done) struct check_verdict v = { 0 };
