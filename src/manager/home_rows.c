@@ -16,6 +16,7 @@
 #include "base/path.h"
 #include "base/tree.h"
 #include "policy/home_table.h"
+#include "policy/paths_builtin.h"
 #include "sandbox/linux/survey.h"
 
 #include <errno.h>
@@ -77,13 +78,27 @@ static int rows_has(struct rows *rows, const char *path, bool *ret) {
         return 0;
 }
 
+/* Whether the list of secrets names the place, something in it, or something around it. */
+static bool rows_is_secret(const struct rows *rows, const char *real) {
+        if (!path_is_within(real, rows->at) || strcmp(real, rows->at) == 0)
+                return false;
+
+        const char *below = real + strlen(rows->at) + 1;
+        for (size_t i = 0; i < builtin_deny_read_n; i++) {
+                const char *secret = builtin_deny_read[i].path;
+                if (secret[0] == '~' && (path_is_within(below, secret + 2) || path_is_within(secret + 2, below)))
+                        return true;
+        }
+        return false;
+}
+
 /* Whether a rule of the policy speaks of the place: then that is what holds. A link that leads to the home, above it,
  * to what is denied, or that a sandbox could have made, lays nothing. */
 static bool rows_may_lay(const struct rows *rows, const char *path, const char *real) {
         const struct path_rule *rule = NULL;
 
         (void)path_rules_host_access(rows->q->rules, path, &rule);
-        if (rule && !rule->own)
+        if ((rule && !rule->own) || rows_is_secret(rows, real))
                 return false;
         if (strcmp(path, real) == 0)
                 return true;

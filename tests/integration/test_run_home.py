@@ -256,7 +256,11 @@ def test_programs_in_the_search_path(run, home, work, environment):
     (home / "prefix/lib/node_modules/x/cli").write_text("#!/bin/sh\necho module\n")
     (home / "prefix/lib/node_modules/x/cli").chmod(0o755)
     (home / "prefix/bin/cli").symlink_to("../lib/node_modules/x/cli")
-    env = {"PATH": f"{tool.parent}:{home}/prefix/bin:{home}:" + environment["PATH"]}
+    (home / ".ssh").mkdir()
+    (home / ".ssh/id").write_text("REAL-SECRET")
+    (home / ".config/gh").mkdir(parents=True)
+    (home / ".config/gh/hosts.yml").write_text("REAL-SECRET")
+    env = {"PATH": f"{tool.parent}:{home}/prefix/bin:{home}:{home}/.ssh:{home}/.config:" + environment["PATH"]}
     result = run([program("bailey"), "run", "--", "sh", "-c", "tool; cli; cat ~/'my tools'/token; echo x > ~/'my tools/bin/tool'; ls -A ~"], cwd=work, env=env)
     assert result.text == "tool\nmodule\nmy tools\nprefix\nwork\n", result
     assert tool.read_text().endswith("tool\n") and "echo x" not in tool.read_text()
