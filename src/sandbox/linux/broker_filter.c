@@ -4,9 +4,9 @@
  * (jumps are relative, so a whole filter can stand behind others).
  *
  * With sockets watched, connect() and listen() are handed over. A datagram socket of the Unix family would reach a name
- * with every sendmsg(), whose address a filter cannot see: there are none. Stream and packet sockets ignore or refuse
- * such a name. Where nobody can be asked (the kernel knows no pidfd_getfd, or a filter above has taken the one listener
- * that a process can have), there are no Unix sockets at all but pairs.
+ * with every sendmsg(), whose address a filter cannot see: there are none but pairs (broker_sockets.c). Stream and
+ * packet sockets ignore or refuse such a name. Where nobody can be asked (the kernel knows no pidfd_getfd, or a filter
+ * above has taken the one listener that a process can have), there are no Unix sockets at all but pairs.
  *
  * With files watched there is no Landlock inside: a program that confines itself with it would not be confined in what
  * the broker performs for it, and must not believe that it is.
@@ -115,6 +115,13 @@ static void hand_over(struct front *f, const struct broker_op *ops, size_t n, bo
                         when_equal(f, (uint32_t)ops[i].nr, TO_NOTIFY, ONWARDS);
 }
 
+/* All but pairs, most of which are none of the broker's business. */
+static void hand_over_sockets(struct front *f) {
+        for (size_t i = 0; i < broker_socket_ops_n; i++)
+                if (broker_socket_ops[i].nr != SYS_socketpair)
+                        when_equal(f, (uint32_t)broker_socket_ops[i].nr, TO_NOTIFY, ONWARDS);
+}
+
 static void hand_over_changes(struct front *f, bool asked) {
         static const enum label where[] = {
                 [OP_ALWAYS] = TO_NOTIFY,
@@ -145,17 +152,20 @@ static void look_at_arguments(struct front *f) {
 }
 
 /* The kernel takes both arguments as 32 bits, and only the lower four of the type. */
-static void refuse_datagrams(struct front *f, bool asked) {
-        f->at[TO_SOCKET] = f->n;
+static void look_at_socket(struct front *f, enum label label, enum label of_unix, enum label datagram) {
+        f->at[label] = f->n;
         load(f, offsetof(struct seccomp_data, args[0]));
-        when_equal(f, AF_UNIX, asked ? ONWARDS : TO_REFUSE, TO_MAIN);
-        f->at[TO_PAIR] = f->n;
-        load(f, offsetof(struct seccomp_data, args[0]));
-        when_equal(f, AF_UNIX, ONWARDS, TO_MAIN);
+        when_equal(f, AF_UNIX, of_unix, TO_MAIN);
         load(f, offsetof(struct seccomp_data, args[1]));
         emit(f, BPF_ALU | BPF_AND | BPF_K, 0xf, ONWARDS, ONWARDS);
-        when_equal(f, SOCK_DGRAM, TO_REFUSE, ONWARDS);
-        when_equal(f, SOCK_RAW, TO_REFUSE, TO_MAIN); /* the family makes it a datagram socket */
+        when_equal(f, SOCK_DGRAM, datagram, ONWARDS);
+        when_equal(f, SOCK_RAW, datagram, TO_MAIN); /* the family makes it a datagram socket */
+}
+
+/* Pairs of datagram sockets are made by the broker, as something that cannot leave its pair. */
+static void judge_datagrams(struct front *f, bool asked) {
+        look_at_socket(f, TO_SOCKET, asked ? ONWARDS : TO_REFUSE, TO_REFUSE);
+        look_at_socket(f, TO_PAIR, ONWARDS, asked ? TO_NOTIFY : TO_REFUSE);
 }
 
 static void make_front(struct front *f, const struct broker_filter *b, bool asked) {
@@ -168,14 +178,14 @@ static void make_front(struct front *f, const struct broker_filter *b, bool aske
                 when_equal(f, SYS_landlock_create_ruleset, TO_ABSENT, ONWARDS);
         if (b->sockets) {
                 if (asked)
-                        hand_over(f, broker_socket_ops, broker_socket_ops_n, asked);
+                        hand_over_sockets(f);
                 when_equal(f, SYS_pidfd_getfd, TO_REFUSE, ONWARDS); /* the main filter leaves it to the broker */
                 when_equal(f, SYS_socket, TO_SOCKET, ONWARDS);
                 when_equal(f, SYS_socketpair, TO_PAIR, ONWARDS);
         }
         always(f, TO_MAIN);
         if (b->sockets)
-                refuse_datagrams(f, asked);
+                judge_datagrams(f, asked);
         if (b->writes && !b->files)
                 look_at_arguments(f);
         finish(f, TO_REFUSE, b->traced ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM);

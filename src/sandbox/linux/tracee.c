@@ -244,6 +244,16 @@ static ssize_t peek(const struct tracee *t, uint64_t address, void *into, size_t
         return got;
 }
 
+int tracee_write(const struct tracee *t, uint64_t address, const void *from, size_t n) {
+        struct iovec here = { (void *)(uintptr_t)from, n }, there = { (void *)(uintptr_t)address, n };
+        ssize_t put;
+
+        raise_capability(LOOK);
+        put = process_vm_writev(t->tid, &here, 1, &there, 1, 0);
+        raise_capability(0);
+        return put == (ssize_t)n ? 0 : -EFAULT;
+}
+
 int tracee_read(const struct tracee *t, uint64_t address, void *into, size_t n) {
         if (n > 0 && peek(t, address, into, n) != (ssize_t)n)
                 return -EFAULT;

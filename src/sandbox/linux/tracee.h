@@ -38,6 +38,8 @@ bool tracee_waits(const struct tracee *t);
 int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t size);
 /* Bytes of its memory, all of them. -EFAULT, -ESRCH. */
 int tracee_read(const struct tracee *t, uint64_t address, void *into, size_t n);
+/* Where a call has its result. -EFAULT. */
+int tracee_write(const struct tracee *t, uint64_t address, const void *from, size_t n);
 /* Bytes of its memory, n of them exactly. */
 struct tracee_bytes {
         uint64_t address;
