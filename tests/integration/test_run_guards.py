@@ -184,7 +184,7 @@ def test_a_second_mount_shows_no_more(sh, home, work, what, options):
     alias = pathlib.Path(tempfile.mkdtemp(prefix="bailey alias.", dir="/srv"))
     subprocess.run(["mount", "--bind", home / what, alias], check=True)
     try:
-        result = sh(f"cat '{alias}'/id '{alias}'/token '{alias}'/.ssh/id '{alias}'/work/secret/token '{alias}'/secret/token", *options,
+        result = sh(f"cat '{alias}'/id '{alias}'/token '{alias}'/.ssh/id '{alias}/{work.name}'/secret/token '{alias}'/secret/token", *options,
                     "--deny-read", work / "secret")
         assert "KEY" not in result.text, result
     finally:
