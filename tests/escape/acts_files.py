@@ -105,7 +105,7 @@ def replace_git_config(w):
     os.rename(w.workspace + "/.git/config.new", w.workspace + "/.git/config")
 
 
-@act(inside="EACCES", degraded="done")
+@act(inside="EACCES EBUSY", degraded="done")  # by the broker; by mounts, below somebody else who watches calls
 def move_git_directory_away(w):
     os.rename(w.workspace + "/.git", w.workspace + "/.git-old")
     os.mkdir(w.workspace + "/.git")
