@@ -13,7 +13,7 @@
  * and only those (broker_judge.c, closed.h). Considered and left: watching and mounting again (leaves a moment),
  * judging by a table of directories (paths change when the host moves one; the canonical path costs 0.7 us and is
  * exact), letting the caller go on with its own call (its memory can change; with Landlock below, only terminals and
- * /proc go that way). A call costs 2.5 us for the round trip and 4 to 6 for the rest; what is known of a thread is
+ * /proc go that way). A call costs 2.5 us for the round trip and some 8 for the rest; what is known of a thread is
  * kept, so that its status is read once (tracee.c).
  *
  * The same holds for connect() where the kernel cannot tell sockets of the host from the sandbox's own
