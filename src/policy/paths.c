@@ -31,7 +31,9 @@ static struct str needle_of(const char *pattern) {
         const char *last = strrchr(pattern, '/');
         struct str best = { 0 };
 
-        for (const char *at = last; at && *at && *at != '[';) {
+        if (!last)
+                return best;
+        for (const char *at = last; *at && *at != '[';) {
                 size_t n = strcspn(at, "*?[");
 
                 if (n > best.n)
