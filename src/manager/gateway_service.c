@@ -125,7 +125,17 @@ static int compile_policy(const struct service *s, const struct policy *p, void 
         return r < 0 ? r : policy_compile_network(p, self.p, self.n, ret, ret_n, e);
 }
 
-static int load_policy(const struct service *s, struct policy **ret_policy, void **ret_snapshot, size_t *ret_n,
+/* A service has no terminal for questions. It is said once, not at every reload. */
+static void ask_nobody(struct service *s, struct policy *p) {
+        p->network.ask = ASK_NEVER;
+        if (!s->policy)
+                say(s, true,
+                    "nobody can be asked here: hosts that no rule names are refused; with --ask control they wait for "
+                    "\"bailey "
+                    "allow\"");
+}
+
+static int load_policy(struct service *s, struct policy **ret_policy, void **ret_snapshot, size_t *ret_n,
                        struct err *e) {
         struct policy_request request = { .command_line = s->settings->options };
         cleanup(policy_freep) struct policy *p = NULL;
@@ -134,6 +144,8 @@ static int load_policy(const struct service *s, struct policy **ret_policy, void
         request.network_only = true;
         request.remembered = true;
         int r = policy_load(&request, &p, e);
+        if (r == 0 && p->network.ask == ASK_TTY && !s->settings->link)
+                ask_nobody(s, p);
         r = r < 0 ? r : run_control_keep_rules(s->control, p, e);
         r = r < 0 ? r : compile_policy(s, p, ret_snapshot, ret_n, e);
         if (r == 0)
@@ -404,8 +416,6 @@ static int open_control(struct service *s, struct err *e) {
         s->words[1] = (char *)(s->settings->name ? s->settings->name : "gateway");
         s->words[2] = s->n_shown ? s->shown[0].address : NULL;
         s->request = (struct run_request){ .argv = s->words };
-        if (s->policy->network.ask == ASK_TTY)
-                say(s, false, "nobody is asked on this terminal: see `bailey pending`, answer with `bailey allow`");
         cleanup(free_ptr) char *directory = NULL;
         int r = run_control_place(false, &directory, e);
         return r < 0 ? r : run_control_new(&parts, &s->control, e);

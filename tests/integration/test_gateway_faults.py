@@ -458,10 +458,10 @@ def test_a_reload_cuts_what_it_refuses_and_a_broken_file_changes_nothing(make_se
 
 
 def test_what_cannot_be_had_is_said(make_service, origin):
-    """A gateway's terminal asks nobody, others do, and that is said once; what it is told once does not change by a reload."""
+    """A gateway has no terminal to ask on, which is said once; what it is told once does not change by a reload."""
     network = policy(ask="tty", upstream_proxy="http://u:p@127.0.0.1:9", upstream_bypass=["*.ok.test"], limits={"connections": 500})
     service = make_service(network, names=[OK, EVIL])
-    assert service.child.errors().count("nobody is asked on this terminal") == 1 and "bailey pending" in service.child.errors()
+    assert service.child.errors().count("nobody can be asked here") == 1 and "--ask control" in service.child.errors()
     assert works(service, origin.port)
     for same in (network, {**network, "limits": {"connections": 501}}):  # limits count at once
         service.reload(same)
