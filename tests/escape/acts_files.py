@@ -55,12 +55,12 @@ def truncate_in_home(w):
     os.truncate(w.home + "/notes", 0)
 
 
-@act(inside=CLOSED, degraded="done")
+@act(inside=CLOSED, degraded="EPERM")
 def change_mode_in_home(w):
     os.chmod(w.home + "/notes", 0o666)
 
 
-@act(inside=CLOSED, degraded="done")
+@act(inside=CLOSED, degraded="EPERM")
 def change_times_in_home(w):
     os.utime(w.home + "/notes", (1, 1))
 
@@ -239,7 +239,7 @@ def move_key_into_workspace(w):
     os.rename(w.home + "/.netrc", w.workspace + "/moved")
 
 
-@act(inside=CLOSED, degraded="done")
+@act(inside=CLOSED, degraded="EPERM")
 def set_attribute_in_home(w):
     os.setxattr(w.home + "/notes", "user.bailey", b"x")
 

@@ -12,7 +12,7 @@ from world import act, syscall
 AF_PACKET, AF_VSOCK, NETLINK_KOBJECT_UEVENT = 17, 40, 15
 
 
-@act(inside="EACCES ECONNREFUSED ENOENT EPERM", degraded="done")
+@act(inside="EACCES ECONNREFUSED ENOENT EPERM", degraded="EACCES")
 def connect_to_host_unix_socket(w):
     with socket.socket(socket.AF_UNIX) as s:
         s.connect(w.unix_socket)
@@ -24,34 +24,34 @@ def connect_to_host_abstract_socket(w):
         s.connect("\0" + w.abstract_socket)
 
 
-@act(inside="EACCES ECONNREFUSED ENOENT", degraded="done")
+@act(inside="EACCES ECONNREFUSED ENOENT", degraded="EACCES")
 def connect_to_agent_socket_in_home(w):
     """As ssh-agent and gpg-agent have them: below a directory that may be read."""
     with socket.socket(socket.AF_UNIX) as s:
         s.connect(w.home + "/agent/S.agent")
 
 
-@act(inside="EACCES ECONNREFUSED ENOENT", degraded="done")
+@act(inside="EACCES ECONNREFUSED ENOENT", degraded="EACCES")
 def connect_to_host_unix_socket_through_a_link(w):
     os.symlink(w.unix_socket, w.workspace + "/link-to-socket")
     with socket.socket(socket.AF_UNIX) as s:
         s.connect(w.workspace + "/link-to-socket")
 
 
-@act(inside="EACCES ECONNREFUSED ENOENT", degraded="done")
+@act(inside="EACCES ECONNREFUSED ENOENT", degraded="EACCES")
 def connect_to_host_unix_socket_from_its_directory(w):
     os.chdir(w.home)
     with socket.socket(socket.AF_UNIX) as s:
         s.connect(os.path.basename(w.unix_socket))
 
 
-@act(inside="EACCES ECONNREFUSED ENOENT", degraded="done")
+@act(inside="EACCES ECONNREFUSED ENOENT", degraded="EACCES")
 def connect_to_host_message_socket(w):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.connect(w.unix_messages)
 
 
-@act(inside="EPERM EACCES ECONNREFUSED ENOENT", degraded="done")
+@act(inside="EPERM EACCES ECONNREFUSED ENOENT", degraded="EPERM")
 def send_to_host_datagram_socket(w):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.sendto(b"x", w.unix_datagrams)
@@ -262,24 +262,24 @@ def _in_new_session(do):
         raise OSError(code, os.strerror(code))
 
 
-@act(inside="EPERM", outside="root")
+@act(inside="EPERM", outside="root", degraded="EACCES EPERM")
 def push_terminal_input(w):
     _in_new_session(lambda tty: fcntl.ioctl(tty, termios.TIOCSTI, b"x"))
 
 
-@act(inside="EPERM", outside="root")
+@act(inside="EPERM", outside="root", degraded="EACCES EPERM")
 def push_terminal_input_with_high_bits(w):
     import ctypes
     letter = ctypes.create_string_buffer(b"x")
     _in_new_session(lambda tty: syscall("ioctl", tty, termios.TIOCSTI | 1 << 32, letter))
 
 
-@act(inside="EPERM")
+@act(inside="EPERM", degraded="EACCES EPERM")
 def change_line_discipline(w):
     _in_new_session(lambda tty: fcntl.ioctl(tty, termios.TIOCSETD, struct.pack("i", 0)))
 
 
-@act(inside="EACCES ECONNREFUSED ENOENT", degraded="EPERM")
+@act(inside="EACCES ECONNREFUSED ENOENT", degraded="EACCES")
 def order_another_sandbox_through_its_control_socket(w):
     """Connecting may work without namespaces; being listened to may not."""
     with socket.socket(socket.AF_UNIX) as s:

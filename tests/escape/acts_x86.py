@@ -139,7 +139,7 @@ def remove_from_home_by_unlink(w):
     older("unlink", w.home + "/doomed")
 
 
-@act(inside=CLOSED, degraded="done")
+@act(inside=CLOSED, degraded="EPERM")
 def change_mode_in_home_by_chmod(w):
     older("chmod", w.home + "/notes", 0o666)
 

@@ -165,7 +165,7 @@ import http.client, os, urllib.parse
 proxy = urllib.parse.urlsplit(os.environ["HTTP_PROXY"])
 c = http.client.HTTPConnection(proxy.hostname, proxy.port, timeout=30)
 for i in range(1950):
-    c.request("GET", "http://refused.example/%d/" % i + "x" * 900)
+    c.request("GET", "http://refused%d.example/%d/" % (i // 50, i) + "x" * 900)  # one host would be slowed down
     c.getresponse().read()
 """
 

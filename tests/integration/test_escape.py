@@ -31,6 +31,8 @@ libc = ctypes.CDLL(None)
 libc.prctl(0x59616d61, ctypes.c_ulong(-1 & 0xffffffffffffffff), 0, 0, 0)  # Yama: anybody may trace
 sys.stdin.read()
 """
+# There are none by default: an honest program must not meet one.
+LIMITS = ["--limit-memory", "2GiB", "--limit-files", "1024", "--limit-processes", "1024"]
 # Every namespace that the first clone asks for, and SIGCHLD.
 NO_NAMESPACES = [deny("clone3", errno.EPERM), deny("clone", errno.EPERM, 0x3E020011)]
 
@@ -119,7 +121,8 @@ def perform(world, start):
     """perform(name, where): what the act answered: "done" or an errno."""
     home = world["home"]
     rules = ["--read", str(ESCAPE), "--deny-read", home + "/vault", "--read", home + "/vault/open",
-             "--deny-read", home + "/vault/open/closed", "--deny-read", home + "/slashed/"]
+             "--deny-read", home + "/vault/open/closed", "--deny-read", home + "/slashed/",
+             *LIMITS]
     act = [PYTHON, "-B", ESCAPE / "act.py"]
 
     def do(name, where):

@@ -23,6 +23,8 @@ def call(number, tool, **arguments):
 
 
 HELLO = request(1, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "test", "version": "1"})
+# The tests may lie below /tmp, which is private inside.
+INSIDE = ["bailey", "run", "--read", str(program("bailey").parent), "--"]
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def test_initialize_comes_first(talk):
 
 def test_inside_it_may_only_ask(talk):
     replies = talk(HELLO, call(2, "run", command="echo hi"), call(3, "check", command="rm -rf /"), call(4, "why", target="/etc/shadow"),
-                   call(5, "request_access", host="evil.test", reason="x"), before=["bailey", "run", "--"])
+                   call(5, "request_access", host="evil.test", reason="x"), before=INSIDE)
     ran, checked, why, host = map(said, replies[1:])
     assert ran["outcome"] == "inside" and checked["decision"] == "forbidden"
     assert why["readable_here"] is False
@@ -122,7 +124,7 @@ def asking(start, work, home, hosts, origin, closing):
     """A server inside a sandbox that asks by control, and the connection of a person to its socket."""
     def begin(*messages):
         text = "".join(json.dumps(m) + "\n" for m in messages).encode()
-        child = start(["bailey", "run", "--ask", "control", "--hosts", str(hosts), "--allow-private", f"127.0.0.1:{origin.port}", "--",
+        child = start([*INSIDE[:-1], "--ask", "control", "--hosts", str(hosts), "--allow-private", f"127.0.0.1:{origin.port}", "--",
                        program("bailey"), "mcp"], cwd=work, stdin=text)
         path = wait_for(lambda: sockets(home) or not child.running(), "the control socket")[0]
         child.control = closing(Control(path))

@@ -12,7 +12,7 @@ import pytest
 from conftest import program
 from kit import machine as machine_module
 from kit.machine import deny, machine
-from test_escape import ESCAPE, NO_NAMESPACES, PYTHON, servers, world  # noqa: F401 (fixtures)
+from test_escape import ESCAPE, LIMITS, NO_NAMESPACES, PYTHON, servers, world  # noqa: F401 (fixtures)
 from world import ACTS
 
 pytestmark = [pytest.mark.visible_home, pytest.mark.real_home]
@@ -57,7 +57,7 @@ print(json.dumps(answers))
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_acts_fail_all_the_same(kernel, world, start):  # noqa: F811
-    argv = [program("bailey"), "run", "--quiet", "--read", str(ESCAPE), "--env", "BAILEY_ACT_WORLD=" + json.dumps(world), "--",
+    argv = [program("bailey"), "run", "--quiet", *LIMITS, "--read", str(ESCAPE), "--env", "BAILEY_ACT_WORLD=" + json.dumps(world), "--",
             PYTHON, "-c", RUN_ALL, str(ESCAPE / "act.py"), *SAMPLE]
     result = start(KERNELS[kernel](argv), cwd=world["workspace"]).wait(60)
     assert result.status == 0, result
@@ -73,7 +73,7 @@ def test_every_act_fails_where_mounts_are_set_up_the_older_way(world, start):  #
     # All in one sandbox: there the parent of each is another program of the sandbox, and not Bailey's own; and no other sandbox runs.
     here = ("all", "root" if os.geteuid() == 0 else "user")
     names = [name for name, act in ACTS.items() if act.outside in here and "parent" not in name and "control_socket" not in name]
-    argv = [program("bailey"), "run", "--quiet", "--read", str(ESCAPE), "--deny-read", home + "/vault", "--read", home + "/vault/open",
+    argv = [program("bailey"), "run", "--quiet", *LIMITS, "--read", str(ESCAPE), "--deny-read", home + "/vault", "--read", home + "/vault/open",
             "--deny-read", home + "/vault/open/closed", "--deny-read", home + "/slashed/", "--env", "BAILEY_ACT_WORLD=" + json.dumps(world), "--",
             PYTHON, "-c", RUN_ALL, str(ESCAPE / "act.py"), *names]
     result = start(KERNELS["no-mount-setattr"](argv), cwd=world["workspace"], pass_fds=(world["inherited"],)).wait(240)
