@@ -52,6 +52,37 @@ static bool is_swept_and_own(const struct held *h, const struct closed_look *loo
         return closed_is_own(h->broker->closed, look->guard, &st);
 }
 
+/* By its directory, if that was a guarded one: it may have been carried elsewhere, even since it was found. */
+static int judge_dir(struct held *h, const struct place *p, const struct closed_look *here) {
+        const char *name = strrchr(p->path, '/') + 1, *known;
+        size_t n = (size_t)(name - p->path) - 1;
+        char path[PATH_MAX];
+        struct closed_look look;
+        struct stat st;
+
+        if (n == 0 || strlen(p->path) >= sizeof path)
+                return 0;
+        memcpy(path, p->path, n);
+        path[n] = '\0';
+        if ((p->dir >= 0 ? fstat(p->dir, &st) : stat(path, &st)) < 0)
+                return 0;
+
+        known = closed_dir(h->broker->closed, &st);
+        if (!known) {
+                closed_look(h->broker->closed, path, &look);
+                if (look.above || look.guard)
+                        closed_learn_dir(h->broker->closed, path, n);
+                return 0;
+        }
+        if (here->guard || strcmp(known, path) == 0)
+                return 0; /* it has been judged there */
+
+        if (snprintf(path, sizeof path, "%s/%s", known, name) >= (int)sizeof path)
+                return -ENAMETOOLONG;
+        closed_look(h->broker->closed, path, &look);
+        return look.guard && !closed_is_swept(look.guard) ? refuse(h, look.guard->path) : 0;
+}
+
 int judge_change(struct held *h, const struct place *p) {
         struct closed_look look;
         int r;
@@ -61,6 +92,9 @@ int judge_change(struct held *h, const struct place *p) {
                 return r;
 
         closed_look(h->broker->closed, p->path, &look);
+        r = judge_dir(h, p, &look);
+        if (r < 0)
+                return r;
         if (look.guard && !is_swept_and_own(h, &look, p))
                 return refuse(h, look.guard->path);
         return 0;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { DIRS_MAX = 256 };
 enum { WALKED_MAX = 4096 /* files below guards that are compared with one that has several names */ };
 
 struct object {
@@ -28,8 +29,15 @@ struct slot {
         bool above;
 };
 
+struct dir {
+        struct object object;
+        char *path;
+};
+
 struct closed {
         const struct plan *plan;
+        struct dir dirs[DIRS_MAX];
+        size_t n_dirs;        /* that were ever learned: the oldest goes first */
         struct object *first; /* by guard: what was there when the broker began */
         struct object *own;   /* by guard: what the sandbox made there */
         struct slot *slots;
@@ -117,6 +125,13 @@ int closed_new(const struct plan *p, struct closed **ret) {
                 if (p->guards.p[i].kind != PLAN_GUARD_MISSING)
                         object_hold(&c->first[i], p->guards.p[i].path);
         }
+        for (size_t i = 0; i < p->guards.n; i++) {
+                const char *slash = strrchr(p->guards.p[i].path, '/');
+
+                closed_learn_dir(c, p->guards.p[i].path, (size_t)(slash - p->guards.p[i].path));
+                if (p->guards.p[i].kind == PLAN_GUARD_DIR)
+                        closed_learn_dir(c, p->guards.p[i].path, strlen(p->guards.p[i].path));
+        }
         for (size_t i = 0; i < p->openings.n; i++)
                 closed_put(c, p->openings.p[i], strlen(p->openings.p[i]))->opening = true;
         *ret = c;
@@ -195,6 +210,36 @@ bool closed_stands_own(const struct closed *c, const struct plan_guard *guard) {
         struct stat st;
 
         return lstat(guard->path, &st) == 0 && closed_is_own(c, guard, &st);
+}
+
+const char *closed_dir(const struct closed *c, const struct stat *st) {
+        size_t n = c->n_dirs < DIRS_MAX ? c->n_dirs : DIRS_MAX;
+
+        for (size_t i = 0; i < n; i++)
+                if (object_is(&c->dirs[i].object, st))
+                        return c->dirs[i].path;
+        return NULL;
+}
+
+void closed_learn_dir(struct closed *c, const char *path, size_t n) {
+        struct dir fresh = { .object.held = -1, .path = strndup(path, n) };
+        struct dir *slot = &c->dirs[c->n_dirs % DIRS_MAX];
+        struct stat st;
+
+        if (fresh.path && n > 0)
+                object_hold(&fresh.object, fresh.path);
+        if (fresh.object.held >= 0 && fstat(fresh.object.held, &st) == 0 && S_ISDIR(st.st_mode) &&
+            !closed_dir(c, &st)) {
+                if (c->n_dirs >= DIRS_MAX) {
+                        close_fd(&slot->object.held);
+                        free(slot->path);
+                }
+                *slot = fresh;
+                c->n_dirs++;
+                return;
+        }
+        close_fd(&fresh.object.held);
+        free(fresh.path);
 }
 
 /* Whether this file has a name in the directory, or below. Too much to look through counts as a yes. */

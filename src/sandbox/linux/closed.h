@@ -28,6 +28,13 @@ struct closed_look {
 int closed_new(const struct plan *p, struct closed **ret);
 void closed_look(const struct closed *c, const char *path, struct closed_look *ret);
 
+/*
+ * Directories that hold guards, or lie in one, by what they are: where such a directory was when it was seen there. The
+ * host may carry it elsewhere while a call is judged, or for a while, and back.
+ */
+const char *closed_dir(const struct closed *c, const struct stat *st);
+void closed_learn_dir(struct closed *c, const char *path, size_t n);
+
 /* A guard of a name that may be made inside, because it is swept. */
 bool closed_is_swept(const struct plan_guard *guard);
 
