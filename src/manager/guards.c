@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/map.h"
 #include "base/path.h"
 #include "conf/dirs.h"
 #include "manager/kept.h"
@@ -399,7 +400,23 @@ static int add_found_roots(struct guards *g, const struct plan_host *host) {
         return 0;
 }
 
-static int share_slot(const struct guards *g, const struct slot *slot, struct plan_host *host, struct err *err) {
+/* Many sandboxes in one place guard the same paths: each counts once. 1 when it is new. */
+static int remember_shared(struct map *known, const struct plan_path *shared) {
+        cleanup(buf_done) struct buf key = BUF(3 * PATH_MAX);
+        int r = buf_printf(&key, "%d %s", shared->link != NULL, shared->path);
+
+        if (r == 0 && shared->link)
+                r = buf_printf(&key, " -> %s", shared->link);
+        if (r < 0)
+                return r;
+        r = map_add(known, buf_str(&key), known);
+        if (r == -EEXIST)
+                return 0;
+        return r < 0 ? r : 1;
+}
+
+static int share_slot(const struct guards *g, const struct slot *slot, struct map *known, struct plan_host *host,
+                      struct err *err) {
         for (size_t i = 0; i < slot->guards.n; i++) {
                 const struct plan_guard *guard = &slot->guards.p[i];
                 const struct plan_path shared = { .path = guard->path,
@@ -410,7 +427,11 @@ static int share_slot(const struct guards *g, const struct slot *slot, struct pl
                                                   .link = guard->link };
                 if (!in_roots(guard->path, (const char *const *)g->roots.p, g->roots.n))
                         continue;
-                int r = survey_add(host, shared, err);
+
+                int r = remember_shared(known, &shared);
+                if (r < 0)
+                        return err_set(err, -r, "cannot keep the guarded path %s", guard->path);
+                r = r > 0 ? survey_add(host, shared, err) : 0;
                 if (r < 0)
                         return r;
         }
@@ -420,6 +441,7 @@ static int share_slot(const struct guards *g, const struct slot *slot, struct pl
 int guards_share(struct guards *g, struct plan_host *host, struct err *err) {
         cleanup(registry_done) struct registry registry = { -1, -1 };
         cleanup(slots_done) slots all = { 0 };
+        struct map known = { 0 };
 
         if (g->slot < 0)
                 return 0;
@@ -431,7 +453,8 @@ int guards_share(struct guards *g, struct plan_host *host, struct err *err) {
                 return err_set(err, -r, "cannot read which paths are guarded: %s", strerror(-r));
         for (size_t i = 0; i < all.n && r == 0; i++)
                 if (all.p[i].id && strcmp(all.p[i].id, g->id) != 0)
-                        r = share_slot(g, &all.p[i], host, err);
+                        r = share_slot(g, &all.p[i], &known, host, err);
+        map_done(&known, NULL);
         return r;
 }
 

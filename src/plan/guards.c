@@ -3,6 +3,7 @@
  * The protected paths of a plan: what the survey found closed inside of a place that the sandbox may write. Rules that
  * a person wrote count as much as those that are built in: a path that may not be written must not be made either.
  */
+#include "base/cleanup.h"
 #include "base/path.h"
 #include "plan/build.h"
 
@@ -15,16 +16,33 @@ static const uint8_t kinds[] = {
         [PLAN_PATH_LINK] = PLAN_GUARD_LINK,
 };
 
+/* Of the hundreds of paths a few are writable directories: they are looked for once. */
+typedef VEC(const char *) writable_roots;
+
+static void writable_roots_done(writable_roots *roots) {
+        vec_done(roots);
+}
+
+static int find_roots(const struct plan_host *host, writable_roots *ret) {
+        for (size_t i = 0; i < host->paths.n; i++) {
+                const struct plan_path *path = &host->paths.p[i];
+                bool writable = path->grants && path->access == PATH_WRITE && path->type == PLAN_PATH_DIR;
+
+                if (writable && vec_push(ret, path->path) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 /* The outermost writable directory around the path, or NULL. */
-static const char *root_of(const struct plan_host *host, const char *path) {
+static const char *root_of(const writable_roots *roots, const char *path) {
         const char *found = NULL;
 
-        for (size_t i = 0; i < host->paths.n; i++) {
-                const struct plan_path *root = &host->paths.p[i];
-                bool writable = root->grants && root->access == PATH_WRITE && root->type == PLAN_PATH_DIR;
+        for (size_t i = 0; i < roots->n; i++) {
+                const char *root = roots->p[i];
 
-                if (writable && path_is_within(path, root->path) && (!found || strlen(root->path) < strlen(found)))
-                        found = root->path;
+                if (path_is_within(path, root) && (!found || strlen(root) < strlen(found)))
+                        found = root;
         }
         return found;
 }
@@ -73,9 +91,14 @@ static bool held_otherwise(const struct plan *p, const struct plan_path *path) {
 }
 
 int plan_guards(struct plan *p, const struct plan_host *host, const char *workspace) {
+        cleanup(writable_roots_done) writable_roots roots = { 0 };
+
+        if (find_roots(host, &roots) < 0)
+                return -ENOMEM;
+
         for (size_t i = 0; i < host->paths.n; i++) {
                 const struct plan_path *path = &host->paths.p[i];
-                const char *root = path->access == PATH_WRITE || path->grants ? NULL : root_of(host, path->path);
+                const char *root = path->access == PATH_WRITE || path->grants ? NULL : root_of(&roots, path->path);
                 bool in_overlay = host->overlay_upper && workspace && path_is_within(path->path, workspace);
 
                 /* With an overlay nothing that is written in the workspace reaches the host: marks do the rest. */

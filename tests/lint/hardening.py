@@ -38,7 +38,7 @@ def main(build):
     source = pathlib.Path(__file__).resolve().parent.parent.parent / "src"
     checked, failed = 0, 0
     for target in json.loads(output("meson", "introspect", "--targets", build)):
-        if target["type"] != "executable" or source not in pathlib.Path(target["defined_in"]).parents:
+        if target["type"] != "executable" or not target["installed"] or source not in pathlib.Path(target["defined_in"]).parents:
             continue
         path = target["filename"][0]
         missing = list(lacks(path, options))
