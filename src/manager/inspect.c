@@ -356,21 +356,26 @@ static int resolve(const struct policy *p, const char *text, char **ret, struct 
         return 0;
 }
 
+static bool path_holds(const struct plan_path *known, const char *path) {
+        return known->type == PLAN_PATH_LINK ? strcmp(path, known->path) == 0 : path_is_within(path, known->path);
+}
+
 /* What a launch would find on this host, which no rule names by itself: parts of repositories, what their configuration
- * names. The deepest one that closes the path, or NULL. */
+ * names. The deepest one that closes the path, or NULL where a grant stands closer to it: a directory in a home that
+ * was opened by name, while homes are closed. */
 static const struct plan_path *find_closed(const struct plan_host *host, const char *path) {
         const struct plan_path *found = NULL;
 
         for (size_t i = 0; i < host->paths.n; i++) {
-                const struct plan_path *closed = &host->paths.p[i];
-                bool holds = closed->type == PLAN_PATH_LINK ? strcmp(path, closed->path) == 0
-                                                            : path_is_within(path, closed->path);
+                const struct plan_path *known = &host->paths.p[i];
+                if (!path_holds(known, path))
+                        continue;
 
-                if (closed->access != PATH_WRITE && !closed->grants && holds &&
-                    (!found || strlen(closed->path) > strlen(found->path)))
-                        found = closed;
+                size_t length = strlen(known->path), best = found ? strlen(found->path) : 0;
+                if (length > best || (length == best && !known->grants))
+                        found = known;
         }
-        return found;
+        return found && !found->grants && found->access != PATH_WRITE ? found : NULL;
 }
 
 static int describe_closed(const struct inspector *i, struct inspect_verdict *answer, enum path_access *access,

@@ -172,6 +172,23 @@ def test_keys_in_the_accounts_home_when_home_is_another(bailey, work, options):
             (account / ".ssh").rmdir()
 
 
+@pytest.mark.parametrize("options", [(), ("--home", "real")])
+def test_why_says_what_a_run_does_in_a_home(bailey, options):
+    """Homes are closed; the workspace and what is granted in them are not, and `why` knows it."""
+    account = pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir)
+    with tempfile.TemporaryDirectory(prefix="bailey-test-", dir=account) as top:
+        place = pathlib.Path(top)
+        for name in ("ws", "granted", "closed"):
+            (place / name).mkdir()
+            subprocess.run(["git", "init", "-q", place / name], check=True)
+        grant = (*options, "--write", place / "granted")
+        for file in ("ws/f", "granted/f", "granted/.git/config", "ws/.git/config", "ws/.git/hooks/x", "closed/f"):
+            said = bailey("why", *grant, place / file, cwd=place / "ws").text.splitlines()[0]
+            written = bailey("run", *grant, "--", "sh", "-c", f"echo x >> {place / file}", cwd=place / "ws").status == 0
+            stays = written and (place / file).exists() and (place / file).read_text().endswith("x\n")
+            assert said.endswith(": write") == stays == (file in ("ws/f", "granted/f")), (file, said, stays)
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("options", [(), ("--home", "real")])
 @pytest.mark.parametrize("what", [".", ".ssh", "work/secret", "work"])

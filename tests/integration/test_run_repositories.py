@@ -170,6 +170,25 @@ def test_programs_that_the_configuration_names(attack, home, work, key, then, pr
            "chmod +x tools/x", then=then)
 
 
+@pytest.mark.parametrize("key,value,then", [
+    ("core.fsmonitor", "./tools/x", ("status",)), ("Core.HooksPath", "tools", ("commit", "-q", "--allow-empty", "-m", "x")),
+    ("include.path", "{work}/tools/common", ("status",)), ("filter.My.Own.clean", "sh tools/x", ("add", "x.f")),
+])
+def test_settings_in_the_environment(attack, home, work, key, value, then):
+    """GIT_CONFIG_COUNT and its kin, in the shell that Bailey and git are started in."""
+    outside("init", "-q", cwd=work)
+    (work / "tools").mkdir()
+    (work / ".gitattributes").write_text("*.f filter=My.Own\n")
+    (work / "x.f").write_text("x")
+    for name, text in ("common", ""), ("x", "#!/bin/sh\nexit 1\n"), ("pre-commit", "#!/bin/sh\n"):
+        (work / "tools" / name).write_text(text)
+        (work / "tools" / name).chmod(0o755)
+    settings = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "x", "GIT_CONFIG_KEY_1": key,
+                "GIT_CONFIG_VALUE_1": value.format(work=work)}
+    attack(f"for f in x pre-commit; do printf '#!/bin/sh\\ntouch {home}/ran\\n' > tools/$f; done; echo \"$MON\" >> tools/common; "
+           "mv tools t2 && cp -r t2 tools; true", then=then, **settings)
+
+
 def test_a_program_that_is_not_there_yet(attack, home, work):
     outside("init", "-q", cwd=work)
     outside("config", "core.fsmonitor", "./tools/x", cwd=work)

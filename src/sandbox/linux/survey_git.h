@@ -7,7 +7,8 @@ enum {
         GIT_REPOSITORIES_MAX = 96, /* each takes a few mounts */
         GIT_LOOKS_MAX = 56,        /* directories that are read in search of repositories below a root */
         GIT_MODULE_LOOKS_MAX = 512,
-        GIT_FILES_MAX = 64, /* configuration files, included ones among them */
+        GIT_FILES_MAX = 64,       /* configuration files, included ones among them */
+        GIT_VARIABLES_MAX = 1024, /* settings in the environment */
         GIT_FILE_SIZE_MAX = 8 << 20,
 };
 

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -140,6 +141,55 @@ int git_add_config(struct git_survey *g, const char *file, const char *tree) {
         return r == -EBADMSG ? 0 : r;
 }
 
+/* GIT_CONFIG_KEY_1 and GIT_CONFIG_VALUE_1: one setting of the shell that Bailey was started in. */
+static int add_variable(struct reading *reading, unsigned number) {
+        char name[sizeof "GIT_CONFIG_VALUE_" + 10];
+
+        snprintf(name, sizeof name, "GIT_CONFIG_KEY_%u", number);
+        const char *key = getenv(name);
+        snprintf(name, sizeof name, "GIT_CONFIG_VALUE_%u", number);
+        const char *value = getenv(name);
+        if (!key || !value)
+                return 0;
+
+        cleanup(free_ptr) char *small = strdup(key);
+        if (!small)
+                return no_memory(reading->g);
+        for (char *c = small; *c; c++)
+                *c = ascii_lower(*c);
+
+        ptrdiff_t first = str_find(str_of(small), '.'), last = str_rfind(str_of(small), '.');
+        if (first < 0)
+                return 0;
+
+        struct gitconfig_setting setting = { .section = str_n(small, (size_t)first),
+                                             .key = str_of(small + last + 1),
+                                             .value = str_of(value) };
+        if (last > first)
+                setting.subsection = str_n(key + first + 1, (size_t)(last - first - 1));
+        return add_setting(&setting, reading);
+}
+
+/* Git there obeys them as well, as long as that shell lives. */
+static int add_variables(struct git_survey *g, const char *tree) {
+        struct reading reading = { g, "/", tree }; /* git includes only whole paths from here */
+        const char *count = getenv("GIT_CONFIG_COUNT");
+        uint64_t n;
+
+        if (!count)
+                return 0;
+        if (!str_to_u64(str_of(count), GIT_VARIABLES_MAX, &n)) {
+                g->incomplete = true;
+                return 0;
+        }
+        for (unsigned i = 0; i < n; i++) {
+                int r = add_variable(&reading, i);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 /* As git looks for them. */
 int git_add_own_config(struct git_survey *g, const char *tree) {
         const char *global = getenv("GIT_CONFIG_GLOBAL"), *shared = getenv("GIT_CONFIG_SYSTEM");
@@ -163,7 +213,7 @@ int git_add_own_config(struct git_survey *g, const char *tree) {
                 if (r < 0)
                         return r;
         }
-        return 0;
+        return add_variables(g, tree);
 }
 
 /* Hooks may be links: what they lead to is what runs. */
