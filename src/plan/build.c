@@ -302,7 +302,7 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
                 r = plan_broker(p, q, e);
         if (r == 0)
                 r = plan_guards(p, q->host, q->policy->workspace);
-        if (r == 0)
+        if (r == 0 && !q->policy->process.nesting) /* the broker, see plan_nesting() */
                 r = plan_changes(p, q->host);
         if (r == 0)
                 r = plan_limits(p, &q->policy->process.limits);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandboxes inside the sandbox: closed by default, open on request, and no way past what is denied."""
 import shutil
+import subprocess
 
 import pytest
 
@@ -58,6 +59,20 @@ def test_what_is_denied_stays_denied(sh, work, attempt):
     result = sh(f"unshare --user --map-root-user --mount --pid --fork sh -c 'echo there; {script}' 2>&1", *options)
     assert "there" in result.text and "hunter2" not in result.text and "sysfs" not in result.text, result
     assert (read / "file").read_text() == "before"
+
+
+@pytest.mark.user
+@pytest.mark.parametrize("wrap", ["sh -c", "unshare --user --map-root-user --mount sh -c"])
+def test_what_is_protected_is_held_by_mounts(sh, work, wrap):
+    """There is no broker: it knows one tree of files."""
+    subprocess.run(["git", "init", "-q", work], check=True)
+    before = (work / ".git/config").read_text()
+    script = ("echo there; umount .git/config; echo x >> .git/config; rm -rf .git/hooks; mv .git g2; mkdir .vscode; echo x > .vscode/tasks.json; "
+              "echo x > .envrc; echo x > denied; echo x > free")
+    result = sh(f"{wrap} '{script}'", "--nesting", "--deny-write", str(work / "denied"))
+    assert "there" in result.text, result
+    assert (work / ".git/config").read_text() == before and (work / ".git/hooks").is_dir()
+    assert sorted(x.name for x in work.iterdir()) == [".git", "free"]
 
 
 @pytest.mark.user
