@@ -176,7 +176,7 @@ bool plan_needs_broker(const struct policy *policy, const struct path_rules *rul
         return false;
 }
 
-static int add_path_rule(struct plan *p, const struct path_rule *rule) {
+int plan_add_path_rule(struct plan *p, const struct path_rule *rule) {
         struct plan_path_rule copy = {
                 .pattern = plan_copy(p, str_of(rule->pattern)),
                 .origin = plan_copy(p, str_of(rule->origin)),
@@ -229,7 +229,7 @@ static int plan_broker(struct plan *p, const struct plan_request *q, struct err 
                     (q->observe ? PLAN_OBSERVE : 0);
         p->reads_open = path_rules_reads_open(q->rules);
         for (size_t i = 0; i < path_rules_count(q->rules); i++)
-                if (add_path_rule(p, path_rules_at(q->rules, i)) < 0)
+                if (plan_add_path_rule(p, path_rules_at(q->rules, i)) < 0)
                         return -ENOMEM;
         return add_late_rules(p, q);
 }
@@ -303,7 +303,7 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         if (r == 0)
                 r = plan_guards(p, q->host, q->policy->workspace);
         if (r == 0 && !q->policy->process.nesting) /* the broker, see plan_nesting() */
-                r = plan_changes(p, q->host);
+                r = plan_changes(p, q);
         if (r == 0)
                 r = plan_limits(p, &q->policy->process.limits);
         if (r == 0)

@@ -114,7 +114,9 @@ bool plan_asks_for_scope(const struct policy *policy);
 /* The protected paths of a plan (plan/guards.c). -ENOMEM. */
 int plan_guards(struct plan *p, const struct plan_host *host, const char *workspace);
 /* Whether changes are judged call by call (plan/changes.c). -ENOMEM. */
-int plan_changes(struct plan *p, const struct plan_host *host);
+int plan_changes(struct plan *p, const struct plan_request *request);
+/* A rule that the broker judges by. -ENOMEM. */
+int plan_add_path_rule(struct plan *p, const struct path_rule *rule);
 int plan_build(const struct plan_request *request, struct plan **ret, struct err *e);
 /* The network part alone, for a namespace that somebody else made: routes, capture rules, listeners. */
 int plan_capture(struct plan *p, const struct policy *policy, bool ipv6);

@@ -29,7 +29,30 @@ static bool guards_within(const struct plan *p, const char *dir) {
         return false;
 }
 
-int plan_changes(struct plan *p, const struct plan_host *host) {
+/* With an overlay nothing that is written in the workspace reaches the host. */
+static bool in_overlay(const struct plan_request *q, const char *path) {
+        return q->host->overlay_upper && q->policy->workspace && path_is_within(path, q->policy->workspace);
+}
+
+/* Protected names that have a pattern: no guard can stand for one that does not exist yet. What a person granted by
+ * name goes with them, since it stands closer. Where a policy has globs, the broker has all rules already. */
+static int add_patterns(struct plan *p, const struct plan_request *q) {
+        if (p->flags & PLAN_BROKER)
+                return 0;
+        for (size_t i = 0; i < path_rules_count(q->rules); i++) {
+                const struct path_rule *rule = path_rules_at(q->rules, i);
+                bool pattern = rule->is_glob && rule->protected && !rule->anywhere && !in_overlay(q, rule->pattern);
+                bool grant = rule->grants && !rule->decides_read;
+
+                if ((pattern || grant) && plan_add_path_rule(p, rule) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+int plan_changes(struct plan *p, const struct plan_request *q) {
+        const struct plan_host *host = q->host;
+
         if (p->guards.n == 0 || (p->flags & PLAN_DEGRADED))
                 return 0;
 
@@ -39,5 +62,5 @@ int plan_changes(struct plan *p, const struct plan_host *host) {
         for (size_t i = 0; i < host->paths.n; i++)
                 if (is_opening(p, &host->paths.p[i]) && add_opening(p, host->paths.p[i].path) < 0)
                         return -ENOMEM;
-        return 0;
+        return add_patterns(p, q);
 }

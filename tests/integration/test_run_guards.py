@@ -111,6 +111,23 @@ def test_workspace_files_of_editors(sh, work):
     assert (work / "a.code-workspace").read_text() == (work / "b.sublime-project").read_text() == "{}"
 
 
+@pytest.mark.parametrize("script", [
+    "echo evil > NAME", "echo evil > x; mv x NAME", "echo evil > x; ln x NAME", "echo evil > x; ln -s x NAME", "mkdir NAME", "python3 -c 'open(\"NAME\", \"x\")'",
+])
+@pytest.mark.parametrize("name", ["new.code-workspace", ".code-workspace", "new.sublime-project"])
+def test_new_workspace_files_of_editors_are_refused(sh, work, home, script, name):
+    other = home / "other"
+    other.mkdir()
+    for place in (work, other):
+        result = sh(f"cd {place}; {script.replace('NAME', name)}; echo fine > fine; mkdir -p d; echo x > d/{name}", "--write", other)
+        assert not os.path.lexists(place / name) and (place / "fine").exists(), result
+        assert (place / "d" / name).exists(), "further down it is content"
+    granted = work / "mine.code-workspace"
+    granted.write_text("{}")
+    sh("echo mine > mine.code-workspace", "--write", granted).check()
+    assert granted.read_text() == "mine\n"
+
+
 @pytest.mark.parametrize("option", ["--deny-write", "--deny-read"])
 @pytest.mark.parametrize("name", ["f", "deep/er/f", "./f"])
 def test_a_refusal_of_what_does_not_exist_holds(sh, work, home, option, name):
