@@ -49,6 +49,7 @@ static const struct row rows[] = {
         { "--pod-id-file", JUDGE_REFUSE, BOTH, "joins another container's namespaces" },
         { "--volumes-from", JUDGE_REFUSE, BOTH, "mounts what another container has, which cannot be looked at" },
         { "--volume-driver", JUDGE_REFUSE, BOTH, "mounts what cannot be looked at" },
+        { "--use-api-socket", JUDGE_TRUE, BOTH, "hands the container the engine's socket, which is this host" },
         { "--volume", JUDGE_VOLUME, BOTH, NULL },
         { "-v", JUDGE_VOLUME, BOTH, NULL },
         { "--mount", JUDGE_MOUNT, BOTH, NULL },

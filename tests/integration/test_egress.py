@@ -589,11 +589,11 @@ GIVES_THE_HOST = [
     ["--security-opt", "seccomp=unconfined"], ["--security-opt=apparmor=unconfined"], ["--security-opt=label=disable"],
     ["--security-opt", "systempaths=unconfined"], ["--security-opt=no-new-privileges=false"], ["--security-opt=unmask=ALL"], ["--runtime=x"],
     ["--cgroup-parent", "/"], ["--pod", "x"], ["--rootfs"], ["--env-host"], ["--unsetenv-all"], ["--unsetenv", "HTTPS_PROXY"], ["-e", "ALL_PROXY=x"],
-    ["-e", "all_proxy=x"], ["--env=no_proxy=*"], ["--env-merge", "HTTP_PROXY=x"],
+    ["-e", "all_proxy=x"], ["--env=no_proxy=*"], ["--env-merge", "HTTP_PROXY=x"], ["--use-api-socket"], ["--use-api-socket=true"],
 ]
 HARMLESS = [
     ["-v", "{home}/a:/b"], ["-v", "{home}/a/b:/b:ro,z"], ["-v", "cache:/c"], ["-v", "/c"], ["--mount", "type=tmpfs,dst=/t"], ["-v", "/dev/null:/x"],
-    ["--mount=type=bind,src={home}/a,dst=/x,readonly"], ["--pid=private"], ["--ipc", "private"], ["--userns=keep-id"], ["--privileged=false"],
+    ["--mount=type=bind,src={home}/a,dst=/x,readonly"], ["--pid=private"], ["--ipc", "private"], ["--userns=keep-id"], ["--privileged=false"], ["--use-api-socket=false"],
     ["--security-opt", "no-new-privileges"], ["-it", "--rm", "-e", "CI=1", "-u", "1000", "-w", "/x"], ["--cap-drop=ALL"], ["--init"], ["--memory", "1g"],
     ["--mount", "type=volume,source=cache,destination=/c"], ["--name", "x"], ["-p", "80:80"],
 ]
