@@ -292,6 +292,8 @@ static int ask_from_outside(struct mcp_toolbox *box, char *target, unsigned seco
         snprintf(limit, sizeof limit, "%u", seconds);
         char *const argv[] = { (char *)"bailey",
                                (char *)"run",
+                               (char *)"--read", /* it may lie where a sandbox does not look: below /tmp, in a home */
+                               (char *)box->program,
                                (char *)"--",
                                (char *)box->program,
                                (char *)"mcp",

@@ -49,7 +49,12 @@ def new_directory(path, text):
     (fresh / path.name).write_text(text)
     old = above.with_name(above.name + ".host-old")
     os.rename(above, old)
-    os.rename(fresh, above)
+    for _ in range(100):
+        try:
+            os.rename(fresh, above)
+            break
+        except OSError:  # somebody inside has made a directory of that name in between: it is the host's turn
+            shutil.rmtree(above, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)  # somebody inside may still have been on the way into it
 
 

@@ -100,8 +100,8 @@ enum { RULE_PATH_BENEATH = 1, RULE_NET_PORT = 2 };
 
 static int add_path(int ruleset, const struct plan_landlock_rule *rule, struct err *e) {
         cleanup(close_fd) int fd = open(rule->path, O_PATH | O_CLOEXEC);
-        if (fd < 0 && errno == ENOENT)
-                return 0; /* gone since the host was looked at: rules only grant, so there is nothing to lose */
+        if (fd < 0 && (errno == ENOENT || errno == EACCES))
+                return 0; /* gone since the host was looked at, or closed to us: rules only grant, nothing is lost */
         if (fd < 0)
                 return err_errno(e, "landlock: open %s", rule->path);
         struct path_attr attr = { rule->access, fd };
