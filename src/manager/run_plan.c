@@ -142,8 +142,8 @@ int run_plan_make(struct run *r, struct err *e) {
                         return err_set(
                             e, r->no_namespaces.code,
                             "this is already inside the sandbox %s, which lets no other one be made: run the "
-                            "command without `bailey run`, it is confined here; or start the outer one with "
-                            "--nesting, or this one with --allow-degraded",
+                            "command without `bailey run`, it is confined here. Sandboxes of other programs need "
+                            "--nesting with the outer one; Bailey needs more of the kernel than it opens",
                             getenv("BAILEY_SANDBOX"));
                 if (!r->policy->process.allow_degraded)
                         return err_set(e, r->no_namespaces.code,

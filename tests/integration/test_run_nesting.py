@@ -98,3 +98,4 @@ def test_a_workspace_may_not_ask_for_it(sh, work):
 def test_bailey_inside_bailey_says_where_it_is(bailey, work):
     result = bailey("run", "--read", str(program("bailey").parent), "--", program("bailey"), "run", "--", "true", cwd=work)
     assert result.status == 122 and "already inside the sandbox" in result.errors and "--nesting" in result.errors, result
+    assert "--allow-degraded" not in result.errors, "it finds no Landlock here, and does not start either"
