@@ -264,7 +264,7 @@ def acts_fail():
 
 @test
 def acts_of_this_processor_fail():
-    """And succeed outside, all of them: this kernel has everything that they use."""
+    """And succeed outside: this kernel has what they use, but for x32, which Debian's cloud kernels are built without."""
     sys.path.insert(0, ESCAPE)
     import act
     names = [name for name in act.ACTS if act.ACTS[name].__module__ == "acts_x86"]
@@ -278,7 +278,9 @@ def acts_of_this_processor_fail():
                               stdout=subprocess.PIPE, check=True)
         outside = json.loads(done.stdout)
     wrong = {name: inside[name] for name in names if inside[name] not in act.ACTS[name].inside}
-    wrong.update({"outside " + name: outside[name] for name in names if outside[name] != "done"})
+    no_x32 = outside.get("call_by_x32") == "ENOSYS"
+    tried = [name for name in names if not (no_x32 and name.endswith("_by_x32"))]
+    wrong.update({"outside " + name: outside[name] for name in tried if outside[name] != "done"})
     assert not wrong, wrong
 
 
@@ -497,7 +499,8 @@ class StandIn:
     def run(self, *words, env=None):
         become = f"import os, sys; os.setgroups([]); os.setgid({PERSON}); os.setuid({PERSON}); os.execv(sys.argv[1], sys.argv[1:])"
         words = ["/usr/bin/python3", "-BS", "-c", become, BAILEY, *words]
-        environment = {**os.environ, "HOME": "/home/person", "USER": "person", "XDG_RUNTIME_DIR": self.directory, **(env or {})}
+        environment = {**os.environ, "HOME": "/home/person", "USER": "person", "XDG_RUNTIME_DIR": self.directory, "BAILEY_HOME": "real",
+                       **(env or {})}
         return subprocess.run(words, cwd="/home/person", env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=90, check=False)
 

@@ -106,6 +106,32 @@ static void object_hold(struct object *object, const char *path) {
                 *object = (struct object){ st.st_dev, st.st_ino, fd };
 }
 
+static void objects_done(struct object *objects, size_t n) {
+        for (size_t i = 0; objects && i < n; i++)
+                close_fd(&objects[i].held);
+        free(objects);
+}
+
+void closed_free(struct closed *c) {
+        if (!c)
+                return;
+
+        size_t dirs = c->n_dirs < DIRS_MAX ? c->n_dirs : DIRS_MAX;
+        for (size_t i = 0; i < dirs; i++) {
+                close_fd(&c->dirs[i].object.held);
+                free(c->dirs[i].path);
+        }
+        objects_done(c->first, c->plan->guards.n);
+        objects_done(c->own, c->plan->guards.n);
+        free(c->slots);
+        free(c);
+}
+
+void closed_freep(struct closed **c) {
+        closed_free(*c);
+        *c = NULL;
+}
+
 int closed_new(const struct plan *p, struct closed **ret) {
         struct closed *c = calloc(1, sizeof *c);
 

@@ -26,6 +26,8 @@ struct closed_look {
 };
 
 int closed_new(const struct plan *p, struct closed **ret);
+void closed_free(struct closed *c);
+void closed_freep(struct closed **c);
 void closed_look(const struct closed *c, const char *path, struct closed_look *ret);
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
 #include "sandbox/linux/closed.h"
 
 #include "../cmocka_all.h"
@@ -54,7 +55,7 @@ static void test_paths(void **state) {
                 { "pipe:[1]", NULL, false, false },
                 { "", NULL, false, false },
         };
-        struct closed *closed = table();
+        cleanup(closed_freep) struct closed *closed = table();
 
         (void)state;
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -79,7 +80,7 @@ static void test_swept(void **state) {
 }
 
 static void test_own(void **state) {
-        struct closed *closed = table();
+        cleanup(closed_freep) struct closed *closed = table();
         char path[] = "/tmp/closed.XXXXXX";
         int fd = mkstemp(path);
         struct stat st, other;
@@ -110,7 +111,7 @@ static void test_below(void **state) {
                 const char *path;
                 size_t n;
         } rows[] = { { "/w", 4 }, { "/w/a", 1 }, { "/w/a/b/f", 0 }, { "/w/v", 0 }, { "/x", 0 } };
-        struct closed *closed = table();
+        cleanup(closed_freep) struct closed *closed = table();
 
         (void)state;
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
