@@ -33,6 +33,13 @@ void terminal_state_save(struct terminal_state *s, int terminal) {
                 s->exclusive = 0;
 }
 
+/* Member by member: between them there may be bytes that mean nothing. */
+static bool same_lines(const struct termios *a, const struct termios *b) {
+        return a->c_iflag == b->c_iflag && a->c_oflag == b->c_oflag && a->c_cflag == b->c_cflag &&
+               a->c_lflag == b->c_lflag && a->c_line == b->c_line && memcmp(a->c_cc, b->c_cc, sizeof a->c_cc) == 0 &&
+               cfgetispeed(a) == cfgetispeed(b) && cfgetospeed(a) == cfgetospeed(b);
+}
+
 static void lines_restore(const struct terminal_state *s, int terminal) {
         struct termios now;
         int exclusive = 0;
@@ -40,7 +47,7 @@ static void lines_restore(const struct terminal_state *s, int terminal) {
         if (ioctl(terminal, TIOCGEXCL, &exclusive) == 0 && exclusive != s->exclusive)
                 (void)ioctl(terminal, s->exclusive ? TIOCEXCL : TIOCNXCL);
         (void)tcflow(terminal, TCOON); /* nothing, unless somebody stopped it by the same call */
-        if (s->has_lines && tcgetattr(terminal, &now) == 0 && memcmp(&now, &s->lines, sizeof now) != 0)
+        if (s->has_lines && tcgetattr(terminal, &now) == 0 && !same_lines(&now, &s->lines))
                 (void)tcsetattr(terminal, TCSANOW, &s->lines);
 }
 

@@ -27,8 +27,10 @@ enum { TRIES = 8 };
 #define TOUCH_NS (3 * NS_PER_SECOND)
 
 bool renew_same_group(const struct vault_mapping *a, const struct vault_mapping *b) {
-        size_t n = strcspn(a->name, ".");
+        if (!a || !b)
+                return false;
 
+        size_t n = strcspn(a->name, ".");
         return n == strcspn(b->name, ".") && strncmp(a->name, b->name, n) == 0;
 }
 

@@ -298,8 +298,12 @@ static void kill_everything(const struct init *in) {
 _Noreturn static void orphaned(struct init *in) {
         kill_everything(in);
         /* The store is out of reach in here: what is found gets another name beside its place. */
-        struct guard_sweep sweep = { .guards = in->plan->guards.p, .n = in->plan->guards.n, .id = in->plan->id };
-        (void)guard_sweep(&sweep, NULL);
+        if (in->plan) {
+                struct guard_sweep sweep = { .guards = in->plan->guards.p,
+                                             .n = in->plan->guards.n,
+                                             .id = in->plan->id };
+                (void)guard_sweep(&sweep, NULL);
+        }
         cgroup_leave(&in->args->group);
         _exit(125);
 }

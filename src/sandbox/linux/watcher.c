@@ -38,7 +38,9 @@ static void watched_tell(struct watched *w, struct event *ev) {
         ev->wall_us = clock_wall_us();
         ev->rule = RULE_NONE;
         ev->detail = str_of(detail);
-        if (event_encode(&batch, ev) < 0)
+        int r = event_encode(&batch, ev);
+        ev->detail = (struct str){ 0 }; /* a text of this function */
+        if (r < 0)
                 return;
 
         /* Before the caller hears of it: it waits until there is room. */
