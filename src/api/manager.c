@@ -53,6 +53,9 @@ struct state *manager_state(bailey_manager *m) {
         return s;
 }
 
+/* A hundred jobs that start at once on a small machine take their time before they listen. */
+enum { POLICY_PATIENCE_MS = 15000 };
+
 /* A job that does not take the new rules must not go on under the old ones: it is ended. */
 static void send_policy(int link, const struct state *s) {
         const struct supervise_message m = { .kind = SUPERVISE_RELOAD };
@@ -62,7 +65,7 @@ static void send_policy(int link, const struct state *s) {
                 r = supervise_send(link, &m, fd);
         if (r == -EAGAIN) {
                 struct pollfd wait = { .fd = link, .events = POLLOUT };
-                r = poll(&wait, 1, 1000) > 0 ? supervise_send(link, &m, fd) : -ETIMEDOUT;
+                r = poll(&wait, 1, POLICY_PATIENCE_MS) > 0 ? supervise_send(link, &m, fd) : -ETIMEDOUT;
         }
         if (r < 0 && r != -EPIPE && r != -ECONNRESET)
                 shutdown(link, SHUT_WR);
