@@ -14,7 +14,7 @@ import pytest
 
 from conftest import program
 from kit.control import sockets, wait_for
-from kit.machine import deny, machine
+from kit.machine import NO_CLONE3, deny, machine
 
 pytestmark = [pytest.mark.visible_home, pytest.mark.real_home]  # a denial must be a denial, not an absence
 
@@ -34,7 +34,7 @@ sys.stdin.read()
 # There are none by default: an honest program must not meet one.
 LIMITS = ["--limit-memory", "2GiB", "--limit-files", "1024", "--limit-processes", "1024"]
 # Every namespace that the first clone asks for, and SIGCHLD.
-NO_NAMESPACES = [deny("clone3", errno.EPERM), deny("clone", errno.EPERM, 0x3E020011)]
+NO_NAMESPACES = [deny("clone3", NO_CLONE3), deny("clone", errno.EPERM, 0x3E020011)]
 
 
 def own_address():

@@ -94,7 +94,7 @@ def test_leaks_are_seen(tmp_path):
     os.close(descriptor)
     (clean / "file").unlink()
     child.stop()
-    assert f"process {orphan}: sleep 60" in left
+    assert f"process {orphan}: " in left  # sleep, or the shell that is about to become it
     assert f"descriptor {descriptor}: /dev/null" in left
     assert "temporary file" in left
     assert watch.check() == []

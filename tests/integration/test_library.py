@@ -352,6 +352,7 @@ def test_the_document_is_true_for_node(run, project, home):
     assert [t.get("output", t.get("error")) for t in told] == ["hello\n", "tested\n", "forbidden-command", "escalated-command", "timeout"], told
 
 
+@needs_plain_library
 def test_python_has_what_c_has(run, work):
     assert python(run, work, f"""
 import bailey

@@ -8,12 +8,12 @@ import pytest
 
 from conftest import BUILD, program
 from kit.control import sockets, wait_for
-from kit.machine import deny, machine
+from kit.machine import NO_CLONE3, deny, machine
 
 pytestmark = pytest.mark.visible_home
 
 # Every namespace that the first clone asks for, and SIGCHLD.
-NO_NAMESPACES = [deny("clone3", errno.EPERM), deny("clone", errno.EPERM, 0x3E020011)]
+NO_NAMESPACES = [deny("clone3", NO_CLONE3), deny("clone", errno.EPERM, 0x3E020011)]
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import pytest
 
 from conftest import program
 from kit.git import ENVIRONMENT, git
-from kit.machine import deny, machine
+from kit.machine import NO_CLONE3, deny, machine
 
 pytestmark = pytest.mark.visible_home
-NO_NAMESPACES = [deny("clone3", errno.EPERM), deny("clone", errno.EPERM, 0x3E020011)]
+NO_NAMESPACES = [deny("clone3", NO_CLONE3), deny("clone", errno.EPERM, 0x3E020011)]
 
 
 @pytest.mark.parametrize("state", [None, "elsewhere/state"], ids=["default", "XDG_STATE_HOME"])
