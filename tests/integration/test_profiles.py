@@ -37,7 +37,6 @@ def test_all_are_there_and_valid(bailey):
         assert shown["notes"] and (shown.get("credentials") or shown["network"]["allow"])
 
 
-@pytest.mark.skipif(not FILES, reason="the sources are not here")
 def test_what_is_built_in_is_what_stands_in_the_files(bailey):
     assert {file.stem for file in FILES} == AGENTS
     for file in FILES:

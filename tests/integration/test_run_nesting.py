@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandboxes inside the sandbox: closed by default, open on request, and no way past what is denied."""
-import shutil
 import subprocess
 
 import pytest
@@ -13,16 +12,12 @@ MAKES = ["unshare --user --map-root-user true", "unshare --user --map-root-user 
 
 @pytest.mark.parametrize("command", MAKES)
 def test_closed_by_default(sh, command):
-    if not shutil.which(command.split()[0]):
-        pytest.skip("not installed")
     assert sh(command).status != 0
 
 
 @pytest.mark.user
 @pytest.mark.parametrize("command", MAKES)
 def test_open_on_request(sh, command):
-    if not shutil.which(command.split()[0]):
-        pytest.skip("not installed")
     sh(command, "--nesting").check()
 
 
