@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instruments themselves: a recorder that misses bytes would make every refusal look right."""
 import os
+import pathlib
 import socket
 import ssl
 import time
@@ -89,12 +90,13 @@ def test_leaks_are_seen(tmp_path):
     child = Child(["sh", "-c", "sleep 60 & echo $!"])  # the orphan outlives the shell that started it
     child.wait()
     orphan = int(child.output())
+    wait_until(lambda: pathlib.Path(f"/proc/{orphan}/cmdline").read_bytes().startswith(b"sleep\0"), what="the shell's child to become sleep")
     left = "\n".join(watch.check(grace=0.1))
     os.kill(orphan, 9)
     os.close(descriptor)
     (clean / "file").unlink()
     child.stop()
-    assert f"process {orphan}: " in left  # sleep, or the shell that is about to become it
+    assert f"process {orphan}: sleep 60" in left
     assert f"descriptor {descriptor}: /dev/null" in left
     assert "temporary file" in left
     assert watch.check() == []
