@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey check: what the classifier says about a command, without running anything. */
-#include "manager/check.h"
+#include "verbs/check.h"
 
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "cli/frame.h"
 #include "cli/inspect.h"
 #include "conf/emit.h"
-#include "manager/policy_options.h"
+#include "verbs/policy_options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/doctor.h"
+#include "verbs/doctor.h"
 
 #include "bailey/version.h"
 #include "base/cleanup.h"
@@ -7,8 +7,8 @@
 #include "cli/frame.h"
 #include "cli/help.h"
 #include "conf/emit.h"
-#include "manager/guards.h"
-#include "manager/prove.h"
+#include "kept/guard_registry.h"
+#include "verbs/prove.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey egress: the gateway in the background, for containers and guests. */
-#include "manager/egress.h"
+#include "egress/egress.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"

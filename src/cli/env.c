@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/environment.h"
+#include "verbs/environment.h"
 
 #include "base/cleanup.h"
 #include "cli/frame.h"
-#include "manager/policy_options.h"
+#include "verbs/policy_options.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey exec: classify, ask, run in the sandbox, capture. */
-#include "manager/exec.h"
+#include "verbs/exec.h"
 
 #include "base/cleanup.h"
 #include "cli/inspect.h"
 #include "cli/run.h"
 #include "conf/emit.h"
-#include "manager/policy_options.h"
+#include "verbs/policy_options.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/gateway_service.h"
+#include "egress/gateway_service.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/frame.h"
 #include "conf/emit.h"
-#include "manager/policy_options.h"
+#include "verbs/policy_options.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "base/path.h"
 #include "cli/verb.h"
 #include "conf/emit.h"
-#include "manager/homes.h"
+#include "kept/homes.h"
 
 #include <errno.h>
 #include <stdio.h>

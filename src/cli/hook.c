@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey hook: answers the hooks of coding agents with what the classifier says. */
-#include "manager/hook.h"
+#include "verbs/hook.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "cli/inspect.h"
 #include "cli/verb.h"
-#include "manager/policy_options.h"
+#include "verbs/policy_options.h"
 
 #include <errno.h>
 #include <stdio.h>

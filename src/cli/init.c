@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey init: a first policy for this project. */
-#include "manager/starter.h"
+#include "verbs/starter.h"
 
 #include "base/cleanup.h"
 #include "cli/verb.h"

@@ -2,7 +2,7 @@
 #pragma once
 /* What the verbs that inspect a policy share: exit codes and the printing of verdicts. */
 #include "cli/verb.h"
-#include "manager/inspect.h"
+#include "verbs/inspect.h"
 
 int inspect_exit(enum inspect_fault fault);
 /* The policy that the call's options give. Returns EXIT_OK or the exit code, with e set. */

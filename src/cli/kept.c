@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey kept: what sandboxes made under protected names, and what becomes of it. */
-#include "manager/kept.h"
+#include "kept/kept.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "cli/verb.h"
 #include "conf/emit.h"
-#include "manager/guards.h"
+#include "kept/guard_registry.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/learn.h"
+#include "run/learn.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "cli/run.h"
 #include "cli/verb.h"
-#include "manager/policy_options.h"
-#include "manager/run.h"
+#include "run/run.h"
+#include "verbs/policy_options.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/log_view.h"
+#include "verbs/log_view.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey mcp: a server of the Model Context Protocol on standard input and output. */
-#include "manager/mcp.h"
+#include "verbs/mcp.h"
 
 #include "bailey/bailey.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "cli/verb.h"
-#include "manager/mcp_ask.h"
-#include "manager/mcp_tools.h"
-#include "manager/policy_options.h"
+#include "verbs/mcp_ask.h"
+#include "verbs/mcp_tools.h"
+#include "verbs/policy_options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "base/path.h"
 #include "cli/verb.h"
 #include "conf/emit.h"
-#include "manager/overlays.h"
+#include "kept/overlays.h"
 
 #include <errno.h>
 #include <stdio.h>

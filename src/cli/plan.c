@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "cli/verb.h"
-#include "manager/policy_options.h"
-#include "manager/run.h"
+#include "run/run.h"
+#include "verbs/policy_options.h"
 
 #include <stdio.h>
 

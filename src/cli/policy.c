@@ -5,7 +5,7 @@
 #include "cli/frame.h"
 #include "cli/inspect.h"
 #include "conf/emit.h"
-#include "manager/policy_options.h"
+#include "verbs/policy_options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey profile ls, show, check: what agents need, as data. */
-#include "manager/profiles.h"
+#include "verbs/profiles.h"
 
 #include "base/cleanup.h"
 #include "cli/frame.h"

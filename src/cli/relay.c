@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/relay.h"
+#include "verbs/relay.h"
 
 #include "cli/frame.h"
 

@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "cli/verb.h"
-#include "manager/container.h"
-#include "manager/policy_options.h"
+#include "container/container.h"
+#include "verbs/policy_options.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey secrets: the credentials of the policy, and proof that they work. */
-#include "manager/secrets.h"
+#include "verbs/secrets.h"
 
 #include "base/cleanup.h"
 #include "cli/verb.h"
 #include "conf/emit.h"
-#include "manager/policy_options.h"
+#include "verbs/policy_options.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey supervise: a job for libbailey. */
-#include "manager/supervise.h"
+#include "verbs/supervise.h"
 
 #include "cli/run.h"
 #include "cli/verb.h"

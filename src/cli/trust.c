@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey trust: a person has looked at a workspace's policy file and wants what it asks for. */
-#include "manager/trust.h"
+#include "verbs/trust.h"
 
 #include "base/cleanup.h"
 #include "base/escape.h"

@@ -5,8 +5,8 @@
 #include "base/cleanup.h"
 #include "base/secret.h"
 #include "base/vec.h"
-#include "gateway/http1.h"
-#include "gateway/socks5_wire.h"
+#include "gateway/wire/http1.h"
+#include "gateway/wire/socks5_wire.h"
 #include "policy/pattern.h"
 
 #include <assert.h>

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "gateway/ask.h"
+#include "gateway/creds/vault_client.h"
 #include "gateway/quota.h"
-#include "gateway/vault_client.h"
 #include "gateway/worker.h"
 
 #include <errno.h>

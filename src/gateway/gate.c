@@ -5,10 +5,10 @@
 #include "base/log.h"
 #include "gateway/ask.h"
 #include "gateway/chain.h"
-#include "gateway/http.h"
+#include "gateway/dns/synthetic.h"
+#include "gateway/http/http_session.h"
 #include "gateway/intercept.h"
 #include "gateway/quota.h"
-#include "gateway/synthetic.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -12,7 +12,7 @@
  * Nothing is asked of a resolver before the name was allowed, and nothing is dialled that was not judged. Limits and
  * the state of the audit come first. The caller is told exactly once, unless it cancels, never from inside gate_open().
  */
-#include "gateway/vault_client.h"
+#include "gateway/creds/vault_client.h"
 #include "gateway/worker.h"
 #include "net/dial.h"
 

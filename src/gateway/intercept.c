@@ -21,12 +21,12 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "gateway/h2.h"
+#include "gateway/creds/renew.h"
+#include "gateway/creds/vault_client.h"
+#include "gateway/h2/h2_session.h"
 #include "gateway/origin.h"
-#include "gateway/renew.h"
-#include "gateway/sni.h"
 #include "gateway/tunnel.h"
-#include "gateway/vault_client.h"
+#include "gateway/wire/sni.h"
 #include "ipc/credentials.h"
 
 #include <assert.h>

@@ -4,8 +4,8 @@
  * TLS that is opened on its way through: only for targets with a credential or with rules about methods and paths, and
  * only where there is a vault to sign for them. All others stay end to end. Theory in intercept.c.
  */
+#include "gateway/dns/synthetic.h"
 #include "gateway/gate.h"
-#include "gateway/synthetic.h"
 
 /* Whether a tunnel to this target is to be opened. */
 bool intercept_is_wanted(const struct worker *w, const struct authority *target);

@@ -2,9 +2,9 @@
 #include "gateway/packets.h"
 
 #include "base/clock.h"
-#include "gateway/dns_judge.h"
-#include "gateway/dns_wire.h"
-#include "gateway/packet_wire.h"
+#include "gateway/dns/dns_judge.h"
+#include "gateway/wire/dns_wire.h"
+#include "gateway/wire/packet_wire.h"
 
 #include <linux/sock_diag.h>
 #include <netinet/in.h>

@@ -2,10 +2,10 @@
 #include "gateway/socks5.h"
 
 #include "base/alloc.h"
-#include "gateway/http.h"
+#include "gateway/http/http_session.h"
 #include "gateway/intercept.h"
-#include "gateway/socks5_wire.h"
 #include "gateway/tunnel.h"
+#include "gateway/wire/socks5_wire.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -2,10 +2,10 @@
 #include "gateway/transparent.h"
 
 #include "base/clock.h"
-#include "gateway/http.h"
+#include "gateway/http/http_session.h"
 #include "gateway/intercept.h"
-#include "gateway/sni.h"
 #include "gateway/tunnel.h"
+#include "gateway/wire/sni.h"
 
 #include <errno.h>
 #include <limits.h>

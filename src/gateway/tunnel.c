@@ -3,10 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "gateway/http.h"
+#include "gateway/http/http_session.h"
 #include "gateway/quota.h"
-#include "gateway/requests.h"
-#include "gateway/sni.h"
+#include "gateway/wire/sni.h"
+#include "gateway/wire/tunnelled.h"
 #include "net/relay.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
  * name that was judged, else the tunnel is closed and logged as fronting. Bytes from the server pass meanwhile, so that
  * protocols in which the server speaks first work.
  */
+#include "gateway/dns/synthetic.h"
 #include "gateway/gate.h"
-#include "gateway/synthetic.h"
 
 /* Joins the client to the opened call's upstream and takes both over, also when it fails (-ENOMEM: all is closed and
  * reported). The client's protocol answer (200, SOCKS reply) was already written; bytes that it sent ahead are given

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "gateway/confine.h"
-#include "gateway/http1.h"
+#include "gateway/wire/http1.h"
 #include "net/dial.h"
 #include "net/resolve.h"
 #include "net/tls.h"

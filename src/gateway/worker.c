@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "gateway/acceptor.h"
 #include "gateway/ask.h"
-#include "gateway/http.h"
-#include "gateway/swap.h"
-#include "gateway/vault_client.h"
+#include "gateway/creds/swap.h"
+#include "gateway/creds/vault_client.h"
+#include "gateway/http/http_session.h"
 #include "net/tls.h"
 
 #include <errno.h>

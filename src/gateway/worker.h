@@ -38,7 +38,7 @@ struct worker {
         struct upstream_pool *upstreams;
         struct tls *tls;            /* NULL: no TLS is opened */
         struct vault_client *vault; /* with tls */
-        struct swap_cache *swaps;   /* gateway/swap.h */
+        struct swap_cache *swaps;   /* gateway/creds/swap.h */
         atomic_uint clients;        /* connections pinned here; acceptors read it to choose */
         unsigned crowd;             /* the most of them since memory was given back */
         struct timer trim;          /* runs while memory is to be given back */

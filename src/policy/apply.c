@@ -6,7 +6,7 @@
 #include "base/path.h"
 #include "policy/check.h"
 #include "policy/credential.h"
-#include "policy/home.h"
+#include "policy/home_kind.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 #include "policy/approved.h"
 #include "policy/credential.h"
 #include "policy/file.h"
-#include "policy/home.h"
+#include "policy/home_kind.h"
 #include "policy/mirrors.h"
 #include "policy/moved.h"
 #include "policy/presets.h"

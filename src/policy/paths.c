@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "conf/suggest.h"
 #include "policy/glob.h"
-#include "policy/home.h"
+#include "policy/home_kind.h"
 #include "policy/paths_builtin.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "policy/apply.h"
 #include "policy/check.h"
 #include "policy/credential.h"
-#include "policy/home.h"
+#include "policy/home_kind.h"
 #include "policy/keys.h"
 #include "policy/records.h"
 

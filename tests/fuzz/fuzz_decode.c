@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gateway/decode.h"
+#include "gateway/wire/decode.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* Every question that is parsed gets an answer with its id, its question and no more than was allowed. */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gateway/dns_wire.h"
+#include "gateway/wire/dns_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct str in = str_n(data, size);

@@ -5,7 +5,7 @@
  * requests that the policy allows arrive, for the one authority. And at the end nothing is left.
  */
 #include "fuzz.h"
-#include "gateway/h2.h"
+#include "gateway/h2/h2_session.h"
 #include "gateway/quota.h"
 
 #include "base/buf.h"

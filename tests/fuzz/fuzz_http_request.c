@@ -5,7 +5,7 @@
  */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gateway/http1.h"
+#include "gateway/wire/http1.h"
 
 enum { MAX = 4096 };
 

@@ -3,7 +3,7 @@
  * same. */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gateway/http1.h"
+#include "gateway/wire/http1.h"
 
 enum { MAX = 4096 };
 

@@ -7,7 +7,7 @@
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gateway/inject.h"
+#include "gateway/creds/inject.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "conf/json.h"
 #include "fuzz.h"
-#include "manager/mcp.h"
+#include "verbs/mcp.h"
 
 #include <errno.h>
 

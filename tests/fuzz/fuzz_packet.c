@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Refused packets, as the kernel logs them: whatever is in them, what was read lies inside, and the end is reached. */
 #include "fuzz.h"
-#include "gateway/packet_wire.h"
+#include "gateway/wire/packet_wire.h"
 
 static void check_packet(struct str bytes) {
         struct packet packet;

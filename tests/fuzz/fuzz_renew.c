@@ -5,7 +5,7 @@
  */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gateway/renew.h"
+#include "gateway/creds/renew.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gateway/scrub.h"
+#include "gateway/creds/scrub.h"
 
 #include <string.h>
 

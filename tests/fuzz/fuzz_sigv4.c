@@ -6,7 +6,7 @@
  */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gateway/sigv4.h"
+#include "gateway/creds/sigv4.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A name found is in the bytes it was found in; a final answer stays the same when more bytes are seen one by one. */
 #include "fuzz.h"
-#include "gateway/sni.h"
+#include "gateway/wire/sni.h"
 
 #include <string.h>
 

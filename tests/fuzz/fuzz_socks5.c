@@ -3,7 +3,7 @@
  */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gateway/socks5_wire.h"
+#include "gateway/wire/socks5_wire.h"
 
 static void check_request(struct str in) {
         size_t used = 0, early_used = 0;

@@ -2,7 +2,7 @@
 /* Following requests through a tunnel: the sequence of hosts seen is the same however the bytes are cut. */
 #include "base/hash.h"
 #include "fuzz.h"
-#include "gateway/requests.h"
+#include "gateway/wire/tunnelled.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

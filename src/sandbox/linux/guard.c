@@ -2,8 +2,8 @@
 /*
  * Guarded paths: protected places that did not exist at launch, and links. A mount cannot stand where there is nothing,
  * and a placeholder would be seen on the host, so these are swept when the last process of the sandbox is dead: by the
- * supervisor, by init when the supervisor was killed, or by the next Bailey when both were (manager/guards.c). At that
- * moment nothing of the sandbox can race with it.
+ * supervisor, by init when the supervisor was killed, or by the next Bailey when both were (kept/guard_registry.c). At
+ * that moment nothing of the sandbox can race with it.
  *
  * What is found is moved into a store outside of every sandbox, by one rename, so that it is out of the way at once
  * however large it is. Where that cannot be (init does not see the store; another file system), it gets a name beside

@@ -51,7 +51,7 @@ struct init {
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
         struct freeze freeze;
-        int lock;               /* of the run's slot (manager/guards.h): held until this process ends. -1: none */
+        int lock;               /* of the run's slot (kept/guard_registry.h): held until this process ends. -1: none */
         struct watcher watcher; /* without namespaces */
         struct stdio stdio;
 };

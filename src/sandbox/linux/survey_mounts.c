@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "policy/home.h"
+#include "policy/home_kind.h"
 #include "sandbox/linux/survey.h"
 
 #include <errno.h>

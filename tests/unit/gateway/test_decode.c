@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/decode.h"
+#include "gateway/wire/decode.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/dns_wire.h"
+#include "gateway/wire/dns_wire.h"
 
 #include "base/cleanup.h"
 

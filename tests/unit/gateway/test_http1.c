@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/http1.h"
+#include "gateway/wire/http1.h"
 
 #include "base/cleanup.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/inject.h"
+#include "gateway/creds/inject.h"
 
 #include "base/base64.h"
 #include "base/cleanup.h"

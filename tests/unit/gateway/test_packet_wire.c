@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/packet_wire.h"
+#include "gateway/wire/packet_wire.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/past.h"
+#include "gateway/creds/old_secrets.h"
 
 #include "base/clock.h"
 

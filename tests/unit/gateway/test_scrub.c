@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/scrub.h"
+#include "gateway/creds/scrub.h"
 
 #include "base/base64.h"
 #include "base/buf.h"

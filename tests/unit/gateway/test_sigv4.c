@@ -4,7 +4,7 @@
  * reference of S3. Each request is given as a client would send it, signed with some other key; what is made anew with
  * the key of the suite must be the published signature.
  */
-#include "gateway/sigv4.h"
+#include "gateway/creds/sigv4.h"
 
 #include "base/cleanup.h"
 

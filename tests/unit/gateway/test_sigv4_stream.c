@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The chunked uploads of the API reference of S3, whose signatures AWS has published. */
-#include "gateway/sigv4_stream.h"
+#include "gateway/creds/sigv4_stream.h"
 
 #include "base/cleanup.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/sni.h"
+#include "gateway/wire/sni.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"

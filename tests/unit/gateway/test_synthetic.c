@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/synthetic.h"
+#include "gateway/dns/synthetic.h"
 
 #include "base/cleanup.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "gateway/vault_client.h"
+#include "gateway/creds/vault_client.h"
 
 #include "../cmocka_all.h"
 #include "../net/certificates.h"

@@ -6,7 +6,7 @@
 #include "base/path.h"
 #include "conf/trust.h"
 #include "policy/apply.h"
-#include "policy/home.h"
+#include "policy/home_kind.h"
 #include "policy/paths.h"
 
 #include "../alloc_fail.h"

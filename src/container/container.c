@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A container behind the gateway.
+ *
+ * The engine makes it without a network: a namespace with a loopback and nothing else. Its first process is
+ * bailey-gate, which calls us on a socket and waits. Meanwhile a child of ours enters that namespace, lays the same
+ * routes and rules as for a sandbox of our own, and hands out the listeners; no bridge, no address of the host, no
+ * other way out. Then the gate gets the word and starts the command. The container has neither CAP_NET_ADMIN nor
+ * CAP_NET_RAW, so it cannot undo this.
+ *
+ * Files are the image's, and what the policy grants of this host's (container_files.c). Questions, rules that come and
+ * go, pausing and killing are those of any run (live.h); its terminal is the engine's, so nobody is asked there.
+ *
+ * Ownership: the container (removed at the end, whatever the end is), its place (container_place.c), vault, gateway,
+ * audit. The gate ends the container when its connection to us does: when this process is killed, so is everything
+ * inside, and the engine removes it.
+ */
+#include "container/container.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/secret.h"
+#include "container/container_args.h"
+#include "container/container_files.h"
+#include "container/container_place.h"
+#include "container/engine.h"
+#include "control/live.h"
+#include "control/own_records.h"
+#include "kept/guard_registry.h"
+#include "plan/build.h"
+#include "plan/env.h"
+#include "policy/load.h"
+#include "policy/own_commands.h"
+#include "roles/gateway_process.h"
+#include "roles/helper.h"
+#include "roles/host_addresses.h"
+#include "roles/vault_session.h"
+#include "run/run_gateway.h"
+#include "run/run_report.h"
+#include "sandbox/linux/join.h"
+#include "sandbox/sandbox.h"
+#include "store/audit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ID_LENGTH = 12, SIGNALLED = 128 };
+
+/* Inside. */
+#define GATE "/.bailey-gate"
+#define GO "/.bailey-go"
+#define BUNDLE "/etc/ssl/certs/bailey"
+
+struct container {
+        const struct container_request *q;
+        char id[ID_LENGTH + 1];
+        struct container_place place;
+        char *gate, *audit_path;
+        struct policy *policy;
+        struct policy *network; /* none but the policy itself; for live */
+        struct path_rules *rules;
+        struct plan_host host;
+        struct plan *plan;
+        struct vault_session vault;
+        struct guards guards;
+        struct audit *audit;
+        struct gateway_process *gateway;
+        struct live *control;
+        struct terminal terminal; /* none: it is the engine's */
+        struct run_report report;
+        int listeners[PLAN_LISTENERS_MAX];
+        size_t n_listeners;
+        text_list create;
+        bool created;
+        pid_t child; /* the engine, attached */
+        int pidfd, signals;
+        int gate_socket, init; /* the first process inside: its socket, and a pidfd */
+        enum { RUNS, STOPS, STANDS } stand;
+        int stand_error;
+        sigset_t mask_before;
+        bool masked;
+        uint64_t deadline_ns;
+        bool ended;
+        int status;
+};
+
+/*
+ * What the container is made from.
+ */
+static int add_variables(struct container *c, struct err *e) {
+        char *const nothing[] = { NULL };
+        cleanup(env_done) struct env env = { 0 };
+        struct env_input in = { .host = nothing,
+                                .sandbox_id = c->id,
+                                .http_port = PLAN_PORT_HTTP,
+                                .socks_port = PLAN_PORT_SOCKS5,
+                                .transparent = true,
+                                .inside = true,
+                                .container = true };
+        cleanup(free_ptr) const char **set = calloc(c->policy->process.env_set.n + 1, sizeof *set);
+        if (!set)
+                return err_set(e, ENOMEM, "out of memory");
+        for (size_t i = 0; i < c->policy->process.env_set.n; i++)
+                set[i] = c->policy->process.env_set.p[i].text;
+        in.set = set;
+        vault_session_env(&c->vault, &in);
+        in.ca_bundle = c->vault.bundle ? BUNDLE ".pem" : NULL;
+        in.java_trust_store = c->vault.java ? BUNDLE ".jks" : NULL;
+        int r = env_build(&in, &env, e);
+        for (size_t i = 0; r == 0 && i < env.entries.n; i++) {
+                const struct env_entry *x = &env.entries.p[i];
+                if ((x->action == ENV_SET || x->action == ENV_CHANGED) &&
+                    words_add(&c->create, "--env=%s=%s", x->name, x->value) < 0)
+                        r = err_set(e, ENOMEM, "out of memory");
+        }
+        return r;
+}
+
+static bool owns_variable(void *arg, struct str name) {
+        (void)arg;
+        static const char *const own[] = { "SSL_CERT_FILE", "SANDBOX_RUNTIME", "BAILEY_SANDBOX" };
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+                if (str_is(name, own[i]))
+                        return true;
+        return false;
+}
+
+static int check_arguments(const struct container_request *q, struct err *e) {
+        const struct container_args args = { .use = CONTAINER_RUN, .owns = owns_variable, .kept = BUNDLE };
+        int r = container_args_check(&args, q->arguments, e);
+
+        return r < 0 ? err_wrap(e, r, "--container-arg") : 0;
+}
+
+/* Limits that somebody has set; the engine's own hold otherwise. */
+static int add_limits(const struct policy *p, text_list *l) {
+        const struct policy_limits *x = &p->process.limits;
+        int r = 0;
+        if (p->origins[ROW_PROCESSES] && x->processes)
+                r |= words_add(l, "--pids-limit=%ju", (uintmax_t)x->processes);
+        if (p->origins[ROW_MEMORY] && x->memory)
+                r |= words_add(l, "--memory=%ju", (uintmax_t)x->memory);
+        if (p->origins[ROW_FILES] && x->files)
+                r |= words_add(l, "--ulimit=nofile=%ju:%ju", (uintmax_t)x->files, (uintmax_t)x->files);
+        if (p->origins[ROW_CPU] && x->cpu_seconds)
+                r |= words_add(l, "--ulimit=cpu=%ju:%ju", (uintmax_t)x->cpu_seconds, (uintmax_t)x->cpu_seconds);
+        if (p->origins[ROW_CPU_PERCENT] && x->cpu_percent)
+                r |= words_add(l, "--cpus=%ju.%02ju", (uintmax_t)x->cpu_percent / 100, (uintmax_t)x->cpu_percent % 100);
+        return r;
+}
+
+static int add_options(struct container *c, struct err *e) {
+        const struct container_files files = { .policy = c->policy,
+                                               .rules = c->rules,
+                                               .host = &c->host,
+                                               .empty_directory = c->place.empty_directory,
+                                               .empty_file = c->place.empty_file };
+        text_list *l = &c->create;
+        bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+        int r = words_add(l, "%s", c->q->engine) | words_add(l, "create") | words_add(l, "--name=%s", c->place.name) |
+                words_add(l, "--rm") | words_add(l, "--interactive") | words_add(l, "--network=none") |
+                words_add(l, "--cap-drop=NET_ADMIN") | words_add(l, "--cap-drop=NET_RAW") |
+                words_add(l, "--security-opt=no-new-privileges") | words_add(l, "--entrypoint=" GATE) |
+                words_add(l, "--volume=%s:" GATE ":ro", c->gate) |
+                words_add(l, "--volume=%s:" GO ":ro", c->place.socket) |
+                words_add(l, "--volume=%s:/etc/resolv.conf:ro", c->place.resolv) | add_limits(c->policy, l);
+        if (terminal)
+                r |= words_add(l, "--tty");
+        if (c->vault.bundle)
+                r |= words_add(l, "--volume=%s:" BUNDLE ".pem:ro", c->vault.bundle) |
+                     words_add(l, "--volume=%s:" BUNDLE ".jks:ro", c->vault.java);
+        r = r < 0 ? err_set(e, ENOMEM, "out of memory") : container_files(&files, c->plan, l, e);
+        for (char *const *a = c->q->arguments; r == 0 && a && *a; a++)
+                r = words_add(l, "%s", *a) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        return r < 0 ? r : add_variables(c, e);
+}
+
+static int describe(struct container *c, struct err *e) {
+        cleanup(text_list_done) text_list entrypoint = { 0 }, command = { 0 };
+        char *const *given = c->q->run->argv;
+        const char *image = *given++;
+        if (*given && strcmp(*given, "--") == 0)
+                given++;
+        int r = helper_program("bailey-gate", "sandbox", &c->gate, e);
+        r = r < 0 ? r : engine_image(c->q->engine, image, &entrypoint, &command, e);
+        r = r < 0 ? r : add_options(c, e);
+        if (r < 0)
+                return r;
+        if (entrypoint.n == 0 && command.n == 0 && !*given)
+                return err_set(e, EINVAL, "the image %s has no command of its own; give one", image);
+        text_list *l = &c->create;
+        r = words_add(l, "%s", image) | words_add(l, GO);
+        for (size_t i = 0; i < entrypoint.n; i++)
+                r |= words_add(l, "%s", entrypoint.p[i]);
+        for (size_t i = 0; !*given && i < command.n; i++)
+                r |= words_add(l, "%s", command.p[i]);
+        for (; *given; given++)
+                r |= words_add(l, "%s", *given);
+        return r < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+}
+
+/*
+ * Starting.
+ */
+static int start_container(struct container *c, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(0);
+        cleanup(text_list_done) text_list start = { 0 };
+        c->created = true; /* perhaps: removing one that is not there is no error */
+        int r = engine_call(&c->create, false, &out, e);
+        if (r != 0)
+                return r < 0 ? r
+                             : err_set(e, EIO, "%s could not make the container; what it says is above", c->q->engine);
+        if (words_add(&start, "%s", c->q->engine) < 0 || words_add(&start, "start") < 0 ||
+            words_add(&start, "--attach") < 0 || words_add(&start, "--interactive") < 0 ||
+            words_add(&start, "%s", c->place.name) < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        r = engine_start(&start, &c->child, e);
+        if (r < 0)
+                return r;
+        c->pidfd = (int)syscall(SYS_pidfd_open, c->child, 0);
+        return c->pidfd < 0 ? err_errno(e, "cannot watch %s", c->q->engine) : 0;
+}
+
+/* Who called is the gate, and is still there: then the number that the kernel gave for it is its own. */
+static int join(struct container *c, struct err *e) {
+        pid_t pid = 0;
+        cleanup(close_fd) int proc = -1;
+        int r = container_place_accept(&c->place, c->pidfd, &c->gate_socket, &pid, e);
+        if (r < 0)
+                return r;
+        c->init = (int)syscall(SYS_pidfd_open, pid, 0);
+        if (c->init < 0)
+                return err_errno(e, "cannot watch the container's first process");
+        r = join_find(pid, c->gate, &proc, e);
+        struct pollfd gone = { .fd = c->gate_socket, .events = POLLIN };
+        if (r == 0 && poll(&gone, 1, 0) != 0)
+                r = err_set(e, ECHILD, "the container ended before its command was started");
+        if (r < 0)
+                return r;
+        r = join_network(proc, c->plan, c->listeners, &c->n_listeners, e);
+        if (r < 0 && plan_network(c->policy) == NETWORK_NONE) {
+                log_notice("attempts to reach the network are refused, but leave no record: %s", err_text(e));
+                *e = (struct err){ 0 };
+                return 0; /* the engine made it without a network */
+        }
+        return r < 0 ? err_wrap(e, r, "the container's network cannot be confined") : 0;
+}
+
+static int compile(void *arg, void **ret, size_t *ret_n, struct err *e) {
+        return host_addresses_compile(((const struct container *)arg)->policy, ret, ret_n, e);
+}
+
+static void on_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
+        struct container *c = arg;
+        c->report.quiet = &c->policy->network.quiet;
+        (void)run_report_event(&c->report, ev, rule);
+        live_event(c->control, ev, rule);
+}
+
+static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
+        live_ask(((struct container *)arg)->control, id, target, via);
+}
+
+static void on_ask_gone(void *arg, uint64_t id, bool expired) {
+        live_ask_gone(((struct container *)arg)->control, id, expired);
+}
+
+static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
+        live_notice(((struct container *)arg)->control, notice, text);
+        if (notice == NOTICE_CANNOT_START || notice == NOTICE_DIED || notice == NOTICE_AUDIT_FAILED)
+                log_error("gateway: %s", text ? text : "failed");
+}
+
+static int make_gateway(struct container *c, struct err *e) {
+        if (c->n_listeners == 0)
+                return 0;
+        cleanup(free_ptr) void *snapshot = NULL;
+        cleanup(close_fd) int addresses = -1;
+        size_t n = 0;
+        struct gateway_settings s = { .listeners = c->listeners,
+                                      .n_listeners = c->n_listeners,
+                                      .audit = c->audit,
+                                      .compile = compile,
+                                      .on_event = on_event,
+                                      .on_ask = on_ask,
+                                      .on_ask_gone = on_ask_gone,
+                                      .on_notice = on_notice,
+                                      .arg = c };
+        int r = host_addresses_watch(&addresses, e);
+        r = r < 0 ? r : compile(c, &snapshot, &n, e);
+        r = r < 0 ? r : run_gateway_start(c->policy, c->plan, c->id, c->q->run, &s.start, e);
+        if (r < 0)
+                return r;
+        s.start.can_ask = 1;
+        vault_session_gateway(&c->vault, &s);
+        s.addresses = take_fd(&addresses);
+        r = gateway_process_new(&s, snapshot, n, &c->gateway, e);
+        secret_wipe(s.start.upstream_password, sizeof s.start.upstream_password);
+        return r;
+}
+
+static int open_audit(struct container *c, struct err *e) {
+        const struct audit_settings a = { .path = c->audit_path, .run_id = c->id, .sandbox = c->id };
+        int r = audit_open(&a, &c->audit, e);
+        if (r < 0)
+                return err_wrap(e, r, "the audit cannot be written");
+        (void)audit_note(c->audit, "start: container of %s, image %s, workspace %s", c->q->engine, c->q->run->argv[0],
+                         c->policy->workspace);
+        return audit_flush(c->audit, e);
+}
+
+static int open_network(struct container *c, struct err *e) {
+        c->plan = plan_new();
+        if (!c->plan || plan_capture(c->plan, c->policy, true) < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        c->vault.gateway = &c->gateway;
+        c->vault.audit = &c->audit;
+        const struct vault_session_request q = {
+                .policy = c->policy, .id = c->id, .roots = c->q->run->ca_bundle, .environment = environ
+        };
+        return vault_session_open(&c->vault, &q, e);
+}
+
+/* The same facts as for a sandbox of our own, with what is Bailey's hidden. */
+static int look_at_files(struct container *c, struct err *e) {
+        cleanup(free_ptr) char *controls = NULL;
+        int r = path_rules_compile(c->policy, &c->rules, e);
+        r = r < 0 ? r : live_place(false, &controls, e);
+        r = r < 0 ? r : guards_begin(&c->guards, c->rules, e);
+        r = r < 0 ? r : survey_host(c->policy, c->rules, controls, &c->host, e);
+        r = r < 0 ? r : guards_share(&c->guards, &c->host, e);
+        r = r < 0 ? r : own_records(c->policy, c->rules, c->id, &c->host, &c->audit_path, e);
+        return r < 0 ? r : live_hide(&c->host, controls, e);
+}
+
+/*
+ * While it runs.
+ */
+static int catch_signals(struct container *c, struct err *e) {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGTERM);
+        sigaddset(&set, SIGHUP);
+        sigaddset(&set, SIGQUIT);
+        if (sigprocmask(SIG_BLOCK, &set, &c->mask_before) < 0)
+                return err_errno(e, "cannot block signals");
+        c->masked = true;
+        c->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        return c->signals < 0 ? err_errno(e, "cannot watch signals") : 0;
+}
+
+/* The engine hands them on to the container. What a terminal sends reaches the engine without us. */
+static void hand_on(const struct container *c) {
+        struct signalfd_siginfo info;
+        while (read(c->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+                bool from_kernel = info.ssi_code == SI_KERNEL;
+                if (!live_signal(c->control, (int)info.ssi_signo, from_kernel) && !from_kernel)
+                        (void)syscall(SYS_pidfd_send_signal, c->pidfd, (int)info.ssi_signo, NULL, 0);
+        }
+}
+
+static int order(const struct container *c, const char *verb) {
+        cleanup(buf_done) struct buf out = BUF(0);
+        cleanup(text_list_done) text_list argv = { 0 };
+        if (words_add(&argv, "%s", c->q->engine) < 0 || words_add(&argv, "%s", verb) < 0 ||
+            words_add(&argv, "%s", c->place.name) < 0)
+                return -ENOMEM;
+        return engine_call(&argv, true, &out, NULL);
+}
+
+/* Told when the loop comes around: whoever asked for it is not waiting yet. */
+static int freeze(void *run) {
+        struct container *c = run;
+        c->stand_error = order(c, "pause") == 0 ? 0 : EOPNOTSUPP;
+        c->stand = STOPS;
+        return 0;
+}
+
+static int thaw(void *run) {
+        struct container *c = run;
+        c->stand = RUNS;
+        return order(c, "unpause") == 0 ? 0 : -EIO;
+}
+
+static void tell_stand(struct container *c) {
+        if (c->stand != STOPS)
+                return;
+        c->stand = c->stand_error ? RUNS : STANDS;
+        live_frozen(c->control, c->stand_error);
+}
+
+static void end_by_order(void *run, int status) {
+        struct container *c = run;
+        c->ended = true;
+        c->status = status;
+}
+
+static int open_control(struct container *c, struct err *e) {
+        const struct live_parts parts = { .id = c->id,
+                                          .argv = c->q->run->argv,
+                                          .options = c->q->run->options,
+                                          .policy = &c->policy,
+                                          .network = &c->network,
+                                          .gateway = &c->gateway,
+                                          .freeze = freeze,
+                                          .thaw = thaw,
+                                          .terminal = &c->terminal,
+                                          .audit = &c->audit,
+                                          .end = end_by_order,
+                                          .run = c };
+        if (c->policy->network.ask == ASK_TTY)
+                log_notice(
+                    "a container's terminal is not used for questions: see `bailey pending`, answer with `bailey "
+                    "allow`, from another one");
+        return live_new(&parts, &c->control, e);
+}
+
+static int reap(struct container *c) {
+        int status = 0;
+        while (waitpid(c->child, &status, 0) < 0 && errno == EINTR)
+                ;
+        c->child = 0;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALLED + WTERMSIG(status);
+}
+
+static int time_left_ms(const struct container *c, int timeout) {
+        uint64_t now = clock_ns();
+        if (!c->deadline_ns)
+                return timeout;
+        uint64_t left = c->deadline_ns > now ? (c->deadline_ns - now) / NS_PER_MS + 1 : 0;
+        return timeout < 0 || left < (uint64_t)timeout ? (int)(left > 1000000 ? 1000000 : left) : timeout;
+}
+
+enum { WATCHED = 2 }; /* the engine, signals */
+
+static enum run_end supervise(struct container *c, int *ret_status, struct err *e) {
+        for (;;) {
+                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + LIVE_POLL_MAX + VAULT_POLL_MAX] = {
+                        { .fd = c->pidfd, .events = POLLIN }, { .fd = c->signals, .events = POLLIN }
+                };
+                int timeout = c->stand == STOPS ? 0 : -1;
+                size_t n = c->gateway ? gateway_process_poll(c->gateway, fds + WATCHED, GATEWAY_POLL_MAX, &timeout) : 0;
+                struct pollfd *control = fds + WATCHED + n;
+                size_t m = live_poll(c->control, control, &timeout);
+                size_t v = vault_session_poll(&c->vault, control + m, VAULT_POLL_MAX, &timeout);
+                if (poll(fds, WATCHED + n + m + v, time_left_ms(c, timeout)) < 0 && errno != EINTR) {
+                        err_errno(e, "cannot wait");
+                        return RUN_FAILED;
+                }
+                vault_session_step(&c->vault, control + m, v);
+                if (c->gateway)
+                        gateway_process_step(c->gateway, fds + WATCHED, n);
+                tell_stand(c);
+                live_step(c->control, control, m);
+                if (fds[1].revents)
+                        hand_on(c);
+                if (fds[0].revents)
+                        end_by_order(c, reap(c));
+                if (c->ended) {
+                        *ret_status = c->status;
+                        return RUN_ENDED;
+                }
+                if (c->deadline_ns && clock_ns() >= c->deadline_ns) {
+                        err_set(e, ETIMEDOUT, "the command ran longer than its time limit and was ended");
+                        return RUN_TIMED_OUT;
+                }
+        }
+}
+
+/*
+ * The end.
+ */
+static void on_guard(const char *id, const struct guard_found *found, void *arg) {
+        struct container *c = arg;
+
+        run_report_guard(&c->report, found, strcmp(id, c->id) == 0);
+        if (c->audit)
+                guards_note(c->audit, id, found);
+}
+
+/* The container first: nothing of it may outlive its network. */
+static void end_container(struct container *c) {
+        struct err e = { 0 };
+        if (c->init >= 0 && c->child > 0) /* at once; one that stands still dies when it is let go */
+                (void)syscall(SYS_pidfd_send_signal, c->init, SIGKILL, NULL, 0);
+        close_fd(&c->gate_socket);
+        if (c->stand != RUNS)
+                (void)thaw(c);
+        if (c->created && container_remove(c->q->engine, c->place.name, &e) < 0)
+                log_error("%s", err_text(&e));
+        c->created = false;
+        if (c->child > 0)
+                (void)reap(c);
+}
+
+static void tear_down(struct container *c) {
+        struct err e = { 0 };
+        end_container(c);
+        live_free(c->control, c->status);
+        c->control = NULL;
+        gateway_process_free(c->gateway); /* with its last word */
+        c->gateway = NULL;
+        vault_session_close(&c->vault);
+        if (c->rules && guards_end_repositories(&c->guards, c->policy, c->rules, &c->host, &e) < 0)
+                log_error("%s", err_text(&e));
+        if (guards_end(&c->guards, c->plan, &e) < 0)
+                log_error("%s", err_text(&e));
+        if (c->audit) {
+                (void)audit_note(c->audit, "end: status %d", c->status);
+                if (audit_close(c->audit, &e) < 0)
+                        log_error("the audit is not whole: %s", err_text(&e));
+        }
+        c->audit = NULL;
+}
+
+static void container_done(struct container *c) {
+        tear_down(c);
+        for (size_t i = 0; i < c->n_listeners; i++)
+                close(c->listeners[i]);
+        container_place_done(&c->place);
+        close_fd(&c->pidfd);
+        close_fd(&c->init);
+        close_fd(&c->signals);
+        if (c->masked)
+                sigprocmask(SIG_SETMASK, &c->mask_before, NULL);
+        run_report_done(&c->report);
+        text_list_done(&c->create);
+        plan_free(c->plan);
+        guards_done(&c->guards);
+        survey_done(&c->host);
+        path_rules_free(c->rules);
+        policy_free(c->policy);
+        free(c->gate);
+        free(c->audit_path);
+}
+
+static int prepare(struct container *c, struct err *e) {
+        int r = catch_signals(c, e);
+        r = r < 0 ? r : container_place_make(&c->place, c->q->engine, c->id, e);
+        r = r < 0 ? r : open_network(c, e);
+        r = r < 0 ? r : look_at_files(c, e);
+        r = r < 0 ? r : open_audit(c, e);
+        r = r < 0 ? r : describe(c, e);
+        r = r < 0 ? r : guards_record(&c->guards, c->plan, e);
+        for (size_t i = 0; r == 0 && i < c->plan->notes.n; i++)
+                log_notice("%s", c->plan->notes.p[i]);
+        return r < 0 ? r : open_control(c, e);
+}
+
+/* The word is given only when nothing leads past the gateway. */
+static int let_go(struct container *c, struct err *e) {
+        int r = start_container(c, e);
+        r = r < 0 ? r : join(c, e);
+        r = r < 0 ? r : make_gateway(c, e);
+        if (r < 0)
+                return r;
+        r = fd_write_all(c->gate_socket, "g", 1);
+        return r < 0 ? err_set(e, -r, "the container ended before its command was started") : 0;
+}
+
+static void report(struct container *c) {
+        cleanup(buf_done) struct buf text = BUF(1 << 16);
+        if (!c->q->run->quiet && run_report_text(&c->report, &text) == 0 && text.n > 0)
+                fprintf(stderr, "%.*s", STR_FMT(buf_str(&text)));
+}
+
+static enum run_end end_of(int error) {
+        switch (error) {
+        case -ENOENT:
+                return RUN_UNAVAILABLE;
+        case -EOPNOTSUPP:
+                return RUN_BAD_POLICY;
+        case -EACCES: /* it cannot start where it was asked to */
+                return RUN_REFUSED;
+        default:
+                return RUN_FAILED;
+        }
+}
+
+enum run_end container_run(const struct container_request *q, int *ret_status, struct err *e) {
+        cleanup(container_done) struct container c = { .q = q,
+                                                       .place = CONTAINER_PLACE,
+                                                       .vault = VAULT_SESSION_NONE,
+                                                       .guards = GUARDS_NONE,
+                                                       .terminal.fd = -1,
+                                                       .pidfd = -1,
+                                                       .signals = -1,
+                                                       .gate_socket = -1,
+                                                       .init = -1 };
+        const struct policy_request request = { .command_line = q->run->options };
+        random_id(c.id, sizeof c.id);
+        c.guards.id = c.id;
+        c.guards.report = on_guard;
+        c.guards.context = &c;
+        int r = policy_load(&request, &c.policy, e);
+        r = r < 0 ? r : own_commands_check(c.policy, environ, e);
+        if (r < 0)
+                return r == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
+        if (check_arguments(q, e) < 0)
+                return RUN_REFUSED;
+        r = prepare(&c, e);
+        r = r < 0 ? r : let_go(&c, e);
+        if (r < 0)
+                return end_of(r);
+        if (c.policy->process.timeout_ns)
+                c.deadline_ns = clock_ns() + c.policy->process.timeout_ns;
+        enum run_end end = supervise(&c, ret_status, e);
+        tear_down(&c);
+        report(&c);
+        return end;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container/container_args.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "container/container_mounts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { ENV_FILE_MAX = 1 << 20, BOTH = CONTAINER_EGRESS | CONTAINER_RUN };
+
+/* What is done with the value. */
+enum judge {
+        JUDGE_REFUSE,   /* whatever it is */
+        JUDGE_TRUE,     /* a switch: refused unless it is turned off */
+        JUDGE_PRIVATE,  /* a namespace: only one of its own */
+        JUDGE_SECURITY, /* --security-opt */
+        JUDGE_VARIABLE, /* K=V or K */
+        JUDGE_ENV_FILE,
+        JUDGE_VOLUME, /* SOURCE:DESTINATION[:OPTIONS] */
+        JUDGE_MOUNT,  /* type=...,source=... */
+};
+
+struct row {
+        const char *flag; /* "--long", or "-s" */
+        uint8_t judge;    /* enum judge */
+        uint8_t uses;     /* enum container_use */
+        const char *why;
+};
+
+static const struct row rows[] = {
+        { "--privileged", JUDGE_TRUE, BOTH, "gives the container this host" },
+        { "--cap-add", JUDGE_REFUSE, BOTH, "gives the container rights over its confinement" },
+        { "--device", JUDGE_REFUSE, BOTH, "gives the container a device of this host" },
+        { "--device-cgroup-rule", JUDGE_REFUSE, BOTH, "gives the container devices of this host" },
+        { "--security-opt", JUDGE_SECURITY, BOTH, "takes the container's confinement away" },
+        { "--pid", JUDGE_PRIVATE, BOTH, "shows the container other processes" },
+        { "--ipc", JUDGE_PRIVATE, BOTH, "shares memory with other processes" },
+        { "--uts", JUDGE_PRIVATE, BOTH, "shares this host's name" },
+        { "--userns", JUDGE_PRIVATE, CONTAINER_EGRESS, "makes the container's root this host's" },
+        { "--userns", JUDGE_REFUSE, CONTAINER_RUN, "changes who the container's root is" },
+        { "--cgroupns", JUDGE_PRIVATE, BOTH, "shows the container this host's control groups" },
+        { "--cgroup-parent", JUDGE_REFUSE, BOTH, "moves the container to another control group" },
+        { "--runtime", JUDGE_REFUSE, BOTH, "starts the container by another program, which may confine less" },
+        { "--rootfs", JUDGE_TRUE, BOTH, "makes a directory of this host the container's files" },
+        { "--pod", JUDGE_REFUSE, BOTH, "joins another container's namespaces" },
+        { "--pod-id-file", JUDGE_REFUSE, BOTH, "joins another container's namespaces" },
+        { "--volumes-from", JUDGE_REFUSE, BOTH, "mounts what another container has, which cannot be looked at" },
+        { "--volume-driver", JUDGE_REFUSE, BOTH, "mounts what cannot be looked at" },
+        { "--use-api-socket", JUDGE_TRUE, BOTH, "hands the container the engine's socket, which is this host" },
+        { "--volume", JUDGE_VOLUME, BOTH, NULL },
+        { "-v", JUDGE_VOLUME, BOTH, NULL },
+        { "--mount", JUDGE_MOUNT, BOTH, NULL },
+        { "--network", JUDGE_REFUSE, BOTH, "leads around the gateway" },
+        { "--net", JUDGE_REFUSE, BOTH, "leads around the gateway" },
+        { "--link", JUDGE_REFUSE, BOTH, "leads around the gateway" },
+        { "--dns", JUDGE_REFUSE, BOTH, "leads around the gateway" },
+        { "--dns-option", JUDGE_REFUSE, BOTH, "leads around the gateway" },
+        { "--dns-opt", JUDGE_REFUSE, BOTH, "leads around the gateway" },
+        { "--env", JUDGE_VARIABLE, BOTH, NULL },
+        { "-e", JUDGE_VARIABLE, BOTH, NULL },
+        { "--env-merge", JUDGE_VARIABLE, BOTH, NULL },
+        { "--unsetenv", JUDGE_VARIABLE, BOTH, NULL },
+        { "--unsetenv-all", JUDGE_TRUE, BOTH, "takes away what the gateway sets" },
+        { "--env-file", JUDGE_ENV_FILE, BOTH, NULL },
+        { "--env-host", JUDGE_TRUE, BOTH, "hands the container this host's variables, with the secrets among them" },
+        { "--entrypoint", JUDGE_REFUSE, CONTAINER_RUN, "replaces the program that waits for the gateway" },
+        { "--name", JUDGE_REFUSE, CONTAINER_RUN, "replaces the name by which the container is removed" },
+        { "--init", JUDGE_TRUE, CONTAINER_RUN, "replaces the program that waits for the gateway" },
+        { "--restart", JUDGE_REFUSE, CONTAINER_RUN, "starts the container again when its gateway is gone" },
+        { "--detach", JUDGE_TRUE, CONTAINER_RUN, "lets the container outlive its gateway" },
+        { "-d", JUDGE_TRUE, CONTAINER_RUN, "lets the container outlive its gateway" },
+};
+
+/* Flags with one letter that take a value: the rest of the word is it, or the next word. */
+#define SHORT_WITH_VALUE "acehlmpuvw"
+
+/* In both spellings; a proxy of the user's own leads around the gateway, whether Bailey sets the variable or not. */
+static const char *const proxies[] = {
+        "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY", "RSYNC_PROXY"
+};
+/* Bailey appends to these (plan/env.c). */
+static const char *const appended[] = { "NODE_OPTIONS", "JAVA_TOOL_OPTIONS" };
+
+static int object(const struct container_args *a, struct err *e, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static int object(const struct container_args *a, struct err *e, const char *format, ...) {
+        cleanup(buf_done) struct buf text = BUF(4096);
+        va_list args;
+
+        va_start(args, format);
+        (void)buf_vprintf(&text, format, args);
+        va_end(args);
+        const char *reason = buf_text(&text);
+        if (a->object)
+                return a->object(a->arg, e, reason ? reason : "");
+        return err_set(e, EPERM, "%s", reason ? reason : "");
+}
+
+static bool is_named(struct str name, const char *const *list, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (str_eq_nocase(name, str_of(list[i])))
+                        return true;
+        return false;
+}
+
+/* "K=V", or "K" for the value of the caller's environment. */
+static int judge_variable(const struct container_args *a, struct str setting, struct err *e) {
+        ptrdiff_t equals = str_find(setting, '=');
+        struct str name = equals < 0 ? setting : str_first(setting, (size_t)equals);
+
+        if (equals > 0 && is_named(name, appended, sizeof appended / sizeof *appended))
+                return 0;
+        if (!is_named(name, proxies, sizeof proxies / sizeof *proxies) && !(a->owns && a->owns(a->arg, name)))
+                return 0;
+        return object(a, e, "your own %.*s would undo what the gateway sets; take it out", STR_FMT(name));
+}
+
+static int judge_env_file(const struct container_args *a, struct str path, struct err *e) {
+        cleanup(free_ptr) char *name = str_dup(path);
+        cleanup(buf_done) struct buf text = BUF(0);
+        int r = name ? path_read_file(name, ENV_FILE_MAX, &text, e) : err_set(e, ENOMEM, "out of memory");
+        struct str rest = buf_str(&text), line;
+
+        while (r == 0 && str_split(&rest, '\n', &line)) {
+                line = str_trim(line);
+                if (line.n > 0 && line.p[0] != '#')
+                        r = judge_variable(a, line, e);
+        }
+        return r;
+}
+
+/* A namespace of its own, in the words of either engine. */
+static bool is_private(struct str value) {
+        static const char *const own[] = { "private", "none", "shareable", "auto", "nomap", "keep-id" };
+        ptrdiff_t colon = str_find(value, ':');
+        struct str kind = colon < 0 ? value : str_first(value, (size_t)colon);
+
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+                if (str_is(kind, own[i]))
+                        return true;
+        return value.n == 0;
+}
+
+/* Of all security options only those that take away. */
+static bool only_confines(struct str value) {
+        static const char *const fine[] = { "no-new-privileges", "no-new-privileges=true", "no-new-privileges:true" };
+
+        for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+                if (str_is(value, fine[i]))
+                        return true;
+        return str_starts(value, STR("mask=")) || str_starts(value, STR("label=level:"));
+}
+
+static bool is_off(struct str value) {
+        return str_eq_nocase(value, STR("false")) || str_is(value, "0") || str_eq_nocase(value, STR("f"));
+}
+
+static int judge_mount(const struct container_args *a, struct str value, bool is_long, struct err *e) {
+        cleanup(buf_done) struct buf why = BUF(4096);
+        int r = container_mount_judge(value, is_long, a->kept, &why);
+
+        if (r < 0)
+                return err_set(e, -r, "out of memory");
+        if (r == 0)
+                return 0;
+        const char *text = buf_text(&why);
+        return object(a, e, "your own mount \"%.*s\" %s; take it out", STR_FMT(str_first(value, 1024)),
+                      text ? text : "");
+}
+
+static int judge_row(const struct container_args *a, const struct row *row, struct str value, struct err *e) {
+        bool refused = false;
+
+        switch ((enum judge)row->judge) {
+        case JUDGE_REFUSE:
+                refused = true;
+                break;
+        case JUDGE_TRUE:
+                refused = !is_off(value);
+                break;
+        case JUDGE_PRIVATE:
+                refused = !is_private(value);
+                break;
+        case JUDGE_SECURITY:
+                refused = !only_confines(value);
+                break;
+        case JUDGE_VARIABLE:
+                return judge_variable(a, value, e);
+        case JUDGE_ENV_FILE:
+                return judge_env_file(a, value, e);
+        case JUDGE_VOLUME:
+        case JUDGE_MOUNT:
+                return judge_mount(a, value, row->judge == JUDGE_MOUNT, e);
+        }
+        if (!refused)
+                return 0;
+        return object(a, e, "your own %s%s%.*s %s; take it out", row->flag, value.n > 0 ? " " : "", STR_FMT(value),
+                      row->why);
+}
+
+static const struct row *find_row(const struct container_args *a, struct str flag) {
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+                if (str_is(flag, rows[i].flag) && (rows[i].uses & a->use))
+                        return &rows[i];
+        return NULL;
+}
+
+/* One word as a flag, with where its value is. */
+struct flag {
+        char name[3]; /* of a short one */
+        struct str flag, value;
+};
+
+static bool takes_value(const struct row *row) {
+        return row && row->judge != JUDGE_TRUE;
+}
+
+static struct flag read_long(const struct container_args *a, struct str word, struct str next) {
+        ptrdiff_t equals = str_find(word, '=');
+
+        if (equals > 0)
+                return (struct flag){ .flag = str_first(word, (size_t)equals),
+                                      .value = str_skip(word, (size_t)equals + 1) };
+        return (struct flag){ .flag = word, .value = takes_value(find_row(a, word)) ? next : STR("") };
+}
+
+/* Each letter of a cluster; the first that takes a value ends it. */
+static int check_short(const struct container_args *a, struct str word, struct str next, struct err *e) {
+        int r = 0;
+
+        for (size_t i = 1; r == 0 && i < word.n; i++) {
+                const char name[] = { '-', word.p[i], '\0' };
+                bool valued = word.p[i] != '=' && strchr(SHORT_WITH_VALUE, word.p[i]);
+                struct str rest = str_skip(word, i + 1);
+                if (valued && rest.n > 0 && rest.p[0] == '=')
+                        rest = str_skip(rest, 1);
+
+                const struct row *row = find_row(a, str_of(name));
+                if (row)
+                        r = judge_row(a, row, valued ? (rest.n > 0 ? rest : next) : STR(""), e);
+                if (valued)
+                        break;
+        }
+        return r;
+}
+
+/* Which other flags take a value need not be known: the word after one is looked at like any other, so nothing is
+ * passed over. */
+int container_args_check(const struct container_args *a, char *const *given, struct err *e) {
+        int r = 0;
+
+        for (char *const *g = given; g && *g && r == 0; g++) {
+                struct str word = str_of(*g), next = str_of(g[1] ? g[1] : "");
+
+                if (str_starts(word, STR("--")) && word.n > 2) {
+                        struct flag f = read_long(a, word, next);
+                        const struct row *row = find_row(a, f.flag);
+                        r = row ? judge_row(a, row, f.value, e) : 0;
+                } else if (word.n > 1 && word.p[0] == '-') {
+                        r = check_short(a, word, next, e);
+                }
+        }
+        return r;
+}
+
+char *container_args_variable(char *const *given, const char *name) {
+        size_t n = strlen(name);
+        const char *found = NULL;
+
+        for (char *const *g = given; g && *g; g++) {
+                const char *word = *g;
+                if ((strcmp(word, "-e") == 0 || strcmp(word, "--env") == 0) && g[1])
+                        word = *++g;
+                else if (strncmp(word, "--env=", 6) == 0)
+                        word += 6;
+                else if (strncmp(word, "-e", 2) == 0)
+                        word += word[2] == '=' ? 3 : 2;
+                else
+                        continue;
+                if (strncmp(word, name, n) == 0 && word[n] == '=')
+                        found = word + n + 1;
+        }
+        return found ? str_dup(str_of(found)) : NULL;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container/container_mounts.h"
+
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "conf/dirs.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { REFUSED = 1 };
+
+/* Nothing in them is for a container; and what has one of them in it is not either. */
+static const char *const closed[] = {
+        "/proc",
+        "/sys",
+        "/dev",
+        "/run",
+        "/var/run",
+        "/boot",
+        "/var/lib/docker",
+        "/var/lib/containers",
+        "/var/lib/containerd",
+        "/var/lib/kubelet",
+};
+/* Usual, and harmless. */
+static const char *const open_devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
+                                            "/dev/random", "/dev/urandom", "/dev/shm" };
+
+static int refuse(struct buf *why, const char *text) {
+        int r = buf_add(why, text);
+
+        return r < 0 ? r : REFUSED;
+}
+
+/* Where it leads. Of a path that is not there (engines make it) its nearest directory is followed; ".." in what is
+ * missing leads nowhere that could be told, so that directory stands for it. */
+static char *real_path(struct str text) {
+        cleanup(free_ptr) char *path = str_dup(text);
+        cleanup(free_ptr) char *rest = path ? str_dup(STR("")) : NULL;
+        char *found = NULL;
+
+        while (rest && !(found = realpath(path, NULL))) {
+                char *slash = strrchr(path, '/');
+                char *longer = str_format("/%s%s", slash ? slash + 1 : path, rest);
+                free(rest);
+                rest = longer;
+                if (slash == path)
+                        slash++;
+                if (!slash || strcmp(path, "/") == 0) { /* relative, and nothing of it is there */
+                        found = realpath(".", NULL);
+                        break;
+                }
+                *slash = '\0';
+        }
+        if (!found || !rest || !rest[0] || strstr(rest, "/.."))
+                return found;
+        cleanup(free_ptr) char *directory = found;
+        return str_format("%s%s", strcmp(directory, "/") == 0 ? "" : directory, rest);
+}
+
+/* Inside of it, or around it. */
+static bool touches(const char *path, const char *other) {
+        return path_is_within(path, other) || path_is_within(other, path);
+}
+
+static int judge_fixed(const char *path, struct buf *why) {
+        for (size_t i = 0; i < sizeof open_devices / sizeof *open_devices; i++)
+                if (strcmp(path, open_devices[i]) == 0)
+                        return 0;
+        for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
+                cleanup(free_ptr) char *real = realpath(closed[i], NULL);
+                if (touches(path, closed[i]) || (real && touches(path, real)))
+                        return refuse(why, "has the system's own files, devices or sockets in it");
+        }
+        return 0;
+}
+
+/* A tree of Bailey's: neither it nor what is around it. */
+static int judge_own(const char *path, int (*find)(char **ret), struct buf *why) {
+        cleanup(free_ptr) char *directory = NULL;
+
+        if (find(&directory) < 0)
+                return 0; /* no home, so there is none */
+        cleanup(free_ptr) char *real = realpath(directory, NULL);
+        if (touches(path, directory) || (real && touches(path, real)))
+                return refuse(why, "has Bailey's own files in it");
+        return 0;
+}
+
+static int judge_home(const char *path, const char *home, struct buf *why) {
+        cleanup(free_ptr) char *real = home ? realpath(home, NULL) : NULL;
+
+        if (real && strcmp(real, "/") != 0 && path_is_within(real, path))
+                return refuse(
+                    why, "is the home directory, with its keys, or has it in it; mount the directory that is needed");
+        return 0;
+}
+
+static int judge_source(struct str text, struct buf *why) {
+        struct stat st;
+        cleanup(free_ptr) char *path = real_path(text);
+        if (!path)
+                return -ENOMEM;
+
+        if (stat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+                return refuse(why, "is a socket: who listens there is outside of the container's confinement");
+
+        int r = judge_fixed(path, why);
+        if (r == 0)
+                r = judge_own(path, dirs_state, why);
+        if (r == 0)
+                r = judge_own(path, dirs_config, why);
+        if (r == 0)
+                r = judge_home(path, getenv("HOME"), why);
+        const struct passwd *account = getpwuid(geteuid());
+        return r == 0 && account ? judge_home(path, account->pw_dir, why) : r;
+}
+
+static int judge_destination(struct str text, const char *kept, struct buf *why) {
+        if (kept && str_starts(text, str_of(kept)))
+                return refuse(why, "would replace what Bailey mounts there");
+        return 0;
+}
+
+static int judge_option(struct str option, struct buf *why) {
+        if (str_is(option, "shared") || str_is(option, "rshared"))
+                return refuse(why, "would spread to this host");
+        return 0;
+}
+
+/* Volumes of an engine have names; what has a slash, or is "." or "..", is a path. */
+static bool is_path(struct str source) {
+        return str_find(source, '/') >= 0 || str_is(source, ".") || str_is(source, "..") || str_is(source, "~");
+}
+
+static int judge_volume(struct str value, const char *kept, struct buf *why) {
+        struct str source, destination, options = STR(""), option;
+        int r = 0;
+
+        if (!str_split(&value, ':', &source) || !str_split(&value, ':', &destination))
+                return judge_destination(source, kept, why); /* an anonymous volume */
+        if (is_path(source))
+                r = judge_source(source, why);
+        if (r == 0)
+                r = judge_destination(destination, kept, why);
+        if (value.p)
+                options = value;
+        while (r == 0 && str_split(&options, ',', &option))
+                r = judge_option(option, why);
+        return r;
+}
+
+struct mount_text {
+        struct str type, source, destination;
+};
+
+static int read_field(struct str field, struct mount_text *m, struct buf *why) {
+        ptrdiff_t equals = str_find(field, '=');
+        struct str key = equals < 0 ? field : str_first(field, (size_t)equals);
+        struct str value = equals < 0 ? STR("") : str_skip(field, (size_t)equals + 1);
+
+        if (str_eq_nocase(key, STR("type")))
+                m->type = value;
+        else if (str_eq_nocase(key, STR("source")) || str_eq_nocase(key, STR("src")))
+                m->source = value;
+        else if (str_eq_nocase(key, STR("destination")) || str_eq_nocase(key, STR("dst")) ||
+                 str_eq_nocase(key, STR("target")))
+                m->destination = value;
+        else if (str_eq_nocase(key, STR("bind-propagation")))
+                return judge_option(value, why);
+        else if (str_eq_nocase(key, STR("volume-opt")) || str_eq_nocase(key, STR("volume-driver")))
+                return refuse(why, "makes a volume that cannot be looked at");
+        return 0;
+}
+
+static int judge_long(struct str value, const char *kept, struct buf *why) {
+        struct mount_text m = { .type = STR("volume") };
+        struct str field;
+        int r = 0;
+
+        /* The engines read the list as CSV: a quote can hide a comma. */
+        if (str_find(value, '"') >= 0)
+                return refuse(why, "has a quote in it");
+        while (r == 0 && str_split(&value, ',', &field))
+                r = read_field(field, &m, why);
+        if (r != 0)
+                return r;
+        if (!str_is(m.type, "bind") && !str_is(m.type, "volume") && !str_is(m.type, "tmpfs") &&
+            !str_is(m.type, "image"))
+                return refuse(why, "is of a kind that cannot be looked at");
+        if (str_is(m.type, "bind") || (m.source.p && is_path(m.source) && str_is(m.type, "volume")))
+                r = judge_source(m.source, why);
+        return r == 0 ? judge_destination(m.destination, kept, why) : r;
+}
+
+int container_mount_judge(struct str value, bool is_long, const char *kept, struct buf *why) {
+        return is_long ? judge_long(value, kept, why) : judge_volume(value, kept, why);
+}

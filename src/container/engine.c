@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container/engine.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "conf/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ANSWER_MAX = 1 << 20, NOT_STARTED = 127 };
+
+int words_add(text_list *l, const char *format, ...) {
+        cleanup(buf_done) struct buf text = BUF(ANSWER_MAX);
+        va_list args;
+        va_start(args, format);
+        int r = buf_vprintf(&text, format, args);
+        va_end(args);
+        char *word = r < 0 ? NULL : str_dup(buf_str(&text));
+        if (!word || vec_reserve(l, 2) < 0) {
+                free(word);
+                return -ENOMEM;
+        }
+        l->p[l->n++] = word;
+        l->p[l->n] = NULL;
+        return 0;
+}
+
+static _Noreturn void become(const text_list *argv, int out, bool quiet) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        int null = out >= 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+        if (out >= 0 && (dup2(null, 0) < 0 || dup2(out, 1) < 0 || (quiet && dup2(null, 2) < 0)))
+                _exit(NOT_STARTED);
+        execvp(argv->p[0], argv->p);
+        _exit(NOT_STARTED);
+}
+
+int engine_start(const text_list *argv, pid_t *ret_pid, struct err *e) {
+        pid_t pid = fork();
+        if (pid == 0)
+                become(argv, -1, false);
+        if (pid < 0)
+                return err_errno(e, "cannot start %s", argv->p[0]);
+        *ret_pid = pid;
+        return 0;
+}
+
+int engine_call(const text_list *argv, bool quiet, struct buf *out, struct err *e) {
+        int ends[2], status = 0;
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return err_errno(e, "cannot make a pipe");
+        cleanup(close_fd) int from = ends[0], to = ends[1];
+        pid_t pid = fork();
+        if (pid == 0)
+                become(argv, to, quiet);
+        if (pid < 0)
+                return err_errno(e, "cannot start %s", argv->p[0]);
+        close_fd(&to);
+        *out = BUF(ANSWER_MAX);
+        int r = fd_read_all(from, out);
+        close_fd(&from);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        if (r < 0)
+                return err_set(e, -r, "cannot read what %s prints: %s", argv->p[0], strerror(-r));
+        if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_STARTED)
+                return err_set(e, ENOENT, "%s is not installed (not found in PATH), or cannot be run", argv->p[0]);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int take_list(const struct node *n, text_list *ret) {
+        int r = 0;
+        for (const struct node *c = n && n->kind == NODE_LIST ? n->first : NULL; c && r == 0; c = c->next)
+                r = c->kind == NODE_SCALAR ? words_add(ret, "%.*s", STR_FMT(c->text)) : 0;
+        return r;
+}
+
+static int inspect(const char *engine, const char *image, struct buf *out, struct err *e) {
+        cleanup(text_list_done) text_list argv = { 0 };
+        static const char *const words[] = { "image", "inspect", "--format",
+                                             "[{{json .Config.Entrypoint}},{{json .Config.Cmd}}]" };
+        int r = words_add(&argv, "%s", engine);
+        for (size_t i = 0; r == 0 && i < sizeof words / sizeof *words; i++)
+                r = words_add(&argv, "%s", words[i]);
+        r = r < 0 ? r : words_add(&argv, "%s", image);
+        return r < 0 ? err_set(e, ENOMEM, "out of memory") : engine_call(&argv, true, out, e);
+}
+
+int engine_image(const char *engine, const char *image, text_list *ret_entrypoint, text_list *ret_command,
+                 struct err *e) {
+        cleanup(buf_done) struct buf text = BUF(0), pulled = BUF(0);
+        cleanup(text_list_done) text_list pull = { 0 };
+        cleanup(document_freep) struct document *d = NULL;
+        if (image[0] == '-')
+                return err_set(e, EINVAL, "\"%s\" is not the name of an image", image);
+        int r = inspect(engine, image, &text, e);
+        if (r > 0) {
+                if (words_add(&pull, "%s", engine) < 0 || words_add(&pull, "pull") < 0 ||
+                    words_add(&pull, "%s", image) < 0)
+                        return err_set(e, ENOMEM, "out of memory");
+                r = engine_call(&pull, false, &pulled, e);
+                buf_done(&text);
+                text = BUF(0);
+                r = r == 0 ? inspect(engine, image, &text, e) : r;
+        }
+        if (r != 0)
+                return r < 0 ? r : err_set(e, ENOENT, "%s has no image %s", engine, image);
+        r = json_read(buf_str(&text), str_of(engine), &d, e);
+        const struct node *root = r == 0 ? document_root(d) : NULL;
+        if (!root || root->kind != NODE_LIST || root->n != 2)
+                return err_set(e, EBADMSG, "what %s says about %s is not understood", engine, image);
+        if (take_list(root->first, ret_entrypoint) < 0 || take_list(root->last, ret_command) < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        return 0;
+}

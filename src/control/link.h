@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The supervisor's end of ipc/supervise.h: the program that started this job through libbailey. It is told what was
+ * asked, refused and ended; it answers, brings new policies, and its end is the end of the job.
+ */
+#include "ipc/supervise.h"
+#include "policy/load.h"
+
+struct link {
+        int fd;
+        const struct supervise_request *request; /* the options of the call in it hold for new policies too */
+        bool asks;                               /* questions about hosts are for the other side */
+};
+
+/* The layers of a request as the loader wants them. Borrows from the request; ->policy points into the struct. */
+struct link_settings {
+        struct option_values config, call;
+        struct policy_request policy;
+};
+int link_settings_read(const struct supervise_request *q, struct link_settings *ret, struct err *e);
+void link_settings_done(struct link_settings *s);
+
+enum link_word { LINK_NOTHING, LINK_GONE, LINK_ANSWER, LINK_POLICY };
+struct link_heard {
+        uint64_t id;
+        bool allow;
+        struct policy *policy; /* LINK_POLICY: the listener's now */
+};
+/* What the other side said. A message that makes no sense is LINK_GONE; a policy that cannot be loaded is LINK_NOTHING:
+ * the old one stays. */
+enum link_word link_hear(const struct link *l, struct link_heard *ret);
+
+/* A question; whoever cannot be asked says no. */
+bool link_ask(const struct link *l, uint64_t id, const struct authority *target);
+void link_ask_gone(const struct link *l, uint64_t id);
+void link_ready(const struct link *l, uint16_t http_port, uint16_t socks_port);
+void link_reloaded(const struct link *l);
+void link_notice(const struct link *l, const char *lost);
+/* Something that was refused; its kind is filled in. */
+void link_violation(const struct link *l, const struct supervise_message *violation);
+void link_end(const struct link *l, enum supervise_end end, int status, bool signalled, const char *why);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What can be done to a run while it runs: questions and their answers, rules that come and go, a new policy, freezing,
+ * the end; by the control socket, on the terminal, by a hook, by the monitor. One object beside the supervisor's own
+ * state; run.c tells it what happens and lets it take part in its loop.
+ *
+ * Parts: live.c (requests, freezing, life), live_rules.c (rules), live_reload.c, live_questions.c (questions and
+ * answers), live_prompt.c (the terminal), live_hooks.c (commands and webhooks that are told), live_watch.c (events, the
+ * monitor).
+ */
+#include "conf/option.h"
+#include "control/server.h"
+#include "control/terminal.h"
+#include "plan/build.h"
+#include "policy/policy.h"
+#include "roles/gateway_process.h"
+#include "store/audit.h"
+
+#include <poll.h>
+
+struct live; /* opaque */
+
+/* The parts of the run that it acts on; they belong to the run, and are looked at when they are needed. */
+struct live_parts {
+        const char *id;
+        char *const *argv;                   /* the command, NULL-terminated: what people see of it */
+        const struct option_values *options; /* the policy is read again from these */
+        bool brings_policies;                /* a program brings new policies itself: nothing is read again here */
+        struct policy **policy;
+        struct policy **network;          /* not NULL there: judges connections in the other's place */
+        struct gateway_process **gateway; /* NULL there: not started */
+        /* Brings everything inside to a stand, and lets it go on; what became of the first comes as
+         * live_frozen(). NULL: nothing runs yet, a command waits to be approved (command_room.c). */
+        int (*freeze)(void *run);
+        int (*thaw)(void *run);
+        bool cannot_freeze; /* no namespaces: it cannot be made to stand still, so no prompt either */
+        struct terminal *terminal;
+        struct audit **audit;
+        void (*end)(void *run, int status); /* ends the sandbox; `bailey run` exits with this status */
+        /* The answer about a command, and who gave it; may be NULL where no command waits. */
+        void (*decided)(void *run, bool allow, const char *by);
+        /* The network rules for the gateway, and the policy read again; NULL: as for a run. Services have listeners
+         * that must stay out of reach, and policies of their own (service_control.h). */
+        int (*compile)(void *run, const struct policy *p, void **ret, size_t *ret_n, struct err *e);
+        int (*reload)(void *run, struct err *e);
+        void *run;
+};
+
+/* Makes the directory of control sockets; *ret is NULL where that cannot be. For a look at the plan (`preview`) nothing
+ * is made. */
+int live_place(bool preview, char **ret, struct err *e);
+/* Has the plan hide it. */
+int live_hide(struct plan_host *host, const char *directory, struct err *e);
+
+/* Without namespaces the directory cannot be hidden. Whether there is a control all the same: where the kernel says for
+ * certain who speaks, so that nobody from inside is heard. Says what is lost. */
+bool live_in_sight(const struct policy *p);
+
+int live_new(const struct live_parts *parts, struct live **ret, struct err *e);
+/* Tells subscribers the end. Everything accepts NULL: not every run without namespaces has a control. */
+void live_free(struct live *c, int status);
+
+/* The rules that were added and are kept nowhere else, laid over a policy that was read again. */
+int live_keep_rules(const struct live *c, struct policy *p, struct err *e);
+/* The policy is another: the monitor's rules are its. */
+int live_policy(struct live *c, struct err *e);
+
+enum { LIVE_HOOKS_MAX = 8, LIVE_POLL_MAX = CONTROL_POLL_MAX + 1 + LIVE_HOOKS_MAX };
+size_t live_poll(struct live *c, struct pollfd *ret, int *timeout_ms);
+void live_step(struct live *c, const struct pollfd *fds, size_t n);
+
+/* What happens to the run. */
+void live_event(struct live *c, const struct event *ev, const struct snapshot_rule *rule);
+void live_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via);
+/* A command that was escalated. Its answer comes by parts.decided, or never: the asker counts the time. */
+struct question_command;
+int live_ask_command(struct live *c, const struct question_command *command, struct err *e);
+/* Nobody waits for the answer any more: the time is over, or the asker goes. */
+void live_command_gone(struct live *c, bool expired);
+void live_ask_gone(struct live *c, uint64_t id, bool expired);
+void live_notice(struct live *c, enum gateway_notice notice, const char *text);
+void live_frozen(struct live *c, int error); /* SANDBOX_FROZEN */
+/* A signal for the command. True when it was meant for the supervisor: SIGHUP from somebody who wants a reload. */
+bool live_signal(struct live *c, int number, bool from_kernel);

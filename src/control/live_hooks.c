@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs that are told of questions and alarms: the user's own command, and a webhook. Both are processes of their
+ * own with the message on their input and nothing else of ours; the supervisor neither speaks HTTP nor waits for
+ * anybody. What they print is at most one small JSON object, an answer: {"answer":"allow","scope":"once"}. Anything
+ * else they print means that they have none. Both come from the user's own configuration, never from a workspace.
+ *
+ * A hook lives as long as its question, or HOOK_MS; at most LIVE_HOOKS_MAX run at once, and what does not fit is noted.
+ */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "conf/json.h"
+#include "control/live_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { HOOK_MS = 30000, OUTPUT_MAX = 4096, LAST_ALARM_MS = 3000 };
+extern char **environ;
+
+struct hook_start {
+        const char *program;
+        char *const *argv;
+        int input, secret, output; /* secret: fd 3, -1 for none */
+        pid_t parent;
+};
+
+static _Noreturn void run_child(const struct hook_start *s) {
+        const struct sigaction standard = { .sa_handler = SIG_DFL };
+        sigset_t none;
+        int null = open("/dev/null", O_RDWR);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != s->parent)
+                _exit(127);
+        if (chdir("/") < 0) /* the workspace is the sandbox's: nothing there is to be found by chance */
+                _exit(127);
+        setsid(); /* not on the person's terminal */
+        for (int n = 1; n < NSIG; n++)
+                sigaction(n, &standard, NULL);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        int secret = s->secret < 0 ? -1 : fcntl(s->secret, F_DUPFD, 10);
+        if (dup2(s->input, 0) < 0 || dup2(s->output, 1) < 0 || dup2(null, 2) < 0 ||
+            (secret >= 0 && dup2(secret, 3) < 0))
+                _exit(127);
+        fd_close_from(secret >= 0 ? 4 : 3);
+        execve(s->program, s->argv, environ);
+        _exit(127);
+}
+
+static struct hook *free_place(struct live *c) {
+        for (size_t i = 0; i < LIVE_HOOKS_MAX; i++)
+                if (c->hooks[i].pid == 0)
+                        return &c->hooks[i];
+        return NULL;
+}
+
+static int start(struct live *c, uint64_t question, const char *program, char *const *argv, struct str secret,
+                 struct str json, struct err *e) {
+        struct hook *h = free_place(c);
+        cleanup(close_fd) int input = -1, secret_fd = -1, theirs = -1, ours = -1;
+        int ends[2];
+        if (!h)
+                return err_set(e, EBUSY, "%d of them run already", LIVE_HOOKS_MAX);
+        int r = fd_sealed("bailey-hook", json, &input, e);
+        if (r == 0 && secret.n)
+                r = fd_sealed("bailey-hook-to", secret, &secret_fd, e);
+        if (r < 0)
+                return r;
+        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+                return err_errno(e, "no pipe");
+        ours = ends[0];
+        theirs = ends[1];
+        (void)fd_set_nonblocking(theirs, false);
+        const struct hook_start s = { program, argv, input, secret_fd, theirs, getpid() };
+        pid_t pid = fork();
+        if (pid == 0)
+                run_child(&s);
+        if (pid < 0)
+                return err_errno(e, "no process");
+        *h = (struct hook){ .pid = pid,
+                            .output = take_fd(&ours),
+                            .question = question,
+                            .told_only = c->parts.cannot_freeze && str_starts(secret, STR("http://")),
+                            .deadline_ns = clock_ns() + HOOK_MS * NS_PER_MS,
+                            .text = BUF(OUTPUT_MAX) };
+        if (question) /* a person may take the time that the policy gives */
+                h->deadline_ns = clock_ns() + (*c->parts.policy)->network.ask_timeout_ns;
+        return 0;
+}
+
+void live_hooks_tell(struct live *c, uint64_t question, struct str json) {
+        const struct policy *p = *c->parts.policy;
+        struct err e = { 0 };
+        if (p->approval.command) {
+                char *const argv[] = { (char *)"sh", (char *)"-c", p->approval.command, NULL };
+                if (start(c, question, "/bin/sh", argv, str_n(NULL, 0), json, &e) < 0)
+                        (void)audit_note(*c->parts.audit, "approval.command was not started: %s", err_text(&e));
+        }
+        if (p->approval.webhook) {
+                cleanup(free_ptr) char *program = NULL;
+                char *const argv[] = { (char *)"bailey-gateway", (char *)"webhook", NULL };
+                int r = gateway_program(&program, &e);
+                if (r == 0)
+                        r = start(c, question, program, argv, str_of(p->approval.webhook), json, &e);
+                if (r < 0)
+                        (void)audit_note(*c->parts.audit, "approval.webhook was not told: %s", err_text(&e));
+        }
+}
+
+static void end(struct hook *h, bool group) {
+        if (h->pid == 0)
+                return;
+        kill(group ? -h->pid : h->pid, SIGKILL);
+        while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        close_fd(&h->output);
+        buf_done(&h->text);
+        *h = (struct hook){ .output = -1 };
+}
+
+void live_hooks_gone(struct live *c, uint64_t question) {
+        for (size_t i = 0; i < LIVE_HOOKS_MAX; i++)
+                if (c->hooks[i].pid && c->hooks[i].question == question)
+                        end(&c->hooks[i], true);
+}
+
+/* True at the end of what it prints. */
+static bool read_output(struct hook *h) {
+        for (;;) {
+                char bytes[1024];
+                ssize_t n = read(h->output, bytes, sizeof bytes);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 && errno == EAGAIN)
+                        return false;
+                if (n <= 0)
+                        return true;
+                if (buf_append(&h->text, str_n(bytes, (size_t)n)) < 0) {
+                        buf_clear(&h->text); /* too much to be an answer */
+                        return true;
+                }
+        }
+}
+
+/* An alarm that led to the end of the sandbox is still delivered; a question has nobody any more. */
+static void await_alarm(struct hook *h) {
+        uint64_t end_ns = clock_ns() + LAST_ALARM_MS * NS_PER_MS;
+        while (h->pid && h->question == 0 && clock_ns() < end_ns) {
+                struct pollfd p = { .fd = h->output, .events = POLLIN };
+                (void)poll(&p, 1, (int)((end_ns - clock_ns()) / NS_PER_MS));
+                if (read_output(h))
+                        return;
+        }
+}
+
+void live_hooks_end(struct live *c) {
+        for (size_t i = 0; i < LIVE_HOOKS_MAX; i++)
+                await_alarm(&c->hooks[i]);
+        for (size_t i = 0; i < LIVE_HOOKS_MAX; i++)
+                end(&c->hooks[i], true);
+}
+
+/* A sandbox without namespaces listens where everybody does: on the port of a webhook that is not there, too. */
+static void use_output(struct live *c, uint64_t question, bool told_only, struct str text) {
+        cleanup(document_freep) struct document *d = NULL;
+        struct err e = { 0 };
+        if (question && told_only && text.n) {
+                (void)audit_note(*c->parts.audit,
+                                 "the webhook's answer does not count: without namespaces it needs https");
+                return;
+        }
+        if (!question || json_read(text, STR("answer"), &d, NULL) < 0)
+                return;
+        const struct node *root = document_root(d);
+        const char *answer = root && root->kind == NODE_MAP ? control_text(root, "answer") : NULL;
+        const char *scope_text = answer ? control_text(root, "scope") : NULL;
+        enum control_scope scope = SCOPE_ONCE;
+        bool allow = answer && strcmp(answer, "allow") == 0, deny = answer && strcmp(answer, "deny") == 0;
+        if ((!allow && !deny) || (scope_text && !control_scope_parse(str_of(scope_text), &scope)))
+                return;
+        if (live_answer(c, question, allow ? ANSWER_ALLOW : ANSWER_DENY, scope, "webhook", &e) < 0)
+                (void)audit_note(*c->parts.audit, "the webhook's answer: %s", err_text(&e));
+}
+
+size_t live_hooks_poll(struct live *c, struct pollfd *ret, int *timeout_ms) {
+        size_t n = 0;
+        for (size_t i = 0; i < LIVE_HOOKS_MAX; i++) {
+                const struct hook *h = &c->hooks[i];
+                if (h->pid == 0)
+                        continue;
+                uint64_t now = clock_ns();
+                int left = h->deadline_ns > now ? (int)((h->deadline_ns - now) / NS_PER_MS) + 1 : 0;
+                *timeout_ms = *timeout_ms < 0 || left < *timeout_ms ? left : *timeout_ms;
+                ret[n++] = (struct pollfd){ .fd = h->output, .events = POLLIN };
+        }
+        return n;
+}
+
+void live_hooks_step(struct live *c, const struct pollfd *fds, size_t n) {
+        for (size_t i = 0; i < LIVE_HOOKS_MAX; i++) {
+                struct hook *h = &c->hooks[i];
+                bool ready = false;
+                for (size_t k = c->polled; h->pid && k < n; k++)
+                        ready = ready || (fds[k].fd == h->output && fds[k].revents);
+                if (ready && read_output(h)) {
+                        cleanup(buf_done) struct buf text = h->text;
+                        uint64_t question = h->question;
+                        bool told_only = h->told_only;
+                        h->text = BUF(OUTPUT_MAX);
+                        end(h, false);
+                        use_output(c, question, told_only, buf_str(&text));
+                } else if (h->pid && clock_ns() >= h->deadline_ns) {
+                        end(h, true);
+                }
+        }
+}

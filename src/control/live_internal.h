@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The inside of struct live, for the files that make it up (see live.h). */
+#include "control/live.h"
+#include "control/monitor.h"
+#include "control/prompt.h"
+#include "control/questions.h"
+#include "store/state.h"
+
+#include <termios.h>
+
+/* Who wants the sandbox to stand still. */
+enum hold { HOLD_PAUSE = 1, HOLD_PROMPT = 2 };
+enum freeze_state { FREEZE_OFF, FREEZE_ASKED, FREEZE_ON };
+
+enum prompt_state {
+        PROMPT_OFF,
+        PROMPT_FREEZING, /* the sandbox is brought to a stand first */
+        PROMPT_SHOWN,    /* the terminal is ours, and a person reads */
+};
+
+struct live_rule {
+        bool deny;
+        bool remembered; /* in the state database: a reload finds it there */
+        char *pattern, *origin;
+};
+
+struct waiting_reply {
+        uint64_t ticket, id;
+};
+
+struct hook {
+        pid_t pid;         /* 0: free */
+        int output;        /* what it prints: an answer, or nothing */
+        uint64_t question; /* 0: it was told of something else */
+        uint64_t deadline_ns;
+        struct buf text;
+        bool told_only; /* whoever answers it may be the sandbox itself */
+};
+
+struct live {
+        struct live_parts parts;
+        struct control_server *server; /* NULL: it could not be made */
+        uint64_t started_us;
+        enum policy_mode launched; /* what the sandbox was made for; a reload changes the policy's */
+        uint64_t allowed, refused;
+        struct questions questions;
+        VEC(struct live_rule) live;
+        struct monitor monitor;
+
+        unsigned holds; /* enum hold */
+        enum freeze_state freeze;
+        VEC(struct waiting_reply) pausing;
+        char paused_by[96];
+
+        enum prompt_state prompt;
+        uint64_t prompt_question;
+        uint64_t prompt_retry_ns; /* when the terminal is looked at again; 0: not */
+        struct termios terminal_before;
+        pid_t foreground_before;
+        struct buf typed;
+
+        struct hook hooks[LIVE_HOOKS_MAX];
+        size_t polled; /* descriptors of the server in the last poll: they come first */
+};
+
+/* live.c */
+void live_hold(struct live *c, enum hold who);
+void live_release(struct live *c, enum hold who);
+void live_pause(struct live *c, const char *by);
+/* An event for subscribers, if there are any: open, add members, send. */
+#define LIVE_EVENT_MAX 65536
+void live_publish(struct live *c, struct emit *j);
+void live_publish_text(struct live *c, const char *event, const char *key, const char *text);
+
+/* live_rules.c */
+struct rule_change {
+        bool deny;
+        const char *pattern;
+        enum control_scope scope;
+        const char *by;
+};
+/* What the gateway is to judge by. */
+int live_compile(const struct live *c, const struct policy *p, void **ret, size_t *ret_n, struct err *e);
+int live_rules_add(struct live *c, const struct rule_change *change, struct err *e);
+int live_rules_forget(struct live *c, const char *pattern, struct err *e); /* how many */
+void live_rules_emit(const struct live *c, struct emit *j);
+/* live_reload.c: ret_later: settings that differ and count only for commands that begin later; "" if there are none. */
+#define LIVE_LATER_MAX 160
+int live_rules_reload(struct live *c, char ret_later[static LIVE_LATER_MAX], struct err *e);
+void live_rules_done(struct live *c);
+/* Into the state database; where it happened is filled in. */
+void live_rules_decided(struct live *c, const struct state_decision *decision);
+
+/* live_questions.c */
+/* The gateway died, and with it everybody who waited; the next one counts its questions anew. */
+void live_questions_drop(struct live *c);
+int live_answer(struct live *c, uint64_t number, enum control_answer answer, enum control_scope scope, const char *by,
+                struct err *e);
+/* Questions that a pattern covers, each answered once. */
+int live_answer_covered(struct live *c, const char *pattern, enum control_answer answer, const char *by,
+                        unsigned *ret_n, struct err *e);
+
+/* live_prompt.c */
+void live_prompt_consider(struct live *c);
+void live_prompt_frozen(struct live *c, int error);
+void live_prompt_gone(struct live *c, uint64_t question);
+void live_prompt_read(struct live *c);
+void live_prompt_interrupted(struct live *c);
+void live_prompt_end(struct live *c);
+
+/* live_hooks.c */
+void live_hooks_tell(struct live *c, uint64_t question, struct str json);
+size_t live_hooks_poll(struct live *c, struct pollfd *ret, int *timeout_ms);
+void live_hooks_step(struct live *c, const struct pollfd *fds, size_t n);
+void live_hooks_gone(struct live *c, uint64_t question);
+void live_hooks_end(struct live *c);

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules that change while the sandbox runs. There is one way for all of them: the network part of the policy is
+ * changed, compiled whole, and handed to the gateway; when that fails the policy is as it was. What a person approved
+ * is kept beside it, so that a reload of the files does not lose it. Remembering comes last: an answer never waits for
+ * a disk, and a database that cannot be written is told, but does not take the answer back.
+ */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/live_internal.h"
+#include "policy/apply.h"
+#include "policy/check.h"
+#include "policy/load.h"
+#include "roles/host_addresses.h"
+#include "store/state.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum { LIVE_MAX = 1024 };
+
+void live_rules_done(struct live *c) {
+        for (size_t i = 0; i < c->live.n; i++) {
+                free(c->live.p[i].pattern);
+                free(c->live.p[i].origin);
+        }
+        vec_done(&c->live);
+}
+
+/* What judges connections now. */
+static struct policy *judging(const struct live *c) {
+        return *c->parts.network ? *c->parts.network : *c->parts.policy;
+}
+
+static origin_texts *list_of(struct policy *p, bool deny) {
+        return deny ? &p->network.deny : &p->network.allow;
+}
+
+/* The last entry of the list with this text and origin. */
+static bool remove_entry(origin_texts *list, const char *text, const char *origin) {
+        for (size_t i = list->n; i-- > 0;) {
+                struct origin_text *t = &list->p[i];
+                if (strcmp(t->text, text) != 0 || (origin && strcmp(t->origin, origin) != 0))
+                        continue;
+                free(t->text);
+                free(t->origin);
+                memmove(t, t + 1, (list->n - i - 1) * sizeof *t);
+                list->n--;
+                return true;
+        }
+        return false;
+}
+
+static int hand_over(struct live *c, const void *snapshot, size_t n, struct err *e) {
+        struct gateway_process *g = *c->parts.gateway;
+        return g ? gateway_process_reload(g, NULL, snapshot, n, e)
+                 : 0; /* one that starts later takes the policy then */
+}
+
+/* An allow that cannot help is an error: whoever asked would wonder why nothing changes. */
+static int check_effect(const void *bytes, size_t n, const char *text, struct err *e) {
+        cleanup(snapshot_closep) struct snapshot *s = NULL;
+        struct pattern p;
+        struct snapshot_rule rule;
+        if (pattern_parse_user(str_of(text), &p, NULL) < 0 || p.kind != PATTERN_NAME)
+                return 0; /* groups, wildcards and networks: some of it may be refused still */
+        int r = snapshot_open(bytes, n, &s, e);
+        if (r < 0)
+                return r;
+        struct verdict v = verdict_target(s, &p.host, p.port_first == p.port_last ? p.port_first : 443);
+        if (v.decision == DECISION_DENY && v.reason == REASON_NO_NETWORK)
+                return err_set(e, EINVAL, "this sandbox has no network: it runs in a mode without");
+        if (v.decision == DECISION_DENY && v.reason == REASON_DENY_RULE && snapshot_rule(s, v.rule, &rule))
+                return err_set(e, EINVAL, "%s stays refused by the rule %.*s (%.*s)", text, STR_FMT(rule.text),
+                               STR_FMT(rule.origin));
+        return 0;
+}
+
+/*
+ * Remembering.
+ */
+static char *command_text(const struct live *c) {
+        cleanup(buf_done) struct buf out = BUF(4096);
+        for (char *const *word = c->parts.argv; *word; word++)
+                if (buf_printf(&out, "%s%s", out.n ? " " : "", *word) < 0)
+                        break;
+        return str_dup(buf_str(&out));
+}
+
+void live_rules_decided(struct live *c, const struct state_decision *decision) {
+        cleanup(state_closep) struct state *s = NULL;
+        cleanup(free_ptr) char *command = command_text(c);
+        struct err e = { 0 };
+        struct state_decision d = *decision;
+        d.sandbox = c->parts.id;
+        d.workspace = (*c->parts.policy)->workspace;
+        d.command = command;
+        if (state_open(&s, &e) < 0 || state_add_decision(s, &d, &e) < 0)
+                log_notice("the decision is not remembered: %s", err_text(&e));
+}
+
+static int remember(struct live *c, const struct rule_change *change, struct err *e) {
+        cleanup(state_closep) struct state *s = NULL;
+        const char *workspace = change->scope == SCOPE_WORKSPACE ? (*c->parts.policy)->workspace : NULL;
+        int r = state_open(&s, e);
+        if (r == 0)
+                r = state_add_rule(s, change->deny, workspace, change->pattern, e);
+        return r < 0 ? err_wrap(e, r, "the rule holds for this sandbox, but is not remembered") : 0;
+}
+
+/*
+ * Adding and taking back.
+ */
+static int keep_live(struct live *c, const struct rule_change *change, const char *origin) {
+        struct live_rule rule = { .deny = change->deny,
+                                  .remembered = change->scope > SCOPE_SANDBOX,
+                                  .pattern = str_dup(str_of(change->pattern)),
+                                  .origin = str_dup(str_of(origin)) };
+        if (rule.pattern && rule.origin && vec_push(&c->live, rule) == 0)
+                return 0;
+        free(rule.pattern);
+        free(rule.origin);
+        return -ENOMEM;
+}
+
+static void tell(struct live *c, const struct rule_change *change) {
+        cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
+        const char *list = change->deny ? "deny" : "allow";
+        (void)audit_note(*c->parts.audit, "rule: %s %s, scope %s, by %s", list, change->pattern,
+                         control_scope_name(change->scope), change->by);
+        if (!control_server_watched(c->server))
+                return;
+        struct emit j = control_event_open(&out, "rules");
+        emit_put_text(&j, "list", list);
+        emit_put_text(&j, "pattern", change->pattern);
+        emit_put_text(&j, "scope", control_scope_name(change->scope));
+        live_publish(c, &j);
+}
+
+int live_compile(const struct live *c, const struct policy *p, void **ret, size_t *ret_n, struct err *e) {
+        if (c->parts.compile)
+                return c->parts.compile(c->parts.run, p, ret, ret_n, e);
+        return host_addresses_compile(p, ret, ret_n, e);
+}
+
+int live_rules_add(struct live *c, const struct rule_change *change, struct err *e) {
+        struct policy *p = judging(c);
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0;
+        char day[CLOCK_TEXT_MAX], origin[48];
+        if (c->live.n >= LIVE_MAX)
+                return err_set(e, E2BIG, "this sandbox has %d rules that were added to it already", LIVE_MAX);
+        clock_text(clock_wall_us(), day);
+        day[10] = '\0';
+        snprintf(origin, sizeof origin, "%s %s", change->deny ? "denied" : "approved", day);
+        int r = policy_apply(p, change->deny ? ROW_DENY : ROW_ALLOW, str_of(change->pattern), origin, "/", e);
+        if (r < 0)
+                return r == -ENOMEM ? r : -EINVAL;
+        r = live_compile(c, p, &snapshot, &n, e);
+        if (r == 0 && !change->deny)
+                r = check_effect(snapshot, n, change->pattern, e);
+        if (r == 0)
+                r = keep_live(c, change, origin) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        if (r == 0)
+                r = hand_over(c, snapshot, n, e);
+        if (r < 0) {
+                remove_entry(list_of(p, change->deny), change->pattern, origin);
+                return r;
+        }
+        tell(c, change);
+        if (change->scope > SCOPE_SANDBOX)
+                r = remember(c, change, e);
+        return r;
+}
+
+static int forget_remembered(struct live *c, const char *pattern, struct err *e) {
+        cleanup(state_closep) struct state *s = NULL;
+        int r = state_open(&s, e);
+        return r < 0 ? r : state_forget_rule(s, (*c->parts.policy)->workspace, pattern, e);
+}
+
+/* From an answer of a person's, not from a file. */
+static bool was_answered(const char *origin) {
+        return str_starts(str_of(origin), STR("approved ")) || str_starts(str_of(origin), STR("denied "));
+}
+
+int live_rules_forget(struct live *c, const char *pattern, struct err *e) {
+        struct policy *p = judging(c);
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0, removed = 0;
+        for (size_t i = c->live.n; i-- > 0;) {
+                struct live_rule *rule = &c->live.p[i];
+                if (strcmp(rule->pattern, pattern) != 0)
+                        continue;
+                remove_entry(list_of(p, rule->deny), rule->pattern, rule->origin);
+                free(rule->pattern);
+                free(rule->origin);
+                memmove(rule, rule + 1, (c->live.n - i - 1) * sizeof *rule);
+                c->live.n--;
+                removed++;
+        }
+        int remembered = forget_remembered(c, pattern, e);
+        if (remembered < 0)
+                return remembered;
+        if (removed == 0 && remembered == 0)
+                return err_set(e, ENOENT, "%s is no rule that was added", pattern);
+        for (int list = 0; list < 2 && remembered > 0; list++) { /* what the launch had read of them */
+                origin_texts *texts = list_of(p, list);
+                for (size_t i = texts->n; i-- > 0;)
+                        if (strcmp(texts->p[i].text, pattern) == 0 && was_answered(texts->p[i].origin))
+                                (void)remove_entry(texts, pattern, texts->p[i].origin);
+        }
+        int r = live_compile(c, p, &snapshot, &n, e);
+        if (r == 0)
+                r = hand_over(c, snapshot, n, e);
+        if (r < 0)
+                return r;
+        (void)audit_note(*c->parts.audit, "rule taken back: %s", pattern);
+        return (int)removed > remembered ? (int)removed : remembered;
+}
+
+static bool is_live(const struct live *c, const struct origin_text *t, bool deny) {
+        for (size_t i = 0; i < c->live.n; i++)
+                if (c->live.p[i].deny == deny && strcmp(c->live.p[i].pattern, t->text) == 0 &&
+                    strcmp(c->live.p[i].origin, t->origin) == 0)
+                        return true;
+        return false;
+}
+
+void live_rules_emit(const struct live *c, struct emit *j) {
+        emit_key(j, "rules");
+        emit_open(j, '[');
+        for (int deny = 0; deny < 2; deny++) {
+                const origin_texts *texts = list_of(judging(c), deny);
+                for (size_t i = 0; i < texts->n; i++) {
+                        emit_open(j, '{');
+                        emit_put_text(j, "list", deny ? "deny" : "allow");
+                        emit_put_text(j, "pattern", texts->p[i].text);
+                        emit_put_text(j, "origin", texts->p[i].origin);
+                        emit_put_bool(j, "live", is_live(c, &texts->p[i], deny));
+                        emit_close(j);
+                }
+        }
+        emit_close(j);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/own_records.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "store/audit_place.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* One more path that is closed; takes `given`. */
+static int hide(struct plan_host *host, char *given, enum plan_path_type type, struct err *e) {
+        cleanup(free_ptr) char *path = given;
+        struct plan_path closed = {
+                .path = path, .type = type, .access = PATH_DENIED, .origin = "built in: Bailey's own records"
+        };
+        if (!path || vec_push(&host->paths, closed) < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        take_ptr(&path);
+        return 0;
+}
+
+/* Wherever it is, and also when this run is the first to have some. */
+static int hide_state(struct plan_host *host, struct err *e) {
+        cleanup(free_ptr) char *directory = NULL;
+        int r = audit_directory(&directory, e);
+        if (r < 0)
+                return r;
+        char *slash = strrchr(directory, '/');
+        if (slash > directory)
+                *slash = '\0'; /* all of the state, not only this part */
+        char *real = realpath(directory, NULL);
+        return real ? hide(host, real, PLAN_PATH_DIR, e) : 0; /* none yet */
+}
+
+/* The closest path that decides over this one, as the plan will have it. */
+static const struct plan_path *decides(const struct plan_host *host, const char *path) {
+        const struct plan_path *best = NULL;
+        for (size_t i = 0; i < host->paths.n; i++) {
+                const struct plan_path *p = &host->paths.p[i];
+                if (p->type != PLAN_PATH_MISSING && path_is_within(path, p->path) &&
+                    (!best || strlen(p->path) > strlen(best->path)))
+                        best = p;
+        }
+        return best;
+}
+
+/* A file that a person named. Where the sandbox writes it could change its own record, by whatever name it has there
+ * (it is rotated, too): so it has to be elsewhere. */
+static int named_file(const struct policy *policy, const struct path_rules *rules, bool make, struct plan_host *host,
+                      char **ret, struct err *e) {
+        cleanup(free_ptr) char *path = NULL, *directory = NULL, *real = NULL;
+        cleanup(close_fd) int fd = -1;
+        if (path_normalise(str_of(policy->audit_path), host->cwd, &path) < 0)
+                return err_set(e, EINVAL, "the audit file %s cannot be used", policy->audit_path);
+        char *slash = strrchr(path, '/');
+        directory = str_dup(str_n(path, slash > path ? (size_t)(slash - path) : 1));
+        real = directory ? realpath(directory, NULL) : NULL;
+        if (!real)
+                return err_errno(e, "the audit cannot be written: %s", path);
+        const struct plan_path *by = decides(host, real);
+        if ((by && by->access == PATH_WRITE) || path_rules_host_access(rules, real, NULL) == PATH_WRITE)
+                return err_set(e, EPERM,
+                               "the audit file %s lies in %s, where the sandbox may write: it could change its own "
+                               "record. Name a file elsewhere with --audit",
+                               path, by ? by->path : real);
+        *ret = path_join(real, slash + 1);
+        int r = *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+        if (r == 0 && make) /* only what exists can be hidden */
+                r = path_open_append(*ret, 0600, &fd, e);
+        if (r < 0)
+                return err_wrap(e, r, "the audit cannot be written");
+        return hide(host, strdup(*ret), PLAN_PATH_FILE, e);
+}
+
+int own_records(const struct policy *policy, const struct path_rules *rules, const char *id, struct plan_host *host,
+                char **ret_path, struct err *e) {
+        cleanup(free_ptr) char *path = NULL;
+        int r = policy->audit_path ? named_file(policy, rules, id, host, &path, e)
+                : id               ? audit_run_path(id, &path, e)
+                                   : 0;
+        if (r == 0)
+                r = hide_state(host, e);
+        if (r < 0)
+                return r;
+        if (id)
+                *ret_path = take_ptr(&path);
+        return 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The terminal is lent to the command's process group, as a shell does for a job, and taken back when the command stops
+ * or ends. So Ctrl-C and Ctrl-Z reach the command and not us, and the shell that started us sees one job.
+ */
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct terminal {
+        int fd;      /* -1: there is none */
+        bool lent;   /* the command's group is in the foreground */
+        pid_t group; /* ours */
+};
+
+/* Finds the controlling terminal. `lent` says whether it is ours to lend: we were started in the foreground. */
+void terminal_open(struct terminal *t);
+/* Takes it back if it is lent. */
+void terminal_take(struct terminal *t);
+/* After we were continued: true when the shell put us into the foreground, so that it can be lent again. */
+bool terminal_ours(const struct terminal *t);
+/* Standard error is the terminal, and a program reads keys instead of lines there: text would land in its picture. */
+bool terminal_is_drawn_on(const struct terminal *t);
+/* A line that must not hold anybody up: whether there is room for it now; and its writing, from the background too. */
+bool terminal_can_write(int fd);
+void terminal_write(int fd, struct str line);
+void terminal_close(struct terminal *t);

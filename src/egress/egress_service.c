@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of the background gateway.
+ *
+ * `start` makes a process of this same executable, detached: its own session, nothing open but its log and one pipe, an
+ * environment from an allow list. That process writes the file which names it, loads the policy, starts vault and
+ * gateway and says through the pipe that it listens. Until then `start` waits; when it ends or takes too long instead,
+ * the end of the log is shown and nothing stays. Whoever wants to signal it later goes by egress_pid_find().
+ */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/random.h"
+#include "conf/emit.h"
+#include "container/engine_network.h"
+#include "egress/egress.h"
+#include "egress/egress_discover.h"
+#include "egress/egress_firewall.h"
+#include "egress/egress_pid.h"
+#include "egress/egress_state.h"
+#include "egress/gateway_service.h"
+#include "policy/load.h"
+#include "roles/listen.h"
+#include "roles/vault_session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { START_MS = 120000, STOP_MS = 15000, KILL_MS = 10000, TAIL_BYTES = 2000 };
+#define READY "ready\n"
+
+static int signal_by(int pidfd, int sig) {
+        return syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0) < 0 ? -errno : 0;
+}
+
+static bool wait_end(int pidfd, int ms) {
+        uint64_t end = clock_ns() + (uint64_t)ms * NS_PER_MS;
+        for (;;) {
+                uint64_t now = clock_ns();
+                struct pollfd p = { .fd = pidfd, .events = POLLIN };
+                int r = poll(&p, 1, now >= end ? 0 : (int)((end - now) / NS_PER_MS + 1));
+                if (r > 0 || (r == 0 && now >= end))
+                        return r > 0;
+        }
+}
+
+static void say(const struct egress_talk *t, bool bad, const char *text) {
+        if (t && t->say)
+                t->say(t->arg, bad, text);
+}
+
+static int load(char **ret_directory, struct egress_settings *ret, enum egress_fault *ret_fault, struct err *e) {
+        *ret_fault = EGRESS_FAULT_SYSTEM;
+        int r = egress_directory(true, ret_directory, e);
+        r = r < 0 ? r : egress_settings_load(*ret_directory, ret, e);
+        if (r == -ENOENT) {
+                *ret_fault = EGRESS_FAULT_ABSENT;
+                return err_set(e, ENOENT, "it is not set up yet; run \"bailey egress setup\"");
+        }
+        if (r < 0)
+                *ret_fault = EGRESS_FAULT_CONFIG;
+        return r;
+}
+
+/*
+ * Before the start.
+ */
+static int check_uncovered(const struct egress_settings *s, const struct egress_talk *talk, struct err *e) {
+        const struct egress_uncovered *u;
+        for (size_t at = 0; (u = egress_uncovered_next(s, environ, &at));) {
+                cleanup(free_ptr) char *text = str_format("%s is not covered: %s", u->variable, u->why);
+                if (s->fail_on_uncovered_providers && u->model)
+                        return err_set(e, EPERM,
+                                       "%s is set and cannot be covered: %s (fail_on_uncovered_providers is on)",
+                                       u->variable, u->why);
+                say(talk, true, text ? text : u->variable);
+        }
+        return 0;
+}
+
+static bool uses_bitwarden(const struct egress_settings *s) {
+        for (size_t i = 0; i < s->credentials.n; i++)
+                if (strncmp(s->credentials.p[i].source, "bws:", 4) == 0)
+                        return true;
+        return false;
+}
+
+static int check_bitwarden(const struct egress_settings *s, struct err *e) {
+        const char *token = getenv("BWS_ACCESS_TOKEN");
+        if (!uses_bitwarden(s) || s->allow_env_fallback)
+                return 0;
+        if (s->bitwarden && !s->project)
+                return err_set(e, EINVAL,
+                               "bitwarden_project is not set, and credentials are read from Bitwarden. Set it with "
+                               "\"bailey egress config bitwarden_project=ID\"");
+        if (token && token[0])
+                return 0;
+        return err_set(e, ENODATA,
+                       "BWS_ACCESS_TOKEN is not set, and credentials are read from Bitwarden. Set it, or run \"bailey "
+                       "egress setup --no-bitwarden\" to read them from the environment");
+}
+
+/*
+ * The process.
+ */
+static int open_log(const char *directory, int *ret_fd, off_t *ret_end, struct err *e) {
+        cleanup(free_ptr) char *path = path_join(directory, EGRESS_LOG);
+        cleanup(close_fd) int fd = -1;
+        int r = path ? path_open_append(path, 0600, &fd, e) : err_set(e, ENOMEM, "out of memory");
+        if (r < 0)
+                return r;
+        if (fchmod(fd, 0600) < 0)
+                return err_errno(e, "cannot close %s to others", path);
+        *ret_end = lseek(fd, 0, SEEK_END);
+        *ret_fd = take_fd(&fd);
+        return 0;
+}
+
+/* What the log says since the start, or its end, on lines of their own. */
+static void tail(const char *directory, off_t from, const struct egress_talk *talk) {
+        cleanup(free_ptr) char *path = path_join(directory, EGRESS_LOG);
+        cleanup(close_fd) int fd = path ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        char text[TAIL_BYTES + 1];
+        off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+        if (end < 0)
+                return;
+        from = end - from > TAIL_BYTES ? end - TAIL_BYTES : from;
+        ssize_t n = pread(fd, text, TAIL_BYTES, from);
+        struct str rest = str_n(text, n > 0 ? (size_t)n : 0), line;
+        while (str_split(&rest, '\n', &line)) {
+                cleanup(free_ptr) char *shown = str_format("  log: %.*s", STR_FMT(line));
+                if (shown && line.n > 0)
+                        say(talk, true, shown);
+        }
+}
+
+struct spawn {
+        char self[PATH_MAX], nonce[EGRESS_NONCE_MAX];
+        int log, status, null;
+        char *const *envp;
+};
+
+static _Noreturn void become(const struct spawn *s) {
+        char *const argv[] = { (char *)"bailey", (char *)"egress", (char *)"serve", (char *)s->nonce, NULL };
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        setsid();
+        umask(077);
+        int status = fcntl(s->status, F_DUPFD, EGRESS_STATUS_FD + 1),
+            log = fcntl(s->log, F_DUPFD, EGRESS_STATUS_FD + 1), null = fcntl(s->null, F_DUPFD, EGRESS_STATUS_FD + 1);
+        if (chdir("/") == 0 && dup2(null, 0) == 0 && dup2(log, 1) == 1 && dup2(log, 2) == 2 &&
+            dup2(status, EGRESS_STATUS_FD) == EGRESS_STATUS_FD && fd_close_from(EGRESS_STATUS_FD + 1) == 0)
+                execve(s->self, argv, s->envp);
+        _exit(127);
+}
+
+/* Waits for the word; false when the pipe ends or the time is over. */
+static bool wait_ready(int from) {
+        char text[16];
+        uint64_t end = clock_ns() + START_MS * NS_PER_MS;
+        for (;;) {
+                uint64_t now = clock_ns();
+                struct pollfd p = { .fd = from, .events = POLLIN };
+                int r = now >= end ? 0 : poll(&p, 1, (int)((end - now) / NS_PER_MS + 1));
+                if (r < 0 && errno == EINTR)
+                        continue;
+                ssize_t n = r > 0 ? read(from, text, sizeof text) : 0;
+                return n == (ssize_t)strlen(READY) && memcmp(text, READY, strlen(READY)) == 0;
+        }
+}
+
+static int spawn(const char *directory, char *const *envp, const struct egress_talk *talk, struct err *e) {
+        struct spawn s = { .envp = envp };
+        int ends[2], status = 0;
+        off_t log_end = 0;
+        cleanup(close_fd) int log = -1, null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        int r = open_log(directory, &log, &log_end, e);
+        if (r < 0)
+                return r;
+        ssize_t n = readlink("/proc/self/exe", s.self, sizeof s.self - 1);
+        if (n <= 0 || null < 0 || pipe2(ends, O_CLOEXEC) < 0)
+                return err_errno(e, "cannot prepare the service");
+        cleanup(close_fd) int from = ends[0], to = ends[1];
+        random_id(s.nonce, sizeof s.nonce);
+        s.log = log;
+        s.status = to;
+        s.null = null;
+        pid_t pid = fork();
+        if (pid == 0)
+                become(&s);
+        if (pid < 0)
+                return err_errno(e, "cannot make a process");
+        close_fd(&to);
+        if (wait_ready(from))
+                return 0;
+        kill(pid, SIGKILL); /* our own child and not reaped: nobody else has its number */
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        struct egress_identity id;
+        cleanup(close_fd) int other = -1;
+        (void)egress_pid_find(directory, true, &id, &other, NULL);
+        tail(directory, log_end, talk);
+        return err_set(e, EPROTO, "the gateway did not start; its log is %s/%s", directory, EGRESS_LOG);
+}
+
+static int start_with(const char *directory, const struct egress_settings *s, const struct egress_talk *talk,
+                      struct err *e) {
+        cleanup(policy_freep) struct policy *p = NULL;
+        cleanup(mappings_done) mappings m = { 0 };
+        cleanup(text_list_done) text_list environment = { 0 };
+        int r = egress_settings_policy(directory, s, &p, e);
+        r = r < 0 ? r : mappings_of(p, &m, e);
+        r = r < 0 ? r : egress_environment(&m, environ, &environment, e);
+        char *const nothing[] = { NULL };
+        return r < 0 ? r : spawn(directory, environment.n ? environment.p : nothing, talk, e);
+}
+
+/* The settings as they are, with the environment for what Bitwarden does not have: only when they allow it. */
+static int fall_back(const char *directory, struct egress_settings *s, const struct egress_talk *talk, struct err *e) {
+        bool changed = false;
+        for (size_t i = 0; i < s->credentials.n; i++) {
+                struct egress_credential *c = &s->credentials.p[i];
+                const char *slash = strrchr(c->source, '/'), *name = slash ? slash + 1 : c->source + 4;
+                const char *value = strncmp(c->source, "bws:", 4) == 0 ? getenv(name) : NULL;
+                if (!value || !value[0] || egress_credential_works(directory, s, i))
+                        continue;
+                cleanup(free_ptr) char *source = str_format("env:%s", name),
+                                       *text = str_format("%s is not to be had from Bitwarden; the environment's %s is "
+                                                          "used (allow_env_fallback)",
+                                                          c->provider ? c->provider : c->name, name);
+                int r = source ? egress_credential_source(c, source, e) : err_set(e, ENOMEM, "out of memory");
+                if (r < 0)
+                        return r;
+                say(talk, true, text ? text : name);
+                changed = true;
+        }
+        if (!changed)
+                return 0;
+        int r = egress_settings_save_policy(directory, s, e);
+        return r < 0 ? r : 1;
+}
+
+int egress_start(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e) {
+        cleanup(free_ptr) char *directory = NULL;
+        cleanup(egress_settings_done) struct egress_settings s = { 0 };
+        struct egress_identity id;
+        cleanup(close_fd) int pidfd = -1;
+        int r = load(&directory, &s, ret_fault, e);
+        if (r < 0)
+                return r;
+        *ret_fault = EGRESS_FAULT_REFUSED;
+        if (!s.enabled)
+                return err_set(e, EPERM, "it is disabled; run \"bailey egress setup\" to enable it");
+        if (egress_pid_find(directory, true, &id, &pidfd, NULL) == 0)
+                return 1;
+        r = check_uncovered(&s, talk, e);
+        r = r < 0 ? r : check_bitwarden(&s, e);
+        if (r < 0)
+                return r;
+        *ret_fault = EGRESS_FAULT_CONFIG;
+        r = egress_settings_save(directory, &s, e); /* edited by hand, perhaps: the policy must follow */
+        if (r < 0)
+                return r;
+        *ret_fault = EGRESS_FAULT_SYSTEM;
+        bool may_fall_back = s.allow_env_fallback && uses_bitwarden(&s);
+        if (may_fall_back && !getenv("BWS_ACCESS_TOKEN")) /* it cannot work: no log of a failure that was expected */
+                r = fall_back(directory, &s, talk, e);
+        r = r < 0 ? r : start_with(directory, &s, talk, e);
+        if (r < 0 && may_fall_back && fall_back(directory, &s, talk, e) == 1) {
+                err_clear(e);
+                r = start_with(directory, &s, talk, e);
+        }
+        return r;
+}
+
+/*
+ * The end.
+ */
+int egress_stop(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e) {
+        cleanup(free_ptr) char *directory = NULL;
+        cleanup(close_fd) int pidfd = -1;
+        struct egress_identity id;
+        *ret_fault = EGRESS_FAULT_SYSTEM;
+        int r = egress_directory(true, &directory, e);
+        if (r < 0)
+                return r;
+        r = egress_pid_find(directory, true, &id, &pidfd, e);
+        if (r == -ENOENT) {
+                err_clear(e);
+                return 1;
+        }
+        if (r < 0)
+                return r;
+        r = signal_by(pidfd, SIGTERM);
+        if (r < 0 && r != -ESRCH)
+                return err_set(e, -r, "cannot end process %d: %s", (int)id.pid, strerror(-r));
+        if (!wait_end(pidfd, STOP_MS)) {
+                say(talk, true, "it does not end when asked; it is ended by force");
+                (void)signal_by(pidfd, SIGKILL);
+                if (!wait_end(pidfd, KILL_MS))
+                        return err_set(e, ETIMEDOUT, "process %d does not end", (int)id.pid);
+        }
+        egress_pid_remove(directory, &id);
+        return 0;
+}
+
+int egress_disable(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e) {
+        cleanup(free_ptr) char *directory = NULL;
+        cleanup(egress_settings_done) struct egress_settings s = { 0 };
+        int r = load(&directory, &s, ret_fault, e);
+        if (r < 0)
+                return r;
+        s.enabled = false;
+        r = egress_settings_save(directory, &s, e);
+        r = r < 0 ? r : egress_stop(talk, ret_fault, e);
+        return r < 0 ? r : 0;
+}
+
+/*
+ * The service.
+ */
+struct serving {
+        const char *directory;
+        const struct egress_settings *settings;
+        int status;
+        struct egress_identity id;
+        bool walled;                   /* rules on the bridge were made */
+        struct engine_network network; /* that containers are in; engine NULL: none */
+};
+
+static int write_service(const struct serving *s, const struct service_info *info, struct err *e) {
+        cleanup(buf_done) struct buf text = BUF(EGRESS_BYTES_MAX);
+        struct emit j = emit_to(&text);
+        char tokens[DIGEST_HEX_MAX];
+        egress_tokens_digest(s->directory, tokens);
+        emit_open(&j, '{');
+        emit_put_number(&j, "pid", (uint64_t)s->id.pid);
+        emit_put_text(&j, "run_id", info->run_id);
+        emit_put_text(&j, "audit", info->audit);
+        emit_put_text(&j, "ca_bundle", info->ca_bundle);
+        emit_put_bool(&j, "walled", s->walled);
+        emit_key(&j, "fixed"); /* settings that count when it is started */
+        emit_open(&j, '{');
+        emit_put_number(&j, "port", s->settings->port);
+        emit_put_text(&j, "bridge", s->settings->bridge ? s->settings->bridge : "");
+        emit_put_text(&j, "hosts", s->settings->hosts ? s->settings->hosts : "");
+        emit_put_text(&j, "ca_bundle", s->settings->ca_bundle ? s->settings->ca_bundle : "");
+        emit_put_text(&j, "tokens", tokens);
+        emit_close(&j);
+        emit_key(&j, "http");
+        emit_open(&j, '[');
+        for (size_t i = 0; i < info->n_listeners; i++)
+                emit_text(&j, info->listeners[i].address);
+        emit_close(&j);
+        emit_key(&j, "env");
+        emit_open(&j, '[');
+        for (const char *const *v = info->stand_ins; v && *v; v++)
+                emit_text(&j, *v);
+        emit_close(&j);
+        emit_key(&j, "base_urls");
+        emit_open(&j, '[');
+        for (const char *const *v = info->base_urls; v && *v; v++)
+                emit_text(&j, *v);
+        emit_close(&j);
+        emit_close(&j);
+        return emit_status(&j) < 0 ? err_set(e, EMSGSIZE, "too much to say about the service")
+                                   : egress_write(s->directory, EGRESS_SERVICE, buf_str(&text), e);
+}
+
+/* Where containers come from our own bridge: this host is closed to them but for the gateway. */
+static void close_bridge(struct serving *s, const struct service_info *info) {
+        char address[ADDR_TEXT_MAX];
+        struct err e = { 0 };
+
+        if (!s->network.engine)
+                return;
+        for (size_t i = 0; i < info->n_listeners; i++) {
+                struct endpoint at;
+                if (listen_parse(str_of(info->listeners[i].address), &at, NULL) < 0 ||
+                    !addr_equal(&at.addr, &s->network.gateway))
+                        continue;
+                addr_text(&at.addr, address);
+                s->walled = egress_firewall_up(s->network.interface, address, at.port, &e) == 0;
+                if (!s->walled)
+                        log_warning("egress: containers can reach what else listens on this host: %s", err_text(&e));
+        }
+}
+
+static void on_reloaded(void *arg, int ticket, bool ok, const char *text) {
+        const struct serving *s = arg;
+        cleanup(buf_done) struct buf out = BUF(EGRESS_BYTES_MAX);
+        struct emit j = emit_to(&out);
+        struct err e = { 0 };
+        emit_open(&j, '{');
+        emit_put_number(&j, "ticket", (uint64_t)ticket);
+        emit_put_bool(&j, "ok", ok);
+        emit_put_text(&j, "text", text);
+        emit_close(&j);
+        if (emit_status(&j) < 0 || egress_write(s->directory, EGRESS_RELOAD, buf_str(&out), &e) < 0)
+                log_error("egress: whoever asked for the reload is not answered: %s", err_text(&e));
+}
+
+static void on_ready(void *arg, const struct service_info *info) {
+        struct serving *s = arg;
+        struct err e = { 0 };
+        close_bridge(s, info);
+        if (write_service(s, info, &e) < 0)
+                log_error("egress: %s", err_text(&e));
+        else if (s->status >= 0) {
+                log_notice("egress: listening, run %s", info->run_id);
+                (void)fd_write_all(s->status, READY, strlen(READY));
+        }
+        close_fd(&s->status);
+}
+
+static void on_message(void *arg, bool bad, const char *text) {
+        (void)arg;
+        if (bad)
+                log_warning("egress: %s", text);
+        else
+                log_notice("egress: %s", text);
+}
+
+static int load_tokens(void *arg, const mappings *m, struct vault_process *v, struct err *e) {
+        return egress_tokens_load(arg, m, v, false, e);
+}
+
+static int save_tokens(void *arg, const mappings *m, const struct vault_process *v, struct err *e) {
+        return egress_tokens_save(arg, m, v, e);
+}
+
+/* The network that was made for the gateway, else a bridge of an engine's own. False: neither is there. */
+static bool find_bridge(struct serving *s, struct addr *ret) {
+        struct err e = { 0 };
+        char name[16];
+        int found = engine_network_find(ENGINE_NETWORK, &s->network, &e);
+
+        if (found > 0 && s->network.bridge && s->network.internal && engine_network_up(&s->network, &e) == 0) {
+                *ret = s->network.gateway;
+                return true;
+        }
+        if (e.text[0])
+                log_warning("egress: no container can reach the gateway: %s", err_text(&e));
+        s->network.engine = NULL;
+        return listen_bridge(ret, name);
+}
+
+/* Loopback always; the bridge when there is one, and then it must work. */
+static int make_addresses(struct serving *serving, const struct egress_settings *s, char ret[2][LISTEN_TEXT_MAX],
+                          struct err *e) {
+        struct endpoint at = { .port = (uint16_t)s->port };
+
+        snprintf(ret[0], LISTEN_TEXT_MAX, "127.0.0.1:%u", s->port);
+        ret[1][0] = '\0';
+        if (s->bridge && strcmp(s->bridge, "none") == 0)
+                return 0;
+        if (!s->bridge || strcmp(s->bridge, "auto") == 0) {
+                if (!find_bridge(serving, &at.addr))
+                        return 0;
+        } else if (!addr_parse(str_of(s->bridge), &at.addr))
+                return err_set(e, EINVAL, "bridge: not an address");
+        listen_text(&at, ret[1]);
+        return 0;
+}
+
+static int serve(struct serving *s, const struct egress_settings *settings, struct err *e) {
+        char addresses[2][LISTEN_TEXT_MAX];
+        cleanup(free_ptr) char *policy = path_join(s->directory, EGRESS_POLICY);
+        int r = policy ? make_addresses(s, settings, addresses, e) : err_set(e, ENOMEM, "out of memory");
+        if (r < 0)
+                return r;
+        const char *const http[] = { addresses[0], addresses[1][0] ? addresses[1] : NULL, NULL };
+        const struct policy_request request = { .only_file = policy, .base = "/", .network_only = true };
+        const struct vault_session_place place = {
+                .directory = s->directory, .load = load_tokens, .save = save_tokens, .arg = (void *)s->directory
+        };
+        const struct service_settings o = { .policy = &request,
+                                            .name = "egress",
+                                            .http = http,
+                                            .place = &place,
+                                            .hosts_file = settings->hosts,
+                                            .ca_bundle = settings->ca_bundle,
+                                            .log_level = LOG_NOTICE,
+                                            .on_ready = on_ready,
+                                            .on_message = on_message,
+                                            .on_reloaded = on_reloaded,
+                                            .arg = s };
+        enum service_fault fault;
+        return gateway_service_run(&o, &fault, e);
+}
+
+int egress_serve(const char *nonce, struct err *e) {
+        cleanup(free_ptr) char *directory = NULL;
+        cleanup(egress_settings_done) struct egress_settings settings = { 0 };
+        struct serving s = { .status = EGRESS_STATUS_FD };
+        struct stat st;
+        if (fstat(EGRESS_STATUS_FD, &st) < 0 || !S_ISFIFO(st.st_mode))
+                return err_set(e, EINVAL, "this is for \"bailey egress start\"");
+        (void)fcntl(EGRESS_STATUS_FD, F_SETFD, FD_CLOEXEC);
+        umask(077);
+        /* Values of the environment are in its memory until the vault has them, and in /proc/PID/environ. */
+        const struct rlimit no_core = { 0 };
+        if (setrlimit(RLIMIT_CORE, &no_core) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+                return err_errno(e, "cannot close this process to others");
+        int r = egress_directory(true, &directory, e);
+        r = r < 0 ? r : egress_settings_load(directory, &settings, e);
+        r = r < 0 ? r : egress_identity_self(nonce, &s.id, e);
+        r = r < 0 ? r : egress_pid_write(directory, &s.id, e);
+        if (r < 0)
+                return r;
+        s.directory = directory;
+        s.settings = &settings;
+        r = serve(&s, &settings, e);
+        if (s.walled)
+                egress_firewall_down();
+        egress_pid_remove(directory, &s.id);
+        return r; /* the pipe ends with the process: whoever waits sees what was said last in the log */
+}

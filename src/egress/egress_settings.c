@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The settings of `bailey egress`: one table says which keys there are; the file, `bailey egress config` and the check
+ * of what is read all go by it.
+ */
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/path.h"
+#include "conf/emit.h"
+#include "conf/json.h"
+#include "conf/suggest.h"
+#include "egress/egress_state.h"
+#include "policy/load.h"
+#include "roles/listen.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+enum kind { KIND_FLAG, KIND_TEXT, KIND_PATH, KIND_PORT, KIND_LIST, KIND_LIST_OR_NULL, KIND_SOURCE, KIND_CREDENTIALS };
+
+static const struct key {
+        const char *name;
+        enum kind kind;
+        size_t at;
+        const char *fallback; /* of a text that is not set */
+} keys[] = {
+#define KEY(name, kind)                                                                                                \
+        { #name, kind, offsetof(struct egress_settings, name) }
+        KEY(enabled, KIND_FLAG),
+        KEY(enforce_on_docker, KIND_FLAG),
+        KEY(fail_on_uncovered_providers, KIND_FLAG),
+        KEY(allow_env_fallback, KIND_FLAG),
+        KEY(base_urls, KIND_FLAG),
+        { "credential_source", KIND_SOURCE, offsetof(struct egress_settings, bitwarden) },
+        { "bitwarden_project", KIND_TEXT, offsetof(struct egress_settings, project) },
+        KEY(port, KIND_PORT),
+        { "bridge", KIND_TEXT, offsetof(struct egress_settings, bridge), "auto" },
+        { "ask", KIND_TEXT, offsetof(struct egress_settings, ask), "never" },
+        KEY(hosts, KIND_PATH),
+        KEY(ca_bundle, KIND_PATH),
+        KEY(extra_allowed_hosts, KIND_LIST),
+        KEY(allow_private, KIND_LIST),
+        KEY(deny_cidrs, KIND_LIST_OR_NULL),
+        KEY(credentials, KIND_CREDENTIALS),
+#undef KEY
+};
+enum { KEYS = sizeof keys / sizeof *keys };
+
+static void *field(struct egress_settings *s, const struct key *k) {
+        return (char *)s + k->at;
+}
+
+static const void *field_of(const struct egress_settings *s, const struct key *k) {
+        return (const char *)s + k->at;
+}
+
+static const struct key *find_key(struct str name, struct err *e) {
+        struct suggestion near = suggest_for(name);
+        for (size_t i = 0; i < KEYS; i++) {
+                if (str_is(name, keys[i].name))
+                        return &keys[i];
+                suggest_offer(&near, keys[i].name);
+        }
+        err_set(e, EINVAL, "there is no setting %s%s", show(name).text, suggest_text(&near, "").text);
+        return NULL;
+}
+
+/*
+ * Birth and end.
+ */
+void egress_settings_init(struct egress_settings *s) {
+        *s = (struct egress_settings){ .enforce_on_docker = true, .port = EGRESS_PORT };
+}
+
+static void credential_done(struct egress_credential *c) {
+        free(c->provider);
+        free(c->name);
+        free(c->source);
+        free(c->text);
+}
+
+void egress_settings_done(struct egress_settings *s) {
+        for (size_t i = 0; i < s->credentials.n; i++)
+                credential_done(&s->credentials.p[i]);
+        vec_done(&s->credentials);
+        text_list_done(&s->extra_allowed_hosts);
+        text_list_done(&s->allow_private);
+        text_list_done(&s->deny_cidrs);
+        free(s->project);
+        free(s->bridge);
+        free(s->ask);
+        free(s->hosts);
+        free(s->ca_bundle);
+        *s = (struct egress_settings){ 0 };
+}
+
+static int replace_text(char **at, struct str text, struct err *e) {
+        char *copy = str_dup(text);
+        if (!copy)
+                return err_set(e, ENOMEM, "out of memory, or text with a NUL");
+        free(*at);
+        *at = copy;
+        return 0;
+}
+
+/*
+ * Credentials.
+ */
+static void emit_node(struct emit *j, const struct node *n, struct str source) {
+        switch (n->kind) {
+        case NODE_MAP:
+        case NODE_LIST:
+                emit_open(j, n->kind == NODE_MAP ? '{' : '[');
+                for (const struct node *c = n->first; c; c = c->next) {
+                        bool replaced = n->kind == NODE_MAP && source.p && str_is(c->key, "source");
+                        if (n->kind == NODE_MAP)
+                                emit_key_str(j, c->key);
+                        if (replaced)
+                                emit_string(j, source);
+                        else
+                                emit_node(j, c, (struct str){ 0 });
+                }
+                emit_close(j);
+                return;
+        case NODE_SCALAR:
+                emit_string(j, n->text);
+                return;
+        default:
+                emit_null(j);
+        }
+}
+
+static int copy_member(const struct node *map, const char *key, char **ret, struct err *e) {
+        const struct node *n = node_get(map, str_of(key));
+        return n && n->kind == NODE_SCALAR ? replace_text(ret, n->text, e) : 0;
+}
+
+static int read_credential(const struct node *n, struct str source, struct egress_credential *ret, struct err *e) {
+        cleanup(buf_done) struct buf text = BUF(65536);
+        struct emit j = emit_to(&text);
+        if (n->kind != NODE_MAP)
+                return err_set(e, EINVAL, "an entry of credentials must be a mapping, as in a policy");
+        emit_node(&j, n, source);
+        struct egress_credential c = { 0 };
+        int r = emit_status(&j) < 0 ? err_set(e, EMSGSIZE, "a credential is too large") : 0;
+        r = r < 0 ? r : replace_text(&c.text, buf_str(&text), e);
+        r = r < 0 ? r : copy_member(n, "provider", &c.provider, e);
+        r = r < 0 ? r : copy_member(n, "name", &c.name, e);
+        r = r < 0 ? r : source.p ? replace_text(&c.source, source, e) : copy_member(n, "source", &c.source, e);
+        if (r == 0 && !c.source)
+                r = err_set(e, EINVAL, "a credential has no source");
+        if (r < 0)
+                credential_done(&c);
+        else
+                *ret = c;
+        return r;
+}
+
+int egress_credential_remove(struct egress_settings *s, const char *name, struct err *e) {
+        for (size_t i = 0; i < s->credentials.n; i++) {
+                struct egress_credential *c = &s->credentials.p[i];
+                if (strcmp(c->name ? c->name : c->provider ? c->provider : "", name) != 0)
+                        continue;
+                credential_done(c);
+                memmove(c, c + 1, (s->credentials.n - i - 1) * sizeof *c);
+                s->credentials.n--;
+                return 0;
+        }
+        return err_set(e, ENOENT, "there is no credential %s; \"bailey egress status\" lists them", name);
+}
+
+int egress_credential_source(struct egress_credential *c, const char *source, struct err *e) {
+        cleanup(document_freep) struct document *d = NULL;
+        struct egress_credential newer;
+        int r = json_read(str_of(c->text), STR(EGRESS_SETTINGS), &d, e);
+        r = r < 0 ? r : read_credential(document_root(d), str_of(source), &newer, e);
+        if (r < 0)
+                return r;
+        credential_done(c);
+        *c = newer;
+        return 0;
+}
+
+int egress_credential_make(struct egress_settings *s, const char *provider, const char *source, struct err *e) {
+        struct egress_credential c = { .provider = str_format("%s", provider),
+                                       .source = str_format("%s", source),
+                                       .text =
+                                           str_format("{\"provider\":\"%s\",\"source\":\"%s\"}", provider, source) };
+        if (c.provider && c.source && c.text && vec_push(&s->credentials, c) == 0)
+                return 0;
+        credential_done(&c);
+        return err_set(e, ENOMEM, "out of memory");
+}
+
+/*
+ * Reading: from the tree of a file, and from "KEY=VALUE".
+ */
+static int read_list(const struct key *k, const struct node *n, text_list *ret, struct err *e) {
+        text_list_done(ret);
+        int r = n->kind == NODE_LIST ? 0 : err_set(e, EINVAL, "%s must be a list", k->name);
+        for (const struct node *c = n->first; c && r == 0; c = c->next)
+                r = c->kind == NODE_SCALAR ? text_list_take(ret, str_dup(c->text), e)
+                                           : err_set(e, EINVAL, "%s must be a list of texts", k->name);
+        return r;
+}
+
+static int read_credentials(const struct node *n, struct egress_settings *s, struct err *e) {
+        int r = n->kind == NODE_LIST ? 0 : err_set(e, EINVAL, "credentials must be a list");
+        for (const struct node *c = n->first; c && r == 0; c = c->next) {
+                struct egress_credential one;
+                r = read_credential(c, (struct str){ 0 }, &one, e);
+                if (r == 0 && vec_push(&s->credentials, one) < 0) {
+                        credential_done(&one);
+                        r = err_set(e, ENOMEM, "out of memory");
+                }
+        }
+        return r;
+}
+
+static int set_scalar(struct egress_settings *s, const struct key *k, struct str text, struct err *e) {
+        uint64_t number;
+        switch (k->kind) {
+        case KIND_FLAG:
+                if (!str_is(text, "true") && !str_is(text, "false"))
+                        return err_set(e, EINVAL, "%s is true or false, not %s", k->name, show(text).text);
+                *(bool *)field(s, k) = str_is(text, "true");
+                return 0;
+        case KIND_SOURCE:
+                if (!str_is(text, "env") && !str_is(text, "bitwarden"))
+                        return err_set(e, EINVAL, "%s is env or bitwarden, not %s", k->name, show(text).text);
+                s->bitwarden = str_is(text, "bitwarden");
+                return 0;
+        case KIND_PORT:
+                if (!str_to_u64(text, 65535, &number))
+                        return err_set(e, EINVAL, "%s is a number up to 65535, not %s", k->name, show(text).text);
+                s->port = (unsigned)number;
+                return 0;
+        case KIND_PATH:
+                if (text.n == 0 || text.p[0] != '/')
+                        return err_set(e, EINVAL, "%s takes an absolute path, not %s", k->name, show(text).text);
+                return replace_text(field(s, k), text, e);
+        case KIND_TEXT:
+                if (k->fallback && str_is(text, k->fallback)) {
+                        free(*(char **)field(s, k));
+                        *(char **)field(s, k) = NULL;
+                        return 0;
+                }
+                return replace_text(field(s, k), text, e);
+        default:
+                return err_set(e, EINVAL, "%s is not a single value", k->name);
+        }
+}
+
+static int set_null(struct egress_settings *s, const struct key *k, struct err *e) {
+        if (k->kind == KIND_LIST_OR_NULL) {
+                s->deny_cidrs_set = false;
+                text_list_done(&s->deny_cidrs);
+                return 0;
+        }
+        if (k->kind != KIND_TEXT && k->kind != KIND_PATH)
+                return err_set(e, EINVAL, "%s cannot be null", k->name);
+        free(*(char **)field(s, k));
+        *(char **)field(s, k) = NULL;
+        return 0;
+}
+
+static int read_key(struct egress_settings *s, const struct node *n, struct err *e) {
+        const struct key *k = find_key(n->key, e);
+        if (!k)
+                return -EINVAL;
+        if (n->kind == NODE_NULL)
+                return set_null(s, k, e);
+        if (k->kind == KIND_CREDENTIALS)
+                return read_credentials(n, s, e);
+        if (k->kind == KIND_LIST_OR_NULL)
+                s->deny_cidrs_set = true;
+        if (k->kind == KIND_LIST || k->kind == KIND_LIST_OR_NULL)
+                return read_list(k, n, field(s, k), e);
+        return n->kind == NODE_SCALAR ? set_scalar(s, k, n->text, e)
+                                      : err_set(e, EINVAL, "%s must be a single value", k->name);
+}
+
+int egress_settings_change(struct egress_settings *s, struct str assignment, struct err *e) {
+        struct str rest = assignment, name, part;
+        ptrdiff_t equals = str_find(assignment, '=');
+        if (equals < 1)
+                return err_set(e, EINVAL, "%s is not KEY=VALUE", show(assignment).text);
+        (void)str_split(&rest, '=', &name);
+        const struct key *k = find_key(name, e);
+        if (!k)
+                return -EINVAL;
+        rest = str_skip(assignment, (size_t)equals + 1);
+        if (str_is(rest, "null"))
+                return set_null(s, k, e);
+        if (k->kind == KIND_CREDENTIALS)
+                return err_set(e, EINVAL, "credentials are made by \"bailey egress setup\", or edited in the file");
+        if (k->kind != KIND_LIST && k->kind != KIND_LIST_OR_NULL)
+                return set_scalar(s, k, rest, e);
+        text_list_done(field(s, k));
+        if (k->kind == KIND_LIST_OR_NULL)
+                s->deny_cidrs_set = true;
+        int r = 0;
+        while (r == 0 && str_split(&rest, ',', &part))
+                if (str_trim(part).n > 0)
+                        r = text_list_take(field(s, k), str_dup(str_trim(part)), e);
+        return r;
+}
+
+int egress_settings_load(const char *directory, struct egress_settings *ret, struct err *e) {
+        cleanup(buf_done) struct buf text = BUF(0);
+        cleanup(document_freep) struct document *d = NULL;
+        struct egress_settings s;
+        egress_settings_init(&s);
+        int r = egress_read(directory, EGRESS_SETTINGS, &text, e);
+        if (r < 0)
+                return r;
+        r = json_read(buf_str(&text), STR(EGRESS_SETTINGS), &d, e);
+        const struct node *root = r == 0 ? document_root(d) : NULL;
+        if (r == 0 && (!root || root->kind != NODE_MAP))
+                r = err_set(e, EINVAL, "it must be one JSON object");
+        for (const struct node *n = root ? root->first : NULL; n && r == 0; n = n->next)
+                r = read_key(&s, n, e);
+        if (r < 0) {
+                egress_settings_done(&s);
+                return err_wrap(e, r, "in %s/%s", directory, EGRESS_SETTINGS);
+        }
+        *ret = s;
+        return 0;
+}
+
+/*
+ * Writing.
+ */
+static void emit_list(struct emit *j, const text_list *l) {
+        emit_open(j, '[');
+        for (size_t i = 0; i < l->n; i++)
+                emit_text(j, l->p[i]);
+        emit_close(j);
+}
+
+/* The entries are JSON already, made by an emitter or by constant text. */
+static int put_credentials(struct buf *out, const struct egress_settings *s) {
+        int r = buf_add(out, "[");
+        for (size_t i = 0; i < s->credentials.n && r == 0; i++)
+                r = buf_printf(out, "%s\n  %s", i ? "," : "", s->credentials.p[i].text);
+        return r < 0 ? r : buf_add(out, s->credentials.n ? "\n ]" : "]");
+}
+
+static int put_key(struct buf *out, const struct egress_settings *s, const struct key *k) {
+        cleanup(buf_done) struct buf value = BUF(EGRESS_BYTES_MAX);
+        struct emit j = emit_to(&value);
+        const void *at = field_of(s, k);
+        switch (k->kind) {
+        case KIND_FLAG:
+                emit_bool(&j, *(const bool *)at);
+                break;
+        case KIND_SOURCE:
+                emit_text(&j, s->bitwarden ? "bitwarden" : "env");
+                break;
+        case KIND_PORT:
+                emit_number(&j, s->port);
+                break;
+        case KIND_TEXT:
+        case KIND_PATH:
+                emit_text(&j, *(char *const *)at ? *(char *const *)at : k->fallback);
+                break;
+        case KIND_LIST_OR_NULL:
+                if (!s->deny_cidrs_set) {
+                        emit_null(&j);
+                        break;
+                }
+                emit_list(&j, at);
+                break;
+        case KIND_LIST:
+                emit_list(&j, at);
+                break;
+        case KIND_CREDENTIALS:
+                return put_credentials(out, s);
+        }
+        int r = emit_status(&j);
+        return r < 0 ? r : buf_append(out, buf_str(&value));
+}
+
+int egress_settings_text(const struct egress_settings *s, struct buf *ret) {
+        int r = buf_add(ret, "{\n");
+        for (size_t i = 0; i < KEYS && r == 0; i++) {
+                r = buf_printf(ret, " \"%s\": ", keys[i].name);
+                r = r < 0 ? r : put_key(ret, s, &keys[i]);
+                r = r < 0 ? r : buf_add(ret, i + 1 < KEYS ? ",\n" : "\n");
+        }
+        return r < 0 ? r : buf_add(ret, "}\n");
+}
+
+/* JSON is YAML too. Hosts of credentials are allowed by having one. */
+static int write_policy(const char *directory, const struct egress_settings *s, struct buf *out) {
+        cleanup(buf_done) struct buf network = BUF(EGRESS_BYTES_MAX), audit = BUF(8192);
+        struct emit j = emit_to(&network);
+        cleanup(free_ptr) char *path = path_join(directory, EGRESS_AUDIT);
+        if (!path || escape_json(&audit, str_of(path)) < 0)
+                return -ENOMEM;
+        emit_open(&j, '{');
+        emit_put_text(&j, "ask", s->ask ? s->ask : "never");
+        emit_key(&j, "allow");
+        emit_list(&j, &s->extra_allowed_hosts);
+        emit_key(&j, "allow_private");
+        emit_list(&j, &s->allow_private);
+        if (s->deny_cidrs_set) {
+                emit_key(&j, "deny_cidrs");
+                emit_list(&j, &s->deny_cidrs);
+        }
+        emit_close(&j);
+        int r = emit_status(&j);
+        r = r < 0 ? r
+                  : buf_printf(out, "{\n \"mode\": \"workspace-write-whitelist\",\n \"audit\": %.*s,\n",
+                               STR_FMT(buf_str(&audit)));
+        if (r == 0 && s->base_urls)
+                r = buf_add(out, " \"process\": {\"env\": {\"base_urls\": true}},\n");
+        r = r < 0 ? r : buf_printf(out, " \"network\": %.*s,\n \"credentials\": ", STR_FMT(buf_str(&network)));
+        r = r < 0 ? r : put_credentials(out, s);
+        return r < 0 ? r : buf_add(out, "\n}\n");
+}
+
+static int check_bridge(const char *bridge, struct err *e) {
+        struct endpoint at;
+        if (!bridge || strcmp(bridge, "auto") == 0 || strcmp(bridge, "none") == 0)
+                return 0;
+        cleanup(free_ptr) char *text = str_format(strchr(bridge, ':') ? "[%s]:0" : "%s:0", bridge);
+        int r = text ? listen_parse(str_of(text), &at, e) : err_set(e, ENOMEM, "out of memory");
+        if (r == 0 && addr_classify(&at.addr) != ADDR_CLASS_PRIVATE)
+                r = err_set(e, EINVAL, "%s is not the private address of a container bridge", bridge);
+        return r < 0 ? err_wrap(e, r, "bridge") : 0;
+}
+
+static int check_ask(const char *ask, struct err *e) {
+        if (!ask || strcmp(ask, "never") == 0 || strcmp(ask, "control") == 0)
+                return 0;
+        return err_set(e, EINVAL, "ask: \"%s\" is neither never nor control", ask);
+}
+
+static int make_policy(const char *directory, const struct egress_settings *s, struct buf *text, struct policy **ret,
+                       struct err *e) {
+        int r = write_policy(directory, s, text);
+        if (r < 0)
+                return err_set(e, -r, "the settings are too large");
+        const struct policy_request request = { .only_text = buf_text(text), .base = "/", .network_only = true };
+        r = check_bridge(s->bridge, e);
+        r = r < 0 ? r : check_ask(s->ask, e);
+        return r < 0 ? r : policy_load(&request, ret, e);
+}
+
+int egress_settings_policy(const char *directory, const struct egress_settings *s, struct policy **ret, struct err *e) {
+        cleanup(buf_done) struct buf text = BUF(EGRESS_BYTES_MAX);
+        return make_policy(directory, s, &text, ret, e);
+}
+
+int egress_settings_save_policy(const char *directory, const struct egress_settings *s, struct err *e) {
+        cleanup(buf_done) struct buf policy = BUF(EGRESS_BYTES_MAX);
+        cleanup(policy_freep) struct policy *p = NULL;
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n;
+        int r = make_policy(directory, s, &policy, &p, e);
+        r = r < 0 ? r : policy_compile_network(p, NULL, 0, &snapshot, &n, e);
+        return r < 0 ? r : egress_write(directory, EGRESS_POLICY, buf_str(&policy), e);
+}
+
+int egress_settings_save(const char *directory, const struct egress_settings *s, struct err *e) {
+        cleanup(buf_done) struct buf text = BUF(EGRESS_BYTES_MAX);
+        int r = egress_settings_text(s, &text);
+        if (r < 0)
+                return err_set(e, -r, "the settings are too large");
+        r = egress_settings_save_policy(directory, s, e);
+        return r < 0 ? r : egress_write(directory, EGRESS_SETTINGS, buf_str(&text), e);
+}

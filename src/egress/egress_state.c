@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/egress_state.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "conf/dirs.h"
+#include "conf/emit.h"
+#include "conf/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int egress_directory(bool make, char **ret, struct err *e) {
+        cleanup(free_ptr) char *state = NULL;
+        int r = dirs_state(&state);
+        if (r < 0)
+                return err_set(e, -r, "there is no place for the gateway's state: no home directory");
+        cleanup(free_ptr) char *path = path_join(state, "egress");
+        if (!path)
+                return err_set(e, ENOMEM, "out of memory");
+        r = make ? path_make_private_dir(path, e) : 0;
+        if (r == 0)
+                *ret = take_ptr(&path);
+        return r;
+}
+
+int egress_read(const char *directory, const char *name, struct buf *ret, struct err *e) {
+        cleanup(free_ptr) char *path = path_join(directory, name);
+        cleanup(buf_done) struct buf content = BUF(EGRESS_BYTES_MAX);
+        struct stat st;
+        if (!path)
+                return err_set(e, ENOMEM, "out of memory");
+        cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (fd < 0 && errno == ELOOP)
+                return err_set(e, EPERM, "%s is a link, which is not followed here; remove it", path);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return err_errno(e, "cannot open %s", path);
+        if (!S_ISREG(st.st_mode))
+                return err_set(e, EPERM, "%s is not a regular file", path);
+        if (st.st_uid != geteuid())
+                return err_set(e, EPERM, "%s belongs to another user (uid %u) and is not used", path, st.st_uid);
+        if (st.st_mode & 022)
+                return err_set(e, EPERM, "%s may be written by others and is not used; run \"chmod 600 %s\"", path,
+                               path);
+        int r = fd_read_all(fd, &content);
+        if (r < 0)
+                return err_set(e, -r, "cannot read %s: %s", path, strerror(-r));
+        *ret = content;
+        content = BUF(0);
+        return 0;
+}
+
+int egress_write(const char *directory, const char *name, struct str content, struct err *e) {
+        cleanup(free_ptr) char *path = path_join(directory, name);
+        int r = path ? path_make_private_dir(directory, e) : err_set(e, ENOMEM, "out of memory");
+        return r < 0 ? r : path_replace_file(path, content, 0600, e);
+}
+
+void egress_remove(const char *directory, const char *name) {
+        cleanup(free_ptr) char *path = path_join(directory, name);
+        if (path)
+                (void)unlink(path);
+}
+
+/*
+ * The stand-ins: { "openai": ["sk-...", null, ...] }, one for each part of a credential, then those of before
+ * rotations.
+ */
+static int take_tokens(struct vault_process *v, uint32_t mapping, const struct node *row, bool rotate) {
+        unsigned at = 0;
+        int r = 0;
+
+        for (const struct node *part = row->first; r == 0 && part; part = part->next, at++) {
+                if (part->kind != NODE_SCALAR)
+                        continue;
+                if (at < PARTS && !rotate)
+                        r = vault_process_keep_fake(v, mapping, at, part->text.p);
+                else
+                        r = vault_process_add_old(v, mapping, part->text);
+        }
+        return r;
+}
+
+int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *v, bool rotate, struct err *e) {
+        cleanup(buf_done) struct buf text = BUF(0);
+        cleanup(document_freep) struct document *d = NULL;
+        int r = egress_read(directory, EGRESS_TOKENS, &text, e);
+        if (r < 0) {
+                if (r == -ENOENT)
+                        err_clear(e);
+                return r == -ENOENT ? 0 : r;
+        }
+        r = json_read(buf_str(&text), STR(EGRESS_TOKENS), &d, e);
+        if (r < 0)
+                return r;
+        for (uint32_t i = 0; i < m->n && document_root(d); i++) {
+                const struct node *row = node_get(document_root(d), str_of(m->p[i].name));
+                if (row && row->kind == NODE_LIST && take_tokens(v, i, row, rotate) < 0)
+                        return err_set(e, ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+void egress_tokens_digest(const char *directory, char ret[static DIGEST_HEX_MAX]) {
+        cleanup(buf_done) struct buf text = BUF(0);
+        unsigned char digest[DIGEST_BYTES];
+
+        ret[0] = '\0';
+        if (egress_read(directory, EGRESS_TOKENS, &text, NULL) < 0)
+                return;
+        digest_sha256(buf_str(&text), digest);
+        digest_hex(digest, ret);
+}
+
+int egress_tokens_save(const char *directory, const mappings *m, const struct vault_process *v, struct err *e) {
+        cleanup(buf_done) struct buf text = BUF(EGRESS_BYTES_MAX);
+        struct emit j = emit_to(&text);
+        emit_open(&j, '{');
+        for (uint32_t i = 0; i < m->n; i++) {
+                emit_key(&j, m->p[i].name);
+                emit_open(&j, '[');
+                for (unsigned k = 0; k < PARTS; k++)
+                        emit_text(&j, vault_process_fake(v, i, k));
+                for (size_t k = 0; vault_process_old(v, i, k); k++)
+                        emit_text(&j, vault_process_old(v, i, k));
+                emit_close(&j);
+        }
+        emit_close(&j);
+        int r = emit_status(&j);
+        return r < 0 ? err_set(e, -r, "the stand-ins are too large to be kept")
+                     : egress_write(directory, EGRESS_TOKENS, buf_str(&text), e);
+}

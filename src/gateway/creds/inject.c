@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What counts is where the real secret could end up, so the rule is strict and the same everywhere: a stand-in is
+ * replaced only where it fills its slot exactly. "Bearer F" is, "Bearer F, x" is not: what a server makes of text
+ * around a secret is not known here. All other text that leaves and can be seen (header names and values, the target)
+ * is searched for every stand-in of every mapping, in base64 and percent-encoded too, and one that is found refuses the
+ * request. Bodies are neither searched nor changed: the stand-in is worth nothing to whoever gets it.
+ *
+ * Headers that end at this gateway (hop-by-hop, or named in Connection) are no slots, but they are searched: who hides
+ * a stand-in there has a reason for it.
+ */
+#include "gateway/creds/inject.h"
+
+#include "base/base64.h"
+#include "base/cleanup.h"
+#include "base/secret.h"
+
+#include <assert.h>
+#include <errno.h>
+
+enum { BASIC_MAX = 32768 }; /* of decoded Basic credentials */
+
+static const char *const problem_texts[] = {
+        [INJECT_NO_PROBLEM] = "",
+        [INJECT_PLAIN] = "the stand-in of a credential would travel unencrypted",
+        [INJECT_WRONG_HOST] = "the stand-in of a credential is on its way to a host that it is not for",
+        [INJECT_WRONG_SLOT] = "the stand-in of a credential is in a place of the request that it is not for",
+        [INJECT_TWICE] = "the place of a credential is there twice in the request",
+        [INJECT_TOO_MANY] = "there are too many stand-ins of credentials in the request",
+        [INJECT_SIGNATURE] = "the AWS signature cannot be made anew",
+        [INJECT_ROTATED] = ("the stand-in of a credential was rotated since (bailey secrets rotate, or egress setup "
+                            "--rotate-tokens) and counts no more; what runs must get the new one"),
+        [INJECT_GRANT] = ("the request to the token endpoint is neither JSON nor a form, or asks for another kind of "
+                          "token than a sign-in has"),
+};
+static_assert(sizeof problem_texts / sizeof *problem_texts == INJECT_PROBLEMS, "a text for each problem");
+
+const char *inject_problem_text(const struct inject_plan *p) {
+        return p->problem == INJECT_SIGNATURE ? sigv4_problem_text(p->sigv4.problem) : problem_texts[p->problem];
+}
+
+/* --- text --- */
+
+/* Takes one byte off the front, an escaped one decoded. A '%' that is no escape stands for itself. */
+static unsigned char next_byte(struct str *s) {
+        char c = s->p[0];
+        size_t width = 1;
+        if (c == '%' && s->n >= 3 && ascii_hex(s->p[1]) >= 0 && ascii_hex(s->p[2]) >= 0) {
+                c = (char)(ascii_hex(s->p[1]) << 4 | ascii_hex(s->p[2]));
+                width = 3;
+        }
+        *s = str_skip(*s, width);
+        return (unsigned char)c;
+}
+
+static bool decodes_to(struct str text, struct str plain) {
+        while (text.n > 0 && plain.n > 0) {
+                if (next_byte(&text) != (unsigned char)plain.p[0])
+                        return false;
+                plain = str_skip(plain, 1);
+        }
+        return text.n == 0 && plain.n == 0;
+}
+
+static bool same_decoded(struct str a, struct str b) {
+        while (a.n > 0 && b.n > 0)
+                if (next_byte(&a) != next_byte(&b))
+                        return false;
+        return a.n == 0 && b.n == 0;
+}
+
+/* What stands for itself. In a segment of a path that is more (RFC 3986, 3.3), and the escaped form of it is another
+ * path for some servers (2.2); in a query '&', '=' and '+' mean something. */
+static bool stands_for_itself(char c, bool in_segment) {
+        if (ascii_is_alnum(c) || str_find(STR("-._~"), c) >= 0)
+                return true;
+        return in_segment && str_find(STR(":@!$&'()*+,;="), c) >= 0;
+}
+
+static int put_encoded(struct buf *out, struct str plain, bool in_segment) {
+        static const char digits[] = "0123456789ABCDEF";
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < plain.n; i++) {
+                unsigned char c = (unsigned char)plain.p[i];
+                char escape[3] = { '%', digits[c >> 4], digits[c & 15] };
+
+                if (stands_for_itself((char)c, in_segment))
+                        r = buf_add_char(out, (char)c);
+                else
+                        r = buf_append(out, str_n(escape, 3));
+        }
+        return r;
+}
+
+/* "Scheme rest" with at least one space between. */
+static bool split_scheme(struct str value, struct str *ret_scheme, struct str *ret_rest) {
+        ptrdiff_t space = str_find(value, ' ');
+        if (space <= 0)
+                return false;
+        *ret_scheme = str_first(value, (size_t)space);
+        *ret_rest = str_skip(value, (size_t)space);
+        while (ret_rest->n > 0 && ret_rest->p[0] == ' ')
+                *ret_rest = str_skip(*ret_rest, 1);
+        return ret_rest->n > 0;
+}
+
+/* --- judging --- */
+
+struct judging {
+        const struct credentials *table;
+        const struct request_view *request;
+        struct inject_plan *plan;
+};
+
+static enum inject_result refuse(struct judging *j, enum inject_problem problem, uint32_t mapping) {
+        j->plan->problem = (uint8_t)problem;
+        j->plan->culprit = mapping;
+        return INJECT_REFUSE;
+}
+
+/* A stand-in was found where it may not be. */
+static enum inject_result refuse_found(struct judging *j, uint32_t mapping) {
+        if (!j->request->secure)
+                return refuse(j, INJECT_PLAIN, mapping);
+        return refuse(j, credential_set_has(&j->plan->set, mapping) ? INJECT_WRONG_SLOT : INJECT_WRONG_HOST, mapping);
+}
+
+static enum inject_result search(struct judging *j, struct str text) {
+        struct credential_hit hit;
+        size_t at = 0;
+        if (!credentials_find(j->table, text, &at, &hit))
+                return INJECT_PASS;
+        return hit.part == PARTS ? refuse(j, INJECT_ROTATED, hit.mapping) : refuse_found(j, hit.mapping);
+}
+
+/* The mapping of this host whose stand-in `text` is, exactly, and which has a slot of this kind (and name). */
+static const struct credential_mapping *mapping_for(struct judging *j, struct str text, bool encoded,
+                                                    enum credential_slot_kind kind, struct str name) {
+        for (uint32_t i = 0; i < credentials_count(j->table); i++) {
+                const struct credential_mapping *m = credentials_get(j->table, i);
+                struct str fake = m->fake[PART_VALUE];
+                if (m->kind != MAPPING_VALUE || !credential_set_has(&j->plan->set, i) ||
+                    !(encoded ? decodes_to(text, fake) : str_eq(text, fake)))
+                        continue;
+                for (size_t k = 0; k < m->n_slots; k++) {
+                        const struct credential_slot *slot = &m->slots[k];
+                        bool same_name = kind == SLOT_HEADER  ? str_eq_nocase(slot->name, name)
+                                         : kind == SLOT_QUERY ? decodes_to(name, slot->name)
+                                                              : true;
+                        bool basic =
+                            slot->kind == SLOT_BASIC && (kind == SLOT_BASIC_USER || kind == SLOT_BASIC_PASSWORD);
+                        if ((slot->kind == kind || basic) && same_name)
+                                return m;
+                }
+        }
+        return NULL;
+}
+
+static enum inject_result add_swap(struct judging *j, const struct credential_mapping *m,
+                                   enum credential_slot_kind slot, uint32_t header, size_t at, size_t n) {
+        struct inject_plan *p = j->plan;
+        if (p->n_swaps == INJECT_SWAPS_MAX)
+                return refuse(j, INJECT_TOO_MANY, m->index);
+        p->swaps[p->n_swaps++] =
+            (struct inject_swap){ .mapping = m->index, .header = header, .slot = (uint8_t)slot, .at = at, .n = n };
+        return INJECT_SWAP;
+}
+
+/* Basic credentials: user and password are each a slot of their own. Two swaps at most, then nothing else is left. */
+static enum inject_result judge_basic(struct judging *j, uint32_t header, struct str encoded) {
+        static _Thread_local char plain[BASIC_MAX];
+        size_t n;
+        if (encoded.n / 4 * 3 > sizeof plain || !base64_decode(encoded, plain, &n))
+                return INJECT_PASS; /* no credentials of ours; it is searched as any other text */
+        struct str all = str_n(plain, n);
+        ptrdiff_t colon = str_find(all, ':');
+        if (colon < 0)
+                return INJECT_PASS;
+        struct str user = str_first(all, (size_t)colon), password = str_skip(all, (size_t)colon + 1);
+        const struct credential_mapping *in_user = mapping_for(j, user, false, SLOT_BASIC_USER, STR("")),
+                                        *in_password = mapping_for(j, password, false, SLOT_BASIC_PASSWORD, STR(""));
+        if (!in_user && !in_password)
+                return INJECT_PASS;
+        enum inject_result result = in_user ? INJECT_SWAP : search(j, user);
+        if (result != INJECT_REFUSE && !in_password)
+                result = search(j, password);
+        if (result == INJECT_REFUSE)
+                return result;
+        if (in_user)
+                result = add_swap(j, in_user, SLOT_BASIC_USER, header, 0, user.n);
+        if (in_password && result != INJECT_REFUSE)
+                result = add_swap(j, in_password, SLOT_BASIC_PASSWORD, header, (size_t)colon + 1, password.n);
+        return in_user && result == INJECT_PASS ? INJECT_SWAP : result;
+}
+
+static enum inject_result judge_authorization(struct judging *j, uint32_t header, struct str value) {
+        struct str scheme, rest;
+        if (!split_scheme(value, &scheme, &rest))
+                return INJECT_PASS;
+        if (str_eq_nocase(scheme, STR("basic")))
+                return judge_basic(j, header, rest);
+        if (!str_eq_nocase(scheme, STR("bearer")) && !str_eq_nocase(scheme, STR("token")))
+                return INJECT_PASS;
+        const struct credential_mapping *m = mapping_for(j, rest, false, SLOT_BEARER, STR(""));
+        return m ? add_swap(j, m, SLOT_BEARER, header, value.n - rest.n, rest.n) : INJECT_PASS;
+}
+
+/* A header as a slot; INJECT_PASS: it is none, or holds something else. */
+static enum inject_result judge_slot(struct judging *j, uint32_t header) {
+        const struct header_view *h = &j->request->headers[header];
+        const struct credential_mapping *m = mapping_for(j, h->value, false, SLOT_HEADER, h->name);
+        enum inject_result result = INJECT_PASS;
+        if (m)
+                result = add_swap(j, m, SLOT_HEADER, header, 0, h->value.n);
+        else if (str_eq_nocase(h->name, STR("authorization")))
+                result = judge_authorization(j, header, h->value);
+        if (result == INJECT_SWAP && request_view_count(j->request, h->name) > 1)
+                return refuse(j, INJECT_TWICE, j->plan->swaps[j->plan->n_swaps - 1].mapping);
+        return result;
+}
+
+/* Whether Connection (or what the message is framed by) takes the header away here. listed: there is one. */
+static bool ends_here(const struct request_view *r, bool listed, struct str name) {
+        static const struct str hop[] = { STR("connection"), STR("keep-alive"),        STR("te"),
+                                          STR("trailer"),    STR("transfer-encoding"), STR("upgrade") };
+        for (size_t i = 0; i < sizeof hop / sizeof *hop; i++)
+                if (str_eq_nocase(name, hop[i]))
+                        return true;
+        if (str_eq_nocase(str_first(name, 6), STR("proxy-")))
+                return true;
+        for (size_t i = 0; listed && i < r->n_headers; i++) {
+                struct str list = r->headers[i].value, option;
+                if (!str_eq_nocase(r->headers[i].name, STR("connection")))
+                        continue;
+                while (str_split(&list, ',', &option))
+                        if (str_eq_nocase(str_trim(option), name))
+                                return true;
+        }
+        return false;
+}
+
+static enum inject_result judge_headers(struct judging *j) {
+        const struct request_view *r = j->request;
+        bool mapped = r->secure && !credential_set_is_empty(&j->plan->set), authorized = false;
+        bool listed = mapped && request_view_count(r, STR("connection")) > 0;
+        enum inject_result result = INJECT_PASS;
+        for (size_t i = 0; i < r->n_headers; i++) {
+                const struct header_view *h = &r->headers[i];
+                enum inject_result one = INJECT_PASS;
+                if (mapped && str_eq_nocase(h->name, STR("authorization"))) {
+                        if (authorized)
+                                return refuse(j, INJECT_TWICE, UINT32_MAX);
+                        authorized = true;
+                }
+                if (mapped && !ends_here(r, listed, h->name))
+                        one = judge_slot(j, (uint32_t)i);
+                if (one == INJECT_PASS)
+                        one = search(j, h->value);
+                if (one != INJECT_REFUSE && search(j, h->name) == INJECT_REFUSE)
+                        one = INJECT_REFUSE;
+                if (one == INJECT_REFUSE)
+                        return one;
+                if (one == INJECT_SWAP)
+                        result = one;
+        }
+        return result;
+}
+
+/* One piece of the target that may be a slot. `at` is where it begins. */
+static enum inject_result judge_piece(struct judging *j, struct str piece, size_t at, enum credential_slot_kind kind,
+                                      struct str name) {
+        const struct credential_mapping *m = mapping_for(j, piece, true, kind, name);
+        return m ? add_swap(j, m, kind, INJECT_IN_TARGET, at, piece.n) : INJECT_PASS;
+}
+
+static bool parameter_again(struct str query, struct str name, const char *except) {
+        struct str part;
+        while (str_split(&query, '&', &part)) {
+                ptrdiff_t equals = str_find(part, '=');
+                struct str other = equals < 0 ? part : str_first(part, (size_t)equals);
+                if (part.p != except && other.n > 0 && same_decoded(other, name))
+                        return true;
+        }
+        return false;
+}
+
+static enum inject_result judge_query(struct judging *j, struct str query, size_t at) {
+        struct str rest = query, part;
+        enum inject_result result = INJECT_PASS;
+        while (str_split(&rest, '&', &part)) {
+                ptrdiff_t equals = str_find(part, '=');
+                enum inject_result one = INJECT_PASS;
+                if (equals > 0) {
+                        struct str name = str_first(part, (size_t)equals), value = str_skip(part, (size_t)equals + 1);
+                        size_t from = at + (size_t)(value.p - query.p);
+                        one = judge_piece(j, value, from, SLOT_QUERY, name);
+                        if (one == INJECT_SWAP && parameter_again(query, name, part.p))
+                                return refuse(j, INJECT_TWICE, j->plan->swaps[j->plan->n_swaps - 1].mapping);
+                }
+                if (one == INJECT_REFUSE)
+                        return one;
+                if (one == INJECT_SWAP)
+                        result = one;
+        }
+        return result;
+}
+
+static enum inject_result judge_path(struct judging *j, struct str path) {
+        struct str rest = path, segment;
+        enum inject_result result = INJECT_PASS;
+        while (str_split(&rest, '/', &segment)) {
+                enum inject_result one = judge_piece(j, segment, (size_t)(segment.p - path.p), SLOT_PATH, STR(""));
+                if (one == INJECT_REFUSE)
+                        return one;
+                if (one == INJECT_SWAP)
+                        result = one;
+        }
+        return result;
+}
+
+/* Without the slots that will be replaced nothing may be left, also over the borders of pieces ("F1" of "F1/F2"). */
+static enum inject_result search_target(struct judging *j) {
+        struct str target = j->request->target;
+        size_t at = 0;
+        for (size_t i = 0; i <= j->plan->n_swaps; i++) {
+                const struct inject_swap *swap = i < j->plan->n_swaps ? &j->plan->swaps[i] : NULL;
+                if (swap && swap->header != INJECT_IN_TARGET)
+                        continue;
+                size_t end = swap ? swap->at : target.n;
+                if (search(j, str_first(str_skip(target, at), end - at)) == INJECT_REFUSE)
+                        return INJECT_REFUSE;
+                at = swap ? swap->at + swap->n : end;
+        }
+        return INJECT_PASS;
+}
+
+static enum inject_result judge_target(struct judging *j) {
+        struct str target = j->request->target;
+        bool mapped = j->request->secure && !credential_set_is_empty(&j->plan->set);
+        ptrdiff_t question = str_find(target, '?');
+        struct str path = question < 0 ? target : str_first(target, (size_t)question);
+        enum inject_result result = INJECT_PASS, query = INJECT_PASS;
+        if (mapped)
+                result = judge_path(j, path);
+        if (mapped && question >= 0 && result != INJECT_REFUSE)
+                query = judge_query(j, str_skip(target, (size_t)question + 1), (size_t)question + 1);
+        if (result == INJECT_REFUSE || query == INJECT_REFUSE || search_target(j) == INJECT_REFUSE)
+                return INJECT_REFUSE;
+        return query == INJECT_SWAP ? query : result;
+}
+
+/* An AWS signature made with a stand-in: the whole request is signed anew, nothing else is swapped. */
+static enum inject_result judge_signature(struct judging *j) {
+        const struct request_view *r = j->request;
+        struct sigv4 *s = &j->plan->sigv4;
+        const struct credential_mapping *m = NULL;
+        bool read = false, is_signed = false;
+        for (uint32_t i = 0; r->secure && !m && i < credentials_count(j->table); i++) {
+                const struct credential_mapping *one = credentials_get(j->table, i);
+                if (one->kind != MAPPING_SIGV4 || !credential_set_has(&j->plan->set, i))
+                        continue;
+                is_signed = read ? is_signed : sigv4_find(r, s);
+                read = true;
+                if (is_signed && str_eq(one->fake[PART_KEY_ID], s->key_id))
+                        m = one;
+        }
+        if (!m)
+                return INJECT_PASS; /* none, somebody else's key, or a stand-in that is searched for as any other */
+        if (!sigv4_check(r, s))
+                return refuse(j, INJECT_SIGNATURE, m->index);
+        for (size_t i = 0; i < r->n_headers; i++)
+                if (search(j, r->headers[i].name) == INJECT_REFUSE ||
+                    (!sigv4_owns_header(s, r->headers[i].name) && search(j, r->headers[i].value) == INJECT_REFUSE))
+                        return INJECT_REFUSE;
+        ptrdiff_t question = str_find(r->target, '?');
+        struct str query = str_skip(r->target, question < 0 ? r->target.n : (size_t)question + 1), part;
+        if (search(j, str_first(r->target, r->target.n - query.n)) == INJECT_REFUSE)
+                return INJECT_REFUSE;
+        while (str_split(&query, '&', &part))
+                if (!sigv4_owns_parameter(s, part) && search(j, part) == INJECT_REFUSE)
+                        return INJECT_REFUSE;
+        return add_swap(j, m, SLOT_SIGV4, INJECT_IN_TARGET, 0, 0);
+}
+
+enum inject_result inject_judge(const struct credentials *c, const struct authority *to, const struct request_view *r,
+                                struct inject_plan *ret) {
+        struct judging j = { .table = c, .request = r, .plan = ret };
+        memset(ret, 0, offsetof(struct inject_plan, sigv4));
+        sigv4_clear(&ret->sigv4);
+        ret->culprit = UINT32_MAX;
+        if (!c || credentials_count(c) == 0)
+                return INJECT_PASS;
+        ret->set = credentials_at(c, &to->host, to->port);
+        enum inject_result result = judge_signature(&j);
+        if (result != INJECT_PASS)
+                return result;
+        enum inject_result target = judge_target(&j);
+        if (target == INJECT_REFUSE || search(&j, r->method) == INJECT_REFUSE)
+                return INJECT_REFUSE;
+        result = judge_headers(&j);
+        return result == INJECT_PASS ? target : result;
+}
+
+/* --- replacing --- */
+
+static bool can_stand_in_header(struct str value) {
+        for (size_t i = 0; i < value.n; i++)
+                if ((unsigned char)value.p[i] < ' ' || value.p[i] == 0x7f)
+                        return false;
+        return value.n > 0 && value.p[0] != ' ' && value.p[value.n - 1] != ' ';
+}
+
+static int replace_basic(const struct inject_plan *p, size_t header, struct str value, const struct str *values,
+                         struct buf *out) {
+        struct str scheme, encoded;
+        size_t n = 0, at = 0;
+        cleanup(free_ptr) char *plain = NULL;
+        cleanup(buf_done) struct buf made = BUF(BASIC_MAX);
+        if (!split_scheme(value, &scheme, &encoded) || !(plain = malloc(encoded.n + 1)))
+                return -ENOMEM;
+        int r = base64_decode(encoded, plain, &n) ? buf_reserve(&made, BASIC_MAX) : -EILSEQ;
+        for (size_t i = 0; r == 0 && i < p->n_swaps; i++) {
+                const struct inject_swap *swap = &p->swaps[i];
+                if (swap->header != header)
+                        continue;
+                if (swap->slot == SLOT_BASIC_USER && str_find(values[i], ':') >= 0)
+                        r = -EILSEQ; /* the server would take its rest for the password */
+                r = r < 0 ? r : buf_append(&made, str_n(plain + at, swap->at - at));
+                r = r < 0 ? r : buf_append(&made, values[i]);
+                at = swap->at + swap->n;
+        }
+        r = r < 0 ? r : buf_append(&made, str_n(plain + at, n - at));
+        r = r < 0 ? r : buf_add(out, "Basic ");
+        r = r < 0 ? r : buf_reserve(out, base64_length(made.n));
+        if (r == 0) {
+                base64_encode(buf_str(&made), BASE64_STANDARD, out->p + out->n);
+                out->n += base64_length(made.n);
+        }
+        if (made.p)
+                secret_wipe(made.p, made.cap);
+        return r < 0 ? r : 1;
+}
+
+int inject_header(const struct inject_plan *p, const struct request_view *r, size_t header, const struct str *values,
+                  struct buf *out) {
+        struct str value = r->headers[header].value;
+        for (size_t i = 0; i < p->n_swaps; i++) {
+                const struct inject_swap *swap = &p->swaps[i];
+                if (swap->header != header)
+                        continue;
+                if (swap->slot == SLOT_BASIC_USER || swap->slot == SLOT_BASIC_PASSWORD)
+                        return replace_basic(p, header, value, values, out);
+                if (!can_stand_in_header(values[i]))
+                        return -EILSEQ;
+                int e = buf_append(out, str_first(value, swap->at));
+                e = e < 0 ? e : buf_append(out, values[i]);
+                e = e < 0 ? e : buf_append(out, str_skip(value, swap->at + swap->n));
+                return e < 0 ? e : 1;
+        }
+        return 0;
+}
+
+int inject_target(const struct inject_plan *p, const struct request_view *r, const struct str *values,
+                  struct buf *out) {
+        size_t at = 0;
+        int e = 0;
+        bool any = false;
+        for (size_t i = 0; e == 0 && i < p->n_swaps; i++) {
+                const struct inject_swap *swap = &p->swaps[i];
+                if (swap->header != INJECT_IN_TARGET || swap->slot == SLOT_SIGV4)
+                        continue;
+                any = true;
+                e = buf_append(out, str_first(str_skip(r->target, at), swap->at - at));
+                /* A client that escapes what it need not gets the same for the secret. */
+                struct str written = str_first(str_skip(r->target, swap->at), swap->n);
+                bool as_it_is = swap->slot == SLOT_PATH && str_find(written, '%') < 0;
+                e = e < 0 ? e : put_encoded(out, values[i], as_it_is);
+                at = swap->at + swap->n;
+        }
+        if (!any)
+                return 0;
+        e = e < 0 ? e : buf_append(out, str_skip(r->target, at));
+        return e < 0 ? e : 1;
+}
+
+int inject_names(const struct inject_plan *p, const struct credentials *c, struct buf *out) {
+        int e = 0;
+        for (size_t i = 0; e == 0 && i < p->n_swaps; i++) {
+                bool before = false;
+                for (size_t k = 0; k < i; k++)
+                        before |= p->swaps[k].mapping == p->swaps[i].mapping;
+                const struct credential_mapping *m = credentials_get(c, p->swaps[i].mapping);
+                if (before || !m)
+                        continue;
+                e = out->n > 0 ? buf_add_char(out, ',') : 0;
+                e = e < 0 ? e : buf_append(out, m->name);
+        }
+        return e;
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program inside signs with the stand-ins that it has. Its signature is worth nothing to AWS, but it says what the
+ * program wanted signed: the scope (day, region, service), the headers, and how the body counts. The request that will
+ * leave is brought into its canonical form and signed with a key that the vault derived for exactly that scope; the
+ * secret itself is not here. A key for a scope signs anything of that service for one day, which is why the time of the
+ * request must be now, and why the vault looks at the host before it derives one.
+ *
+ * The client's own signature is not verified: who may use a stand-in is decided by who can reach this gateway.
+ */
+#include "gateway/creds/sigv4.h"
+
+#include "base/cleanup.h"
+#include "base/secret.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define ALGORITHM "AWS4-HMAC-SHA256"
+#define REQUEST_TYPE "aws4_request"
+#define EMPTY_HASH "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+enum { CANONICAL_MAX = 1 << 18, SCOPE_PART_MAX = 63 };
+
+static const char *const problem_texts[] = {
+        [SIGV4_OK] = "",
+        [SIGV4_MALFORMED] = "the AWS signature is not written as the specification says",
+        [SIGV4_ALGORITHM] = "the request is signed in another way than AWS4-HMAC-SHA256, which cannot be made anew",
+        [SIGV4_DATE] = "a request with an AWS signature needs one X-Amz-Date, of the day that the signature is for",
+        [SIGV4_SKEW] = "the AWS signature is not for now: it has expired, or the clock inside is wrong",
+        [SIGV4_PAYLOAD] = "the body is signed in a way that cannot be made anew",
+        [SIGV4_HEADERS] = "the AWS signature does not cover what it must",
+        [SIGV4_TOO_LARGE] = "the body is too large to be signed: send X-Amz-Content-Sha256, or a smaller one",
+};
+static_assert(sizeof problem_texts / sizeof *problem_texts == SIGV4_PROBLEMS, "a text for each problem");
+
+const char *sigv4_problem_text(uint8_t problem) {
+        return problem < SIGV4_PROBLEMS ? problem_texts[problem] : "";
+}
+
+/* --- finding --- */
+
+static bool take_scope(struct str credential, struct sigv4 *s) {
+        struct str last;
+        if (!str_split(&credential, '/', &s->key_id) || s->key_id.n == 0)
+                return false;
+        bool whole = str_split(&credential, '/', &s->date) && str_split(&credential, '/', &s->region) &&
+                     str_split(&credential, '/', &s->service) && str_split(&credential, '/', &last) &&
+                     credential.n == 0 && str_eq(last, STR(REQUEST_TYPE));
+        if (!whole && s->problem == SIGV4_OK)
+                s->problem = SIGV4_MALFORMED;
+        return true;
+}
+
+static bool find_in_header(const struct request_view *r, struct sigv4 *s) {
+        s->authorization = request_view_only(r, "authorization");
+        if (s->authorization == VIEW_NONE)
+                return false;
+        struct str rest = r->headers[s->authorization].value, part, credential = { 0 }, signature = { 0 };
+        ptrdiff_t space = str_find(rest, ' ');
+        if (space < 0 || !str_starts(rest, STR("AWS4-")))
+                return false;
+        if (!str_eq(str_first(rest, (size_t)space), STR(ALGORITHM)))
+                s->problem = SIGV4_ALGORITHM;
+        rest = str_skip(rest, (size_t)space);
+        while (str_split(&rest, ',', &part)) {
+                part = str_trim(part);
+                ptrdiff_t equals = str_find(part, '=');
+                struct str name = str_first(part, equals < 0 ? 0 : (size_t)equals),
+                           value = str_skip(part, equals < 0 ? part.n : (size_t)equals + 1);
+                struct str *to = str_eq(name, STR("Credential"))      ? &credential
+                                 : str_eq(name, STR("SignedHeaders")) ? &s->signed_headers
+                                 : str_eq(name, STR("Signature"))     ? &signature
+                                                                      : NULL;
+                if (!to || to->p)
+                        s->problem = SIGV4_MALFORMED;
+                else
+                        *to = value;
+        }
+        if (s->problem == SIGV4_OK && signature.n != SIGV4_SIGNATURE_HEX)
+                s->problem = SIGV4_MALFORMED;
+        return credential.p && take_scope(credential, s);
+}
+
+static struct str query_of(struct str target) {
+        ptrdiff_t question = str_find(target, '?');
+        return question < 0 ? str_n(NULL, 0) : str_skip(target, (size_t)question + 1);
+}
+
+/* The only parameter of that name; p is NULL when there is none, or two. */
+static struct str parameter(const struct request_view *r, const char *name) {
+        struct str query = query_of(r->target), part, found = { 0 };
+        while (str_split(&query, '&', &part)) {
+                ptrdiff_t equals = str_find(part, '=');
+                if (equals < 0 || !str_is(str_first(part, (size_t)equals), name))
+                        continue;
+                if (found.p)
+                        return (struct str){ 0 };
+                found = str_skip(part, (size_t)equals + 1);
+        }
+        return found;
+}
+
+static bool decode(struct str text, char *to, size_t max, struct str *ret) {
+        size_t n = 0;
+        while (text.n > 0) {
+                bool escape = text.p[0] == '%' && text.n >= 3 && ascii_hex(text.p[1]) >= 0 && ascii_hex(text.p[2]) >= 0;
+                if (n == max || (text.p[0] == '%' && !escape))
+                        return false;
+                to[n++] = (char)(escape ? ascii_hex(text.p[1]) << 4 | ascii_hex(text.p[2]) : text.p[0]);
+                text = str_skip(text, escape ? 3 : 1);
+        }
+        *ret = str_n(to, n);
+        return true;
+}
+
+static bool find_in_query(const struct request_view *r, struct sigv4 *s) {
+        struct str algorithm = parameter(r, "X-Amz-Algorithm"), credential;
+        if (!algorithm.p || !decode(parameter(r, "X-Amz-Credential"), s->scope, sizeof s->scope, &credential))
+                return false;
+        s->presigned = true;
+        s->authorization = VIEW_NONE;
+        if (!str_eq(algorithm, STR(ALGORITHM)))
+                s->problem = SIGV4_ALGORITHM;
+        else if (!decode(parameter(r, "X-Amz-SignedHeaders"), s->names, sizeof s->names, &s->signed_headers) ||
+                 parameter(r, "X-Amz-Signature").n != SIGV4_SIGNATURE_HEX)
+                s->problem = SIGV4_MALFORMED;
+        return take_scope(credential, s);
+}
+
+bool sigv4_find(const struct request_view *r, struct sigv4 *s) {
+        sigv4_clear(s);
+        bool in_header = find_in_header(r, s), in_query = parameter(r, "X-Amz-Algorithm").p != NULL;
+        if (in_header || !in_query)
+                return in_header && !in_query;
+        sigv4_clear(s);
+        return request_view_count(r, STR("authorization")) == 0 && find_in_query(r, s);
+}
+
+/* --- checking --- */
+
+static bool is_scope_part(struct str s) {
+        for (size_t i = 0; i < s.n; i++)
+                if (!ascii_is_alnum(s.p[i]) && s.p[i] != '-' && s.p[i] != '_' && s.p[i] != '.')
+                        return false;
+        return s.n > 0 && s.n <= SCOPE_PART_MAX;
+}
+
+static unsigned digits_at(struct str s, size_t at, size_t n) {
+        unsigned value = 0;
+        for (size_t i = at; i < at + n; i++)
+                value = value * 10 + (unsigned)(s.p[i] - '0');
+        return value;
+}
+
+/* "20130524T000000Z" in seconds since 1970. */
+static bool parse_timestamp(struct str s, int64_t *ret) {
+        static const char form[] = "dddddddd"
+                                   "T"
+                                   "dddddd"
+                                   "Z";
+        if (s.n != sizeof form - 1)
+                return false;
+        for (size_t i = 0; i < s.n; i++)
+                if (form[i] == 'd' ? !ascii_is_digit(s.p[i]) : s.p[i] != form[i])
+                        return false;
+        int64_t year = digits_at(s, 0, 4), month = digits_at(s, 4, 2), day = digits_at(s, 6, 2);
+        int64_t hour = digits_at(s, 9, 2), minute = digits_at(s, 11, 2), second = digits_at(s, 13, 2);
+        if (year < 1970 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60)
+                return false;
+        /* Days since 1970: years begin in March, so that the leap day is the last. */
+        int64_t y = month > 2 ? year : year - 1, from_march = (month + 9) % 12;
+        int64_t days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * from_march + 2) / 5 + day - 1 - 719468;
+        *ret = ((days * 24 + hour) * 60 + minute) * 60 + second;
+        return true;
+}
+
+static enum sigv4_problem check_time(const struct request_view *r, struct sigv4 *s) {
+        uint32_t header = request_view_only(r, "x-amz-date");
+        s->timestamp = s->presigned          ? parameter(r, "X-Amz-Date")
+                       : header != VIEW_NONE ? r->headers[header].value
+                                             : (struct str){ 0 };
+        int64_t at, now = (int64_t)r->now_s;
+        if (s->date.n != 8 || !parse_timestamp(s->timestamp, &at) || !str_eq(str_first(s->timestamp, 8), s->date))
+                return SIGV4_DATE;
+        uint64_t lasts = 0;
+        if (s->presigned && (!str_to_u64(parameter(r, "X-Amz-Expires"), SIGV4_EXPIRES_MAX_S, &lasts) || lasts == 0))
+                return SIGV4_MALFORMED;
+        bool early = at > now + SIGV4_SKEW_S, late = now > at + (int64_t)lasts + SIGV4_SKEW_S;
+        return early || late ? SIGV4_SKEW : SIGV4_OK;
+}
+
+static bool is_signed(const struct sigv4 *s, struct str wanted) {
+        struct str list = s->signed_headers, name;
+        while (str_split(&list, ';', &name))
+                if (str_eq(name, wanted))
+                        return true;
+        return false;
+}
+
+static enum sigv4_problem check_signed(const struct sigv4 *s) {
+        struct str list = s->signed_headers, name;
+        size_t n = 0;
+        while (str_split(&list, ';', &name)) {
+                if (name.n == 0 || ++n > SIGV4_SIGNED_MAX)
+                        return SIGV4_MALFORMED;
+                for (size_t i = 0; i < name.n; i++)
+                        if (name.p[i] <= ' ' || name.p[i] >= 0x7f || ascii_lower(name.p[i]) != name.p[i] ||
+                            name.p[i] == ':')
+                                return SIGV4_MALFORMED;
+        }
+        return is_signed(s, STR("host")) ? SIGV4_OK : SIGV4_HEADERS;
+}
+
+static bool is_s3(struct str service) {
+        static const char *const names[] = { "s3", "s3express", "s3-outposts", "s3-object-lambda" };
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                if (str_is(service, names[i]))
+                        return true;
+        return false;
+}
+
+static enum sigv4_problem check_payload(const struct request_view *r, struct sigv4 *s) {
+        struct str name = STR("x-amz-content-sha256");
+        size_t n = request_view_count(r, name);
+        if (n == 0 || (s->presigned && !is_signed(s, name))) {
+                s->payload = s->presigned && is_s3(s->service) ? PAYLOAD_UNSIGNED : PAYLOAD_BODY;
+                return SIGV4_OK;
+        }
+        if (n > 1)
+                return SIGV4_MALFORMED;
+        s->hash = r->headers[request_view_only(r, "x-amz-content-sha256")].value;
+        bool hex = s->hash.n == SIGV4_SIGNATURE_HEX;
+        for (size_t i = 0; hex && i < s->hash.n; i++)
+                hex = ascii_hex(s->hash.p[i]) >= 0;
+        if (hex || str_eq(s->hash, STR("UNSIGNED-PAYLOAD")) ||
+            str_eq(s->hash, STR("STREAMING-UNSIGNED-PAYLOAD-TRAILER")))
+                s->payload = PAYLOAD_GIVEN;
+        else if (str_eq(s->hash, STR("STREAMING-AWS4-HMAC-SHA256-PAYLOAD")))
+                s->payload = PAYLOAD_CHUNKS;
+        else if (str_eq(s->hash, STR("STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER")))
+                s->payload = PAYLOAD_CHUNKS_TRAILER;
+        else
+                return SIGV4_PAYLOAD;
+        return SIGV4_OK;
+}
+
+bool sigv4_check(const struct request_view *r, struct sigv4 *s) {
+        enum sigv4_problem p = s->problem;
+        if (p == SIGV4_OK && (!is_scope_part(s->region) || !is_scope_part(s->service)))
+                p = SIGV4_MALFORMED;
+        if (p == SIGV4_OK)
+                p = check_time(r, s);
+        if (p == SIGV4_OK)
+                p = check_signed(s);
+        if (p == SIGV4_OK)
+                p = check_payload(r, s);
+        s->problem = (uint8_t)p;
+        return p == SIGV4_OK;
+}
+
+bool sigv4_owns_header(const struct sigv4 *s, struct str name) {
+        return (!s->presigned && str_eq_nocase(name, STR("authorization"))) ||
+               str_eq_nocase(name, STR("x-amz-security-token"));
+}
+
+bool sigv4_owns_parameter(const struct sigv4 *s, struct str p) {
+        static const char *const names[] = { "X-Amz-Credential", "X-Amz-Security-Token", "X-Amz-Signature",
+                                             "X-Amz-SignedHeaders" };
+        ptrdiff_t equals = str_find(p, '=');
+        struct str name = equals < 0 ? p : str_first(p, (size_t)equals);
+        for (size_t i = 0; s->presigned && i < sizeof names / sizeof *names; i++)
+                if (str_is(name, names[i]))
+                        return true;
+        return false;
+}
+
+/* --- signing --- */
+
+struct name_list {
+        size_t n;
+        struct str names[SIGV4_SIGNED_MAX + 1];
+};
+
+static int compare_names(const void *left, const void *right) {
+        const struct str *a = left, *b = right;
+        int order = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
+        return order ? order : a->n == b->n ? 0 : a->n < b->n ? -1 : 1;
+}
+
+/* Those of the client that are still there, and the token, where it travels as a header. */
+static void list_names(const struct sigv4 *s, const struct request_view *r, bool with_token, struct name_list *ret) {
+        struct str list = s->signed_headers, name;
+        ret->n = 0;
+        while (str_split(&list, ';', &name) && ret->n < SIGV4_SIGNED_MAX)
+                if (str_eq(name, STR("host")) || (!sigv4_owns_header(s, name) && request_view_count(r, name) > 0))
+                        ret->names[ret->n++] = name;
+        if (with_token)
+                ret->names[ret->n++] = STR("x-amz-security-token");
+        qsort(ret->names, ret->n, sizeof ret->names[0], compare_names);
+        size_t n = 0;
+        for (size_t i = 0; i < ret->n; i++)
+                if (n == 0 || !str_eq(ret->names[n - 1], ret->names[i]))
+                        ret->names[n++] = ret->names[i];
+        ret->n = n;
+}
+
+static int put_names(const struct name_list *l, const char *separator, struct buf *out) {
+        int r = 0;
+        for (size_t i = 0; r == 0 && i < l->n; i++) {
+                r = i > 0 ? buf_add(out, separator) : 0;
+                r = r < 0 ? r : buf_append(out, l->names[i]);
+        }
+        return r;
+}
+
+static int put_scope(const struct sigv4 *s, struct buf *out) {
+        return buf_printf(out, "%.*s/%.*s/%.*s/" REQUEST_TYPE, STR_FMT(s->date), STR_FMT(s->region),
+                          STR_FMT(s->service));
+}
+
+/* The target of a presigned URL, without its signature. */
+static int put_target(const struct sigv4 *s, const struct request_view *r, const struct sigv4_key *key,
+                      const struct name_list *names, struct buf *out) {
+        struct str query = query_of(r->target), part;
+        int e = buf_append(out, str_first(r->target, r->target.n - query.n));
+        while (e == 0 && str_split(&query, '&', &part)) {
+                if (part.n == 0 || sigv4_owns_parameter(s, part))
+                        continue;
+                e = buf_append(out, part);
+                e = e < 0 ? e : buf_add_char(out, '&');
+        }
+        e = e < 0 ? e : buf_add(out, "X-Amz-Credential=");
+        e = e < 0 ? e : sigv4_encode(key->key_id, false, out);
+        e = e < 0 ? e
+                  : buf_printf(out, "%%2F%.*s%%2F%.*s%%2F%.*s%%2F" REQUEST_TYPE, STR_FMT(s->date), STR_FMT(s->region),
+                               STR_FMT(s->service));
+        if (e == 0 && key->token.n > 0) {
+                e = buf_add(out, "&X-Amz-Security-Token=");
+                e = e < 0 ? e : sigv4_encode(key->token, false, out);
+        }
+        e = e < 0 ? e : buf_add(out, "&X-Amz-SignedHeaders=");
+        return e < 0 ? e : put_names(names, "%3B", out);
+}
+
+static int put_canonical(const struct sigv4 *s, const struct request_view *r, const struct sigv4_key *key,
+                         const struct name_list *names, struct str target, struct str body_hash, struct buf *out) {
+        struct str query = query_of(target);
+        struct str path = query.p ? str_first(target, target.n - query.n - 1) : target;
+        int e = buf_append(out, r->method);
+        e = e < 0 ? e : buf_add_char(out, '\n');
+        e = e < 0 ? e : sigv4_canonical_path(path, is_s3(s->service), out);
+        e = e < 0 ? e : buf_add_char(out, '\n');
+        e = e < 0 ? e : sigv4_canonical_query(query, out);
+        e = e < 0 ? e : buf_add_char(out, '\n');
+        for (size_t i = 0; e == 0 && i < names->n; i++) {
+                struct header_view token = { STR("x-amz-security-token"), key->token };
+                struct request_view alone = { .n_headers = 1, .headers = &token };
+                bool is_token = str_eq(names->names[i], token.name);
+                e = sigv4_canonical_header(is_token ? &alone : r, names->names[i], out);
+        }
+        e = e < 0 ? e : buf_add_char(out, '\n');
+        e = e < 0 ? e : put_names(names, ";", out);
+        e = e < 0 ? e : buf_add_char(out, '\n');
+        struct str hash = s->payload == PAYLOAD_UNSIGNED ? STR("UNSIGNED-PAYLOAD")
+                          : s->payload != PAYLOAD_BODY   ? s->hash
+                          : body_hash.n > 0              ? body_hash
+                                                         : STR(EMPTY_HASH);
+        return e < 0 ? e : buf_append(out, hash);
+}
+
+static int sign_canonical(const struct sigv4 *s, const struct sigv4_key *key, struct str canonical,
+                          char ret[static SIGV4_SIGNATURE_HEX]) {
+        unsigned char digest[DIGEST_BYTES];
+        char hex[DIGEST_HEX_MAX];
+        cleanup(buf_done) struct buf text = BUF(1024);
+        digest_sha256(canonical, digest);
+        digest_hex(digest, hex);
+        int e = buf_printf(&text, ALGORITHM "\n%.*s\n", STR_FMT(s->timestamp));
+        e = e < 0 ? e : put_scope(s, &text);
+        e = e < 0 ? e : buf_printf(&text, "\n%s", hex);
+        if (e < 0)
+                return e;
+        digest_hmac(str_n(key->key, sizeof key->key), buf_str(&text), digest);
+        digest_hex(digest, hex);
+        memcpy(ret, hex, SIGV4_SIGNATURE_HEX);
+        return 0;
+}
+
+int sigv4_sign(const struct sigv4 *s, const struct request_view *r, const struct sigv4_key *key, struct str body_hash,
+               struct buf *out, char ret_signature[static SIGV4_SIGNATURE_HEX]) {
+        cleanup(buf_done) struct buf canonical = BUF(CANONICAL_MAX);
+        struct name_list names;
+        size_t start = out->n;
+        list_names(s, r, !s->presigned && key->token.n > 0, &names);
+        int e = s->presigned ? put_target(s, r, key, &names, out) : 0;
+        struct str target = s->presigned ? str_skip(buf_str(out), start) : r->target;
+        e = e < 0 ? e : put_canonical(s, r, key, &names, target, body_hash, &canonical);
+        e = e < 0 ? e : sign_canonical(s, key, buf_str(&canonical), ret_signature);
+        if (canonical.p)
+                secret_wipe(canonical.p, canonical.cap); /* it has the session token */
+        struct str signature = str_n(ret_signature, SIGV4_SIGNATURE_HEX);
+        if (e == 0 && s->presigned) {
+                e = buf_add(out, "&X-Amz-Signature=");
+        } else if (e == 0) {
+                e = buf_printf(out, ALGORITHM " Credential=%.*s/", STR_FMT(key->key_id));
+                e = e < 0 ? e : put_scope(s, out);
+                e = e < 0 ? e : buf_add(out, ", SignedHeaders=");
+                e = e < 0 ? e : put_names(&names, ";", out);
+                e = e < 0 ? e : buf_add(out, ", Signature=");
+        }
+        return e < 0 ? e : buf_append(out, signature);
+}

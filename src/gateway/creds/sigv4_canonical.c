@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The canonical form of a request. Paths: S3 takes the path as it is, escaped once; every other service normalises it
+ * (dot segments, doubled slashes) and escapes once more what is on the wire, so "%20" becomes "%2520". Queries: each
+ * name and value escaped in one way, then sorted. Headers: lower-case names, values with runs of spaces made one.
+ */
+#include "gateway/creds/sigv4.h"
+
+#include "base/cleanup.h"
+#include "base/vec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { QUERY_PARAMETERS_MAX = 1024 };
+
+static bool is_unreserved(char c) {
+        return ascii_is_alnum(c) || c == '-' || c == '.' || c == '_' || c == '~';
+}
+
+int sigv4_encode(struct str text, bool keep_slash, struct buf *out) {
+        static const char digits[] = "0123456789ABCDEF";
+        int r = 0;
+        for (size_t i = 0; r == 0 && i < text.n; i++) {
+                unsigned char c = (unsigned char)text.p[i];
+                char escape[3] = { '%', digits[c >> 4], digits[c & 15] };
+                bool plain = is_unreserved((char)c) || (keep_slash && c == '/');
+                r = plain ? buf_add_char(out, (char)c) : buf_append(out, str_n(escape, 3));
+        }
+        return r;
+}
+
+/* Decodes once and encodes in the one way there is. */
+static int recode(struct str text, bool keep_slash, struct buf *out) {
+        int r = 0;
+        while (r == 0 && text.n > 0) {
+                char c = text.p[0];
+                size_t width = 1;
+                if (c == '%' && text.n >= 3 && ascii_hex(text.p[1]) >= 0 && ascii_hex(text.p[2]) >= 0) {
+                        c = (char)(ascii_hex(text.p[1]) << 4 | ascii_hex(text.p[2]));
+                        width = 3;
+                }
+                /* An escaped slash is part of a name, and stays escaped. */
+                r = sigv4_encode(str_n(&c, 1), keep_slash && width == 1, out);
+                text = str_skip(text, width);
+        }
+        return r;
+}
+
+/* RFC 3986, 5.2.4, and empty segments go too. Writes segments behind `start` of the buffer, which "..": takes back. */
+static int normalise(struct str path, struct buf *out) {
+        struct str segment;
+        bool slash_at_end = path.n == 0 || path.p[path.n - 1] == '/';
+        int r = 0;
+        while (r == 0 && str_split(&path, '/', &segment)) {
+                bool last = path.n == 0;
+                if (str_eq(segment, STR(".."))) {
+                        ptrdiff_t slash = str_rfind(buf_str(out), '/');
+                        out->n = slash > 0 ? (size_t)slash : 0;
+                        slash_at_end |= last;
+                } else if (str_eq(segment, STR("."))) {
+                        slash_at_end |= last;
+                } else if (segment.n > 0) {
+                        r = buf_add_char(out, '/');
+                        r = r < 0 ? r : buf_append(out, segment);
+                }
+        }
+        if (r == 0 && (slash_at_end || out->n == 0))
+                r = buf_add_char(out, '/');
+        return r;
+}
+
+int sigv4_canonical_path(struct str path, bool s3, struct buf *out) {
+        if (s3)
+                return path.n > 0 ? recode(path, true, out) : buf_add_char(out, '/');
+        cleanup(buf_done) struct buf plain = BUF(path.n + 2);
+        int r = normalise(path, &plain);
+        return r < 0 ? r : sigv4_encode(buf_str(&plain), true, out);
+}
+
+struct parameter {
+        struct str name, value; /* encoded */
+};
+
+static int compare_parameters(const void *left, const void *right) {
+        const struct parameter *a = left, *b = right;
+        for (int part = 0; part < 2; part++) {
+                struct str x = part ? a->value : a->name, y = part ? b->value : b->name;
+                size_t n = x.n < y.n ? x.n : y.n;
+                int order = n > 0 ? memcmp(x.p, y.p, n) : 0;
+                if (order != 0)
+                        return order;
+                if (x.n != y.n)
+                        return x.n < y.n ? -1 : 1;
+        }
+        return 0;
+}
+
+int sigv4_canonical_query(struct str query, struct buf *out) {
+        cleanup(buf_done) struct buf text = BUF(3 * query.n + 1);
+        cleanup(free_ptr) struct parameter *list = calloc(QUERY_PARAMETERS_MAX, sizeof *list);
+        struct str part;
+        size_t n = 0;
+        int r = list ? buf_reserve(&text, 3 * query.n + 1) : -ENOMEM; /* never moves after this */
+        while (r == 0 && str_split(&query, '&', &part)) {
+                if (part.n == 0)
+                        continue;
+                if (n == QUERY_PARAMETERS_MAX)
+                        return -E2BIG;
+                ptrdiff_t equals = str_find(part, '=');
+                size_t name_at = text.n;
+                r = recode(equals < 0 ? part : str_first(part, (size_t)equals), false, &text);
+                list[n].name = str_skip(buf_str(&text), name_at);
+                size_t value_at = text.n;
+                if (r == 0 && equals >= 0)
+                        r = recode(str_skip(part, (size_t)equals + 1), false, &text);
+                list[n++].value = str_skip(buf_str(&text), value_at);
+        }
+        if (r == 0 && n > 1)
+                qsort(list, n, sizeof *list, compare_parameters);
+        for (size_t i = 0; r == 0 && i < n; i++) {
+                r = i > 0 ? buf_add_char(out, '&') : 0;
+                r = r < 0 ? r : buf_append(out, list[i].name);
+                r = r < 0 ? r : buf_add_char(out, '=');
+                r = r < 0 ? r : buf_append(out, list[i].value);
+        }
+        return r;
+}
+
+static int put_value(struct str value, struct buf *out) {
+        int r = 0;
+        bool space = false;
+        value = str_trim(value);
+        for (size_t i = 0; r == 0 && i < value.n; i++) {
+                bool blank = value.p[i] == ' ' || value.p[i] == '\t';
+                if (!blank || !space)
+                        r = buf_add_char(out, blank ? ' ' : value.p[i]);
+                space = blank;
+        }
+        return r;
+}
+
+int sigv4_canonical_header(const struct request_view *r, struct str name, struct buf *out) {
+        bool first = true;
+        int e = buf_append(out, name);
+        e = e < 0 ? e : buf_add_char(out, ':');
+        if (e == 0 && str_eq(name, STR("host"))) {
+                e = buf_append(out, r->host);
+                first = false;
+        }
+        for (size_t i = 0; e == 0 && i < r->n_headers; i++) {
+                if (!str_eq_nocase(r->headers[i].name, name) || str_eq(name, STR("host")))
+                        continue;
+                e = first ? 0 : buf_add_char(out, ',');
+                e = e < 0 ? e : put_value(r->headers[i].value, out);
+                first = false;
+        }
+        return e < 0 ? e : buf_add_char(out, '\n');
+}

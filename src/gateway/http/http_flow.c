@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes on their way to a stream, and where a body ends. */
+#include "gateway/http/http_internal.h"
+
+#include "base/cleanup.h"
+#include "net/splice.h"
+
+#include <errno.h>
+
+void http_flow_done(struct http_flow *f, struct pool *pool) {
+        if (f->rest)
+                pool_chunk_put(pool, take_ptr(&f->rest));
+        pool_pipe_put(pool, take_ptr(&f->pipe));
+        buf_done(&f->head);
+        f->head_at = 0;
+        f->begun = f->held = false;
+}
+
+/* Keeps what the stream did not take. A reader takes no more at once than a chunk holds, so it fits. */
+static int keep(struct http_flow *f, struct pool *pool, struct str bytes) {
+        if (!f->rest) {
+                f->rest = pool_chunk_get(pool);
+                if (!f->rest)
+                        return -ENOMEM;
+                f->rest->at = f->rest->n = 0;
+        }
+        struct pool_chunk *c = f->rest;
+        if (bytes.n > sizeof c->bytes - c->at - c->n) {
+                memmove(c->bytes, c->bytes + c->at, c->n);
+                c->at = 0;
+        }
+        if (bytes.n > sizeof c->bytes - c->n)
+                return -ENOBUFS;
+        memcpy(c->bytes + c->at + c->n, bytes.p, bytes.n);
+        c->n += bytes.n;
+        return 0;
+}
+
+int http_flow_push(struct http_flow *f, struct pool *pool, struct stream *to, struct str bytes) {
+        if (f->rest) {
+                int r = keep(f, pool, bytes);
+                return r < 0 ? r : http_flow_flush(f, pool, to);
+        }
+        size_t head = f->head.n - f->head_at;
+        struct iovec parts[2] = { { f->head.p + f->head_at, head }, { (void *)bytes.p, bytes.n } };
+        bool both = bytes.n > 0 && head > 0;
+        ssize_t put = both       ? stream_writev(to, parts, 2)
+                      : head > 0 ? stream_writev(to, parts, 1)
+                      : bytes.n  ? stream_writev(to, parts + 1, 1)
+                                 : 0;
+        if (put == -EAGAIN)
+                put = 0;
+        if (put < 0)
+                return (int)put;
+        size_t of_head = (size_t)put < head ? (size_t)put : head;
+        f->head_at += of_head;
+        struct str left = str_skip(bytes, (size_t)put - of_head);
+        if (left.n == 0)
+                return f->head_at < f->head.n ? -EAGAIN : 0;
+        int r = keep(f, pool, left);
+        return r < 0 ? r : -EAGAIN;
+}
+
+static int drain_pipe(struct http_flow *f, struct stream *to) {
+        while (f->pipe && f->pipe->n > 0) {
+                ssize_t put = splice_out(f->pipe, to);
+                if (put < 0)
+                        return (int)put;
+        }
+        return 0;
+}
+
+int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
+        if (f->held)
+                return -EAGAIN;
+        while (f->head_at < f->head.n || f->rest) {
+                size_t head = f->head.n - f->head_at, rest = f->rest ? f->rest->n : 0;
+                struct iovec parts[2] = { { f->head.p + f->head_at, head },
+                                          { f->rest ? f->rest->bytes + f->rest->at : NULL, rest } };
+                ssize_t put = stream_writev(to, head ? parts : parts + 1, head && rest ? 2 : 1);
+                if (put < 0)
+                        return (int)put;
+                size_t of_head = (size_t)put < head ? (size_t)put : head;
+                f->head_at += of_head;
+                if (f->rest) {
+                        f->rest->at += (size_t)put - of_head;
+                        f->rest->n -= (size_t)put - of_head;
+                        if (f->rest->n == 0)
+                                pool_chunk_put(pool, take_ptr(&f->rest));
+                }
+        }
+        return drain_pipe(f, to);
+}
+
+ssize_t http_flow_splice(struct http_flow *f, struct pool *pool, struct stream *from, uint64_t max) {
+        if (!from->readable)
+                return -EAGAIN;
+        if (!f->pipe && !(f->pipe = pool_pipe_get(pool)))
+                return -ENOSR;
+        return splice_in(from, f->pipe, max < SIZE_MAX ? (size_t)max : SIZE_MAX);
+}
+
+void http_flow_rest(struct http_flow *f, struct pool *pool) {
+        if (f->pipe && f->pipe->n == 0)
+                pool_pipe_put(pool, take_ptr(&f->pipe));
+}
+
+void http_body_passed(struct http_body *b, uint64_t n) {
+        if (b->kind != BODY_LENGTH)
+                return;
+        b->left -= n;
+        b->done = b->left == 0;
+}
+
+enum http1_result http_body_next(struct http_body *b, struct str *bytes, struct str *ret_span) {
+        if (b->done || bytes->n == 0)
+                return HTTP1_MORE;
+        if (b->kind == BODY_CHUNKED) {
+                enum http1_result r = http1_chunked_next(&b->chunked, bytes, ret_span);
+                b->done = b->chunked.done;
+                return r;
+        }
+        uint64_t opaque = http_body_opaque(b);
+        size_t n = bytes->n < opaque ? bytes->n : (size_t)opaque;
+        http_body_passed(b, n);
+        *ret_span = str_first(*bytes, n);
+        *bytes = str_skip(*bytes, n);
+        return HTTP1_OK;
+}

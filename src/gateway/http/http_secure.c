@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP inside TLS that was opened. The session itself is the same as without: it reads requests from one stream and
+ * sends them on another, and both happen to be TLS. What is different is here: the connection to the origin that was
+ * made ahead of the first request, TLS on those that follow, and that an origin without a good certificate gets none.
+ */
+#include "gateway/http/http_internal.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct stream *http_secure_take(struct http_session *s) {
+        struct stream *ready = take_ptr(&s->secure->ready);
+        if (!ready)
+                return NULL;
+        s->call.addr = s->secure->addr;
+        const struct snapshot *policy = worker_snapshot(s->client.worker);
+        char byte;
+        bool good = !ready->closed && stream_read(ready, &byte, 1) == -EAGAIN; /* nobody asked it for anything yet */
+        if (good && s->call.addr.family != ADDR_NONE)
+                good = verdict_address(policy, &s->call.target.host, &s->call.addr, s->call.target.port).decision !=
+                       DECISION_DENY;
+        if (good)
+                return ready;
+        stream_close(ready);
+        return NULL;
+}
+
+static void on_secured(struct origin_call *o) {
+        struct http_session *s = link_owner(o, struct http_secure, origin)->session;
+        s->secure->securing = false;
+        s->call.upstream = take_ptr(&o->stream);
+        if (!s->call.upstream) {
+                s->call.verdict.decision = DECISION_DENY;
+                s->call.verdict.reason = (uint8_t)o->reason;
+                s->call.error = o->error;
+                s->call.why = o->why;
+        }
+        http_session_opened(s);
+}
+
+void http_secure_open(struct http_session *s) {
+        struct http_secure *k = s->secure;
+        k->securing = true;
+        k->origin.worker = s->client.worker;
+        k->origin.done = on_secured;
+        origin_secure(&k->origin, take_ptr(&s->call.upstream), &s->call.target, STR("\10http/1.1"));
+}
+
+void http_secure_refuse(struct http_session *s) {
+        s->call.verdict.decision = DECISION_DENY;
+        s->call.verdict.reason = s->secure->spoilt;
+        s->call.why = s->secure->why;
+        s->keep_client = false;
+        http_refuse(s);
+}
+
+void http_secure_done(struct http_session *s) {
+        struct http_secure *k = s->secure;
+        if (k->securing)
+                origin_cancel(&k->origin);
+        stream_close(take_ptr(&k->ready));
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The origin was asked for a body as it is and sent another. It is hostile for all that is known, and its decoders are
+ * large programs: they run here, in the confined process that reads hostile bytes anyway, and see nothing but bytes.
+ *
+ * Streams: everything that can be told from the input so far is written at once, so an event that its sender flushed is
+ * not held back. Nothing is kept but the decoder's window.
+ *
+ * Limits: a window of 32 KiB for gzip and deflate, WINDOW_LOG for zstd (RFC 9659), 16 MiB for brotli, whose format has
+ * no more; MEMORY_MAX in all for one of these two. A body may grow by RATIO_MAX, which is more than deflate can, beyond
+ * the first FREE_BYTES. Their memory has held bytes that were not searched yet, so it is wiped; zstd alone offers no
+ * way to.
+ */
+#include "gateway/wire/decode.h"
+
+#include "base/cleanup.h"
+#include "base/secret.h"
+
+#include <brotli/decode.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+enum { WINDOW_LOG = 23, RATIO_MAX = 1100, FREE_BYTES = 16 << 20, MEMORY_MAX = 24 << 20 };
+
+struct decoder {
+        enum coding coding;
+        bool owes, whole;
+        bool ready;    /* the library's state is there */
+        char magic[4]; /* of a zstd frame: its first n_magic bytes */
+        uint8_t n_magic;
+        uint64_t n_in, n_out;
+        size_t memory;
+        union {
+                z_stream zlib;
+                BrotliDecoderState *brotli;
+                ZSTD_DCtx *zstd;
+        };
+};
+
+enum coding coding_of(struct str value) {
+        static const struct {
+                struct str name;
+                enum coding coding;
+        } known[] = { { STR(""), CODING_IDENTITY },       { STR("identity"), CODING_IDENTITY },
+                      { STR("gzip"), CODING_GZIP },       { STR("x-gzip"), CODING_GZIP },
+                      { STR("deflate"), CODING_DEFLATE }, { STR("br"), CODING_BROTLI },
+                      { STR("zstd"), CODING_ZSTD } };
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+                if (str_eq_nocase(value, known[i].name))
+                        return known[i].coding;
+        return CODING_UNKNOWN;
+}
+
+enum coding coding_add(enum coding found, struct str value) {
+        enum coding next = str_eq_nocase(value, STR("aws-chunked")) ? CODING_IDENTITY : coding_of(value);
+        if (next == CODING_IDENTITY)
+                return found;
+        return found == CODING_IDENTITY ? next : CODING_UNKNOWN;
+}
+
+bool coding_has_header(struct str name) {
+        static const struct str names[] = { STR("content-encoding"), STR("content-length"), STR("content-md5"),
+                                            STR("digest"),           STR("content-digest"), STR("repr-digest"),
+                                            STR("accept-ranges") };
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                if (str_eq_nocase(name, names[i]))
+                        return true;
+        return false;
+}
+
+/* memory of zlib and brotli: counted, and wiped when it is given back */
+
+struct block {
+        size_t n;
+        max_align_t bytes[];
+};
+
+static void *take(void *decoder, size_t n) {
+        struct decoder *d = decoder;
+        if (n > MEMORY_MAX - d->memory)
+                return NULL;
+        struct block *b = malloc(sizeof *b + n);
+        if (!b)
+                return NULL;
+        b->n = n;
+        d->memory += n;
+        return b->bytes;
+}
+
+static void give(void *decoder, void *p) {
+        struct decoder *d = decoder;
+        if (!p)
+                return;
+        struct block *b = (struct block *)((char *)p - offsetof(struct block, bytes));
+        d->memory -= b->n;
+        secret_wipe(b->bytes, b->n);
+        free(b);
+}
+
+static void *take_items(void *decoder, unsigned n, unsigned size) {
+        return take(decoder, (size_t)n * size);
+}
+
+/* one each */
+
+enum { GZIP_WINDOW = 15 + 16, ZLIB_WINDOW = 15, BARE_WINDOW = -15 };
+
+static int open_zlib(struct decoder *d, int window) {
+        d->zlib = (z_stream){ .zalloc = take_items, .zfree = give, .opaque = d };
+        d->ready = inflateInit2(&d->zlib, window) == Z_OK;
+        return d->ready ? 0 : -ENOMEM;
+}
+
+/* "deflate" is a zlib stream; some send what is inside of one. The first byte tells: as the beginning of a bare stream
+ * it would announce a stored block, with bits set that its sender leaves zero. */
+static int open_deflate(struct decoder *d, struct str in) {
+        return open_zlib(d, (in.p[0] & 0x0f) == Z_DEFLATED ? ZLIB_WINDOW : BARE_WINDOW);
+}
+
+static ssize_t run_zlib(struct decoder *d, struct str *in, char *out, size_t room) {
+        z_stream *z = &d->zlib;
+        uInt most = in->n < INT32_MAX ? (uInt)in->n : INT32_MAX;
+        if (d->whole && in->n > 0) { /* gzip: another member; nothing follows the others */
+                if (d->coding != CODING_GZIP || inflateReset(z) != Z_OK)
+                        return -EBADMSG;
+                d->whole = false;
+        }
+        if (d->whole)
+                return 0;
+        z->next_in = (Bytef *)in->p;
+        z->avail_in = most;
+        z->next_out = (Bytef *)out;
+        z->avail_out = (uInt)room;
+        int r = inflate(z, Z_SYNC_FLUSH);
+        *in = str_skip(*in, most - z->avail_in);
+        d->whole = r == Z_STREAM_END;
+        d->owes = !d->whole && z->avail_out == 0;
+        if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR) /* the last: it could do nothing now */
+                return r == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
+        return (ssize_t)(room - z->avail_out);
+}
+
+static ssize_t run_brotli(struct decoder *d, struct str *in, char *out, size_t room) {
+        size_t n_in = in->n, n_out = room;
+        const uint8_t *from = (const uint8_t *)in->p;
+        uint8_t *to = (uint8_t *)out;
+        if (d->whole)
+                return in->n > 0 ? -EBADMSG : 0;
+        BrotliDecoderResult r = BrotliDecoderDecompressStream(d->brotli, &n_in, &from, &n_out, &to, NULL);
+        *in = str_skip(*in, in->n - n_in);
+        d->whole = r == BROTLI_DECODER_RESULT_SUCCESS;
+        d->owes = BrotliDecoderHasMoreOutput(d->brotli); /* also while it asks for more input */
+        if (r == BROTLI_DECODER_RESULT_ERROR) {
+                BrotliDecoderErrorCode why = BrotliDecoderGetErrorCode(d->brotli);
+                return why <= BROTLI_DECODER_ERROR_ALLOC_CONTEXT_MODES &&
+                               why >= BROTLI_DECODER_ERROR_ALLOC_BLOCK_TYPE_TREES
+                           ? -ENOMEM
+                           : -EBADMSG;
+        }
+        return (ssize_t)(room - n_out);
+}
+
+/* Frames begin so, and those that are skipped. The library may also know what zstd wrote before its format was settled,
+ * by decoders of that time, which no limit of ours holds for. */
+static bool is_frame(struct decoder *d, struct str in) {
+        if (d->whole)
+                d->n_magic = 0;
+        struct str next = str_first(in, sizeof d->magic - d->n_magic);
+        memcpy(d->magic + d->n_magic, next.p, next.n);
+        d->n_magic += (uint8_t)next.n;
+        struct str magic = str_n(d->magic, d->n_magic);
+        if (magic.n > 0 && (magic.p[0] & 0xf0) == 0x50)
+                return str_starts(STR("\x2a\x4d\x18"), str_skip(magic, 1));
+        return str_starts(STR("\x28\xb5\x2f\xfd"), magic);
+}
+
+static ssize_t run_zstd(struct decoder *d, struct str *in, char *out, size_t room) {
+        if (in->n > 0 && !is_frame(d, *in))
+                return -EBADMSG;
+        ZSTD_inBuffer from = { .src = in->p, .size = in->n };
+        ZSTD_outBuffer to = { .dst = out, .size = room };
+        size_t left = ZSTD_decompressStream(d->zstd, &to, &from);
+        if (ZSTD_isError(left))
+                return ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
+        *in = str_skip(*in, from.pos);
+        d->whole = left == 0; /* another frame may follow */
+        d->owes = to.pos == to.size && left > 0;
+        return (ssize_t)to.pos;
+}
+
+static int open_brotli(struct decoder *d) {
+        d->brotli = BrotliDecoderCreateInstance(take, give, d);
+        d->ready = d->brotli != NULL;
+        return d->ready ? 0 : -ENOMEM;
+}
+
+static int open_zstd(struct decoder *d) {
+        d->zstd = ZSTD_createDCtx();
+        d->ready = d->zstd != NULL;
+        if (d->ready && ZSTD_isError(ZSTD_DCtx_setParameter(d->zstd, ZSTD_d_windowLogMax, WINDOW_LOG)))
+                return -EINVAL;
+        return d->ready ? 0 : -ENOMEM;
+}
+
+/* all of them */
+
+int decoder_new(enum coding c, struct decoder **ret) {
+        if (c == CODING_IDENTITY || c >= CODING_UNKNOWN)
+                return -EINVAL;
+        struct decoder *d = calloc(1, sizeof *d);
+        if (!d)
+                return -ENOMEM;
+        d->coding = c;
+        int r = c == CODING_GZIP     ? open_zlib(d, GZIP_WINDOW)
+                : c == CODING_BROTLI ? open_brotli(d)
+                : c == CODING_ZSTD   ? open_zstd(d)
+                                     : 0; /* deflate: when its first byte is there */
+        if (r < 0) {
+                decoder_free(d);
+                return r;
+        }
+        *ret = d;
+        return 0;
+}
+
+void decoder_free(struct decoder *d) {
+        if (!d)
+                return;
+        if (d->ready && d->coding == CODING_BROTLI)
+                BrotliDecoderDestroyInstance(d->brotli);
+        else if (d->ready && d->coding == CODING_ZSTD)
+                ZSTD_freeDCtx(d->zstd);
+        else if (d->ready)
+                inflateEnd(&d->zlib);
+        free(d);
+}
+
+ssize_t decoder_run(struct decoder *d, struct str *in, char *out, size_t room) {
+        size_t had = in->n;
+        if (had == 0 && !d->owes)
+                return 0;
+        d->owes = false;
+        if (!d->ready && open_deflate(d, *in) < 0)
+                return -ENOMEM;
+        ssize_t n = d->coding == CODING_BROTLI ? run_brotli(d, in, out, room)
+                    : d->coding == CODING_ZSTD ? run_zstd(d, in, out, room)
+                                               : run_zlib(d, in, out, room);
+        if (n < 0)
+                return n;
+        d->n_in += had - in->n;
+        d->n_out += (uint64_t)n;
+        d->owes |= in->n > 0;
+        return d->n_out > FREE_BYTES && d->n_out / RATIO_MAX > d->n_in ? -E2BIG : n;
+}
+
+bool decoder_owes(const struct decoder *d) {
+        return d->owes;
+}
+
+bool decoder_is_whole(const struct decoder *d) {
+        return !d->owes && (d->whole || d->n_in == 0);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The request line, the four forms of its target, and the request that leaves. */
+#include "gateway/wire/http1_internal.h"
+
+/* http://authority[/path][?query]: cuts, and checks the bytes behind the authority. The authority itself is judged by
+ * the one canonicaliser, policy/host.h. */
+static bool split_absolute(struct http1_request *r) {
+        struct str t = r->target;
+        size_t scheme = 0;
+        if (str_eq_nocase(str_first(t, 7), STR("http://")))
+                scheme = 7;
+        else if (str_eq_nocase(str_first(t, 8), STR("https://")))
+                scheme = 8;
+        else
+                return false;
+        r->https = scheme == 8;
+        size_t end = scheme;
+        while (end < t.n && t.p[end] != '/' && t.p[end] != '?')
+                end++;
+        r->form = FORM_ABSOLUTE;
+        r->authority = str_n(t.p + scheme, end - scheme);
+        r->path = str_skip(t, end);
+        return r->authority.n > 0;
+}
+
+static bool clean_path(struct str path) {
+        const char *p = path.p, *end = p + path.n;
+        p = http1_skip(p, end, CHAR_PATH);
+        if (p < end && *p == '?')
+                p = http1_skip(p, end, CHAR_QUERY);
+        return p == end;
+}
+
+static bool parse_target(struct http1_request *r) {
+        struct str t = r->target;
+        if (str_eq(r->method, STR("CONNECT"))) {
+                r->form = FORM_AUTHORITY;
+                r->authority = t;
+                return true;
+        }
+        if (t.p[0] == '/') {
+                r->form = FORM_ORIGIN;
+                r->path = t;
+        } else if (str_eq(t, STR("*"))) {
+                r->form = FORM_ASTERISK;
+                r->path = t;
+                return str_eq(r->method, STR("OPTIONS"));
+        } else if (!split_absolute(r)) {
+                return false;
+        }
+        return clean_path(r->path);
+}
+
+/* METHOD SP target SP HTTP/1.x CR LF; *ret_next is where the header lines begin. */
+static enum http1_result parse_request_line(void *message, struct str in, size_t seen, size_t *ret_next) {
+        struct http1_request *r = message;
+        const char *p = in.p, *end = in.p + in.n;
+        const char *stop = http1_skip(p, end, CHAR_TOKEN);
+        if ((stop < end ? stop : end) - p > HTTP1_METHOD_MAX)
+                return HTTP1_BAD_METHOD;
+        if (stop == end)
+                return HTTP1_MORE;
+        if (*stop != ' ' || stop == p)
+                return HTTP1_BAD_METHOD;
+        r->method = str_n(p, (size_t)(stop - p));
+        p = stop + 1;
+        bool whole = memchr(p, ' ', (size_t)(end - p)) != NULL; /* else what was seen is target, checked before */
+        stop = !whole && in.p + seen > p ? in.p + seen : p;
+        for (; stop < end && (uint8_t)*stop > ' ' && (uint8_t)*stop < 0x7f; stop++)
+                ;
+        if (stop == end)
+                return HTTP1_MORE;
+        if (*stop != ' ')
+                return *stop == '\r' || *stop == '\n' ? HTTP1_BAD_VERSION
+                                                      : HTTP1_BAD_TARGET; /* HTTP/0.9 has no version */
+        r->target = str_n(p, (size_t)(stop - p));
+        if (r->target.n == 0)
+                return HTTP1_BAD_TARGET;
+        p = stop + 1;
+        size_t have = (size_t)(end - p);
+        if (memcmp(p, "HTTP/1.", have < 7 ? have : 7) != 0)
+                return HTTP1_BAD_VERSION;
+        if (have >= 8 && p[7] != '0' && p[7] != '1')
+                return HTTP1_BAD_VERSION;
+        if (have >= 9 && p[8] != '\r')
+                return p[8] == '\n' ? HTTP1_BAD_LINE : HTTP1_BAD_VERSION;
+        if (have >= 10 && p[9] != '\n')
+                return HTTP1_BAD_LINE;
+        if (have < 10)
+                return HTTP1_MORE;
+        r->head.minor = (uint8_t)(p[7] - '0');
+        *ret_next = (size_t)(p + 10 - in.p);
+        return parse_target(r) ? HTTP1_OK : HTTP1_BAD_TARGET;
+}
+
+static enum http1_result settle_request(struct http1_request *r) {
+        for (size_t i = 0; i < r->head.n_headers; i++) {
+                const struct http1_header *h = &r->head.headers[i];
+                if (h->id == HEADER_HOST) {
+                        if (r->host.p)
+                                return HTTP1_HOST_TWICE;
+                        r->host = h->value;
+                } else if (h->id == HEADER_EXPECT && str_eq_nocase(h->value, STR("100-continue"))) {
+                        r->expect_continue = r->head.minor > 0;
+                }
+        }
+        /* CONNECT names its host in the target, and small clients send nothing else. */
+        if (!r->host.p && r->head.minor > 0 && r->form != FORM_AUTHORITY)
+                return HTTP1_HOST_MISSING;
+        if (r->head.body == BODY_LENGTH && r->head.length == 0)
+                return HTTP1_OK;
+        if (r->head.body != BODY_NONE)
+                r->head.upgrade = false; /* a body and a switch of protocols: only one reading is safe, the plain one */
+        return HTTP1_OK;
+}
+
+enum http1_result http1_request_parse(struct http1_progress *at, struct str in, size_t max, struct http1_request *ret) {
+        memset(ret, 0, offsetof(struct http1_request, head.headers)); /* the table itself is filled as lines come */
+        enum http1_result r = http1_head_parse(at, in, max, parse_request_line, ret, &ret->head);
+        return r == HTTP1_OK ? settle_request(ret) : r;
+}
+
+struct str http1_path_only(struct str path) {
+        ptrdiff_t query = str_find(path, '?');
+        if (query >= 0)
+                path.n = (size_t)query;
+        return path.n > 0 ? path : STR("/");
+}
+
+int http1_headers_write(struct buf *out, const struct http1_head *head, bool (*passes)(const struct http1_header *h)) {
+        for (size_t i = 0; i < head->n_headers;) {
+                if (!passes(&head->headers[i])) {
+                        i++;
+                        continue;
+                }
+                struct str run = { head->headers[i].name.p, 0 }; /* lines that lie behind each other */
+                for (; i < head->n_headers && passes(&head->headers[i]) && head->headers[i].name.p == run.p + run.n;
+                     i++)
+                        run.n += head->headers[i].line_bytes;
+                int r = buf_append(out, run);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static bool request_header_passes(const struct http1_header *h) {
+        return !h->hop && h->id != HEADER_HOST;
+}
+
+static int append_all(struct buf *out, const struct str *parts, size_t n) {
+        size_t total = 0;
+        for (size_t i = 0; i < n; i++)
+                total += parts[i].n;
+        int r = buf_reserve(out, total);
+        for (size_t i = 0; i < n && r == 0; i++)
+                r = buf_append(out, parts[i]);
+        return r;
+}
+
+int http1_request_write(struct buf *out, const struct http1_request *r, const struct authority *to,
+                        uint16_t default_port) {
+        char host[AUTHORITY_TEXT_MAX];
+        authority_text(to, host);
+        struct str host_text = str_of(host);
+        if (to->port == default_port)
+                host_text.n = (size_t)str_rfind(host_text, ':');
+        bool bare_options = r->path.n == 0 && str_eq(r->method, STR("OPTIONS"));
+        bool no_path = r->path.n == 0 || r->path.p[0] == '?';
+        const struct str line[] = {
+                r->method,
+                STR(" "),
+                bare_options ? STR("*") : no_path ? STR("/") : STR(""),
+                r->path,
+                STR(" HTTP/1.1\r\nHost: "),
+                host_text,
+                STR("\r\n"),
+        };
+        int e = append_all(out, line, sizeof line / sizeof *line);
+        if (e == 0)
+                e = http1_headers_write(out, &r->head, request_header_passes);
+        if (e == 0 && r->head.body == BODY_LENGTH)
+                e = http1_length_write(out, r->head.length);
+        if (e == 0 && r->head.body == BODY_CHUNKED)
+                e = buf_append(out, STR("Transfer-Encoding: chunked\r\n"));
+        if (e == 0 && r->head.upgrade) {
+                const struct str upgrade[] = { STR("Connection: Upgrade\r\nUpgrade: "), r->head.upgrade_to,
+                                               STR("\r\n") };
+                e = append_all(out, upgrade, 3);
+        }
+        return e == 0 ? buf_append(out, STR("\r\n")) : e;
+}

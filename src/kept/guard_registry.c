@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kept/guard_registry.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/map.h"
+#include "base/path.h"
+#include "conf/dirs.h"
+#include "kept/kept.h"
+#include "sandbox/linux/survey.h"
+#include "store/audit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SLOTS_MAX = 4096, SLOT_BYTES_MAX = 16 << 20 };
+
+static const char magic[] = "bailey guards 1";
+
+static int no_memory(struct err *err) {
+        return err_set(err, ENOMEM, "out of memory");
+}
+
+/* --- one slot, as read --- */
+
+struct slot {
+        int number, fd;
+        bool live;
+        struct buf bytes; /* what the texts below are in */
+        const char *id;
+        VEC(const char *) roots;
+        VEC(struct plan_guard) guards;
+};
+typedef VEC(struct slot) slots;
+
+static void slot_done(struct slot *s) {
+        close_fd(&s->fd);
+        buf_done(&s->bytes);
+        vec_done(&s->roots);
+        vec_done(&s->guards);
+}
+
+static void slots_done(slots *list) {
+        for (size_t i = 0; i < list->n; i++)
+                slot_done(&list->p[i]);
+        vec_done(list);
+}
+
+static const char *slot_text(struct str *rest) {
+        struct str text;
+        return str_split(rest, '\0', &text) && text.p ? text.p : NULL;
+}
+
+/* Fields end with a NUL. A slot that cannot be read to its end guards what was read: it was cut off. */
+static int slot_parse(struct slot *s) {
+        struct str rest = buf_str(&s->bytes);
+        const char *first = rest.n && rest.p[rest.n - 1] == '\0' ? slot_text(&rest) : NULL;
+
+        if (!first || strcmp(first, magic) != 0)
+                return 0;
+        s->id = slot_text(&rest);
+        while (rest.n) {
+                const char *kind = slot_text(&rest), *path = rest.n ? slot_text(&rest) : NULL;
+                if (!kind || !path || path[0] != '/')
+                        return 0;
+                if (strcmp(kind, "root") == 0) {
+                        if (vec_push(&s->roots, path) < 0)
+                                return -ENOMEM;
+                        continue;
+                }
+                bool link = strcmp(kind, "link") == 0;
+                const char *text = link && rest.n ? slot_text(&rest) : NULL;
+                struct plan_guard guard = { .path = path,
+                                            .kind = link ? PLAN_GUARD_LINK : PLAN_GUARD_MISSING,
+                                            .link = text,
+                                            .why = "",
+                                            .root = "/" };
+                if ((link && !text) || vec_push(&s->guards, guard) < 0)
+                        return link && !text ? 0 : -ENOMEM;
+        }
+        return 0;
+}
+
+static int add_field(struct buf *out, const char *text) {
+        return buf_append(out, str_n(text, strlen(text) + 1));
+}
+
+static int add_root(struct buf *out, const char *root) {
+        int r = add_field(out, "root");
+        return r < 0 ? r : add_field(out, root);
+}
+
+static int add_guard(struct buf *out, const struct plan_guard *guard) {
+        int r;
+
+        if (guard->kind != PLAN_GUARD_MISSING && guard->kind != PLAN_GUARD_LINK)
+                return 0;
+        r = add_field(out, guard->kind == PLAN_GUARD_LINK ? "link" : "missing");
+        if (r == 0)
+                r = add_field(out, guard->path);
+        if (r == 0 && guard->kind == PLAN_GUARD_LINK)
+                r = add_field(out, guard->link);
+        return r;
+}
+
+/* Written over what is there: when a run is recorded its guards are added, and until then nothing of it runs. */
+static int slot_write(int fd, const struct buf *bytes) {
+        if (lseek(fd, 0, SEEK_SET) < 0)
+                return -errno;
+        int r = fd_write_all(fd, bytes->p, bytes->n);
+        return r == 0 && ftruncate(fd, (off_t)bytes->n) < 0 ? -errno : r;
+}
+
+/* --- all of them --- */
+
+struct registry {
+        int dir, lock;
+};
+
+static void registry_done(struct registry *r) {
+        close_fd(&r->lock);
+        close_fd(&r->dir);
+}
+
+/* -ENOENT: there is no place for it. */
+static int registry_open(struct registry *ret, bool make) {
+        cleanup(free_ptr) char *state = NULL, *path = NULL;
+
+        if (dirs_state(&state) < 0)
+                return -ENOENT;
+        path = path_join(state, "guards");
+        if (!path)
+                return -ENOMEM;
+        ret->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (ret->dir < 0 && make && path_make_private_dir(path, NULL) == 0)
+                ret->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (ret->dir < 0)
+                return -ENOENT;
+        ret->lock = openat(ret->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (ret->lock < 0)
+                return -ENOENT;
+        while (flock(ret->lock, LOCK_EX) < 0)
+                if (errno != EINTR)
+                        return -errno;
+        return 0;
+}
+
+/* Whoever can lock it is the only one. */
+static int slot_open(const struct registry *registry, int number, struct slot *ret) {
+        char name[16];
+        struct stat st;
+
+        snprintf(name, sizeof name, "%d", number);
+        *ret = (struct slot){ .number = number, .bytes = BUF(SLOT_BYTES_MAX) };
+        ret->fd = openat(registry->dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        if (ret->fd < 0 || fstat(ret->fd, &st) < 0)
+                return -errno;
+        ret->live = flock(ret->fd, LOCK_EX | LOCK_NB) < 0;
+        if (st.st_size == 0)
+                return 0;
+        int r = fd_read_all(ret->fd, &ret->bytes);
+        return r < 0 ? r : slot_parse(ret);
+}
+
+static int read_slots(const struct registry *registry, slots *ret) {
+        int copy = openat(registry->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+
+        if (!dir) {
+                close_fd(&copy);
+                return -EIO;
+        }
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+                uint64_t number;
+                struct slot slot;
+
+                if (!str_to_u64(str_of(entry->d_name), SLOTS_MAX, &number))
+                        continue;
+                if (slot_open(registry, (int)number, &slot) < 0) {
+                        slot_done(&slot);
+                        continue;
+                }
+                r = vec_push(ret, slot);
+        }
+        closedir(dir);
+        return r;
+}
+
+static bool in_roots(const char *path, const char *const *roots, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (path_is_within(path, roots[i]))
+                        return true;
+        return false;
+}
+
+static bool is_written(const slots *all, const char *path) {
+        for (size_t i = 0; i < all->n; i++)
+                if (all->p[i].live && in_roots(path, all->p[i].roots.p, all->p[i].roots.n))
+                        return true;
+        return false;
+}
+
+/* --- sweeping --- */
+
+struct store {
+        const char *id;
+        int fd;
+        guards_report *report;
+        void *context;
+};
+
+static int store_open(void *context) {
+        struct store *store = context;
+
+        if (kept_open(store->id, &store->fd, NULL) < 0)
+                store->fd = -1;
+        return store->fd;
+}
+
+static void store_report(const struct guard_found *found, void *context) {
+        struct store *store = context;
+
+        if (store->fd >= 0 && found->kept && found->done != GUARD_BESIDE)
+                (void)kept_record(store->fd, found->kept, found->path);
+        if (store->report)
+                store->report(store->id, found, store->context);
+}
+
+static int sweep(const char *id, const struct plan_guard *guards, size_t n, bool late, guards_report *report,
+                 void *context, struct err *err) {
+        struct store store = { .id = id, .fd = -1, .report = report, .context = context };
+        struct guard_sweep request = { .guards = guards,
+                                       .n = n,
+                                       .id = id,
+                                       .late = late,
+                                       .open_store = store_open,
+                                       .report = store_report,
+                                       .context = &store };
+        int r = guard_sweep(&request, err);
+
+        close_fd(&store.fd);
+        return r;
+}
+
+/* Of one that is over: what nobody writes to is swept, the rest waits. */
+static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_report *report, void *context,
+                      size_t *left, struct err *err) {
+        cleanup(buf_done) struct buf rest = BUF(SLOT_BYTES_MAX);
+        VEC(struct plan_guard) now = { 0 };
+        int r = add_field(&rest, magic);
+        size_t waiting = 0;
+
+        if (r == 0)
+                r = add_field(&rest, slot->id);
+        for (size_t i = 0; i < slot->guards.n && r == 0; i++) {
+                bool waits = is_written(all, slot->guards.p[i].path);
+                waiting += waits;
+                r = waits ? add_guard(&rest, &slot->guards.p[i]) : vec_push(&now, slot->guards.p[i]);
+        }
+        if (r == 0 && now.n)
+                r = sweep(slot->id, now.p, now.n, late, report, context, err);
+        vec_done(&now);
+        if (left)
+                *left += waiting;
+        if (r < 0)
+                return r; /* the slot stays, and so it is tried again */
+        if (waiting == 0)
+                return ftruncate(slot->fd, 0) < 0 ? -errno : 0;
+        return slot_write(slot->fd, &rest);
+}
+
+static int sweep_over(const slots *all, guards_report *report, void *context, size_t *left, struct err *err) {
+        int first = 0;
+
+        for (size_t i = 0; i < all->n; i++) {
+                struct slot *slot = &all->p[i];
+                int r = slot->live || !slot->id ? 0 : sweep_slot(all, slot, true, report, context, left, err);
+                if (first == 0)
+                        first = r;
+        }
+        return first;
+}
+
+int guards_sweep_left(guards_report *report, void *context, size_t *ret_left, struct err *err) {
+        cleanup(registry_done) struct registry registry = { -1, -1 };
+        cleanup(slots_done) slots all = { 0 };
+        size_t left = 0;
+        int r = registry_open(&registry, false);
+
+        if (ret_left)
+                *ret_left = 0;
+        if (r < 0)
+                return 0;
+        r = read_slots(&registry, &all);
+        if (r == 0)
+                r = sweep_over(&all, report, context, &left, err);
+        if (ret_left)
+                *ret_left = left;
+        return r;
+}
+
+/* --- a run --- */
+
+static int take_slot(struct guards *g, const struct registry *registry, slots *all) {
+        char name[16];
+
+        for (size_t i = 0; i < all->n; i++) {
+                struct slot *slot = &all->p[i];
+                struct stat st;
+
+                if (slot->live || fstat(slot->fd, &st) < 0 || st.st_size != 0)
+                        continue;
+                g->slot = slot->fd;
+                slot->fd = -1;
+                return 0;
+        }
+        for (int number = 0; number < SLOTS_MAX; number++) {
+                snprintf(name, sizeof name, "%d", number);
+                g->slot = openat(registry->dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+                if (g->slot >= 0)
+                        return flock(g->slot, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+                if (errno != EEXIST)
+                        return -errno;
+        }
+        return -ENOSPC;
+}
+
+static int collect_roots(struct guards *g, const struct path_rules *rules) {
+        for (size_t i = 0; i < path_rules_count(rules); i++) {
+                const struct path_rule *rule = path_rules_at(rules, i);
+                if (rule->decides_read || !rule->grants || rule->own)
+                        continue;
+                cleanup(free_ptr) char *real = realpath(rule->pattern, NULL);
+                if (!real)
+                        continue;
+                if (vec_push(&g->roots, real) < 0)
+                        return -ENOMEM;
+                take_ptr(&real);
+        }
+        return 0;
+}
+
+static int write_slot(struct guards *g, const struct plan *plan) {
+        cleanup(buf_done) struct buf bytes = BUF(SLOT_BYTES_MAX);
+        int r = add_field(&bytes, magic);
+
+        if (r == 0)
+                r = add_field(&bytes, g->id);
+        for (size_t i = 0; i < g->roots.n && r == 0; i++)
+                r = add_root(&bytes, g->roots.p[i]);
+        for (size_t i = 0; plan && i < plan->guards.n && r == 0; i++)
+                r = add_guard(&bytes, &plan->guards.p[i]);
+        return r < 0 ? r : slot_write(g->slot, &bytes);
+}
+
+/* A file system's own clock may be a little behind. */
+enum { CLOCK_SLACK_US = 20000 };
+
+int guards_begin(struct guards *g, const struct path_rules *rules, struct err *err) {
+        cleanup(registry_done) struct registry registry = { -1, -1 };
+        cleanup(slots_done) slots all = { 0 };
+        struct err unswept = { 0 };
+        int r = collect_roots(g, rules);
+
+        if (r < 0)
+                return no_memory(err);
+        g->began_us = g->roots.n ? clock_wall_us() - CLOCK_SLACK_US : 0;
+        if (g->roots.n == 0 || registry_open(&registry, true) < 0)
+                return 0; /* nothing is written, or there is no place to say so */
+        r = read_slots(&registry, &all);
+        if (r == 0)
+                (void)sweep_over(&all, g->report, g->context, NULL, &unswept); /* tried again by the next */
+        if (r == 0)
+                r = take_slot(g, &registry, &all);
+        if (r == 0)
+                r = write_slot(g, NULL);
+        return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
+}
+
+/* Roots that the survey opened itself are among them from here on. */
+static int add_found_roots(struct guards *g, const struct plan_host *host) {
+        for (size_t i = 0; i < host->paths.n; i++) {
+                const struct plan_path *path = &host->paths.p[i];
+                if (!path->grants || path->access != PATH_WRITE || path->type != PLAN_PATH_DIR ||
+                    in_roots(path->path, (const char *const *)g->roots.p, g->roots.n))
+                        continue;
+                cleanup(free_ptr) char *copy = strdup(path->path);
+                if (!copy || vec_push(&g->roots, copy) < 0)
+                        return -ENOMEM;
+                take_ptr(&copy);
+        }
+        return 0;
+}
+
+/* Many sandboxes in one place guard the same paths: each counts once. 1 when it is new. */
+static int remember_shared(struct map *known, const struct plan_path *shared) {
+        cleanup(buf_done) struct buf key = BUF(3 * PATH_MAX);
+        int r = buf_printf(&key, "%d %s", shared->link != NULL, shared->path);
+
+        if (r == 0 && shared->link)
+                r = buf_printf(&key, " -> %s", shared->link);
+        if (r < 0)
+                return r;
+        r = map_add(known, buf_str(&key), known);
+        if (r == -EEXIST)
+                return 0;
+        return r < 0 ? r : 1;
+}
+
+static int share_slot(const struct guards *g, const struct slot *slot, struct map *known, struct plan_host *host,
+                      struct err *err) {
+        for (size_t i = 0; i < slot->guards.n; i++) {
+                const struct plan_guard *guard = &slot->guards.p[i];
+                const struct plan_path shared = { .path = guard->path,
+                                                  .type = guard->link ? PLAN_PATH_LINK : PLAN_PATH_MISSING,
+                                                  .access = PATH_READ,
+                                                  .protected = true,
+                                                  .origin = "built in: another sandbox that writes there guards it",
+                                                  .link = guard->link };
+                if (!in_roots(guard->path, (const char *const *)g->roots.p, g->roots.n))
+                        continue;
+
+                int r = remember_shared(known, &shared);
+                if (r < 0)
+                        return err_set(err, -r, "cannot keep the guarded path %s", guard->path);
+                r = r > 0 ? survey_add(host, shared, err) : 0;
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int guards_share(struct guards *g, struct plan_host *host, struct err *err) {
+        cleanup(registry_done) struct registry registry = { -1, -1 };
+        cleanup(slots_done) slots all = { 0 };
+        struct map known = { 0 };
+
+        if (g->slot < 0)
+                return 0;
+        int r = add_found_roots(g, host);
+        if (r < 0 || registry_open(&registry, false) < 0)
+                return r < 0 ? no_memory(err) : 0;
+        r = read_slots(&registry, &all);
+        if (r < 0)
+                return err_set(err, -r, "cannot read which paths are guarded: %s", strerror(-r));
+        for (size_t i = 0; i < all.n && r == 0; i++)
+                if (all.p[i].id && strcmp(all.p[i].id, g->id) != 0)
+                        r = share_slot(g, &all.p[i], &known, host, err);
+        map_done(&known, NULL);
+        return r;
+}
+
+int guards_record(struct guards *g, const struct plan *plan, struct err *err) {
+        cleanup(registry_done) struct registry registry = { -1, -1 };
+
+        if (g->slot < 0)
+                return 0;
+        int r = registry_open(&registry, false);
+        if (r == 0)
+                r = write_slot(g, plan);
+        return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
+}
+
+int guards_end(struct guards *g, const struct plan *plan, struct err *err) {
+        cleanup(registry_done) struct registry registry = { -1, -1 };
+        cleanup(slots_done) slots all = { 0 };
+        int r = g->slot < 0 ? -ENOENT : registry_open(&registry, false);
+
+        if (r < 0)
+                return plan ? sweep(g->id, plan->guards.p, plan->guards.n, false, g->report, g->context, err) : 0;
+        (void)flock(g->slot, LOCK_UN); /* init has the same lock, and is over too */
+        close_fd(&g->slot);
+        r = read_slots(&registry, &all);
+        for (size_t i = 0; i < all.n && r == 0; i++) {
+                struct slot *slot = &all.p[i];
+                if (!slot->live && slot->id)
+                        r = sweep_slot(&all, slot, strcmp(slot->id, g->id) != 0, g->report, g->context, NULL, err);
+        }
+        return r;
+}
+
+int guards_end_repositories(struct guards *g, const struct policy *policy, const struct path_rules *rules,
+                            const struct plan_host *host, struct err *err) {
+        struct plan_host now = { 0 };
+        VEC(struct plan_guard) found = { 0 };
+        int r;
+
+        if (!g->began_us || policy->filesystem.overlay)
+                return 0; /* nothing ran, or nothing of it is in the workspace */
+        r = survey_git_after(policy, rules, host, g->began_us, &now, err);
+        for (size_t i = 0; i < now.paths.n && r == 0; i++) {
+                const struct plan_guard guard = { .path = now.paths.p[i].path, .why = "", .root = "/" };
+                struct stat st;
+
+                if (!now.paths.p[i].grants && lstat(guard.path, &st) == 0)
+                        r = vec_push(&found, guard);
+        }
+        if (r == 0 && found.n)
+                r = sweep(g->id, found.p, found.n, false, g->report, g->context, err);
+        vec_done(&found);
+        survey_done(&now);
+        return r;
+}
+
+void guards_done(struct guards *g) {
+        close_fd(&g->slot);
+        for (size_t i = 0; i < g->roots.n; i++)
+                free(g->roots.p[i]);
+        vec_done(&g->roots);
+}
+
+void guards_note(struct audit *audit, const char *id, const struct guard_found *found) {
+        switch (found->done) {
+        case GUARD_KEPT:
+                (void)audit_note(audit, "moved %s away: protected, and not there before; kept as %s/%s", found->path,
+                                 id, found->kept);
+                break;
+        case GUARD_BESIDE:
+                (void)audit_note(audit, "moved %s away: protected, and not there before; it is beside its place, as %s",
+                                 found->path, found->kept);
+                break;
+        case GUARD_FILTERED:
+                (void)audit_note(audit,
+                                 "rewrote %s: protected, and not there before; only harmless settings stay%s%s%s%s",
+                                 found->path, found->kept ? ", all of it is kept as " : "", found->kept ? id : "",
+                                 found->kept ? "/" : "", found->kept ? found->kept : "");
+                break;
+        default:
+                (void)audit_note(audit, "put the link %s back: protected, and replaced", found->path);
+        }
+}

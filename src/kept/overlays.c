@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kept/overlays.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/tree.h"
+#include "conf/dirs.h"
+#include "policy/paths.h"
+#include "sandbox/sandbox.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { INFO_MAX = 8192 };
+
+void overlay_run_done(struct overlay_run *r) {
+        free(r->id);
+        free(r->directory);
+        free(r->upper);
+        free(r->work);
+        free(r->workspace);
+        if (r->directory || r->lock > 0)
+                close_fd(&r->lock);
+        *r = (struct overlay_run){ .lock = -1 };
+}
+
+void overlay_runs_done(overlay_runs *r) {
+        for (size_t i = 0; i < r->n; i++)
+                overlay_run_done(&r->p[i]);
+        vec_done(r);
+}
+
+static int no_memory(struct err *e) {
+        return err_set(e, ENOMEM, "out of memory");
+}
+
+static int top_directory(char **ret, struct err *e) {
+        cleanup(free_ptr) char *state = NULL;
+        if (dirs_state(&state) < 0)
+                return err_set(e, ENOENT, "there is no home directory to keep overlays in");
+        *ret = path_join(state, "overlays");
+        return *ret ? 0 : no_memory(e);
+}
+
+static int name_places(const char *top, const char *id, struct overlay_run *r, struct err *e) {
+        *r = (struct overlay_run){ .id = strdup(id), .directory = path_join(top, id), .lock = -1 };
+        if (r->directory) {
+                r->upper = path_join(r->directory, "upper");
+                r->work = path_join(r->directory, "work");
+        }
+        return r->id && r->upper && r->work ? 0 : no_memory(e);
+}
+
+/* The kernel's option text has its own meaning for these. */
+static int check_spelling(const char *path, struct err *e) {
+        if (!strpbrk(path, ":,\\"))
+                return 0;
+        return err_set(e, EINVAL, "--overlay cannot be used with %s: its path has a colon, comma or backslash in it",
+                       path);
+}
+
+static int write_info(struct overlay_run *r, struct err *e) {
+        cleanup(free_ptr) char *path = path_join(r->directory, "info");
+        cleanup(free_ptr) char *text = str_format("%" PRIu64 "\n%s", r->began_us, r->workspace);
+        if (!path || !text)
+                return no_memory(e);
+        int s = path_open_append(path, 0600, &r->lock, e);
+        if (s == 0 && (flock(r->lock, LOCK_EX | LOCK_NB) < 0 || fd_write_all(r->lock, text, strlen(text)) < 0))
+                s = err_errno(e, "cannot write %s", path);
+        return s;
+}
+
+int overlays_new(const char *id, const char *workspace, struct overlay_run *ret, struct err *e) {
+        cleanup(free_ptr) char *top = NULL;
+        cleanup(overlay_run_done) struct overlay_run r = { .lock = -1 };
+        int s = top_directory(&top, e);
+        if (s == 0)
+                s = name_places(top, id, &r, e);
+        if (s == 0)
+                s = check_spelling(workspace, e);
+        if (s == 0)
+                s = check_spelling(r.upper, e);
+        if (s == 0)
+                s = path_make_private_dir(r.directory, e);
+        if (s < 0)
+                return s;
+        if (mkdir(r.upper, 0755) < 0 || mkdir(r.work, 0700) < 0)
+                return err_errno(e, "cannot make the overlay in %s", r.directory);
+        r.began_us = clock_wall_us();
+        r.workspace = strdup(workspace);
+        s = r.workspace ? write_info(&r, e) : no_memory(e);
+        if (s == 0) {
+                *ret = r;
+                r = (struct overlay_run){ .lock = -1 };
+        }
+        return s;
+}
+
+/* -ENOENT for something that is no overlay of ours. */
+static int read_info(struct overlay_run *r, struct err *e) {
+        cleanup(free_ptr) char *path = path_join(r->directory, "info");
+        cleanup(buf_done) struct buf text = BUF(0);
+        if (!path)
+                return no_memory(e);
+        int s = path_read_file(path, INFO_MAX, &text, e);
+        if (s < 0)
+                return s;
+        struct str rest = buf_str(&text), first;
+        if (!str_split(&rest, '\n', &first) || !str_to_u64(first, UINT64_MAX, &r->began_us) || rest.n == 0)
+                return err_set(e, EINVAL, "%s is damaged; remove %s by hand", path, r->directory);
+        r->workspace = str_dup(rest);
+        return r->workspace ? 0 : no_memory(e);
+}
+
+static int by_start(const void *a, const void *b) {
+        const struct overlay_run *x = a, *y = b;
+        return x->began_us < y->began_us ? -1 : x->began_us > y->began_us;
+}
+
+int overlays_list(overlay_runs *ret, struct err *e) {
+        cleanup(free_ptr) char *top = NULL;
+        int s = top_directory(&top, e);
+        if (s < 0)
+                return s;
+        DIR *dir = opendir(top);
+        if (!dir)
+                return errno == ENOENT ? 0 : err_errno(e, "cannot list %s", top);
+        for (struct dirent *entry; s == 0 && (entry = readdir(dir));) {
+                if (entry->d_name[0] == '.')
+                        continue;
+                struct overlay_run r = { .lock = -1 };
+                s = name_places(top, entry->d_name, &r, e);
+                if (s == 0)
+                        s = read_info(&r, e);
+                if (s == 0)
+                        s = vec_push(ret, r) < 0 ? no_memory(e) : 0;
+                if (s < 0)
+                        overlay_run_done(&r);
+        }
+        closedir(dir);
+        if (s == 0 && ret->n > 1)
+                qsort(ret->p, ret->n, sizeof *ret->p, by_start);
+        return s;
+}
+
+static bool fits(const struct overlay_run *r, const char *id, const char *workspace) {
+        return id ? str_starts(str_of(r->id), str_of(id)) : strcmp(r->workspace, workspace) == 0;
+}
+
+int overlays_find(const char *id, const char *workspace, struct overlay_run *ret, struct err *e) {
+        cleanup(overlay_runs_done) overlay_runs all = { 0 };
+        int s = overlays_list(&all, e);
+        if (s < 0)
+                return s;
+        struct overlay_run *found = NULL;
+        for (size_t i = 0; i < all.n; i++) {
+                if (!fits(&all.p[i], id, workspace))
+                        continue;
+                if (found && id)
+                        return err_set(e, EINVAL, "more than one overlay begins with %s; see bailey diff --list", id);
+                found = &all.p[i];
+        }
+        if (!found && id)
+                return err_set(e, ENOENT, "there is no overlay %s; see bailey diff --list", id);
+        if (!found)
+                return err_set(e, ENOENT, "no run with --overlay has left changes for %s", workspace);
+        cleanup(free_ptr) char *info = path_join(found->directory, "info");
+        if (!info)
+                return no_memory(e);
+        found->lock = open(info, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (found->lock < 0)
+                return err_errno(e, "cannot open %s", info);
+        if (flock(found->lock, LOCK_EX | LOCK_NB) < 0)
+                return err_set(e, EBUSY, "the sandbox %s is still running", found->id);
+        *ret = *found;
+        *found = (struct overlay_run){ .lock = -1 };
+        return 0;
+}
+
+int overlays_remove(struct overlay_run *r, struct err *e) {
+        cleanup(free_ptr) char *top = NULL;
+        int s = top_directory(&top, e);
+        if (s < 0)
+                return s;
+        cleanup(close_fd) int fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        s = fd < 0 ? -errno : tree_remove(fd, r->id);
+        return s < 0 ? err_set(e, -s, "cannot remove %s: %s", r->directory, strerror(-s)) : 0;
+}
+
+/* What must not be changed without a second look: by the rules, and by what stands in the workspace. */
+struct marks {
+        struct path_rules *rules;
+        struct plan_host host;
+};
+
+static void marks_done(struct marks *m) {
+        survey_done(&m->host);
+        path_rules_free(m->rules);
+}
+
+/* A repository that the sandbox made is no different from one that was there. */
+static bool is_of_repository(const char *path, enum overlay_act act) {
+        static const char *const closed[] = { "hooks", "config", "config.worktree", "commondir", "gitdir" };
+        const char *git = strstr(path, "/.git");
+        struct str rest, part;
+
+        if (!git || act == OVERLAY_DELETES)
+                return false;
+        if (git[5] == '\0')
+                return act == OVERLAY_REPLACES;
+        if (git[5] != '/')
+                return is_of_repository(git + 5, act);
+        rest = str_of(git + 6);
+        while (str_split(&rest, '/', &part))
+                for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+                        if (str_is(part, closed[i]))
+                                return true;
+        return false;
+}
+
+static bool is_below(const char *path, const char *above) {
+        return strcmp(path, above) != 0 && path_is_within(path, above);
+}
+
+static bool closes(const struct marks *m, const char *path, enum overlay_act act) {
+        for (size_t i = 0; i < m->host.paths.n; i++) {
+                const struct plan_path *p = &m->host.paths.p[i];
+                bool itself = p->type == PLAN_PATH_LINK ? strcmp(path, p->path) == 0 : path_is_within(path, p->path);
+
+                if (p->access == PATH_WRITE || p->grants)
+                        continue;
+                if (itself)
+                        return true;
+                /* Something else in the place of a directory decides what is found below it, and what is there goes. */
+                if (act == OVERLAY_REPLACES && is_below(p->path, path))
+                        return true;
+                if (act == OVERLAY_DELETES && p->type != PLAN_PATH_MISSING && is_below(p->path, path))
+                        return true;
+        }
+        return false;
+}
+
+static bool is_protected(const char *path, enum overlay_act act, void *context) {
+        const struct marks *m = context;
+
+        return path_rules_access(m->rules, path, NULL) != PATH_WRITE || is_of_repository(path, act) ||
+               closes(m, path, act);
+}
+
+int overlays_changes(const struct overlay_run *r, struct changes *ret, struct err *e) {
+        const struct policy plain = { .mode = MODE_WORKSPACE_WRITE,
+                                      .workspace = r->workspace,
+                                      .home = (char *)path_home() };
+        cleanup(marks_done) struct marks marks = { 0 };
+        int s = path_rules_compile(&plain, &marks.rules, e);
+        if (s == 0)
+                s = survey_host(&plain, marks.rules, NULL, &marks.host, e);
+        if (s < 0)
+                return s;
+
+        const struct overlay_dirs dirs = { r->workspace, r->upper, r->began_us };
+        return overlay_scan(&dirs, is_protected, &marks, ret, e);
+}
+
+int overlays_apply(const struct overlay_run *r, const struct change *c, struct err *e) {
+        const struct overlay_dirs dirs = { r->workspace, r->upper, r->began_us };
+        int s = overlay_apply(&dirs, c, e);
+
+        return s < 0 ? s : overlay_forget(&dirs, c, e);
+}
+
+void overlays_finish(struct overlay_run *r) {
+        cleanup(changes_done) struct changes c = { 0 };
+        struct err e = { 0 };
+        if (!r->directory)
+                return;
+        int s = overlays_changes(r, &c, &e);
+        if (s == 0 && c.list.n == 0)
+                s = overlays_remove(r, &e);
+        else if (s == 0)
+                log_notice("%zu %s kept apart from %s: bailey diff %s, then bailey apply or discard", c.list.n,
+                           c.list.n == 1 ? "change is" : "changes are", r->workspace, r->id);
+        if (s < 0)
+                log_error("%s", err_text(&e));
+        overlay_run_done(r);
+}

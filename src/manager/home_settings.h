@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
-/* The user's settings of policy/home_settings.h, seeded into the sandbox's own home. */
-#include "manager/home.h"
-
-/* Those that are new or have changed. What cannot be read or laid is said, and left out. */
-void home_settings_seed(struct home *home, const struct policy *policy);

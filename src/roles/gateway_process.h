@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The gateway as the supervisor sees it: one process, started when the first connection arrives (or at once), watched,
+ * fed with policies and questions, and replaced when it dies. The listeners stay here, so that a connection that
+ * arrives while there is no gateway waits for the next one; it is never let through another way.
+ *
+ *     gateway_process_new(&settings, snapshot, n, &g, e);
+ *     for (;;) {
+ *             struct pollfd fds[GATEWAY_POLL_MAX + ...];
+ *             int timeout = -1;
+ *             size_t n = gateway_process_poll(g, fds, GATEWAY_POLL_MAX, &timeout);
+ *             poll(fds, n + ..., timeout);
+ *             gateway_process_step(g, fds, n);
+ *     }
+ *     gateway_process_free(g);
+ *
+ * Not thread-safe; the thread that steps must live as long as the gateway (PDEATHSIG is bound to it).
+ */
+#include "base/err.h"
+#include "ipc/event.h"
+#include "ipc/gateway.h"
+#include "policy/snapshot.h"
+#include "roles/vault_process.h"
+#include "store/audit.h"
+
+#include <poll.h>
+#include <sys/types.h>
+
+struct gateway_process; /* opaque */
+
+enum gateway_state {
+        GATEWAY_IDLE,     /* no process; the listeners are watched for the first connection */
+        GATEWAY_STARTING, /* it runs and has not said that it is ready */
+        GATEWAY_RUNNING,
+        GATEWAY_WAITING,  /* it died; the next one may start a little later */
+        GATEWAY_STOPPING, /* asked to end; ended by force when it takes too long */
+        GATEWAY_STOPPED,  /* for good */
+        GATEWAY_STATES
+};
+const char *gateway_state_name(enum gateway_state s);
+
+enum gateway_notice {
+        NOTICE_READY,          /* a gateway accepts connections */
+        NOTICE_DIED,           /* it ended without being asked; text says how. Open connections are gone */
+        NOTICE_CANNOT_START,   /* it could not be started, or said why it cannot work */
+        NOTICE_RELOADED,       /* the new policy judges now, and tunnels that it refuses are closed */
+        NOTICE_AUDIT_FAILED,   /* the audit cannot be written: new connections are refused */
+        NOTICE_AUDIT_RESTORED, /* it can be written again */
+        NOTICE_STOPPED,
+};
+
+struct gateway_settings {
+        /* Everything but version, size, n_listeners, generation and audit; the listeners' kinds are in listeners[]. The
+         * password in it is copied into secret memory: the caller wipes its own. */
+        struct gateway_start start;
+        const int *listeners; /* n_listeners descriptors, bound and listening; duplicated */
+        size_t n_listeners;
+        struct audit *audit; /* borrowed; must outlive the process */
+        /* With both, TLS is opened where credentials or rules ask for it. Borrowed, as long as the process lives. */
+        struct vault_process *vault; /* NULL: none */
+        int credentials;             /* the credential table, sealed; used with a vault only */
+        const char *program;         /* NULL: gateway_program() */
+        int addresses;               /* of host_addresses_watch(), taken over in any case; 0: they are not followed */
+        /* This host's addresses have changed: the same policy, compiled with those of now. */
+        int (*compile)(void *arg, void **ret_snapshot, size_t *ret_n, struct err *e);
+        /* All optional. `rule` is what decided, or NULL. Pointers are valid during the call only. */
+        void (*on_event)(void *arg, const struct event *ev, const struct snapshot_rule *rule);
+        void (*on_ask)(void *arg, uint64_t id, const struct authority *target, enum event_via via); /* NULL: denied */
+        void (*on_ask_gone)(void *arg, uint64_t id, bool expired);
+        void (*on_notice)(void *arg, enum gateway_notice notice, const char *text);
+        void *arg;
+};
+
+/* The policy is copied; -EINVAL when it is not a valid snapshot. Starts nothing. */
+int gateway_process_new(const struct gateway_settings *s, const void *snapshot, size_t n, struct gateway_process **ret,
+                        struct err *e);
+/* Ends the gateway at once if it still runs, and records what it had reported. */
+void gateway_process_free(struct gateway_process *g);
+void gateway_process_freep(struct gateway_process **g);
+
+/* Starts it now instead of at the first connection. NOTICE_READY or NOTICE_CANNOT_START follows. */
+int gateway_process_start(struct gateway_process *g, struct err *e);
+/* New rules, and with `limits` (may be NULL) the limits and the time for an answer as in that policy, for what begins
+ * from now on, also in a gateway that is started later. Checked whole, then handed over; on error all stays as it was.
+ * NOTICE_RELOADED follows if a gateway runs. */
+int gateway_process_reload(struct gateway_process *g, const struct policy *limits, const void *snapshot, size_t n,
+                           struct err *e);
+/* The vault serves again: every worker is connected to it. */
+void gateway_process_vault(struct gateway_process *g);
+/* The answer to a question: DECISION_ALLOW or DECISION_DENY. An id that is gone is no error. */
+void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decision d);
+/* Begins to end it; NOTICE_STOPPED follows within GATEWAY_STOP_MS. */
+void gateway_process_stop(struct gateway_process *g);
+#define GATEWAY_STOP_MS 4000
+
+enum { GATEWAY_POLL_MAX = GATEWAY_LISTENERS_MAX + 4 };
+/* Fills the descriptors to watch and lowers *timeout_ms (-1: none) to when it must be stepped at the latest. */
+size_t gateway_process_poll(const struct gateway_process *g, struct pollfd *ret, size_t max, int *timeout_ms);
+/* Does what the descriptors, filled by poll(), call for. Failures become notices. */
+void gateway_process_step(struct gateway_process *g, const struct pollfd *fds, size_t n);
+
+enum gateway_state gateway_process_state(const struct gateway_process *g);
+pid_t gateway_process_pid(const struct gateway_process *g); /* 0 when none runs */
+
+/* The executable: beside this one, in its libexec, or in the build tree; never by PATH. Heap text. */
+int gateway_program(char **ret, struct err *e);

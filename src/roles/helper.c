@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The child shares the parent's memory until it executes (vfork), so that starting costs the same however large the
+ * parent is. Everything it needs was computed before: it only moves descriptors and executes. It gets an empty
+ * environment, its own session (Ctrl-C is for the supervisor), death with its parent, and nothing open but what
+ * the caller lists.
+ */
+#include "roles/helper.h"
+
+#include "base/cleanup.h"
+#include "base/confine.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FIRST = 3 };
+
+/* Variables that a helper may see: which roots the user trusts, and a sanitizer's own settings where it is built with
+ * one. */
+static const char *const passed[] = {
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+#if SANITIZED
+        "ASAN_OPTIONS",
+        "LSAN_OPTIONS",
+        "TSAN_OPTIONS",
+        "UBSAN_OPTIONS",
+#endif
+        NULL,
+};
+enum { PASSED = sizeof passed / sizeof *passed };
+
+static void make_environment(char *ret[PASSED]) {
+        size_t n = 0;
+        for (size_t i = 0; passed[i]; i++)
+                for (char **at = environ; *at; at++) {
+                        size_t name = strlen(passed[i]);
+                        if (strncmp(*at, passed[i], name) == 0 && (*at)[name] == '=') {
+                                ret[n++] = *at;
+                                break; /* an environment may have it twice */
+                        }
+                }
+        ret[n] = NULL;
+}
+
+struct exec_plan {
+        const char *program;
+        char *const *argv, *const *envp;
+        int sources[HELPER_FDS_MAX]; /* for FIRST, FIRST + 1, ...; all above the last, so that no move overwrites
+                                        another */
+        int n;
+        int null, failure; /* failure: where the child writes its errno */
+        pid_t parent;
+};
+
+static bool move_descriptors(const struct exec_plan *p) {
+        if (dup2(p->null, 0) < 0 || dup2(p->null, 1) < 0)
+                return false;
+        for (int i = 0; i < p->n; i++)
+                if (dup2(p->sources[i], FIRST + i) < 0)
+                        return false;
+        /* The rest is close-on-exec if it is ours; whatever else this process was started with goes too. */
+        for (int fd = FIRST + p->n; fd < p->failure; fd++)
+                close(fd);
+        return syscall(SYS_close_range, (unsigned)p->failure + 1, ~0U, 0) == 0 || errno == ENOSYS;
+}
+
+/* In the child. Only system calls from here on: the memory is the parent's. */
+static _Noreturn void run_child(const struct exec_plan *p) {
+        const struct sigaction standard = { .sa_handler = SIG_DFL };
+        sigset_t none;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != p->parent)
+                _exit(127); /* the parent died before that took hold */
+        setsid();
+        for (int s = 1; s < NSIG; s++)
+                sigaction(s, &standard, NULL);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        if (move_descriptors(p))
+                execve(p->program, p->argv, p->envp);
+        int code = errno;
+        (void)!write(p->failure, &code, sizeof code);
+        _exit(127);
+}
+
+/* The process, or a negative errno. */
+static pid_t start_child(const struct exec_plan *p) {
+        sigset_t all, before;
+        sigfillset(&all);
+        sigprocmask(SIG_SETMASK, &all, &before); /* no handler of ours may run in the shared memory */
+        pid_t pid = vfork();
+        if (pid == 0)
+                run_child(p);
+        pid = pid < 0 ? -errno : pid;
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        return pid;
+}
+
+/* Out of the way of the n targets, and no higher: the limit of descriptors may be low. */
+static int lift(int fd, int n, int *ret) {
+        *ret = fcntl(fd, F_DUPFD_CLOEXEC, FIRST + n);
+        return *ret < 0 ? -errno : 0;
+}
+
+static int spawn(const char *name, const char *program, const int *fds, int n, pid_t *ret_pid, struct err *e) {
+        char *argv[] = { (char *)name, NULL }, *envp[PASSED];
+        struct exec_plan p = { .program = program, .argv = argv, .envp = envp, .n = n, .parent = getpid() };
+        int failure[2] = { -1, -1 }, r = 0, lifted = 0;
+        make_environment(envp);
+        cleanup(close_fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC), report = -1;
+        p.null = null;
+        if (null < 0 || pipe2(failure, O_CLOEXEC) < 0)
+                return err_errno(e, "cannot prepare the descriptors of %s", name);
+        r = lift(failure[1], n, &report);
+        close(failure[1]);
+        cleanup(close_fd) int failed = failure[0];
+        p.failure = report;
+        for (; r == 0 && lifted < n; lifted += r == 0)
+                r = lift(fds[lifted], n, &p.sources[lifted]);
+
+        pid_t pid = r == 0 ? start_child(&p) : -1;
+        if (r == 0 && pid < 0)
+                r = (int)pid;
+        for (int i = 0; i < lifted; i++)
+                close(p.sources[i]);
+        close_fd(&report);
+        if (r < 0)
+                return err_set(e, -r, "cannot start a process for %s: %s", name, strerror(-r));
+        int code;
+        if (fd_read_exact(failed, &code, sizeof code) == 0) {
+                siginfo_t info;
+                waitid(P_PID, (id_t)pid, &info, WEXITED);
+                return err_set(e, code, "cannot execute %s: %s", program, strerror(code));
+        }
+        *ret_pid = pid;
+        return 0;
+}
+
+int helper_spawn(const char *name, const char *program, const int *fds, size_t n, struct helper *ret, struct err *e) {
+        pid_t pid;
+        if (n > HELPER_FDS_MAX)
+                return err_set(e, EINVAL, "%zu descriptors for %s", n, name);
+        int r = spawn(name, program, fds, (int)n, &pid, e);
+        if (r < 0)
+                return r;
+        cleanup(close_fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+        if (pidfd < 0) {
+                r = err_errno(e, "cannot watch %s", name);
+                kill(pid, SIGKILL);
+                siginfo_t info;
+                waitid(P_PID, (id_t)pid, &info, WEXITED);
+                return r;
+        }
+        (void)fcntl(pidfd, F_SETFD, FD_CLOEXEC);
+        *ret = (struct helper){ pid, take_fd(&pidfd) };
+        return 0;
+}
+
+void helper_kill(int pidfd, pid_t pid) {
+        /* Not reaped yet, so the number is still its own even where the kernel cannot signal by descriptor. */
+        if (pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0)
+                return;
+        if (pid > 0)
+                kill(pid, SIGKILL);
+}
+
+void helper_describe_end(const siginfo_t *info, char *ret, size_t size) {
+        if (info->si_code == CLD_EXITED)
+                snprintf(ret, size, "it ended with status %d", info->si_status);
+        else if (info->si_status == SIGSYS)
+                snprintf(ret, size, "it was stopped at a system call that it must not make (SIGSYS)");
+        else
+                snprintf(ret, size, "it was killed by signal %d (%s)", info->si_status, strsignal(info->si_status));
+}
+
+/*
+ * Finding it: by where this executable is, never by a search path that the caller's environment decides.
+ */
+static int check_program(const char *path, const struct stat *self, struct err *e) {
+        struct stat st;
+        if (stat(path, &st) < 0)
+                return err_errno(e, "there is no %s", path);
+        if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0)
+                return err_set(e, EACCES, "%s is not an executable file", path);
+        /* Whoever owns this very program is trusted already. That is root, unless root has no number here: inside a
+         * user namespace its files belong to nobody. */
+        bool trusted = st.st_uid == 0 || st.st_uid == geteuid() || st.st_uid == self->st_uid;
+        if (!trusted || (st.st_mode & 02))
+                return err_set(e, EPERM, "%s is not used: others than you and root may change it", path);
+        return 0;
+}
+
+int helper_places(const char *name, const char *folder, char *ret[static HELPER_PLACES], struct err *e) {
+        cleanup(free_ptr) char *installed = str_format("../libexec/bailey/%s", name),
+                               *built = str_format("../%s/%s", folder, name);
+        const char *const places[] = { installed, name /* beside it: unpacked somewhere */, built };
+        char self[PATH_MAX];
+        if (!installed || !built)
+                return err_set(e, ENOMEM, "out of memory");
+        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+        char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
+        if (!slash)
+                return err_errno(e, "cannot find out where this program is (/proc/self/exe)");
+        *slash = '\0';
+        int r = 0;
+        for (size_t i = 0; i < HELPER_PLACES && r == 0; i++)
+                r = path_normalise(str_of(places[i]), self, &ret[i]);
+        return r < 0 ? err_set(e, -r, "cannot find the directory of %s: %s", name, strerror(-r)) : 0;
+}
+
+/* What was found once is not looked for again: while a sandbox runs, it could have made one in a better place. */
+static struct known {
+        const char *name;
+        char *path;
+} known[4];
+
+static struct known *known_as(const char *name) {
+        size_t i = 0;
+        while (i < sizeof known / sizeof *known - 1 && known[i].name && strcmp(known[i].name, name) != 0)
+                i++;
+        return &known[i];
+}
+
+static int find_program(const char *name, const char *folder, char **ret, struct err *e) {
+        char *places[HELPER_PLACES] = { 0 };
+        struct stat own;
+        int r = helper_places(name, folder, places, e), found = -ENOENT;
+        if (r == 0 && stat("/proc/self/exe", &own) < 0)
+                r = err_errno(e, "cannot find out where this program is (/proc/self/exe)");
+        for (size_t i = 0; i < HELPER_PLACES && r == 0 && found == -ENOENT; i++) {
+                struct err why = { 0 };
+                found = check_program(places[i], &own, &why);
+                if (found < 0 && found != -ENOENT)
+                        r = err_set(e, -found, "%s", err_text(&why));
+                if (found == 0)
+                        *ret = take_ptr(&places[i]);
+        }
+        if (r == 0 && found < 0)
+                r = err_set(e, ENOENT, "%s is not installed: it is neither at %s nor in libexec", name, places[1]);
+        for (size_t i = 0; i < HELPER_PLACES; i++)
+                free(places[i]);
+        return r;
+}
+
+int helper_program(const char *name, const char *folder, char **ret, struct err *e) {
+        struct known *k = known_as(name);
+        int r = k->name && strcmp(k->name, name) == 0 ? 0 : find_program(name, folder, &k->path, e);
+        if (r < 0)
+                return r;
+        k->name = name;
+        *ret = strdup(k->path);
+        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+}

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Supervision of the vault.
+ *
+ * Trust: the vault is trusted with everything it holds; what it says is checked all the same, and a malformed message
+ * ends it. The supervisor never sees a secret that it did not have itself: it learns stand-ins and the CA's
+ * certificate.
+ *
+ * Ownership: the process, its two descriptors (control, pidfd), the start block's content, the stand-ins, and `keep`,
+ * the memory in which the session CA outlives a vault that dies. Where the kernel has memfd_secret it is of that kind:
+ * it cannot be read through a descriptor, only mapped, and the supervisor does not map it.
+ *
+ * States: IDLE, STARTING, SERVING, WAITING (it died; the next one starts after a delay that doubles with each death in
+ * a row), STOPPED. set_state() is the only place that changes it.
+ */
+#include "roles/vault_process.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/secret.h"
+#include "conf/dirs.h"
+#include "ipc/credentials.h"
+#include "roles/helper.h"
+#include "roles/vault_tell.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { START_MS = 10000, DELAY_FIRST_MS = 100, DELAY_MOST_MS = 10000, STEADY_MS = 30000, LAST_WORD_MS = 250 };
+#define NEVER UINT64_MAX
+
+enum state { IDLE, STARTING, SERVING, WAITING, STOPPED, STATES };
+static const char *const state_names[] = {
+        [IDLE] = "idle", [STARTING] = "starting", [SERVING] = "serving", [WAITING] = "waiting", [STOPPED] = "stopped"
+};
+static_assert(sizeof state_names / sizeof *state_names == STATES, "a name for each state");
+
+struct vault_process {
+        struct vault_settings settings;
+        struct vault_start start;
+        struct vault_mapping *mappings;
+        char *program;
+        char *(*fakes)[PARTS];            /* by mapping */
+        char *(*old)[CREDENTIAL_OLD_MAX]; /* of before rotations, by mapping */
+        char *ca;
+        size_t ca_n;
+        char *room; /* for one message */
+        int keep;
+
+        enum state state;
+        pid_t pid;
+        int control, pidfd;
+        uint64_t started_ns, deadline_ns;
+        unsigned delay_ms;
+        bool failed; /* it said why it cannot work */
+        struct err failure;
+};
+
+static void set_state(struct vault_process *v, enum state s, uint64_t limit_ms) {
+        log_debug("vault: %s -> %s", state_names[v->state], state_names[s]);
+        v->state = s;
+        v->deadline_ns = limit_ms ? clock_ns() + limit_ms * NS_PER_MS : NEVER;
+}
+
+static void notice(struct vault_process *v, enum vault_notice what, const char *text) {
+        if (v->settings.on_notice)
+                v->settings.on_notice(v->settings.arg, what, text);
+}
+
+bool vault_process_serves(const struct vault_process *v) {
+        return v->state == SERVING;
+}
+
+pid_t vault_process_pid(const struct vault_process *v) {
+        return v->pid;
+}
+
+struct str vault_process_ca(const struct vault_process *v) {
+        return str_n(v->ca, v->ca_n);
+}
+
+const char *vault_process_fake(const struct vault_process *v, uint32_t mapping, enum vault_part part) {
+        return mapping < v->start.n_mappings ? v->fakes[mapping][part] : NULL;
+}
+
+int vault_process_keep_fake(struct vault_process *v, uint32_t mapping, enum vault_part part, const char *text) {
+        if (mapping >= v->start.n_mappings)
+                return -EINVAL;
+        char *copy = str_format("%s", text);
+        if (!copy)
+                return -ENOMEM;
+        free(v->fakes[mapping][part]);
+        v->fakes[mapping][part] = copy;
+        return 0;
+}
+
+const char *vault_process_old(const struct vault_process *v, uint32_t mapping, size_t i) {
+        return mapping < v->start.n_mappings && i < CREDENTIAL_OLD_MAX ? v->old[mapping][i] : NULL;
+}
+
+/* Whether some credential has this stand-in, now or before. */
+static bool fake_is_known(const struct vault_process *v, struct str text) {
+        for (uint32_t i = 0; i < v->start.n_mappings; i++) {
+                for (size_t part = 0; part < PARTS; part++)
+                        if (v->fakes[i][part] && str_is(text, v->fakes[i][part]))
+                                return true;
+                for (size_t k = 0; k < CREDENTIAL_OLD_MAX && v->old[i][k]; k++)
+                        if (str_is(text, v->old[i][k]))
+                                return true;
+        }
+        return false;
+}
+
+int vault_process_add_old(struct vault_process *v, uint32_t mapping, struct str text) {
+        size_t n = 0;
+
+        if (mapping >= v->start.n_mappings)
+                return -EINVAL;
+        if (fake_is_known(v, text))
+                return 0;
+        while (n < CREDENTIAL_OLD_MAX && v->old[mapping][n])
+                n++;
+        if (n == CREDENTIAL_OLD_MAX)
+                return 0;
+
+        v->old[mapping][n] = str_dup(text);
+        return v->old[mapping][n] ? 0 : -ENOMEM;
+}
+
+static void end_by_force(struct vault_process *v, const char *why) {
+        if (!v->pid)
+                return;
+        if (!v->failure.code)
+                err_set(&v->failure, EPROTO, "%s", why);
+        helper_kill(v->pidfd, v->pid);
+}
+
+/*
+ * Starting.
+ */
+static int tell_fakes(const struct vault_process *v, struct err *e) {
+        int r = 0;
+        for (uint32_t i = 0; i < v->start.n_mappings; i++)
+                for (uint32_t part = 0; r == 0 && part < PARTS; part++) {
+                        const struct vault_message m = { .kind = VAULT_FAKE_KEPT,
+                                                         .mapping = i,
+                                                         .part = part,
+                                                         .data = { str_of(v->fakes[i][part]) } };
+                        if (v->fakes[i][part])
+                                r = vault_tell(v->control, &m, -1, e);
+                }
+        return r;
+}
+
+/* Of one credential: what counts now, and before each of the last rotations. */
+static int tell_seeds_of(struct vault_process *v, uint32_t index, struct err *err) {
+        const char *name = v->mappings[index].name;
+        uint64_t rotations = stand_ins_rotations(v->settings.stand_ins, name);
+        int r = 0;
+
+        for (uint64_t ago = 0; r == 0 && ago <= VAULT_OLD_MAX && ago <= rotations; ago++) {
+                unsigned char seed[DIGEST_BYTES];
+                stand_ins_seed(v->settings.stand_ins, v->settings.place, name, rotations - ago, seed);
+
+                const struct vault_message m = {
+                        .kind = VAULT_SEED, .mapping = index, .number = ago, .data = { str_n(seed, sizeof seed) }
+                };
+                r = vault_tell(v->control, &m, -1, err);
+                secret_wipe(seed, sizeof seed);
+        }
+        return r;
+}
+
+static int tell_seeds(struct vault_process *v, struct err *err) {
+        int r = 0;
+
+        for (uint32_t i = 0; r == 0 && v->settings.stand_ins && i < v->start.n_mappings; i++)
+                r = tell_seeds_of(v, i, err);
+        return r;
+}
+
+static int tell_all(struct vault_process *v, struct err *e) {
+        const struct vault_message open = { .kind = VAULT_OPEN };
+        int r = vault_tell_variables(v->control, v->settings.mappings, v->settings.environment, e);
+        r = r < 0 ? r : vault_tell_values(v->control, v->settings.mappings, v->settings.environment, e);
+        r = r < 0 ? r : tell_seeds(v, e);
+        r = r < 0 ? r : tell_fakes(v, e);
+        return r < 0 ? r : vault_tell(v->control, &open, -1, e);
+}
+
+/* Time for commands that fetch secrets, and for itself. */
+static uint64_t start_limit_ms(const struct vault_process *v) {
+        uint64_t longest = 0;
+        for (uint32_t i = 0; i < v->start.n_mappings; i++)
+                longest = v->mappings[i].timeout_ns > longest ? v->mappings[i].timeout_ns : longest;
+        return START_MS + longest / NS_PER_MS;
+}
+
+static int spawn(struct vault_process *v, struct err *e) {
+        int ends[2];
+        cleanup(close_fd) int block = -1;
+        int r = vault_start_seal(&v->start, v->mappings, &block, e);
+        if (r == 0 && !v->program)
+                r = helper_program("bailey-vault", "vault", &v->program, e);
+        if (r < 0)
+                return r;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+                return err_errno(e, "cannot create the vault's control socket");
+        cleanup(close_fd) int ours = ends[0], its = ends[1];
+        const int fds[] = { block, its, v->keep };
+        struct helper child;
+        r = helper_spawn("bailey-vault", v->program, fds, 3, &child, e);
+        if (r < 0)
+                return r;
+        v->pid = child.pid;
+        v->pidfd = child.pidfd;
+        v->control = take_fd(&ours);
+        v->started_ns = clock_ns();
+        v->failed = false;
+        err_clear(&v->failure);
+        set_state(v, STARTING, start_limit_ms(v));
+        return 0;
+}
+
+static void wait_before_next(struct vault_process *v) {
+        if (clock_ns() - v->started_ns > STEADY_MS * NS_PER_MS)
+                v->delay_ms = 0;
+        v->delay_ms = v->delay_ms ? v->delay_ms * 2 : DELAY_FIRST_MS;
+        if (v->delay_ms > DELAY_MOST_MS)
+                v->delay_ms = DELAY_MOST_MS;
+        set_state(v, WAITING, v->delay_ms);
+}
+
+/* Again, after a death. What cannot be told now is a failure of this one. */
+static void start_again(struct vault_process *v) {
+        struct err e = { 0 };
+        int r = spawn(v, &e);
+        if (r == 0 && tell_all(v, &e) < 0) {
+                end_by_force(v, err_text(&e));
+                return;
+        }
+        if (r == 0)
+                return;
+        notice(v, VAULT_NOTICE_CANNOT_START, err_text(&e));
+        v->started_ns = clock_ns();
+        wait_before_next(v);
+}
+
+/*
+ * What it says.
+ */
+static int take_ca(struct vault_process *v, struct str der) {
+        char *copy = malloc(der.n);
+        if (!copy)
+                return -ENOMEM;
+        memcpy(copy, der.p, der.n);
+        free(v->ca);
+        v->ca = copy;
+        v->ca_n = der.n;
+        return 0;
+}
+
+static void changed(struct vault_process *v, const struct vault_message *m) {
+        static const enum vault_notice notices[] = { [VAULT_CHANGE_GONE] = VAULT_NOTICE_GONE,
+                                                     [VAULT_CHANGE_NEW] = VAULT_NOTICE_CHANGED,
+                                                     [VAULT_CHANGE_KEPT] = VAULT_NOTICE_KEPT };
+        cleanup(free_ptr) char *text = str_dup(m->data[0]);
+        notice(v, notices[m->number], text ? text : "");
+}
+
+static void take_fake(struct vault_process *v, const struct vault_message *m) {
+        cleanup(free_ptr) char *text = str_dup(m->data[0]);
+        const char *before = vault_process_fake(v, m->mapping, (enum vault_part)m->part);
+        if (!text || m->mapping >= v->start.n_mappings)
+                end_by_force(v, "it named a stand-in for no credential");
+        else if (before && strcmp(before, text) != 0)
+                end_by_force(v, "it changed a stand-in that the sandbox has");
+        else if (!before)
+                v->fakes[m->mapping][m->part] = take_ptr(&text);
+}
+
+static void handle(struct vault_process *v, const struct vault_message *m) {
+        switch ((enum vault_kind)m->kind) {
+        case VAULT_CA:
+                if (v->ca && !str_eq(vault_process_ca(v), m->data[0]))
+                        end_by_force(v, "it has another CA than the one before it");
+                else if (take_ca(v, m->data[0]) < 0)
+                        end_by_force(v, "out of memory");
+                break;
+        case VAULT_FAKE:
+                take_fake(v, m);
+                break;
+        case VAULT_FAKE_OLD:
+                if (v->state == STARTING && vault_process_add_old(v, m->mapping, m->data[0]) < 0)
+                        end_by_force(v, "it named a stand-in of before for no credential");
+                break;
+        case VAULT_READY:
+                if (v->state != STARTING || !v->ca)
+                        break;
+                set_state(v, SERVING, 0);
+                notice(v, VAULT_NOTICE_READY, "");
+                break;
+        case VAULT_CHANGED:
+                changed(v, m);
+                break;
+        default:
+                v->failed = true;
+                err_set(&v->failure, ENODATA, "%.*s", STR_FMT(m->data[0]));
+                helper_kill(v->pidfd, v->pid);
+        }
+}
+
+static void read_control(struct vault_process *v) {
+        for (int i = 0; i < 1024 && v->control >= 0; i++) {
+                struct vault_message m;
+                cleanup(close_fd) int fd = -1;
+                int r = vault_receive(v->control, VAULT_TO_SUPERVISOR, v->room, &m, &fd);
+                if (r <= 0) {
+                        if (r == 0)
+                                close_fd(&v->control);
+                        else if (r != -EAGAIN)
+                                end_by_force(v, "it sent a malformed message");
+                        return;
+                }
+                handle(v, &m);
+        }
+}
+
+static void forget_process(struct vault_process *v) {
+        close_fd(&v->control);
+        close_fd(&v->pidfd);
+        v->pid = 0;
+}
+
+static bool reap(struct vault_process *v) {
+        siginfo_t info = { 0 };
+        char how[160];
+        if (waitid(P_PID, (id_t)v->pid, &info, WEXITED | WNOHANG) < 0 || info.si_pid != v->pid)
+                return false;
+        bool served = v->state == SERVING;
+        read_control(v);
+        forget_process(v);
+        helper_describe_end(&info, how, sizeof how);
+        if (!v->failure.code)
+                err_set(&v->failure, ECHILD, "%s", how);
+        wait_before_next(v);
+        notice(v, served && !v->failed ? VAULT_NOTICE_DIED : VAULT_NOTICE_CANNOT_START, err_text(&v->failure));
+        return true;
+}
+
+/*
+ * The loop's side.
+ */
+size_t vault_process_poll(const struct vault_process *v, struct pollfd *ret, size_t max, int *timeout_ms) {
+        const int own[] = { v->pidfd, v->control };
+        size_t n = 0;
+        for (size_t i = 0; i < 2 && n < max; i++)
+                if (own[i] >= 0)
+                        ret[n++] = (struct pollfd){ .fd = own[i], .events = POLLIN };
+        if (v->deadline_ns != NEVER) {
+                uint64_t now = clock_ns();
+                int ms = v->deadline_ns <= now ? 0 : (int)((v->deadline_ns - now) / NS_PER_MS + 1);
+                if (*timeout_ms < 0 || ms < *timeout_ms)
+                        *timeout_ms = ms;
+        }
+        return n;
+}
+
+void vault_process_step(struct vault_process *v, const struct pollfd *fds, size_t n) {
+        bool death = false, told = false;
+        for (size_t i = 0; i < n; i++) {
+                death |= fds[i].revents && fds[i].fd == v->pidfd;
+                told |= fds[i].revents && fds[i].fd == v->control;
+        }
+        if (told)
+                read_control(v);
+        if (death && v->pid)
+                (void)reap(v);
+        if (v->deadline_ns > clock_ns())
+                return;
+        v->deadline_ns = NEVER;
+        if (v->state == STARTING)
+                end_by_force(v, "it did not become ready in time");
+        else if (v->state == WAITING)
+                start_again(v);
+}
+
+int vault_process_start(struct vault_process *v, struct err *e) {
+        int r = spawn(v, e);
+        if (r < 0)
+                return err_wrap(e, r, "the vault cannot be started");
+        r = tell_all(v, e);
+        while (r == 0 && v->state == STARTING) {
+                struct pollfd fds[VAULT_POLL_MAX];
+                int timeout = -1;
+                size_t n = vault_process_poll(v, fds, VAULT_POLL_MAX, &timeout);
+                if (poll(fds, n, timeout) < 0 && errno != EINTR)
+                        return err_errno(e, "cannot wait for the vault");
+                void (*told)(void *, enum vault_notice, const char *) = v->settings.on_notice;
+                v->settings.on_notice = NULL; /* what happens here is the result */
+                vault_process_step(v, fds, n);
+                v->settings.on_notice = told;
+        }
+        if (r == 0 && v->state != SERVING)
+                r = err_set(e, v->failure.code, "%s", err_text(&v->failure));
+        if (r < 0)
+                set_state(v, STOPPED, 0);
+        v->settings.stand_ins = NULL; /* the next vault is told the stand-ins themselves */
+        return r;
+}
+
+static int connect_one(struct vault_process *v, int *ret_fd) {
+        int ends[2];
+        if (v->state != SERVING || v->control < 0)
+                return -ENOTCONN;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+                return -errno;
+        cleanup(close_fd) int ours = ends[0], its = ends[1];
+        const struct vault_message m = { .kind = VAULT_CONNECT };
+        int r = vault_tell(v->control, &m, its, NULL);
+        if (r == 0)
+                *ret_fd = take_fd(&ours);
+        return r;
+}
+
+uint32_t vault_process_connect_all(struct vault_process *v, int *ret_fds, uint32_t n) {
+        uint32_t made = 0;
+        while (made < n && connect_one(v, &ret_fds[made]) == 0)
+                made++;
+        if (made == n)
+                return n;
+        while (made > 0)
+                close_fd(&ret_fds[--made]);
+        return 0;
+}
+
+void vault_process_reload(struct vault_process *v) {
+        const struct vault_message m = { .kind = VAULT_RELOAD };
+        if (v->state == SERVING && v->control >= 0)
+                (void)vault_tell(v->control, &m, -1, NULL); /* one that is gone reads everything when it is back */
+}
+
+/*
+ * Birth and end of the object.
+ */
+static int make_keep(int *ret, struct err *e) {
+        cleanup(close_fd) int fd = -1;
+#ifdef SYS_memfd_secret
+        fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+#endif
+        if (fd < 0)
+                fd = memfd_create("bailey-vault-keep", MFD_CLOEXEC);
+        if (fd < 0 || ftruncate(fd, VAULT_KEEP_BYTES) < 0)
+                return err_errno(e, "cannot make memory for the vault's CA");
+        *ret = take_fd(&fd);
+        return 0;
+}
+
+static int fill_start(struct vault_process *v, const struct vault_settings *s, struct err *e) {
+        struct vault_start *start = &v->start;
+        vault_start_init(start);
+        start->n_mappings = (uint32_t)s->mappings->n;
+        start->ca = s->ca;
+        start->log_level = s->log_level;
+        const char *credentials = NULL;
+        for (char *const *at = s->environment; at && *at; at++)
+                if (strncmp(*at, "CREDENTIALS_DIRECTORY=", 22) == 0)
+                        credentials = *at + 22;
+        int a = snprintf(start->ca_dir, sizeof start->ca_dir, "%s", s->ca_dir ? s->ca_dir : "");
+        int b = snprintf(start->credentials_dir, sizeof start->credentials_dir, "%s",
+                         credentials && credentials[0] == '/' ? credentials : "");
+        cleanup(free_ptr) char *state = NULL; /* where sandboxes of this user lock each other out */
+        if (dirs_state(&state) == 0 && strlen(state) < sizeof start->lock_dir)
+                snprintf(start->lock_dir, sizeof start->lock_dir, "%s", state);
+        snprintf(start->sandbox_id, sizeof start->sandbox_id, "%s", s->sandbox_id ? s->sandbox_id : "");
+        if (a >= (int)sizeof start->ca_dir || b >= (int)sizeof start->credentials_dir)
+                return err_set(e, ENAMETOOLONG, "the directory of the CA or of the credentials has too long a name");
+        return vault_tell_mappings(s->mappings, &v->mappings, e);
+}
+
+int vault_process_new(const struct vault_settings *s, struct vault_process **ret, struct err *e) {
+        cleanup(vault_process_freep) struct vault_process *v = calloc(1, sizeof *v);
+        if (!v)
+                return err_set(e, ENOMEM, "out of memory");
+        *v = (struct vault_process){ .settings = *s, .keep = -1, .control = -1, .pidfd = -1, .deadline_ns = NEVER };
+        v->settings.program = v->settings.sandbox_id = v->settings.ca_dir = NULL; /* the copies count */
+        v->room = malloc(VAULT_MESSAGE_MAX);
+        v->fakes = calloc(s->mappings->n + 1, sizeof *v->fakes);
+        v->old = calloc(s->mappings->n + 1, sizeof *v->old);
+        v->program = s->program ? str_format("%s", s->program) : NULL;
+        if (!v->room || !v->fakes || !v->old || (s->program && !v->program))
+                return err_set(e, ENOMEM, "out of memory");
+        int r = fill_start(v, s, e);
+        r = r < 0 ? r : vault_start_check(&v->start, v->mappings, e);
+        r = r < 0 ? r : make_keep(&v->keep, e);
+        if (r == 0)
+                *ret = take_ptr(&v);
+        return r;
+}
+
+void vault_process_free(struct vault_process *v) {
+        if (!v)
+                return;
+        if (v->pid) {
+                const struct vault_message m = { .kind = VAULT_STOP };
+                struct pollfd end = { .fd = v->pidfd, .events = POLLIN };
+                if (v->control >= 0 && vault_send(v->control, SUPERVISOR_TO_VAULT, &m, -1) == 0)
+                        (void)poll(&end, 1, LAST_WORD_MS); /* it wipes what it has */
+                helper_kill(v->pidfd, v->pid);
+                siginfo_t info;
+                while (waitid(P_PID, (id_t)v->pid, &info, WEXITED) < 0 && errno == EINTR)
+                        ;
+        }
+        forget_process(v);
+        close_fd(&v->keep);
+        for (uint32_t i = 0; v->fakes && i < v->start.n_mappings; i++)
+                for (size_t part = 0; part < PARTS; part++)
+                        free(v->fakes[i][part]);
+        for (uint32_t i = 0; v->old && i < v->start.n_mappings; i++)
+                for (size_t k = 0; k < CREDENTIAL_OLD_MAX; k++)
+                        free(v->old[i][k]);
+        free(v->fakes);
+        free(v->old);
+        free(v->mappings);
+        free(v->program);
+        free(v->room);
+        free(v->ca);
+        free(v);
+}
+
+void vault_process_freep(struct vault_process **v) {
+        vault_process_free(*v);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The vault's part in a run: started before the command, it says what the sandbox is given instead of secrets and which
+ * CA it trusts; then it is watched together with the gateway.
+ */
+#include "plan/env.h"
+#include "policy/policy.h"
+#include "roles/gateway_process.h"
+#include "roles/vault_env.h"
+#include "roles/vault_process.h"
+
+struct vault_session {
+        mappings mappings;
+        struct vault_process *process; /* NULL: not needed */
+        char *directory;               /* of this run: bundle and Java's store; removed at the end */
+        int lock;                      /* on a file in it, as long as the run lives */
+        char *bundle, *java;
+        int credentials;     /* the credential table, sealed */
+        text_list stand_ins; /* "K=V" for the sandbox */
+        text_list base_urls; /* the same, where it has the API proxy */
+        text_list strip;     /* names that it must not get */
+        /* Where the gateway and the audit are, once there are some. */
+        struct gateway_process *const *gateway;
+        struct audit *const *audit;
+};
+#define VAULT_SESSION_NONE ((struct vault_session){ .lock = -1, .credentials = -1 })
+
+/* A vault whose CA and stand-ins outlive it. */
+struct vault_session_place {
+        const char *directory; /* private: CA, bundle and Java's store stay here */
+        /* Before the start: stand-ins of before are handed to the vault. After it: they are written down. */
+        int (*load)(void *arg, const mappings *m, struct vault_process *v, struct err *e);
+        int (*save)(void *arg, const mappings *m, const struct vault_process *v, struct err *e);
+        void *arg;
+};
+
+struct vault_session_request {
+        struct policy *policy; /* gets a rule by which the sandbox may read the certificates */
+        const char *id;
+        const char *roots;                       /* PEM file; NULL: the host's */
+        char *const *environment;                /* of the user */
+        bool preview;                            /* nothing is started: names only */
+        const struct vault_session_place *place; /* NULL: nothing outlives the run */
+        bool service;                            /* the API proxy is at the proxy's port: base URLs are paths */
+};
+
+/* Nothing to do without credentials and request rules, or without a network. Fails loudly: every credential must have
+ * its value now. */
+int vault_session_open(struct vault_session *v, const struct vault_session_request *q, struct err *e);
+/* Whether a newer policy has the same credentials: what they are for is fixed while the vault runs. */
+bool vault_session_fits(const struct vault_session *v, const struct policy *newer);
+void vault_session_close(struct vault_session *v);
+
+void vault_session_env(const struct vault_session *v, struct env_input *in);
+void vault_session_gateway(const struct vault_session *v, struct gateway_settings *s);
+/* As vault_process_poll() and _step(); 0 descriptors without a vault. */
+size_t vault_session_poll(const struct vault_session *v, struct pollfd *ret, size_t max, int *timeout_ms);
+void vault_session_step(struct vault_session *v, const struct pollfd *fds, size_t n);

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "roles/vault_tell.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/secret.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+
+enum { ROOM_MS = 5000 };
+#define TIMEOUT_NS (30 * NS_PER_SECOND)
+#define REFRESH_NS (300 * NS_PER_SECOND)
+
+int vault_tell(int control, const struct vault_message *m, int fd, struct err *e) {
+        for (;;) {
+                int r = vault_send(control, SUPERVISOR_TO_VAULT, m, fd);
+                if (r != -EAGAIN)
+                        return r < 0 ? err_set(e, -r, "the vault cannot be told anything: %s",
+                                               r == -EPIPE ? "it has ended" : strerror(-r))
+                                     : 0;
+                struct pollfd room = { .fd = control, .events = POLLOUT };
+                if (poll(&room, 1, ROOM_MS) == 0)
+                        return err_set(e, ETIMEDOUT, "the vault does not read its messages");
+        }
+}
+
+static int fill(struct vault_mapping *to, const struct mapping *m, struct err *e) {
+        to->kind = m->sigv4 ? MAPPING_SIGV4 : MAPPING_VALUE;
+        to->timeout_ns = m->timeout_ns ? m->timeout_ns : TIMEOUT_NS;
+        to->refresh_ns = m->refresh_ns ? m->refresh_ns : REFRESH_NS;
+        int name = snprintf(to->name, sizeof to->name, "%s", m->name);
+        int source = snprintf(to->source, sizeof to->source, "%s", m->source);
+        snprintf(to->prefix, sizeof to->prefix, "%s", m->provider ? m->provider->prefix : "");
+        int form = snprintf(to->form, sizeof to->form, "%s", m->form ? m->form : "");
+        int answer = snprintf(to->answer, sizeof to->answer, "%s", m->answer ? m->answer : "");
+        int expiry = snprintf(to->expiry, sizeof to->expiry, "%s", m->expiry ? m->expiry : "");
+        to->optional = m->answer != NULL;
+        if (form >= (int)sizeof to->form || answer >= (int)sizeof to->answer || expiry >= (int)sizeof to->expiry)
+                return err_set(e, ENAMETOOLONG, "%s: form, answer or expiry of credential '%s' is too long", m->origin,
+                               m->name);
+        if (name >= (int)sizeof to->name || source >= (int)sizeof to->source)
+                return err_set(e, ENAMETOOLONG, "%s: the name or source of credential '%s' is too long", m->origin,
+                               m->name);
+        for (size_t i = 0; i < m->hosts.n && i < VAULT_HOSTS_MAX; i++)
+                snprintf(to->hosts[to->n_hosts++], sizeof to->hosts[0], "%s", m->hosts.p[i]);
+        return 0;
+}
+
+int vault_tell_mappings(const mappings *list, struct vault_mapping **ret, struct err *e) {
+        static_assert((int)MAPPING_HOSTS_MAX <= (int)VAULT_HOSTS_MAX && (int)MAPPINGS_MAX <= (int)VAULT_MAPPINGS_MAX,
+                      "all of them fit");
+        cleanup(free_ptr) struct vault_mapping *made = calloc(list->n + 1, sizeof *made);
+        if (!made)
+                return err_set(e, ENOMEM, "out of memory");
+        for (size_t i = 0; i < list->n; i++) {
+                int r = fill(&made[i], &list->p[i], e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = take_ptr(&made);
+        return 0;
+}
+
+static const char *value_of(char *const *environment, const char *name) {
+        size_t n = strlen(name);
+        for (char *const *v = environment; v && *v; v++)
+                if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
+                        return *v + n + 1;
+        return NULL;
+}
+
+static int unset(const struct mapping *m, const char *name, struct err *e) {
+        return err_set(e, ENODATA, "%s: credential '%s' cannot be read from %s: the variable %s is not set%s",
+                       m->origin, m->name, m->source, name, "; set it, or take the credential out of the policy");
+}
+
+static int send_value(int control, uint32_t index, struct str value, struct err *e) {
+        const struct vault_message message = { .kind = VAULT_VALUE, .mapping = index, .data = { value } };
+        return value.n > VAULT_SECRET_MAX ? err_set(e, EMSGSIZE, "the value is larger than %d bytes", VAULT_SECRET_MAX)
+                                          : vault_tell(control, &message, -1, e);
+}
+
+/* The three of AWS as lines under their usual names, whatever theirs are. */
+static int send_lines(int control, const struct mapping *m, uint32_t index, char *const *environment, struct err *e) {
+        static const char *const names[] = { "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN" };
+        struct buf lines = BUF(VAULT_SECRET_MAX);
+        int r = buf_reserve(&lines, VAULT_SECRET_MAX) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        for (size_t i = 0; r == 0 && i < 3; i++) {
+                cleanup(free_ptr) char *name = mapping_source_variable(m, i);
+                const char *value = name ? value_of(environment, name) : NULL;
+                if ((!value || !value[0]) && i < 2)
+                        r = unset(m, name ? name : names[i], e);
+                else if (value && value[0] && buf_printf(&lines, "%s=%s\n", names[i], value) < 0)
+                        r = err_set(e, EMSGSIZE, "credential '%s' is too large", m->name);
+        }
+        r = r < 0 ? r : send_value(control, index, buf_str(&lines), e);
+        if (lines.p)
+                secret_wipe(lines.p, lines.cap);
+        buf_done(&lines);
+        return r;
+}
+
+int vault_tell_values(int control, const mappings *list, char *const *environment, struct err *e) {
+        int r = 0;
+        for (uint32_t i = 0; r == 0 && i < list->n; i++) {
+                const struct mapping *m = &list->p[i];
+                cleanup(free_ptr) char *name = mapping_source_variable(m, 0);
+                if (!name)
+                        continue;
+                if (m->sigv4) {
+                        r = send_lines(control, m, i, environment, e);
+                        continue;
+                }
+                const char *value = value_of(environment, name);
+                r = value && value[0] ? send_value(control, i, str_of(value), e) : unset(m, name, e);
+        }
+        return r;
+}
+
+/* Without these nothing runs; with them a tool finds its own files and its agent. */
+static const char *const always[] = { "PATH",
+                                      "HOME",
+                                      "USER",
+                                      "LOGNAME",
+                                      "SHELL",
+                                      "LANG",
+                                      "LC_ALL",
+                                      "LC_CTYPE",
+                                      "TZ",
+                                      "TMPDIR",
+                                      "TERM",
+                                      "XDG_CONFIG_HOME",
+                                      "XDG_DATA_HOME",
+                                      "XDG_CACHE_HOME",
+                                      "XDG_STATE_HOME",
+                                      "XDG_RUNTIME_DIR",
+                                      "DBUS_SESSION_BUS_ADDRESS",
+                                      "GNUPGHOME",
+                                      "SSL_CERT_FILE",
+                                      "SSL_CERT_DIR",
+                                      "HTTPS_PROXY",
+                                      "https_proxy",
+                                      "NO_PROXY",
+                                      "no_proxy",
+                                      NULL };
+
+/* And by which variables the known ones are told who the user is. `word` begins a command, or is the source itself. */
+static const struct {
+        const char *word, *prefix;
+} by_tool[] = {
+        { "bws", "BWS_" },
+        { "bw", "BW_" },
+        { "op", "OP_" },
+        { "pass", "PASSWORD_STORE_" },
+        { "gopass", "GOPASS_" },
+        { "gh", "GH_CONFIG_" },
+        { "glab", "GLAB_" },
+        { "aws", "AWS_" },
+        { "gcloud", "CLOUDSDK_" },
+        { "vault", "VAULT_" },
+        { "az", "AZURE_" },
+        { "doppler", "DOPPLER_" },
+        { "infisical", "INFISICAL_" },
+        { "sops", "SOPS_" },
+        { "secret-tool", "GNOME_KEYRING_" },
+};
+
+static bool runs(const mappings *list, const char *word) {
+        size_t n = strlen(word);
+        for (size_t i = 0; i < list->n; i++) {
+                const char *source = list->p[i].source;
+                if (strncmp(source, "bws:", 4) == 0 && strcmp(word, "bws") == 0)
+                        return true;
+                if (strncmp(source, "exec:", 5) != 0)
+                        continue;
+                struct str first = str_n(source + 5, strcspn(source + 5, " \t"));
+                ptrdiff_t slash = str_rfind(first, '/');
+                first = slash < 0 ? first : str_skip(first, (size_t)slash + 1);
+                if (first.n == n && memcmp(first.p, word, n) == 0)
+                        return true;
+        }
+        return false;
+}
+
+bool vault_tell_is_for_tool(const mappings *list, struct str name) {
+        for (size_t i = 0; i < sizeof by_tool / sizeof *by_tool; i++)
+                if (str_starts(name, str_of(by_tool[i].prefix)) && runs(list, by_tool[i].word))
+                        return true;
+        return false;
+}
+
+static bool is_wanted(const mappings *list, struct str variable) {
+        ptrdiff_t equals = str_find(variable, '=');
+        struct str name = str_first(variable, equals < 0 ? 0 : (size_t)equals);
+        for (const char *const *a = always; *a; a++)
+                if (str_is(name, *a))
+                        return true;
+        return vault_tell_is_for_tool(list, name);
+}
+
+int vault_tell_variables(int control, const mappings *list, char *const *environment, struct err *e) {
+        int r = 0;
+        bool needed = false;
+        for (size_t i = 0; i < list->n; i++)
+                needed |= strncmp(list->p[i].source, "exec:", 5) == 0 || strncmp(list->p[i].source, "bws:", 4) == 0;
+        for (char *const *v = environment; needed && v && *v && r == 0; v++) {
+                const struct vault_message m = { .kind = VAULT_VARIABLE, .data = { str_of(*v) } };
+                if (is_wanted(list, m.data[0]) && m.data[0].n <= 8192)
+                        r = vault_tell(control, &m, -1, e);
+        }
+        return r;
+}

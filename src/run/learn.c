@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/learn.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/path.h"
+#include "policy/groups.h"
+#include "policy/pattern.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { NEEDS_MAX = 4096, SIBLINGS = 3 /* files of one directory that make it worth granting whole */ };
+
+void learn_done(struct learn *l) {
+        for (size_t i = 0; i < l->needs.n; i++) {
+                free(l->needs.p[i].target);
+                free(l->needs.p[i].remark);
+        }
+        vec_done(&l->needs);
+}
+
+/* Takes the texts. */
+static void note(struct learn *l, enum learned_kind kind, char *target, char *remark) {
+        for (size_t i = 0; target && i < l->needs.n; i++)
+                if (l->needs.p[i].kind == kind && strcmp(l->needs.p[i].target, target) == 0) {
+                        l->needs.p[i].count++;
+                        free(target);
+                        free(remark);
+                        return;
+                }
+        struct learned need = { kind, target, remark, 1 };
+        if (!target || l->needs.n >= NEEDS_MAX || vec_push(&l->needs, need) < 0) {
+                l->full = true;
+                free(target);
+                free(remark);
+        }
+}
+
+/* Places where anybody can put anything: allowing one allows sending data out. */
+static const char *const open_places[] = { "gist.github.com",  "*.s3.amazonaws.com",
+                                           "pastebin.com",     "transfer.sh",
+                                           "*.ngrok.io",       "*.ngrok-free.app",
+                                           "webhook.site",     "*.requestbin.com",
+                                           "*.workers.dev",    "storage.googleapis.com",
+                                           "0x0.st",           "file.io",
+                                           "api.telegram.org", "discord.com",
+                                           "hooks.slack.com" };
+
+static bool fits(const char *text, const struct host *host, uint16_t port) {
+        struct pattern p;
+        return pattern_parse(str_of(text), &p, NULL) == 0 && pattern_matches(&p, host, port);
+}
+
+static const char *group_of(const struct host *host, uint16_t port) {
+        for (size_t i = 0; i < n_policy_groups; i++)
+                for (const char *const *p = policy_groups[i].patterns; *p; p++)
+                        if (fits(*p, host, port))
+                                return policy_groups[i].name;
+        return NULL;
+}
+
+static char *remark_on(const struct host *host, uint16_t port) {
+        for (size_t i = 0; i < sizeof open_places / sizeof open_places[0]; i++)
+                if (fits(open_places[i], host, port))
+                        return str_format("review: anybody can store data there");
+        const char *group = group_of(host, port);
+        return group ? str_format("part of @%s", group) : NULL;
+}
+
+void learn_connection(struct learn *l, const struct event *ev) {
+        struct authority a;
+        if (ev->kind == EVENT_DNS || ev->kind == EVENT_PACKET || ev->kind == EVENT_TUNNEL_CLOSE ||
+            ev->kind == EVENT_NOTE || ev->port == 0 || host_parse(ev->domain, &a.host, NULL) < 0)
+                return;
+        a.port = ev->port;
+        char text[AUTHORITY_TEXT_MAX];
+        authority_text(&a, text);
+        if (!ev->allowed && ev->reason == REASON_ADDRESS_CLASS)
+                note(l, LEARNED_PRIVATE, strdup(text), strdup("review: a private or local address"));
+        else if (a.host.kind == HOST_ADDR && (ev->allowed || ev->reason == REASON_UPSTREAM))
+                note(l, LEARNED_ADDRESS, strdup(text), strdup("review: an address without a name"));
+        else if (ev->allowed || ev->reason == REASON_UPSTREAM || ev->reason == REASON_RESOLVE ||
+                 ev->reason == REASON_TIMEOUT)
+                note(l, LEARNED_HOST, strdup(text), remark_on(&a.host, a.port));
+}
+
+void learn_file(struct learn *l, const char *path, bool write, const struct path_rule *rule) {
+        char *remark = rule ? str_format("review: refused by %s (%s)", rule->pattern, rule->origin) : NULL;
+        note(l, write ? LEARNED_WRITE : LEARNED_READ, strdup(path), remark);
+}
+
+/* --- writing ---------------------------------------------------------------------------------------------------------
+ */
+
+static int by_target(const void *a, const void *b) {
+        const struct learned *x = *(const struct learned *const *)a, *y = *(const struct learned *const *)b;
+        return x->kind != y->kind ? (int)x->kind - (int)y->kind : strcmp(x->target, y->target);
+}
+
+static size_t siblings(const struct learn *l, const struct learned *need, size_t directory_n) {
+        size_t n = 0;
+        for (size_t i = 0; i < l->needs.n; i++) {
+                const struct learned *other = &l->needs.p[i];
+                n += other->kind == need->kind && !other->remark &&
+                     strncmp(other->target, need->target, directory_n) == 0 && other->target[directory_n] == '/' &&
+                     !strchr(other->target + directory_n + 1, '/');
+        }
+        return n;
+}
+
+/* A directory stands for its files when several of them were wanted; never one near the root. */
+static struct str generalised(const struct learn *l, const struct learned *need) {
+        struct str path = str_of(need->target);
+        ptrdiff_t slash = str_rfind(path, '/');
+        if (need->remark || slash <= 0 || path_depth(need->target) < 4 || siblings(l, need, (size_t)slash) < SIBLINGS)
+                return path;
+        return str_first(path, (size_t)slash);
+}
+
+/* JSON strings are YAML strings. A remark that asks for review makes the whole line a comment. */
+static int put_item(struct buf *out, struct str target, const struct learned *need) {
+        bool review = need->remark && str_starts(str_of(need->remark), STR("review"));
+        int r = buf_add(out, review ? "    # - " : "    - ");
+        if (r == 0)
+                r = escape_json(out, target);
+        if (r == 0 && need->remark) {
+                r = buf_add(out, "  # ");
+                if (r == 0)
+                        r = escape_text(out, str_of(need->remark), 512);
+        }
+        return r < 0 ? r : buf_add(out, "\n");
+}
+
+/* One key of the file. Nothing is written for a key without needs; comments alone need no key to be valid YAML. */
+static int put_list(const struct learn *l, struct learned **sorted, unsigned kinds, const char *key, struct buf *out) {
+        struct str before = { 0 };
+        int r = 0;
+        bool granted = false, any = false;
+        for (size_t i = 0; i < l->needs.n; i++) {
+                if (!(kinds & 1U << sorted[i]->kind))
+                        continue;
+                any = true;
+                granted = granted || !sorted[i]->remark || !str_starts(str_of(sorted[i]->remark), STR("review"));
+        }
+        if (any)
+                r = buf_printf(out, granted ? "  %s:\n" : "  # %s:\n", key);
+        for (size_t i = 0; i < l->needs.n && r == 0; i++) {
+                if (!(kinds & 1U << sorted[i]->kind))
+                        continue;
+                struct str shown =
+                    sorted[i]->kind >= LEARNED_WRITE ? generalised(l, sorted[i]) : str_of(sorted[i]->target);
+                if (!str_eq(shown, before))
+                        r = put_item(out, shown, sorted[i]);
+                before = shown;
+        }
+        return r;
+}
+
+static bool has(const struct learn *l, unsigned kinds) {
+        for (size_t i = 0; i < l->needs.n; i++)
+                if (kinds & 1U << l->needs.p[i].kind)
+                        return true;
+        return false;
+}
+
+int learn_write(const struct learn *l, const char *command, struct buf *out) {
+        const unsigned network = 1U << LEARNED_HOST | 1U << LEARNED_PRIVATE | 1U << LEARNED_ADDRESS;
+        const unsigned files = 1U << LEARNED_WRITE | 1U << LEARNED_READ;
+        cleanup(free_ptr) struct learned **sorted = calloc(l->needs.n + 1, sizeof *sorted);
+        if (!sorted)
+                return -ENOMEM;
+        for (size_t i = 0; i < l->needs.n; i++)
+                sorted[i] = &l->needs.p[i];
+        if (l->needs.n > 1)
+                qsort(sorted, l->needs.n, sizeof *sorted, by_target);
+        int r = buf_add(out, "# Learned from: ");
+        if (r == 0)
+                r = escape_text(out, str_of(command), 512);
+        if (r == 0)
+                r = buf_add(
+                    out, "\n# Lines that are commented out need a person's judgement; remove the # to grant them.\n");
+        if (r == 0)
+                r = buf_printf(out, "mode: %s\n", has(l, network) ? "workspace-write-whitelist" : "workspace-write");
+        if (r == 0 && has(l, network))
+                r = buf_add(out, "network:\n");
+        if (r == 0)
+                r = put_list(l, sorted, 1U << LEARNED_HOST | 1U << LEARNED_ADDRESS, "allow", out);
+        if (r == 0)
+                r = put_list(l, sorted, 1U << LEARNED_PRIVATE, "allow_private", out);
+        if (r == 0 && has(l, files))
+                r = buf_add(out, "filesystem:\n");
+        if (r == 0)
+                r = put_list(l, sorted, 1U << LEARNED_WRITE, "write", out);
+        if (r == 0)
+                r = put_list(l, sorted, 1U << LEARNED_READ, "read", out);
+        return r;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * `bailey run`: one command in one sandbox, from options to exit status. The supervisor's life: see run.c.
+ */
+#include "base/buf.h"
+#include "base/err.h"
+#include "conf/option.h"
+
+#include <stdbool.h>
+
+struct judged;
+struct learn;
+struct link;
+struct policy_request;
+
+struct run_request {
+        const struct option_values *options; /* rows of the policy's tables; others are ignored */
+        char *const *argv;                   /* NULL-terminated */
+        const char *hosts_file;              /* static names for the gateway, NULL for none */
+        const char *ca_bundle;               /* roots that the gateway trusts, NULL for the system's */
+        bool quiet;                          /* no summary at the end */
+        bool starts_here;                    /* the command starts in the current directory, or not at all */
+        struct learn *learn;                 /* not NULL: run observed (run/learn.h), and collect there */
+        const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
+        const struct judged *judged;         /* not NULL: goes into the record: what the classifier and people said */
+        const char *id, *audit_path;         /* not NULL: the name and the record that a question before it had */
+        const struct link *link;             /* not NULL: a program that is told and asked (control/link.h) */
+};
+
+enum run_end {
+        RUN_ENDED,       /* status: the command's, 126 and 127 as a shell has them, 128 and the signal's number */
+        RUN_BAD_POLICY,  /* a layer of the policy is wrong */
+        RUN_REFUSED,     /* the workspace's file asks for more than was granted */
+        RUN_UNAVAILABLE, /* this machine cannot make the sandbox */
+        RUN_TIMED_OUT,
+        RUN_CANCELLED, /* the program behind `link` is gone */
+        RUN_FAILED,    /* a part of Bailey or of the system failed */
+};
+
+/* Fills *e for every end but RUN_ENDED. */
+enum run_end run_command(const struct run_request *q, int *ret_status, struct err *e);
+
+/* What run_command() would set up, without setting it up: text or one JSON object. */
+enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *out, struct err *e);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/run_env.h"
+
+#include "base/cleanup.h"
+#include "plan/env.h"
+#include "run/run_certificates.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+extern char **environ;
+
+enum { HELD_BACK_MAX = 2048 };
+
+/* A pointer array over texts that the policy owns; NULL-terminated. */
+static const char **pointers_to(const origin_texts *texts) {
+        const char **list = calloc(texts->n + 1, sizeof *list);
+        for (size_t i = 0; list && i < texts->n; i++)
+                list[i] = texts->p[i].text;
+        return list;
+}
+
+int run_env(const struct policy *policy, const struct plan_host *host, const struct vault_session *vault,
+            const char *id, struct run_env *ret, struct err *e) {
+        cleanup(free_ptr) const char **pass = pointers_to(&policy->process.env_pass);
+        cleanup(free_ptr) const char **set = pointers_to(&policy->process.env_set);
+        bool degraded = !host->namespaces;
+        bool network = plan_network(policy) != NETWORK_NONE;
+        struct env env = { 0 };
+        if (!pass || !set)
+                return err_set(e, ENOMEM, "out of memory");
+        struct env_input in = {
+                .host = environ,
+                .sandbox_id = id,
+                .http_port = degraded  ? host->http_port
+                             : network ? PLAN_PORT_HTTP
+                                       : 0,
+                .socks_port = degraded  ? host->socks_port
+                              : network ? PLAN_PORT_SOCKS5
+                                        : 0,
+                .transparent = !degraded,
+                .inside = true,
+                .tmpdir = degraded ? host->tmpdir : "/tmp",
+                .home = degraded ? host->home.files : host->home.path,
+                .pass = pass,
+                .set = set,
+        };
+        vault_session_env(vault, &in);
+        if (run_certificates_java(vault, host))
+                in.java_trust_store = NULL; /* its own store has them; each JVM would tell of the variable */
+        cleanup(buf_done) struct buf held_back = BUF(HELD_BACK_MAX);
+        int s = env_build(&in, &env, e);
+        if (s == 0)
+                (void)env_held_back(&env, &held_back); /* of very many the first */
+        if (s == 0)
+                s = env_block(&env, &ret->block, e);
+        if (s == 0 && held_back.n)
+                ret->held_back = str_dup(buf_str(&held_back));
+        env_done(&env);
+        return s;
+}
+
+void run_env_done(struct run_env *env) {
+        env_block_free(env->block);
+        free(env->held_back);
+        *env = (struct run_env){ 0 };
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/run_files.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/live.h"
+#include "plan/embedded.h"
+#include "run/learn.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+enum { BATCHES_AT_ONCE = 64, BATCHES_AT_THE_END = 4096 /* more than a socket holds */, PER_SECOND = 20, BURST = 2000 };
+
+static struct snapshot_rule shown(const struct path_rule *rule) {
+        return (
+            struct snapshot_rule){ .text = str_of(rule->pattern), .origin = str_of(rule->origin), .list = LIST_DENY };
+}
+
+static void record_counted(const struct run_files *f) {
+        const struct event many = { .wall_us = clock_wall_us(),
+                                    .kind = EVENT_FILE,
+                                    .rule = RULE_NONE,
+                                    .reason = REASON_NOT_ALLOWED,
+                                    .count = f->share->counted,
+                                    .detail = STR("too many to be recorded one by one") };
+        if (f->share->counted)
+                (void)audit_add(f->audit, &many, NULL);
+        f->share->counted = 0;
+}
+
+static bool take_share(struct run_files_share *share) {
+        const uint64_t each = NS_PER_SECOND / PER_SECOND, now = clock_ns();
+        uint64_t next = (share->due_ns > now ? share->due_ns : now) + each;
+        if (next - now > each * BURST)
+                return false;
+        share->due_ns = next;
+        return true;
+}
+
+/* On the record first, then to whoever counts and listens. */
+static void refused(const struct run_files *f, const struct event *ev, const struct snapshot_rule *rule) {
+        if (!take_share(f->share)) {
+                f->share->counted++;
+        } else {
+                record_counted(f);
+                (void)audit_add(f->audit, ev, rule);
+        }
+        live_event(f->control, ev, rule);
+}
+
+/* A Unix socket that somebody outside listens on: whatever the rules say about the file, it is none of the sandbox's.
+ */
+static void socket_refused(const struct run_files *f, struct event *ev, const char *path) {
+        struct stat st;
+
+        /* It is not there inside. Only if it is there outside was anything refused. */
+        if (ev->status == ENOENT && (stat(path, &st) < 0 || !S_ISSOCK(st.st_mode)))
+                return;
+        ev->reason = REASON_NOT_ALLOWED;
+        ev->swapped = STR("");
+        refused(f, ev, NULL);
+        run_report_socket(f->report, path, ev->detail);
+}
+
+/* A path may be refused by its own permissions too: only what policy refuses is a violation. */
+static void file_refused(const struct run_files *f, struct event *ev) {
+        cleanup(free_ptr) char *path = str_dup(ev->path);
+        if (!path || path[0] != '/')
+                return;
+        bool write = !str_is(ev->method, "open");
+        if (str_is(ev->method, "connect")) {
+                socket_refused(f, ev, path);
+                return;
+        }
+        const struct path_rule *rule = NULL;
+        enum path_access access = path_rules_access(f->rules, path, &rule);
+        bool judged = ev->reason == REASON_NOT_ALLOWED; /* the watcher's word: it knows what is where */
+        if (!judged && (access == PATH_WRITE || (access == PATH_READ && !write)))
+                return;
+        ev->reason = rule && !rule->grants ? REASON_DENY_RULE : REASON_NOT_ALLOWED;
+        ev->swapped = STR("");
+        struct snapshot_rule decided;
+        if (rule)
+                decided = shown(rule);
+        refused(f, ev, rule ? &decided : NULL);
+        const struct path_rule *refusing = rule && !rule->grants ? rule : NULL;
+        run_report_file(f->report, path, write, refusing, ev->detail);
+        if (f->learn)
+                learn_file(f->learn, path, write, refusing);
+}
+
+static const char *call_name(uint64_t nr) {
+        for (const struct embedded_call *c = embedded_refused_calls; c->name; c++)
+                if ((uint64_t)c->nr == nr)
+                        return c->name;
+        return NULL;
+}
+
+static void call_refused(const struct run_files *f, const struct event *told) {
+        struct event ev = *told;
+        uint64_t nr;
+        if (!str_to_u64(ev.path, 65535, &nr))
+                return;
+        const char *name = call_name(nr);
+        char number[32];
+        snprintf(number, sizeof number, "number %u", (unsigned)nr);
+        ev.path = str_of(name ? name : number);
+        ev.reason = REASON_NOT_ALLOWED;
+        ev.swapped = STR("");
+        refused(f, &ev, NULL);
+        run_report_call(f->report, name ? name : number, ev.detail);
+}
+
+/* Without namespaces: a connection past the gateway, or a server that others could reach. */
+static void address_refused(const struct run_files *f, const struct event *ev) {
+        refused(f, ev, NULL);
+        run_report_event(f->report, ev, NULL);
+}
+
+static bool read_batch(const struct run_files *f, struct str batch) {
+        struct event ev;
+        int r;
+        while ((r = event_decode(&batch, &ev)) > 0) {
+                if (ev.kind == EVENT_FILE && !ev.allowed)
+                        file_refused(f, &ev);
+                else if (ev.kind == EVENT_SYSCALL && !ev.allowed)
+                        call_refused(f, &ev);
+                else if (ev.kind == EVENT_PACKET && !ev.allowed)
+                        address_refused(f, &ev);
+        }
+        return r == 0;
+}
+
+static bool read_batches(const struct run_files *f, int fd, int max) {
+        static char batch[EVENT_BATCH_MAX];
+        bool more = true;
+        for (int i = 0; i < max && more; i++) {
+                ssize_t n = recv(fd, batch, sizeof batch, MSG_DONTWAIT);
+                if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                        break;
+                more = n > 0 && read_batch(f, str_n(batch, (size_t)n));
+                if (n > 0 && !more)
+                        log_error("the sandbox's broker sent something malformed: its reports are no longer read");
+        }
+        struct err e = { 0 };
+        if (audit_flush(f->audit, &e) < 0)
+                log_error("%s", err_text(&e));
+        return more;
+}
+
+bool run_files_read(const struct run_files *f, int fd) {
+        return read_batches(f, fd, BATCHES_AT_ONCE);
+}
+
+void run_files_end(const struct run_files *f, int fd) {
+        if (fd >= 0)
+                (void)read_batches(f, fd, BATCHES_AT_THE_END);
+        record_counted(f);
+}

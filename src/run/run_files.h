@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What the broker inside the sandbox reports: files and system calls that were refused. The broker has no more standing
+ * than the command it serves: records are decoded with every check, and whether policy is what refused a path is
+ * decided here, by the same rules, not by what the record says.
+ */
+#include "policy/paths.h"
+#include "run/run_report.h"
+#include "store/audit.h"
+
+/* Refusals that a program makes up without end must not push older records out of the audit: beyond a share of them
+ * they are counted, and the count is recorded. As gateway/tally.h has it for connections. */
+struct run_files_share {
+        uint64_t due_ns;  /* when all records so far would be paid for */
+        uint32_t counted; /* since the last record */
+};
+
+struct run_files {
+        const struct path_rules *rules;
+        struct audit *audit;
+        struct run_report *report;
+        struct learn *learn;  /* NULL: nothing is learned */
+        struct live *control; /* counts and tells; NULL: none */
+        struct run_files_share *share;
+};
+/* Reads what is there. False when nothing more will come: it ended, or it sent something malformed. */
+bool run_files_read(const struct run_files *f, int fd);
+/* The last of it, when nobody is left who could report: all that is there, and what was only counted so far. */
+void run_files_end(const struct run_files *f, int fd);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/run_home.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "kept/home.h"
+#include "kept/home_rows.h"
+#include "kept/home_settings.h"
+#include "policy/home_kind.h"
+#include "run/run_internal.h"
+#include "run/run_sign_ins.h"
+#include "sandbox/linux/survey.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Files that the profiles want there: settings that switch an agent's own sandbox off, a text that says where it is. */
+static void run_home_seed(struct run *run) {
+        for (size_t i = 0; i < run->policy->home_seeds.n; i++) {
+                const struct home_seed *seed = &run->policy->home_seeds.p[i];
+                const struct home_file file = {
+                        .path = seed->path, .content = str_of(seed->content), .origin = seed->origin, .once = seed->once
+                };
+                struct err why = { 0 };
+
+                if (home_lay(&run->home, &file, &why) < 0)
+                        log_notice("%s", err_text(&why));
+        }
+}
+
+/*
+ * Everything that Bailey lays into the home before a launch: one line each. What cannot be laid because the sandbox put
+ * something else in its place, or because the disk is full, is said; the command then runs without it.
+ */
+static int run_home_fill(struct run *run, struct err *err) {
+        if (run->home.directory) {
+                home_settings_seed(&run->home, run->policy);
+                run_home_seed(run);
+        }
+        return run_sign_ins_lay(&run->home, run->policy, &run->vault, err);
+}
+
+int run_home_open(struct run *run, struct err *err) {
+        struct err unsaved = { 0 };
+        int r;
+
+        if (run->preview)
+                return home_name(run->policy, run->id, &run->home, err);
+
+        r = home_open(run->policy, run->id, &run->home, err);
+        if (r < 0)
+                return r;
+        r = run_home_fill(run, err);
+        if (r < 0)
+                return r;
+
+        if (home_save(&run->home, &unsaved) < 0)
+                log_warning("%s", err_text(&unsaved));
+        return 0;
+}
+
+/* Something that the host has is mounted here, so there must be a place for it. */
+static int run_home_point(struct run *run, const struct plan_path *path, struct err *err) {
+        const char *home = run->policy->home_inside;
+
+        if (!path->grants || path->type == PLAN_PATH_MISSING || !path_is_within(path->path, home))
+                return 0;
+        return home_make_point(&run->home, path->path + strlen(home) + 1, path->type == PLAN_PATH_DIR, err);
+}
+
+/* Whether something of the host's is there: a grant at or above this path lays it into the home. */
+static bool run_home_covered(const struct run *run, const struct plan_path *path) {
+        const char *home = run->policy->home_inside;
+
+        for (size_t i = 0; i < run->host.paths.n; i++) {
+                const struct plan_path *p = &run->host.paths.p[i];
+                if (p->grants && p->type != PLAN_PATH_MISSING && strcmp(p->path, home) != 0 &&
+                    path_is_within(p->path, home) && path_is_within(path->path, p->path))
+                        return true;
+        }
+        for (size_t i = 0; i < run->host.home.laid.n; i++)
+                if (path_is_within(path->path, run->host.home.laid.p[i].path))
+                        return true;
+        return false;
+}
+
+/* What is refused in the real home needs no mask: nothing of it is there, and the name is free for the sandbox. */
+static void run_home_forget(struct run *run) {
+        const char *home = run->policy->home_inside;
+        size_t kept = 0;
+
+        for (size_t i = 0; i < run->host.paths.n; i++) {
+                struct plan_path path = run->host.paths.p[i];
+                bool below = path_is_within(path.path, home);
+                if (below && !path.grants && !run_home_covered(run, &path)) {
+                        free((char *)path.path);
+                        free((char *)path.link);
+                } else {
+                        run->host.paths.p[kept++] = path;
+                }
+        }
+        run->host.paths.n = kept;
+}
+
+/* Nothing can be mounted: $HOME names the directory itself, and the real home is closed. */
+static int run_home_degraded(struct run *run, struct err *err) {
+        const char *real = run->policy->home_inside;
+        const struct plan_path closed = { .path = real,
+                                          .type = PLAN_PATH_DIR,
+                                          .access = PATH_DENIED,
+                                          .origin = "built in: the sandbox has a home of its own" };
+        const struct plan_path open = { .path = run->home.files,
+                                        .type = PLAN_PATH_DIR,
+                                        .access = PATH_WRITE,
+                                        .grants = true,
+                                        .origin = "built in: the sandbox's own home" };
+        int r = 0;
+
+        if (strcmp(real, HOME_PLACE) != 0)
+                r = survey_add(&run->host, closed, err);
+        return r < 0 ? r : survey_add(&run->host, open, err);
+}
+
+int run_home_show(struct run *run, struct err *err) {
+        const struct home_rows_request rows = { .policy = run->policy,
+                                                .rules = run->rules,
+                                                .search_path = getenv("PATH"),
+                                                .run_id = run->id,
+                                                .preview = run->preview,
+                                                .degraded = run->degraded };
+        int r = 0;
+
+        if (!run->home.directory)
+                return 0;
+        run->host.home = (struct plan_home){ .path = run->policy->home_inside, .files = run->home.files };
+        if (!run->policy->filesystem.reads_denied && strcmp(run->policy->home_inside, HOME_PLACE) != 0)
+                r = home_rows_show(&run->home, &rows, &run->host, err);
+        if (r < 0)
+                return r;
+        run_home_forget(run);
+        if (run->degraded)
+                return run_home_degraded(run, err);
+        for (size_t i = 0; i < run->host.paths.n && r == 0 && !run->preview; i++)
+                r = run_home_point(run, &run->host.paths.p[i], err);
+        return r;
+}
+
+/* Where a shell would find the command outside; NULL: nowhere. */
+static char *find_outside(const char *name) {
+        struct str rest = str_of(getenv("PATH")), part;
+
+        if (strchr(name, '/'))
+                return realpath(name, NULL);
+        while (str_split(&rest, ':', &part)) {
+                cleanup(free_ptr) char *path = str_format("%.*s/%s", STR_FMT(part), name);
+                if (path && part.n && access(path, X_OK) == 0)
+                        return realpath(path, NULL);
+        }
+        return NULL;
+}
+
+void run_home_hint(const struct run *run) {
+        const char *home = run->policy->home_inside;
+        cleanup(free_ptr) char *real = run->home.directory ? find_outside(run->q->argv[0]) : NULL;
+
+        if (!real || !path_is_within(real, home))
+                return;
+        char *slash = strrchr(real, '/');
+        *slash = '\0';
+        if (strcmp(real, home) != 0)
+                log_notice("it lies in your home, and the sandbox has a home of its own: --read %s lays it in", real);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/run_report.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "control/link.h"
+#include "plan/engines.h"
+#include "policy/paths.h"
+#include "policy/pattern.h"
+#include "sandbox/sandbox.h"
+
+/* Beyond the reasons of the network: what tells entries of the summary apart. */
+enum { GUARDED = REASONS, FILE_READ, FILE_WRITE, SYSTEM_CALL, HOST_SOCKET };
+
+static void refusal_done(struct refusal *x) {
+        free(x->target);
+        free(x->object);
+        free(x->rule);
+        free(x->advice);
+        free(x->why);
+        free(x->process);
+}
+
+/* Takes the texts. Without memory the summary is shorter; the audit has every line in any case. */
+static bool add(struct run_report *r, struct refusal x) {
+        for (size_t i = 0; x.target && i < r->refusals.n; i++)
+                if (strcmp(r->refusals.p[i].target, x.target) == 0 && r->refusals.p[i].reason == x.reason) {
+                        r->refusals.p[i].count += x.count ? x.count : 1;
+                        refusal_done(&x);
+                        return false;
+                }
+        x.count = x.count ? x.count : 1;
+        if (!x.target || r->refusals.n >= RUN_REPORT_MAX || vec_push(&r->refusals, x) < 0) {
+                r->more += x.count;
+                refusal_done(&x);
+                return false;
+        }
+        return true;
+}
+
+/* Hosts that the program asks for by habit: its profile lists them. */
+static bool is_quiet(const struct run_report *r, struct str domain, uint16_t port) {
+        struct host host;
+
+        if (!r->quiet || r->quiet->n == 0 || host_parse(domain, &host, NULL) < 0)
+                return false;
+        for (size_t i = 0; i < r->quiet->n; i++) {
+                struct pattern pattern;
+
+                if (pattern_parse_user(str_of(r->quiet->p[i].text), &pattern, NULL) == 0 &&
+                    pattern_matches(&pattern, &host, port ? port : pattern.port_first))
+                        return true;
+        }
+        return false;
+}
+
+static char *escaped(struct str s) {
+        cleanup(buf_done) struct buf b = BUF(8192);
+        return escape_text(&b, s, 512) == 0 ? str_dup(buf_str(&b)) : NULL;
+}
+
+/* Metadata services and addresses that mean "any" are never opened: no advice leads there. */
+static bool can_be_opened(struct str domain) {
+        struct addr a;
+        if (!addr_parse(domain, &a))
+                return true; /* a name: what it leads to may be opened by name */
+        enum addr_class class = addr_classify(&a);
+        return class != ADDR_CLASS_METADATA && class != ADDR_CLASS_UNSPECIFIED && class != ADDR_CLASS_MULTICAST;
+}
+
+/* The path as one word for a shell: a person copies the advice, and the program chose the name. */
+static char *advice_with(const char *option, const char *shown) {
+        cleanup(buf_done) struct buf word = BUF(8192);
+        return shown && escape_shell(&word, str_of(shown)) == 0 ? str_format("%s %.*s", option, STR_FMT(buf_str(&word)))
+                                                                : NULL;
+}
+
+/* What a credential is read from is closed on purpose, and nothing opens it. */
+static bool is_a_secrets_source(const struct path_rule *rule) {
+        return rule && str_starts(str_of(rule->origin), STR("source of credential"));
+}
+
+static char *advice_for(const struct event *ev, const char *target, const struct snapshot_rule *rule) {
+        if (ev->kind == EVENT_PACKET && ev->scheme != SCHEME_TCP)
+                return NULL; /* nothing carries it */
+        switch ((enum reason)ev->reason) {
+        case REASON_NOT_ALLOWED:
+        case REASON_ASK:
+                return str_format("--allow %s", target);
+        case REASON_ADDRESS_CLASS:
+                return can_be_opened(ev->domain) ? str_format("--allow-private %s", target) : NULL;
+        case REASON_NO_NETWORK:
+                return str_format("--mode workspace-write-whitelist --allow %s", target);
+        case REASON_DENY_RULE:
+                return rule ? str_format("remove the rule %.*s (%.*s)", STR_FMT(rule->text), STR_FMT(rule->origin))
+                            : NULL;
+        default:
+                return NULL;
+        }
+}
+
+/* "UDP 192.0.2.1:53". Takes the target. */
+static char *with_protocol(const struct event *ev, char *taken) {
+        cleanup(free_ptr) char *target = taken;
+        cleanup(free_ptr) char *protocol = escaped(ev->method);
+
+        return target && protocol ? str_format("%s %s", protocol, target) : NULL;
+}
+
+bool run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule) {
+        if (ev->allowed || ev->kind == EVENT_NOTE || ev->kind == EVENT_TUNNEL_CLOSE)
+                return false;
+        if (ev->domain.n == 0 && ev->count) { /* many at once that were not recorded one by one */
+                r->more += ev->count;
+                return false;
+        }
+        /* A question for a name says no port: the connection that would have followed is what a person allows. */
+        cleanup(free_ptr) char *domain = escaped(ev->domain);
+        if (!domain)
+                return false;
+        bool quiet = is_quiet(r, ev->domain, ev->port);
+        bool has_port = ev->port && ev->kind != EVENT_DNS;
+        char *target = has_port ? str_format("%s:%u", domain, ev->port) : str_format("%s", domain);
+        char *advice = target ? advice_for(ev, target, rule) : NULL;
+        if (ev->kind == EVENT_PACKET)
+                target = with_protocol(ev, target);
+        return add(r, (struct refusal){ .target = target,
+                                        .rule = rule ? escaped(rule->text) : NULL,
+                                        .advice = advice,
+                                        .reason = ev->reason,
+                                        .quiet = quiet,
+                                        .count = ev->count }) &&
+               !quiet;
+}
+
+static const char *const guard_did[] = {
+        [GUARD_KEPT] = "moved away",
+        [GUARD_BESIDE] = "moved away",
+        [GUARD_FILTERED] = "left the harmless settings only in",
+        [GUARD_LINK_BACK] = "put back",
+};
+
+static char *guard_why(const struct guard_found *found, bool own) {
+        const char *made =
+            own ? "a protected path that the command made" : "a protected path that an earlier command made";
+
+        switch (found->done) {
+        case GUARD_KEPT:
+                return str_format("%s; it is kept: see `bailey kept`", made);
+        case GUARD_BESIDE:
+                return str_format("%s; it is beside its place, as %s", made, found->kept);
+        case GUARD_FILTERED:
+                if (found->kept)
+                        return str_format(
+                            "the command made the repository; all of the file is kept: see `bailey kept`");
+                return str_format("the command made the repository");
+        default:
+                return str_format("a protected link that was replaced");
+        }
+}
+
+void run_report_guard(struct run_report *r, const struct guard_found *found, bool own) {
+        char *shown = escaped(str_of(found->path));
+        bool advise = found->done == GUARD_KEPT || found->done == GUARD_BESIDE;
+
+        add(r, (struct refusal){ .target = shown,
+                                 .did = guard_did[found->done],
+                                 .advice = advise ? advice_with("--write", shown) : NULL,
+                                 .why = guard_why(found, own),
+                                 .reason = GUARDED });
+}
+
+void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule,
+                     struct str process) {
+        cleanup(free_ptr) char *shown = escaped(str_of(path));
+        if (!shown)
+                return;
+        char *pattern = rule ? escaped(str_of(rule->pattern)) : NULL;
+        cleanup(free_ptr) char *by = pattern ? escaped(str_of(rule->origin)) : NULL;
+        char *why = by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", pattern, by)
+                       : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
+        char *target = str_format("%s %s", write ? "writing" : "reading", shown);
+        char *advice = is_a_secrets_source(rule) ? NULL : advice_with(write ? "--write" : "--read", shown);
+        add(r, (struct refusal){ .target = target,
+                                 .rule = pattern,
+                                 .advice = advice,
+                                 .why = why,
+                                 .object = take_ptr(&shown),
+                                 .process = process.n ? escaped(process) : NULL,
+                                 .reason = write ? FILE_WRITE : FILE_READ });
+}
+
+void run_report_socket(struct run_report *r, const char *path, struct str process) {
+        cleanup(free_ptr) char *shown = escaped(str_of(path));
+        if (!shown)
+                return;
+        bool engine = engine_socket(shown);
+        char *target = str_format("connecting to %s", shown);
+        char *advice = engine ? NULL : advice_with("--read", shown);
+        add(r,
+            (struct refusal){ .target = target,
+                              .advice = advice,
+                              .why = str_format("%s", engine ? "it is a container engine's, and whoever reaches it has "
+                                                               "this host; see bailey run --container"
+                                                             : "a program outside listens there"),
+                              .object = take_ptr(&shown),
+                              .process = process.n ? escaped(process) : NULL,
+                              .reason = HOST_SOCKET });
+}
+
+void run_report_call(struct run_report *r, const char *name, struct str process) {
+        add(r, (struct refusal){ .target = str_format("the system call %s", name),
+                                 .object = str_format("%s", name),
+                                 .why = str_format("no sandbox has it"),
+                                 .process = process.n ? escaped(process) : NULL,
+                                 .reason = SYSTEM_CALL });
+}
+
+const char *run_report_operation(const struct refusal *x) {
+        switch (x->reason) {
+        case GUARDED:
+                return "protected";
+        case FILE_READ:
+                return "read";
+        case FILE_WRITE:
+                return "write";
+        case SYSTEM_CALL:
+                return "system-call";
+        case HOST_SOCKET:
+                return "socket";
+        default:
+                return "network";
+        }
+}
+
+const char *run_report_why(const struct refusal *x) {
+        if (x->why)
+                return x->why;
+        if (x->reason == GUARDED)
+                return "a protected path that the command made";
+        if (x->reason == REASON_ASK)
+                return "nobody who was asked has allowed it";
+        return reason_text(x->reason);
+}
+
+static int put_refusal(const struct refusal *x, struct buf *out) {
+        struct str why = str_of(run_report_why(x));
+        const char *target = x->target[0] ? x->target : "a connection whose target could not be read";
+        int r = buf_printf(out, "bailey: %s %s", x->did ? x->did : "refused", target);
+
+        if (r == 0 && x->count > 1)
+                r = buf_printf(out, " (%u times)", x->count);
+        if (str_ends(why, STR(".")))
+                why.n--; /* more follows */
+        if (r == 0)
+                r = buf_printf(out, ": %.*s", STR_FMT(why));
+        if (r == 0 && x->advice)
+                r = buf_printf(out, "; to allow it: %s", x->advice);
+        return r < 0 ? r : buf_add_char(out, '\n');
+}
+
+int run_report_news(struct run_report *r, struct buf *out) {
+        struct refusal *x = r->refusals.n ? &r->refusals.p[r->refusals.n - 1] : NULL;
+
+        if (!x)
+                return 0;
+        x->told = true;
+        return put_refusal(x, out);
+}
+
+int run_report_text(const struct run_report *r, struct buf *out) {
+        int e = 0;
+
+        for (size_t i = 0; i < r->refusals.n && e == 0; i++) {
+                const struct refusal *x = &r->refusals.p[i];
+
+                if (!x->quiet && (!x->told || x->count > 1))
+                        e = put_refusal(x, out);
+        }
+        if (r->more && e == 0)
+                e = buf_printf(out, "bailey: and %u more: see `bailey log`\n", r->more);
+        return e;
+}
+
+void run_report_send(const struct run_report *report, const struct link *link) {
+        for (size_t i = 0; i < report->refusals.n; i++) {
+                const struct refusal *x = &report->refusals.p[i];
+                struct supervise_message m = { .number = x->count };
+                struct str why = str_of(run_report_why(x));
+
+                if (str_ends(why, STR(".")))
+                        why.n--; /* more may follow */
+
+                snprintf(m.host, sizeof m.host, "%s", run_report_operation(x));
+                snprintf(m.target, sizeof m.target, "%s", x->object ? x->object : x->target);
+                snprintf(m.rule, sizeof m.rule, "%s", x->rule ? x->rule : "");
+                snprintf(m.process, sizeof m.process, "%s", x->process ? x->process : "");
+                snprintf(m.detail, sizeof m.detail, "%.*s%s%s", STR_FMT(why), x->advice ? "; to allow it: " : "",
+                         x->advice ? x->advice : "");
+                link_violation(link, &m);
+        }
+}
+
+void run_report_done(struct run_report *r) {
+        for (size_t i = 0; i < r->refusals.n; i++)
+                refusal_done(&r->refusals.p[i]);
+        vec_done(&r->refusals);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What the classifier says about a command, with the policy's own rules. Nothing is run. */
+#include "conf/option.h"
+#include "verbs/inspect.h"
+
+enum check_decision { CHECK_ALLOW, CHECK_SANDBOXED, CHECK_ESCALATED, CHECK_FORBIDDEN };
+
+struct check_verdict {
+        enum check_decision decision;
+        const char *name; /* allow, sandboxed, escalated, forbidden */
+        char *rule, *reason, *segment;
+        char *detail; /* NULL: nothing more to say */
+};
+void check_verdict_done(struct check_verdict *v);
+
+/* One text for a shell, or with `args` the words of a command that is run without one. */
+struct check_question {
+        char *const *words;
+        size_t n;
+        bool args;
+        const char *directory; /* where it would run; NULL: here */
+};
+int check_command(const struct option_values *options, const struct check_question *q, struct check_verdict *ret,
+                  enum inspect_fault *ret_fault, struct err *e);

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verbs/hook.h"
+
+#include "base/cleanup.h"
+#include "conf/emit.h"
+#include "conf/json.h"
+#include "verbs/check.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COMMAND_WORDS_MAX = 256, PATHS_MAX = 64, REASON_MAX = 600, STATUS_BLOCK = 2 };
+
+enum hook_decision { DECIDE_PASS, DECIDE_ALLOW, DECIDE_ASK, DECIDE_DENY };
+
+/* What a tool of an agent does, and where its input says with what. */
+enum tool_kind { TOOL_COMMAND, TOOL_READ, TOOL_WRITE, TOOL_PATCH };
+struct tool {
+        const char *name;
+        enum tool_kind kind;
+        const char *keys[3];
+};
+
+static const struct tool claude_tools[] = {
+        { "Bash", TOOL_COMMAND, { "command" } },
+        { "Read", TOOL_READ, { "file_path" } },
+        { "NotebookRead", TOOL_READ, { "notebook_path" } },
+        { "Write", TOOL_WRITE, { "file_path" } },
+        { "Edit", TOOL_WRITE, { "file_path" } },
+        { "MultiEdit", TOOL_WRITE, { "file_path" } },
+        { "NotebookEdit", TOOL_WRITE, { "notebook_path" } },
+        { NULL },
+};
+static const struct tool codex_tools[] = {
+        { "Bash", TOOL_COMMAND, { "command", "cmd" } },
+        { "shell", TOOL_COMMAND, { "command", "cmd" } },
+        { "local_shell", TOOL_COMMAND, { "command", "cmd" } },
+        { "exec_command", TOOL_COMMAND, { "cmd", "command" } },
+        { "apply_patch", TOOL_PATCH, { "command", "input", "patch" } },
+        { NULL },
+};
+static const struct tool gemini_tools[] = {
+        { "run_shell_command", TOOL_COMMAND, { "command" } },
+        { "read_file", TOOL_READ, { "file_path", "absolute_path" } },
+        { "read_many_files", TOOL_READ, { "paths", "include" } },
+        { "write_file", TOOL_WRITE, { "file_path" } },
+        { "replace", TOOL_WRITE, { "file_path" } },
+        { NULL },
+};
+
+struct agent {
+        const char *name, *event, *file;
+        const struct tool *tools;
+        bool asks;   /* it can be told to ask a person */
+        bool allows; /* it can be told to go ahead */
+};
+static const struct agent agents[] = {
+        [HOOK_CLAUDE] = { "claude", "PreToolUse", "~/.claude/settings.json", claude_tools, true, true },
+        [HOOK_CODEX] = { "codex", "PreToolUse", "~/.codex/hooks.json", codex_tools, false, false },
+        [HOOK_GEMINI] = { "gemini", "BeforeTool", "~/.gemini/settings.json", gemini_tools, true, true },
+};
+static_assert(sizeof agents / sizeof agents[0] == HOOK_AGENTS, "a row for each agent");
+
+bool hook_agent_from(const char *name, enum hook_agent *ret) {
+        for (size_t i = 0; i < HOOK_AGENTS; i++)
+                if (str_eq(str_of(name), str_of(agents[i].name))) {
+                        *ret = (enum hook_agent)i;
+                        return true;
+                }
+        return false;
+}
+
+/* --- judging ------------------------------------------------------------------------------------------------------ */
+
+struct verdict {
+        enum hook_decision decision;
+        char reason[REASON_MAX];
+};
+
+static enum hook_decision decide_unknown(const struct hook_request *request) {
+        switch (request->unknown) {
+        case HOOK_ALLOW:
+                return DECIDE_ALLOW;
+        case HOOK_ASK:
+                return DECIDE_ASK;
+        case HOOK_PASS:
+                return DECIDE_PASS;
+        case HOOK_AUTO:
+                break;
+        }
+        return getenv("SANDBOX_RUNTIME") ? DECIDE_ALLOW : DECIDE_PASS;
+}
+
+static enum hook_decision decide(const struct hook_request *request, enum check_decision decision) {
+        if (decision == CHECK_FORBIDDEN)
+                return DECIDE_DENY;
+        if (decision == CHECK_ESCALATED)
+                return DECIDE_ASK;
+        return decision == CHECK_ALLOW ? DECIDE_ALLOW : decide_unknown(request);
+}
+
+/* The strictest of several questions decides. */
+static void verdict_add(struct verdict *v, enum hook_decision decision, const struct check_verdict *said) {
+        if (decision < v->decision || (decision == v->decision && v->reason[0]))
+                return;
+        v->decision = decision;
+        snprintf(v->reason, sizeof v->reason, "Bailey: %s%s%s%s%s%s", said->reason, *said->rule ? " (rule " : "",
+                 said->rule, *said->rule ? ")" : "", said->detail ? ": " : "", said->detail ? said->detail : "");
+}
+
+static int judge_words(const struct hook_request *request, const struct node *cwd, char *const *words, size_t n,
+                       bool args, struct verdict *v, struct err *e) {
+        cleanup(check_verdict_done) struct check_verdict said = { 0 };
+        const struct check_question q = { .words = words, .n = n, .args = args, .directory = cwd ? cwd->text.p : NULL };
+        enum inspect_fault fault = INSPECT_SYSTEM;
+        int r = check_command(request->options, &q, &said, &fault, e);
+
+        if (r == 0)
+                verdict_add(v, decide(request, said.decision), &said);
+        return r;
+}
+
+static bool is_text(const struct node *n) {
+        return n && n->kind == NODE_SCALAR && n->quoted && !str_has_nul(n->text);
+}
+
+/* A text for a shell, or a list of words. */
+static int judge_command(const struct hook_request *request, const struct node *cwd, const struct node *command,
+                         struct verdict *v, struct err *e) {
+        char *words[COMMAND_WORDS_MAX];
+        size_t n = 0;
+
+        if (is_text(command)) {
+                words[0] = (char *)command->text.p;
+                return judge_words(request, cwd, words, 1, false, v, e);
+        }
+        if (!command || command->kind != NODE_LIST || command->n == 0 || command->n > COMMAND_WORDS_MAX)
+                return err_set(e, EINVAL, "tool_input has no command that can be read");
+        for (const struct node *word = command->first; word; word = word->next) {
+                if (!is_text(word))
+                        return err_set(e, EINVAL, "tool_input.command has something in it that is no text");
+                words[n++] = (char *)word->text.p;
+        }
+        return judge_words(request, cwd, words, n, true, v, e);
+}
+
+/* A file is judged as the command that reads or writes it. */
+static int judge_path(const struct hook_request *request, const struct node *cwd, char *path, bool writes,
+                      struct verdict *v, struct err *e) {
+        static char cat[] = "cat", tee[] = "tee", dashes[] = "--";
+        char *const words[] = { writes ? tee : cat, dashes, path };
+
+        return judge_words(request, cwd, words, 3, true, v, e);
+}
+
+static int judge_paths(const struct hook_request *request, const struct node *cwd, const struct node *paths,
+                       bool writes, struct verdict *v, struct err *e) {
+        if (is_text(paths))
+                return judge_path(request, cwd, (char *)paths->text.p, writes, v, e);
+        if (!paths || paths->kind != NODE_LIST || paths->n > PATHS_MAX)
+                return err_set(e, EINVAL, "tool_input has no path that can be read");
+        for (const struct node *path = paths->first; path; path = path->next) {
+                if (!is_text(path))
+                        return err_set(e, EINVAL, "tool_input has a path that is no text");
+                int r = judge_path(request, cwd, (char *)path->text.p, writes, v, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* "*** Update File: PATH" and its kin. */
+static int judge_patch(const struct hook_request *request, const struct node *cwd, const struct node *patch,
+                       struct verdict *v, struct err *e) {
+        static const char *const marks[] = { "*** Add File: ", "*** Update File: ", "*** Delete File: ",
+                                             "*** Move to: ", NULL };
+        struct str rest, line;
+        size_t left = PATHS_MAX;
+
+        if (!is_text(patch))
+                return err_set(e, EINVAL, "tool_input has no patch that can be read");
+        rest = patch->text;
+        while (str_split(&rest, '\n', &line))
+                for (const char *const *mark = marks; *mark; mark++) {
+                        if (!str_starts(line, str_of(*mark)))
+                                continue;
+                        cleanup(free_ptr) char *path = str_dup(str_trim(str_skip(line, strlen(*mark))));
+                        if (!path || left-- == 0)
+                                return err_set(e, EINVAL, "the patch names too many files");
+                        int r = judge_path(request, cwd, path, true, v, e);
+                        if (r < 0)
+                                return r;
+                }
+        return 0;
+}
+
+static const struct node *input_of(const struct tool *tool, const struct node *input) {
+        for (size_t i = 0; i < sizeof tool->keys / sizeof tool->keys[0] && tool->keys[i]; i++) {
+                const struct node *found = input ? node_get(input, str_of(tool->keys[i])) : NULL;
+                if (found)
+                        return found;
+        }
+        return NULL;
+}
+
+static int judge_tool(const struct hook_request *request, const struct tool *tool, const struct node *root,
+                      struct verdict *v, struct err *e) {
+        const struct node *cwd = node_get(root, STR("cwd")), *input = node_get(root, STR("tool_input"));
+
+        if (cwd && (!is_text(cwd) || cwd->text.n == 0))
+                cwd = NULL;
+        if (!input || input->kind != NODE_MAP)
+                return err_set(e, EINVAL, "there is no object tool_input");
+        input = input_of(tool, input);
+        switch (tool->kind) {
+        case TOOL_COMMAND:
+                return judge_command(request, cwd, input, v, e);
+        case TOOL_READ:
+        case TOOL_WRITE:
+                return judge_paths(request, cwd, input, tool->kind == TOOL_WRITE, v, e);
+        case TOOL_PATCH:
+                return judge_patch(request, cwd, input, v, e);
+        }
+        return 0;
+}
+
+/* --- answering ---------------------------------------------------------------------------------------------------- */
+
+static const char *decision_name(enum hook_decision decision) {
+        static const char *const names[] = { "", "allow", "ask", "deny" };
+        return names[decision];
+}
+
+/* Claude Code and Codex. */
+static void emit_permission(struct emit *j, const struct verdict *v) {
+        emit_open(j, '{');
+        emit_key(j, "hookSpecificOutput");
+        emit_open(j, '{');
+        emit_put_text(j, "hookEventName", "PreToolUse");
+        emit_put_text(j, "permissionDecision", decision_name(v->decision));
+        emit_put_text(j, "permissionDecisionReason", v->reason);
+        emit_close(j);
+        emit_close(j);
+}
+
+/* Codex, when it is about to ask a person itself. */
+static void emit_request(struct emit *j, const struct verdict *v) {
+        emit_open(j, '{');
+        emit_key(j, "hookSpecificOutput");
+        emit_open(j, '{');
+        emit_put_text(j, "hookEventName", "PermissionRequest");
+        emit_key(j, "decision");
+        emit_open(j, '{');
+        emit_put_text(j, "behavior", decision_name(v->decision));
+        if (v->decision == DECIDE_DENY)
+                emit_put_text(j, "message", v->reason);
+        emit_close(j);
+        emit_close(j);
+        emit_close(j);
+}
+
+static void emit_decision(struct emit *j, const struct verdict *v) {
+        emit_open(j, '{');
+        emit_put_text(j, "decision", decision_name(v->decision));
+        emit_put_text(j, "reason", v->reason);
+        emit_close(j);
+}
+
+/* An agent that cannot ask is told no: a person can run the command, or permit it by a rule of the policy. */
+static void verdict_fit(const struct agent *agent, struct verdict *v) {
+        size_t n = strlen(v->reason);
+
+        if (v->decision == DECIDE_ALLOW && !agent->allows)
+                v->decision = DECIDE_PASS;
+        if (v->decision == DECIDE_ASK && !agent->asks) {
+                v->decision = DECIDE_DENY;
+                snprintf(
+                    v->reason + n, sizeof v->reason - n,
+                    ". A person has to decide, and this agent's hooks cannot ask: run it yourself, or allow it by a "
+                    "rule under commands: in the policy");
+        }
+}
+
+static int answer_print(const struct hook_request *request, bool asked_already, struct verdict *v,
+                        struct hook_answer *ret) {
+        struct emit j = emit_to(&ret->output);
+
+        if (asked_already && v->decision == DECIDE_ASK)
+                v->decision = DECIDE_PASS; /* a person is asked anyway */
+        if (!asked_already)
+                verdict_fit(&agents[request->agent], v);
+        if (v->decision == DECIDE_PASS)
+                return 0;
+        if (asked_already)
+                emit_request(&j, v);
+        else if (request->agent == HOOK_GEMINI)
+                emit_decision(&j, v);
+        else
+                emit_permission(&j, v);
+        if (emit_status(&j) < 0 || buf_add_char(&ret->output, '\n') < 0)
+                return -ENOMEM;
+        return 0;
+}
+
+static const struct tool *tool_find(const struct agent *agent, const struct node *name) {
+        for (const struct tool *tool = agent->tools; is_text(name) && tool->name; tool++)
+                if (str_is(name->text, tool->name))
+                        return tool;
+        return NULL;
+}
+
+/* The question: 0 with a verdict, which is to pass for events and tools that are not judged. */
+static int question_judge(const struct hook_request *request, bool *ret_asked, struct verdict *v, struct err *e) {
+        cleanup(document_freep) struct document *document = NULL;
+        const struct agent *agent = &agents[request->agent];
+        const struct node *root, *event;
+        const struct tool *tool;
+        int r;
+
+        r = json_read(request->input, STR("standard input"), &document, e);
+        if (r < 0)
+                return r;
+        root = document_root(document);
+        if (!root || root->kind != NODE_MAP)
+                return err_set(e, EINVAL, "standard input: it is no JSON object");
+
+        event = node_get(root, STR("hook_event_name"));
+        *ret_asked = request->agent == HOOK_CODEX && is_text(event) && str_is(event->text, "PermissionRequest");
+        if (event && !(is_text(event) && str_is(event->text, agent->event)) && !*ret_asked)
+                return 0; /* an event that is none of ours */
+        if (!is_text(node_get(root, STR("tool_name"))))
+                return err_set(e, EINVAL, "standard input: there is no text tool_name");
+        tool = tool_find(agent, node_get(root, STR("tool_name")));
+        return tool ? judge_tool(request, tool, root, v, e) : 0;
+}
+
+int hook_answer(const struct hook_request *request, struct hook_answer *ret, struct err *e) {
+        struct verdict v = { .decision = DECIDE_PASS };
+        bool asked_already = false;
+        int r = question_judge(request, &asked_already, &v, e);
+
+        ret->output = BUF(65536);
+        ret->status = 0;
+        ret->bad = r < 0;
+        if (r < 0) { /* the safe answer; nobody is told to go ahead by a question that cannot be read */
+                v.decision = DECIDE_ASK;
+                snprintf(v.reason, sizeof v.reason, "Bailey could not judge this: %s", err_text(e));
+        }
+        r = answer_print(request, asked_already && !ret->bad, &v, ret);
+        if (r < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        return 0;
+}
+
+/* --- settings ----------------------------------------------------------------------------------------------------- */
+
+const char *hook_settings_file(enum hook_agent agent) {
+        return agents[agent].file;
+}
+
+int hook_settings(enum hook_agent agent, const char *program, struct buf *ret) {
+        static const char *const matchers[] = {
+                [HOOK_CLAUDE] = "Bash|Read|Write|Edit|MultiEdit|NotebookEdit",
+                [HOOK_CODEX] = "Bash|apply_patch",
+                [HOOK_GEMINI] = "run_shell_command|read_file|read_many_files|write_file|replace",
+        };
+        struct emit j = emit_to(ret);
+        char command[4200];
+
+        snprintf(command, sizeof command, "%s hook %s", program, agents[agent].name);
+        emit_open(&j, '{');
+        emit_key(&j, "hooks");
+        emit_open(&j, '{');
+        emit_key(&j, agents[agent].event);
+        emit_open(&j, '[');
+        emit_open(&j, '{');
+        emit_put_text(&j, "matcher", matchers[agent]);
+        emit_key(&j, "hooks");
+        emit_open(&j, '[');
+        emit_open(&j, '{');
+        emit_put_text(&j, "type", "command");
+        emit_put_text(&j, "command", command);
+        emit_close(&j);
+        emit_close(&j);
+        emit_close(&j);
+        emit_close(&j);
+        emit_close(&j);
+        emit_close(&j);
+        return emit_status(&j) < 0 ? -ENOMEM : buf_add_char(ret, '\n');
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verbs/inspect.h"
+
+#include "api/commands.h"
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "conf/emit.h"
+#include "policy/groups.h"
+#include "policy/idle.h"
+#include "policy/load.h"
+#include "policy/paths.h"
+#include "policy/profile.h"
+#include "policy/show.h"
+#include "roles/host_addresses.h"
+#include "sandbox/sandbox.h"
+#include "verbs/inspect_advice.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+struct inspector {
+        struct policy *policy;
+        void *bytes; /* of the snapshot */
+        struct snapshot *snapshot;
+        struct path_rules *paths;
+        struct sh_rules *commands;
+};
+
+void inspector_free(struct inspector *i) {
+        if (!i)
+                return;
+        snapshot_close(i->snapshot);
+        free(i->bytes);
+        path_rules_free(i->paths);
+        sh_rules_free(i->commands);
+        policy_free(i->policy);
+        free(i);
+}
+
+void inspector_freep(struct inspector **i) {
+        inspector_free(*i);
+}
+
+static enum inspect_fault fault_of(int r, enum policy_layer layer) {
+        if (r == -ENOMEM)
+                return INSPECT_SYSTEM;
+        return layer == LAYER_COMMAND_LINE || layer == LAYER_CALL ? INSPECT_COMMAND_LINE : INSPECT_CONFIG;
+}
+
+/* As for a run: this host's own addresses are out of reach. */
+static int compile(struct inspector *i, struct err *e) {
+        cleanup(endpoints_done) endpoints own = { 0 };
+        size_t n = 0;
+        int r = host_addresses(&own, e);
+        r = r < 0 ? r : policy_compile_network(i->policy, own.p, own.n, &i->bytes, &n, e);
+        r = r < 0 ? r : snapshot_open(i->bytes, n, &i->snapshot, e);
+        r = r < 0 ? r : path_rules_compile(i->policy, &i->paths, e);
+        return r < 0 ? r : commands_load(i->policy, &i->commands, e); /* tries their examples */
+}
+
+int inspector_new(const struct option_values *options, const char *file, struct inspector **ret,
+                  enum inspect_fault *ret_fault, struct err *e) {
+        cleanup(inspector_freep) struct inspector *i = calloc(1, sizeof *i);
+        enum policy_layer layer = LAYER_FILES;
+        struct policy_request request = {
+                .command_line = options, .only_file = file, .ret_layer = &layer, .network_only = true
+        };
+        *ret_fault = INSPECT_SYSTEM;
+        if (!i)
+                return err_set(e, ENOMEM, "out of memory");
+        int r = policy_load(&request, &i->policy, e);
+        *ret_fault = r == -EPERM ? INSPECT_UNTRUSTED : fault_of(r, layer);
+        r = r < 0 ? r : compile(i, e);
+        if (r < 0)
+                return r;
+        *ret = take_ptr(&i);
+        return 0;
+}
+
+int inspect_show(const struct inspector *i, unsigned flags, struct buf *out) {
+        unsigned f =
+            (flags & INSPECT_EXPAND ? POLICY_SHOW_EXPAND : 0) | (flags & INSPECT_DEFAULTS ? POLICY_SHOW_DEFAULTS : 0);
+        return flags & INSPECT_JSON ? policy_show_json(out, i->policy, f) : policy_show_text(out, i->policy, f);
+}
+
+void inspect_idle(const struct inspector *i, void (*say)(void *arg, const char *text), void *arg) {
+        policy_idle_grants(i->policy, say, arg);
+}
+
+struct inspect_counts inspect_count(const struct inspector *i) {
+        struct inspect_counts counts = { .path_rules = path_rules_count(i->paths),
+                                         .mode = policy_mode_name(i->policy->mode) };
+        struct snapshot_rule rule;
+        for (uint32_t n = 0; n < snapshot_rule_count(i->snapshot); n++) /* without this host's own addresses */
+                counts.network_rules += snapshot_rule(i->snapshot, n, &rule) && rule.list <= LIST_ALLOW_PRIVATE;
+        return counts;
+}
+
+/* --- groups --- */
+
+static void emit_groups(struct emit *j) {
+        emit_key(j, "groups");
+        emit_open(j, '{');
+        for (size_t i = 0; i < n_policy_groups; i++) {
+                emit_key(j, policy_groups[i].name);
+                emit_open(j, '{');
+                emit_put_text(j, "help", policy_groups[i].help);
+                emit_put_bool(j, "mirrors", policy_groups[i].mirror != MIRROR_NONE);
+                emit_key(j, "patterns");
+                emit_open(j, '[');
+                for (const char *const *p = policy_groups[i].patterns; *p; p++)
+                        emit_text(j, *p);
+                emit_close(j);
+                emit_close(j);
+        }
+        emit_close(j);
+}
+
+/* Each value of a profile that stands for something in a policy: "network.allow" and "@openai". */
+typedef int value_function(void *arg, const char *key, const char *value);
+
+static int each_value(const struct node *n, const char *key, value_function *f, void *arg) {
+        int r = 0;
+
+        if (n->kind == NODE_SCALAR)
+                return f(arg, key, n->text.p);
+        for (const struct node *child = n->first; child && r == 0; child = child->next) {
+                cleanup(free_ptr) char *below =
+                    child->key.n ? str_format("%s.%.*s", key, STR_FMT(child->key)) : str_dup(str_of(key));
+
+                r = below ? each_value(child, below, f, arg) : -ENOMEM;
+        }
+        return r;
+}
+
+static int each_profile_value(const char *name, value_function *f, void *arg) {
+        static const char *const shown[] = { "network", "credentials", "process", "real_home" };
+        cleanup(profile_done) struct profile profile = { 0 };
+        int r = profile_open(str_of(name), &profile, NULL);
+
+        for (size_t i = 0; i < sizeof shown / sizeof *shown && r == 0; i++) {
+                const struct node *n = profile_node(&profile, shown[i]);
+
+                r = n ? each_value(n, shown[i], f, arg) : 0;
+        }
+        return r;
+}
+
+static int emit_value(void *arg, const char *key, const char *value) {
+        struct emit *j = arg;
+
+        emit_open(j, '{');
+        emit_put_text(j, "key", key);
+        emit_put_text(j, "value", value);
+        emit_close(j);
+        return 0;
+}
+
+static int print_value(void *arg, const char *key, const char *value) {
+        return buf_printf(arg, "              %s: %s\n", key, value);
+}
+
+static void emit_profiles(struct emit *j) {
+        cleanup(profile_names_done) profile_names names = { 0 };
+
+        (void)profile_list(&names, NULL);
+        emit_key(j, "profiles");
+        emit_open(j, '{');
+        for (size_t i = 0; i < names.n; i++) {
+                emit_key(j, names.p[i]);
+                emit_open(j, '[');
+                (void)each_profile_value(names.p[i], emit_value, j);
+                emit_close(j);
+        }
+        emit_close(j);
+}
+
+static int print_profiles(struct buf *out) {
+        cleanup(profile_names_done) profile_names names = { 0 };
+        int r = profile_list(&names, NULL);
+
+        for (size_t i = 0; r == 0 && i < names.n; i++) {
+                r = buf_printf(out, "%sprofile %s\n", i ? "" : "\n", names.p[i]);
+                r = r < 0 ? r : each_profile_value(names.p[i], print_value, out);
+        }
+        return r;
+}
+
+int inspect_list_groups(struct buf *out, bool json) {
+        int r = 0;
+        if (json) {
+                struct emit j = emit_to(out);
+                emit_open(&j, '{');
+                emit_groups(&j);
+                emit_profiles(&j);
+                emit_close(&j);
+                return emit_status(&j);
+        }
+        for (size_t i = 0; r == 0 && i < n_policy_groups; i++) {
+                const struct group *g = &policy_groups[i];
+                r = buf_printf(out, "@%-12s %s%s\n", g->name, g->help,
+                               g->mirror ? ", and the mirrors in your own settings" : "");
+                for (const char *const *p = g->patterns; *p && r == 0; p++)
+                        r = buf_printf(out, "%s%s%s", p == g->patterns ? "              " : " ", *p, p[1] ? "" : "\n");
+        }
+        return r < 0 ? r : print_profiles(out);
+}
+
+void inspect_verdict_done(struct inspect_verdict *v) {
+        free(v->target);
+        free(v->detail);
+        free(v->rule);
+        free(v->origin);
+        free(v->change);
+        *v = (struct inspect_verdict){ 0 };
+}
+
+/* --- hosts --- */
+
+/* HOST[:PORT] as a person types it: international names, and IPv6 without brackets where no port follows. */
+static int parse_target(struct str text, struct authority *ret, struct err *e) {
+        struct addr addr;
+        ret->port = 443;
+        if (addr_parse(text, &addr)) {
+                host_from_addr(&addr, &ret->host);
+                return 0;
+        }
+        if (memmem(text.p, text.n, "://", 3))
+                return err_set(e, EINVAL, "a URL is not a host; write HOST or HOST:PORT, without scheme and path");
+        ptrdiff_t colon = str_rfind(text, ':'), bracket = str_rfind(text, ']');
+        struct str host = text;
+        if (colon >= 0 && colon > bracket) {
+                if (!port_parse(str_skip(text, (size_t)colon + 1), &ret->port))
+                        return err_set(e, EINVAL, "the port must be a number from 1 to 65535");
+                host = str_first(text, (size_t)colon);
+        }
+        return host_parse_user(host, &ret->host, e);
+}
+
+static const char *list_name(enum rule_list list) {
+        static const char *const names[] = { [LIST_ALLOW] = "network.allow",
+                                             [LIST_DENY] = "network.deny",
+                                             [LIST_ALLOW_PRIVATE] = "network.allow_private",
+                                             [LIST_REFUSED] = "network.deny_cidrs",
+                                             [LIST_OWN] = "addresses of this host",
+                                             [LIST_LISTENER] = "Bailey's own listeners" };
+        return (size_t)list < sizeof names / sizeof names[0] ? names[list] : NULL;
+}
+
+static const char *decision_name(enum decision d) {
+        return d == DECISION_ALLOW ? "allow" : d == DECISION_ASK ? "ask" : "deny";
+}
+
+/* Fills in what the verdict found; -ENOMEM is the only failure. */
+static int describe(const struct inspector *i, const struct verdict *v, const struct authority *a,
+                    struct inspect_verdict *ret) {
+        struct snapshot_rule rule;
+        ret->allowed = v->decision == DECISION_ALLOW;
+        ret->decision = decision_name((enum decision)v->decision);
+        ret->reason = reason_code((enum reason)v->reason);
+        ret->text = reason_text((enum reason)v->reason);
+        ret->needs_request = v->needs_request;
+        if (v->reason == REASON_ADDRESS_CLASS &&
+            !(ret->detail = str_dup(str_of(addr_class_name((enum addr_class)v->class)))))
+                return -ENOMEM;
+        if (snapshot_rule(i->snapshot, v->rule, &rule)) {
+                ret->rule = str_dup(rule.text);
+                ret->origin = str_dup(rule.origin);
+                ret->list = list_name(rule.list);
+                if (!ret->rule || !ret->origin)
+                        return -ENOMEM;
+        }
+        ret->change = inspect_advice_host(v, a, ret->origin);
+        return 0;
+}
+
+static int refuse_name(struct inspect_verdict *ret, const struct inspect_question *q, const struct err *why,
+                       struct err *e) {
+        ret->decision = "deny";
+        ret->reason = reason_code(REASON_BAD_NAME);
+        ret->text = reason_text(REASON_BAD_NAME);
+        ret->target = str_dup(str_of(q->target));
+        ret->detail = str_dup(str_of(err_text(why)));
+        return ret->target && ret->detail ? 0 : err_set(e, ENOMEM, "out of memory");
+}
+
+/* The verdicts in the order in which the gateway asks for them; the first refusal stands. */
+static int judge(const struct inspector *i, const struct authority *a, const struct inspect_question *q,
+                 struct verdict *ret, struct err *e) {
+        *ret = verdict_target(i->snapshot, &a->host, a->port);
+        if (q->address && ret->decision != DECISION_DENY) {
+                struct addr addr;
+                if (!addr_parse(str_of(q->address), &addr))
+                        return err_set(e, EINVAL, "--address must be an IPv4 or IPv6 address");
+                struct verdict answer = verdict_address(i->snapshot, &a->host, &addr, a->port);
+                if (answer.decision == DECISION_DENY) {
+                        *ret = answer;
+                        return 0;
+                }
+        }
+        if ((q->method || q->path) && ret->decision == DECISION_ALLOW && ret->needs_request)
+                *ret = verdict_request(i->snapshot, &a->host, a->port, str_of(q->method ? q->method : "GET"),
+                                       str_of(q->path ? q->path : "/"));
+        return 0;
+}
+
+int inspect_host(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret,
+                 struct err *e) {
+        cleanup(inspect_verdict_done) struct inspect_verdict answer = { 0 };
+        struct authority a;
+        struct verdict v;
+        struct err why = { 0 };
+        char text[AUTHORITY_TEXT_MAX];
+        int r = parse_target(str_of(q->target), &a, &why);
+        if (r < 0) {
+                r = refuse_name(&answer, q, &why, e);
+        } else {
+                r = judge(i, &a, q, &v, e);
+                authority_text(&a, text);
+                answer.port = a.port;
+                if (r == 0 && (!(answer.target = str_dup(str_of(text))) || describe(i, &v, &a, &answer) < 0))
+                        r = err_set(e, ENOMEM, "out of memory");
+        }
+        if (r < 0)
+                return r;
+        *ret = answer;
+        answer = (struct inspect_verdict){ 0 };
+        return 0;
+}
+
+/* --- paths --- */
+
+bool inspect_is_path(const char *text) {
+        return strchr(text, '/') || text[0] == '~' || strcmp(text, ".") == 0 || strcmp(text, "..") == 0;
+}
+
+/* Resolves links in the part of the path that exists; the rest stays as it is spelled. */
+static int resolve(const struct policy *p, const char *text, char **ret, struct err *e) {
+        cleanup(free_ptr) char *expanded = NULL, *path = NULL, *current = realpath(".", NULL);
+        if (path_expand_home(str_of(text), p->home, &expanded) < 0 || !current ||
+            path_normalise(str_of(expanded), current, &path) < 0)
+                return err_set(e, EINVAL, "the path cannot be used");
+        size_t end = strlen(path);
+        while (end > 1) {
+                cleanup(free_ptr) char *head = str_dup(str_n(path, end)), *real = head ? realpath(head, NULL) : NULL;
+                if (real) {
+                        *ret = strcmp(real, "/") == 0 && path[end] ? str_dup(str_of(path + end))
+                                                                   : str_format("%s%s", real, path + end);
+                        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+                }
+                while (end > 1 && path[--end] != '/')
+                        ;
+        }
+        *ret = take_ptr(&path);
+        return 0;
+}
+
+static bool path_holds(const struct plan_path *known, const char *path) {
+        return known->type == PLAN_PATH_LINK ? strcmp(path, known->path) == 0 : path_is_within(path, known->path);
+}
+
+/* What a launch would find on this host, which no rule names by itself: parts of repositories, what their configuration
+ * names. The deepest one that closes the path, or NULL where a grant stands closer to it: a directory in a home that
+ * was opened by name, while homes are closed. */
+static const struct plan_path *find_closed(const struct plan_host *host, const char *path) {
+        const struct plan_path *found = NULL;
+
+        for (size_t i = 0; i < host->paths.n; i++) {
+                const struct plan_path *known = &host->paths.p[i];
+                if (!path_holds(known, path))
+                        continue;
+
+                size_t length = strlen(known->path), best = found ? strlen(found->path) : 0;
+                if (length > best || (length == best && !known->grants))
+                        found = known;
+        }
+        return found && !found->grants && found->access != PATH_WRITE ? found : NULL;
+}
+
+static int describe_closed(const struct inspector *i, struct inspect_verdict *answer, enum path_access *access,
+                           struct err *err) {
+        struct plan_host host = { 0 };
+        int r = survey_host(i->policy, i->paths, NULL, &host, err);
+        if (r < 0)
+                return r;
+
+        const struct plan_path *closed = find_closed(&host, answer->target);
+        if (closed) {
+                *access = closed->access;
+                answer->rule = str_dup(str_of(closed->path));
+                answer->origin = str_dup(str_of(closed->origin ? closed->origin : ""));
+                if (!answer->rule || !answer->origin)
+                        r = err_set(err, ENOMEM, "out of memory");
+        }
+        survey_done(&host);
+        return r;
+}
+
+int inspect_path(const struct inspector *i, const char *path, struct inspect_verdict *ret, struct err *e) {
+        cleanup(inspect_verdict_done) struct inspect_verdict answer = { .is_path = true };
+        const struct path_rule *rule = NULL;
+        int r = resolve(i->policy, path, &answer.target, e);
+        if (r < 0)
+                return r;
+        enum path_access access = path_rules_host_access(i->paths, answer.target, &rule);
+        if (access == PATH_WRITE)
+                r = describe_closed(i, &answer, &access, e);
+        if (r < 0)
+                return r;
+        answer.decision = path_access_name(access);
+        answer.allowed = access != PATH_DENIED;
+        answer.reason = rule ? "rule" : "default";
+        answer.text = rule && rule->own ? "the sandbox has a home of its own: what is there outside is not there inside"
+                                        : inspect_advice_access(access, rule != NULL);
+        if (rule && !answer.rule) {
+                answer.rule = str_dup(str_of(rule->pattern));
+                answer.origin = str_dup(str_of(rule->origin));
+                if (!answer.rule || !answer.origin)
+                        return err_set(e, ENOMEM, "out of memory");
+        }
+        answer.change = inspect_advice_path(access, answer.target, i->policy->mode == MODE_READ_ONLY);
+        *ret = answer;
+        answer = (struct inspect_verdict){ 0 };
+        return 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Questions about a policy, without running anything: is it valid, what does it say, what would it decide and why.
+ * Answers are plain text and numbers; the command line prints them.
+ */
+#include "base/buf.h"
+#include "conf/option.h"
+
+/* Why a policy could not be had. */
+enum inspect_fault {
+        INSPECT_CONFIG,       /* a file or a variable is wrong */
+        INSPECT_COMMAND_LINE, /* an option is wrong */
+        INSPECT_UNTRUSTED,    /* the workspace's file needs trust */
+        INSPECT_SYSTEM,
+};
+
+struct inspector;
+
+/* Loads and compiles the policy that the options (rows of verbs/policy_options.h) give. `file`: nothing but this
+ * file. */
+int inspector_new(const struct option_values *options, const char *file, struct inspector **ret,
+                  enum inspect_fault *ret_fault, struct err *e);
+void inspector_free(struct inspector *i);
+void inspector_freep(struct inspector **i);
+
+enum inspect_show_flags { INSPECT_EXPAND = 1, INSPECT_DEFAULTS = 2, INSPECT_JSON = 4 };
+int inspect_show(const struct inspector *i, unsigned flags, struct buf *out);
+/* How much there is: for the summary of a check. */
+struct inspect_counts {
+        size_t network_rules, path_rules;
+        const char *mode;
+};
+/* Grants that open nothing, a line each. */
+void inspect_idle(const struct inspector *i, void (*say)(void *arg, const char *text), void *arg);
+struct inspect_counts inspect_count(const struct inspector *i);
+
+/* The groups for allow and deny lists, and the profiles, with what they stand for. */
+int inspect_list_groups(struct buf *out, bool json);
+
+/* One verdict. Texts that are not owned are static; NULL where there is nothing to say. */
+struct inspect_verdict {
+        bool is_path;
+        bool allowed;
+        const char *decision; /* hosts: allow, ask, deny; paths: write, read, denied */
+        const char *reason;   /* code */
+        const char *text;     /* for people */
+        const char *list;     /* allow, deny, allow_private: where the rule stands */
+        char *target;         /* canonical: "host:port", or the path with links resolved */
+        char *detail;         /* what is wrong with the name, or which class the address has */
+        char *rule, *origin;
+        char *change; /* what a person can do about it */
+        uint16_t port;
+        bool needs_request; /* allowed, but methods and paths count */
+};
+void inspect_verdict_done(struct inspect_verdict *v);
+
+struct inspect_question {
+        const char *target;        /* HOST[:PORT]; 443 without a port */
+        const char *method, *path; /* optional: a request that is seen */
+        const char *address;       /* optional: what the name resolves to */
+};
+int inspect_host(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret,
+                 struct err *e);
+/* Links are resolved as far as the path exists. */
+int inspect_path(const struct inspector *i, const char *path, struct inspect_verdict *ret, struct err *e);
+/* Does the text mean a path? No host has a slash: x/y, ~, . and .. are paths. */
+bool inspect_is_path(const char *text);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verbs/mcp_ask.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TARGET_MAX = 262, ANSWER_MAX = 16384 };
+
+bool mcp_target(struct str given, char *ret, size_t size) {
+        ptrdiff_t colon = str_find(given, ':');
+        uint64_t port = 443;
+
+        if (colon >= 0 && (!str_to_u64(str_skip(given, (size_t)colon + 1), 65535, &port) || port == 0))
+                return false;
+        struct str host = colon < 0 ? given : str_first(given, (size_t)colon);
+        if (host.n == 0 || host.n > 253)
+                return false;
+        for (size_t i = 0; i < host.n; i++)
+                if (!ascii_is_alnum(host.p[i]) && host.p[i] != '.' && host.p[i] != '-' && host.p[i] != '_')
+                        return false;
+        int n = snprintf(ret, size, "%.*s:%u", STR_FMT(host), (unsigned)port);
+        return n > 0 && (size_t)n < size;
+}
+
+/* http://127.0.0.1:3128, as the sandbox's environment has it. */
+static int proxy_connect(struct err *e) {
+        const char *proxy = getenv("HTTPS_PROXY");
+        struct sockaddr_in to = { .sin_family = AF_INET };
+        struct str rest = str_of(proxy), host;
+        char address[64];
+        uint64_t port;
+
+        if (!proxy || !str_starts(rest, STR("http://")))
+                return err_set(e, ENXIO, "there is no proxy of Bailey here (HTTPS_PROXY)");
+        rest = str_skip(rest, 7);
+        if (!str_split(&rest, ':', &host) || host.n >= sizeof address || !str_to_u64(rest, 65535, &port))
+                return err_set(e, ENXIO, "HTTPS_PROXY does not name a proxy of Bailey");
+        snprintf(address, sizeof address, "%.*s", STR_FMT(host));
+        if (inet_pton(AF_INET, address, &to.sin_addr) != 1)
+                return err_set(e, ENXIO, "HTTPS_PROXY does not name a proxy of Bailey");
+        to.sin_port = htons((uint16_t)port);
+
+        cleanup(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
+                return err_errno(e, "the proxy cannot be reached");
+        return take_fd(&fd);
+}
+
+static int64_t now_ms(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Until the head is whole, and for a refusal until its end. False: the time is over. */
+static bool read_answer(int fd, int64_t until, struct buf *into) {
+        for (;;) {
+                struct pollfd p = { .fd = fd, .events = POLLIN };
+                int64_t left = until - now_ms();
+                char bytes[4096];
+
+                if (left <= 0 || poll(&p, 1, (int)left) <= 0)
+                        return into->n > 0;
+                ssize_t n = read(fd, bytes, sizeof bytes);
+                if (n <= 0 || buf_append(into, str_n(bytes, (size_t)n)) < 0)
+                        return true;
+                if (str_starts(buf_str(into), STR("HTTP/1.1 200")))
+                        return true;
+        }
+}
+
+static void take_text(struct str answer, struct mcp_answered *ret) {
+        struct str line = answer;
+        size_t body = 0, n = 0;
+
+        for (size_t i = 0; i + 4 <= answer.n && !body; i++)
+                if (memcmp(answer.p + i, "\r\n\r\n", 4) == 0)
+                        body = i + 4;
+        if (body && body < answer.n)
+                line = str_skip(answer, body);
+        for (size_t i = 0; i < line.n && n + 1 < sizeof ret->text; i++)
+                ret->text[n++] = line.p[i] >= ' ' && line.p[i] < 127 ? line.p[i] : ' ';
+        ret->text[n] = '\0';
+}
+
+int mcp_ask_host(const char *target, unsigned timeout_seconds, struct mcp_answered *ret, struct err *e) {
+        cleanup(buf_done) struct buf answer = BUF(ANSWER_MAX);
+        int64_t until = now_ms() + (int64_t)timeout_seconds * 1000;
+        char request[TARGET_MAX * 2 + 64];
+        struct mcp_answered said = { .what = MCP_UNANSWERED };
+
+        cleanup(close_fd) int fd = proxy_connect(e);
+        if (fd < 0)
+                return fd;
+        snprintf(request, sizeof request, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, target);
+        if (fd_write_all(fd, request, strlen(request)) < 0)
+                return err_errno(e, "the proxy does not listen");
+        if (read_answer(fd, until, &answer)) {
+                struct str text = buf_str(&answer);
+                uint64_t status = 0;
+                (void)str_to_u64(str_first(str_skip(text, 9), 3), 999, &status);
+                said.what = status == 403 || status == 407 || status == 451 ? MCP_REFUSED : MCP_ALLOWED;
+                if (status < 100)
+                        said.what = MCP_UNANSWERED;
+                take_text(text, &said);
+        }
+        *ret = said;
+        return 0;
+}

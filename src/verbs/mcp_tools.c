@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verbs/mcp_tools.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "conf/emit.h"
+#include "verbs/check.h"
+#include "verbs/inspect.h"
+#include "verbs/mcp_ask.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { OUTPUT_MAX = 2 << 20, RUN_SECONDS = 120, ASK_SECONDS = 50, TEXT_MAX = 65536 };
+
+/* --- arguments ---------------------------------------------------------------------------------------------------- */
+
+/* A text argument; NULL when it is not there. -EINVAL: it is something else. */
+static int take_text(const struct node *arguments, const char *key, const char **ret, struct err *e) {
+        const struct node *n = arguments ? node_get(arguments, str_of(key)) : NULL;
+
+        *ret = NULL;
+        if (!n || n->kind == NODE_NULL)
+                return 0;
+        if (n->kind != NODE_SCALAR || !n->quoted || str_has_nul(n->text) || n->text.n > TEXT_MAX)
+                return err_set(e, EINVAL, "%s must be a text without a NUL, of at most %d bytes", key, TEXT_MAX);
+        *ret = n->text.p;
+        return 0;
+}
+
+static int need_text(const struct node *arguments, const char *key, const char **ret, struct err *e) {
+        int r = take_text(arguments, key, ret, e);
+
+        if (r == 0 && (!*ret || !**ret))
+                r = err_set(e, EINVAL, "%s is missing", key);
+        return r;
+}
+
+static int take_seconds(const struct node *arguments, unsigned most, unsigned *seconds, struct err *e) {
+        const struct node *n = arguments ? node_get(arguments, STR("timeout_seconds")) : NULL;
+        uint64_t given;
+
+        if (!n || n->kind == NODE_NULL)
+                return 0;
+        if (n->kind != NODE_SCALAR || n->quoted || !str_to_u64(n->text, most, &given) || given == 0)
+                return err_set(e, EINVAL, "timeout_seconds must be a whole number from 1 to %u", most);
+        *seconds = (unsigned)given;
+        return 0;
+}
+
+static int only_keys(const struct node *arguments, const char *const *keys, struct err *e) {
+        for (const struct node *n = arguments ? arguments->first : NULL; n; n = n->next) {
+                bool known = false;
+                for (const char *const *key = keys; *key; key++)
+                        known = known || str_is(n->key, *key);
+                if (!known)
+                        return err_set(e, EINVAL, "there is no argument '%.*s'", (int)(n->key.n < 64 ? n->key.n : 64),
+                                       n->key.p);
+        }
+        return 0;
+}
+
+/* --- check and why ------------------------------------------------------------------------------------------------ */
+
+static int say(struct buf *ret, const char *outcome, const char *text) {
+        struct emit j = emit_to(ret);
+
+        emit_open(&j, '{');
+        emit_put_text(&j, "outcome", outcome);
+        emit_put_text(&j, "text", text);
+        emit_close(&j);
+        return emit_status(&j) < 0 ? -ENOMEM : 0;
+}
+
+static int check_text(struct mcp_toolbox *box, const char *command, struct check_verdict *v, struct err *e) {
+        const struct check_question q = { .words = (char *const[]){ (char *)command }, .n = 1 };
+        enum inspect_fault fault = INSPECT_SYSTEM;
+
+        return check_command(box->options, &q, v, &fault, e);
+}
+
+static int tool_check(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
+                      struct err *e) {
+        cleanup(check_verdict_done) struct check_verdict v = { 0 };
+        struct emit j = emit_to(ret);
+        const char *command;
+        int r = only_keys(arguments, (const char *const[]){ "command", NULL }, e);
+
+        r = r < 0 ? r : need_text(arguments, "command", &command, e);
+        if (r < 0)
+                return r;
+        if (check_text(box, command, &v, e) < 0) {
+                *ret_failed = true;
+                return say(ret, "failed", err_text(e));
+        }
+        emit_open(&j, '{');
+        emit_put_text(&j, "decision", v.name);
+        emit_put_text(&j, "rule", *v.rule ? v.rule : NULL);
+        emit_put_text(&j, "reason", v.reason);
+        emit_put_text(&j, "segment", v.segment);
+        emit_put_text(&j, "detail", v.detail);
+        emit_close(&j);
+        return emit_status(&j) < 0 ? -ENOMEM : 0;
+}
+
+/* The policy's word about a host or a path. */
+static int look_up(struct mcp_toolbox *box, const char *target, struct inspect_verdict *v, struct err *e) {
+        cleanup(inspector_freep) struct inspector *i = NULL;
+        const struct inspect_question q = { .target = target };
+        enum inspect_fault fault;
+        int r = inspector_new(box->options, NULL, &i, &fault, e);
+
+        if (r < 0)
+                return r;
+        return inspect_is_path(target) ? inspect_path(i, target, v, e) : inspect_host(i, &q, v, e);
+}
+
+static void emit_verdict(struct emit *j, const struct inspect_verdict *v) {
+        emit_put_bool(j, "allowed", v->allowed);
+        emit_put_text(j, "target", v->target);
+        emit_put_text(j, "decision", v->decision);
+        emit_put_text(j, "reason", v->reason);
+        emit_put_text(j, "rule", v->rule);
+        emit_put_text(j, "why", v->text);
+        emit_put_text(j, "change", v->change);
+}
+
+static int tool_why(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
+                    struct err *e) {
+        cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
+        struct emit j = emit_to(ret);
+        const char *target;
+        int r = only_keys(arguments, (const char *const[]){ "target", NULL }, e);
+
+        r = r < 0 ? r : need_text(arguments, "target", &target, e);
+        if (r < 0)
+                return r;
+        r = look_up(box, target, &v, e);
+        if (r < 0 && !box->inside) {
+                *ret_failed = true;
+                return say(ret, "failed", err_text(e));
+        }
+        emit_open(&j, '{');
+        if (r == 0)
+                emit_verdict(&j, &v);
+        else /* a person's own policy is hidden in here */
+                emit_put_text(&j, "why",
+                              inspect_is_path(target) ? "the policy cannot be seen from inside; this is what holds here"
+                                                      : "the policy cannot be seen from inside: request_access "
+                                                        "asks the gateway, which knows it");
+        if (box->inside && inspect_is_path(target)) { /* what holds here and now */
+                emit_put_bool(&j, "readable_here", access(target, R_OK) == 0);
+                emit_put_bool(&j, "writable_here", access(target, W_OK) == 0);
+        }
+        emit_close(&j);
+        return emit_status(&j) < 0 ? -ENOMEM : 0;
+}
+
+/* --- run ---------------------------------------------------------------------------------------------------------- */
+
+static int64_t now_ms(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* What it prints, until its end or the limit of time; *ret_status as wait() gives it. */
+static int collect(int fd, pid_t child, int64_t until, struct buf *into, int *ret_status, bool *ret_late) {
+        char bytes[16384];
+
+        for (;;) {
+                struct pollfd p = { .fd = fd, .events = POLLIN };
+                int64_t left = until - now_ms();
+                int n = left > 0 ? poll(&p, 1, (int)left) : 0;
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0) {
+                        *ret_late = true;
+                        kill(child, SIGTERM);
+                        break;
+                }
+                ssize_t got = read(fd, bytes, sizeof bytes);
+                if (got <= 0)
+                        break;
+                if (buf_append(into, str_n(bytes, (size_t)got)) < 0) {
+                        kill(child, SIGTERM);
+                        break;
+                }
+        }
+        while (waitpid(child, ret_status, 0) < 0 && errno == EINTR)
+                ;
+        return 0;
+}
+
+static int spawn_self(struct mcp_toolbox *box, char *const *argv, int *ret_fd, pid_t *ret_child, struct err *e) {
+        posix_spawn_file_actions_t actions;
+        int pipe_fds[2];
+
+        if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+                return err_errno(e, "no pipe");
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
+        int r = posix_spawn(ret_child, box->program, &actions, NULL, argv, environ);
+        posix_spawn_file_actions_destroy(&actions);
+        close(pipe_fds[1]);
+        if (r != 0) {
+                close(pipe_fds[0]);
+                return err_set(e, r, "bailey cannot be started: %s", strerror(r));
+        }
+        *ret_fd = pipe_fds[0];
+        return 0;
+}
+
+static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
+                    struct err *e) {
+        unsigned seconds = RUN_SECONDS;
+        const char *command;
+        char limit[32];
+        int status = 0, r = only_keys(arguments, (const char *const[]){ "command", "timeout_seconds", NULL }, e);
+        bool late = false;
+        pid_t child;
+
+        r = r < 0 ? r : need_text(arguments, "command", &command, e);
+        r = r < 0 ? r : take_seconds(arguments, 3600, &seconds, e);
+        if (r < 0)
+                return r;
+        if (box->inside) {
+                *ret_failed = true;
+                return say(ret, "inside", "this agent runs in a sandbox already: use its own tool to run the command");
+        }
+        snprintf(limit, sizeof limit, "%us", seconds);
+        char *const argv[] = {
+                (char *)"bailey",    (char *)"exec", (char *)"--json", (char *)"--output-limit", (char *)"256KiB",
+                (char *)"--timeout", limit,          (char *)"--",     (char *)command,          NULL
+        };
+        cleanup(close_fd) int fd = -1;
+        r = spawn_self(box, argv, &fd, &child, e);
+        if (r < 0) {
+                *ret_failed = true;
+                return say(ret, "failed", err_text(e));
+        }
+        cleanup(buf_done) struct buf output = BUF(OUTPUT_MAX);
+        collect(fd, child, now_ms() + (int64_t)seconds * 1000 + 200000, &output, &status, &late);
+        struct str said = str_trim(buf_str(&output));
+        while (said.n && said.p[said.n - 1] == '\n')
+                said = str_first(said, said.n - 1);
+        *ret_failed = status != 0;
+        if (said.n < 2 || said.p[0] != '{' || said.p[said.n - 1] != '}')
+                return say(ret, "failed", late ? "it did not end" : "bailey exec said nothing; see its messages");
+        return buf_append(ret, said) < 0 ? -ENOMEM : 0;
+}
+
+/* --- request_access ----------------------------------------------------------------------------------------------- */
+
+static int say_answered(struct buf *ret, const char *target, const struct mcp_answered *said, bool *ret_failed) {
+        static const char *const outcomes[] = { "allowed", "refused", "unanswered" };
+        static const char *const texts[] = { "the host may be reached", "the host is refused",
+                                             "nobody answered in time; the question may still be open" };
+        struct emit j = emit_to(ret);
+
+        *ret_failed = said->what != MCP_ALLOWED;
+        emit_open(&j, '{');
+        emit_put_text(&j, "outcome", outcomes[said->what]);
+        emit_put_text(&j, "host", target);
+        emit_put_text(&j, "text", texts[said->what]);
+        emit_put_text(&j, "gateway", said->what == MCP_ALLOWED ? NULL : said->text);
+        emit_close(&j);
+        return emit_status(&j) < 0 ? -ENOMEM : 0;
+}
+
+/* Outside of a sandbox there is no gateway to ask: a small sandbox is made for the question. */
+static int ask_from_outside(struct mcp_toolbox *box, char *target, unsigned seconds, struct mcp_answered *said,
+                            struct err *e) {
+        cleanup(buf_done) struct buf output = BUF(TEXT_MAX);
+        cleanup(close_fd) int fd = -1;
+        bool late = false;
+        int status = 0;
+        pid_t child;
+        char limit[32];
+
+        snprintf(limit, sizeof limit, "%u", seconds);
+        char *const argv[] = { (char *)"bailey",
+                               (char *)"run",
+                               (char *)"--read", /* it may lie where a sandbox does not look: below /tmp, in a home */
+                               (char *)box->program,
+                               (char *)"--",
+                               (char *)box->program,
+                               (char *)"mcp",
+                               (char *)"--wait",
+                               limit,
+                               (char *)"--ask",
+                               target,
+                               NULL };
+        int r = spawn_self(box, argv, &fd, &child, e);
+        if (r < 0)
+                return r;
+        collect(fd, child, now_ms() + (int64_t)(seconds + 10) * 1000, &output, &status, &late);
+        said->what = MCP_UNANSWERED;
+        if (!late && WIFEXITED(status) && WEXITSTATUS(status) <= MCP_UNANSWERED)
+                said->what = (enum mcp_asked)WEXITSTATUS(status);
+        snprintf(said->text, sizeof said->text, "%.*s", STR_FMT(str_first(buf_str(&output), 900)));
+        return 0;
+}
+
+static int access_host(struct mcp_toolbox *box, const char *host, unsigned seconds, struct buf *ret, bool *ret_failed,
+                       struct err *e) {
+        struct mcp_answered said = { 0 };
+        char target[300];
+        int r;
+
+        if (!mcp_target(str_of(host), target, sizeof target))
+                return err_set(e, EINVAL, "host must be HOST or HOST:PORT, without a scheme");
+        r = box->inside ? mcp_ask_host(target, seconds, &said, e) : ask_from_outside(box, target, seconds, &said, e);
+        if (r < 0) {
+                *ret_failed = true;
+                return say(ret, "failed", err_text(e));
+        }
+        return say_answered(ret, target, &said, ret_failed);
+}
+
+/* What is visible is fixed when a sandbox starts. */
+static int access_path(struct mcp_toolbox *box, const char *path, struct buf *ret, bool *ret_failed, struct err *e) {
+        cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
+        struct emit j = emit_to(ret);
+
+        if (!inspect_is_path(path))
+                return err_set(e, EINVAL, "path must have a slash in it");
+        if (look_up(box, path, &v, e) < 0) {
+                *ret_failed = true;
+                return say(ret, "failed", err_text(e));
+        }
+        *ret_failed = !v.allowed;
+        emit_open(&j, '{');
+        emit_put_text(&j, "outcome", v.allowed ? "allowed" : "refused");
+        emit_verdict(&j, &v);
+        emit_put_text(&j, "text",
+                      "files are fixed when a sandbox starts: a person can start it with --read PATH or --write "
+                      "PATH, or add the path to the policy");
+        emit_close(&j);
+        return emit_status(&j) < 0 ? -ENOMEM : 0;
+}
+
+static int access_command(struct mcp_toolbox *box, const char *command, struct buf *ret, bool *ret_failed,
+                          struct err *e) {
+        static const char *const texts[] = {
+                [CHECK_ALLOW] = "nobody has to be asked: run it",
+                [CHECK_SANDBOXED] = "nobody has to be asked: run it",
+                [CHECK_ESCALATED] = ("a person is asked when it is run by bailey exec or the tool run; or a rule under "
+                                     "commands: in the policy permits it"),
+                [CHECK_FORBIDDEN] = "it is never run, and nobody is asked",
+        };
+        cleanup(check_verdict_done) struct check_verdict v = { 0 };
+        struct emit j = emit_to(ret);
+
+        if (check_text(box, command, &v, e) < 0) {
+                *ret_failed = true;
+                return say(ret, "failed", err_text(e));
+        }
+        *ret_failed = v.decision >= CHECK_ESCALATED;
+        emit_open(&j, '{');
+        emit_put_text(&j, "outcome", v.decision < CHECK_ESCALATED ? "allowed" : "refused");
+        emit_put_text(&j, "decision", v.name);
+        emit_put_text(&j, "rule", *v.rule ? v.rule : NULL);
+        emit_put_text(&j, "reason", v.reason);
+        emit_put_text(&j, "text", texts[v.decision]);
+        emit_close(&j);
+        return emit_status(&j) < 0 ? -ENOMEM : 0;
+}
+
+static int tool_request(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
+                        struct err *e) {
+        const char *host, *path, *command, *reason;
+        unsigned seconds = ASK_SECONDS;
+        int r = only_keys(arguments,
+                          (const char *const[]){ "host", "path", "command", "reason", "timeout_seconds", NULL }, e);
+
+        r = r < 0 ? r : need_text(arguments, "reason", &reason, e);
+        r = r < 0 ? r : take_text(arguments, "host", &host, e);
+        r = r < 0 ? r : take_text(arguments, "path", &path, e);
+        r = r < 0 ? r : take_text(arguments, "command", &command, e);
+        r = r < 0 ? r : take_seconds(arguments, 600, &seconds, e);
+        if (r < 0)
+                return r;
+        if (!!host + !!path + !!command != 1)
+                return err_set(e, EINVAL, "exactly one of host, path and command must be there");
+        if (host)
+                return access_host(box, host, seconds, ret, ret_failed, e);
+        if (path)
+                return access_path(box, path, ret, ret_failed, e);
+        return access_command(box, command, ret, ret_failed, e);
+}
+
+/* --- the table ---------------------------------------------------------------------------------------------------- */
+
+static int call_tool(void *arg, struct str name, const struct node *arguments, struct buf *ret, bool *ret_failed,
+                     struct err *e) {
+        static const struct {
+                const char *name;
+                int (*call)(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
+                            struct err *e);
+        } tools[] = {
+                { "run", tool_run }, { "check", tool_check }, { "why", tool_why }, { "request_access", tool_request }
+        };
+
+        for (size_t i = 0; i < sizeof tools / sizeof tools[0]; i++)
+                if (str_is(name, tools[i].name))
+                        return tools[i].call(arg, arguments, ret, ret_failed, e);
+        return -ENOENT;
+}
+
+struct mcp_tools mcp_tools(struct mcp_toolbox *box) {
+        return (struct mcp_tools){ .call = call_tool, .arg = box };
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verbs/sandboxes.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/escape.h"
+#include "verbs/sandboxes_text.h"
+
+#include <errno.h>
+
+void sandboxes_done(struct sandboxes_list *l) {
+        for (size_t i = 0; i < l->clients.n; i++)
+                control_client_done(&l->clients.p[i]);
+        for (size_t i = 0; i < l->silent.n; i++)
+                free(l->silent.p[i]);
+        vec_done(&l->clients);
+        vec_done(&l->silent);
+}
+
+/* Gone between listing and connecting is no error, and neither is one that does not reply. */
+static int open_one(const char *id, const char *name, struct sandboxes_list *ret, struct err *e) {
+        struct control_client c;
+        struct err why = { 0 };
+        int r = control_client_open(id, name, &c, &why);
+        if (r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET)
+                return 0;
+        if (r == -ETIMEDOUT) {
+                char *silent = str_dup(str_of(id));
+                if (silent && vec_push(&ret->silent, silent) == 0)
+                        return 0;
+                free(silent);
+                return err_set(e, ENOMEM, "out of memory");
+        }
+        if (r < 0)
+                return err_set(e, why.code, "%s", err_text(&why));
+        if (vec_push(&ret->clients, c) < 0) {
+                control_client_done(&c);
+                return err_set(e, ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *ret, struct err *e) {
+        cleanup(sandboxes_done) struct sandboxes_list l = { 0 };
+        int r;
+        if (prefix) {
+                cleanup(free_ptr) char *id = NULL;
+                struct control_client c;
+                r = control_resolve(prefix, &id, e);
+                if (r == 0)
+                        r = control_client_open(id, name, &c, e);
+                if (r == 0 && vec_push(&l.clients, c) < 0) {
+                        control_client_done(&c);
+                        r = err_set(e, ENOMEM, "out of memory");
+                }
+        } else {
+                cleanup(control_ids_done) control_ids ids = { 0 };
+                r = control_list(&ids, e);
+                for (size_t i = 0; r == 0 && i < ids.n; i++)
+                        r = open_one(ids.p[i], name, &l, e);
+        }
+        if (r < 0)
+                return r;
+        *ret = l;
+        l = (struct sandboxes_list){ 0 };
+        return 0;
+}
+
+static int call(struct control_client *c, enum control_do what, struct control_message *ret, struct err *e) {
+        const struct control_request q = { .what = what };
+        return control_client_call(c, &q, ret, e);
+}
+
+/* The reply as an object of its own: without what belongs to the protocol. */
+static void emit_reply(struct emit *j, const struct node *root) {
+        emit_open(j, '{');
+        for (const struct node *n = root->first; n; n = n->next)
+                if (!str_is(n->key, "id") && !str_is(n->key, "ok")) {
+                        emit_key_str(j, n->key);
+                        sandboxes_emit_node(j, n);
+                }
+        emit_close(j);
+}
+
+int sandboxes_ps(bool json, struct buf *out, struct err *e) {
+        cleanup(sandboxes_done) struct sandboxes_list l = { 0 };
+        struct emit j = emit_to(out);
+        int r = sandboxes_open(NULL, "bailey ps", &l, e), written = 0;
+        if (r < 0)
+                return r;
+        if (json)
+                emit_open(&j, '[');
+        else if (l.clients.n + l.silent.n)
+                written = sandboxes_ps_head(out);
+        for (size_t i = 0; i < l.clients.n && written == 0; i++) {
+                cleanup(control_message_done) struct control_message m = { 0 };
+                struct err gone = { 0 };
+                if (call(&l.clients.p[i], CONTROL_STATUS, &m, &gone) < 0)
+                        continue; /* it ended meanwhile */
+                if (json)
+                        emit_reply(&j, m.root);
+                else
+                        written = sandboxes_ps_line(out, m.root);
+        }
+        for (size_t i = 0; i < l.silent.n && written == 0; i++) {
+                if (json) {
+                        emit_open(&j, '{');
+                        emit_put_text(&j, "sandbox", l.silent.p[i]);
+                        emit_put_text(&j, "state", "silent");
+                        emit_close(&j);
+                } else {
+                        written = buf_printf(out, "%-14s silent\n", l.silent.p[i]);
+                }
+        }
+        if (json) {
+                emit_close(&j);
+                written = emit_status(&j);
+                if (written == 0)
+                        written = buf_add_char(out, '\n');
+        }
+        return written < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+}
+
+static int list_questions(const struct control_client *c, const struct node *root, bool json, struct emit *j,
+                          struct buf *out) {
+        const struct node *questions = node_get(root, STR("questions"));
+        int r = 0;
+        for (const struct node *q = questions ? questions->first : NULL; q && r == 0; q = q->next) {
+                if (!json) {
+                        r = sandboxes_pending_line(out, c->id, q);
+                        continue;
+                }
+                emit_open(j, '{');
+                emit_put_text(j, "sandbox", c->id);
+                for (const struct node *n = q->first; n; n = n->next) {
+                        emit_key_str(j, str_is(n->key, "id") ? STR("question") : n->key);
+                        sandboxes_emit_node(j, n);
+                }
+                emit_close(j);
+        }
+        return r;
+}
+
+int sandboxes_pending(const char *prefix, bool json, struct buf *out, struct err *e) {
+        cleanup(sandboxes_done) struct sandboxes_list l = { 0 };
+        struct emit j = emit_to(out);
+        int r = sandboxes_open(prefix, "bailey pending", &l, e);
+        if (r < 0)
+                return r;
+        if (json)
+                emit_open(&j, '[');
+        for (size_t i = 0; i < l.clients.n && r == 0; i++) {
+                cleanup(control_message_done) struct control_message m = { 0 };
+                struct err gone = { 0 };
+                if (call(&l.clients.p[i], CONTROL_PENDING, &m, &gone) == 0)
+                        r = list_questions(&l.clients.p[i], m.root, json, &j, out);
+        }
+        if (json) {
+                emit_close(&j);
+                r = emit_status(&j);
+                if (r == 0)
+                        r = buf_add_char(out, '\n');
+        }
+        return r < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+}
+
+int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static CONTROL_ID_MAX], struct err *e) {
+        cleanup(sandboxes_done) struct sandboxes_list l = { 0 };
+        cleanup(control_message_done) struct control_message m = { 0 };
+        cleanup(free_ptr) char *name = str_format("bailey %s", control_do_name(what));
+        int r = name ? sandboxes_open(prefix, name, &l, e) : err_set(e, ENOMEM, "out of memory");
+        if (r == 0)
+                r = l.clients.n ? call(&l.clients.p[0], what, &m, e) : err_set(e, ENOENT, "it is gone");
+        if (r == -ECONNRESET && what == CONTROL_KILL)
+                r = 0; /* its last words were lost; it is dead */
+        if (r == 0 && l.clients.n)
+                memcpy(ret_id, l.clients.p[0].id, CONTROL_ID_MAX);
+        return r;
+}

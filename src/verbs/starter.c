@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verbs/starter.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/vec.h"
+#include "conf/json.h"
+#include "conf/suggest.h"
+#include "policy/gitconfig.h"
+#include "policy/host.h"
+#include "policy/profile.h"
+#include "verbs/trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { POLICY_BYTES_MAX = 256 << 10, FILE_BYTES_MAX = 4 << 20, REMOTES_MAX = 64 };
+
+#define POLICY_NAME ".bailey.yaml"
+
+/* What a file in a project says about the hosts that it needs. */
+static const struct {
+        const char *file, *group;
+} project_files[] = {
+        { "package.json", "@npm" },
+        { "yarn.lock", "@yarn" },
+        { "pyproject.toml", "@pypi" },
+        { "requirements.txt", "@pypi" },
+        { "setup.py", "@pypi" },
+        { "Pipfile", "@pypi" },
+        { "environment.yml", "@conda" },
+        { "Cargo.toml", "@crates" },
+        { "go.mod", "@golang" },
+        { "Gemfile", "@rubygems" },
+        { "pom.xml", "@maven" },
+        { "build.gradle", "@gradle" },
+        { "build.gradle", "@maven" },
+        { "build.gradle.kts", "@gradle" },
+        { "build.gradle.kts", "@maven" },
+        { "composer.json", "@packagist" },
+        { "mix.exs", "@hex" },
+};
+
+/* Dependencies in package.json that fetch more than packages. */
+static const struct {
+        const char *dependency, *group;
+} package_dependencies[] = {
+        { "playwright", "@playwright" },
+        { "@playwright/test", "@playwright" },
+};
+
+/* Forges that have a group. */
+static const struct {
+        const char *host, *group;
+} forges[] = {
+        { "github.com", "@github" },
+        { "gitlab.com", "@gitlab" },
+        { "bitbucket.org", "@bitbucket" },
+};
+
+struct entry {
+        char *pattern, *why;
+};
+
+struct findings {
+        VEC(struct entry) allow;
+        bool ssh; /* a remote by ssh */
+};
+
+static void findings_done(struct findings *found) {
+        for (size_t i = 0; i < found->allow.n; i++) {
+                free(found->allow.p[i].pattern);
+                free(found->allow.p[i].why);
+        }
+        vec_done(&found->allow);
+}
+
+void starter_done(struct starter *starter) {
+        free(starter->path);
+        buf_done(&starter->text);
+        *starter = (struct starter){ 0 };
+}
+
+/* Once each; the first reason stays. */
+static int findings_add(struct findings *found, const char *pattern, const char *why, struct err *err) {
+        for (size_t i = 0; i < found->allow.n; i++)
+                if (strcmp(found->allow.p[i].pattern, pattern) == 0)
+                        return 0;
+
+        struct entry entry = { .pattern = str_dup(str_of(pattern)), .why = str_dup(str_of(why)) };
+        if (!entry.pattern || !entry.why || vec_push(&found->allow, entry) < 0) {
+                free(entry.pattern);
+                free(entry.why);
+                return err_set(err, ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+/* A regular file of the project, without following links. -ENOENT when there is none. */
+static int project_read(int directory_fd, const char *name, struct buf *ret, struct err *err) {
+        cleanup(close_fd) int fd =
+            path_open_at(directory_fd, name, O_RDONLY | O_NONBLOCK, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
+        struct stat st;
+
+        if (fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR)
+                return -ENOENT;
+        if (fd < 0)
+                return err_set(err, -fd, "cannot read %s: %s", name, strerror(-fd));
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                return -ENOENT;
+        if (st.st_size > FILE_BYTES_MAX)
+                return err_set(err, EFBIG, "%s has more than %d MiB: that is no project file", name,
+                               FILE_BYTES_MAX >> 20);
+
+        for (;;) {
+                char piece[16384];
+                ssize_t n = read(fd, piece, sizeof piece);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return err_errno(err, "cannot read %s", name);
+                if (n == 0)
+                        return 0;
+                int r = buf_append(ret, str_n(piece, (size_t)n));
+                if (r < 0)
+                        return err_set(err, -r, "%s is too large", name);
+        }
+}
+
+/* package.json is read, because what a project depends on may need more hosts; a broken one is the person's to mend. */
+static int look_at_package(int directory_fd, struct findings *found, struct err *err) {
+        static const char *const lists[] = { "dependencies", "devDependencies", "optionalDependencies" };
+        cleanup(buf_done) struct buf text = BUF(FILE_BYTES_MAX + 1);
+        cleanup(document_freep) struct document *document = NULL;
+
+        int r = project_read(directory_fd, "package.json", &text, err);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        r = json_read(buf_str(&text), STR("package.json"), &document, err);
+        if (r < 0)
+                return r;
+        if (!document_root(document) || document_root(document)->kind != NODE_MAP)
+                return err_set(err, EINVAL, "package.json is no JSON object");
+
+        for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+                const struct node *list = node_get(document_root(document), str_of(lists[l]));
+                for (size_t i = 0; i < sizeof package_dependencies / sizeof *package_dependencies; i++) {
+                        if (!list || list->kind != NODE_MAP ||
+                            !node_get(list, str_of(package_dependencies[i].dependency)))
+                                continue;
+                        r = findings_add(found, package_dependencies[i].group, "package.json depends on it", err);
+                        if (r < 0)
+                                return r;
+                }
+        }
+        return 0;
+}
+
+static int look_at_files(int directory_fd, struct findings *found, struct err *err) {
+        for (size_t i = 0; i < sizeof project_files / sizeof *project_files; i++) {
+                struct stat st;
+                if (fstatat(directory_fd, project_files[i].file, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+                        continue;
+                int r = findings_add(found, project_files[i].group, project_files[i].file, err);
+                if (r < 0)
+                        return r;
+        }
+        return look_at_package(directory_fd, found, err);
+}
+
+/* HOST[:PORT] of https://host/..., ssh://user@host:port/... and user@host:path; empty for a path and for all else. */
+static struct str remote_authority(struct str url, bool *ret_ssh) {
+        const char *mark = url.n ? memmem(url.p, url.n, "://", 3) : NULL;
+        struct str authority = mark ? str_skip(url, (size_t)(mark - url.p) + 3) : url;
+        ptrdiff_t slash = str_find(authority, '/'), colon = str_find(authority, ':');
+
+        *ret_ssh = !mark || str_starts(url, STR("ssh://")) || str_starts(url, STR("git+ssh://"));
+        if (!mark && (colon < 0 || (slash >= 0 && slash < colon)))
+                return (struct str){ 0 };
+        if (colon >= 0 && str_starts(str_skip(authority, (size_t)colon), STR("::"))) /* a helper of git's, no host */
+                return (struct str){ 0 };
+        if (mark && !*ret_ssh && !str_starts(url, STR("https://")))
+                return (struct str){ 0 };
+
+        if (!mark)
+                authority = str_first(authority, (size_t)colon);
+        else if (slash >= 0)
+                authority = str_first(authority, (size_t)slash);
+        const char *at = authority.n ? memrchr(authority.p, '@', authority.n) : NULL;
+        return at ? str_skip(authority, (size_t)(at - authority.p) + 1) : authority;
+}
+
+struct remotes {
+        struct findings *found;
+        struct err *err;
+        size_t n;
+};
+
+static int remotes_visit(const struct gitconfig_setting *setting, void *context) {
+        struct remotes *remotes = context;
+        bool submodule = str_is(setting->section, "submodule"), ssh;
+        const char *why = submodule ? "a submodule" : "a git remote";
+        struct authority authority;
+
+        if (!submodule && !str_is(setting->section, "remote"))
+                return 0;
+        if (!str_is(setting->key, "url") || !setting->value.p || remotes->n++ >= REMOTES_MAX)
+                return 0;
+        struct str text = remote_authority(setting->value, &ssh);
+        if (text.n == 0 || authority_parse(text, ssh ? 22 : 443, &authority, NULL) < 0)
+                return 0;
+        if (authority.host.kind != HOST_NAME)
+                return 0;
+
+        remotes->found->ssh |= ssh;
+        for (size_t i = 0; i < sizeof forges / sizeof *forges; i++)
+                if (strcmp(authority.host.name, forges[i].host) == 0)
+                        return findings_add(remotes->found, forges[i].group, why, remotes->err);
+
+        cleanup(free_ptr) char *pattern = str_format("%s:%d", authority.host.name, authority.port);
+        if (!pattern)
+                return err_set(remotes->err, ENOMEM, "out of memory");
+        return findings_add(remotes->found, pattern, why, remotes->err);
+}
+
+static int look_at_git(int directory_fd, struct findings *found, struct err *err) {
+        static const char *const files[] = { ".git/config", ".gitmodules" };
+
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+                cleanup(buf_done) struct buf text = BUF(FILE_BYTES_MAX + 1);
+                struct remotes remotes = { .found = found, .err = err };
+                int r = project_read(directory_fd, files[i], &text, err);
+                if (r == -ENOENT)
+                        continue;
+                if (r == 0)
+                        r = gitconfig_read(buf_str(&text), remotes_visit, &remotes, err);
+                if (r < 0)
+                        return err_wrap(err, r, "%s", files[i]);
+        }
+        return 0;
+}
+
+/* text */
+
+static bool program_is_there(struct str name) {
+        struct str rest = str_of(getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin:/bin"), directory;
+
+        while (str_split(&rest, ':', &directory)) {
+                cleanup(free_ptr) char *path = str_format("%.*s/%.*s", STR_FMT(directory), STR_FMT(name));
+                if (directory.n > 0 && directory.p[0] == '/' && path && access(path, X_OK) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static int put_agents(struct buf *out) {
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < n_profiles_built_in; i++) {
+                struct str rest = str_of(profiles_built_in[i].programs), program;
+                while (r == 0 && str_split(&rest, ',', &program)) {
+                        program = str_trim(program);
+                        if (!program_is_there(program))
+                                continue;
+                        r = buf_printf(
+                            out, "# %.*s is on this machine: `bailey run -- %.*s` knows what it needs (profile %s).\n",
+                            STR_FMT(program), STR_FMT(program), profiles_built_in[i].name);
+                        break;
+                }
+        }
+        return r;
+}
+
+static int put_credentials(struct buf *out, const struct findings *found) {
+        static const char *const variables[] = { "GITHUB_TOKEN", "GH_TOKEN" };
+        bool github = false;
+        int r = 0;
+
+        for (size_t i = 0; i < found->allow.n; i++)
+                github |= strcmp(found->allow.p[i].pattern, "@github") == 0;
+        for (size_t i = 0; r == 0 && github && i < sizeof variables / sizeof *variables; i++) {
+                if (!getenv(variables[i]))
+                        continue;
+                r = buf_printf(out,
+                               "\n# Your token for GitHub is used on the way to GitHub; the program only sees a "
+                               "stand-in. It may do what the\n"
+                               "# token may. Take the next two lines out to keep it from that.\n"
+                               "credentials:\n  - { provider: github, source: \"env:%s\" }\n",
+                               variables[i]);
+                break;
+        }
+        return r;
+}
+
+static int put_policy(struct buf *out, const struct findings *found) {
+        int r = buf_add(
+            out, "# Made by `bailey init`. What is not named here is refused: hosts, files outside of this directory, "
+                 "credentials.\n"
+                 "# `bailey policy check` reads it, `bailey why HOST` explains it, `bailey-policy(5)` describes it.\n");
+        if (r == 0)
+                r = put_agents(out);
+        if (r == 0)
+                r = buf_add(out, "mode: workspace-write-whitelist # writes in this directory, network by the list "
+                                 "below\n\nnetwork:\n");
+        if (r == 0)
+                r = found->allow.n
+                        ? buf_add(out, "  allow:\n")
+                        : buf_add(out, "  allow: [] # nothing here names a host; @dev is what most projects want\n");
+        for (size_t i = 0; r == 0 && i < found->allow.n; i++)
+                r = buf_printf(out, "    - \"%s\" # %s\n", found->allow.p[i].pattern, found->allow.p[i].why);
+        if (r == 0 && found->ssh)
+                r = buf_add(
+                    out,
+                    "# A remote is reached by ssh: its keys stay outside (docs/recipes.md says how to use them).\n");
+        return r < 0 ? r : put_credentials(out, found);
+}
+
+int starter_propose(const char *directory, struct starter *ret, struct err *err) {
+        cleanup(starter_done) struct starter starter = { .text = BUF(POLICY_BYTES_MAX) };
+        cleanup(findings_done) struct findings found = { 0 };
+        const char *place = directory ? directory : ".";
+        struct stat st;
+
+        cleanup(close_fd) int fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return err_errno(err, "cannot open the directory %s", show(str_of(place)).text);
+        starter.path = path_join(place, POLICY_NAME);
+        if (!starter.path)
+                return err_set(err, ENOMEM, "out of memory");
+        starter.exists = fstatat(fd, POLICY_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0;
+
+        int r = look_at_git(fd, &found, err);
+        if (r < 0)
+                return r;
+        r = look_at_files(fd, &found, err);
+        if (r < 0)
+                return r;
+        r = put_policy(&starter.text, &found);
+        if (r < 0)
+                return err_set(err, -r, "the policy would be too large");
+
+        *ret = starter;
+        starter = (struct starter){ 0 };
+        return 0;
+}
+
+int starter_write(const struct starter *starter, struct err *err) {
+        cleanup(trust_report_done) struct trust_report report = { 0 };
+
+        int r = path_replace_file(starter->path, buf_str(&starter->text), 0644, err);
+        if (r < 0)
+                return r;
+        r = trust_examine(starter->path, &report, err);
+        if (r < 0)
+                return r;
+        if (report.path && report.wishes.n > 0 && !report.trusted)
+                return trust_add(report.path, report.digest, err);
+        return 0;
+}
