@@ -50,6 +50,7 @@ void inspect_print(const char *asked, const struct inspect_verdict *v, bool colo
         line("why", v->text);
         line("detail", v->detail);
         line("rule", v->rule);
+        line("because", v->because);
         line("in", v->list);
         line("from", v->origin);
         if (v->needs_request)
@@ -67,6 +68,7 @@ void inspect_emit(struct emit *j, const char *asked, const struct inspect_verdic
         emit_put_text(j, "text", v->text);
         emit_put_text(j, "detail", v->detail);
         emit_put_text(j, "rule", v->rule);
+        emit_put_text(j, "because", v->because);
         emit_put_text(j, "list", v->list);
         emit_put_text(j, "origin", v->origin);
         emit_put_bool(j, "needs_request", v->needs_request);

@@ -45,6 +45,7 @@ static bool remove_entry(origin_texts *list, const char *text, const char *origi
                         continue;
                 free(t->text);
                 free(t->origin);
+                free(t->reason);
                 memmove(t, t + 1, (list->n - i - 1) * sizeof *t);
                 list->n--;
                 return true;

@@ -89,6 +89,9 @@ int refusal_text(struct buf *out, const struct snapshot *s, const struct authori
                 r = buf_printf(out, " It is a %s address.", addr_class_name((enum addr_class)v->class));
         if (r == 0 && snapshot_rule(s, v->rule, &rule))
                 r = buf_printf(out, " The rule is \"%.*s\" from %.*s.", STR_FMT(rule.text), STR_FMT(rule.origin));
+        if (r == 0 && snapshot_rule(s, v->rule, &rule) && rule.reason.n > 0)
+                r = buf_printf(out, " Its reason: %.*s%s", STR_FMT(rule.reason),
+                               str_ends(rule.reason, STR(".")) ? "" : ".");
         if (r == 0 && v->reason == REASON_ASK && error == -ETIMEDOUT)
                 r = buf_add(out, " Nobody answered in time.");
         if (r == 0)

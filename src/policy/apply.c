@@ -42,7 +42,8 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_MODE] = { SLOT_CHOICE, AT(mode) },
         [ROW_AGENT] = { SLOT_TEXT, AT(agent), .check = check_name },
         [ROW_ALLOW] = { SLOT_TEXTS, AT(network.allow), .check = check_host_pattern },
-        [ROW_DENY] = { SLOT_TEXTS, AT(network.deny), .check = check_host_pattern },
+        [ROW_DENY] = { SLOT_TEXTS, AT(network.deny), .check = check_denied_pattern },
+        [ROW_NO_INTERCEPT] = { SLOT_TEXTS, AT(network.no_intercept), .check = check_plain_pattern },
         [ROW_QUIET_HOSTS] = { SLOT_TEXTS, AT(network.quiet), .check = check_plain_pattern },
         [ROW_ALLOW_PRIVATE] = { SLOT_TEXTS, AT(network.allow_private), .check = check_plain_pattern },
         [ROW_ALLOW_FILE] = { SLOT_FILES, AT(network.allow_files) },
@@ -229,6 +230,13 @@ int policy_apply(struct policy *p, enum policy_row row, struct str text, const c
         if (r < 0 || option_repeats(o) || !origin)
                 return r;
         return set_text(&p->origins[row], str_of(origin), e);
+}
+
+int policy_set_reason(struct policy *p, struct str reason, struct err *e) {
+        struct origin_text *last = &p->network.deny.p[p->network.deny.n - 1];
+        int r = check_reason(reason, e);
+
+        return r < 0 ? r : set_text(&last->reason, reason, e);
 }
 
 bool policy_row_replaces(enum policy_row row) {

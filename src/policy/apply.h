@@ -12,6 +12,8 @@ int policy_apply(struct policy *p, enum policy_row row, struct str text, const c
                  struct err *e);
 /* The part of policy_apply() that looks at one value by itself: what can be wrong with it beyond its type. */
 int policy_check_value(enum policy_row row, struct str text, struct err *e);
+/* The reason of the last entry of network.deny. */
+int policy_set_reason(struct policy *p, struct str reason, struct err *e);
 /* Called before the values of a list from one file: a row that replaces instead of growing starts anew. */
 void policy_apply_start(struct policy *p, enum policy_row row);
 /* A row whose list replaces the built-in one, and for which null in a file means the built-in one. */

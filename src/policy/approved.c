@@ -96,7 +96,7 @@ static int parse_line(struct str line, struct approved *ret, struct err *e) {
         bool everywhere = str_is(place, "*");
         if (!everywhere && (place.n == 0 || place.p[0] != '/' || decode(place, &workspace) < 0))
                 return err_set(e, EINVAL, "%s is not a workspace", show(place).text);
-        int r = check_host_pattern(text, e);
+        int r = deny ? check_denied_pattern(text, e) : check_host_pattern(text, e);
         if (r < 0)
                 return r;
         cleanup(free_ptr) char *pattern = str_dup(text);

@@ -10,6 +10,8 @@
  * each of its suffixes; depth bitmaps in the header say at which depths a wildcard exists at all, so most are not
  * looked up.
  *
+ * What holds for any host is one run of rules of its own, looked at last.
+ *
  * Addresses: networks sorted by start and length, each with the index of the next wider one around it. The last network
  * that starts at or before an address is found by binary search; what contains the address is it or stands around it.
  * So that the search does not fetch line after line from memory, every BLOCK_RUNth key is copied into an array that the
@@ -19,7 +21,7 @@
  */
 #include "policy/snapshot.h"
 
-#define BLOCK_MAGIC "BLYPOL01"
+#define BLOCK_MAGIC "BLYPOL02"
 #define BLOCK_NONE UINT32_MAX
 
 enum block_section_kind {
@@ -47,6 +49,7 @@ struct block_header {
         uint64_t seed[2];
         uint64_t name_depths[2], wildcard_depths[2]; /* bit d: there is an entry of d labels */
         uint8_t mode, ask, default_classes, unused[5];
+        uint32_t any_first, any_n; /* the run of rules for any host: "*:22" */
         struct block_section sections[SECTIONS];
 };
 
@@ -62,7 +65,7 @@ struct block_entry {
 struct block_rule {
         uint32_t text_at; /* in the pool */
         uint32_t origin;  /* index in texts */
-        uint32_t request; /* index in requests, or BLOCK_NONE */
+        uint32_t request; /* index in requests; of a deny rule, of its reason in texts; or BLOCK_NONE */
         uint16_t text_n, port_first, port_last;
         uint8_t list, unused;
 };

@@ -39,6 +39,26 @@ int check_host_pattern(struct str text, struct err *e) {
         return check_plain_pattern(text, e);
 }
 
+int check_denied_pattern(struct str text, struct err *e) {
+        struct pattern pattern;
+
+        if (group_is_reference(text))
+                return check_host_pattern(text, e);
+        return pattern_parse_refusal(text, &pattern, e);
+}
+
+/* It is printed to terminals, written to logs and sent in answers: one line, nothing that steers. */
+int check_reason(struct str text, struct err *e) {
+        enum { REASON_BYTES_MAX = 400 };
+
+        if (text.n == 0 || text.n > REASON_BYTES_MAX)
+                return err_set(e, EINVAL, "a reason is a line of 1 to %d bytes", REASON_BYTES_MAX);
+        for (size_t i = 0; i < text.n; i++)
+                if ((unsigned char)text.p[i] < 0x20 || text.p[i] == 0x7f)
+                        return err_set(e, EINVAL, "a reason is one line of text, without control characters");
+        return 0;
+}
+
 int check_network(struct str text, struct err *e) {
         struct cidr net;
         if (cidr_parse(text, &net))

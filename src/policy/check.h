@@ -6,10 +6,12 @@
 #include "policy/policy.h"
 
 int check_profile(struct str text, struct err *e);
-int check_name(struct str text, struct err *e);          /* letters, digits, '-', '_', '.' */
-int check_host_pattern(struct str text, struct err *e);  /* a pattern or "@group" */
-int check_plain_pattern(struct str text, struct err *e); /* a pattern */
-int check_network(struct str text, struct err *e);       /* address or CIDR */
+int check_name(struct str text, struct err *e);           /* letters, digits, '-', '_', '.' */
+int check_host_pattern(struct str text, struct err *e);   /* a pattern or "@group" */
+int check_denied_pattern(struct str text, struct err *e); /* the same, or "*:PORT" */
+int check_reason(struct str text, struct err *e);         /* for a refusal: one line of text */
+int check_plain_pattern(struct str text, struct err *e);  /* a pattern */
+int check_network(struct str text, struct err *e);        /* address or CIDR */
 int check_port(struct str text, struct err *e);
 int check_publish(struct str text, struct err *e); /* [ADDR:]PORT:PORT */
 int check_proxy_url(struct str text, struct err *e);

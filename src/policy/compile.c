@@ -6,6 +6,7 @@
 #include "conf/suggest.h"
 #include "policy/expand.h"
 #include "policy/mappings.h"
+#include "policy/pattern.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,10 +26,13 @@ static enum network_mode network_mode_of(enum policy_mode mode) {
 struct target {
         struct snapshot_builder *builder;
         enum rule_list list;
+        struct str reason; /* of a refusal */
 };
 
 static int add_pattern(void *context, struct str pattern, struct str origin, struct err *e) {
         struct target *t = context;
+        if (t->list == LIST_DENY)
+                return snapshot_add_refusal(t->builder, pattern, t->reason, origin, e);
         return snapshot_add(t->builder, t->list, pattern, origin, e);
 }
 
@@ -36,6 +40,7 @@ static int add_list(const struct policy *p, struct snapshot_builder *b, enum rul
                     struct err *e) {
         struct target t = { .builder = b, .list = list };
         for (size_t i = 0; i < texts->n; i++) {
+                t.reason = str_of(texts->p[i].reason);
                 int r = expand_entry(p, &texts->p[i], list == LIST_ALLOW, add_pattern, &t, e);
                 if (r < 0)
                         return r;
@@ -124,13 +129,54 @@ static int add_deny_cidrs(struct snapshot_builder *b, const origin_texts *texts,
         return r;
 }
 
+/* What a sealed host contradicts. Both would need the request to be seen. */
+static int check_sealed(const struct origin_text *sealed, struct str other, const char *what, const char *origin,
+                        struct err *err) {
+        struct pattern never, wanted;
+        int r;
+
+        r = pattern_parse_user(str_of(sealed->text), &never, err);
+        if (r < 0)
+                return r;
+        r = pattern_parse_user(other, &wanted, err);
+        if (r < 0 || !pattern_overlaps(&never, &wanted))
+                return r;
+        return err_set(err, EINVAL,
+                       "%s: no_intercept %s contradicts the %s for %.*s (%s), which needs TLS to be opened; leave out "
+                       "one of the two, or narrow it",
+                       sealed->origin, sealed->text, what, STR_FMT(other), origin);
+}
+
+int policy_check_no_intercept(const struct policy *p, struct err *err) {
+        cleanup(mappings_done) mappings list = { 0 };
+        int r = 0;
+
+        if (p->network.no_intercept.n == 0)
+                return 0;
+        r = mappings_of(p, &list, err);
+        for (size_t i = 0; i < p->network.no_intercept.n; i++) {
+                const struct origin_text *sealed = &p->network.no_intercept.p[i];
+
+                for (size_t k = 0; r == 0 && k < p->network.rules.n; k++)
+                        r = check_sealed(sealed, str_of(p->network.rules.p[k].host), "rule",
+                                         p->network.rules.p[k].origin, err);
+                for (size_t k = 0; r == 0 && k < list.n; k++)
+                        for (size_t h = 0; r == 0 && h < list.p[k].hosts.n; h++)
+                                r = check_sealed(sealed, str_of(list.p[k].hosts.p[h]), "credential", list.p[k].origin,
+                                                 err);
+        }
+        return r;
+}
+
 int policy_compile_network(const struct policy *p, const struct endpoint *self, size_t n_self, void **ret,
                            size_t *ret_n, struct err *e) {
         cleanup(snapshot_builder_freep) struct snapshot_builder *b =
             snapshot_builder_new(network_mode_of(p->mode), p->network.ask != ASK_NEVER);
         if (!b)
                 return err_set(e, ENOMEM, "out of memory for the policy's rules");
-        int r = add_list(p, b, LIST_ALLOW, &p->network.allow, e);
+        int r = policy_check_no_intercept(p, e);
+        if (r == 0)
+                r = add_list(p, b, LIST_ALLOW, &p->network.allow, e);
         if (r == 0)
                 r = add_list(p, b, LIST_DENY, &p->network.deny, e);
         if (r == 0)

@@ -155,6 +155,32 @@ static int apply_scalar(struct walk *w, enum policy_row row, const struct node *
         return apply_text(w, row, n, n->text, e);
 }
 
+/* { host: PATTERN, reason: TEXT } in network.deny. */
+static int apply_refusal(struct walk *w, const struct node *map, struct err *e) {
+        const struct document *d = w->file->document;
+        const struct node *host = node_get(map, STR("host")), *reason = node_get(map, STR("reason"));
+        struct err inner = { 0 };
+        int r;
+
+        for (const struct node *n = map->first; n; n = n->next)
+                if (n != host && n != reason)
+                        return node_key_error(d, n, e, "unknown key %s in network.deny; there are 'host' and 'reason'",
+                                              show(n->key).text);
+        if (!host)
+                return node_error(d, map, e,
+                                  "an entry of network.deny needs 'host', as { host: x.example, reason: y }");
+        r = apply_scalar(w, ROW_DENY, host, e);
+        if (r < 0 || !reason)
+                return r;
+
+        if (reason->kind != NODE_SCALAR)
+                return node_error(d, reason, e, "'reason' needs a text, not %s", node_kind_name(reason->kind));
+        r = policy_set_reason(w->policy, reason->text, &inner);
+        if (r == -ENOMEM)
+                return no_memory(e);
+        return r < 0 ? node_error(d, reason, e, "network.deny: %s", err_text(&inner)) : 0;
+}
+
 static int apply_list(struct walk *w, enum policy_row row, const struct node *node, struct err *e) {
         policy_apply_start(w->policy, row);
         if (node->kind == NODE_SCALAR)
@@ -168,7 +194,7 @@ static int apply_list(struct walk *w, enum policy_row row, const struct node *no
                         return r;
         }
         for (const struct node *n = node->first; n; n = n->next) {
-                int r = apply_scalar(w, row, n, e);
+                int r = row == ROW_DENY && n->kind == NODE_MAP ? apply_refusal(w, n, e) : apply_scalar(w, row, n, e);
                 if (r < 0)
                         return r;
         }

@@ -496,6 +496,9 @@ static int finish(struct loader *l, struct err *e) {
         r = settle_home(l, e);
         if (r < 0)
                 return r;
+        r = policy_check_no_intercept(l->policy, e);
+        if (r < 0)
+                return r;
         return mirrors_find(l->policy, "", e);
 }
 

@@ -18,6 +18,7 @@ enum policy_row {
         /* Network */
         ROW_ALLOW,
         ROW_DENY,
+        ROW_NO_INTERCEPT,
         ROW_QUIET_HOSTS,
         ROW_ALLOW_PRIVATE,
         ROW_ALLOW_FILE,

@@ -127,6 +127,10 @@ int pattern_parse_with(struct str text, host_parser *parse, struct pattern *ret,
                 r = split_ports(&rest, &p, e);
         if (r == 0 && rest.n == 0)
                 r = err_set(e, EINVAL, "the host before the port is missing");
+        if (r == 0 && str_is(rest, "*"))
+                r = err_set(e, EINVAL,
+                            "every host on a port can only be refused (network.deny); the mode full-network opens the "
+                            "network");
         if (r == 0) {
                 bool may_be_net = shape != 0 || ascii_is_digit(rest.p[rest.n - 1]);
                 r = may_be_net ? parse_net(rest, &p, e) : -ENOENT;
@@ -139,9 +143,46 @@ int pattern_parse_with(struct str text, host_parser *parse, struct pattern *ret,
         return 0;
 }
 
+int pattern_parse_refusal(struct str text, struct pattern *ret, struct err *e) {
+        struct pattern any = { .kind = PATTERN_ANY, .port_first = 1, .port_last = UINT16_MAX };
+        int r;
+
+        if (!str_starts(text, STR("*:")))
+                return pattern_parse_user(text, ret, e);
+
+        r = parse_ports(str_skip(text, 2), &any, e);
+        if (r < 0)
+                return err_wrap(e, r, "pattern %s", show(text).text);
+        *ret = any;
+        return 0;
+}
+
+static bool name_is_below(struct str name, struct str parent) {
+        return name.n > parent.n + 1 && name.p[name.n - parent.n - 1] == '.' && str_ends(name, parent);
+}
+
+bool pattern_overlaps(const struct pattern *a, const struct pattern *b) {
+        if (a->port_first > b->port_last || b->port_first > a->port_last)
+                return false;
+        if (a->kind == PATTERN_ANY || b->kind == PATTERN_ANY)
+                return true;
+
+        if (a->kind == PATTERN_NET || b->kind == PATTERN_NET)
+                return a->kind == b->kind &&
+                       (cidr_contains(&a->net, &b->net.addr) || cidr_contains(&b->net, &a->net.addr));
+
+        struct str one = host_str(&a->host), other = host_str(&b->host);
+        if (str_eq(one, other))
+                return a->kind == b->kind;
+        return (a->kind == PATTERN_WILDCARD && name_is_below(other, one)) ||
+               (b->kind == PATTERN_WILDCARD && name_is_below(one, other));
+}
+
 bool pattern_matches(const struct pattern *p, const struct host *host, uint16_t port) {
         if (port < p->port_first || port > p->port_last)
                 return false;
+        if (p->kind == PATTERN_ANY)
+                return true;
         if (p->kind == PATTERN_NET)
                 return host->kind == HOST_ADDR && cidr_contains(&p->net, &host->addr);
         struct str name = host_str(host), own = host_str(&p->host);
@@ -149,5 +190,5 @@ bool pattern_matches(const struct pattern *p, const struct host *host, uint16_t 
                 return false;
         if (p->kind == PATTERN_NAME)
                 return str_eq(name, own);
-        return name.n > own.n + 1 && name.p[name.n - own.n - 1] == '.' && str_ends(name, own);
+        return name_is_below(name, own);
 }

@@ -9,11 +9,15 @@
  *     10.1.2.3  [fd00::1]        an address (IPv6 may stand without brackets when no port follows)
  *     10.0.0.0/8  [fd00::/8]     a network
  *
- * each with an optional ":443" or ":8000-8999". Everything else is refused with the reason and what to write instead.
+ * each with an optional ":443" or ":8000-8999". A list of refusals also takes
+ *
+ *     *:22                       any host and address on this port, or range of ports
+ *
+ * Everything else is refused with the reason and what to write instead.
  */
 #include "policy/host.h"
 
-enum pattern_kind { PATTERN_NAME, PATTERN_WILDCARD, PATTERN_NET };
+enum pattern_kind { PATTERN_NAME, PATTERN_WILDCARD, PATTERN_NET, PATTERN_ANY };
 
 struct pattern {
         uint8_t kind; /* enum pattern_kind */
@@ -34,4 +38,8 @@ static inline int pattern_parse(struct str text, struct pattern *ret, struct err
 static inline int pattern_parse_user(struct str text, struct pattern *ret, struct err *e) {
         return pattern_parse_with(text, host_parse_user, ret, e);
 }
+/* As pattern_parse_user(), and "*:PORT" is understood: for refusals alone, since nobody means to grant that. */
+int pattern_parse_refusal(struct str text, struct pattern *ret, struct err *e);
+/* Whether some host and port is matched by both. Of a network and a name it is not known: false. */
+bool pattern_overlaps(const struct pattern *a, const struct pattern *b);
 bool pattern_matches(const struct pattern *p, const struct host *host, uint16_t port);

@@ -25,6 +25,7 @@ void origin_texts_done(origin_texts *list) {
         for (size_t i = 0; i < list->n; i++) {
                 free(list->p[i].text);
                 free(list->p[i].origin);
+                free(list->p[i].reason);
         }
         vec_done(list);
 }

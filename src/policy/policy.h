@@ -19,6 +19,7 @@ enum ask_how { ASK_NEVER, ASK_CONTROL, ASK_TTY };
 struct origin_text {
         char *text;
         char *origin;
+        char *reason; /* in network.deny: what whoever is refused is told; NULL: nothing. Owned */
 };
 typedef VEC(struct origin_text) origin_texts;
 
@@ -116,8 +117,9 @@ struct policy {
                 VEC(struct request_rule) rules;
                 enum ask_how ask;
                 uint64_t ask_timeout_ns;
-                char *upstream_proxy; /* http://, socks5:// with optional user:password@ */
-                origin_texts quiet;   /* patterns: refusals that nobody is told of */
+                char *upstream_proxy;      /* http://, socks5:// with optional user:password@ */
+                origin_texts no_intercept; /* patterns: TLS to these is never opened */
+                origin_texts quiet;        /* patterns: refusals that nobody is told of */
                 origin_texts upstream_bypass;
                 origin_texts dns_servers; /* empty: the system's */
                 struct gateway_limits limits;
@@ -163,6 +165,9 @@ void policy_freep(struct policy **p);
  * of this host (port 0) and Bailey's listeners, which stay out of reach. Heap bytes in *ret. */
 int policy_compile_network(const struct policy *p, const struct endpoint *self, size_t n_self, void **ret,
                            size_t *ret_n, struct err *e);
+
+/* -EINVAL: a host of network.no_intercept has a credential or a rule about requests, which need its TLS opened. */
+int policy_check_no_intercept(const struct policy *p, struct err *err);
 
 /* For loaders and tests: an entry at the end of a list; both texts are copied. */
 int origin_texts_add(origin_texts *list, struct str text, const char *origin);

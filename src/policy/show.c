@@ -54,7 +54,7 @@ static const char *origin_of(const struct policy *p, enum policy_row row) {
 }
 
 /* Calls back for each entry of a list row, ports and files among them. */
-typedef void entry_function(struct shower *s, const char *text, const char *origin);
+typedef void entry_function(struct shower *s, const char *text, const char *origin, const char *reason);
 
 static void each_port(struct shower *s, enum policy_row row, entry_function *f) {
         bool publish = row == ROW_PUBLISH;
@@ -68,7 +68,7 @@ static void each_port(struct shower *s, enum policy_row row, entry_function *f) 
                     : m->addr ? str_format("%s%s%s:%u:%u", v6 ? "[" : "", m->addr, v6 ? "]" : "", m->outside, m->inside)
                               : str_format("%u:%u", m->outside, m->inside);
                 if (text)
-                        f(s, text, m->origin);
+                        f(s, text, m->origin, NULL);
                 else
                         s->status = -ENOMEM;
         }
@@ -80,13 +80,14 @@ static void each_file(struct shower *s, enum policy_row row, entry_function *f) 
         for (size_t i = 0; i < n; i++) {
                 const struct pattern_file *file =
                     allow ? &s->policy->network.allow_files.p[i] : &s->policy->network.deny_files.p[i];
-                f(s, file->path, file->origin);
+                f(s, file->path, file->origin, NULL);
         }
 }
 
 struct expanded {
         struct shower *shower;
         entry_function *f;
+        const char *reason;
 };
 
 static int on_expanded(void *context, struct str pattern, struct str origin, struct err *e) {
@@ -95,7 +96,7 @@ static int on_expanded(void *context, struct str pattern, struct str origin, str
         cleanup(free_ptr) char *text = str_dup(pattern), *from = str_dup(origin);
         if (!text || !from)
                 return -ENOMEM;
-        x->f(x->shower, text, from);
+        x->f(x->shower, text, from, x->reason);
         return 0;
 }
 
@@ -106,14 +107,14 @@ static void each_entry(struct shower *s, enum policy_row row, entry_function *f)
         else if (row == ROW_ALLOW_FILE || row == ROW_DENY_FILE)
                 each_file(s, row, f);
         for (size_t i = 0; list && s->status == 0 && i < list->n; i++) {
-                struct expanded x = { .shower = s, .f = f };
+                struct expanded x = { .shower = s, .f = f, .reason = list->p[i].reason };
                 cleanup(free_ptr) char *text = shown_value(row, list->p[i].text);
                 if (!text)
                         s->status = -ENOMEM;
                 else if ((s->flags & POLICY_SHOW_EXPAND) && (row == ROW_ALLOW || row == ROW_DENY))
                         s->status = expand_entry(s->policy, &list->p[i], row == ROW_ALLOW, on_expanded, &x, NULL);
                 else
-                        f(s, text, list->p[i].origin);
+                        f(s, text, list->p[i].origin, list->p[i].reason);
         }
 }
 
@@ -146,14 +147,21 @@ static void put_origin(struct shower *s, size_t start, const char *origin) {
         put(s, "\n");
 }
 
-static void put_list_entry(struct shower *s, const char *text, const char *origin) {
+static void put_list_entry(struct shower *s, const char *text, const char *origin, const char *reason) {
         size_t start = s->out->n;
-        put(s, "      - ");
+        put(s, reason ? "      - { host: " : "      - ");
         put_scalar(s, text);
+        if (reason) {
+                put(s, ", reason: ");
+                if (s->status == 0)
+                        s->status = escape_json(s->out, str_of(reason));
+                put(s, " }");
+        }
         put_origin(s, start, origin);
 }
 
-static void put_map_entry(struct shower *s, const char *text, const char *origin) {
+static void put_map_entry(struct shower *s, const char *text, const char *origin, const char *reason) {
+        (void)reason;
         size_t start = s->out->n;
         const char *equals = strchr(text, '=');
         put(s, "      ");
@@ -244,7 +252,8 @@ static void put_record(struct shower *s, const struct record *record, const void
         put_origin(s, start, *(char *const *)((const char *)r + record->origin_offset));
 }
 
-static void count_entry(struct shower *s, const char *text, const char *origin) {
+static void count_entry(struct shower *s, const char *text, const char *origin, const char *reason) {
+        (void)reason;
         (void)text;
         (void)origin;
         s->flags = 1;
@@ -330,11 +339,13 @@ struct json_shower {
         struct emit json;
 };
 
-static void emit_entry(struct shower *s, const char *text, const char *origin) {
+static void emit_entry(struct shower *s, const char *text, const char *origin, const char *reason) {
         struct emit *j = &((struct json_shower *)s)->json;
         emit_open(j, '{');
         emit_put_text(j, "value", text);
         emit_put_text(j, "origin", origin);
+        if (reason)
+                emit_put_text(j, "reason", reason);
         emit_close(j);
 }
 
@@ -353,7 +364,7 @@ static void emit_row(struct json_shower *x, enum policy_row row) {
         cleanup(free_ptr) char *shown = text ? shown_value(row, text) : NULL;
         if (r < 0 || (text && !shown))
                 x->shower.status = -ENOMEM;
-        emit_entry(&x->shower, shown, text ? origin_of(x->shower.policy, row) : NULL);
+        emit_entry(&x->shower, shown, text ? origin_of(x->shower.policy, row) : NULL, NULL);
 }
 
 static void emit_field(struct emit *j, const struct record_field *f, const void *record) {

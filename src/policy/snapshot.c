@@ -101,7 +101,8 @@ static bool rules_ok(const struct snapshot *s) {
                 const struct block_rule *rule = &s->rules[i];
                 if (rule->list >= LISTS || rule->origin >= s->n_texts || rule->port_first == 0 ||
                     rule->port_first > rule->port_last || !range_ok(rule->text_at, rule->text_n, s->pool_n) ||
-                    (rule->request != BLOCK_NONE && rule->request >= s->n_requests))
+                    (rule->request != BLOCK_NONE &&
+                     rule->request >= (rule->list == LIST_DENY ? s->n_texts : s->n_requests)))
                         return false;
         }
         for (size_t i = 0; i < s->n_requests; i++) {
@@ -157,7 +158,7 @@ int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err
         int r = open_sections(bytes, n, &s, e);
         if (r < 0)
                 return r;
-        if (!rules_ok(&s))
+        if (!rules_ok(&s) || !range_ok(s.header->any_first, s.header->any_n, s.n_rules))
                 return damaged(e, "a rule points outside");
         if (!entries_ok(&s))
                 return damaged(e, "the table of names is not sound");
@@ -219,6 +220,8 @@ bool snapshot_rule(const struct snapshot *s, uint32_t index, struct snapshot_rul
                 .origin = str_n(s->pool + origin->at, origin->n),
                 .list = rule->list,
         };
+        if (rule->list == LIST_DENY && rule->request != BLOCK_NONE)
+                ret->reason = str_n(s->pool + s->texts[rule->request].at, s->texts[rule->request].n);
         return true;
 }
 
@@ -265,6 +268,12 @@ static void match_run(const struct snapshot *s, uint32_t first, uint32_t n, uint
                         m->n_rules = n;
                 }
         }
+}
+
+/* Rules for any host are the least specific ones, and only refuse. */
+static void match_any(const struct snapshot *s, uint16_t port, struct match *m) {
+        if (m->rule[LIST_DENY] == RULE_NONE && s->header->any_n > 0)
+                match_run(s, s->header->any_first, s->header->any_n, port, false, m);
 }
 
 static void match_init(struct match *m) {
@@ -326,6 +335,7 @@ void snapshot_match_name(const struct snapshot *s, const struct host *host, uint
                 if (entry)
                         match_run(s, entry->first_rule, entry->n_rules, port, !c->wildcard, ret);
         }
+        match_any(s, port, ret);
 }
 
 /* The last of n keys that is not behind the wanted one, or the first where all are behind it. Without branches on the
@@ -365,4 +375,5 @@ void snapshot_match_addr(const struct snapshot *s, const struct addr *addr, uint
                 if (block_key_shares(&t->keys[i], &key, t->nets[i].bits))
                         match_run(s, t->nets[i].first_rule, t->nets[i].n_rules, port,
                                   t->nets[i].bits == addr_bits(addr), ret);
+        match_any(s, port, ret);
 }

@@ -32,6 +32,9 @@ enum rule_list {
  * "policy.yaml:12", "--allow", "@github in ~/.config/bailey/config.yaml:3". -EINVAL with the reason in e.
  * localhost with a port in LIST_ALLOW is a loopback service and is opened as allow_private would. */
 int snapshot_add(struct snapshot_builder *b, enum rule_list list, struct str pattern, struct str origin, struct err *e);
+/* A refusal: "*:PORT" is understood too, and the reason (may be empty) is told to whoever is refused. */
+int snapshot_add_refusal(struct snapshot_builder *b, struct str pattern, struct str reason, struct str origin,
+                         struct err *e);
 /* An allow rule with methods and path patterns ("/repos/acme/" followed by "**"); empty lists mean any. The most
  * specific host among all allow rules decides (the exact name, then the longest wildcard); where a plain rule and a
  * request rule stand at the same host, the request rule narrows it. */
@@ -61,6 +64,7 @@ struct snapshot_rule {
         struct str text; /* as the user wrote it: "*.example.com:443" */
         struct str origin;
         enum rule_list list;
+        struct str reason; /* of a refusal, as the user wrote it; empty: none was given */
 };
 /* False for RULE_NONE and unknown indices. */
 bool snapshot_rule(const struct snapshot *s, uint32_t rule, struct snapshot_rule *ret);

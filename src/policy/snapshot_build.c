@@ -37,7 +37,7 @@ struct net { /* a rule for a network; the network itself is made when they are s
 
 struct pending {
         struct block_rule rule;
-        uint32_t name; /* index in names, or BLOCK_NONE for a network's rule */
+        uint32_t name; /* index in names, or BLOCK_NONE for the rule of a network or of any host */
 };
 
 struct snapshot_builder {
@@ -45,6 +45,7 @@ struct snapshot_builder {
         VEC(struct pending) rules;
         VEC(struct name) names;
         VEC(struct net) nets;
+        VEC(uint32_t) any; /* rules for any host */
         VEC(struct block_request) requests;
         VEC(struct block_text) texts;
         struct buf pool;
@@ -74,6 +75,7 @@ void snapshot_builder_free(struct snapshot_builder *b) {
         vec_done(&b->rules);
         vec_done(&b->names);
         vec_done(&b->nets);
+        vec_done(&b->any);
         vec_done(&b->requests);
         vec_done(&b->texts);
         buf_done(&b->pool);
@@ -219,6 +221,9 @@ static int rule_add(struct snapshot_builder *b, enum rule_list list, const struc
                 struct net net = { block_key_of(&p->net.addr), (uint32_t)b->rules.n, p->net.addr.family, p->net.bits };
                 if (vec_push(&b->nets, net) < 0)
                         return no_memory(e);
+        } else if (p->kind == PATTERN_ANY) {
+                if (vec_push(&b->any, (uint32_t)b->rules.n) < 0)
+                        return no_memory(e);
         } else {
                 bool wildcard = p->kind == PATTERN_WILDCARD;
                 if (name_intern(b, host_str(&p->host), wildcard, text, added.rule.text_at, &added.name) < 0)
@@ -273,7 +278,28 @@ int snapshot_add(struct snapshot_builder *b, enum rule_list list, struct str pat
                  struct err *e) {
         if (list > LIST_ALLOW_PRIVATE)
                 return err_set(e, EINVAL, "this list takes no patterns");
+        if (list == LIST_DENY)
+                return snapshot_add_refusal(b, pattern, STR(""), origin, e);
         return add_pattern(b, list, pattern, origin, BLOCK_NONE, e);
+}
+
+int snapshot_add_refusal(struct snapshot_builder *b, struct str pattern, struct str reason, struct str origin,
+                         struct err *e) {
+        uint32_t at = BLOCK_NONE;
+        struct pattern p;
+        int r;
+
+        pattern = str_trim(pattern);
+        r = pattern_parse_refusal(pattern, &p, e);
+        if (r < 0)
+                return origin.n ? err_wrap(e, r, "%.*s", STR_FMT(str_first(origin, PATTERN_TEXT_MAX))) : r;
+
+        if (reason.n > 0) {
+                at = (uint32_t)b->texts.n;
+                if (text_add(b, str_first(reason, PATTERN_TEXT_MAX)) < 0)
+                        return no_memory(e);
+        }
+        return rule_add(b, LIST_DENY, &p, pattern, origin, at, e);
 }
 
 static bool is_method(struct str s) {
@@ -474,6 +500,15 @@ static void layout_nets(const struct snapshot_builder *b, struct layout *l, cons
         }
 }
 
+static void layout_any(const struct snapshot_builder *b, struct layout *l) {
+        struct block_rule *run = l->rules + l->n_rules;
+
+        for (size_t i = 0; i < b->any.n; i++)
+                run[i] = b->rules.p[b->any.p[i]].rule;
+        l->header->any_first = l->n_rules;
+        l->header->any_n = settle_run(l, run, (uint32_t)b->any.n);
+}
+
 static size_t count_nets(const struct net *nets, size_t n) {
         size_t count = 0;
         for (size_t i = 0; i < n; i++)
@@ -514,6 +549,7 @@ int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct
         layout_nets(b, &l, b->nets.p, n_v4, layout_section(&l, SECTION_KEYS_V4), layout_section(&l, SECTION_NETS_V4));
         layout_nets(b, &l, v6, b->nets.n - n_v4, layout_section(&l, SECTION_KEYS_V6),
                     layout_section(&l, SECTION_NETS_V6));
+        layout_any(b, &l);
         layout_rest(b, &l);
         *ret = l.header;
         *ret_n = l.header->size;

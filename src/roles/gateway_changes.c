@@ -29,6 +29,7 @@ static int put_lists(const struct policy *a, const struct policy *b, struct buf 
                 { &a->network.deny, &b->network.deny, "denied now", "no longer denied" },
                 { &a->network.allow_private, &b->network.allow_private, "private, allowed now",
                   "private, no longer allowed" },
+                { &a->network.no_intercept, &b->network.no_intercept, "never opened now", "no longer sealed" },
                 { &a->network.deny_cidrs, &b->network.deny_cidrs, "network, denied now", "network, no longer denied" },
         };
         int r = 0;

@@ -127,6 +127,7 @@ bool run_report_event(struct run_report *r, const struct event *ev, const struct
         return add(r, (struct refusal){ .target = target,
                                         .rule = rule ? escaped(rule->text) : NULL,
                                         .advice = advice,
+                                        .why = rule && rule->reason.n ? escaped(rule->reason) : NULL,
                                         .reason = ev->reason,
                                         .quiet = quiet,
                                         .count = ev->count }) &&

@@ -141,6 +141,10 @@ static void put_verdict(struct put *p, const struct event *ev, const struct snap
         }
         put(p, ",\"reason\":");
         put_name(p, reason_code((enum reason)ev->reason));
+        if (rule && rule->reason.n > 0) {
+                put(p, ",\"because\":");
+                put_json(p, rule->reason);
+        }
 }
 
 static void put_count(struct put *p, const struct event *ev) {

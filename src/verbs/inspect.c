@@ -212,6 +212,7 @@ void inspect_verdict_done(struct inspect_verdict *v) {
         free(v->detail);
         free(v->rule);
         free(v->origin);
+        free(v->because);
         free(v->change);
         *v = (struct inspect_verdict){ 0 };
 }
@@ -268,6 +269,8 @@ static int describe(const struct inspector *i, const struct verdict *v, const st
                 ret->rule = str_dup(rule.text);
                 ret->origin = str_dup(rule.origin);
                 ret->list = list_name(rule.list);
+                if (rule.reason.n > 0 && !(ret->because = str_dup(rule.reason)))
+                        return -ENOMEM;
                 if (!ret->rule || !ret->origin)
                         return -ENOMEM;
         }

@@ -201,13 +201,14 @@ static int tell(struct deciding *d, struct err *e) {
 
 static int read_target(struct deciding *d, struct err *e) {
         const struct decide_request *q = d->q;
-        int r = check_host_pattern(str_of(q->target), e);
+        bool deny = q->deny || q->forget;
+        int r = deny ? check_denied_pattern(str_of(q->target), e) : check_host_pattern(str_of(q->target), e);
         if (r < 0)
                 return -EINVAL;
         if (strlen(q->target) >= sizeof((struct control_request *)0)->pattern)
                 return err_set(e, EINVAL, "the pattern is too long");
         d->is_group = q->target[0] == '@';
-        r = d->is_group ? 0 : pattern_parse_user(str_of(q->target), &d->pattern, e);
+        r = d->is_group ? 0 : pattern_parse_refusal(str_of(q->target), &d->pattern, e);
         return r < 0 ? -EINVAL : 0;
 }
 

@@ -250,7 +250,8 @@ static const struct {
         { ROW_MODE, "mode: read-only", "mode: full-network" },
         { ROW_AGENT, NULL, "agent: builder" },
         { ROW_ALLOW, "network: { allow: [] }", "network: { allow: [a.example.com] }" },
-        { ROW_DENY, "network: { deny: ['@github', a.example.com] }", NULL },
+        { ROW_DENY, "network: { deny: ['@github', a.example.com, '*:22', { host: b.example, reason: no }] }", NULL },
+        { ROW_NO_INTERCEPT, "network: { no_intercept: ['*.example.com'] }", NULL },
         { ROW_ALLOW_PRIVATE, NULL, "network: { allow_private: ['10.0.0.1:1'] }" },
         { ROW_ALLOW_FILE, NULL, "network: { allow_file: list.txt }" },
         /* a message about a bad line shows it: what lies elsewhere is not the workspace's to read */
