@@ -86,6 +86,14 @@ typedef enum bailey_approval (*bailey_approval_fn)(void *arg, const struct baile
 /* Who is asked about escalated commands. NULL: nobody, they are refused. */
 BAILEY_API int bailey_config_on_approval(bailey_config *c, bailey_approval_fn fn, void *arg, struct bailey_error *e);
 
+/* A classifier of the program's own. It gets the command (as struct bailey_question has it) and Bailey's own verdict,
+ * and may change decision, rule and reason of that: what it leaves counts, for running and for bailey_manager_check().
+ * Nothing lifts "forbidden". Called on the thread that runs or checks the command, by several threads at once. */
+struct bailey_verdict;
+typedef void (*bailey_classifier_fn)(void *arg, const char *command, struct bailey_verdict *verdict);
+/* Who has the last word about commands. NULL: Bailey's own classifier. */
+BAILEY_API int bailey_config_classifier(bailey_config *c, bailey_classifier_fn fn, void *arg, struct bailey_error *e);
+
 /* A host that no rule names, and that may be asked for. `host` is a canonical name or address. 1 allows this connection
  * and those that wait with it; 0 refuses. Called on the thread that runs the command, or on a thread of the library for
  * bailey_gateway_start(). The connection is held meanwhile, for network.ask_timeout at the longest. */

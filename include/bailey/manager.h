@@ -62,6 +62,8 @@ BAILEY_API int bailey_options_output_limit(bailey_options *o, uint64_t bytes, st
 BAILEY_API int bailey_options_on_approval(bailey_options *o, bailey_approval_fn fn, void *arg, struct bailey_error *e);
 /* The command's standard input, a descriptor that stays the caller's; nothing to read if not set. */
 BAILEY_API int bailey_options_input(bailey_options *o, int fd, struct bailey_error *e);
+/* Somebody else who has the last word about the command. */
+BAILEY_API int bailey_options_classifier(bailey_options *o, bailey_classifier_fn fn, void *arg, struct bailey_error *e);
 /* 0: the command is not classified, because the caller has judged it. It still runs in the sandbox. */
 BAILEY_API int bailey_options_classify(bailey_options *o, int on, struct bailey_error *e);
 

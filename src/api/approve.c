@@ -35,16 +35,69 @@ static int classify_in(const struct state *s, const struct sh_setting *setting, 
         return sh_classify_argv(s->rules, setting, words, n, ret);
 }
 
+/* The command as a person reads it: for argv, words quoted for a shell. */
+static int spell(const struct approve_command *c, struct buf *out) {
+        if (c->text)
+                return buf_add(out, c->text);
+        int r = 0;
+        for (size_t i = 0; r == 0 && c->argv[i]; i++) {
+                r = i ? buf_add_char(out, ' ') : 0;
+                r = r < 0 ? r : escape_shell(out, str_of(c->argv[i]));
+        }
+        return r;
+}
+
+/* Any byte of a text that the program wrote may be missing its end. */
+static void verdict_terminate(struct bailey_verdict *verdict) {
+        verdict->rule[sizeof verdict->rule - 1] = '\0';
+        verdict->reason[sizeof verdict->reason - 1] = '\0';
+}
+
+static void verdict_fill(const struct sh_verdict *v, struct bailey_verdict *ret) {
+        *ret = (struct bailey_verdict){ .decision = (enum bailey_decision)v->decision };
+        snprintf(ret->rule, sizeof ret->rule, "%s", v->rule);
+        snprintf(ret->reason, sizeof ret->reason, "%s", v->reason);
+        report_escape(ret->segment, sizeof ret->segment, str_of(v->segment));
+        report_escape(ret->detail, sizeof ret->detail, str_of(v->detail));
+}
+
+/* The program's own word. A decision that is none is the strictest, and what Bailey forbids stays forbidden. */
+static int ask_classifier(const struct classifier *who, const struct approve_command *c, struct bailey_verdict *room,
+                          struct sh_verdict *v, struct bailey_error *e) {
+        cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
+        int r = spell(c, &command);
+        const char *text = r < 0 ? NULL : buf_text(&command);
+
+        if (r == -EMSGSIZE)
+                return report(e, BAILEY_E_ARGUMENT, "the command is too long for the program's classifier");
+        if (!text)
+                return report_memory(e);
+        if (v->decision == SH_FORBIDDEN)
+                return BAILEY_OK;
+
+        verdict_fill(v, room);
+        who->fn(who->arg, text, room);
+        verdict_terminate(room);
+        bool is_decision = (unsigned)room->decision <= BAILEY_FORBIDDEN;
+        v->decision = is_decision ? (enum sh_decision)room->decision : SH_FORBIDDEN;
+        v->rule = room->rule;
+        v->reason = room->reason;
+        return BAILEY_OK;
+}
+
 int approve_classify(const struct state *s, const struct approve_command *c, const bailey_options *o,
-                     struct sh_verdict *ret, struct bailey_error *e) {
+                     struct bailey_verdict *room, struct sh_verdict *ret, struct bailey_error *e) {
         cleanup(commands_place_done) struct commands_place place = { 0 };
         cleanup(free_ptr) char *directory = NULL;
+        const struct classifier *who = o && o->classifier.fn ? &o->classifier : &s->classifier;
         int r = exec_directory(s, o, &directory, e);
 
         if (r != BAILEY_OK)
                 return r;
         commands_find_place(directory, s->workspace, &place);
-        return classify_in(s, &place.setting, c, ret) < 0 ? report_memory(e) : BAILEY_OK;
+        if (classify_in(s, &place.setting, c, ret) < 0)
+                return report_memory(e);
+        return who->fn ? ask_classifier(who, c, room, ret, e) : BAILEY_OK;
 }
 
 static int refuse(struct bailey_error *e, enum bailey_code code, const struct sh_verdict *v, const char *what) {
@@ -57,18 +110,6 @@ static int refuse(struct bailey_error *e, enum bailey_code code, const struct sh
         snprintf(e->reason, sizeof e->reason, "%s", v->reason);
         snprintf(e->segment, sizeof e->segment, "%s", segment);
         return code;
-}
-
-/* The command as a person reads it: for argv, words quoted for a shell. */
-static int spell(const struct approve_command *c, struct buf *out) {
-        if (c->text)
-                return buf_add(out, c->text);
-        int r = 0;
-        for (size_t i = 0; r == 0 && c->argv[i]; i++) {
-                r = i ? buf_add_char(out, ' ') : 0;
-                r = r < 0 ? r : escape_shell(out, str_of(c->argv[i]));
-        }
-        return r;
 }
 
 /*
@@ -227,9 +268,10 @@ int approve(bailey_manager *m, const struct state *s, const struct approve_comma
             supervise_texts *ret_judged, struct bailey_error *e) {
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
         cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
+        struct bailey_verdict room;
         if (o && o->unclassified)
                 return BAILEY_OK;
-        int r = approve_classify(s, c, o, &v, e);
+        int r = approve_classify(s, c, o, &room, &v, e);
         if (r != BAILEY_OK)
                 return r;
         r = spell(c, &command);
@@ -257,17 +299,13 @@ static int check(bailey_manager *m, const struct approve_command *c, struct bail
                  struct bailey_error *e) {
         cleanup(state_unrefp) struct state *s = NULL;
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
+        struct bailey_verdict room;
         int r = manager_enter(m, &s, e);
         if (r != BAILEY_OK)
                 return r;
-        r = approve_classify(s, c, NULL, &v, e);
-        if (r == BAILEY_OK) {
-                *ret = (struct bailey_verdict){ .decision = (enum bailey_decision)v.decision };
-                snprintf(ret->rule, sizeof ret->rule, "%s", v.rule);
-                snprintf(ret->reason, sizeof ret->reason, "%s", v.reason);
-                report_escape(ret->segment, sizeof ret->segment, str_of(v.segment));
-                report_escape(ret->detail, sizeof ret->detail, str_of(v.detail));
-        }
+        r = approve_classify(s, c, NULL, &room, &v, e);
+        if (r == BAILEY_OK)
+                verdict_fill(&v, ret);
         manager_leave(m);
         return r;
 }

@@ -9,9 +9,10 @@ struct approve_command {
         const char *const *argv; /* NULL-terminated */
 };
 
-/* o may be NULL: where the command starts is in it. */
+/* o may be NULL: where the command starts is in it. *room has what a classifier of the program's own says: *ret leads
+ * into it. */
 int approve_classify(const struct state *s, const struct approve_command *c, const bailey_options *o,
-                     struct sh_verdict *ret, struct bailey_error *e);
+                     struct bailey_verdict *room, struct sh_verdict *ret, struct bailey_error *e);
 /* BAILEY_OK, or BAILEY_E_FORBIDDEN and BAILEY_E_ESCALATED with rule, reason and segment. What was said goes to the
  * record: by *ret_judged with the run that follows (empty: nobody judged it), or at once where there is none. */
 int approve(bailey_manager *m, const struct state *s, const struct approve_command *c, const bailey_options *o,

@@ -221,6 +221,13 @@ int bailey_config_on_approval(bailey_config *c, bailey_approval_fn fn, void *arg
         return BAILEY_OK;
 }
 
+int bailey_config_classifier(bailey_config *c, bailey_classifier_fn fn, void *arg, struct bailey_error *e) {
+        if (!c)
+                return report_null(e);
+        c->classifier = (struct classifier){ fn, arg };
+        return BAILEY_OK;
+}
+
 int bailey_config_on_request(bailey_config *c, bailey_request_fn fn, void *arg, struct bailey_error *e) {
         if (!c)
                 return report_null(e);
@@ -282,6 +289,13 @@ int bailey_options_on_approval(bailey_options *o, bailey_approval_fn fn, void *a
                 return report_null(e);
         o->approver = (struct approver){ fn, arg };
         o->has_approver = true;
+        return BAILEY_OK;
+}
+
+int bailey_options_classifier(bailey_options *o, bailey_classifier_fn fn, void *arg, struct bailey_error *e) {
+        if (!o)
+                return report_null(e);
+        o->classifier = (struct classifier){ fn, arg };
         return BAILEY_OK;
 }
 

@@ -12,12 +12,18 @@ struct approver {
         void *arg;
 };
 
+struct classifier {
+        bailey_classifier_fn fn;
+        void *arg;
+};
+
 struct bailey_config {
         struct option_values values;
         char *policy, *shell, *executable, *hosts_file;
         uint64_t output_limit;
         enum bailey_unavailable unavailable;
         struct approver approver;
+        struct classifier classifier;
         bailey_request_fn on_request;
         void *request_arg;
 };
@@ -28,7 +34,8 @@ struct bailey_options {
         uint64_t output_limit;
         bool has_limit, has_approver, unclassified;
         struct approver approver;
-        int input; /* -1: nothing to read */
+        struct classifier classifier; /* fn NULL: the config's */
+        int input;                    /* -1: nothing to read */
         bailey_cancel *cancel;
 };
 

@@ -97,6 +97,7 @@ int state_new(const bailey_config *c, const char *base, struct state **ret, stru
         s->output_limit = c->output_limit;
         s->unavailable = c->unavailable;
         s->approver = c->approver;
+        s->classifier = c->classifier;
         if (copy_request(s, c, base) < 0)
                 return report_memory(e);
         const struct policy_request q = { .command_line = &c->values,

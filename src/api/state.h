@@ -18,6 +18,7 @@ struct state {
         uint64_t output_limit;
         enum bailey_unavailable unavailable;
         struct approver approver;
+        struct classifier classifier;
         bailey_request_fn on_request;
         void *request_arg;
         bool asks_commands; /* the config names a way to ask: escalated commands go there where there is no callback */

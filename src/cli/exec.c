@@ -3,6 +3,7 @@
 #include "verbs/exec.h"
 
 #include "base/cleanup.h"
+#include "cli/frame.h"
 #include "cli/inspect.h"
 #include "cli/run.h"
 #include "conf/emit.h"
@@ -10,8 +11,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 
-enum { ROW_ARGS, ROW_JSON, ROW_APPROVED, ROW_SHELL, ROW_OUTPUT_LIMIT, ROW_HOSTS, ROW_QUIET, EXEC_ROWS };
+enum { ROW_ARGS, ROW_JSON, ROW_APPROVED, ROW_SHELL, ROW_OUTPUT_LIMIT, ROW_HOSTS, ROW_QUIET, ROW_DIE, EXEC_ROWS };
 static const struct option rows[] = {
         [ROW_ARGS] = { .flag = "args",
                        .type = OPTION_FLAG,
@@ -43,6 +45,9 @@ static const struct option rows[] = {
                         .letter = 'q',
                         .type = OPTION_FLAG,
                         .help = "no summary of refusals at the end" },
+        [ROW_DIE] = { .flag = "die-with-parent",
+                      .type = OPTION_FLAG,
+                      .help = "end when the program that started this one has ended, also by a crash" },
 };
 static_assert(sizeof rows / sizeof *rows == EXEC_ROWS, "one row each");
 static const struct option_table table = { "This command", rows, EXEC_ROWS };
@@ -164,6 +169,8 @@ static int run(const struct call *call, struct err *e) {
                         "more than one word: quote the command, or give its words with --args -- COMMAND...");
                 return EXIT_USAGE;
         }
+        if (option_get_flag(v, &rows[ROW_DIE]) && frame_die_with_parent(SIGKILL, e) < 0)
+                return EXIT_SYSTEM;
         exec_command(&q, &outcome, e);
         if (json && print_json(&outcome, e) < 0)
                 return EXIT_SYSTEM;

@@ -9,10 +9,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ROW_HTTP, ROW_SOCKS, ROW_DNS, ROW_HOSTS, ROW_CA_BUNDLE, ROW_WORKERS, ROW_JSON, GATEWAY_ROWS };
+enum { ROW_HTTP, ROW_SOCKS, ROW_DNS, ROW_HOSTS, ROW_CA_BUNDLE, ROW_WORKERS, ROW_JSON, ROW_DIE, GATEWAY_ROWS };
 static const struct option rows[] = {
         [ROW_HTTP] = { .flag = "http",
                        .type = OPTION_LIST,
@@ -38,6 +39,9 @@ static const struct option rows[] = {
                           .max = 64,
                           .help = "threads; default: one for each processor" },
         [ROW_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print one JSON object when ready" },
+        [ROW_DIE] = { .flag = "die-with-parent",
+                      .type = OPTION_FLAG,
+                      .help = "end when the program that started this one has ended, also by a crash" },
 };
 static_assert(sizeof rows / sizeof *rows == GATEWAY_ROWS, "one row each");
 static const struct option_table table = { "Gateway", rows, GATEWAY_ROWS };
@@ -164,6 +168,8 @@ static int run(const struct call *call, struct err *e) {
                 .on_message = on_message,
                 .arg = (void *)call,
         };
+        if (option_get_flag(v, &rows[ROW_DIE]) && frame_die_with_parent(SIGTERM, e) < 0)
+                return EXIT_SYSTEM;
         enum service_fault fault;
         return gateway_service_run(&s, &fault, e) < 0 ? codes[fault] : EXIT_OK;
 }

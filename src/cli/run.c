@@ -2,14 +2,15 @@
 #include "cli/run.h"
 
 #include "base/cleanup.h"
-#include "cli/verb.h"
+#include "cli/frame.h"
 #include "container/container.h"
 #include "verbs/policy_options.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 
-enum { RUN_HOSTS, RUN_CA_BUNDLE, RUN_QUIET, RUN_CONTAINER, RUN_CONTAINER_ARG, RUN_OPTIONS };
+enum { RUN_HOSTS, RUN_CA_BUNDLE, RUN_QUIET, RUN_CONTAINER, RUN_CONTAINER_ARG, RUN_DIE, RUN_OPTIONS };
 static const char *const engines[] = { "docker", "podman", NULL };
 static const struct option rows[] = {
         [RUN_HOSTS] = { .flag = "hosts",
@@ -34,6 +35,9 @@ static const struct option rows[] = {
                                 .type = OPTION_LIST,
                                 .metavar = "ARG",
                                 .help = "hand an argument on to the engine, such as --volume=/a:/b" },
+        [RUN_DIE] = { .flag = "die-with-parent",
+                      .type = OPTION_FLAG,
+                      .help = "end when the program that started this one has ended, also by a crash" },
 };
 static const struct option_table table = { "This run", rows, RUN_OPTIONS };
 
@@ -82,6 +86,9 @@ static int run(const struct call *call, struct err *e) {
         };
         int status = 0;
         const char *engine = option_get(&call->options, &rows[RUN_CONTAINER]);
+        int last = engine ? SIGTERM : SIGKILL; /* a container is the engine's, and has to be ended */
+        if (option_get_flag(&call->options, &rows[RUN_DIE]) && frame_die_with_parent(last, e) < 0)
+                return EXIT_SYSTEM;
         if (engine)
                 return run_container(call, &request, engine, e);
         enum run_end end = run_command(&request, &status, e);

@@ -387,6 +387,57 @@ static int start_and_wait(const struct bailey_command *c, int out) {
         return WEXITSTATUS(status);
 }
 
+/* What the program's own classifier says counts, unless Bailey forbids; a decision that is none forbids. */
+static void decide(void *arg, const char *command, struct bailey_verdict *verdict) {
+        int *called = arg;
+        ++*called;
+        if (strstr(command, "payroll")) {
+                verdict->decision = BAILEY_FORBIDDEN;
+                memset(verdict->rule, 'r', sizeof verdict->rule); /* without an end */
+                snprintf(verdict->reason, sizeof verdict->reason, "not this");
+        } else if (strstr(command, "nonsense")) {
+                verdict->decision = (enum bailey_decision)77;
+        } else if (verdict->decision == BAILEY_ESCALATED) {
+                verdict->decision = BAILEY_ALLOW;
+        }
+}
+
+static void escalate(void *arg, const char *command, struct bailey_verdict *verdict) {
+        (void)arg;
+        assert_string_equal(command, "echo 'a b'");
+        verdict->decision = BAILEY_ESCALATED;
+}
+
+static void a_classifier_of_the_program(void **state) {
+        struct fixture *f = *state;
+        bailey_result *result = NULL;
+        bailey_options *o;
+        struct bailey_verdict verdict;
+        const char *const argv[] = { "echo", "a b", NULL };
+        int called = 0;
+
+        assert_ok(bailey_config_classifier(f->config, decide, &called, &f->e));
+        fixture_start(f);
+        assert_says(f, "sudo -n true || echo ran", NULL, "ran\n");
+        assert_code(bailey_manager_exec(f->manager, "cat payroll", NULL, &result, &f->e), BAILEY_E_FORBIDDEN);
+        assert_string_equal(f->e.reason, "not this");
+        assert_code(bailey_manager_exec(f->manager, "echo nonsense", NULL, &result, &f->e), BAILEY_E_FORBIDDEN);
+        assert_int_equal(called, 3);
+        assert_code(bailey_manager_exec(f->manager, "rm -rf /", NULL, &result, &f->e), BAILEY_E_FORBIDDEN);
+        assert_string_equal(f->e.rule, "delete-root");
+        assert_int_equal(called, 3);
+
+        assert_ok(bailey_manager_check(f->manager, "cat payroll", &verdict, &f->e));
+        assert_int_equal(verdict.decision, BAILEY_FORBIDDEN);
+        assert_ok(bailey_options_new(&o, &f->e));
+        assert_ok(bailey_options_classifier(o, escalate, NULL, &f->e));
+        assert_code(bailey_manager_exec_args(f->manager, argv, o, &result, &f->e), BAILEY_E_ESCALATED);
+        bailey_options_free(o);
+        assert_null(result);
+        assert_code(bailey_config_classifier(NULL, decide, NULL, &f->e), BAILEY_E_ARGUMENT);
+        assert_code(bailey_options_classifier(NULL, decide, NULL, &f->e), BAILEY_E_ARGUMENT);
+}
+
 static void wrap_changes_in_place(void **state) {
         struct fixture *f = *state;
         const char *const argv[] = { "sh", "-c",
@@ -519,6 +570,7 @@ int main(void) {
                 TEST(check_runs_nothing),
                 TEST(refusals_carry_rule_and_reason),
                 TEST(approvals),
+                TEST(a_classifier_of_the_program),
                 TEST(wrap_changes_in_place),
                 TEST(update_swaps_the_whole),
                 TEST(closed_means_closed),

@@ -325,7 +325,7 @@ def project(work):
 @needs_plain_library
 def test_the_document_is_true_for_python(run, project):
     found = snippets("python")
-    assert len(found) == 2
+    assert len(found) == 4
     assert python(run, project, found[0]) == "0 tested\n []\n"
     agent = project / "agent.py"
     agent.write_text(found[1])
@@ -334,12 +334,14 @@ def test_the_document_is_true_for_python(run, project):
     result = run(["/usr/bin/python3", agent, "2"], cwd=project, env=env, stdin=commands, timeout=120)
     told = [json.loads(line) for line in result.text.splitlines()]
     assert [t.get("output", t.get("error")) for t in told] == ["hello\n", "tested\n", "forbidden-command", "escalated-command", "timeout"], told
+    assert python(run, project, found[2]).startswith("bailey: policy refused refused.example:80")
+    assert python(run, project, found[3]) == "['refused.example']\n"
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_the_document_is_true_for_node(run, project, home):
     found = snippets("js")
-    assert len(found) == 2
+    assert len(found) == 4
     (home / "modules").mkdir()
     (home / "modules/bailey").symlink_to(TOP / "bindings/node")
     env = {"NODE_PATH": str(home / "modules"), "BAILEY_EXECUTABLE": str(program("bailey"))}
@@ -350,6 +352,8 @@ def test_the_document_is_true_for_node(run, project, home):
     result = run(["node", "agent.js", "2000"], cwd=project, env=env, stdin=commands, timeout=120)
     told = [json.loads(line) for line in result.text.splitlines()]
     assert [t.get("output", t.get("error")) for t in told] == ["hello\n", "tested\n", "forbidden-command", "escalated-command", "timeout"], told
+    assert run(["node", "-e", found[2]], cwd=project, env=env, timeout=60).check().text.startswith("bailey: policy refused refused.example:80")
+    assert run(["node", "-e", found[3]], cwd=project, env=env, timeout=60).check().text == "[ 'refused.example' ]\n"
 
 
 @needs_plain_library

@@ -8,8 +8,10 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -110,6 +112,21 @@ def check_documents():
             print(f"{name}: {path} is not there")
             found = 1
     return found
+
+
+def check_types():
+    """The types of the bindings: programs that use them as meant compile, wrong ones do not, and the stubs name what is there."""
+    library, stubs = pathlib.Path(os.environ["LINT_BUILD"]) / "src/api/libbailey.so.0", str(TOP / "bindings/python")
+    env = dict(os.environ, MYPYPATH=stubs, PYTHONPATH=stubs, BAILEY_LIBRARY=str(library), PYTHONDONTWRITEBYTECODE="1")
+    with tempfile.TemporaryDirectory() as place:
+        modules = pathlib.Path(place) / "node_modules"
+        modules.mkdir()
+        (modules / "bailey").symlink_to(TOP / "bindings/node")
+        program = shutil.copy(TOP / "tests/types/node.ts", place)
+        commands = [["tsc", "--noEmit", "--strict", "--target", "es2020", "--module", "commonjs", "--moduleResolution", "node", program],
+                    ["mypy", "--strict", "--cache-dir=/dev/null", str(TOP / "tests/types/python.py")],
+                    ["/usr/bin/python3", "-m", "mypy.stubtest", "bailey"]]
+        return max([subprocess.run(command, cwd=place, env=env, check=False).returncode for command in commands])
 
 
 if __name__ == "__main__":

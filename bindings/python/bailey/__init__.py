@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run untrusted commands in a sandbox: libbailey for Python, in one file, on ctypes.
+"""Run untrusted commands in a sandbox: libbailey for Python, on ctypes.
 
     import bailey
 
@@ -10,15 +10,23 @@
         result = manager.exec("make test", timeout=60)
         print(result.exit_code, result.stdout.decode())
 
+    proxy = bailey.start_network_proxy(["api.example.com", "@github"])
+    subprocess.run(command, env={**os.environ, **proxy.env})
+    proxy.stop()
+
 Settings have the names of bailey-policy(5). Failures are exceptions, one class for each error code, below bailey.Error.
 A Manager may be used by several threads; the interpreter is free while a command runs. The header <bailey/bailey.h> says
 what each call means.
 """
 import ctypes
 import ctypes.util
+import json
 import os
+import subprocess
 import sys
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint16, c_uint64, c_void_p
+
+from .control import Control, ControlError, Watch, control_directory, sandboxes
 
 DENY, APPROVE, APPROVE_SESSION = 0, 1, 2
 STRICT, WARN = 0, 1
@@ -70,6 +78,8 @@ class _Dependency(ctypes.Structure):
 _DEPENDENCIES = 3
 _APPROVAL = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(_Question))
 _REQUEST = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_uint16)
+_CLASSIFIER = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, POINTER(_Verdict))
+_DECISIONS = (ALLOW, SANDBOXED, ESCALATED, FORBIDDEN)
 
 
 class Error(Exception):
@@ -123,8 +133,8 @@ def _list(values):
 
 
 def _installed_library():
-    """The library of the same installation: this file is PREFIX/lib/pythonX.Y/...-packages/bailey.py. The loader does not look below every PREFIX."""
-    lib = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    """The library of the same installation: this is PREFIX/lib/pythonX.Y/...-packages/bailey/. The loader does not look below every PREFIX."""
+    lib = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../.."))
     for directory in (lib, os.path.join(lib, getattr(sys.implementation, "_multiarch", ""))):
         if os.path.exists(os.path.join(directory, "libbailey.so.0")):
             return os.path.join(directory, "libbailey.so.0")
@@ -152,6 +162,8 @@ def _load():
         "bailey_config_hosts_file": [handle, c_char_p, error], "bailey_config_validate": [handle, error],
         "bailey_config_on_approval": [handle, _APPROVAL, c_void_p, error],
         "bailey_config_on_request": [handle, _REQUEST, c_void_p, error],
+        "bailey_config_classifier": [handle, _CLASSIFIER, c_void_p, error],
+        "bailey_options_classifier": [handle, _CLASSIFIER, c_void_p, error],
         "bailey_manager_new": [handle, POINTER(handle), error], "bailey_manager_free": [handle],
         "bailey_manager_update": [handle, handle, error], "bailey_manager_available": [handle, error],
         "bailey_manager_cleanup": [handle, error],
@@ -320,6 +332,13 @@ class Config:
         _call("bailey_config_on_request", self._handle, self._kept[-1], None)
         return self
 
+    def classifier(self, function):
+        """function(command, Verdict) gives the decision that counts, (decision, reason), or None for the one of the Verdict. Nothing lifts
+        FORBIDDEN, and an exception in it forbids."""
+        self._kept.append(_classifier(function))
+        _call("bailey_config_classifier", self._handle, self._kept[-1], None)
+        return self
+
     def validate(self):
         _call("bailey_config_validate", self._handle)
 
@@ -340,6 +359,20 @@ def _request(function):
         except Exception:  # as above
             return 0
     return _REQUEST(call)
+
+
+def _classifier(function):
+    def call(_, command, raw):
+        verdict = raw.contents
+        try:
+            said = function(_text(command), Verdict(verdict))
+            if said is not None:
+                decision, reason = said if isinstance(said, tuple) else (said, "the program decided")
+                verdict.rule, verdict.reason = b"program", _bytes(reason)[:255]
+                verdict.decision = _DECISIONS.index(decision)
+        except Exception:  # as above
+            verdict.decision, verdict.rule, verdict.reason = _DECISIONS.index(FORBIDDEN), b"program", b"the program's classifier failed"
+    return _CLASSIFIER(call)
 
 
 class Cancel:
@@ -397,9 +430,10 @@ class Verdict:
 
 
 class _Options:
-    def __init__(self, settings, directory, timeout, shell, output_limit, stdin, classify, cancel, on_approval=None):
+    def __init__(self, settings, directory, timeout, shell, output_limit, stdin, classify, cancel, on_approval=None, classifier=None):
         self._handle = c_void_p()
         self._cancel, self._approval = cancel, _approval(on_approval) if on_approval else None
+        self._classifier = _classifier(classifier) if classifier else None
         _call("bailey_options_new", byref(self._handle))
         for key, values in (settings or {}).items():
             for value in values if isinstance(values, (list, tuple)) else [values]:
@@ -420,6 +454,8 @@ class _Options:
             _call("bailey_options_cancel", self._handle, cancel._handle)
         if self._approval is not None:
             _call("bailey_options_on_approval", self._handle, self._approval, None)
+        if self._classifier is not None:
+            _call("bailey_options_classifier", self._handle, self._classifier, None)
 
     def __del__(self):
         if _lib and self._handle:
@@ -448,9 +484,9 @@ class Manager:
             _lib.bailey_manager_free(self._handle)
 
     def exec(self, command, *, settings=None, directory=None, timeout=None, shell=None, output_limit=None, stdin=None,
-             classify=True, cancel=None, on_approval=None):
+             classify=True, cancel=None, on_approval=None, classifier=None):
         """Runs text through the shell. `settings`: {"filesystem.write": [...], "mode": ...} for this call; on_approval as in Config."""
-        options = _Options(settings, directory, timeout, shell, output_limit, stdin, classify, cancel, on_approval)
+        options = _Options(settings, directory, timeout, shell, output_limit, stdin, classify, cancel, on_approval, classifier)
         return self._run("bailey_manager_exec", _bytes(command), options)
 
     def _run(self, function, command, options):
@@ -463,9 +499,9 @@ class Manager:
         return Result(handle)
 
     def exec_args(self, argv, *, settings=None, directory=None, timeout=None, output_limit=None, stdin=None, classify=True,
-                  cancel=None, on_approval=None):
+                  cancel=None, on_approval=None, classifier=None):
         """Runs a program without a shell."""
-        options = _Options(settings, directory, timeout, None, output_limit, stdin, classify, cancel, on_approval)
+        options = _Options(settings, directory, timeout, None, output_limit, stdin, classify, cancel, on_approval, classifier)
         return self._run("bailey_manager_exec_args", _list(argv), options)
 
     def wrap(self, argv, env=None, *, settings=None, directory=None, timeout=None, classify=True):
@@ -500,6 +536,10 @@ class Manager:
     def close(self):
         _call("bailey_manager_cleanup", self._handle)
 
+    def watch(self, function):
+        """Tells function(event) what happens in the sandboxes of this program, while it happens: see Watch."""
+        return Watch(function)
+
     def gateway(self, http=None, socks=None):
         """Starts an HTTP and a SOCKS5 proxy that judge by this manager's policy. "" for no such listener."""
         return Gateway(self, http, socks)
@@ -520,6 +560,16 @@ class Gateway:
         _call("bailey_gateway_start", manager._handle, byref(at), byref(self._handle))
         self.http_port = _lib.bailey_gateway_http_port(self._handle)
         self.socks_port = _lib.bailey_gateway_socks_port(self._handle)
+
+    @property
+    def port(self):
+        """The HTTP proxy's."""
+        return self.http_port
+
+    @property
+    def env(self):
+        """Variables that make a program use it."""
+        return proxy_environment(self.http_port, self.socks_port, self.address or None)
 
     @property
     def address(self):
@@ -569,3 +619,44 @@ class Filter:
     def __del__(self):
         if _lib and getattr(self, "_handle", None):
             _lib.bailey_filter_free(self._handle)
+
+
+class NetworkProxy(Gateway):
+    """A gateway with a manager of its own, which ends with it."""
+
+    def __init__(self, config):
+        super().__init__(Manager(config), None, None)
+
+    def update(self, config):
+        """Other rules, at once."""
+        self._manager.update(config)
+
+    def stop(self):
+        running, manager = self._handle, self._manager
+        super().stop()
+        if running:
+            manager.__exit__()
+
+
+def start_network_proxy(whitelist, on_request=None):
+    """A proxy on loopback that lets through these hosts and nothing else: .port, .env, .stop()."""
+    if isinstance(whitelist, (str, bytes)):
+        raise ArgumentError(_Error(code=-2, message=b"the whitelist is a list of patterns, not one text"))
+    config = Config("default").set("network.allow", *whitelist)
+    return NetworkProxy(config.on_request(on_request) if on_request else config)
+
+
+def capabilities(config=None):
+    """What this machine can do: the object of `bailey doctor --json`."""
+    found = (config or Config()).check_dependencies()[0]
+    if not found.found:
+        raise DependencyError(_Error(code=-5, message=_bytes(found.detail)))
+    done = subprocess.run([found.detail, "doctor", "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    return json.loads(done.stdout)
+
+
+__all__ = ["ALLOW", "APPROVE", "APPROVE_SESSION", "ArgumentError", "Cancel", "Cancelled", "Config", "ConfigError", "Control", "ControlError", "DENY",
+           "Dependency", "DependencyError", "ESCALATED", "Error", "EscalatedCommand", "FORBIDDEN", "Filter", "ForbiddenCommand", "Gateway",
+           "Manager", "ManagerClosed", "NetworkProxy", "PlatformError", "ProxyError", "Question", "Result", "SANDBOXED", "STRICT", "SystemFailure",
+           "Timeout", "Verdict", "Violation", "WARN", "Watch", "capabilities", "control_directory", "proxy_environment", "sandboxes",
+           "start_network_proxy", "validate_pattern", "version"]

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bailey executable: where it is, how options become flags, and one call of it.
+'use strict';
+const { spawn } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+
+class BaileyError extends Error {
+  constructor(code, message, details = {}) {
+    super(message);
+    this.name = 'BaileyError';
+    this.code = code;
+    this.rule = details.rule || '';
+    this.reason = details.reason || '';
+    this.segment = details.segment || '';
+    this.stdout = details.stdout || '';
+    this.stderr = details.stderr || '';
+  }
+}
+
+// Where an installation has it, or BAILEY_EXECUTABLE says. PATH is not asked: whoever sets it would choose what confines.
+// An installed module is at PREFIX/lib/node_modules/bailey or PREFIX/share/nodejs/bailey: its own PREFIX/bin comes first.
+// In the npm package that carries the programs they are beside the module.
+const HOME = path.dirname(__dirname);
+const CARRIED = path.join(HOME, `linux-${process.arch}/bin/bailey`);
+const INSTALLED = /\/(lib\/node_modules|share\/nodejs)\/bailey$/.test(HOME) ? [path.join(HOME, '../../../bin/bailey')] : [];
+const PLACES = [CARRIED, ...INSTALLED, '/usr/local/bin/bailey', '/usr/bin/bailey'];
+
+function findExecutable(named) {
+  for (const place of named ? [named] : [process.env.BAILEY_EXECUTABLE, ...PLACES]) {
+    if (!place) continue;
+    try {
+      fs.accessSync(place, fs.constants.X_OK);
+      return path.resolve(place);
+    } catch {
+      continue;
+    }
+  }
+  throw new BaileyError('dependency-missing', named ? `there is no bailey executable at ${named}`
+    : 'bailey is not installed; name it with { executable }');
+}
+
+// Names of options, the flags that they stand for, and the verbs that take them. Lists repeat the flag.
+const EVERY = ['exec', 'run', 'check', 'gateway', 'test', 'env'];
+const RUNS = ['exec', 'run'];
+const NETWORK = ['exec', 'run', 'gateway', 'test'];
+const FLAGS = {
+  policy: ['--policy', EVERY], workspace: ['--workspace', EVERY], preset: ['--preset', EVERY], mode: ['--mode', EVERY], agent: ['--agent', EVERY],
+  allow: ['--allow', NETWORK], deny: ['--deny', NETWORK], allowPrivate: ['--allow-private', NETWORK],
+  ask: ['--ask', NETWORK], askTimeout: ['--ask-timeout', NETWORK],
+  credential: ['--credential', ['exec', 'run', 'gateway']], audit: ['--audit', ['exec', 'run', 'gateway']], hosts: ['--hosts', ['exec', 'run', 'gateway']],
+  caBundle: ['--ca-bundle', ['run', 'gateway']],
+  write: ['--write', RUNS], denyRead: ['--deny-read', RUNS], denyWrite: ['--deny-write', RUNS], envPass: ['--env-pass', RUNS],
+  shell: ['--shell', ['exec']], outputLimit: ['--output-limit', ['exec']],
+};
+// What is for this module itself.
+const OWN = ['executable', 'env', 'timeout', 'allowDegraded', 'workspacePolicy', 'onApproval', 'onRequest', 'onEvent', 'classify', 'cwd', 'signal', 'input',
+  'http', 'socks'];
+
+function checkNames(options) {
+  for (const name of Object.keys(options)) {
+    if (!(name in FLAGS) && !OWN.includes(name)) throw new BaileyError('config-invalid', `there is no option ${JSON.stringify(name)}`);
+  }
+}
+
+function flagsOf(verb, options, files = new Set()) {
+  const flags = [];
+  checkNames(options);
+  for (const [name, [flag, verbs]] of Object.entries(FLAGS)) {
+    if (!verbs.includes(verb)) continue;
+    for (const value of [options[name] ?? []].flat()) {
+      const text = name === 'policy' && typeof value === 'object' ? keepFile('policy.yaml', JSON.stringify(value), files) : String(value);
+      if (text.includes('\0')) throw new BaileyError('config-invalid', `${name} holds a NUL byte`);
+      flags.push(`${flag}=${text}`);
+    }
+  }
+  if (options.workspacePolicy === false) flags.push('--no-workspace-policy');
+  if (RUNS.includes(verb)) {
+    for (const [name, value] of Object.entries(options.env || {})) flags.push(`--env=${name}=${value}`);
+    if (options.allowDegraded) flags.push('--allow-degraded');
+    if (options.timeout) flags.push(`--timeout=${Math.max(1, Math.ceil(options.timeout))}ms`);
+  }
+  return flags;
+}
+
+// Files that only this user reads, for what is too long for a command line. They go when their owner closes, or with the program.
+const kept = new Set();
+process.on('exit', () => dropFiles(kept));
+
+function keepFile(name, text, files) {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'bailey-node-'));
+  kept.add(directory);
+  files.add(directory);
+  fs.writeFileSync(path.join(directory, name), text, { mode: 0o600 });
+  return path.join(directory, name);
+}
+
+function dropFiles(files) {
+  for (const directory of files) {
+    fs.rmSync(directory, { recursive: true, force: true });
+    kept.delete(directory);
+  }
+  files.clear();
+}
+
+/** What a process that failed has said, as one sentence. */
+function sentence(text) {
+  return text.trim().split('\n').pop().replace(/^bailey: (error: )?/, '') || 'bailey said nothing';
+}
+
+/** Runs bailey to its end: { status, out, err }. `started` sees the process. */
+function call(executable, words, { cwd, signal, input, started = () => {} } = {}) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(executable, words, { cwd, signal, killSignal: 'SIGKILL', stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] });
+    const out = [];
+    const err = [];
+    started(child);
+    child.stdout.on('data', (chunk) => out.push(chunk));
+    child.stderr.on('data', (chunk) => err.push(chunk));
+    child.on('error', (error) => reject(error.name === 'AbortError' ? new BaileyError('cancelled', 'the command was cancelled and ended')
+      : new BaileyError('system', error.message)));
+    child.on('close', (status) => resolve({ status, out: Buffer.concat(out).toString(), err: Buffer.concat(err).toString() }));
+    if (input !== undefined) {
+      child.stdin.on('error', () => {}); // the command need not read it
+      child.stdin.end(input);
+    }
+  });
+}
+
+module.exports = { BaileyError, call, checkNames, dropFiles, findExecutable, flagsOf, keepFile, sentence };

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bindings beyond running commands: proxies, filters, events, questions about hosts, classifiers of the program's own, and what is left when the
+program dies."""
+import pathlib
+import re
+import shutil
+import signal
+
+import pytest
+
+from conftest import BUILD, program
+from kit.process import wait_until
+
+pytestmark = pytest.mark.visible_home
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+NODE = TOP / "bindings/node"
+needs_plain_library = pytest.mark.exact_build  # a sanitizer's library cannot be loaded into an ordinary interpreter
+needs_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+
+NODE_HEAD = """
+const assert = require('node:assert');
+const http = require('node:http');
+const bailey = require(process.argv[1]);
+const [, , hosts, port] = process.argv;
+const open = { hosts, allowPrivate: `127.0.0.1:${port}` };
+const get = (proxy, host) => new Promise((resolve, reject) => {
+  const request = { host: '127.0.0.1', port: proxy.port, path: `http://${host}:${port}/`, headers: { Host: `${host}:${port}` }, agent: false };
+  http.get(request, (answer) => { answer.resume(); answer.on('end', () => resolve(answer.statusCode)); }).on('error', reject);
+});
+const failure = (promise) => promise.then(() => 'none', (error) => { assert(error instanceof bailey.BaileyError, error); return error.code; });
+"""
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    place = tmp_path / "hosts"
+    place.write_text("".join(f"127.0.0.1 {name}.test\n" for name in ("a", "b", "c")))
+    return place
+
+
+@pytest.fixture
+def node(run, work, hosts, origin, home):
+    """Runs a script after NODE_HEAD: its output."""
+    def call(script):
+        env = {"BAILEY_EXECUTABLE": str(program("bailey")), "TMPDIR": str(home)}
+        body = f"{NODE_HEAD}\n(async () => {{ {script} }})().catch((error) => {{ console.error(error); process.exit(1); }});"
+        result = run(["node", "-e", body, str(NODE), str(hosts), str(origin.port)], cwd=work, env=env, timeout=120)
+        assert result.status == 0, result.text + result.errors
+        assert not list(home.glob("bailey-node-*")), "files that the module kept"
+        return result.text
+    return call
+
+
+@needs_node
+def test_a_proxy_by_a_list_of_hosts(node):
+    """`startNetworkProxy(whitelist)` gives { port, stop() }: these hosts, and neither those of a policy nor groups that nobody named."""
+    assert node("""
+  require('node:fs').writeFileSync('.bailey.yaml', 'network: {allow: [b.test]}');
+  const events = [];
+  const proxy = await bailey.startNetworkProxy(['a.test'], { ...open, onEvent: (event) => events.push(event.domain) });
+  assert.deepStrictEqual([await get(proxy, 'a.test'), await get(proxy, 'b.test')], [200, 403]);
+  assert.strictEqual(proxy.env.HTTP_PROXY, `http://127.0.0.1:${proxy.port}`);
+  assert(bailey.sandboxes().includes(proxy.id) && proxy.socksPort > 0);
+  await proxy.update({ allow: ['b.test', '@dev'], deny: ['a.test'] });
+  assert.deepStrictEqual([await get(proxy, 'a.test'), await get(proxy, 'b.test')], [403, 200]);
+  assert.strictEqual(await failure(proxy.update({ allow: ['http://a.test'] })), 'config-invalid');
+  assert.strictEqual(await failure(proxy.update({ allow: ['@no-such-group'] })), 'config-invalid');
+  assert.deepStrictEqual([await get(proxy, 'a.test'), await get(proxy, 'b.test')], [403, 200]);
+  await proxy.stop();
+  await proxy.stop();
+  assert.strictEqual(proxy.running, false);
+  assert.strictEqual(await failure(get(proxy, 'a.test').catch(() => { throw new bailey.BaileyError('gone', ''); })), 'gone');
+  assert(events.includes('a.test') && events.includes('b.test'), events);
+  for (const bad of [['http://x'], ['@nothing'], ['a.test\\nb.test'], ['a\\0b'], [''], 'a.test']) assert.match(await failure(bailey.startNetworkProxy(bad)), /config-invalid|bad-argument/, bad);
+  assert.strictEqual(await failure(bailey.startNetworkProxy([], { http: '127.0.0.1:1', executable: '/bin/false' })), 'proxy-start-failed');
+  console.log('done');
+""") == "done\n"
+
+
+@needs_node
+def test_node_asks_and_tells(node):
+    """onRequest holds the connection; what throws says no. A wrapped command, a classifier, a gateway that follows the manager."""
+    assert node("""
+  const asked = [];
+  const events = [];
+  const manager = new bailey.Manager({ ...open, policy: { network: { allow: ['a.test'] } }, onEvent: (event) => events.push(event.event),
+    onRequest: async ({ host }) => { asked.push(host); if (host === 'b.test') throw new Error('nobody is at home'); return true; } });
+  const fetch = 'for h in a b c; do curl -s -o /dev/null -w "%{http_code} " http://$h.test:' + port + '/; done';
+  assert.strictEqual((await manager.exec(fetch)).stdout, '200 403 200 ');
+  assert.deepStrictEqual([asked, events.filter((event) => event === 'ask').length, events.at(-1)], [['b.test', 'c.test'], 2, 'end']);
+
+  const { command, args, env } = await manager.wrap(['sh', '-c', 'echo wrapped; exit 4']);
+  const done = require('node:child_process').spawnSync(command, args, { env, encoding: 'utf8' });
+  assert.deepStrictEqual([done.status, done.stdout], [4, 'wrapped\\n']);
+  assert.strictEqual(await failure(manager.wrap(['sudo', 'ls'])), 'escalated-command');
+  assert.strictEqual(await failure(manager.wrap(['rm', '-rf', '/'])), 'forbidden-command');
+  assert.strictEqual((await manager.wrap(['sudo', 'ls'], { onApproval: () => 'approve' })).args.at(-1), 'ls');
+
+  const gateway = await manager.gateway({ onRequest: undefined, onEvent: undefined });
+  assert.strictEqual(await get(gateway, 'a.test'), 200);
+  await manager.update({ ...open, deny: ['a.test'], allow: ['b.test'] });
+  assert.deepStrictEqual([await get(gateway, 'a.test'), await get(gateway, 'b.test')], [403, 200]);
+  assert.strictEqual(await failure(manager.update({ allow: ['http://x'] })), 'config-invalid');
+  assert.throws(() => new bailey.Manager({ alow: ['a.test'] }), { code: 'config-invalid' });
+  assert.strictEqual(await failure(manager.exec('true', { evn: {} })), 'config-invalid');
+  assert.strictEqual((await manager.capabilities()).items.length > 10, true);
+  assert((await manager.checkDependencies()).every((one) => one.found));
+  await manager.close();
+  assert.strictEqual(gateway.running, false);
+
+  const own = new bailey.Manager({ classify: ({ command, rule }) => (command.includes('payroll') ? { decision: 'forbidden', rule: 'own', reason: 'not this' }
+    : command.includes('nonsense') ? { decision: 'perhaps' } : rule === 'elevate' ? { decision: 'allow' } : {}) });
+  await assert.rejects(own.exec('cat payroll'), { code: 'forbidden-command', rule: 'own', reason: 'not this' });
+  assert.strictEqual(await failure(own.exec('echo nonsense')), 'forbidden-command');
+  assert.strictEqual((await own.exec('sudo -n true || echo ran')).stdout, 'ran\\n');
+  await assert.rejects(own.exec('rm -rf /'), { code: 'forbidden-command', rule: 'delete-root' });
+  await own.close();
+  console.log('done');
+""") == "done\n"
+
+
+@needs_node
+def test_node_judges_hosts(node):
+    assert node("""
+  const filter = await bailey.Filter.create({ allow: ['*.ok.test', '@github'], deny: ['no.ok.test'], onRequest: ({ host }) => host === 'asked.test' });
+  const names = ['a.ok.test', 'no.ok.test', 'github.com', '169.254.169.254', '::1', 'bad host', '-x', '', 'asked.test', 'other.test', 'x\\ny', 'a'.repeat(3000)];
+  const said = await Promise.all(names.map((name) => filter.test(name)));
+  assert.deepStrictEqual(said.map((verdict) => verdict.allowed), [true, false, true, false, false, false, false, false, true, false, false, false]);
+  assert.deepStrictEqual([said[0].rule, said[1].reason, said[3].reason, said[5].reason, said[8].reason], ['*.ok.test', 'deny-rule', 'address-class', 'bad-name', 'asked']);
+  assert.strictEqual(await failure(filter.update({ allow: ['http://x'] })), 'config-invalid');
+  assert.strictEqual((await filter.test('a.ok.test')).allowed, true);
+  await filter.update({ allow: ['other.test:80'] });
+  assert.deepStrictEqual([(await filter.test('other.test', 80)).allowed, (await filter.test('other.test', 443)).allowed], [true, false]);
+  assert.strictEqual(await failure(filter.test('a.test', 0)), 'bad-argument');
+  filter.close();
+  console.log('done');
+""") == "done\n"
+
+
+@needs_node
+def test_the_types_name_what_is_there(node):
+    """Each class of index.d.ts has the methods that it promises, and no public one that it does not."""
+    text = (NODE / "index.d.ts").read_text()
+    promised = {}
+    for name, body in re.findall(r"^export class (\w+)[^{]*\{\n(.*?)^\}", text, re.M | re.S):
+        promised[name] = sorted(set(re.findall(r"^  (\w+)\(", body, re.M)) - {"constructor", "on"})
+    functions = re.findall(r"^export function (\w+)", text, re.M)
+    there = node(f"""
+  for (const name of {list(promised)!r}) {{
+    const all = Object.getOwnPropertyDescriptors(bailey[name].prototype);
+    console.log(name, Object.keys(all).filter((key) => key !== 'constructor' && typeof all[key].value === 'function').sort().join(','));
+  }}
+  console.log(Object.keys(bailey).sort().join(','));
+""").splitlines()
+    assert there[:-1] == [f"{name} {','.join(methods)}" for name, methods in promised.items()]
+    assert there[-1].split(",") == sorted([*promised, *functions])
+
+
+@needs_node
+@pytest.mark.parametrize("what", ["gateway", "exec"])
+def test_what_node_started_ends_with_it(start, bailey, work, hosts, origin, nothing_left_behind, what):
+    """Also when nobody can say goodbye. Only the lists of hosts stay: who would remove them is dead."""
+    waits = "const proxy = await bailey.startNetworkProxy(['a.test'], open); console.log(proxy.pid); setInterval(() => {}, 1000);"
+    if what == "exec":
+        waits = "const m = new bailey.Manager(); m.exec('echo > begun; sleep 600'); setInterval(() => {}, 1000);"
+    script = f"{NODE_HEAD}\n(async () => {{ {waits} }})();"
+    child = start(["node", "-e", script, str(NODE), str(hosts), str(origin.port)], cwd=work, env={"BAILEY_EXECUTABLE": str(program("bailey"))})
+    wait_until(lambda: (work / "begun").exists() if what == "exec" else bailey("ps").text.count("\n") > 1, 60, "its beginning")
+    child.signal(signal.SIGKILL)
+    wait_until(lambda: bailey("ps", "--json").check().text.strip() == "[]", 60, "the end of what it started")
+    for kept in nothing_left_behind.glob("bailey-node-*"):
+        shutil.rmtree(kept)
+
+
+def python(run, work, script, hosts):
+    env = {"PYTHONPATH": str(TOP / "bindings/python"), "BAILEY_LIBRARY": str(BUILD / "src/api/libbailey.so.0"), "PYTHONDONTWRITEBYTECODE": "1"}
+    result = run(["/usr/bin/python3", "-c", script, hosts], cwd=work, env=env, timeout=120)
+    assert result.status == 0, result.text + result.errors
+    return result.text
+
+
+@needs_plain_library
+def test_python_beyond_commands(run, work, hosts, origin):
+    assert python(run, work, f"""
+import bailey, sys, time, urllib.error, urllib.request
+
+def get(proxy, host):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({{"http": proxy.env["HTTP_PROXY"]}}))
+    try:
+        return opener.open(f"http://{{host}}:{origin.port}/", timeout=60).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+def config(*allow):
+    return bailey.Config().hosts_file(sys.argv[1]).set("network.allow", *allow).set("network.allow_private", "127.0.0.1:{origin.port}")
+
+events = []
+with bailey.Manager(config("a.test")) as manager, manager.watch(events.append), bailey.NetworkProxy(config("a.test")) as proxy:
+    assert (get(proxy, "a.test"), get(proxy, "b.test")) == (200, 403)
+    proxy.update(config("b.test"))
+    end = time.monotonic() + 30
+    while get(proxy, "a.test") != 403 and time.monotonic() < end:  # the gateway is told at once, and needs a moment
+        time.sleep(0.02)
+    assert (get(proxy, "a.test"), get(proxy, "b.test")) == (403, 200)
+    assert manager.exec("curl -s -o /dev/null -w '%{{http_code}}' http://b.test:{origin.port}/; sleep 1").stdout == b"403"
+    proxy.stop()
+    assert not proxy.running and proxy.address == ""
+assert any(e.get("domain") == "b.test" and not e["allowed"] for e in events), events
+assert {{"network", "end"}} <= {{e["event"] for e in events}}, events
+
+with bailey.start_network_proxy(["a.test"]) as proxy:
+    assert proxy.port and get(proxy, "c.test") == 403
+for wrong in ("a.test", ["http://x"]):
+    try:
+        bailey.start_network_proxy(wrong)
+        print("taken", wrong)
+    except bailey.Error:
+        pass
+
+def classify(command, verdict):
+    if "payroll" in command:
+        return bailey.FORBIDDEN, "not this"
+    if "fails" in command:
+        raise ValueError
+    if "nonsense" in command:
+        return "perhaps"
+    return bailey.ALLOW if verdict.rule == "elevate" else None
+
+with bailey.Manager(bailey.Config().classifier(classify)) as manager:
+    for command in ("cat payroll", "echo fails", "echo nonsense", "rm -rf /"):
+        try:
+            manager.exec(command)
+            print("ran", command)
+        except bailey.ForbiddenCommand as error:
+            print(error.rule, "/", error.reason)
+    print(manager.check("cat payroll").decision, manager.exec("sudo -n true || echo ran").stdout.decode().strip())
+    try:
+        manager.exec_args(["echo", "a b"], classifier=lambda command, verdict: bailey.ESCALATED if command == "echo 'a b'" else None)
+    except bailey.EscalatedCommand as error:
+        print(error.rule)
+print(bailey.capabilities()["mode"])
+""", hosts).splitlines()[:-1] == ["program / not this", "program / the program's classifier failed", "program / the program's classifier failed",
+                                  "delete-root / it deletes the system or the home directory", "forbidden ran", "program"]
+
+
+@needs_plain_library
+def test_python_answers_questions(run, work, hosts, origin):
+    """The control protocol from a program: a question that waits is answered, and the sandbox ended."""
+    assert python(run, work, f"""
+import bailey, sys, threading, time
+config = bailey.Config().hosts_file(sys.argv[1]).set("network.allow_private", "127.0.0.1:{origin.port}").set("network.ask", "control")
+with bailey.Manager(config) as manager:
+    answers = []
+    def run():
+        try:
+            answers.append(manager.exec("curl -s -o /dev/null -w '%{{http_code}}' http://a.test:{origin.port}/; exec sleep 600"))
+        except bailey.Error as error:
+            answers.append(error.name)
+    thread = threading.Thread(target=run)
+    thread.start()
+    questions = []
+    for _ in range(600):
+        for sandbox in bailey.sandboxes():
+            try:
+                with bailey.Control(sandbox) as control:
+                    questions = control.pending()
+                    if questions:
+                        control.answer(questions[0]["id"], "allow", "sandbox")
+                        try:
+                            control.answer(questions[0]["id"], "allow")
+                        except bailey.ControlError as error:
+                            print(error.code)
+                        print([rule["pattern"].split(":")[0] for rule in control.rules() if rule["live"]])
+                        control.kill()
+                        break
+            except (OSError, bailey.ControlError):
+                pass
+        if questions:
+            break
+        time.sleep(0.05)
+    thread.join()
+    print(questions[0]["host"], answers[0].signal if not isinstance(answers[0], str) else answers[0])
+""", hosts) == "not-found\n['a.test']\na.test 9\n"
