@@ -32,6 +32,7 @@ extern const struct verb verb_profile;
 extern const struct verb verb_prove_inside;
 extern const struct verb verb_ps;
 extern const struct verb verb_relay;
+extern const struct verb verb_report;
 extern const struct verb verb_trust;
 extern const struct verb verb_pause;
 extern const struct verb verb_pending;
@@ -74,6 +75,7 @@ const struct verb *const verbs[] = {
         &verb_resume,
         &verb_kill,
         &verb_log,
+        &verb_report,
         /* GROUP_EGRESS */
         &verb_egress,
         &verb_gateway,

@@ -315,6 +315,7 @@ static int open_audit(struct container *c, struct err *e) {
                 return err_wrap(e, r, "the audit cannot be written");
         (void)audit_note(c->audit, "start: container of %s, image %s, workspace %s", c->q->engine, c->q->run->argv[0],
                          c->policy->workspace);
+        audit_note_command(c->audit, c->q->run->argv);
         return audit_flush(c->audit, e);
 }
 

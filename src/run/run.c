@@ -67,6 +67,7 @@ static int open_audit(struct run *r, struct err *e) {
                 return err_wrap(e, s, "the audit cannot be written");
         (void)audit_note(r->audit, "start: mode %s, workspace %s", policy_mode_name(r->policy->mode),
                          r->policy->workspace);
+        audit_note_command(r->audit, r->q->argv);
         if (r->plan->git_incomplete)
                 (void)audit_note(r->audit, "not all directories were searched for repositories: those further down are "
                                            "not protected");

@@ -31,7 +31,8 @@ struct audit {
         bool failed, torn; /* torn: bytes of a half-written line may stand behind `size` */
 };
 
-enum { FRAME = 3 }; /* a run says that it starts and ends, and the log that it stops */
+enum { NOTE_MAX = 8192 }; /* an answer stands behind the command that it is about */
+enum { FRAME = 3 };       /* a run says that it starts and ends, and the log that it stops */
 static const char line_start[] = "{\"ts\":\"";
 
 char *audit_rotated_name(const char *path, unsigned k) {
@@ -368,7 +369,7 @@ int audit_add(struct audit *a, const struct event *ev, const struct snapshot_rul
 }
 
 int audit_note(struct audit *a, const char *format, ...) {
-        char text[512];
+        char text[NOTE_MAX];
         va_list args;
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);

@@ -43,6 +43,8 @@ void audit_freep(struct audit **a);
 /* One event; `rule` is what decided, or NULL. -ENOBUFS when the line had to be given up (it is counted). */
 int audit_add(struct audit *a, const struct event *ev, const struct snapshot_rule *rule);
 int audit_note(struct audit *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What is run, as a shell would read it; what is longer than a note can be is cut, and says so. */
+void audit_note_command(struct audit *a, char *const *argv);
 int audit_flush(struct audit *a, struct err *e);
 bool audit_writable(const struct audit *a);
 const char *audit_path(const struct audit *a);

@@ -481,3 +481,14 @@ int audit_unescape(struct buf *out, struct str s) {
         }
         return r;
 }
+
+bool audit_time(struct str ts, uint64_t *ret_us) {
+        uint64_t seconds_us, us;
+
+        if (ts.n != CLOCK_TEXT_MAX - 1 || !clock_parse_text(ts, &seconds_us))
+                return false;
+        if (!str_to_u64(str_n(ts.p + 20, 6), 999999, &us))
+                return false;
+        *ret_us = seconds_us + us;
+        return true;
+}

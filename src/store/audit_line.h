@@ -40,3 +40,5 @@ struct audit_record {
 int audit_line_parse(struct str line, struct audit_record *ret, struct err *e);
 /* The bytes of a JSON string's inside. */
 int audit_unescape(struct buf *out, struct str inside);
+/* The time of a record in microseconds since 1970. False for text that is not a time of the log. */
+bool audit_time(struct str ts, uint64_t *ret_us);

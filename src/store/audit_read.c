@@ -155,6 +155,7 @@ static int check_line(struct chain *c, struct str line, struct err *e) {
         unsigned char digest[DIGEST_BYTES];
         digest_sha256(line, digest);
         digest_hex(digest, c->next_prev);
+        memcpy(report->last_hash, c->next_prev, sizeof report->last_hash);
         c->next_seq = record.seq + 1;
         if (report->records++ == 0) {
                 report->first_seq = record.seq;

@@ -32,8 +32,9 @@ int audit_files(const char *path, audit_names *ret, struct err *e);
 struct audit_report {
         uint64_t records, files, first_seq, last_seq;
         char first_ts[CLOCK_TEXT_MAX], last_ts[CLOCK_TEXT_MAX];
-        size_t torn;      /* bytes of an unfinished last line */
-        bool closed;      /* the last record says that the writer ended in order */
+        size_t torn;                    /* bytes of an unfinished last line */
+        bool closed;                    /* the last record says that the writer ended in order */
+        char last_hash[DIGEST_HEX_MAX]; /* SHA-256 of the last whole line: what the next one would name */
         uint64_t dropped; /* records before this one were dropped by rotation, and the log says so; 0: none */
 };
 /* 0: whole. -EBADMSG: broken, and e says where and how, *ret counts what was whole before. */

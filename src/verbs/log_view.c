@@ -38,7 +38,7 @@ static void view_done(struct view *v) {
         buf_done(&v->text);
 }
 
-static int find_file(const char *file, const char *run, char **ret, struct err *e) {
+int log_find(const char *file, const char *run, char **ret, struct err *e) {
         if (!file)
                 return audit_find_run(run, ret, e);
         *ret = str_format("%s", file);
@@ -328,7 +328,7 @@ int log_show(const struct log_request *q, struct err *e) {
         cleanup(audit_names_done) audit_names names = { 0 };
         int r = parse_since(q->since, v.since, e);
         if (r == 0)
-                r = find_file(q->file, q->run, &path, e);
+                r = log_find(q->file, q->run, &path, e);
         if (r == 0)
                 r = audit_files(path, &names, e);
         for (size_t i = 0; r == 0 && i < names.n; i++) {
@@ -352,6 +352,8 @@ static int verify_text(const char *path, const struct audit_report *rep, struct 
                     out, "%" PRIu64 " records, %" PRIu64 " to %" PRIu64 ", in %" PRIu64 " file%s\nfrom %s to %s\n",
                     rep->records, rep->first_seq, rep->last_seq, rep->files, rep->files == 1 ? "" : "s", rep->first_ts,
                     rep->last_ts);
+        if (r == 0 && rep->records)
+                r = buf_printf(out, "SHA-256 of the last record: %s\n", rep->last_hash);
         if (r == 0 && rep->first_seq > 1)
                 r = buf_printf(out, "the records before %" PRIu64 " were dropped by rotation, as the log says\n",
                                rep->first_seq);
@@ -375,6 +377,7 @@ static int verify_json(const char *path, const struct audit_report *rep, bool wh
         emit_put_number(&j, "files", rep->files);
         emit_put_number(&j, "first_seq", rep->first_seq);
         emit_put_number(&j, "last_seq", rep->last_seq);
+        emit_put_text(&j, "last_sha256", rep->records ? rep->last_hash : NULL);
         emit_put_number(&j, "unfinished_bytes", rep->torn);
         emit_put_bool(&j, "closed", rep->closed);
         emit_close(&j);
@@ -391,8 +394,8 @@ static bool has_writer(const char *path) {
 
 /* A log whose writer is gone must say that it ended. Its writer was killed, or somebody has cut it off: nobody can
  * tell. */
-static int prove_end(const char *path, const struct audit_report *rep, struct err *e) {
-        if ((rep->closed && !rep->torn) || rep->records == 0 || has_writer(path))
+static int prove_end(const char *path, const struct audit_report *rep, bool running, struct err *e) {
+        if ((rep->closed && !rep->torn) || rep->records == 0 || running)
                 return 0;
         return err_set(
             e, EBADMSG,
@@ -401,18 +404,28 @@ static int prove_end(const char *path, const struct audit_report *rep, struct er
             path, rep->last_seq);
 }
 
+int log_prove(const char *path, struct audit_report *ret, bool *ret_running, struct err *e) {
+        bool running = has_writer(path); /* before it is read: what ends meanwhile has its end */
+        int r;
+
+        *ret_running = running;
+        r = audit_verify(path, ret, e);
+        if (r < 0)
+                return r;
+        return prove_end(path, ret, running, e);
+}
+
 int log_verify(const char *file, const char *run, bool json, struct buf *out, struct err *e) {
         cleanup(free_ptr) char *path = NULL;
         struct audit_report report;
         struct err broken = { 0 };
-        int r = find_file(file, run, &path, e);
+        bool running;
+        int r = log_find(file, run, &path, e);
         if (r < 0)
                 return r;
-        int proof = audit_verify(path, &report, &broken);
+        int proof = log_prove(path, &report, &running, &broken);
         if (proof < 0 && proof != -EBADMSG)
                 return err_set(e, -proof, "%s", err_text(&broken));
-        if (proof == 0)
-                proof = prove_end(path, &report, &broken);
         r = json         ? verify_json(path, &report, proof == 0, &broken, out)
             : proof == 0 ? verify_text(path, &report, out)
                          : 0;
