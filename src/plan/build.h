@@ -51,6 +51,15 @@ struct plan_cover {
         const char *path, *source;
 };
 
+/*
+ * A configuration of git's of which the sandbox has a copy, writable: the host's file stays closed, and what comes back
+ * of the changes is judged when the sandbox is over (run/run_git.h).
+ */
+struct plan_host_copy {
+        const char *path, *source;
+        uint64_t copy_dev, copy_ino, real_dev, real_ino;
+};
+
 /* The home of the sandbox's own. */
 struct plan_home {
         const char *path;  /* where it is inside; NULL: the host's home is there, as its rules say */
@@ -70,11 +79,13 @@ struct plan_host {
         const char *overlay_upper, *overlay_work; /* with --overlay: where the workspace's changes go, NULL without */
         struct plan_home home;
         bool ipv6;
-        uint64_t memory;                  /* of the machine, in bytes; 0: not known */
-        bool cgroup;                      /* the sandbox gets a control group of its own */
-        bool scope;                       /* not that, but a systemd user manager can be asked for one */
-        VEC(struct plan_path) paths;      /* in any order */
-        VEC(struct plan_cover) covers;    /* certificates, over the system's own */
+        uint64_t memory;               /* of the machine, in bytes; 0: not known */
+        bool cgroup;                   /* the sandbox gets a control group of its own */
+        bool scope;                    /* not that, but a systemd user manager can be asked for one */
+        VEC(struct plan_path) paths;   /* in any order */
+        VEC(struct plan_cover) covers; /* certificates, over the system's own */
+        VEC(char *) git_configs;       /* configurations of repositories that the sandbox may commit to */
+        VEC(struct plan_host_copy) copies;
         VEC(const char *) sockets;        /* Unix sockets of the host that have a path */
         VEC(const char *) devices;        /* which of plan_devices exist */
         VEC(const char *) system_dirs;    /* which of plan_system_dirs exist */

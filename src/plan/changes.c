@@ -50,11 +50,28 @@ static int add_patterns(struct plan *p, const struct plan_request *q) {
         return 0;
 }
 
+static int add_copies(struct plan *p, const struct plan_host *host) {
+        for (size_t i = 0; i < host->copies.n; i++) {
+                const struct plan_host_copy *from = &host->copies.p[i];
+                struct plan_copy_of copy = { .path = plan_copy(p, str_of(from->path)),
+                                             .copy_dev = from->copy_dev,
+                                             .copy_ino = from->copy_ino,
+                                             .real_dev = from->real_dev,
+                                             .real_ino = from->real_ino };
+
+                if (!copy.path || vec_push(&p->copies, copy) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 int plan_changes(struct plan *p, const struct plan_request *q) {
         const struct plan_host *host = q->host;
 
-        if (p->guards.n == 0 || (p->flags & PLAN_DEGRADED))
+        if ((p->guards.n == 0 && host->copies.n == 0) || (p->flags & PLAN_DEGRADED))
                 return 0;
+        if (add_copies(p, host) < 0)
+                return -ENOMEM;
 
         p->flags |= PLAN_WRITES;
         if (p->landlock.abi && !guards_within(p, "/dev") && !guards_within(p, "/proc"))

@@ -149,6 +149,14 @@ static void visit_guard(struct wire *w, struct plan_guard *g) {
         visit_text(w, &g->root, "guard->root");
 }
 
+static void visit_copy(struct wire *w, struct plan_copy_of *copy) {
+        visit_text(w, &copy->path, "copy->path");
+        visit(w, copy->copy_dev);
+        visit(w, copy->copy_ino);
+        visit(w, copy->real_dev);
+        visit(w, copy->real_ino);
+}
+
 static void visit_path_rule(struct wire *w, struct plan_path_rule *rule) {
         visit_text(w, &rule->pattern, "path rule->pattern");
         visit_text(w, &rule->origin, "path rule->origin");
@@ -195,6 +203,7 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit(w, p->group.cpu_percent);
         visit_vec(w, &p->guards, visit_guard);
         visit_vec(w, &p->openings, visit_word);
+        visit_vec(w, &p->copies, visit_copy);
         visit_vec(w, &p->path_rules, visit_path_rule);
         visit(w, p->reads_open);
         visit_vec(w, &p->sockets, visit_word);
@@ -248,6 +257,9 @@ static const char *check_guards(const struct plan *p) {
                 if (!g->why || !g->root || g->root[0] != '/')
                         return "guard without a reason or a root";
         }
+        for (size_t i = 0; i < p->copies.n; i++)
+                if (!p->copies.p[i].path || p->copies.p[i].path[0] != '/')
+                        return "copy without an absolute path";
         return NULL;
 }
 

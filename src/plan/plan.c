@@ -67,6 +67,7 @@ void plan_free(struct plan *p) {
         vec_done(&p->path_rules);
         vec_done(&p->sockets);
         vec_done(&p->openings);
+        vec_done(&p->copies);
         vec_done(&p->notes);
         vec_done(&p->argv);
         vec_done(&p->env);

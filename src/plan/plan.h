@@ -115,6 +115,17 @@ struct plan_guard {
         const char *root; /* the writable directory that it lies in */
 };
 
+/*
+ * A configuration of git's of which the sandbox has a copy: mounted at `path`, writable. Git changes it by a lock file
+ * beside it, which becomes the file; a mount cannot be replaced, and a lock that lies on the host would be the host's,
+ * too. So the broker plays both (sandbox/linux/broker_copy.c).
+ */
+struct plan_copy_of {
+        const char *path;
+        uint64_t copy_dev, copy_ino; /* of the copy: whatever else is at the path is the host's, and closed */
+        uint64_t real_dev, real_ino; /* of the host's file when the sandbox began: closed under any name */
+};
+
 /* Ports inside the sandbox's own network namespace; nobody else is there, so they are constants (plan/gen too). */
 enum {
         PLAN_PORT_DNS = 53,
@@ -175,10 +186,11 @@ struct plan {
         struct str routes_v4, routes_v6, nft; /* netlink batches, empty where not used */
         VEC(struct plan_listener) listeners;
         VEC(struct plan_publish) publish;
-        VEC(struct plan_limit) limits;         /* of each process */
-        struct plan_group group;               /* of all together; zero where there is no control group */
-        VEC(struct plan_guard) guards;         /* every protected path, sorted by path */
-        VEC(const char *) openings;            /* writable again, below a guard */
+        VEC(struct plan_limit) limits; /* of each process */
+        struct plan_group group;       /* of all together; zero where there is no control group */
+        VEC(struct plan_guard) guards; /* every protected path, sorted by path */
+        VEC(const char *) openings;    /* writable again, below a guard */
+        VEC(struct plan_copy_of) copies;
         VEC(struct plan_path_rule) path_rules; /* empty without PLAN_BROKER */
         uint8_t reads_open;
         VEC(const char *) sockets; /* Unix sockets of the host that a rule names: these may be connected to */

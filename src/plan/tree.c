@@ -301,6 +301,24 @@ static void collect_covers(struct tree *t) {
         }
 }
 
+/* Over the view that is read-only; a file that a person hides has no copy. */
+static void collect_copies(struct tree *t) {
+        for (size_t i = 0; i < t->q->host->copies.n; i++) {
+                const struct plan_host_copy *copy = &t->q->host->copies.p[i];
+                struct node *same = find(t, copy->path);
+                struct node file = { .path = keep(t, copy->path),
+                                     .kind = NODE_WRITE,
+                                     .pinned = true,
+                                     .slot = PLAN_ROOT,
+                                     .source = keep(t, copy->source) };
+
+                if (same)
+                        *same = file;
+                else
+                        add(t, file);
+        }
+}
+
 static bool is_overlay(const struct tree *t, const struct node *n) {
         if (n->overlay)
                 return true;
@@ -670,6 +688,8 @@ int plan_tree(struct plan *p, const struct plan_request *q, struct err *e) {
         collect_home(&t);
         sort_nodes(&t);
         collect_covers(&t);
+        sort_nodes(&t);
+        collect_copies(&t);
         sort_nodes(&t);
         collect_sockets(&t);
         pin_parents(&t);

@@ -10,6 +10,7 @@ enum { TEXT_MAX = 64 << 20, END = -1 };
 
 struct reader {
         struct str rest;
+        const char *begin; /* of the text */
         unsigned line;
         bool over;          /* the end was read, as a line end */
         struct buf section; /* "core", "remote.origin": what stands in the brackets, as git joins it */
@@ -179,6 +180,7 @@ static struct gitconfig_setting reader_setting(const struct reader *r, bool has_
 
 /* `key`, or `key = value`; its first character was read. */
 static int read_setting(struct reader *r, int first, gitconfig_each *each, void *context) {
+        size_t begin = (size_t)(r->rest.p - r->begin) - 1;
         int c = 0, status;
         bool has_value = false;
 
@@ -201,6 +203,8 @@ static int read_setting(struct reader *r, int first, gitconfig_each *each, void 
         }
 
         struct gitconfig_setting setting = reader_setting(r, has_value);
+        setting.begin = begin;
+        setting.end = (size_t)(r->rest.p - r->begin);
         return each(&setting, context);
 }
 
@@ -234,9 +238,12 @@ static int read_all(struct reader *r, gitconfig_each *each, void *context) {
 }
 
 int gitconfig_read(struct str text, gitconfig_each *each, void *context, struct err *err) {
-        struct reader reader = {
-                .rest = text, .line = 1, .section = BUF(TEXT_MAX), .key = BUF(TEXT_MAX), .value = BUF(TEXT_MAX)
-        };
+        struct reader reader = { .rest = text,
+                                 .begin = text.p,
+                                 .line = 1,
+                                 .section = BUF(TEXT_MAX),
+                                 .key = BUF(TEXT_MAX),
+                                 .value = BUF(TEXT_MAX) };
         int r = read_all(&reader, each, context);
 
         buf_done(&reader.section);

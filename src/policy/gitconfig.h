@@ -15,6 +15,7 @@ struct gitconfig_setting {
         struct str subsection; /* as written; p is NULL when there is none */
         struct str key;        /* in small letters */
         struct str value;      /* p is NULL for a key without `=`, which means true */
+        size_t begin, end;     /* where it stands in the text: from its key to the end of its line */
 };
 
 /* Called for each setting, in the order of the file. The texts hold during the call. Not 0 ends the reading with it. */

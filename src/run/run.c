@@ -32,6 +32,7 @@
 #include "policy/idle.h"
 #include "policy/profile.h"
 #include "run/run_files.h"
+#include "run/run_git.h"
 #include "run/run_home.h"
 #include "run/run_listen.h"
 
@@ -275,6 +276,7 @@ static void tear_down(struct run *r) {
         vault_session_close(&r->vault);
         if (r->degraded)
                 sandbox_end_descendants();
+        run_git_end(r);
         if (r->plan && guards_end_repositories(&r->guards, r->policy, r->rules, &r->host, &e) < 0)
                 log_error("%s", err_text(&e));
         if (!r->preview && guards_end(&r->guards, r->plan, &e) < 0)
@@ -295,6 +297,7 @@ static void run_done(struct run *r) {
         sigprocmask(SIG_SETMASK, &r->mask_before, NULL);
         run_report_done(&r->report);
         guards_done(&r->guards);
+        git_copies_done(&r->git);
         plan_free(r->plan);
         run_env_done(&r->env);
         survey_done(&r->host);
@@ -430,6 +433,7 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
                          .home = HOME_NONE,
                          .denials = DENIALS_NONE,
                          .guards = GUARDS_NONE,
+                         .git = GIT_COPIES_NONE,
                          .vault = VAULT_SESSION_NONE,
                          .end = RUN_FAILED };
         if (q->id)
@@ -471,6 +475,7 @@ enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *o
                          .home = HOME_NONE,
                          .denials = DENIALS_NONE,
                          .guards = GUARDS_NONE,
+                         .git = GIT_COPIES_NONE,
                          .vault = VAULT_SESSION_NONE,
                          .end = RUN_FAILED };
         memcpy(r.id, "preview", 8);

@@ -3,6 +3,7 @@
 /* Between the files of one run's supervisor: run.c (its life), run_plan.c (from options to the plan), run_network.c
  * (the gateway's side of it). Everything in the struct is undone by run.c. */
 #include "control/terminal.h"
+#include "kept/git_copies.h"
 #include "kept/guard_registry.h"
 #include "kept/home.h"
 #include "kept/overlays.h"
@@ -40,6 +41,7 @@ struct run {
         struct sandbox sandbox;
         struct denials denials;
         struct guards guards;
+        struct git_copies git;
         struct terminal terminal;
         struct terminal_state terminal_before;
         bool terminal_saved;

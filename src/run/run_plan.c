@@ -12,6 +12,7 @@
 #include "policy/own_commands.h"
 #include "run/run_certificates.h"
 #include "run/run_env.h"
+#include "run/run_git.h"
 #include "run/run_home.h"
 #include "run/run_listen.h"
 #include "run/run_own.h"
@@ -155,6 +156,8 @@ int run_plan_make(struct run *r, struct err *e) {
         }
         if (s == 0)
                 s = make_overlay(r, degraded, e);
+        if (s == 0)
+                s = run_git_copy(r, e);
         if (s == 0 && !degraded)
                 s = run_certificates_cover(&r->vault, &r->host, e);
         if (s == 0)

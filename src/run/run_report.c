@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "control/link.h"
+#include "kept/git_copies.h"
 #include "plan/engines.h"
 #include "policy/paths.h"
 #include "policy/pattern.h"
@@ -168,6 +169,66 @@ void run_report_guard(struct run_report *r, const struct guard_found *found, boo
                                  .did = guard_did[found->done],
                                  .advice = advise ? advice_with("--write", shown) : NULL,
                                  .why = guard_why(found, own),
+                                 .reason = GUARDED });
+}
+
+/* "core.hookspath, alias.x and 3 more" */
+static int put_names(struct buf *out, const git_lefts *left) {
+        enum { SHOWN = 3 };
+        int r = 0;
+
+        for (size_t i = 0; i < left->n && i < SHOWN && r == 0; i++) {
+                r = i ? buf_add(out, ", ") : 0;
+                if (r == 0)
+                        r = escape_text(out, str_of(left->p[i].name), 80);
+        }
+        return r == 0 && left->n > SHOWN ? buf_printf(out, " and %zu more", left->n - SHOWN) : r;
+}
+
+static const char *git_left_text(enum git_left_why why) {
+        switch (why) {
+        case GIT_LEFT_SERVER:
+                return "the policy does not allow that server";
+        case GIT_LEFT_REMOTE:
+                return "it leads away from a remote that was there, or to none";
+        case GIT_LEFT_BOTH:
+                return "it was changed outside as well";
+        default:
+                return "git might run what it says, outside too";
+        }
+}
+
+/* What a person types to have the first of them after all. */
+static char *git_advice(const struct git_copies_found *found) {
+        const struct git_left *first = &found->left->p[0];
+        cleanup(buf_done) struct buf text = BUF(16384);
+        int r = buf_add(&text, "git config -f ");
+
+        if (r == 0)
+                r = escape_shell(&text, str_of(found->path));
+        if (r == 0)
+                r = buf_add(&text, first->value ? " " : " --unset-all ");
+        if (r == 0)
+                r = escape_shell(&text, str_of(first->name));
+        if (r == 0 && first->value)
+                r = buf_add_char(&text, ' ');
+        if (r == 0 && first->value)
+                r = escape_shell(&text, str_of(first->value));
+        return r == 0 ? str_dup(buf_str(&text)) : NULL;
+}
+
+void run_report_git(struct run_report *r, const struct git_copies_found *found) {
+        const char *kept = found->kept ? "; the sandbox's copy is kept: see `bailey kept`" : "";
+        cleanup(buf_done) struct buf why = BUF(16384);
+        bool listed = found->left && put_names(&why, found->left) == 0;
+
+        add(r, (struct refusal){ .target = escaped(str_of(found->path)),
+                                 .did = "left out of",
+                                 .advice = listed ? git_advice(found) : NULL,
+                                 .why = listed ? str_format("%.*s: %s%s", STR_FMT(buf_str(&why)),
+                                                            git_left_text(found->left->p[0].why), kept)
+                                               : str_format("what the command changed in it: %s%s",
+                                                            found->why ? found->why : "", kept),
                                  .reason = GUARDED });
 }
 

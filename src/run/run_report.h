@@ -32,6 +32,9 @@ bool run_report_event(struct run_report *r, const struct event *ev, const struct
 /* A protected path that the sandbox (`own`), or one that was killed before, made or changed. */
 struct guard_found;
 void run_report_guard(struct run_report *r, const struct guard_found *found, bool own);
+/* Settings of git that the sandbox changed in its copy, and that did not come back. */
+struct git_copies_found;
+void run_report_git(struct run_report *r, const struct git_copies_found *found);
 /* A file that the policy keeps from being read or written; rule: what refuses it, NULL when nothing grants it. */
 struct path_rule;
 void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule,

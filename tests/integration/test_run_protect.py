@@ -70,7 +70,9 @@ def test_workspace_does_not_become_a_repository(sh, home, work):
 
 def test_workspace_that_is_a_bare_repository(sh, home, work):
     git("init", "-q", "--bare", ".", cwd=work)
-    for script in ("echo x >> config", "echo x > hooks/pre-receive", "mv hooks old", "echo x > HEAD", "mv HEAD h; echo x > HEAD"):
+    before = (work / "config").read_text()
+    assert "config" in sh("echo x >> config").check().errors and (work / "config").read_text() == before  # it is a copy
+    for script in ("echo x > hooks/pre-receive", "mv hooks old", "echo x > HEAD", "mv HEAD h; echo x > HEAD"):
         assert sh(script).status != 0, script
     assert (work / "HEAD").read_text().startswith("ref:")
 
@@ -92,7 +94,8 @@ def test_a_new_repository_works_afterwards(sh, work):
     assert git("add", "g", cwd=work).returncode == 0 and git("commit", "-qm", "two", cwd=work).returncode == 0
     assert git("log", "--format=%s", cwd=work).stdout == "two\none\n"
     # From now on it is a repository like any other.
-    assert sh("git config core.pager x", env=ENVIRONMENT).status != 0
+    assert "core.pager" in sh("git config core.pager x", env=ENVIRONMENT).check().errors
+    assert "core.pager" not in settings(work)
     assert sh("echo c > h && git add h && git commit -qm three", env=ENVIRONMENT).status == 0
 
 

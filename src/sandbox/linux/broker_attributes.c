@@ -63,8 +63,12 @@ static int chmod_place(const struct place *p, mode_t mode) {
 
 static int chmod_named(struct held *h, int dirfd, __u64 address, mode_t mode) {
         cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
-        int r = find_by_name(h, dirfd, address, WALK_FOLLOW, &p);
+        int r = broker_find(h, dirfd, address, WALK_FOLLOW, &p);
 
+        if (r == 0 && copy_is_locked(h, &p))
+                return 0; /* its mode means nothing */
+        if (r == 0)
+                r = judge_found(h, &p);
         return r < 0 ? r : chmod_place(&p, mode);
 }
 

@@ -52,6 +52,13 @@ static bool is_swept_and_own(const struct held *h, const struct closed_look *loo
         return closed_is_own(h->broker->closed, look->guard, &st);
 }
 
+/* The sandbox's copy of a file that is closed: it is in nobody's way. */
+static bool is_copy(const struct held *h, const struct place *p) {
+        struct stat st;
+
+        return p->object >= 0 && fstat(p->object, &st) == 0 && closed_is_copy(h->broker->closed, &st);
+}
+
 /* By its directory, if that was a guarded one: it may have been carried elsewhere, even since it was found. */
 static int judge_dir(struct held *h, const struct place *p, const struct closed_look *here) {
         const char *name = strrchr(p->path, '/') + 1, *known;
@@ -95,9 +102,9 @@ int judge_change(struct held *h, const struct place *p) {
         r = judge_dir(h, p, &look);
         if (r < 0)
                 return r;
-        if (look.guard && !is_swept_and_own(h, &look, p))
+        if (look.guard && !is_swept_and_own(h, &look, p) && !is_copy(h, p))
                 return refuse(h, look.guard->path);
-        return 0;
+        return closed_copy_by_lock(h->broker->closed, p->path) ? refuse(h, p->path) : 0;
 }
 
 int judge_object(struct held *h, int object) {

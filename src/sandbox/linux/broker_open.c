@@ -161,6 +161,11 @@ static int open_quickly(struct held *h, int dirfd, int flags, mode_t mode) {
         memcpy(asked, h->path, strlen(h->path) + 1);
         memcpy(h->path, p.path, strlen(p.path) + 1);
         h->writes = true;
+
+        const struct plan_copy_of *copy = copy_of_lock(h, &p);
+        if (copy)
+                return copy_lock_open(h, copy, flags);
+
         r = open_new(h, &p, flags, mode);
         if (r == -EEXIST && !(flags & O_EXCL)) {
                 memcpy(h->path, asked, strlen(asked) + 1);

@@ -111,6 +111,10 @@ static int do_rename(struct held *h, int from_dirfd, __u64 from_address, int to_
         r = broker_find(h, to_dirfd, to_address, exchange ? WALK_NOFOLLOW : WALK_PARENT, &to);
         if (r < 0)
                 return r;
+
+        const struct plan_copy_of *copy = copy_of_lock(h, &from);
+        if (copy && copy_is_locked(h, &from))
+                return flags & ~RENAME_NOREPLACE ? -EINVAL : copy_lock_rename(h, copy, &to);
         if (from.object < 0 || (exchange && to.object < 0))
                 return -ENOENT;
         if (from.dir < 0 || to.dir < 0)
@@ -239,6 +243,10 @@ static int do_unlink(struct held *h, int dirfd, __u64 address, int flags) {
                 return r;
         if (p.dir < 0)
                 return flags & AT_REMOVEDIR ? -EINVAL : -EISDIR;
+
+        if (copy_is_locked(h, &p))
+                return copy_lock_remove(h, copy_of_lock(h, &p));
+
         r = judge_change(h, &p);
         if (r < 0 && h->glob && fstatat(p.dir, p.name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
                 h->glob = NULL;

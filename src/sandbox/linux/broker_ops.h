@@ -92,5 +92,13 @@ int op_removexattr(struct held *h);
 int op_lremovexattr(struct held *h);
 int op_fremovexattr(struct held *h);
 int op_umask(struct held *h);
+/* broker_copy.c: git's lock file beside a copy. NULL: the path is no such lock. */
+const struct plan_copy_of *copy_of_lock(const struct held *h, const struct place *p);
+int copy_lock_open(struct held *h, const struct plan_copy_of *copy, int flags);
+/* It takes the place of the copy, or of nothing else. */
+int copy_lock_rename(struct held *h, const struct plan_copy_of *copy, const struct place *to);
+int copy_lock_remove(struct held *h, const struct plan_copy_of *copy);
+/* Whether the path is such a lock, and somebody holds it. */
+bool copy_is_locked(const struct held *h, const struct place *p);
 /* broker_bind.c */
 int op_bind(struct held *h);

@@ -40,6 +40,7 @@ struct closed {
         size_t n_dirs;        /* that were ever learned: the oldest goes first */
         struct object *first; /* by guard: what was there when the broker began */
         struct object *own;   /* by guard: what the sandbox made there */
+        int *locks;           /* by copy: what git writes before it becomes the copy; -1: nobody does */
         struct slot *slots;
         size_t size; /* a power of two */
 };
@@ -121,6 +122,9 @@ void closed_free(struct closed *c) {
                 close_fd(&c->dirs[i].object.held);
                 free(c->dirs[i].path);
         }
+        for (size_t i = 0; c->locks && i < c->plan->copies.n; i++)
+                close_fd(&c->locks[i]);
+        free(c->locks);
         objects_done(c->first, c->plan->guards.n);
         objects_done(c->own, c->plan->guards.n);
         free(c->slots);
@@ -142,8 +146,11 @@ int closed_new(const struct plan *p, struct closed **ret) {
         c->slots = calloc(c->size, sizeof *c->slots);
         c->first = calloc(p->guards.n + 1, sizeof *c->first);
         c->own = calloc(p->guards.n + 1, sizeof *c->own);
-        if (!c->slots || !c->first || !c->own)
+        c->locks = calloc(p->copies.n + 1, sizeof *c->locks);
+        if (!c->slots || !c->first || !c->own || !c->locks)
                 return -ENOMEM; /* the broker ends, and what it holds with it */
+        for (size_t i = 0; i < p->copies.n; i++)
+                c->locks[i] = -1;
 
         for (size_t i = 0; i < p->guards.n; i++) {
                 c->first[i].held = c->own[i].held = -1;
@@ -305,8 +312,52 @@ static bool guard_has(const struct closed *c, const struct plan_guard *guard, co
         return there.st_ino == st->st_ino;
 }
 
+/* --- copies --- */
+
+const struct plan_copy_of *closed_copy_by_lock(const struct closed *c, const char *path) {
+        size_t n = strlen(path), suffix = sizeof ".lock" - 1;
+
+        if (n <= suffix || strcmp(path + n - suffix, ".lock") != 0)
+                return NULL;
+        for (size_t i = 0; i < c->plan->copies.n; i++) {
+                const struct plan_copy_of *copy = &c->plan->copies.p[i];
+                if (strlen(copy->path) == n - suffix && memcmp(copy->path, path, n - suffix) == 0)
+                        return copy;
+        }
+        return NULL;
+}
+
+bool closed_is_copy(const struct closed *c, const struct stat *st) {
+        for (size_t i = 0; i < c->plan->copies.n; i++)
+                if (c->plan->copies.p[i].copy_ino == st->st_ino && c->plan->copies.p[i].copy_dev == st->st_dev)
+                        return true;
+        return false;
+}
+
+int *closed_lock(struct closed *c, const struct plan_copy_of *copy) {
+        return &c->locks[copy - c->plan->copies.p];
+}
+
+/* The host's file under its copy. */
+static const struct plan_guard *closed_real(const struct closed *c, const struct stat *st) {
+        for (size_t i = 0; i < c->plan->copies.n; i++) {
+                const struct plan_copy_of *copy = &c->plan->copies.p[i];
+                struct closed_look look;
+
+                if (copy->real_ino != st->st_ino || copy->real_dev != st->st_dev)
+                        continue;
+                closed_look(c, copy->path, &look);
+                return look.guard;
+        }
+        return NULL;
+}
+
 const struct plan_guard *closed_object(const struct closed *c, const struct stat *st, bool links) {
+        const struct plan_guard *real = closed_real(c, st);
         size_t walked = 0;
+
+        if (real || closed_is_copy(c, st))
+                return real;
 
         for (size_t i = 0; i < c->plan->guards.n; i++)
                 if (object_is(&c->first[i], st))

@@ -43,6 +43,13 @@ bool closed_is_swept(const struct plan_guard *guard);
 /* The guard whose object, now or at the beginning, this is; `links`: other names of it are looked for, too. */
 const struct plan_guard *closed_object(const struct closed *c, const struct stat *st, bool links);
 
+/* Copies (plan_copy_of): by the path of its lock, or of itself; NULL: none. */
+const struct plan_copy_of *closed_copy_by_lock(const struct closed *c, const char *path);
+/* Whether the object is the copy. */
+bool closed_is_copy(const struct closed *c, const struct stat *st);
+/* The descriptor of the lock that somebody inside holds on this copy, or -1: the caller may change it. */
+int *closed_lock(struct closed *c, const struct plan_copy_of *copy);
+
 /* What the sandbox made at a swept guard: an O_PATH descriptor of it, which is copied. */
 void closed_own(struct closed *c, const struct plan_guard *guard, int object);
 bool closed_is_own(const struct closed *c, const struct plan_guard *guard, const struct stat *st);

@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "policy/gitconfig.h"
+#include "policy/git_harmless.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,154 +20,58 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CONFIG_MAX = 4 << 20, VALUE_MAX = 512 };
-
-enum value_kind {
-        VALUE_CHOICE, /* one of a few words */
-        VALUE_TEXT,   /* a name, shown to people */
-        VALUE_URL,    /* of a server: no path of this host, no program */
-        VALUE_REFS,   /* refs/..., with a plus before it perhaps */
-        VALUE_REMOTE, /* the name of a remote, not its address */
-        VALUE_TREE,   /* of a submodule: its working tree, upwards and down again */
-};
-
-static const struct setting {
-        const char *section, *key;
-        bool named; /* the section has a name in quotes */
-        enum value_kind kind;
-        const char *values[3];
-} settings[] = {
-        { "core", "repositoryformatversion", false, VALUE_CHOICE, { "0", "1" } },
-        { "core", "filemode", false, VALUE_CHOICE, { "true", "false" } },
-        { "core", "bare", false, VALUE_CHOICE, { "false" } },
-        { "core", "logallrefupdates", false, VALUE_CHOICE, { "true", "false" } },
-        { "core", "ignorecase", false, VALUE_CHOICE, { "true", "false" } },
-        { "core", "precomposeunicode", false, VALUE_CHOICE, { "true", "false" } },
-        { "core", "symlinks", false, VALUE_CHOICE, { "true", "false" } },
-        { "core", "worktree", false, VALUE_TREE, { NULL } },
-        { "extensions", "objectformat", false, VALUE_CHOICE, { "sha1", "sha256" } },
-        { "extensions", "refstorage", false, VALUE_CHOICE, { "files", "reftable" } },
-        { "user", "name", false, VALUE_TEXT, { NULL } },
-        { "user", "email", false, VALUE_TEXT, { NULL } },
-        { "remote", "url", true, VALUE_URL, { NULL } },
-        { "remote", "pushurl", true, VALUE_URL, { NULL } },
-        { "remote", "fetch", true, VALUE_REFS, { NULL } },
-        { "branch", "remote", true, VALUE_REMOTE, { NULL } },
-        { "branch", "pushremote", true, VALUE_REMOTE, { NULL } },
-        { "branch", "merge", true, VALUE_REFS, { NULL } },
-        { "submodule", "url", true, VALUE_URL, { NULL } },
-        { "submodule", "active", true, VALUE_CHOICE, { "true", "false" } },
-};
-enum { SETTINGS = sizeof settings / sizeof *settings };
-
-/* Text that needs no quotes and continues on no other line. */
-static bool is_plain(struct str value) {
-        for (size_t i = 0; i < value.n; i++)
-                if ((unsigned char)value.p[i] < ' ' || value.p[i] == 0x7f || strchr("\"\\#;", value.p[i]))
-                        return false;
-        return value.n > 0 && value.n <= VALUE_MAX && value.p[0] != ' ' && value.p[value.n - 1] != ' ';
-}
-
-/* Letters, digits and these. */
-static bool is_made_of(struct str value, const char *others) {
-        for (size_t i = 0; i < value.n; i++) {
-                char c = value.p[i];
-                bool usual = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-                if (!usual && (c == '\0' || !strchr(others, c)))
-                        return false;
-        }
-        return value.n > 0 && value.p[0] != '-';
-}
-
-/* https://host/path, or user@host:path. */
-static bool is_address(struct str value) {
-        static const char *const schemes[] = { "https://", "http://", "ssh://", "git://" };
-        ptrdiff_t at = str_find(value, '@'), colon = str_find(value, ':');
-
-        for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-                struct str scheme = str_of(schemes[i]);
-                if (str_starts(value, scheme))
-                        return is_made_of(str_skip(value, scheme.n), "-._~/:@%+[],=&?!");
-        }
-        if (at <= 0 || colon <= at)
-                return false;
-        struct str user = str_first(value, (size_t)at), host = str_n(value.p + at + 1, (size_t)(colon - at - 1));
-        return is_made_of(user, "-._") && is_made_of(host, "-.") &&
-               is_made_of(str_skip(value, (size_t)colon + 1), "-._~/%+");
-}
-
-static bool is_tree(struct str value) {
-        bool up = false;
-
-        while (str_starts(value, STR("../"))) {
-                value = str_skip(value, 3);
-                up = true;
-        }
-        for (size_t i = 0; i + 1 < value.n; i++)
-                if (value.p[i] == '.' && value.p[i + 1] == '.')
-                        return false;
-        return up && is_made_of(value, "-._/ ") && value.p[0] != '/';
-}
-
-static bool is_choice(const struct setting *s, struct str value) {
-        for (size_t i = 0; i < sizeof s->values / sizeof *s->values && s->values[i]; i++)
-                if (str_is(value, s->values[i]))
-                        return true;
-        return false;
-}
-
-static bool is_harmless(const struct setting *s, struct str value, bool module) {
-        if (!is_plain(value))
-                return false;
-        switch (s->kind) {
-        case VALUE_CHOICE:
-                return is_choice(s, value);
-        case VALUE_URL:
-                return is_address(value);
-        case VALUE_REFS:
-                if (str_starts(value, STR("+")))
-                        value = str_skip(value, 1);
-                return str_starts(value, STR("refs/")) && is_made_of(value, "-._/*:+");
-        case VALUE_REMOTE:
-                return is_made_of(value, "-._");
-        case VALUE_TREE:
-                return module && is_tree(value);
-        default:
-                return true;
-        }
-}
-
-static const struct setting *find_setting(const struct gitconfig_setting *given) {
-        for (size_t i = 0; i < SETTINGS; i++)
-                if (str_is(given->section, settings[i].section) && str_is(given->key, settings[i].key) &&
-                    (given->subsection.p != NULL) == settings[i].named)
-                        return &settings[i];
-        return NULL;
-}
+enum { CONFIG_MAX = 4 << 20, REMOTES_ASKED_MAX = 256 };
 
 struct filtering {
+        struct str text;
         struct buf *out;
-        bool module, more;
+        unsigned use, asked; /* for remotes: each is a reading of the whole text */
+        bool more;
 };
+
+struct remote_search {
+        struct str name;
+        bool found;
+};
+
+static int find_remote(const struct gitconfig_setting *given, void *context) {
+        struct remote_search *search = context;
+
+        search->found |= git_setting_is(given, "remote", "url") && str_eq(given->subsection, search->name) &&
+                         git_harmless(given, GIT_NEW);
+        return 0;
+}
+
+/* Git takes the name of no remote for a directory, and runs the hooks of the repository there when it pushes. */
+static bool leads_elsewhere(struct filtering *f, const struct gitconfig_setting *given) {
+        struct remote_search search = { .name = given->value };
+
+        if (!git_setting_is(given, "branch", "remote") && !git_setting_is(given, "branch", "pushremote"))
+                return false;
+        if (f->asked++ >= REMOTES_ASKED_MAX)
+                return true;
+        (void)gitconfig_read(f->text, find_remote, &search, NULL);
+        return !search.found && !str_is(given->value, ".");
+}
 
 static int filter_setting(const struct gitconfig_setting *given, void *context) {
         struct filtering *f = context;
-        const struct setting *s = find_setting(given);
 
-        if (!s || !is_harmless(s, given->value, f->module) || (s->named && !is_plain(given->subsection))) {
+        if (!git_harmless(given, f->use) || leads_elsewhere(f, given)) {
                 f->more = true;
                 return 0;
         }
-        if (s->named)
-                return buf_printf(f->out, "[%s \"%.*s\"]\n\t%s = %.*s\n", s->section, STR_FMT(given->subsection),
-                                  s->key, STR_FMT(given->value));
-        return buf_printf(f->out, "[%s]\n\t%s = %.*s\n", s->section, s->key, STR_FMT(given->value));
+        if (given->subsection.p)
+                return buf_printf(f->out, "[%.*s \"%.*s\"]\n\t%.*s = %.*s\n", STR_FMT(given->section),
+                                  STR_FMT(given->subsection), STR_FMT(given->key), STR_FMT(given->value));
+        return buf_printf(f->out, "[%.*s]\n\t%.*s = %.*s\n", STR_FMT(given->section), STR_FMT(given->key),
+                          STR_FMT(given->value));
 }
 
 int guard_git_filter(int dir, const char *name, bool module, struct buf *ret_harmless, bool *ret_more) {
         cleanup(buf_done) struct buf text = BUF(CONFIG_MAX);
         cleanup(close_fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        struct filtering filtering = { .out = ret_harmless, .module = module };
+        struct filtering filtering = { .out = ret_harmless, .use = GIT_NEW | (module ? GIT_MODULE : 0) };
         struct stat st;
 
         if (fd < 0)
@@ -176,6 +80,7 @@ int guard_git_filter(int dir, const char *name, bool module, struct buf *ret_har
                 return -EINVAL;
 
         int r = fd_read_all(fd, &text);
+        filtering.text = buf_str(&text);
         if (r == 0)
                 r = gitconfig_read(buf_str(&text), filter_setting, &filtering, NULL);
         *ret_more = filtering.more || r == -EBADMSG;

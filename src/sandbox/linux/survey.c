@@ -507,6 +507,14 @@ void survey_done(struct plan_host *h) {
                 free((char *)h->covers.p[i].source);
         }
         vec_done(&h->covers);
+        for (size_t i = 0; i < h->git_configs.n; i++)
+                free(h->git_configs.p[i]);
+        vec_done(&h->git_configs);
+        for (size_t i = 0; i < h->copies.n; i++) {
+                free((char *)h->copies.p[i].path);
+                free((char *)h->copies.p[i].source);
+        }
+        vec_done(&h->copies);
         vec_done(&h->paths);
         vec_done(&h->sockets);
         vec_done(&h->devices);

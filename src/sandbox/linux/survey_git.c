@@ -189,6 +189,33 @@ static int add_named(struct git_survey *g, const char *gitdir, const char *tree)
         return r < 0 ? r : git_add_hooks(g, hooks);
 }
 
+/* Nobody but the built-in rules has said something about the file itself. */
+static bool is_left_to_rules(const struct git_survey *g, const char *path) {
+        const struct path_rule *rule = NULL;
+        enum path_access access = path_rules_host_access(g->rules, path, &rule);
+
+        if (!rule || rule->built_in || rule->own)
+                return true;
+        return access == PATH_WRITE && strcmp(rule->pattern, path) != 0;
+}
+
+/* Where commits are written, git's own settings change, too: run/run_git.c makes a copy of them for the sandbox. */
+static int offer_config(struct git_survey *g, const char *gitdir) {
+        cleanup(free_ptr) char *objects = path_join(gitdir, "objects"), *config = path_join(gitdir, "config");
+        struct stat st;
+
+        if (!objects || !config)
+                return no_memory(g);
+        if (g->known || !git_may_write(g, objects) || !is_left_to_rules(g, config) || lstat(config, &st) < 0)
+                return 0;
+        if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != geteuid())
+                return 0;
+        if (vec_push(&g->host->git_configs, config) < 0)
+                return no_memory(g);
+        take_ptr(&config);
+        return 0;
+}
+
 bool git_is_known(const struct git_survey *g, const char *path) {
         for (size_t i = 0; g->known && i < g->known->n; i++)
                 if (strcmp(g->known->p[i], path) == 0)
@@ -210,6 +237,8 @@ int git_add_repository(struct git_survey *g, const char *gitdir, const char *tre
 
         for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0 && !git_is_known(g, gitdir); i++)
                 r = git_protect_in(g, gitdir, closed[i], git_why);
+        if (r == 0)
+                r = offer_config(g, gitdir);
         if (r == 0)
                 r = g->known ? git_add_links(g, gitdir, tree) : add_named(g, gitdir, tree);
         if (r == 0)
