@@ -7,7 +7,7 @@ static const char alphabets[][65] = {
 };
 
 /* The six bits of character `at` in the base64 of the bytes; bits behind the end are zero. */
-static unsigned sextet(struct str in, size_t at) {
+static unsigned base64_sextet(struct str in, size_t at) {
         size_t bit = at * 6, byte = bit / 8;
         unsigned both = (unsigned)(unsigned char)in.p[byte] << 8;
         if (byte + 1 < in.n)
@@ -19,7 +19,7 @@ void base64_encode(struct str in, enum base64_alphabet alphabet, char *out) {
         const char *digits = alphabets[alphabet];
         size_t n = (in.n * 8 + 5) / 6, padded = base64_length(in.n);
         for (size_t i = 0; i < n; i++)
-                out[i] = digits[sextet(in, i)];
+                out[i] = digits[base64_sextet(in, i)];
         for (size_t i = n; i < padded; i++)
                 out[i] = '=';
 }
@@ -37,9 +37,9 @@ static void make_values(struct values *ret) {
 }
 
 /* Four characters, three bytes. Zero, or NOT among other bits. */
-static unsigned decode_four(const struct values *v, const char *in, char *out) {
+static unsigned decode_four(const struct values *values, const char *in, char *out) {
         const unsigned char *c = (const unsigned char *)in;
-        unsigned a = v->of[c[0]], b = v->of[c[1]], d = v->of[c[2]], e = v->of[c[3]];
+        unsigned a = values->of[c[0]], b = values->of[c[1]], d = values->of[c[2]], e = values->of[c[3]];
         out[0] = (char)(a << 2 | b >> 4);
         out[1] = (char)(b << 4 | d >> 2);
         out[2] = (char)(d << 6 | e);
@@ -47,23 +47,28 @@ static unsigned decode_four(const struct values *v, const char *in, char *out) {
 }
 
 bool base64_decode(struct str in, char *out, size_t *ret_n) {
-        struct values v;
+        struct values values;
         size_t padding = 0, at = 0, n = 0;
+
         *ret_n = 0;
         if (in.n % 4 != 0 || in.n == 0)
                 return in.n == 0;
+
         while (padding < 2 && in.p[in.n - 1 - padding] == '=')
                 padding++;
-        make_values(&v);
+
+        make_values(&values);
         unsigned wrong = 0;
         for (; at + 4 < in.n; at += 4, n += 3)
-                wrong |= decode_four(&v, in.p + at, out + n);
+                wrong |= decode_four(&values, in.p + at, out + n);
+
         /* In the last four, bits that make no byte must be zero. */
         char last[4] = { 'A', 'A', 'A', 'A' }, bytes[3];
         memcpy(last, in.p + at, 4 - padding);
-        wrong |= decode_four(&v, last, bytes);
+        wrong |= decode_four(&values, last, bytes);
         memcpy(out + n, bytes, 3 - padding);
         *ret_n = n + 3 - padding;
+
         return !wrong && (padding < 1 || bytes[2] == 0) && (padding < 2 || bytes[1] == 0);
 }
 
@@ -73,13 +78,17 @@ size_t base64_inner(struct str value, unsigned before, enum base64_alphabet alph
         size_t bits = value.n * 8;
         if (bits < skip_bits + 6)
                 return 0;
+
         size_t n = (bits - skip_bits) / 6;
         for (size_t i = 0; i < n; i++) {
                 size_t bit = skip_bits + i * 6, byte = bit / 8;
                 unsigned both = (unsigned)(unsigned char)value.p[byte] << 8;
+
                 if (byte + 1 < value.n)
                         both |= (unsigned char)value.p[byte + 1];
+
                 out[i] = digits[both >> (10 - bit % 8) & 63];
         }
+
         return n;
 }

@@ -20,9 +20,9 @@ struct buf {
 
 void buf_done(struct buf *b);
 /* Forgets the content, keeps the memory. */
-void buf_clear(struct buf *b);
+void buf_clear(struct buf *buf);
 /* Room for n more bytes at b->p + b->n; -EMSGSIZE or -ENOMEM. */
-int buf_reserve(struct buf *b, size_t n);
+int buf_reserve(struct buf *buf, size_t n);
 static inline int buf_append(struct buf *b, struct str s) {
         bool fits = s.n <= b->max - b->n && s.n < b->cap - b->n;
         int r = fits ? 0 : buf_reserve(b, s.n);
@@ -32,14 +32,14 @@ static inline int buf_append(struct buf *b, struct str s) {
         }
         return r;
 }
-int buf_add(struct buf *b, const char *c_string);
-int buf_add_char(struct buf *b, char c);
-int buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int buf_vprintf(struct buf *b, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+int buf_add(struct buf *buf, const char *c_string);
+int buf_add_char(struct buf *buf, char c);
+int buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int buf_vprintf(struct buf *buf, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 /* Drops n bytes at the front. */
-void buf_consume(struct buf *b, size_t n);
+void buf_consume(struct buf *buf, size_t n);
 /* The content as a C string, or NULL when out of memory. Owned by the buffer. */
-const char *buf_text(struct buf *b);
+const char *buf_text(struct buf *buf);
 static inline struct str buf_str(const struct buf *b) {
         return (struct str){ b->p, b->n };
 }

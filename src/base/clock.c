@@ -6,15 +6,15 @@
 #include <time.h>
 
 uint64_t clock_ns(void) {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * NS_PER_SECOND + (uint64_t)t.tv_nsec;
+        struct timespec timespec;
+        clock_gettime(CLOCK_MONOTONIC, &timespec);
+        return (uint64_t)timespec.tv_sec * NS_PER_SECOND + (uint64_t)timespec.tv_nsec;
 }
 
 uint64_t clock_wall_us(void) {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+        struct timespec timespec;
+        clock_gettime(CLOCK_REALTIME, &timespec);
+        return (uint64_t)timespec.tv_sec * 1000000 + (uint64_t)timespec.tv_nsec / 1000;
 }
 
 enum { SECONDS_PER_DAY = 86400 };
@@ -35,6 +35,7 @@ static struct date date_of(uint64_t days) {
             365;
         const unsigned in_year = in_era - (365 * year + year / 4 - year / 100);
         const unsigned from_march = (5 * in_year + 2) / 153, month = from_march < 10 ? from_march + 3 : from_march - 9;
+
         return (struct date){ era * 400 + year + (month <= 2), month, in_year - (153 * from_march + 2) / 5 + 1 };
 }
 
@@ -47,11 +48,12 @@ static void put_digits(char *at, unsigned n, uint64_t value) {
 void clock_text(uint64_t wall_us, char ret[static CLOCK_TEXT_MAX]) {
         static const char form[CLOCK_TEXT_MAX] = "0000-00-00T00:00:00.000000Z";
         const uint64_t seconds = wall_us / 1000000, second = seconds % SECONDS_PER_DAY;
-        const struct date d = date_of(seconds / SECONDS_PER_DAY);
+        const struct date date = date_of(seconds / SECONDS_PER_DAY);
+
         memcpy(ret, form, sizeof form);
-        put_digits(ret, 4, d.year);
-        put_digits(ret + 5, 2, d.month);
-        put_digits(ret + 8, 2, d.day);
+        put_digits(ret, 4, date.year);
+        put_digits(ret + 5, 2, date.month);
+        put_digits(ret + 8, 2, date.day);
         put_digits(ret + 11, 2, second / 3600);
         put_digits(ret + 14, 2, second / 60 % 60);
         put_digits(ret + 17, 2, second % 60);
@@ -72,13 +74,17 @@ bool clock_parse_duration(struct str s, uint64_t *ret_ns) {
         size_t digits = 0;
         while (digits < s.n && ascii_is_digit(s.p[digits]))
                 digits++;
+
         struct str suffix = str_skip(s, digits);
         uint64_t unit = suffix.n == 0 ? NS_PER_SECOND : 0, number;
+
         for (size_t i = 0; i < N_UNITS; i++)
                 if (str_is(suffix, units[i].suffix))
                         unit = units[i].ns;
+
         if (unit == 0 || !str_to_u64(str_first(s, digits), UINT64_MAX / unit, &number))
                 return false;
+
         *ret_ns = number * unit;
         return true;
 }
@@ -96,8 +102,10 @@ bool clock_parse_text(struct str s, uint64_t *ret_us) {
         enum { DAY = 10, SECOND = sizeof form - 1 };
         size_t n = s.n == DAY ? DAY : SECOND;
         int numbers[6] = { 0 }, k = 0;
+
         if (s.n != DAY && s.n < SECOND)
                 return false;
+
         for (size_t i = 0; i < n; i++) {
                 if (form[i] == 'd' ? !ascii_is_digit(s.p[i]) : s.p[i] != form[i])
                         return false;
@@ -106,6 +114,7 @@ bool clock_parse_text(struct str s, uint64_t *ret_us) {
                 else
                         k++;
         }
+
         struct tm tm = { .tm_year = numbers[0] - 1900,
                          .tm_mon = numbers[1] - 1,
                          .tm_mday = numbers[2],
@@ -115,6 +124,7 @@ bool clock_parse_text(struct str s, uint64_t *ret_us) {
         time_t t = timegm(&tm);
         if (t < 0)
                 return false;
+
         *ret_us = (uint64_t)t * 1000000;
         return true;
 }

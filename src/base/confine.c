@@ -13,27 +13,31 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int confine_memory(struct err *e) {
+int confine_memory(struct err *err) {
         const struct rlimit no_core = { 0, 0 };
         if (setrlimit(RLIMIT_CORE, &no_core) < 0)
-                return err_errno(e, "cannot forbid core files");
+                return err_errno(err, "cannot forbid core files");
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-                return err_errno(e, "cannot become non-dumpable");
+                return err_errno(err, "cannot become non-dumpable");
         return 0;
 }
 
-int confine_privileges(struct err *e) {
+int confine_privileges(struct err *err) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
         struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return err_errno(e, "cannot set NO_NEW_PRIVS");
+                return err_errno(err, "cannot set NO_NEW_PRIVS");
+
         /* Without the capability for it (an ordinary user) the bounding set stays; NO_NEW_PRIVS makes it useless. */
         for (unsigned long cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
                 ;
+
         (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
         if (syscall(SYS_capset, &header, none) < 0)
-                return err_errno(e, "cannot drop capabilities");
-        return confine_memory(e);
+                return err_errno(err, "cannot drop capabilities");
+
+        return confine_memory(err);
 }
 
 /* Own constants, since the headers that a build finds may be older than the kernel it runs on. */
@@ -58,24 +62,29 @@ static const struct landlock_step {
 
 enum { LANDLOCK_CREATE = 444, LANDLOCK_RESTRICT = 446, LANDLOCK_VERSION = 1 };
 
-int confine_files(bool connects, struct err *e) {
+int confine_files(bool connects, struct err *err) {
         long abi = syscall(LANDLOCK_CREATE, NULL, 0, LANDLOCK_VERSION);
         if (abi < 1)
                 return 0; /* an old kernel, or switched off */
+
         struct landlock_attr attr = { 0 };
         size_t size = 0;
+
         for (size_t i = 0; i < sizeof landlock_steps / sizeof *landlock_steps && landlock_steps[i].abi <= abi; i++) {
                 attr.fs |= landlock_steps[i].adds.fs;
                 attr.net |= landlock_steps[i].adds.net;
                 attr.scoped |= landlock_steps[i].adds.scoped;
                 size = landlock_steps[i].size;
         }
+
         if (connects)
                 attr.net &= ~CONNECT_TCP;
+
         cleanup(close_fd) int ruleset = (int)syscall(LANDLOCK_CREATE, &attr, size, 0);
         if (ruleset < 0)
-                return err_errno(e, "cannot create the Landlock ruleset");
+                return err_errno(err, "cannot create the Landlock ruleset");
         if (syscall(LANDLOCK_RESTRICT, ruleset, 0) < 0)
-                return err_errno(e, "cannot enforce the Landlock ruleset");
+                return err_errno(err, "cannot enforce the Landlock ruleset");
+
         return 0;
 }

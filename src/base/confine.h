@@ -20,10 +20,10 @@
 #endif
 
 /* No core file, no tracing, nothing readable in /proc for others of the same user. */
-int confine_memory(struct err *e);
+int confine_memory(struct err *err);
 /* No capabilities and none to gain; includes confine_memory(), which a change of privileges may have undone. */
-int confine_privileges(struct err *e);
+int confine_privileges(struct err *err);
 /* Landlock without a single rule: every right that the running ABI knows is taken, but for TCP connections where
  * `connects` is set. What is open already works. Does nothing where the kernel has no Landlock: the caller's filter has
  * to refuse the same. */
-int confine_files(bool connects, struct err *e);
+int confine_files(bool connects, struct err *err);

@@ -29,16 +29,16 @@ void digest_hmac(struct str key, struct str data, unsigned char ret[static DIGES
         explicit_bzero(&context, sizeof context);
 }
 
-void digest_begin(struct digest *d) {
-        sha256_init((struct sha256_ctx *)d->state);
+void digest_begin(struct digest *digest) {
+        sha256_init((struct sha256_ctx *)digest->state);
 }
 
-void digest_add(struct digest *d, struct str data) {
-        sha256_update((struct sha256_ctx *)d->state, data.n, (const uint8_t *)data.p);
+void digest_add(struct digest *digest, struct str data) {
+        sha256_update((struct sha256_ctx *)digest->state, data.n, (const uint8_t *)data.p);
 }
 
-void digest_end(struct digest *d, unsigned char ret[static DIGEST_BYTES]) {
-        sha256_digest((struct sha256_ctx *)d->state, DIGEST_BYTES, ret);
+void digest_end(struct digest *digest, unsigned char ret[static DIGEST_BYTES]) {
+        sha256_digest((struct sha256_ctx *)digest->state, DIGEST_BYTES, ret);
 }
 
 void digest_sha1(const struct str *pieces, size_t n, unsigned char ret[static DIGEST_SHA1_BYTES]) {

@@ -19,9 +19,9 @@ void digest_hmac(struct str key, struct str data, unsigned char ret[static DIGES
 struct digest {
         uint64_t state[16];
 };
-void digest_begin(struct digest *d);
-void digest_add(struct digest *d, struct str data);
-void digest_end(struct digest *d, unsigned char ret[static DIGEST_BYTES]); /* and begins anew */
+void digest_begin(struct digest *digest);
+void digest_add(struct digest *digest, struct str data);
+void digest_end(struct digest *digest, unsigned char ret[static DIGEST_BYTES]); /* and begins anew */
 
 /* SHA-1 of the pieces one after the other: for file formats that are made with it, never for anything that must be
  * safe.

@@ -13,63 +13,72 @@ static void mark_cut(char *text, int wanted) {
                 memcpy(text + ERR_TEXT_MAX - 4, "...", 4);
 }
 
-__attribute__((format(printf, 3, 0))) static void set_text(struct err *e, int code, const char *format, va_list args) {
+__attribute__((format(printf, 3, 0))) static void set_text(struct err *err, int code, const char *format,
+                                                           va_list args) {
         char text[ERR_TEXT_MAX]; /* the old text may be among the arguments */
         mark_cut(text, vsnprintf(text, sizeof text, format, args));
-        e->code = code;
-        memcpy(e->text, text, sizeof text);
+        err->code = code;
+        memcpy(err->text, text, sizeof text);
 }
 
-int err_set(struct err *e, int code, const char *format, ...) {
-        if (e) {
+int err_set(struct err *err, int code, const char *format, ...) {
+        if (err) {
                 va_list args;
                 va_start(args, format);
-                set_text(e, code, format, args);
+                set_text(err, code, format, args);
                 va_end(args);
         }
         return -code;
 }
 
-int err_errno(struct err *e, const char *format, ...) {
+int err_errno(struct err *err, const char *format, ...) {
         int code = errno ? errno : EIO;
-        if (e) {
+
+        if (err) {
                 va_list args;
+
                 va_start(args, format);
-                set_text(e, code, format, args);
+                set_text(err, code, format, args);
                 va_end(args);
-                size_t used = strlen(e->text);
-                mark_cut(e->text, (int)used + snprintf(e->text + used, sizeof e->text - used, ": %s", strerror(code)));
+
+                size_t used = strlen(err->text);
+                mark_cut(err->text,
+                         (int)used + snprintf(err->text + used, sizeof err->text - used, ": %s", strerror(code)));
         }
+
         return -code;
 }
 
-int err_wrap(struct err *e, int negative_code, const char *format, ...) {
-        if (e) {
+int err_wrap(struct err *err, int negative_code, const char *format, ...) {
+        if (err) {
                 /* A callee that only returned a code said what failed by it. */
-                const char *what = e->text[0] ? e->text : strerror(-negative_code);
+                const char *what = err->text[0] ? err->text : strerror(-negative_code);
                 char inner[ERR_TEXT_MAX];
+
                 memcpy(inner, what, strlen(what) + 1);
                 va_list args;
                 va_start(args, format);
-                set_text(e, -negative_code, format, args);
+                set_text(err, -negative_code, format, args);
                 va_end(args);
-                size_t used = strlen(e->text);
-                mark_cut(e->text, (int)used + snprintf(e->text + used, sizeof e->text - used, ": %s", inner));
+
+                size_t used = strlen(err->text);
+                mark_cut(err->text, (int)used + snprintf(err->text + used, sizeof err->text - used, ": %s", inner));
         }
+
         return negative_code;
 }
 
-void err_clear(struct err *e) {
-        if (e) {
-                e->code = 0;
-                e->text[0] = '\0';
+void err_clear(struct err *err) {
+        if (err) {
+                err->code = 0;
+                err->text[0] = '\0';
         }
 }
 
-const char *err_text(const struct err *e) {
-        if (!e)
+const char *err_text(const struct err *err) {
+        if (!err)
                 return "unknown error";
-        if (e->text[0])
-                return e->text;
-        return e->code ? strerror(e->code) : "no error";
+        if (err->text[0])
+                return err->text;
+        return err->code ? strerror(err->code) : "no error";
 }

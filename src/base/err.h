@@ -24,9 +24,9 @@ struct err {
 
 /* Each returns the negative code, so that `return err_set(...)` reads well. Text that does not fit is cut with "...".
  */
-int err_set(struct err *e, int code, const char *format, ...) ERR_PRINTF(3, 4);
-int err_errno(struct err *e, const char *format, ...) ERR_PRINTF(2, 3);
-int err_wrap(struct err *e, int negative_code, const char *format, ...) ERR_PRINTF(3, 4);
+int err_set(struct err *err, int code, const char *format, ...) ERR_PRINTF(3, 4);
+int err_errno(struct err *err, const char *format, ...) ERR_PRINTF(2, 3);
+int err_wrap(struct err *err, int negative_code, const char *format, ...) ERR_PRINTF(3, 4);
 
 /* Static analysis sees one file at a time; without this it follows ways on which a failure was no failure. */
 #ifdef __clang_analyzer__
@@ -39,6 +39,6 @@ static inline int err_assumed_negative(int r) {
 #define err_errno(...) err_assumed_negative(err_errno(__VA_ARGS__))
 #endif
 
-void err_clear(struct err *e);
+void err_clear(struct err *err);
 /* The text, or a description of the code when no text was set. Never NULL. */
-const char *err_text(const struct err *e);
+const char *err_text(const struct err *err);

@@ -3,25 +3,32 @@
 
 size_t utf8_decode(struct str s, uint32_t *ret_code_point) {
         static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+
         if (s.n == 0)
                 return 0;
+
         unsigned char first = (unsigned char)s.p[0];
         if (first < 0x80) {
                 *ret_code_point = first;
                 return 1;
         }
+
         size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 0;
         if (length == 0 || first > 0xf4 || s.n < length)
                 return 0;
+
         uint32_t code = first & (0x7fU >> length);
+
         for (size_t i = 1; i < length; i++) {
                 unsigned char next = (unsigned char)s.p[i];
                 if ((next & 0xc0) != 0x80)
                         return 0;
                 code = code << 6 | (next & 0x3f);
         }
+
         if (code < least[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
                 return 0;
+
         *ret_code_point = code;
         return length;
 }
@@ -44,7 +51,7 @@ static const struct {
         { 0xe0000, 0x10ffff },                       /* tags, more selectors, private planes */
 };
 
-static bool deceives(uint32_t c) {
+static bool escape_deceives(uint32_t c) {
         if (c >= 0x20 && c < 0x7f)
                 return false;
         for (size_t i = 0; i < sizeof deceiving / sizeof deceiving[0] && c >= deceiving[i].first; i++)
@@ -60,20 +67,25 @@ int escape_text(struct buf *out, struct str s, size_t max) {
                 uint32_t code = 0;
                 size_t n = utf8_decode(rest, &code);
                 int r;
+
                 if (n > max - shown)
                         break; /* a character is shown whole or not at all */
+
                 if (n == 0)
                         r = buf_printf(out, "\\x%02x", (unsigned char)rest.p[0]);
                 else if (code == '\\')
                         r = buf_add(out, "\\\\");
-                else if (deceives(code))
+                else if (escape_deceives(code))
                         r = buf_printf(out, code < 0x80 ? "\\x%02x" : "\\u{%x}", code);
                 else
                         r = buf_append(out, str_first(rest, n));
+
                 if (r < 0)
                         return r;
+
                 shown += n ? n : 1;
         }
+
         return shown < s.n ? buf_printf(out, "...(%zu more)", s.n - shown) : 0;
 }
 
@@ -98,8 +110,10 @@ static int json_code(struct buf *out, uint32_t code) {
         default:
                 break;
         }
+
         if (code < 0x10000)
                 return buf_printf(out, "\\u%04x", code);
+
         code -= 0x10000;
         return buf_printf(out, "\\u%04x\\u%04x", 0xd800 + (code >> 10), 0xdc00 + (code & 0x3ff));
 }
@@ -113,19 +127,25 @@ int escape_json(struct buf *out, struct str s) {
                         s = str_skip(s, run);
                         continue;
                 }
+
                 uint32_t code = 0;
                 size_t n = utf8_decode(s, &code);
                 if (n == 0)
                         r = buf_add(out, "\xef\xbf\xbd");
                 else if (code == '"' || code == '\\')
                         r = buf_printf(out, "\\%c", (char)code);
-                else if (deceives(code))
+                else if (escape_deceives(code))
                         r = json_code(out, code);
                 else
                         r = buf_append(out, str_first(s, n));
+
                 s = str_skip(s, n ? n : 1);
         }
-        return r < 0 ? r : buf_add_char(out, '"');
+
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '"');
 }
 
 int escape_shell(struct buf *out, struct str s) {
@@ -133,10 +153,16 @@ int escape_shell(struct buf *out, struct str s) {
         bool plain = s.n > 0;
         for (size_t i = 0; i < s.n && plain; i++)
                 plain = ascii_is_alnum(s.p[i]) || (s.p[i] && strchr(safe, s.p[i]));
+
         if (plain)
                 return buf_append(out, s);
+
         int r = buf_add_char(out, '\'');
         for (size_t i = 0; i < s.n && r == 0; i++)
                 r = s.p[i] == '\'' ? buf_add(out, "'\\''") : buf_add_char(out, s.p[i]);
-        return r < 0 ? r : buf_add_char(out, '\'');
+
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\'');
 }

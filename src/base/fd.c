@@ -36,21 +36,26 @@ static int close_listed_from(int first) {
                 closed = false;
                 cleanup(close_fd) int list = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 _Alignas(struct listed) char entries[4096];
+
                 if (list < 0)
                         return -errno;
+
                 for (long n; (n = syscall(SYS_getdents64, list, entries, sizeof entries)) != 0;) {
                         if (n < 0)
                                 return -errno;
                         for (long at = 0; at < n;) {
                                 const struct listed *entry = (const void *)(entries + at);
                                 uint64_t fd;
+
                                 if (str_to_u64(str_of(entry->name), INT_MAX, &fd) && (int)fd >= first &&
                                     (int)fd != list)
                                         closed |= close((int)fd) == 0;
+
                                 at += entry->length;
                         }
                 }
         }
+
         return 0;
 }
 
@@ -74,20 +79,24 @@ int fd_keep_over_exec(int fd) {
 
 int fd_write_all(int fd, const void *p, size_t n) {
         const char *at = p;
+
         while (n > 0) {
                 ssize_t put = write(fd, at, n);
                 if (put < 0 && errno == EINTR)
                         continue;
                 if (put <= 0)
                         return put < 0 ? -errno : -EIO;
+
                 at += put;
                 n -= (size_t)put;
         }
+
         return 0;
 }
 
 int fd_read_exact(int fd, void *p, size_t n) {
         char *at = p;
+
         while (n > 0) {
                 ssize_t got = read(fd, at, n);
                 if (got < 0 && errno == EINTR)
@@ -96,9 +105,11 @@ int fd_read_exact(int fd, void *p, size_t n) {
                         return -errno;
                 if (got == 0)
                         return -EPIPE;
+
                 at += got;
                 n -= (size_t)got;
         }
+
         return 0;
 }
 
@@ -106,10 +117,12 @@ int fd_read_all(int fd, struct buf *into) {
         for (;;) {
                 /* Most files are small; a large one is read in steps that grow with it. */
                 size_t room = into->max - into->n, step = into->n < 4096 ? 4096 : into->n;
+
                 step = room < step ? room : step;
                 char probe;
                 if (step && buf_reserve(into, step) < 0)
                         return -ENOMEM;
+
                 /* At the maximum, one more byte tells whether this is the end. */
                 ssize_t got = step ? read(fd, into->p + into->n, step) : read(fd, &probe, 1);
                 if (got < 0 && errno == EINTR)
@@ -120,6 +133,7 @@ int fd_read_all(int fd, struct buf *into) {
                         return 0;
                 if (!step)
                         return -EMSGSIZE;
+
                 into->n += (size_t)got;
         }
 }
@@ -129,19 +143,21 @@ int fd_read_all(int fd, struct buf *into) {
 #define MFD_NOEXEC_SEAL 8U
 #endif
 
-int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *e) {
+int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *err) {
         cleanup(close_fd) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
         if (fd < 0 && errno == EINVAL)
                 fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
         if (fd < 0)
-                return err_errno(e, "cannot create the anonymous file %s", name);
+                return err_errno(err, "cannot create the anonymous file %s", name);
+
         int r = fd_write_all(fd, content.p, content.n);
         if (r < 0)
-                return err_set(e, -r, "cannot fill the anonymous file %s: %s", name, strerror(-r));
+                return err_set(err, -r, "cannot fill the anonymous file %s: %s", name, strerror(-r));
         if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-                return err_errno(e, "cannot seal the anonymous file %s", name);
+                return err_errno(err, "cannot seal the anonymous file %s", name);
         if (lseek(fd, 0, SEEK_SET) < 0)
-                return err_errno(e, "cannot rewind the anonymous file %s", name);
+                return err_errno(err, "cannot rewind the anonymous file %s", name);
+
         *ret_fd = take_fd(&fd);
         return 0;
 }
@@ -153,10 +169,13 @@ int fd_send(int sock, struct str payload, const int *fds, size_t n_fds) {
                 struct cmsghdr align;
                 char bytes[CMSG_SPACE(sizeof(int) * FDS_PER_MESSAGE)];
         } control = { 0 };
+
         if (payload.n == 0 || n_fds > FDS_PER_MESSAGE)
                 return -EINVAL; /* descriptors travel only with at least one byte */
+
         struct iovec part = { (void *)payload.p, payload.n };
         struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+
         if (n_fds) {
                 m.msg_control = control.bytes;
                 m.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
@@ -166,6 +185,7 @@ int fd_send(int sock, struct str payload, const int *fds, size_t n_fds) {
                 c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
                 memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
         }
+
         for (;;) {
                 ssize_t put = sendmsg(sock, &m, MSG_NOSIGNAL);
                 if (put >= 0)
@@ -181,16 +201,19 @@ static void close_all(int *fds, size_t n) {
 }
 
 /* Every descriptor in the message, kept or closed: none may leak because there was one too many. */
-static int collect(struct msghdr *m, int *ret_fds, size_t max_fds, size_t *ret_n) {
+static int fd_collect(struct msghdr *m, int *ret_fds, size_t max_fds, size_t *ret_n) {
         size_t n = 0;
         bool excess = (m->msg_flags & MSG_CTRUNC) != 0;
+
         for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
                 if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
                         continue;
                 size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
                 for (size_t i = 0; i < count; i++) {
                         int fd;
+
                         memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+
                         if (n < max_fds)
                                 ret_fds[n++] = fd;
                         else {
@@ -199,10 +222,12 @@ static int collect(struct msghdr *m, int *ret_fds, size_t max_fds, size_t *ret_n
                         }
                 }
         }
+
         if (excess) {
                 close_all(ret_fds, n);
                 return -ETOOMANYREFS;
         }
+
         *ret_n = n;
         return 0;
 }
@@ -213,23 +238,28 @@ ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, si
                 char bytes[CMSG_SPACE(sizeof(int) * FDS_PER_MESSAGE)];
         } control = { 0 };
         struct iovec part = { payload, payload_max };
-        struct msghdr m = {
+        struct msghdr msghdr = {
                 .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
         };
         ssize_t got;
+
         do
-                got = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+                got = recvmsg(sock, &msghdr, MSG_CMSG_CLOEXEC);
         while (got < 0 && errno == EINTR);
+
         if (got < 0)
                 return -errno;
+
         size_t n = 0;
-        int r = collect(&m, ret_fds, max_fds, &n);
+        int r = fd_collect(&msghdr, ret_fds, max_fds, &n);
         if (r < 0)
                 return r;
-        if (m.msg_flags & MSG_TRUNC) {
+
+        if (msghdr.msg_flags & MSG_TRUNC) {
                 close_all(ret_fds, n);
                 return -EMSGSIZE;
         }
+
         *ret_n_fds = n;
         return got;
 }

@@ -25,7 +25,7 @@ int fd_read_exact(int fd, void *p, size_t n);
 int fd_read_all(int fd, struct buf *into);
 
 /* An anonymous file with this content, sealed against every change. */
-int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *e);
+int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *err);
 
 /* One message with descriptors over a Unix socket. Received ones are close-on-exec; more than max is an error, and then
  * none is kept. */

@@ -21,7 +21,7 @@ const struct hash_key *hash_seed(void) {
         return &process_key;
 }
 
-static inline uint64_t rotate(uint64_t x, int by) {
+static inline uint64_t hash_rotate(uint64_t x, int by) {
         return (x << by) | (x >> (64 - by));
 }
 
@@ -29,40 +29,44 @@ struct sip {
         uint64_t v0, v1, v2, v3;
 };
 
-static inline void sip_round(struct sip *s) {
-        s->v0 += s->v1;
-        s->v1 = rotate(s->v1, 13) ^ s->v0;
-        s->v0 = rotate(s->v0, 32);
-        s->v2 += s->v3;
-        s->v3 = rotate(s->v3, 16) ^ s->v2;
-        s->v0 += s->v3;
-        s->v3 = rotate(s->v3, 21) ^ s->v0;
-        s->v2 += s->v1;
-        s->v1 = rotate(s->v1, 17) ^ s->v2;
-        s->v2 = rotate(s->v2, 32);
+static inline void sip_round(struct sip *sip) {
+        sip->v0 += sip->v1;
+        sip->v1 = hash_rotate(sip->v1, 13) ^ sip->v0;
+        sip->v0 = hash_rotate(sip->v0, 32);
+        sip->v2 += sip->v3;
+        sip->v3 = hash_rotate(sip->v3, 16) ^ sip->v2;
+        sip->v0 += sip->v3;
+        sip->v3 = hash_rotate(sip->v3, 21) ^ sip->v0;
+        sip->v2 += sip->v1;
+        sip->v1 = hash_rotate(sip->v1, 17) ^ sip->v2;
+        sip->v2 = hash_rotate(sip->v2, 32);
 }
 
 uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t n) {
         const unsigned char *p = bytes;
-        struct sip s = { key->a ^ 0x736f6d6570736575ULL, key->b ^ 0x646f72616e646f6dULL, key->a ^ 0x6c7967656e657261ULL,
-                         key->b ^ 0x7465646279746573ULL };
+        struct sip sip = { key->a ^ 0x736f6d6570736575ULL, key->b ^ 0x646f72616e646f6dULL,
+                           key->a ^ 0x6c7967656e657261ULL, key->b ^ 0x7465646279746573ULL };
         size_t left = n;
         for (; left >= 8; left -= 8, p += 8) {
                 uint64_t word;
+
                 memcpy(&word, p, 8);
-                s.v3 ^= word;
-                sip_round(&s);
-                s.v0 ^= word;
+                sip.v3 ^= word;
+                sip_round(&sip);
+                sip.v0 ^= word;
         }
+
         uint64_t last = (uint64_t)n << 56;
         if (left)
                 memcpy(&last, p, left); /* little end first; the length byte at the top is kept */
-        s.v3 ^= last;
-        sip_round(&s);
-        s.v0 ^= last;
-        s.v2 ^= 0xff;
-        sip_round(&s);
-        sip_round(&s);
-        sip_round(&s);
-        return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+
+        sip.v3 ^= last;
+        sip_round(&sip);
+        sip.v0 ^= last;
+        sip.v2 ^= 0xff;
+        sip_round(&sip);
+        sip_round(&sip);
+        sip_round(&sip);
+
+        return sip.v0 ^ sip.v1 ^ sip.v2 ^ sip.v3;
 }

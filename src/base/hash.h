@@ -12,4 +12,4 @@ struct hash_key {
 };
 
 const struct hash_key *hash_seed(void);
-uint64_t hash_bytes(const struct hash_key *key, const void *p, size_t n);
+uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t n);

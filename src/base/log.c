@@ -63,19 +63,25 @@ static void add_escaped(struct buf *line, struct str message) {
 /* left_out: how many bytes of the message did not fit. */
 static void put_line(enum log_level level, struct str message, size_t left_out) {
         char cut[32] = "";
+
         if (left_out)
                 snprintf(cut, sizeof cut, "...(%zu more)", left_out);
+
         cleanup(buf_done) struct buf line = BUF(LINE_MAX_BYTES);
+
         if (current.format == LOG_FORMAT_JSON) {
                 char when[CLOCK_TEXT_MAX];
+
                 clock_text(clock_wall_us(), when);
                 buf_printf(&line, "{\"ts\":\"%s\",\"level\":\"%s\",\"program\":\"%s\",\"message\":", when,
                            level_names[level], current.program);
                 escape_json(&line, message);
+
                 if (left_out) {
                         line.n--; /* inside the quotes */
                         buf_printf(&line, "%s\"", cut);
                 }
+
                 buf_add(&line, "}\n");
         } else {
                 /* A notice is ordinary speech; only what is wrong, or detail, is labelled. */
@@ -84,6 +90,7 @@ static void put_line(enum log_level level, struct str message, size_t left_out) 
                 add_escaped(&line, message);
                 buf_printf(&line, "%s\n", cut);
         }
+
         fd_write_all(current.fd, line.p, line.n);
 }
 
@@ -92,18 +99,23 @@ static bool within_rate(enum log_level level) {
         uint64_t now = clock_ns();
         if (now - window_start >= NS_PER_SECOND) {
                 unsigned lost = dropped;
+
                 window_start = now;
                 window_count = dropped = 0;
+
                 if (lost > 0) {
                         char note[64];
                         int n = snprintf(note, sizeof note, "%u messages left out (rate limit)", lost);
+
                         put_line(LOG_WARNING, str_n(note, (size_t)n), 0);
                 }
         }
+
         if (level == LOG_ERROR || current.per_second == 0 || window_count < current.per_second) {
                 window_count++;
                 return true;
         }
+
         dropped++;
         return false;
 }
@@ -111,18 +123,22 @@ static bool within_rate(enum log_level level) {
 void log_message(enum log_level level, const char *format, ...) {
         if (!log_enabled(level))
                 return;
+
         int saved = errno;
         char message[MESSAGE_MAX + 1];
         va_list args;
         va_start(args, format);
+
         int n = vsnprintf(message, sizeof message, format, args);
         va_end(args);
         if (n < 0)
                 return;
+
         size_t length = (size_t)n, kept = length > MESSAGE_MAX ? MESSAGE_MAX : length;
         pthread_mutex_lock(&lock);
         if (within_rate(level))
                 put_line(level, str_n(message, kept), length - kept);
+
         pthread_mutex_unlock(&lock);
         errno = saved; /* saying something changes nothing */
 }

@@ -20,13 +20,13 @@ struct map {
         size_t used; /* live and deleted */
 };
 
-void map_done(struct map *m, void (*free_value)(void *));
-void *map_get(const struct map *m, struct str key);
+void map_done(struct map *map, void (*free_value)(void *));
+void *map_get(const struct map *map, struct str key);
 /* -EEXIST leaves the old value; 0 or -ENOMEM otherwise. value must not be NULL. */
-int map_add(struct map *m, struct str key, void *value);
+int map_add(struct map *map, struct str key, void *value);
 /* Adds or replaces; the old value (or NULL) is handed back. */
-int map_set(struct map *m, struct str key, void *value, void **ret_old);
+int map_set(struct map *map, struct str key, void *value, void **ret_old);
 /* Removes and returns the value, or NULL. */
-void *map_remove(struct map *m, struct str key);
+void *map_remove(struct map *map, struct str key);
 /* for (size_t i = 0; map_next(m, &i, &key, &value);): no changes meanwhile, except map_remove of the entry shown. */
-bool map_next(const struct map *m, size_t *cursor, struct str *ret_key, void **ret_value);
+bool map_next(const struct map *map, size_t *cursor, struct str *ret_key, void **ret_value);

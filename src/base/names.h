@@ -20,5 +20,5 @@ struct names {
 enum { NAMES_WORTH = 4 };
 
 /* Of a directory, as any descriptor of it. */
-void names_read(struct names *n, int dir);
-bool names_lack(const struct names *n, const char *name);
+void names_read(struct names *names, int dir);
+bool names_lack(const struct names *names, const char *name);

@@ -45,100 +45,119 @@ struct needles {
 
 /* --- building --- */
 
-static uint32_t child_of(const struct needles *n, uint32_t at, unsigned char byte) {
+static uint32_t child_of(const struct needles *needles, uint32_t at, unsigned char byte) {
         if (at == ROOT)
-                return n->first[byte];
-        uint32_t c = n->nodes[at].child;
-        while (c && n->nodes[c].byte != byte)
-                c = n->nodes[c].sibling;
+                return needles->first[byte];
+        uint32_t c = needles->nodes[at].child;
+        while (c && needles->nodes[c].byte != byte)
+                c = needles->nodes[c].sibling;
         return c;
 }
 
-static uint32_t add_child(struct needles *n, uint32_t at, unsigned char byte) {
-        uint32_t c = (uint32_t)n->n_nodes++;
-        n->nodes[c] = (struct node){ .byte = byte, .depth = n->nodes[at].depth + 1 };
+static uint32_t add_child(struct needles *needles, uint32_t at, unsigned char byte) {
+        uint32_t c = (uint32_t)needles->n_nodes++;
+
+        needles->nodes[c] = (struct node){ .byte = byte, .depth = needles->nodes[at].depth + 1 };
+
         if (at == ROOT) {
-                n->first[byte] = c;
+                needles->first[byte] = c;
         } else {
-                n->nodes[c].sibling = n->nodes[at].child;
-                n->nodes[at].child = c;
+                needles->nodes[c].sibling = needles->nodes[at].child;
+                needles->nodes[at].child = c;
         }
+
         return c;
 }
 
-static void add(struct needles *n, const struct needle *needle) {
+static void needles_add(struct needles *needles, const struct needle *needle) {
         uint32_t at = ROOT;
+
         for (size_t i = 0; i < needle->bytes.n; i++) {
                 unsigned char byte = (unsigned char)needle->bytes.p[i];
-                uint32_t c = child_of(n, at, byte);
-                at = c ? c : add_child(n, at, byte);
+                uint32_t c = child_of(needles, at, byte);
+
+                at = c ? c : add_child(needles, at, byte);
         }
-        if (n->nodes[at].found)
+
+        if (needles->nodes[at].found)
                 return;
-        n->found[n->n_found] = (struct found){ needle->id, (uint32_t)needle->bytes.n };
-        n->nodes[at].found = (uint32_t)++n->n_found;
-        if (needle->bytes.n > n->longest)
-                n->longest = needle->bytes.n;
-        if (needle->bytes.n < n->shortest)
-                n->shortest = needle->bytes.n;
+
+        needles->found[needles->n_found] = (struct found){ needle->id, (uint32_t)needle->bytes.n };
+        needles->nodes[at].found = (uint32_t)++needles->n_found;
+        if (needle->bytes.n > needles->longest)
+                needles->longest = needle->bytes.n;
+        if (needle->bytes.n < needles->shortest)
+                needles->shortest = needle->bytes.n;
 }
 
-static uint32_t step(const struct needles *n, uint32_t at, unsigned char byte) {
+static uint32_t needles_step(const struct needles *needles, uint32_t at, unsigned char byte) {
         for (;;) {
-                uint32_t c = child_of(n, at, byte);
+                uint32_t c = child_of(needles, at, byte);
                 if (c || at == ROOT)
                         return c;
-                at = n->nodes[at].back;
+                at = needles->nodes[at].back;
         }
 }
 
 /* Breadth first: where a node leads back to is less deep than the node, and complete before it is needed. */
-static int join(struct needles *n) {
-        cleanup(free_ptr) uint32_t *queue = calloc(n->n_nodes, sizeof *queue);
+static int needles_join(struct needles *needles) {
+        cleanup(free_ptr) uint32_t *queue = calloc(needles->n_nodes, sizeof *queue);
         if (!queue)
                 return -ENOMEM;
+
         size_t in = 0, out = 0;
+
         for (size_t byte = 0; byte < 256; byte++)
-                if (n->first[byte])
-                        queue[in++] = n->first[byte];
+                if (needles->first[byte])
+                        queue[in++] = needles->first[byte];
+
         while (out < in) {
                 uint32_t at = queue[out++];
-                struct node *node = &n->nodes[at];
+                struct node *node = &needles->nodes[at];
                 if (!node->found)
-                        node->found = n->nodes[node->back].found;
-                for (uint32_t c = node->child; c; c = n->nodes[c].sibling) {
-                        n->nodes[c].back = step(n, node->back, n->nodes[c].byte);
+                        node->found = needles->nodes[node->back].found;
+
+                for (uint32_t c = node->child; c; c = needles->nodes[c].sibling) {
+                        needles->nodes[c].back = needles_step(needles, node->back, needles->nodes[c].byte);
                         queue[in++] = c;
                 }
         }
+
         return 0;
 }
 
 /* Behind the byte, which begins something, `next` may go on with it; behind a whole needle anything may stand. */
-static bool goes_on(const struct needles *n, unsigned char byte, unsigned char next) {
-        uint32_t at = n->first[byte];
+static bool goes_on(const struct needles *needles, unsigned char byte, unsigned char next) {
+        uint32_t at = needles->first[byte];
         return next == '%' || (byte == '%' && ascii_hex((char)next) >= 0) ||
-               (at && (n->nodes[at].found || child_of(n, at, next)));
+               (at && (needles->nodes[at].found || child_of(needles, at, next)));
 }
 
-static void note_stops(struct needles *n) {
+static void note_stops(struct needles *needles) {
         size_t many = 0;
+
         for (unsigned byte = 0; byte < 256; byte++) {
-                if (byte != '%' && !n->first[byte])
+                if (byte != '%' && !needles->first[byte])
                         continue;
-                n->begins[byte] = (unsigned char)(1u << many % CLASSES);
+
+                needles->begins[byte] = (unsigned char)(1u << many % CLASSES);
+
                 for (unsigned next = 0; next < 256; next++)
-                        if (goes_on(n, (unsigned char)byte, (unsigned char)next))
-                                n->follows[next] |= n->begins[byte];
+                        if (goes_on(needles, (unsigned char)byte, (unsigned char)next))
+                                needles->follows[next] |= needles->begins[byte];
+
                 for (size_t i = many; i < STOPS_MAX; i++)
-                        memset(&n->stops[i], (int)byte, BLOCK);
+                        memset(&needles->stops[i], (int)byte, BLOCK);
+
                 many++;
         }
-        n->n_stops = many <= STOPS_FEW ? STOPS_FEW : many <= STOPS_MAX ? STOPS_MAX : 0;
+
+        needles->n_stops = many <= STOPS_FEW ? STOPS_FEW : many <= STOPS_MAX ? STOPS_MAX : 0;
 }
 
 int needles_new(const struct needle *list, size_t n_list, struct needles **ret) {
         size_t total = 1;
+
         for (size_t i = 0; i < n_list; i++) {
                 if (list[i].bytes.n == 0)
                         return -EINVAL;
@@ -146,164 +165,185 @@ int needles_new(const struct needle *list, size_t n_list, struct needles **ret) 
                         return -E2BIG;
                 total += list[i].bytes.n;
         }
+
         cleanup(needles_freep) struct needles *n = calloc(1, sizeof *n + total * sizeof n->nodes[0]);
         if (!n)
                 return -ENOMEM;
+
         n->n_nodes = 1;
         n->shortest = SIZE_MAX;
         n->found = calloc(n_list ? n_list : 1, sizeof *n->found);
         if (!n->found)
                 return -ENOMEM;
+
         for (size_t i = 0; i < n_list; i++)
-                add(n, &list[i]);
-        int r = join(n);
+                needles_add(n, &list[i]);
+
+        int r = needles_join(n);
         if (r < 0)
                 return r;
+
         note_stops(n);
         *ret = take_ptr(&n);
+
         return 0;
 }
 
-void needles_free(struct needles *n) {
-        if (!n)
+void needles_free(struct needles *needles) {
+        if (!needles)
                 return;
-        free(n->found);
-        secret_wipe(n, sizeof *n + n->n_nodes * sizeof n->nodes[0]);
-        free(n);
+        free(needles->found);
+        secret_wipe(needles, sizeof *needles + needles->n_nodes * sizeof needles->nodes[0]);
+        free(needles);
 }
 
 void needles_freep(struct needles **n) {
         needles_free(*n);
 }
 
-size_t needles_longest(const struct needles *n) {
-        return n->longest;
+size_t needles_longest(const struct needles *needles) {
+        return needles->longest;
 }
 
-size_t needles_shortest(const struct needles *n) {
-        return n->shortest;
+size_t needles_shortest(const struct needles *needles) {
+        return needles->shortest;
 }
 
 /* --- scanning --- */
 
-int needle_scan_init(struct needle_scan *s, const struct needles *n, bool places) {
-        *s = (struct needle_scan){ .needles = n, .n_starts = n->longest + 1 };
+int needle_scan_init(struct needle_scan *scan, const struct needles *needles, bool places) {
+        *scan = (struct needle_scan){ .needles = needles, .n_starts = needles->longest + 1 };
         if (!places)
                 return 0;
-        s->starts = malloc(s->n_starts * sizeof *s->starts); /* written before they are read */
-        return s->starts ? 0 : -ENOMEM;
+        scan->starts = malloc(scan->n_starts * sizeof *scan->starts); /* written before they are read */
+        return scan->starts ? 0 : -ENOMEM;
 }
 
-void needle_scan_done(struct needle_scan *s) {
-        free(s->starts);
-        *s = (struct needle_scan){ 0 };
+void needle_scan_done(struct needle_scan *scan) {
+        free(scan->starts);
+        *scan = (struct needle_scan){ 0 };
 }
 
-static uint64_t start_of(const struct needle_scan *s, uint64_t symbol) {
-        return s->starts[symbol % s->n_starts];
+static uint64_t start_of(const struct needle_scan *scan, uint64_t symbol) {
+        return scan->starts[symbol % scan->n_starts];
 }
 
 /* The decoded reading begins to differ: its symbols so far are the bytes themselves. */
-static void split(struct needle_scan *s) {
-        size_t depth = s->needles->nodes[s->raw].depth;
-        s->split = true;
-        s->dec = s->raw;
-        s->symbols = depth;
-        s->encoded = 0;
-        for (size_t i = 0; s->starts && i < depth; i++)
-                s->starts[i] = s->at - depth + i;
+static void needles_split(struct needle_scan *scan) {
+        size_t depth = scan->needles->nodes[scan->raw].depth;
+        scan->split = true;
+        scan->dec = scan->raw;
+        scan->symbols = depth;
+        scan->encoded = 0;
+        for (size_t i = 0; scan->starts && i < depth; i++)
+                scan->starts[i] = scan->at - depth + i;
 }
 
-static void queue(struct needle_scan *s, unsigned char byte, uint64_t at, bool encoded) {
-        s->queue[s->n_queue].byte = byte;
-        s->queue[s->n_queue].at = at;
-        s->queue[s->n_queue++].encoded = encoded;
+static void needles_queue(struct needle_scan *scan, unsigned char byte, uint64_t at, bool encoded) {
+        scan->queue[scan->n_queue].byte = byte;
+        scan->queue[scan->n_queue].at = at;
+        scan->queue[scan->n_queue++].encoded = encoded;
 }
 
 /* One byte for the decoded reading, s->at stands behind it: the symbols that are certain now. */
-static void read_escapes(struct needle_scan *s, char c) {
-        if (s->pending == 1 && ascii_hex(c) >= 0) {
-                s->escape = c;
-                s->pending = 2;
+static void read_escapes(struct needle_scan *scan, char c) {
+        if (scan->pending == 1 && ascii_hex(c) >= 0) {
+                scan->escape = c;
+                scan->pending = 2;
                 return;
         }
-        if (s->pending == 2 && ascii_hex(c) >= 0) {
-                s->pending = 0;
-                queue(s, (unsigned char)(ascii_hex(s->escape) << 4 | ascii_hex(c)), s->at - 3, true);
+
+        if (scan->pending == 2 && ascii_hex(c) >= 0) {
+                scan->pending = 0;
+                needles_queue(scan, (unsigned char)(ascii_hex(scan->escape) << 4 | ascii_hex(c)), scan->at - 3, true);
                 return;
         }
-        if (s->pending > 0) /* no escape after all: its bytes stand for themselves */
-                queue(s, '%', s->at - 1 - s->pending, false);
-        if (s->pending > 1)
-                queue(s, (unsigned char)s->escape, s->at - 2, false);
-        s->pending = c == '%';
-        if (!s->pending)
-                queue(s, (unsigned char)c, s->at - 1, false);
+
+        if (scan->pending > 0) /* no escape after all: its bytes stand for themselves */
+                needles_queue(scan, '%', scan->at - 1 - scan->pending, false);
+        if (scan->pending > 1)
+                needles_queue(scan, (unsigned char)scan->escape, scan->at - 2, false);
+
+        scan->pending = c == '%';
+        if (!scan->pending)
+                needles_queue(scan, (unsigned char)c, scan->at - 1, false);
 }
 
-static bool found_at(const struct needle_scan *s, uint32_t state, struct needle_match *ret) {
-        uint32_t found = s->needles->nodes[state].found;
+static bool found_at(const struct needle_scan *scan, uint32_t state, struct needle_match *ret) {
+        uint32_t found = scan->needles->nodes[state].found;
         if (!found)
                 return false;
-        *ret = (struct needle_match){ .id = s->needles->found[found - 1].id, .n = s->needles->found[found - 1].n };
+        *ret =
+            (struct needle_match){ .id = scan->needles->found[found - 1].id, .n = scan->needles->found[found - 1].n };
         return true;
 }
 
 /* Both readings are the same again when they stand at the same place and nothing encoded leads to it. */
-static void rejoin(struct needle_scan *s) {
-        size_t depth = s->needles->nodes[s->dec].depth;
-        if (s->pending == 0 && s->dec == s->raw && s->encoded + depth <= s->symbols)
-                s->split = false;
+static void needles_rejoin(struct needle_scan *scan) {
+        size_t depth = scan->needles->nodes[scan->dec].depth;
+        if (scan->pending == 0 && scan->dec == scan->raw && scan->encoded + depth <= scan->symbols)
+                scan->split = false;
 }
 
-static bool take_queue(struct needle_scan *s, struct needle_match *ret) {
-        while (s->n_queue > 0) {
-                uint64_t at = s->queue[0].at, end = at + (s->queue[0].encoded ? 3 : 1);
-                if (s->starts)
-                        s->starts[s->symbols % s->n_starts] = at;
-                s->symbols++;
-                if (s->queue[0].encoded)
-                        s->encoded = s->symbols;
-                s->dec = step(s->needles, s->dec, s->queue[0].byte);
-                memmove(&s->queue[0], &s->queue[1], --s->n_queue * sizeof s->queue[0]);
-                if (s->n_queue == 0)
-                        rejoin(s);
+static bool take_queue(struct needle_scan *scan, struct needle_match *ret) {
+        while (scan->n_queue > 0) {
+                uint64_t at = scan->queue[0].at, end = at + (scan->queue[0].encoded ? 3 : 1);
+
+                if (scan->starts)
+                        scan->starts[scan->symbols % scan->n_starts] = at;
+
+                scan->symbols++;
+                if (scan->queue[0].encoded)
+                        scan->encoded = scan->symbols;
+
+                scan->dec = needles_step(scan->needles, scan->dec, scan->queue[0].byte);
+                memmove(&scan->queue[0], &scan->queue[1], --scan->n_queue * sizeof scan->queue[0]);
+                if (scan->n_queue == 0)
+                        needles_rejoin(scan);
+
                 /* What holds no encoded symbol is seen in the other reading. */
-                if (found_at(s, s->dec, ret) && s->encoded + ret->n > s->symbols) {
+                if (found_at(scan, scan->dec, ret) && scan->encoded + ret->n > scan->symbols) {
                         ret->decoded = true;
-                        ret->start = s->starts ? start_of(s, s->symbols - ret->n) : 0;
+                        ret->start = scan->starts ? start_of(scan, scan->symbols - ret->n) : 0;
                         ret->end = end;
                         return true;
                 }
         }
+
         return false;
 }
 
 /* One byte for both readings; what the decoded one makes of it waits in the queue. */
-static bool take_byte(struct needle_scan *s, char c, struct needle_match *ret) {
-        if (c == '%' && !s->split)
-                split(s);
-        s->at++;
-        s->raw = step(s->needles, s->raw, (unsigned char)c);
-        if (s->split)
-                read_escapes(s, c);
-        if (!found_at(s, s->raw, ret))
+static bool take_byte(struct needle_scan *scan, char c, struct needle_match *ret) {
+        if (c == '%' && !scan->split)
+                needles_split(scan);
+
+        scan->at++;
+        scan->raw = needles_step(scan->needles, scan->raw, (unsigned char)c);
+        if (scan->split)
+                read_escapes(scan, c);
+        if (!found_at(scan, scan->raw, ret))
                 return false;
-        ret->end = s->at;
-        ret->start = s->at - ret->n;
+
+        ret->end = scan->at;
+        ret->start = scan->at - ret->n;
+
         return true;
 }
 
 /* Whether a byte that begins something is among these blocks. */
 static inline bool has_stop(const block *stops, size_t n_stops, const char *p, size_t blocks) {
         block at, hits = { 0 };
+
         for (size_t k = 0; k < blocks; k++) {
                 memcpy(&at, p + k * BLOCK, BLOCK);
                 for (size_t i = 0; i < n_stops; i++)
                         hits |= (block)(at == stops[i]);
         }
+
         uint64_t words[BLOCK / sizeof(uint64_t)];
         memcpy(words, &hits, BLOCK);
+
         return (words[0] | words[1]) != 0;
 }
 
@@ -313,10 +353,13 @@ static inline const char *skip_blocks(const block *stops, size_t n_stops, const 
         for (int clean = 0; clean < 4; clean++, p += BLOCK)
                 if (end - p < BLOCK || has_stop(stops, n_stops, p, 1))
                         return p;
+
         while (end - p >= 4 * BLOCK && !has_stop(stops, n_stops, p, 4))
                 p += 4 * BLOCK;
+
         while (end - p >= BLOCK && !has_stop(stops, n_stops, p, 1))
                 p += BLOCK;
+
         return p;
 }
 
@@ -330,65 +373,70 @@ static const char *skip_bytes(const unsigned char *begins, const char *p, const 
 }
 
 /* The first byte from p on that may begin something, or end. */
-static const char *skip(const struct needles *n, const char *p, const char *end) {
+static const char *needles_skip(const struct needles *needles, const char *p, const char *end) {
         for (;; p++) {
-                if (n->n_stops == STOPS_FEW) /* constants, for the compiler */
-                        p = skip_blocks(n->stops, STOPS_FEW, p, end);
-                else if (n->n_stops == STOPS_MAX)
-                        p = skip_blocks(n->stops, STOPS_MAX, p, end);
-                p = skip_bytes(n->begins, p, end);
-                if (end - p < 2 || n->begins[(unsigned char)p[0]] & n->follows[(unsigned char)p[1]])
+                if (needles->n_stops == STOPS_FEW) /* constants, for the compiler */
+                        p = skip_blocks(needles->stops, STOPS_FEW, p, end);
+                else if (needles->n_stops == STOPS_MAX)
+                        p = skip_blocks(needles->stops, STOPS_MAX, p, end);
+
+                p = skip_bytes(needles->begins, p, end);
+                if (end - p < 2 || needles->begins[(unsigned char)p[0]] & needles->follows[(unsigned char)p[1]])
                         return p;
         }
 }
 
-bool needle_scan_next(struct needle_scan *s, struct str *bytes, struct needle_match *ret) {
+bool needle_scan_next(struct needle_scan *scan, struct str *bytes, struct needle_match *ret) {
         const char *p = bytes->p ? bytes->p : "", *end = p + bytes->n;
-        bool found = s->n_queue > 0 && take_queue(s, ret);
+        bool found = scan->n_queue > 0 && take_queue(scan, ret);
         while (p < end && !found) {
-                if (s->raw == ROOT && !s->split) {
+                if (scan->raw == ROOT && !scan->split) {
                         const char *from = p;
-                        p = skip(s->needles, p, end);
-                        s->at += (uint64_t)(p - from);
+
+                        p = needles_skip(scan->needles, p, end);
+                        scan->at += (uint64_t)(p - from);
                         if (p == end)
                                 break;
                 }
-                found = take_byte(s, *p++, ret) || (s->n_queue > 0 && take_queue(s, ret));
+
+                found = take_byte(scan, *p++, ret) || (scan->n_queue > 0 && take_queue(scan, ret));
         }
+
         *bytes = str_n(p, (size_t)(end - p));
         return found;
 }
 
-bool needle_scan_end(struct needle_scan *s, struct needle_match *ret) {
-        if (s->pending > 0)
-                queue(s, '%', s->at - s->pending, false);
-        if (s->pending > 1)
-                queue(s, (unsigned char)s->escape, s->at - 1, false);
-        s->pending = 0;
-        return take_queue(s, ret);
+bool needle_scan_end(struct needle_scan *scan, struct needle_match *ret) {
+        if (scan->pending > 0)
+                needles_queue(scan, '%', scan->at - scan->pending, false);
+        if (scan->pending > 1)
+                needles_queue(scan, (unsigned char)scan->escape, scan->at - 1, false);
+        scan->pending = 0;
+        return take_queue(scan, ret);
 }
 
-struct needle_symbol needle_scan_symbol(const struct needle_scan *s, const struct needle_match *m, size_t i) {
-        if (!m->decoded)
-                return (struct needle_symbol){ m->start + i, 1 };
-        uint64_t number = s->symbols - m->n + i;
-        uint64_t at = start_of(s, number), next = number + 1 < s->symbols ? start_of(s, number + 1) : m->end;
+struct needle_symbol needle_scan_symbol(const struct needle_scan *scan, const struct needle_match *match, size_t i) {
+        if (!match->decoded)
+                return (struct needle_symbol){ match->start + i, 1 };
+        uint64_t number = scan->symbols - match->n + i;
+        uint64_t at = start_of(scan, number),
+                 next = number + 1 < scan->symbols ? start_of(scan, number + 1) : match->end;
         return (struct needle_symbol){ at, next - at };
 }
 
 /* How much of what leads here can still be the beginning of a needle: the end of one has nothing behind it. */
-static size_t open_depth(const struct needles *n, uint32_t at) {
-        while (at != ROOT && !n->nodes[at].child)
-                at = n->nodes[at].back;
-        return n->nodes[at].depth;
+static size_t open_depth(const struct needles *needles, uint32_t at) {
+        while (at != ROOT && !needles->nodes[at].child)
+                at = needles->nodes[at].back;
+        return needles->nodes[at].depth;
 }
 
-size_t needle_scan_partial(const struct needle_scan *s) {
-        size_t raw = open_depth(s->needles, s->raw);
-        if (!s->split)
+size_t needle_scan_partial(const struct needle_scan *scan) {
+        size_t raw = open_depth(scan->needles, scan->raw);
+        if (!scan->split)
                 return raw;
-        size_t depth = open_depth(s->needles, s->dec), dec = s->pending;
+        size_t depth = open_depth(scan->needles, scan->dec), dec = scan->pending;
         if (depth > 0)
-                dec = (size_t)(s->at - start_of(s, s->symbols - depth));
+                dec = (size_t)(scan->at - start_of(scan, scan->symbols - depth));
         return raw > dec ? raw : dec;
 }

@@ -17,12 +17,12 @@ struct needle {
 struct needles;
 
 /* Copies the needles. Of two that are the same, the first counts. -ENOMEM, -EINVAL (an empty one), -E2BIG. */
-int needles_new(const struct needle *list, size_t n, struct needles **ret);
+int needles_new(const struct needle *list, size_t n_list, struct needles **ret);
 /* Wipes what it held: needles may be secrets. Accepts NULL. */
-void needles_free(struct needles *n);
+void needles_free(struct needles *needles);
 void needles_freep(struct needles **n);
-size_t needles_longest(const struct needles *n);  /* in bytes */
-size_t needles_shortest(const struct needles *n); /* a text of fewer bytes holds none; SIZE_MAX without needles */
+size_t needles_longest(const struct needles *needles);  /* in bytes */
+size_t needles_shortest(const struct needles *needles); /* a text of fewer bytes holds none; SIZE_MAX without needles */
 
 /* One byte of what a needle consists of, where it was seen: one byte of the text, or three when it was encoded. */
 struct needle_symbol {
@@ -57,14 +57,14 @@ struct needle_scan {
 };
 
 /* places: matches in the decoded reading say where they are, and needle_scan_partial() works. 0 or -ENOMEM. */
-int needle_scan_init(struct needle_scan *s, const struct needles *n, bool places);
-void needle_scan_done(struct needle_scan *s);
+int needle_scan_init(struct needle_scan *scan, const struct needles *needles, bool places);
+void needle_scan_done(struct needle_scan *scan);
 /* Takes bytes off the front up to and with the next match; false: all were taken and none was found. Of matches that
  * end at the same byte the longest is told. */
-bool needle_scan_next(struct needle_scan *s, struct str *bytes, struct needle_match *ret);
+bool needle_scan_next(struct needle_scan *scan, struct str *bytes, struct needle_match *ret);
 /* The text is over: an escape that was begun stands for itself. To be called until it returns false. */
-bool needle_scan_end(struct needle_scan *s, struct needle_match *ret);
+bool needle_scan_end(struct needle_scan *scan, struct needle_match *ret);
 /* The i-th symbol of a match, valid until the next match is asked for. */
-struct needle_symbol needle_scan_symbol(const struct needle_scan *s, const struct needle_match *m, size_t i);
+struct needle_symbol needle_scan_symbol(const struct needle_scan *scan, const struct needle_match *match, size_t i);
 /* How many of the bytes seen last may be the beginning of a needle. */
-size_t needle_scan_partial(const struct needle_scan *s);
+size_t needle_scan_partial(const struct needle_scan *scan);

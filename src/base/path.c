@@ -19,14 +19,17 @@
 
 static void normalise_into(struct str path, char *out, size_t *n) {
         struct str part;
+
         while (str_split(&path, '/', &part)) {
                 if (part.n == 0 || str_is(part, "."))
                         continue;
+
                 if (str_is(part, "..")) {
                         while (*n > 0 && out[--*n] != '/')
                                 ;
                         continue;
                 }
+
                 out[(*n)++] = '/';
                 memcpy(out + *n, part.p, part.n);
                 *n += part.n;
@@ -36,25 +39,32 @@ static void normalise_into(struct str path, char *out, size_t *n) {
 int path_normalise(struct str path, const char *base, char **ret) {
         if (path.n == 0 || str_has_nul(path))
                 return -EINVAL;
+
         bool relative = path.p[0] != '/';
         if (relative && (!base || base[0] != '/'))
                 return -EINVAL;
+
         char *out = malloc(path.n + (relative ? strlen(base) : 0) + 3);
         if (!out)
                 return -ENOMEM;
+
         size_t n = 0;
         if (relative)
                 normalise_into(str_of(base), out, &n);
+
         normalise_into(path, out, &n);
         if (n == 0)
                 out[n++] = '/';
+
         out[n] = '\0';
         *ret = out;
+
         return 0;
 }
 
 int path_expand_home(struct str path, const char *home, char **ret) {
         char *out;
+
         if (path.n == 0 || path.p[0] != '~')
                 out = str_dup(path);
         else if (path.n > 1 && path.p[1] != '/')
@@ -65,8 +75,10 @@ int path_expand_home(struct str path, const char *home, char **ret) {
                 return -EINVAL;
         else
                 out = str_format("%s%.*s", home, STR_FMT(str_skip(path, 1)));
+
         if (!out)
                 return errno == EINVAL ? -EINVAL : -ENOMEM;
+
         *ret = out;
         return 0;
 }
@@ -77,9 +89,11 @@ char *path_join(const char *directory, const char *name) {
         char *out = malloc(n + slash + name_n + 1);
         if (!out)
                 return NULL;
+
         memcpy(out, directory, n);
         if (slash)
                 out[n] = '/';
+
         memcpy(out + n + slash, name, name_n + 1);
         return out;
 }
@@ -108,12 +122,15 @@ static char *home_of_account(void) {
         FILE *f = fopen("/etc/passwd", "re");
         if (!f)
                 return NULL;
+
         char *home = NULL;
+
         for (struct passwd *entry; (entry = fgetpwent(f));)
                 if (entry->pw_uid == getuid()) {
                         home = strdup(entry->pw_dir);
                         break;
                 }
+
         fclose(f);
         return home;
 }
@@ -142,11 +159,14 @@ static int open_component(int at, const char *name, int flags, mode_t mode) {
 static int open_last(int at, const char *name, int flags, mode_t mode) {
         cleanup(close_fd) int fd = open_component(at, name, flags, mode);
         struct stat st;
+
         if (fd < 0)
                 return fd;
+
         /* O_PATH alone would give the link itself. */
         if ((flags & O_PATH) && !(flags & O_NOFOLLOW) && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode))
                 return -ELOOP;
+
         return take_fd(&fd);
 }
 
@@ -158,15 +178,18 @@ static int open_by_steps(int directory_fd, const char *path, int flags, mode_t m
                 return -ENOENT;
         if (absolute && beneath)
                 return -EXDEV;
+
         cleanup(close_fd) int at =
             openat(absolute ? AT_FDCWD : directory_fd, absolute ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (at < 0)
                 return -errno;
         if (rest.p[rest.n - 1] == '/')
                 flags |= O_DIRECTORY;
+
         while (str_split(&rest, '/', &part)) {
                 while (rest.n > 0 && rest.p[0] == '/')
                         rest = str_skip(rest, 1);
+
                 char name[NAME_MAX + 1];
                 if (part.n == 0 || (str_is(part, ".") && rest.n > 0))
                         continue;
@@ -174,16 +197,20 @@ static int open_by_steps(int directory_fd, const char *path, int flags, mode_t m
                         return -EXDEV;
                 if (part.n > NAME_MAX)
                         return -ENAMETOOLONG;
+
                 memcpy(name, part.p, part.n);
                 name[part.n] = '\0';
                 if (rest.n == 0)
                         return open_last(at, name, flags, mode);
+
                 int next = open_component(at, name, O_PATH | O_DIRECTORY, 0);
                 if (next < 0)
                         return next;
+
                 close_fd(&at);
                 at = next;
         }
+
         return open_last(at, ".", flags, mode);
 }
 
@@ -191,8 +218,10 @@ int path_open_at(int directory_fd, const char *path, int flags, mode_t mode, uns
         static atomic_bool missing;
         bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
         struct open_how how = { .flags = (unsigned)(flags | O_CLOEXEC), .mode = creates ? mode : 0 };
+
         how.resolve = RESOLVE_NO_MAGICLINKS | (resolve & PATH_BENEATH ? RESOLVE_BENEATH : 0) |
                       (resolve & PATH_NO_SYMLINKS ? RESOLVE_NO_SYMLINKS : 0);
+
         /* -EAGAIN: something was renamed on the way, so that the kernel could not be sure. */
         for (int tries = 0; tries < 32 && !missing; tries++) {
                 int fd = (int)syscall(SYS_openat2, directory_fd, path, &how, sizeof how);
@@ -200,109 +229,131 @@ int path_open_at(int directory_fd, const char *path, int flags, mode_t mode, uns
                         return fd;
                 if (errno == EPERM) /* a filter below us, or a real refusal: the slow way tells */
                         break;
+
                 if (errno == ENOSYS)
                         missing = true;
                 else if (errno != EAGAIN || tries == 31)
                         return -errno;
         }
+
         return open_by_steps(directory_fd, path, flags, mode, resolve);
 }
 
-static int make_dir(const char *path, struct err *e) {
-        return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : err_errno(e, "cannot create the directory %s", path);
+static int make_dir(const char *path, struct err *err) {
+        return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : err_errno(err, "cannot create the directory %s", path);
 }
 
-int path_make_private_dir(const char *path, struct err *e) {
+int path_make_private_dir(const char *path, struct err *err) {
         cleanup(free_ptr) char *copy = strdup(path);
         if (!copy)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
         if (!copy[0])
-                return err_set(e, EINVAL, "the name of a directory is empty");
+                return err_set(err, EINVAL, "the name of a directory is empty");
+
         for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
                 copy[n - 1] = '\0'; /* a link followed by a slash would be followed */
+
         int r;
+
         for (char *slash = copy + 1; (slash = strchr(slash, '/')); slash++) {
                 *slash = '\0';
-                r = make_dir(copy, e);
+                r = make_dir(copy, err);
                 if (r < 0)
                         return r;
+
                 *slash = '/';
         }
-        r = make_dir(copy, e);
+
+        r = make_dir(copy, err);
         if (r < 0)
                 return r;
+
         /* From here on by descriptor, so that what is examined is what is changed. */
         cleanup(close_fd) int fd = open(copy, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct stat st;
         if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
-                return err_set(e, ENOTDIR, "%s is not a directory (a link is not accepted here)", path);
+                return err_set(err, ENOTDIR, "%s is not a directory (a link is not accepted here)", path);
         if (fd < 0 || fstat(fd, &st) < 0)
-                return err_errno(e, "cannot examine %s", path);
+                return err_errno(err, "cannot examine %s", path);
         if (st.st_uid != geteuid())
-                return err_set(e, EPERM, "%s belongs to another user (uid %u)", path, st.st_uid);
+                return err_set(err, EPERM, "%s belongs to another user (uid %u)", path, st.st_uid);
         if ((st.st_mode & 077) && fchmod(fd, 0700) < 0)
-                return err_errno(e, "cannot close %s to other users", path);
+                return err_errno(err, "cannot close %s to other users", path);
+
         return 0;
 }
 
-static int check_own_regular(int fd, const char *path, struct err *e) {
+static int check_own_regular(int fd, const char *path, struct err *err) {
         struct stat st;
+
         if (fstat(fd, &st) < 0)
-                return err_errno(e, "cannot examine %s", path);
+                return err_errno(err, "cannot examine %s", path);
         if (!S_ISREG(st.st_mode))
-                return err_set(e, EINVAL, "%s is not a regular file", path);
+                return err_set(err, EINVAL, "%s is not a regular file", path);
         if (st.st_uid != geteuid())
-                return err_set(e, EPERM, "%s belongs to another user (uid %u)", path, st.st_uid);
+                return err_set(err, EPERM, "%s belongs to another user (uid %u)", path, st.st_uid);
+
         return 0;
 }
 
-int path_open_append(const char *path, mode_t mode, int *ret_fd, struct err *e) {
+int path_open_append(const char *path, mode_t mode, int *ret_fd, struct err *err) {
         cleanup(close_fd) int fd =
             open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
         if (fd < 0)
-                return err_errno(e, "cannot open %s for appending", path);
-        int r = check_own_regular(fd, path, e);
+                return err_errno(err, "cannot open %s for appending", path);
+
+        int r = check_own_regular(fd, path, err);
         if (r < 0)
                 return r;
+
         *ret_fd = take_fd(&fd);
         return 0;
 }
 
-int path_replace_file(const char *path, struct str content, mode_t mode, struct err *e) {
+int path_replace_file(const char *path, struct str content, mode_t mode, struct err *err) {
         char suffix[9];
+
         random_id(suffix, sizeof suffix);
         cleanup(free_ptr) char *beside = str_format("%s.%s.tmp", path, suffix);
         if (!beside)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
+
         cleanup(close_fd) int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
         if (fd < 0)
-                return err_errno(e, "cannot create %s", beside);
+                return err_errno(err, "cannot create %s", beside);
+
         int r = fd_write_all(fd, content.p, content.n);
         if (r == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0 || rename(beside, path) < 0))
                 r = -errno;
+
         if (r < 0) {
                 unlink(beside);
-                return err_set(e, -r, "cannot write %s: %s", path, strerror(-r));
+                return err_set(err, -r, "cannot write %s: %s", path, strerror(-r));
         }
+
         return 0;
 }
 
-int path_read_file(const char *path, size_t max, struct buf *ret, struct err *e) {
+int path_read_file(const char *path, size_t max, struct buf *ret, struct err *err) {
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0)
-                return err_errno(e, "cannot open %s", path);
+                return err_errno(err, "cannot open %s", path);
+
         struct stat st;
         if (fstat(fd, &st) < 0)
-                return err_errno(e, "cannot examine %s", path);
+                return err_errno(err, "cannot examine %s", path);
         if (!S_ISREG(st.st_mode))
-                return err_set(e, EINVAL, "%s is not a regular file", path);
+                return err_set(err, EINVAL, "%s is not a regular file", path);
+
         cleanup(buf_done) struct buf content = BUF(max);
         int r = fd_read_all(fd, &content);
         if (r == -EMSGSIZE)
-                return err_set(e, EMSGSIZE, "%s is larger than %zu bytes", path, max);
+                return err_set(err, EMSGSIZE, "%s is larger than %zu bytes", path, max);
         if (r < 0)
-                return err_set(e, -r, "cannot read %s: %s", path, strerror(-r));
+                return err_set(err, -r, "cannot read %s: %s", path, strerror(-r));
+
         *ret = content;
         content = BUF(0);
+
         return 0;
 }

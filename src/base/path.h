@@ -35,10 +35,10 @@ enum path_resolve {
 int path_open_at(int directory_fd, const char *path, int flags, mode_t mode, unsigned resolve);
 
 /* Creates the directory and its parents with the mode; the last one must be ours, real, and closed to others. */
-int path_make_private_dir(const char *path, struct err *e);
+int path_make_private_dir(const char *path, struct err *err);
 /* Opens a file of ours for appending: no link followed, a regular file, owned by us; created with the mode. */
-int path_open_append(const char *path, mode_t mode, int *ret_fd, struct err *e);
+int path_open_append(const char *path, mode_t mode, int *ret_fd, struct err *err);
 /* Writes beside the target and renames over it; no link is followed at the target. */
-int path_replace_file(const char *path, struct str content, mode_t mode, struct err *e);
+int path_replace_file(const char *path, struct str content, mode_t mode, struct err *err);
 /* Reads a regular file of at most max bytes. */
-int path_read_file(const char *path, size_t max, struct buf *ret, struct err *e);
+int path_read_file(const char *path, size_t max, struct buf *ret, struct err *err);

@@ -25,87 +25,96 @@ void secret_wipe(void *p, size_t n) {
 
 /* Data pages over the middle of the reservation: secret memory when the kernel has it, locked ordinary memory
  * otherwise. */
-static int map_data(char *at, size_t n, struct err *e) {
+static int map_data(char *at, size_t n, struct err *err) {
 #ifdef SYS_memfd_secret
         cleanup(close_fd) int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
         if (fd >= 0 && ftruncate(fd, (off_t)n) == 0 &&
             mmap(at, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED) {
                 /* Shared memory: a child that freed its copy would wipe ours. It gets none. */
                 if (madvise(at, n, MADV_DONTFORK) < 0)
-                        return err_errno(e, "cannot keep a secret from child processes");
+                        return err_errno(err, "cannot keep a secret from child processes");
                 return 0;
         }
+
 #endif
         if (mmap(at, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-                return err_errno(e, "cannot map memory for a secret");
+                return err_errno(err, "cannot map memory for a secret");
         if (mlock(at, n) < 0)
-                return err_errno(e, "cannot lock memory for a secret (see `ulimit -l`)");
+                return err_errno(err, "cannot lock memory for a secret (see `ulimit -l`)");
         if (madvise(at, n, MADV_DONTDUMP) < 0)
-                return err_errno(e, "cannot keep a secret out of core dumps");
+                return err_errno(err, "cannot keep a secret out of core dumps");
         if (madvise(at, n, MADV_WIPEONFORK) < 0)
-                return err_errno(e, "cannot keep a secret from child processes");
+                return err_errno(err, "cannot keep a secret from child processes");
+
         return 0;
 }
 
-int secret_new_empty(size_t n, struct secret **ret, struct err *e) {
+int secret_new_empty(size_t n, struct secret **ret, struct err *err) {
         if (n > SECRET_MAX)
-                return err_set(e, EMSGSIZE, "a secret of %zu bytes is too large (at most %d)", n, SECRET_MAX);
+                return err_set(err, EMSGSIZE, "a secret of %zu bytes is too large (at most %d)", n, SECRET_MAX);
+
         size_t page = (size_t)sysconf(_SC_PAGESIZE);
         size_t data_n = n ? (n + page - 1) / page * page : page;
-        struct secret *s = calloc(1, sizeof *s);
-        if (!s)
-                return err_set(e, ENOMEM, "out of memory");
-        s->mapping_n = data_n + 2 * page;
-        s->mapping = mmap(NULL, s->mapping_n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (s->mapping == MAP_FAILED) {
-                int r = err_errno(e, "cannot reserve memory for a secret");
-                s->mapping = NULL;
-                secret_free(s);
+        struct secret *secret = calloc(1, sizeof *secret);
+        if (!secret)
+                return err_set(err, ENOMEM, "out of memory");
+
+        secret->mapping_n = data_n + 2 * page;
+        secret->mapping = mmap(NULL, secret->mapping_n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (secret->mapping == MAP_FAILED) {
+                int r = err_errno(err, "cannot reserve memory for a secret");
+
+                secret->mapping = NULL;
+                secret_free(secret);
                 return r;
         }
-        int r = map_data((char *)s->mapping + page, data_n, e);
+
+        int r = map_data((char *)secret->mapping + page, data_n, err);
         if (r < 0) {
-                secret_free(s);
+                secret_free(secret);
                 return r;
         }
+
         /* The value ends at the far guard page: reading past it faults. */
-        s->bytes = (char *)s->mapping + page + data_n - n;
-        s->n = n;
-        *ret = s;
+        secret->bytes = (char *)secret->mapping + page + data_n - n;
+        secret->n = n;
+        *ret = secret;
+
         return 0;
 }
 
-int secret_new(struct str value, struct secret **ret, struct err *e) {
-        struct secret *s = NULL;
-        int r = secret_new_empty(value.n, &s, e);
+int secret_new(struct str value, struct secret **ret, struct err *err) {
+        struct secret *secret = NULL;
+        int r = secret_new_empty(value.n, &secret, err);
         if (r < 0)
                 return r;
         if (value.n)
-                memcpy(s->bytes, value.p, value.n);
-        *ret = s;
+                memcpy(secret->bytes, value.p, value.n);
+
+        *ret = secret;
         return 0;
 }
 
-void secret_free(struct secret *s) {
-        if (!s)
+void secret_free(struct secret *secret) {
+        if (!secret)
                 return;
-        if (s->bytes)
-                secret_wipe(s->bytes, s->n);
-        if (s->mapping)
-                munmap(s->mapping, s->mapping_n);
-        free(s);
+        if (secret->bytes)
+                secret_wipe(secret->bytes, secret->n);
+        if (secret->mapping)
+                munmap(secret->mapping, secret->mapping_n);
+        free(secret);
 }
 
 void secret_freep(struct secret **s) {
         secret_free(*s);
 }
 
-struct str secret_value(const struct secret *s) {
-        return str_n(s->bytes, s->n);
+struct str secret_value(const struct secret *secret) {
+        return str_n(secret->bytes, secret->n);
 }
 
-char *secret_bytes(struct secret *s) {
-        return s->bytes;
+char *secret_bytes(struct secret *secret) {
+        return secret->bytes;
 }
 
 bool secret_equal(struct str a, struct str b) {

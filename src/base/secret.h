@@ -9,13 +9,13 @@
 
 struct secret; /* opaque: cannot be copied or printed by accident */
 
-int secret_new(struct str value, struct secret **ret, struct err *e);
+int secret_new(struct str value, struct secret **ret, struct err *err);
 /* Room for n bytes, zeroed, to be filled through secret_bytes(). */
-int secret_new_empty(size_t n, struct secret **ret, struct err *e);
-void secret_free(struct secret *s);
+int secret_new_empty(size_t n, struct secret **ret, struct err *err);
+void secret_free(struct secret *secret);
 void secret_freep(struct secret **s);
-struct str secret_value(const struct secret *s);
-char *secret_bytes(struct secret *s);
+struct str secret_value(const struct secret *secret);
+char *secret_bytes(struct secret *secret);
 /* Takes the same time whatever the bytes are. */
 bool secret_equal(struct str a, struct str b);
 /* Not removed by the optimiser. */

@@ -66,6 +66,7 @@ struct str str_first(struct str s, size_t n) {
 bool str_split(struct str *rest, char separator, struct str *ret_part) {
         if (!rest->p)
                 return false;
+
         ptrdiff_t at = str_find(*rest, separator);
         if (at < 0) {
                 *ret_part = *rest;
@@ -74,23 +75,30 @@ bool str_split(struct str *rest, char separator, struct str *ret_part) {
                 *ret_part = str_first(*rest, (size_t)at);
                 *rest = (struct str){ rest->p + at + 1, rest->n - (size_t)at - 1 };
         }
+
         return true;
 }
 
 bool str_to_u64(struct str s, uint64_t max, uint64_t *ret) {
         uint64_t value = 0;
+
         if (s.n == 0)
                 return false;
+
         for (size_t i = 0; i < s.n; i++) {
                 if (!ascii_is_digit(s.p[i]))
                         return false;
+
                 uint64_t digit = (uint64_t)(s.p[i] - '0');
                 if (value > (UINT64_MAX - digit) / 10)
                         return false;
+
                 value = value * 10 + digit;
         }
+
         if (value > max)
                 return false;
+
         *ret = value;
         return true;
 }
@@ -100,11 +108,13 @@ char *str_dup(struct str s) {
                 errno = EINVAL;
                 return NULL;
         }
+
         char *copy = malloc(s.n + 1);
         if (!copy)
                 return NULL;
         if (s.n)
                 memcpy(copy, s.p, s.n);
+
         copy[s.n] = '\0';
         return copy;
 }
@@ -123,19 +133,25 @@ unsigned str_distance(struct str a, struct str b, unsigned limit) {
         size_t difference = a.n > b.n ? a.n - b.n : b.n - a.n;
         if (a.n > LONGEST || b.n > LONGEST || difference > limit)
                 return limit + 1;
+
         unsigned row[LONGEST + 1];
         for (unsigned j = 0; j <= b.n; j++)
                 row[j] = j;
+
         for (unsigned i = 1; i <= a.n; i++) {
                 unsigned diagonal = row[0];
+
                 row[0] = i;
+
                 for (unsigned j = 1; j <= b.n; j++) {
                         unsigned change = diagonal + (ascii_lower(a.p[i - 1]) != ascii_lower(b.p[j - 1]));
                         unsigned insert = row[j - 1] + 1, erase = row[j] + 1;
+
                         diagonal = row[j];
                         row[j] = change < insert ? change : insert;
                         row[j] = erase < row[j] ? erase : row[j];
                 }
         }
+
         return row[b.n] <= limit ? row[b.n] : limit + 1;
 }

@@ -25,9 +25,9 @@ struct removal {
         bool again; /* something was moved up into it */
 };
 
-static int remove_at(struct removal *r, int parent, const char *name, int depth);
+static int remove_at(struct removal *removal, int parent, const char *name, int depth);
 
-static int empty_dir(struct removal *r, int fd, int depth) {
+static int empty_dir(struct removal *removal, int fd, int depth) {
         int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), first = 0;
         DIR *dir = copy < 0 ? NULL : fdopendir(copy);
         if (!dir) {
@@ -35,27 +35,31 @@ static int empty_dir(struct removal *r, int fd, int depth) {
                 close_fd(&copy);
                 return first;
         }
+
         for (struct dirent *entry; (entry = readdir(dir));) {
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                         continue;
-                int s = remove_at(r, fd, entry->d_name, depth + 1);
+                int s = remove_at(removal, fd, entry->d_name, depth + 1);
                 if (first == 0)
                         first = s;
         }
+
         closedir(dir);
         return first;
 }
 
 /* Each round takes away the upper levels of everything that is there; the last one moves nothing. */
 static int empty_top(int fd) {
-        struct removal r = { .top = fd, .again = true };
+        struct removal removal = { .top = fd, .again = true };
         int first = 0;
-        for (int round = 0; r.again && round < ROUNDS_MAX; round++) {
-                r.again = false;
-                int s = empty_dir(&r, fd, 0);
+
+        for (int round = 0; removal.again && round < ROUNDS_MAX; round++) {
+                removal.again = false;
+                int s = empty_dir(&removal, fd, 0);
                 if (first == 0)
                         first = s;
         }
+
         return first;
 }
 
@@ -70,32 +74,35 @@ static int open_dir(int parent, const char *name) {
                 return -errno;
         if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
                 (void)fchmod(fd, 0700); /* where it is not ours, what follows says so */
+
         return fd;
 }
 
 /* To be taken in the next round, under a name that nothing there has. */
-static int move_up(struct removal *r, int parent, const char *name) {
+static int move_up(struct removal *removal, int parent, const char *name) {
         char up[24];
         random_id(up, sizeof up);
-        if (renameat(parent, name, r->top, up) < 0)
+        if (renameat(parent, name, removal->top, up) < 0)
                 return -errno;
-        r->again = true;
+        removal->again = true;
         return 0;
 }
 
-static int remove_at(struct removal *r, int parent, const char *name, int depth) {
+static int remove_at(struct removal *removal, int parent, const char *name, int depth) {
         if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
                 return 0;
         if (errno != EISDIR && errno != EPERM)
                 return -errno;
         if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
                 return 0;
+
         cleanup(close_fd) int fd = open_dir(parent, name);
         if (fd < 0)
                 return fd;
         if (depth == DEPTH_MAX)
-                return move_up(r, parent, name);
-        int s = depth == 0 ? empty_top(fd) : empty_dir(r, fd, depth);
+                return move_up(removal, parent, name);
+
+        int s = depth == 0 ? empty_top(fd) : empty_dir(removal, fd, depth);
         return s < 0 || unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? s : -errno;
 }
 

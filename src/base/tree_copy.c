@@ -21,9 +21,10 @@ struct copying {
         uint64_t bytes;
 };
 
-static int copy_entry(struct copying *c, int from_fd, const char *from, int to_fd, const char *to, unsigned depth);
+static int copy_entry(struct copying *copying, int from_fd, const char *from, int to_fd, const char *to,
+                      unsigned depth);
 
-static int copy_file(struct copying *c, int from_fd, const char *from, int to_fd, const char *to, mode_t mode) {
+static int copy_file(struct copying *copying, int from_fd, const char *from, int to_fd, const char *to, mode_t mode) {
         cleanup(close_fd) int source = openat(from_fd, from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         cleanup(close_fd) int target = -1;
         char block[65536];
@@ -33,6 +34,7 @@ static int copy_file(struct copying *c, int from_fd, const char *from, int to_fd
                 return -errno;
         if (!S_ISREG(st.st_mode))
                 return 0;
+
         target = openat(to_fd, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (target < 0)
                 return -errno;
@@ -45,13 +47,16 @@ static int copy_file(struct copying *c, int from_fd, const char *from, int to_fd
                         return -errno;
                 if (n == 0)
                         break;
-                c->bytes += (uint64_t)n;
-                if (c->bytes > BYTES_MAX)
+
+                copying->bytes += (uint64_t)n;
+                if (copying->bytes > BYTES_MAX)
                         return -E2BIG;
+
                 int r = fd_write_all(target, block, (size_t)n);
                 if (r < 0)
                         return r;
         }
+
         return fchmod(target, (mode & 0777) | 0600) < 0 ? -errno : 0;
 }
 
@@ -65,7 +70,7 @@ static int copy_link(int from_fd, const char *from, int to_fd, const char *to) {
         return symlinkat(text, to_fd, to) < 0 ? -errno : 0;
 }
 
-static int copy_inside(struct copying *c, int source, int target, unsigned depth) {
+static int copy_inside(struct copying *copying, int source, int target, unsigned depth) {
         int copy = openat(source, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
         DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 
@@ -74,41 +79,46 @@ static int copy_inside(struct copying *c, int source, int target, unsigned depth
                 close_fd(&copy);
                 return r;
         }
+
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
                 if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                        r = copy_entry(c, source, entry->d_name, target, entry->d_name, depth + 1);
+                        r = copy_entry(copying, source, entry->d_name, target, entry->d_name, depth + 1);
+
         closedir(dir);
         return r;
 }
 
-static int copy_directory(struct copying *c, int from_fd, const char *from, int to_fd, const char *to, mode_t mode,
-                          unsigned depth) {
+static int copy_directory(struct copying *copying, int from_fd, const char *from, int to_fd, const char *to,
+                          mode_t mode, unsigned depth) {
         const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
         cleanup(close_fd) int source = openat(from_fd, from, flags);
         cleanup(close_fd) int target = -1;
 
         if (source < 0 || mkdirat(to_fd, to, 0700) < 0)
                 return -errno;
+
         target = openat(to_fd, to, flags);
         if (target < 0)
                 return -errno;
 
-        int r = copy_inside(c, source, target, depth);
+        int r = copy_inside(copying, source, target, depth);
         return r == 0 && fchmod(target, (mode & 0777) | 0700) < 0 ? -errno : r;
 }
 
-static int copy_entry(struct copying *c, int from_fd, const char *from, int to_fd, const char *to, unsigned depth) {
+static int copy_entry(struct copying *copying, int from_fd, const char *from, int to_fd, const char *to,
+                      unsigned depth) {
         struct stat st;
 
-        if (depth > DEPTH_MAX || ++c->entries > ENTRIES_MAX)
+        if (depth > DEPTH_MAX || ++copying->entries > ENTRIES_MAX)
                 return -E2BIG;
         if (fstatat(from_fd, from, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return -errno;
         if (S_ISDIR(st.st_mode))
-                return copy_directory(c, from_fd, from, to_fd, to, st.st_mode, depth);
+                return copy_directory(copying, from_fd, from, to_fd, to, st.st_mode, depth);
         if (S_ISLNK(st.st_mode))
                 return copy_link(from_fd, from, to_fd, to);
-        return S_ISREG(st.st_mode) ? copy_file(c, from_fd, from, to_fd, to, st.st_mode) : 0;
+
+        return S_ISREG(st.st_mode) ? copy_file(copying, from_fd, from, to_fd, to, st.st_mode) : 0;
 }
 
 int tree_copy(int from_fd, const char *from, int to_fd, const char *to) {

@@ -20,129 +20,145 @@ struct args {
         struct option_values *values;
 };
 
-static const struct option *find_flag(const struct args *a, struct str name) {
-        for (size_t t = 0; t < a->n_tables; t++)
-                for (size_t i = 0; i < a->tables[t]->n; i++) {
-                        const struct option *o = &a->tables[t]->rows[i];
+static const struct option *find_flag(const struct args *args, struct str name) {
+        for (size_t t = 0; t < args->n_tables; t++)
+                for (size_t i = 0; i < args->tables[t]->n; i++) {
+                        const struct option *o = &args->tables[t]->rows[i];
                         if (o->flag && str_is(name, o->flag))
                                 return o;
                 }
         return NULL;
 }
 
-static const struct option *find_letter(const struct args *a, char letter) {
-        for (size_t t = 0; t < a->n_tables; t++)
-                for (size_t i = 0; i < a->tables[t]->n; i++)
-                        if (a->tables[t]->rows[i].letter == letter)
-                                return &a->tables[t]->rows[i];
+static const struct option *find_letter(const struct args *args, char letter) {
+        for (size_t t = 0; t < args->n_tables; t++)
+                for (size_t i = 0; i < args->tables[t]->n; i++)
+                        if (args->tables[t]->rows[i].letter == letter)
+                                return &args->tables[t]->rows[i];
         return NULL;
 }
 
-static int unknown_flag(const struct args *a, struct str name, struct err *e) {
-        struct suggestion s = suggest_for(name);
-        for (size_t t = 0; t < a->n_tables; t++)
-                for (size_t i = 0; i < a->tables[t]->n; i++)
-                        suggest_offer(&s, a->tables[t]->rows[i].flag);
-        return err_set(e, EINVAL, "unknown option %s%s", show(str_n(name.p - 2, name.n + 2)).text,
-                       suggest_text(&s, "--").text);
+static int unknown_flag(const struct args *args, struct str name, struct err *err) {
+        struct suggestion suggestion = suggest_for(name);
+        for (size_t t = 0; t < args->n_tables; t++)
+                for (size_t i = 0; i < args->tables[t]->n; i++)
+                        suggest_offer(&suggestion, args->tables[t]->rows[i].flag);
+        return err_set(err, EINVAL, "unknown option %s%s", show(str_n(name.p - 2, name.n + 2)).text,
+                       suggest_text(&suggestion, "--").text);
 }
 
-static int missing_value(const struct option *o, const char *origin, struct err *e) {
-        return err_set(e, EINVAL, "%s needs a value: %s %s", origin, origin, o->metavar ? o->metavar : "VALUE");
+static int missing_value(const struct option *o, const char *origin, struct err *err) {
+        return err_set(err, EINVAL, "%s needs a value: %s %s", origin, origin, o->metavar ? o->metavar : "VALUE");
 }
 
 /* The value that follows as a word of its own. */
-static int set_from_next(struct args *a, const struct option *o, const char *origin, struct err *e) {
-        if (a->next >= a->argc)
-                return missing_value(o, origin, e);
-        return option_set(a->values, o, str_of(a->argv[a->next++]), origin, e);
+static int set_from_next(struct args *args, const struct option *o, const char *origin, struct err *err) {
+        if (args->next >= args->argc)
+                return missing_value(o, origin, err);
+        return option_set(args->values, o, str_of(args->argv[args->next++]), origin, err);
 }
 
 /* "--no-x" for a flag that exists; false when it is not that. */
-static const struct option *find_negated(const struct args *a, struct str name) {
+static const struct option *find_negated(const struct args *args, struct str name) {
         if (!str_starts(name, STR("no-")))
                 return NULL;
-        const struct option *o = find_flag(a, str_skip(name, 3));
+        const struct option *o = find_flag(args, str_skip(name, 3));
         return o && o->type == OPTION_FLAG ? o : NULL;
 }
 
-static int read_long(struct args *a, struct str word, struct err *e) {
+static int read_long(struct args *args, struct str word, struct err *err) {
         ptrdiff_t equals = str_find(word, '=');
         struct str name = equals < 0 ? word : str_first(word, (size_t)equals);
-        const struct option *o = find_flag(a, name), *negated = o ? NULL : find_negated(a, name);
+        const struct option *o = find_flag(args, name), *negated = o ? NULL : find_negated(args, name);
         if (!o && !negated)
-                return unknown_flag(a, name, e);
+                return unknown_flag(args, name, err);
+
         char origin[80];
         snprintf(origin, sizeof origin, "--%.*s", STR_FMT(name));
         if (negated && equals >= 0)
-                return err_set(e, EINVAL, "%s takes no value", origin);
+                return err_set(err, EINVAL, "%s takes no value", origin);
         if (negated)
-                return option_set(a->values, negated, STR("false"), origin, e);
+                return option_set(args->values, negated, STR("false"), origin, err);
         if (equals >= 0)
-                return option_set(a->values, o, str_skip(word, (size_t)equals + 1), origin, e);
+                return option_set(args->values, o, str_skip(word, (size_t)equals + 1), origin, err);
         if (o->type == OPTION_FLAG)
-                return option_set(a->values, o, STR("true"), origin, e);
-        return set_from_next(a, o, origin, e);
+                return option_set(args->values, o, STR("true"), origin, err);
+
+        return set_from_next(args, o, origin, err);
 }
 
 /* "-v", "-vq" (flags together), "-wDIR", "-w DIR". */
-static int read_letters(struct args *a, struct str letters, struct err *e) {
+static int read_letters(struct args *args, struct str letters, struct err *err) {
         while (letters.n > 0) {
-                const struct option *o = find_letter(a, letters.p[0]);
+                const struct option *o = find_letter(args, letters.p[0]);
                 if (!o)
-                        return err_set(e, EINVAL, "unknown option '-%s", show(str_first(letters, 1)).text + 1);
+                        return err_set(err, EINVAL, "unknown option '-%s", show(str_first(letters, 1)).text + 1);
+
                 char origin[3] = { '-', letters.p[0], '\0' };
                 letters = str_skip(letters, 1);
+
                 if (o->type != OPTION_FLAG)
-                        return letters.n > 0 ? option_set(a->values, o, letters, origin, e)
-                                             : set_from_next(a, o, origin, e);
-                int r = option_set(a->values, o, STR("true"), origin, e);
+                        return letters.n > 0 ? option_set(args->values, o, letters, origin, err)
+                                             : set_from_next(args, o, origin, err);
+
+                int r = option_set(args->values, o, STR("true"), origin, err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
 int option_parse_args(const struct option_table *const *tables, size_t n_tables, int argc, char **argv,
-                      struct option_values *v, int *ret_used, struct err *e) {
-        struct args a = { .tables = tables, .n_tables = n_tables, .argc = argc, .next = 1, .argv = argv, .values = v };
-        while (a.next < argc) {
-                struct str word = str_of(argv[a.next]);
+                      struct option_values *values, int *ret_used, struct err *err) {
+        struct args args = {
+                .tables = tables, .n_tables = n_tables, .argc = argc, .next = 1, .argv = argv, .values = values
+        };
+        while (args.next < argc) {
+                struct str word = str_of(argv[args.next]);
                 if (word.n < 2 || word.p[0] != '-')
                         break;
-                a.next++;
+
+                args.next++;
                 if (str_is(word, "--"))
                         break;
-                int r = word.p[1] == '-' ? read_long(&a, str_skip(word, 2), e) : read_letters(&a, str_skip(word, 1), e);
+
+                int r = word.p[1] == '-' ? read_long(&args, str_skip(word, 2), err)
+                                         : read_letters(&args, str_skip(word, 1), err);
                 if (r < 0)
                         return r;
         }
-        *ret_used = argc > 0 ? a.next - 1 : 0;
+
+        *ret_used = argc > 0 ? args.next - 1 : 0;
         return 0;
 }
 
-static int set_from_variable(struct option_values *v, const struct option *o, struct str text, struct err *e) {
+static int set_from_variable(struct option_values *values, const struct option *o, struct str text, struct err *err) {
         if (!option_repeats(o))
-                return option_set(v, o, text, o->env, e);
+                return option_set(values, o, text, o->env, err);
+
         struct str part;
+
         while (str_split(&text, ',', &part)) {
                 part = str_trim(part);
-                int r = part.n > 0 ? option_set(v, o, part, o->env, e) : 0;
+                int r = part.n > 0 ? option_set(values, o, part, o->env, err) : 0;
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
-int option_parse_env(const struct option_table *const *tables, size_t n_tables, struct option_values *v,
-                     struct err *e) {
+int option_parse_env(const struct option_table *const *tables, size_t n_tables, struct option_values *values,
+                     struct err *err) {
         for (size_t t = 0; t < n_tables; t++)
                 for (size_t i = 0; i < tables[t]->n; i++) {
                         const struct option *o = &tables[t]->rows[i];
                         const char *text = o->env ? getenv(o->env) : NULL;
-                        int r = text && *text ? set_from_variable(v, o, str_of(text), e) : 0;
+                        int r = text && *text ? set_from_variable(values, o, str_of(text), err) : 0;
                         if (r < 0)
                                 return r;
                 }
+
         return 0;
 }

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int place(const char *variable, const char *below_home, char **ret) {
+static int dirs_place(const char *variable, const char *below_home, char **ret) {
         const char *given = getenv(variable), *home = path_home();
         bool absolute = given && given[0] == '/';
         if (!absolute && !home)
@@ -16,9 +16,9 @@ static int place(const char *variable, const char *below_home, char **ret) {
 }
 
 int dirs_config(char **ret) {
-        return place("XDG_CONFIG_HOME", ".config", ret);
+        return dirs_place("XDG_CONFIG_HOME", ".config", ret);
 }
 
 int dirs_state(char **ret) {
-        return place("XDG_STATE_HOME", ".local/state", ret);
+        return dirs_place("XDG_STATE_HOME", ".local/state", ret);
 }

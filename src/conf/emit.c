@@ -6,45 +6,49 @@
 #include <errno.h>
 #include <inttypes.h>
 
-static bool ready(const struct emit *j) {
+static bool emit_ready(const struct emit *j) {
         return j->status == 0;
 }
 
-static void separate(struct emit *j) {
-        if (ready(j) && j->comma)
+static void emit_separate(struct emit *j) {
+        if (emit_ready(j) && j->comma)
                 j->status = buf_add_char(j->out, ',');
         j->comma = true;
 }
 
 void emit_open(struct emit *j, char bracket) {
-        separate(j);
-        if (!ready(j))
+        emit_separate(j);
+        if (!emit_ready(j))
                 return;
+
         if (j->depth == EMIT_DEPTH_MAX) {
                 j->status = -E2BIG;
                 return;
         }
+
         j->closers[j->depth++] = bracket == '{' ? '}' : ']';
         j->comma = false;
         j->status = buf_add_char(j->out, bracket);
 }
 
 void emit_close(struct emit *j) {
-        if (!ready(j))
+        if (!emit_ready(j))
                 return;
+
         if (j->depth == 0) {
                 j->status = -EINVAL;
                 return;
         }
+
         j->status = buf_add_char(j->out, j->closers[--j->depth]);
         j->comma = true;
 }
 
 void emit_key_str(struct emit *j, struct str key) {
-        separate(j);
-        if (ready(j))
+        emit_separate(j);
+        if (emit_ready(j))
                 j->status = escape_json(j->out, key);
-        if (ready(j))
+        if (emit_ready(j))
                 j->status = buf_add_char(j->out, ':');
         j->comma = false;
 }
@@ -54,8 +58,8 @@ void emit_key(struct emit *j, const char *key) {
 }
 
 void emit_string(struct emit *j, struct str s) {
-        separate(j);
-        if (ready(j))
+        emit_separate(j);
+        if (emit_ready(j))
                 j->status = escape_json(j->out, s);
 }
 
@@ -67,23 +71,23 @@ void emit_text(struct emit *j, const char *c_string) {
 }
 
 void emit_number(struct emit *j, uint64_t n) {
-        separate(j);
-        if (ready(j))
+        emit_separate(j);
+        if (emit_ready(j))
                 j->status = buf_printf(j->out, "%" PRIu64, n);
 }
 
-static void word(struct emit *j, const char *text) {
-        separate(j);
-        if (ready(j))
+static void emit_word(struct emit *j, const char *text) {
+        emit_separate(j);
+        if (emit_ready(j))
                 j->status = buf_add(j->out, text);
 }
 
 void emit_bool(struct emit *j, bool b) {
-        word(j, b ? "true" : "false");
+        emit_word(j, b ? "true" : "false");
 }
 
 void emit_null(struct emit *j) {
-        word(j, "null");
+        emit_word(j, "null");
 }
 
 void emit_put_text(struct emit *j, const char *key, const char *c_string) {

@@ -33,7 +33,7 @@ int option_usage(struct buf *out, const struct option *o) {
 }
 
 /* The help line with what the row knows besides: choices and the default. */
-static int describe(struct buf *out, const struct option *o) {
+static int help_describe(struct buf *out, const struct option *o) {
         int r = buf_add(out, o->help ? o->help : "");
         for (size_t i = 0; r == 0 && o->choices && o->choices[i]; i++)
                 r = buf_printf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
@@ -42,7 +42,7 @@ static int describe(struct buf *out, const struct option *o) {
         return r;
 }
 
-static int pad(struct buf *out, size_t n) {
+static int help_pad(struct buf *out, size_t n) {
         int r = 0;
         while (n-- > 0 && r == 0)
                 r = buf_add_char(out, ' ');
@@ -57,16 +57,21 @@ static int wrap(struct buf *out, struct str text, size_t column, size_t width) {
         while (r == 0 && str_split(&text, ' ', &word)) {
                 if (at > column && at + 1 + word.n > width) {
                         r = buf_add_char(out, '\n');
-                        r = r < 0 ? r : pad(out, column);
+                        r = r < 0 ? r : help_pad(out, column);
                         at = column;
                 } else if (at > column) {
                         r = buf_add_char(out, ' ');
                         at++;
                 }
+
                 r = r < 0 ? r : buf_append(out, word);
                 at += word.n;
         }
-        return r < 0 ? r : buf_add_char(out, '\n');
+
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\n');
 }
 
 static size_t usage_width(const struct option *o) {
@@ -77,12 +82,14 @@ static size_t usage_width(const struct option *o) {
 /* Where the help column starts: after the longest usage that is not unreasonably long. */
 static size_t help_column(const struct option_table *const *tables, size_t n_tables) {
         size_t column = COLUMN_MIN;
+
         for (size_t t = 0; t < n_tables; t++)
                 for (size_t i = 0; i < tables[t]->n; i++) {
                         size_t n = usage_width(&tables[t]->rows[i]) + 4;
                         if (n > column && n <= COLUMN_MAX)
                                 column = n;
                 }
+
         return column;
 }
 
@@ -90,17 +97,28 @@ static int help_row(struct buf *out, const struct option *o, size_t column, size
         cleanup(buf_done) struct buf text = BUF(2048);
         size_t start = out->n;
         int r = buf_add(out, "  ");
-        r = r < 0 ? r : option_usage(out, o);
-        r = r < 0 ? r : describe(&text, o);
         if (r < 0)
                 return r;
+
+        r = option_usage(out, o);
+        if (r < 0)
+                return r;
+
+        r = help_describe(&text, o);
+        if (r < 0)
+                return r;
+
         size_t used = out->n - start;
         if (used + 2 > column) {
                 r = buf_add_char(out, '\n');
                 used = 0;
         }
-        r = r < 0 ? r : pad(out, column - used);
-        return r < 0 ? r : wrap(out, buf_str(&text), column, width);
+
+        r = r < 0 ? r : help_pad(out, column - used);
+        if (r < 0)
+                return r;
+
+        return wrap(out, buf_str(&text), column, width);
 }
 
 static bool has_flags(const struct option_table *table) {
@@ -112,25 +130,32 @@ static bool has_flags(const struct option_table *table) {
 
 int option_help(struct buf *out, const struct option_table *const *tables, size_t n_tables, unsigned width) {
         size_t column = help_column(tables, n_tables);
+
         if (width < WIDTH_MIN)
                 width = WIDTH_MIN;
+
         bool first = true;
+
         for (size_t t = 0; t < n_tables; t++) {
                 if (!has_flags(tables[t]))
                         continue;
+
                 int r = buf_printf(out, "%s%s:\n", first ? "" : "\n", tables[t]->title);
                 first = false;
+
                 for (size_t i = 0; r == 0 && i < tables[t]->n; i++)
                         if (tables[t]->rows[i].flag)
                                 r = help_row(out, &tables[t]->rows[i], column, width);
+
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
 /* Text for roff: hyphens are meant, backslashes are text, a leading dot is no request. */
-static int roff(struct buf *out, const char *text) {
+static int help_roff(struct buf *out, const char *text) {
         int r = *text == '.' || *text == '\'' ? buf_add(out, "\\&") : 0;
         for (const char *c = text; *c && r == 0; c++)
                 r = *c == '-' ? buf_add(out, "\\-") : *c == '\\' ? buf_add(out, "\\e") : buf_add_char(out, *c);
@@ -145,28 +170,50 @@ static int man_names(struct buf *out, const struct option *o) {
         for (size_t i = 0; r == 0 && i < sizeof names / sizeof names[0]; i++) {
                 if (!names[i].text || !*names[i].text)
                         continue;
+
                 r = buf_printf(out, "%s:\n.B ", names[i].label);
-                r = r < 0 ? r : roff(out, names[i].text);
+                r = r < 0 ? r : help_roff(out, names[i].text);
                 r = r < 0 ? r : buf_add(out, ".\n");
         }
+
         return r;
 }
 
 static int man_row(struct buf *out, const struct option *o) {
         cleanup(buf_done) struct buf usage = BUF(256), text = BUF(2048);
         int r = o->flag ? option_usage(&usage, o) : buf_add(&usage, o->key ? o->key : "");
-        r = r < 0 ? r : describe(&text, o);
         if (r < 0)
                 return r;
+
+        r = help_describe(&text, o);
+        if (r < 0)
+                return r;
+
         const char *usage_text = buf_text(&usage), *help_text = buf_text(&text);
         if (!usage_text || !help_text)
                 return -ENOMEM;
+
         r = buf_add(out, ".TP\n.B ");
-        r = r < 0 ? r : roff(out, usage_text);
-        r = r < 0 ? r : buf_add_char(out, '\n');
-        r = r < 0 ? r : roff(out, help_text);
-        r = r < 0 ? r : buf_add(out, ".\n");
-        return r < 0 ? r : man_names(out, o);
+        if (r < 0)
+                return r;
+
+        r = help_roff(out, usage_text);
+        if (r < 0)
+                return r;
+
+        r = buf_add_char(out, '\n');
+        if (r < 0)
+                return r;
+
+        r = help_roff(out, help_text);
+        if (r < 0)
+                return r;
+
+        r = buf_add(out, ".\n");
+        if (r < 0)
+                return r;
+
+        return man_names(out, o);
 }
 
 int option_man(struct buf *out, const struct option_table *const *tables, size_t n_tables) {
@@ -177,6 +224,7 @@ int option_man(struct buf *out, const struct option_table *const *tables, size_t
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -185,19 +233,26 @@ static int completion_row(struct buf *out, const struct option *o, const char *p
         int r = buf_printf(out, "--%s%s\t%s\t", prefix, o->flag, metavar ? metavar : "");
         for (size_t i = 0; r == 0 && o->choices && o->choices[i]; i++)
                 r = buf_printf(out, "%s%s", i ? " " : "", o->choices[i]);
-        return r < 0 ? r : buf_printf(out, "\t%s\n", o->help ? o->help : "");
+
+        if (r < 0)
+                return r;
+
+        return buf_printf(out, "\t%s\n", o->help ? o->help : "");
 }
 
 int option_completions(struct buf *out, const struct option_table *const *tables, size_t n_tables) {
         int r = 0;
+
         for (size_t t = 0; t < n_tables; t++)
                 for (size_t i = 0; r == 0 && i < tables[t]->n; i++) {
                         const struct option *o = &tables[t]->rows[i];
                         if (!o->flag)
                                 continue;
+
                         r = shown_negated(o) ? 0 : completion_row(out, o, "");
                         if (r == 0 && o->type == OPTION_FLAG)
                                 r = completion_row(out, o, "no-");
                 }
+
         return r;
 }

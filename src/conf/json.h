@@ -6,4 +6,4 @@
  */
 #include "conf/node.h"
 
-int json_read(struct str text, struct str name, struct document **ret, struct err *e);
+int json_read(struct str text, struct str name, struct document **ret, struct err *err);

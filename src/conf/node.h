@@ -29,26 +29,27 @@ struct node {
 struct document;
 
 /* `name` is shown in messages and origins; it is escaped here. */
-int document_new(struct str name, struct document **ret, struct err *e);
-void document_free(struct document *d);
+int document_new(struct str name, struct document **ret, struct err *err);
+void document_free(struct document *document);
 void document_freep(struct document **d);
-const char *document_name(const struct document *d);
+const char *document_name(const struct document *document);
 /* NULL for an empty document. */
-const struct node *document_root(const struct document *d);
+const struct node *document_root(const struct document *document);
 
 const char *node_kind_name(enum node_kind kind); /* "a list", "a mapping", ... */
 /* The member of a map, or NULL. */
 const struct node *node_get(const struct node *map, struct str key);
 /* "name:line:column", or "name" without a place. Heap text, NULL when out of memory. */
-char *node_origin(const struct document *d, const struct node *n);
+char *node_origin(const struct document *document, const struct node *node);
 /* err_set with the node's place, or its key's, in front. */
-int node_error(const struct document *d, const struct node *n, struct err *e, const char *format, ...) ERR_PRINTF(4, 5);
-int node_key_error(const struct document *d, const struct node *n, struct err *e, const char *format, ...)
+int node_error(const struct document *document, const struct node *node, struct err *err, const char *format, ...)
+    ERR_PRINTF(4, 5);
+int node_key_error(const struct document *document, const struct node *node, struct err *err, const char *format, ...)
     ERR_PRINTF(4, 5);
 
 /* For readers: a node under parent (NULL: the root), counted against the limits; NULL with e set when over one. */
-struct node *document_add(struct document *d, struct node *parent, enum node_kind kind, struct err *e);
+struct node *document_add(struct document *document, struct node *parent, enum node_kind kind, struct err *err);
 /* A terminated copy in the document's memory. */
-int document_text(struct document *d, struct str s, struct str *ret, struct err *e);
+int document_text(struct document *document, struct str s, struct str *ret, struct err *err);
 /* Refuses a map that has a key twice. */
-int document_check_keys(const struct document *d, const struct node *map, struct err *e);
+int document_check_keys(const struct document *document, const struct node *map, struct err *err);

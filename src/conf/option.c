@@ -58,16 +58,21 @@ static bool parse_size(struct str s, uint64_t *ret) {
         size_t digits = 0;
         while (digits < s.n && ascii_is_digit(s.p[digits]))
                 digits++;
+
         struct str suffix = str_trim(str_skip(s, digits));
+
         for (size_t i = 0; i < sizeof size_units / sizeof size_units[0]; i++) {
                 uint64_t number;
+
                 if (!str_eq_nocase(suffix, str_of(size_units[i].suffix)))
                         continue;
                 if (!str_to_u64(str_first(s, digits), INT64_MAX / size_units[i].bytes, &number))
                         return false;
+
                 *ret = number * size_units[i].bytes;
                 return true;
         }
+
         return false;
 }
 
@@ -112,15 +117,17 @@ static const char *const expected[] = {
 };
 static_assert(sizeof expected / sizeof expected[0] == OPTION_TYPES, "every type says what it accepts");
 
-static int refuse_choice(const struct option *o, struct str text, struct err *e) {
-        struct suggestion s = suggest_for(text);
+static int refuse_choice(const struct option *o, struct str text, struct err *err) {
+        struct suggestion suggestion = suggest_for(text);
         cleanup(buf_done) struct buf all = BUF(512);
+
         for (size_t i = 0; o->choices[i]; i++) {
-                suggest_offer(&s, o->choices[i]);
+                suggest_offer(&suggestion, o->choices[i]);
                 buf_printf(&all, "%s%s", i ? ", " : "", o->choices[i]);
         }
-        return err_set(e, EINVAL, "%s is not one of %.*s%s", show(text).text, STR_FMT(buf_str(&all)),
-                       suggest_text(&s, "").text);
+
+        return err_set(err, EINVAL, "%s is not one of %.*s%s", show(text).text, STR_FMT(buf_str(&all)),
+                       suggest_text(&suggestion, "").text);
 }
 
 static void bound_text(const struct option *o, int64_t value, char ret[static 24]) {
@@ -130,42 +137,48 @@ static void bound_text(const struct option *o, int64_t value, char ret[static 24
                 snprintf(ret, 24, "%" PRId64, value);
 }
 
-static int check_number(const struct option *o, struct str text, struct err *e) {
+static int check_number(const struct option *o, struct str text, struct err *err) {
         uint64_t number;
+
         if (!parse_number(o, text, &number))
-                return err_set(e, EINVAL, "%s is not %s", show(text).text, expected[o->type]);
+                return err_set(err, EINVAL, "%s is not %s", show(text).text, expected[o->type]);
+
         bool bounded = o->min != 0 || o->max != 0;
         if (!bounded || ((int64_t)number >= o->min && (int64_t)number <= o->max))
                 return 0;
+
         char low[24], high[24];
         bound_text(o, o->min, low);
         bound_text(o, o->max, high);
-        return err_set(e, ERANGE, "%s is out of range: %s to %s", show(text).text, low, high);
+
+        return err_set(err, ERANGE, "%s is out of range: %s to %s", show(text).text, low, high);
 }
 
-static int check_map_entry(struct str text, struct err *e) {
+static int check_map_entry(struct str text, struct err *err) {
         ptrdiff_t at = str_find(text, '=');
         if (at <= 0)
-                return err_set(e, EINVAL, "%s is not NAME=VALUE", show(text).text);
+                return err_set(err, EINVAL, "%s is not NAME=VALUE", show(text).text);
         return 0;
 }
 
-int option_check(const struct option *o, struct str text, struct err *e) {
+int option_check(const struct option *o, struct str text, struct err *err) {
         uint64_t place;
+
         if (str_has_nul(text))
-                return err_set(e, EINVAL, "%s contains a NUL byte", show(text).text);
+                return err_set(err, EINVAL, "%s contains a NUL byte", show(text).text);
         if (text.n == 0 && o->type != OPTION_STRING)
-                return err_set(e, EINVAL, "a value is missing: %s is expected", expected[o->type]);
+                return err_set(err, EINVAL, "a value is missing: %s is expected", expected[o->type]);
+
         switch (o->type) {
         case OPTION_CHOICE:
-                return parse_choice(o, text, &place) ? 0 : refuse_choice(o, text, e);
+                return parse_choice(o, text, &place) ? 0 : refuse_choice(o, text, err);
         case OPTION_FLAG:
         case OPTION_INTEGER:
         case OPTION_SIZE:
         case OPTION_DURATION:
-                return check_number(o, text, e);
+                return check_number(o, text, err);
         case OPTION_MAP:
-                return check_map_entry(text, e);
+                return check_map_entry(text, err);
         default:
                 return 0;
         }
@@ -184,47 +197,49 @@ void option_values_done(struct option_values *v) {
         vec_done(&v->values);
 }
 
-int option_set(struct option_values *v, const struct option *o, struct str text, const char *origin, struct err *e) {
-        int r = option_check(o, text, e);
+int option_set(struct option_values *v, const struct option *o, struct str text, const char *origin, struct err *err) {
+        int r = option_check(o, text, err);
         if (r < 0)
-                return err_wrap(e, r, "%s", origin);
+                return err_wrap(err, r, "%s", origin);
+
         struct option_value value = { .option = o, .text = str_dup(text), .origin = str_dup(str_of(origin)) };
         if (!value.text || !value.origin || vec_push(&v->values, value) < 0) {
                 free(value.text);
                 free(value.origin);
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
         }
+
         return 0;
 }
 
-const struct option_value *option_next(const struct option_values *v, const struct option *o, size_t *cursor) {
-        while (*cursor < v->values.n) {
-                const struct option_value *value = &v->values.p[(*cursor)++];
+const struct option_value *option_next(const struct option_values *values, const struct option *o, size_t *cursor) {
+        while (*cursor < values->values.n) {
+                const struct option_value *value = &values->values.p[(*cursor)++];
                 if (value->option == o)
                         return value;
         }
         return NULL;
 }
 
-const char *option_get(const struct option_values *v, const struct option *o) {
-        for (size_t i = v->values.n; i-- > 0;)
-                if (v->values.p[i].option == o)
-                        return v->values.p[i].text;
+const char *option_get(const struct option_values *values, const struct option *o) {
+        for (size_t i = values->values.n; i-- > 0;)
+                if (values->values.p[i].option == o)
+                        return values->values.p[i].text;
         return o->fallback;
 }
 
-bool option_get_flag(const struct option_values *v, const struct option *o) {
-        return option_get_number(v, o) != 0;
+bool option_get_flag(const struct option_values *values, const struct option *o) {
+        return option_get_number(values, o) != 0;
 }
 
-uint64_t option_get_number(const struct option_values *v, const struct option *o) {
-        const char *text = option_get(v, o);
+uint64_t option_get_number(const struct option_values *values, const struct option *o) {
+        const char *text = option_get(values, o);
         return text ? option_number(o, str_of(text)) : 0;
 }
 
-bool option_given(const struct option_values *v, const struct option *o) {
+bool option_given(const struct option_values *values, const struct option *o) {
         size_t i = 0;
-        return option_next(v, o, &i) != NULL;
+        return option_next(values, o, &i) != NULL;
 }
 
 static bool row_is(const struct option *o, struct str name) {

@@ -72,27 +72,28 @@ static inline bool option_repeats(const struct option *o) {
 const char *option_name(const struct option *o);
 
 /* Checks text against the row; -EINVAL says what is wrong and what is accepted. */
-int option_check(const struct option *o, struct str text, struct err *e);
+int option_check(const struct option *o, struct str text, struct err *err);
 /* Text that option_check() accepted, as a number: integer, size in bytes, duration in ns, flag as 0 or 1, place in
  * choices. */
 uint64_t option_number(const struct option *o, struct str text);
 /* Adds a checked value; the error starts with the origin. */
-int option_set(struct option_values *v, const struct option *o, struct str text, const char *origin, struct err *e);
+int option_set(struct option_values *v, const struct option *o, struct str text, const char *origin, struct err *err);
 /* The last value, or the row's fallback (origin "default"), or NULL. */
-const char *option_get(const struct option_values *v, const struct option *o);
-bool option_get_flag(const struct option_values *v, const struct option *o);
-uint64_t option_get_number(const struct option_values *v, const struct option *o);
-bool option_given(const struct option_values *v, const struct option *o);
+const char *option_get(const struct option_values *values, const struct option *o);
+bool option_get_flag(const struct option_values *values, const struct option *o);
+uint64_t option_get_number(const struct option_values *values, const struct option *o);
+bool option_given(const struct option_values *values, const struct option *o);
 /* for (size_t i = 0; (x = option_next(v, o, &i));): every value of a repeated option, in order. */
-const struct option_value *option_next(const struct option_values *v, const struct option *o, size_t *cursor);
+const struct option_value *option_next(const struct option_values *values, const struct option *o, size_t *cursor);
 
 /* Reads argv[1..] by the tables until "--" or the first word that is no option; *ret_used counts what was read (with
  * "--"). Unknown flags: -EINVAL with "did you mean". "--x=v", "--x v", "-xv" and "-x v" all work; "--no-x" for flags.
  */
 int option_parse_args(const struct option_table *const *tables, size_t n_tables, int argc, char **argv,
-                      struct option_values *v, int *ret_used, struct err *e);
+                      struct option_values *values, int *ret_used, struct err *err);
 /* Reads the BAILEY_* variables that the tables name. Unknown BAILEY_ variables and empty ones are ignored. */
-int option_parse_env(const struct option_table *const *tables, size_t n_tables, struct option_values *v, struct err *e);
+int option_parse_env(const struct option_table *const *tables, size_t n_tables, struct option_values *values,
+                     struct err *err);
 /* The row with this flag, key or variable, or NULL. */
 const struct option *option_find(const struct option_table *const *tables, size_t n_tables, struct str name);
 

@@ -28,29 +28,33 @@ static bool is_swapped(struct str word, struct str other) {
 
         if (word.n != other.n)
                 return false;
+
         while (i < word.n && ascii_lower(word.p[i]) == ascii_lower(other.p[i]))
                 i++;
+
         return i + 1 < word.n && ascii_lower(word.p[i]) == ascii_lower(other.p[i + 1]) &&
                ascii_lower(word.p[i + 1]) == ascii_lower(other.p[i]) &&
                str_eq_nocase(str_skip(word, i + 2), str_skip(other, i + 2));
 }
 
-void suggest_offer(struct suggestion *s, const char *candidate) {
-        if (!candidate || s->word.n == 0)
+void suggest_offer(struct suggestion *suggestion, const char *candidate) {
+        if (!candidate || suggestion->word.n == 0)
                 return;
-        unsigned distance =
-            is_swapped(s->word, str_of(candidate)) ? 1 : str_distance(s->word, str_of(candidate), s->distance);
+
+        unsigned distance = is_swapped(suggestion->word, str_of(candidate))
+                                ? 1
+                                : str_distance(suggestion->word, str_of(candidate), suggestion->distance);
         bool same_start =
-            ascii_lower(candidate[0]) == ascii_lower(s->word.p[0]); /* people get the first letter right */
-        if (distance < s->distance || (s->best && distance == s->distance && same_start)) {
-                s->distance = distance;
-                s->best = candidate;
+            ascii_lower(candidate[0]) == ascii_lower(suggestion->word.p[0]); /* people get the first letter right */
+        if (distance < suggestion->distance || (suggestion->best && distance == suggestion->distance && same_start)) {
+                suggestion->distance = distance;
+                suggestion->best = candidate;
         }
 }
 
-struct shown suggest_text(const struct suggestion *s, const char *prefix) {
+struct shown suggest_text(const struct suggestion *suggestion, const char *prefix) {
         struct shown shown = { "" };
-        if (s->best)
-                snprintf(shown.text, sizeof shown.text, "; did you mean '%s%s'?", prefix, s->best);
+        if (suggestion->best)
+                snprintf(shown.text, sizeof shown.text, "; did you mean '%s%s'?", prefix, suggestion->best);
         return shown;
 }

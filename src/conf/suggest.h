@@ -20,6 +20,6 @@ struct suggestion {
         unsigned distance;
 };
 struct suggestion suggest_for(struct str word);
-void suggest_offer(struct suggestion *s, const char *candidate);
+void suggest_offer(struct suggestion *suggestion, const char *candidate);
 /* "; did you mean 'x'?" (with `prefix` before x), or "" when nothing is near. */
-struct shown suggest_text(const struct suggestion *s, const char *prefix);
+struct shown suggest_text(const struct suggestion *suggestion, const char *prefix);

@@ -21,20 +21,20 @@ void trust_list_done(struct trust_list *list) {
         vec_done(&list->entries);
 }
 
-static int state_directory(char **ret, struct err *e) {
+static int state_directory(char **ret, struct err *err) {
         int r = dirs_state(ret);
         if (r == -ENOENT)
-                return err_set(e, ENOENT, "there is no home directory to keep the record of trusted files in");
-        return r < 0 ? err_set(e, -r, "out of memory") : 0;
+                return err_set(err, ENOENT, "there is no home directory to keep the record of trusted files in");
+        return r < 0 ? err_set(err, -r, "out of memory") : 0;
 }
 
-static int record_path(char **ret, struct err *e) {
+static int record_path(char **ret, struct err *err) {
         cleanup(free_ptr) char *state = NULL;
-        int r = state_directory(&state, e);
+        int r = state_directory(&state, err);
         if (r < 0)
                 return r;
         *ret = path_join(state, "trust");
-        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+        return *ret ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
 static bool is_digest(struct str s) {
@@ -46,66 +46,79 @@ static bool is_digest(struct str s) {
         return true;
 }
 
-static int push(struct trust_list *list, struct str digest, struct str path) {
+static int trust_push(struct trust_list *list, struct str digest, struct str path) {
         struct trust_entry entry = { .path = str_dup(path) };
         if (!entry.path)
                 return -ENOMEM;
+
         memcpy(entry.digest, digest.p, DIGEST_HEX_MAX - 1);
+
         if (vec_push(&list->entries, entry) < 0) {
                 free(entry.path);
                 return -ENOMEM;
         }
+
         return 0;
 }
 
 /* "<digest>  <absolute path>", as sha256sum writes it. */
-static int parse(struct str text, const char *name, struct trust_list *list, struct err *e) {
+static int trust_parse(struct str text, const char *name, struct trust_list *list, struct err *err) {
         struct str line;
+
         for (unsigned number = 1; str_split(&text, '\n', &line); number++) {
                 if (line.n == 0)
                         continue;
+
                 struct str digest = str_first(line, DIGEST_HEX_MAX - 1), path = str_skip(line, DIGEST_HEX_MAX + 1);
                 if (!is_digest(digest) || path.n == 0 || path.p[0] != '/')
-                        return err_set(e, EINVAL, "%s:%u: damaged; remove the file and trust again what you trust",
+                        return err_set(err, EINVAL, "%s:%u: damaged; remove the file and trust again what you trust",
                                        name, number);
-                int r = push(list, digest, path);
+
+                int r = trust_push(list, digest, path);
                 if (r < 0)
-                        return err_set(e, -r, "out of memory");
+                        return err_set(err, -r, "out of memory");
         }
+
         return 0;
 }
 
 /* Ours, regular and closed to others: whoever can write it decides what is trusted. */
-static int check_owner(int fd, const char *path, struct err *e) {
+static int check_owner(int fd, const char *path, struct err *err) {
         struct stat st;
         if (fstat(fd, &st) < 0)
-                return err_errno(e, "cannot examine %s", path);
+                return err_errno(err, "cannot examine %s", path);
         if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
-                return err_set(e, EPERM, "%s must be a regular file of yours that nobody else can write", path);
+                return err_set(err, EPERM, "%s must be a regular file of yours that nobody else can write", path);
         return 0;
 }
 
-int trust_load(struct trust_list *ret, struct err *e) {
+int trust_load(struct trust_list *ret, struct err *err) {
         cleanup(free_ptr) char *path = NULL;
-        int r = record_path(&path, e);
+        int r = record_path(&path, err);
         if (r < 0)
                 return r;
+
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0)
-                return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(e, "cannot open %s", path);
-        r = check_owner(fd, path, e);
+                return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, "cannot open %s", path);
+
+        r = check_owner(fd, path, err);
         if (r < 0)
                 return r;
+
         cleanup(buf_done) struct buf content = BUF(RECORD_MAX);
         r = fd_read_all(fd, &content);
         if (r < 0)
-                return err_set(e, -r, "cannot read %s", path);
+                return err_set(err, -r, "cannot read %s", path);
+
         cleanup(trust_list_done) struct trust_list list = { 0 };
-        r = parse(buf_str(&content), path, &list, e);
+        r = trust_parse(buf_str(&content), path, &list, err);
         if (r < 0)
                 return r;
+
         *ret = list;
         list = (struct trust_list){ 0 };
+
         return 0;
 }
 
@@ -117,70 +130,91 @@ bool trust_has(const struct trust_list *list, const char *path, const char *dige
 }
 
 /* Held while the record is read, changed and replaced. */
-static int lock_state(int *ret_fd, struct err *e) {
+static int lock_state(int *ret_fd, struct err *err) {
         cleanup(free_ptr) char *state = NULL;
-        int r = state_directory(&state, e);
-        r = r < 0 ? r : path_make_private_dir(state, e);
+        int r = state_directory(&state, err);
         if (r < 0)
                 return r;
+
+        r = path_make_private_dir(state, err);
+        if (r < 0)
+                return r;
+
         cleanup(close_fd) int fd = open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0 || flock(fd, LOCK_EX) < 0)
-                return err_errno(e, "cannot lock %s", state);
+                return err_errno(err, "cannot lock %s", state);
+
         *ret_fd = take_fd(&fd);
         return 0;
 }
 
-static int save(const struct trust_list *list, struct err *e) {
+static int trust_save(const struct trust_list *list, struct err *err) {
         cleanup(free_ptr) char *path = NULL;
         cleanup(buf_done) struct buf text = BUF(RECORD_MAX);
-        int r = record_path(&path, e);
+        int r = record_path(&path, err);
         if (r < 0)
                 return r;
+
         for (size_t i = 0; i < list->entries.n; i++) {
                 r = buf_printf(&text, "%s  %s\n", list->entries.p[i].digest, list->entries.p[i].path);
                 if (r < 0)
-                        return err_set(e, -r, "too many trusted files; remove some with bailey trust --remove");
+                        return err_set(err, -r, "too many trusted files; remove some with bailey trust --remove");
         }
-        return path_replace_file(path, buf_str(&text), 0600, e);
+
+        return path_replace_file(path, buf_str(&text), 0600, err);
 }
 
 /* Drops what is recorded for the path; true when there was something. */
-static bool drop(struct trust_list *list, const char *path) {
+static bool trust_drop(struct trust_list *list, const char *path) {
         size_t kept = 0;
+
         for (size_t i = 0; i < list->entries.n; i++) {
                 if (strcmp(list->entries.p[i].path, path) == 0)
                         free(list->entries.p[i].path);
                 else
                         list->entries.p[kept++] = list->entries.p[i];
         }
+
         bool found = kept < list->entries.n;
         list->entries.n = kept;
+
         return found;
 }
 
-int trust_add(const char *path, const char *digest_hex, struct err *e) {
+int trust_add(const char *path, const char *digest_hex, struct err *err) {
         cleanup(close_fd) int lock = -1;
         cleanup(trust_list_done) struct trust_list list = { 0 };
+
         if (path[0] != '/' || strchr(path, '\n'))
-                return err_set(e, EINVAL, "%s cannot be recorded", show(str_of(path)).text);
-        int r = lock_state(&lock, e);
-        r = r < 0 ? r : trust_load(&list, e);
+                return err_set(err, EINVAL, "%s cannot be recorded", show(str_of(path)).text);
+
+        int r = lock_state(&lock, err);
         if (r < 0)
                 return r;
-        drop(&list, path);
-        if (push(&list, str_of(digest_hex), str_of(path)) < 0)
-                return err_set(e, ENOMEM, "out of memory");
-        return save(&list, e);
+
+        r = trust_load(&list, err);
+        if (r < 0)
+                return r;
+
+        trust_drop(&list, path);
+        if (trust_push(&list, str_of(digest_hex), str_of(path)) < 0)
+                return err_set(err, ENOMEM, "out of memory");
+
+        return trust_save(&list, err);
 }
 
-int trust_remove(const char *path, struct err *e) {
+int trust_remove(const char *path, struct err *err) {
         cleanup(close_fd) int lock = -1;
         cleanup(trust_list_done) struct trust_list list = { 0 };
-        int r = lock_state(&lock, e);
-        r = r < 0 ? r : trust_load(&list, e);
+        int r = lock_state(&lock, err);
         if (r < 0)
                 return r;
-        if (!drop(&list, path))
-                return err_set(e, ENOENT, "%s is not among the trusted files", show(str_of(path)).text);
-        return save(&list, e);
+
+        r = trust_load(&list, err);
+        if (r < 0)
+                return r;
+        if (!trust_drop(&list, path))
+                return err_set(err, ENOENT, "%s is not among the trusted files", show(str_of(path)).text);
+
+        return trust_save(&list, err);
 }

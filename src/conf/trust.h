@@ -18,9 +18,9 @@ struct trust_list {
 void trust_list_done(struct trust_list *list);
 
 /* Nothing was ever trusted: an empty list. A damaged record is an error, not an empty list. */
-int trust_load(struct trust_list *ret, struct err *e);
+int trust_load(struct trust_list *ret, struct err *err);
 bool trust_has(const struct trust_list *list, const char *path, const char *digest_hex);
 /* Replaces what was recorded for the path. */
-int trust_add(const char *path, const char *digest_hex, struct err *e);
+int trust_add(const char *path, const char *digest_hex, struct err *err);
 /* -ENOENT when it was not there. */
-int trust_remove(const char *path, struct err *e);
+int trust_remove(const char *path, struct err *err);

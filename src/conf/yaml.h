@@ -7,4 +7,4 @@
 #include "conf/node.h"
 
 /* Errors: "name:line:column: what, why". */
-int yaml_read(struct str text, struct str name, struct document **ret, struct err *e);
+int yaml_read(struct str text, struct str name, struct document **ret, struct err *err);

@@ -67,22 +67,23 @@ static bool header_is_fit(struct str name) {
         for (size_t i = 0; i < sizeof unfit / sizeof *unfit; i++)
                 if (str_eq_nocase(name, str_of(unfit[i])))
                         return false;
+
         return !str_eq_nocase(str_first(name, 6), STR("proxy-")) && !str_eq_nocase(str_first(name, 6), STR("x-amz-"));
 }
 
-static int parse_header_slot(struct str name, struct err *e) {
+static int parse_header_slot(struct str name, struct err *err) {
         if (!is_token(name))
-                return err_set(e, EINVAL, "a slot is written as header:NAME, as in header:x-api-key");
+                return err_set(err, EINVAL, "a slot is written as header:NAME, as in header:x-api-key");
         return header_is_fit(name) ? 0
-                                   : err_set(e, EINVAL, "a secret cannot stand in the header '%.*s'", STR_FMT(name));
+                                   : err_set(err, EINVAL, "a secret cannot stand in the header '%.*s'", STR_FMT(name));
 }
 
-static int parse_query_slot(struct str name, struct err *e) {
+static int parse_query_slot(struct str name, struct err *err) {
         for (size_t i = 0; i < name.n; i++)
                 if (!ascii_is_alnum(name.p[i]) && (name.p[i] == '\0' || !strchr("-._~", name.p[i])))
-                        return err_set(e, EINVAL,
+                        return err_set(err, EINVAL,
                                        "the name in query:NAME has letters, digits, '-', '.', '_' and '~' only");
-        return name.n > 0 ? 0 : err_set(e, EINVAL, "a slot is written as query:NAME, as in query:api_key");
+        return name.n > 0 ? 0 : err_set(err, EINVAL, "a slot is written as query:NAME, as in query:api_key");
 }
 
 /* "refresh_token@/oauth/token" */
@@ -95,11 +96,12 @@ static int parse_body_slot(struct str text, struct credential_slot *ret, struct 
                 return err_set(err, EINVAL,
                                "a slot in a body is written as body:NAME@PATH, as in "
                                "body:refresh_token@/oauth/token");
+
         *ret = (struct credential_slot){ .kind = SLOT_BODY, .name = name, .path = path };
         return 0;
 }
 
-int credential_slot_parse(struct str text, struct credential_slot *ret, struct err *e) {
+int credential_slot_parse(struct str text, struct credential_slot *ret, struct err *err) {
         static const struct {
                 const char *text;
                 enum credential_slot_kind kind;
@@ -109,44 +111,52 @@ int credential_slot_parse(struct str text, struct credential_slot *ret, struct e
                       { "basic:password", SLOT_BASIC_PASSWORD },
                       { "path", SLOT_PATH },
                       { "sigv4", SLOT_SIGV4 } };
+
         for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
                 if (str_is(text, plain[i].text)) {
                         *ret = (struct credential_slot){ .kind = (uint8_t)plain[i].kind };
                         return 0;
                 }
+
         struct str name;
         int r;
+
         if (str_starts(text, STR("header:"))) {
                 name = str_skip(text, 7);
-                r = parse_header_slot(name, e);
+                r = parse_header_slot(name, err);
         } else if (str_starts(text, STR("query:"))) {
                 name = str_skip(text, 6);
-                r = parse_query_slot(name, e);
+                r = parse_query_slot(name, err);
         } else if (str_starts(text, STR("body:"))) {
-                return parse_body_slot(str_skip(text, 5), ret, e);
+                return parse_body_slot(str_skip(text, 5), ret, err);
         } else {
-                return err_set(e, EINVAL,
+                return err_set(err, EINVAL,
                                "a slot is bearer, header:NAME, basic, basic:user, basic:password, query:NAME, "
                                "path, sigv4 or body:NAME@PATH");
         }
+
         if (r == 0)
                 *ret = (struct credential_slot){ .kind = str_starts(text, STR("header:")) ? SLOT_HEADER : SLOT_QUERY,
                                                  .name = name };
+
         return r;
 }
 
-static int parse_slots(struct str text, struct credential_mapping *m, struct err *e) {
+static int parse_slots(struct str text, struct credential_mapping *mapping, struct err *err) {
         struct str one;
+
         while (str_split(&text, ',', &one)) {
-                if (m->n_slots == CREDENTIAL_SLOTS_MAX)
-                        return err_set(e, E2BIG, "more than %d slots", CREDENTIAL_SLOTS_MAX);
-                int r = credential_slot_parse(one, &m->slots[m->n_slots], e);
+                if (mapping->n_slots == CREDENTIAL_SLOTS_MAX)
+                        return err_set(err, E2BIG, "more than %d slots", CREDENTIAL_SLOTS_MAX);
+
+                int r = credential_slot_parse(one, &mapping->slots[mapping->n_slots], err);
                 if (r < 0)
                         return r;
-                if ((m->slots[m->n_slots++].kind == SLOT_SIGV4) != (m->kind == MAPPING_SIGV4))
-                        return err_set(e, EINVAL, "the slot sigv4 is for AWS credentials, and they have no other");
+                if ((mapping->slots[mapping->n_slots++].kind == SLOT_SIGV4) != (mapping->kind == MAPPING_SIGV4))
+                        return err_set(err, EINVAL, "the slot sigv4 is for AWS credentials, and they have no other");
         }
-        return m->n_slots > 0 ? 0 : err_set(e, EINVAL, "no slot");
+
+        return mapping->n_slots > 0 ? 0 : err_set(err, EINVAL, "no slot");
 }
 
 /* --- texts --- */
@@ -170,37 +180,44 @@ static bool fake_is_fit(struct str s) {
         return s.n >= CREDENTIAL_FAKE_MIN && s.n <= CREDENTIAL_FAKE_MAX && is_visible(s);
 }
 
-static int check_texts(const struct credential_mapping *m, struct err *e) {
-        if (m->kind >= MAPPING_KINDS)
-                return err_set(e, EINVAL, "unknown kind");
-        if (m->answer.n > CREDENTIAL_NAME_MAX || !is_visible(m->answer))
-                return err_set(e, EINVAL, "the member of an answer is too long, or not visible");
-        if (!is_name(m->name))
-                return err_set(e, EINVAL, "the name has 1 to %d letters, digits, '-', '_' and '.' only",
+static int check_texts(const struct credential_mapping *mapping, struct err *err) {
+        if (mapping->kind >= MAPPING_KINDS)
+                return err_set(err, EINVAL, "unknown kind");
+        if (mapping->answer.n > CREDENTIAL_NAME_MAX || !is_visible(mapping->answer))
+                return err_set(err, EINVAL, "the member of an answer is too long, or not visible");
+
+        if (!is_name(mapping->name))
+                return err_set(err, EINVAL, "the name has 1 to %d letters, digits, '-', '_' and '.' only",
                                CREDENTIAL_NAME_MAX);
+
         for (int i = 0; i < PARTS; i++) {
-                bool aws = m->kind == MAPPING_SIGV4;
+                bool aws = mapping->kind == MAPPING_SIGV4;
                 bool wanted = aws ? i == PART_KEY_ID || i == PART_SECRET_KEY : i == PART_VALUE;
                 bool possible = wanted || (aws && i == PART_SESSION_TOKEN);
-                if ((wanted && m->fake[i].n == 0) || (!possible && (m->fake[i].n > 0 || m->env[i].n > 0)))
-                        return err_set(e, EINVAL, "a part is missing, or there is one too many");
-                if (m->fake[i].n > 0 && !fake_is_fit(m->fake[i]))
-                        return err_set(e, EINVAL, "a stand-in has %d to %d visible ASCII characters",
+                if ((wanted && mapping->fake[i].n == 0) ||
+                    (!possible && (mapping->fake[i].n > 0 || mapping->env[i].n > 0)))
+                        return err_set(err, EINVAL, "a part is missing, or there is one too many");
+
+                if (mapping->fake[i].n > 0 && !fake_is_fit(mapping->fake[i]))
+                        return err_set(err, EINVAL, "a stand-in has %d to %d visible ASCII characters",
                                        CREDENTIAL_FAKE_MIN, CREDENTIAL_FAKE_MAX);
-                if (!is_variable(m->env[i]))
-                        return err_set(e, EINVAL, "not the name of a variable");
+
+                if (!is_variable(mapping->env[i]))
+                        return err_set(err, EINVAL, "not the name of a variable");
         }
+
         return 0;
 }
 
-static int parse_host(struct str text, struct pattern *ret, struct err *e) {
-        int r = pattern_parse(text, ret, e);
+static int parse_host(struct str text, struct pattern *ret, struct err *err) {
+        int r = pattern_parse(text, ret, err);
         if (r < 0)
                 return r;
         if (ret->kind == PATTERN_NET && ret->net.bits != addr_bits(&ret->net.addr))
-                return err_set(e, EINVAL, "a secret goes to hosts, not to networks");
+                return err_set(err, EINVAL, "a secret goes to hosts, not to networks");
         if (!ret->has_port)
                 ret->port_first = ret->port_last = PORT_HTTPS;
+
         return 0;
 }
 
@@ -209,12 +226,16 @@ static int parse_host(struct str text, struct pattern *ret, struct err *e) {
 static int put_text(struct buf *out, struct str s) {
         uint32_t n = (uint32_t)s.n;
         int r = buf_append(out, str_n(&n, sizeof n));
-        return r < 0 ? r : buf_append(out, s);
+        if (r < 0)
+                return r;
+
+        return buf_append(out, s);
 }
 
 static int put_row(struct buf *out, const struct credential_row *row) {
         uint32_t numbers[3] = { row->kind, (uint32_t)row->n_hosts, (uint32_t)row->n_old };
         int r = buf_append(out, str_n(numbers, sizeof numbers));
+
         r = r < 0 ? r : put_text(out, row->name);
         r = r < 0 ? r : put_text(out, row->slots);
         r = r < 0 ? r : put_text(out, row->answer);
@@ -222,38 +243,46 @@ static int put_row(struct buf *out, const struct credential_row *row) {
                 r = put_text(out, row->env[i]);
                 r = r < 0 ? r : put_text(out, row->fake[i]);
         }
+
         for (size_t i = 0; r == 0 && i < row->n_hosts; i++)
                 r = put_text(out, row->hosts[i]);
+
         for (size_t i = 0; r == 0 && i < row->n_old; i++)
                 r = put_text(out, row->old[i]);
+
         return r;
 }
 
-int credentials_encode(const struct credential_row *rows, size_t n, struct buf *out, struct err *e) {
+int credentials_encode(const struct credential_row *rows, size_t n, struct buf *out, struct err *err) {
         struct head head = { .magic = CREDENTIALS_MAGIC, .n = (uint32_t)n };
         size_t start = out->n;
+
         if (n > CREDENTIALS_MAX)
-                return err_set(e, E2BIG, "at most %d credentials can be used at once", CREDENTIALS_MAX);
+                return err_set(err, E2BIG, "at most %d credentials can be used at once", CREDENTIALS_MAX);
+
         int r = buf_append(out, str_n(&head, sizeof head));
         for (size_t i = 0; r == 0 && i < n; i++)
                 r = put_row(out, &rows[i]);
+
         if (r < 0) {
                 out->n = start;
-                return err_set(e, -r, "cannot write the table of credentials");
+                return err_set(err, -r, "cannot write the table of credentials");
         }
+
         head.size = (uint32_t)(out->n - start);
         memcpy(out->p + start, &head, sizeof head);
         cleanup(credentials_closep) struct credentials *read = NULL;
-        r = credentials_open(str_skip(buf_str(out), start), &read, e);
+        r = credentials_open(str_skip(buf_str(out), start), &read, err);
         if (r < 0)
                 out->n = start;
+
         return r;
 }
 
 /* --- reading --- */
 
-static int damaged(struct err *e, const char *what) {
-        return err_set(e, EBADMSG, "the table of credentials is damaged: %s", what);
+static int credentials_damaged(struct err *err, const char *what) {
+        return err_set(err, EBADMSG, "the table of credentials is damaged: %s", what);
 }
 
 static bool take_number(struct str *in, uint32_t *ret) {
@@ -273,100 +302,128 @@ static bool take_text(struct str *in, struct str *ret) {
         return true;
 }
 
-static int take_hosts(struct str *in, uint32_t n, struct credential_mapping *m, struct err *e) {
+static int take_hosts(struct str *in, uint32_t n, struct credential_mapping *mapping, struct err *err) {
         struct str text;
+
         if (n == 0 || n > CREDENTIAL_HOSTS_MAX)
-                return err_set(e, EINVAL, "it needs 1 to %d hosts", CREDENTIAL_HOSTS_MAX);
-        m->hosts = calloc(n, sizeof *m->hosts);
-        if (!m->hosts)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, EINVAL, "it needs 1 to %d hosts", CREDENTIAL_HOSTS_MAX);
+
+        mapping->hosts = calloc(n, sizeof *mapping->hosts);
+        if (!mapping->hosts)
+                return err_set(err, ENOMEM, "out of memory");
+
         for (uint32_t i = 0; i < n; i++) {
                 if (!take_text(in, &text))
-                        return damaged(e, "too short");
-                int r = parse_host(text, &m->hosts[m->n_hosts], e);
+                        return credentials_damaged(err, "too short");
+
+                int r = parse_host(text, &mapping->hosts[mapping->n_hosts], err);
                 if (r < 0)
                         return r;
-                m->n_hosts++;
+
+                mapping->n_hosts++;
         }
+
         return 0;
 }
 
 /* One that counts now must not be among them: check_distinct() sees to that. */
-static int take_old(struct str *in, uint32_t n, struct credential_mapping *m, struct err *err) {
+static int take_old(struct str *in, uint32_t n, struct credential_mapping *mapping, struct err *err) {
         if (n > CREDENTIAL_OLD_MAX)
                 return err_set(err, E2BIG, "more than %d stand-ins of before", CREDENTIAL_OLD_MAX);
 
-        for (m->n_old = 0; m->n_old < n; m->n_old++) {
-                struct str *old = &m->old[m->n_old];
+        for (mapping->n_old = 0; mapping->n_old < n; mapping->n_old++) {
+                struct str *old = &mapping->old[mapping->n_old];
                 if (!take_text(in, old))
-                        return damaged(err, "too short");
+                        return credentials_damaged(err, "too short");
                 if (!fake_is_fit(*old))
                         return err_set(err, EINVAL, "a stand-in has %d to %d visible ASCII characters",
                                        CREDENTIAL_FAKE_MIN, CREDENTIAL_FAKE_MAX);
         }
+
         return 0;
 }
 
-static int take_mapping(struct str *in, struct credential_mapping *m, struct err *e) {
+static int take_mapping(struct str *in, struct credential_mapping *mapping, struct err *err) {
         uint32_t kind, n_hosts, n_old;
         struct str slots;
         bool whole = take_number(in, &kind) && take_number(in, &n_hosts) && take_number(in, &n_old) &&
-                     take_text(in, &m->name) && take_text(in, &slots) && take_text(in, &m->answer);
+                     take_text(in, &mapping->name) && take_text(in, &slots) && take_text(in, &mapping->answer);
         for (int i = 0; whole && i < PARTS; i++)
-                whole = take_text(in, &m->env[i]) && take_text(in, &m->fake[i]);
+                whole = take_text(in, &mapping->env[i]) && take_text(in, &mapping->fake[i]);
+
         if (!whole || kind >= MAPPING_KINDS)
-                return damaged(e, "too short, or of an unknown kind");
-        m->kind = (uint8_t)kind;
-        ptrdiff_t dot = str_find(m->name, '.');
-        m->group = str_first(m->name, dot < 0 ? m->name.n : (size_t)dot);
-        int r = check_texts(m, e);
-        r = r < 0 ? r : parse_slots(slots, m, e);
-        r = r < 0 ? r : take_hosts(in, n_hosts, m, e);
-        return r < 0 ? r : take_old(in, n_old, m, e);
+                return credentials_damaged(err, "too short, or of an unknown kind");
+
+        mapping->kind = (uint8_t)kind;
+        ptrdiff_t dot = str_find(mapping->name, '.');
+        mapping->group = str_first(mapping->name, dot < 0 ? mapping->name.n : (size_t)dot);
+
+        int r = check_texts(mapping, err);
+        if (r < 0)
+                return r;
+
+        r = parse_slots(slots, mapping, err);
+        if (r < 0)
+                return r;
+
+        r = take_hosts(in, n_hosts, mapping, err);
+        if (r < 0)
+                return r;
+
+        return take_old(in, n_old, mapping, err);
 }
 
 /* Names and fakes are each one's own: what is found must say whose it is. */
-static int check_distinct(const struct credentials *c, struct err *e) {
+static int check_distinct(const struct credentials *credentials, struct err *err) {
         struct map seen = { 0 };
         int r = 0;
-        for (size_t i = 0; r == 0 && i < c->n; i++) {
-                const struct credential_mapping *m = &c->mappings[i];
+        for (size_t i = 0; r == 0 && i < credentials->n; i++) {
+                const struct credential_mapping *m = &credentials->mappings[i];
+
                 for (size_t k = 0; r == 0 && k < i; k++)
-                        if (str_eq(c->mappings[k].name, m->name))
+                        if (str_eq(credentials->mappings[k].name, m->name))
                                 r = -EEXIST;
+
                 for (int part = 0; r == 0 && part < PARTS; part++)
                         if (m->fake[part].n > 0)
-                                r = map_add(&seen, m->fake[part], c->mappings);
+                                r = map_add(&seen, m->fake[part], credentials->mappings);
+
                 for (size_t k = 0; r == 0 && k < m->n_old; k++)
-                        r = map_add(&seen, m->old[k], c->mappings);
+                        r = map_add(&seen, m->old[k], credentials->mappings);
+
                 if (r == -EEXIST)
-                        err_set(e, EEXIST, "two credentials have the same name or stand-in, '%.*s'", STR_FMT(m->name));
+                        err_set(err, EEXIST, "two credentials have the same name or stand-in, '%.*s'",
+                                STR_FMT(m->name));
                 else if (r < 0)
-                        err_set(e, ENOMEM, "out of memory");
+                        err_set(err, ENOMEM, "out of memory");
         }
+
         map_done(&seen, NULL);
         return r;
 }
 
-static int index_hosts(struct credentials *c) {
-        for (size_t i = 0; i < c->n; i++)
-                for (size_t k = 0; k < c->mappings[i].n_hosts; k++) {
-                        const struct pattern *p = &c->mappings[i].hosts[k];
-                        if (p->kind != PATTERN_NAME) {
-                                c->patterns.bits[i / 64] |= 1ULL << i % 64;
+static int index_hosts(struct credentials *credentials) {
+        for (size_t i = 0; i < credentials->n; i++)
+                for (size_t k = 0; k < credentials->mappings[i].n_hosts; k++) {
+                        const struct pattern *pattern = &credentials->mappings[i].hosts[k];
+                        if (pattern->kind != PATTERN_NAME) {
+                                credentials->patterns.bits[i / 64] |= 1ULL << i % 64;
                                 continue;
                         }
-                        struct named_host *h = map_get(&c->names, host_str(&p->host));
+
+                        struct named_host *h = map_get(&credentials->names, host_str(&pattern->host));
                         if (!h) {
                                 h = calloc(1, sizeof *h);
-                                if (!h || map_add(&c->names, host_str(&p->host), h) < 0) {
+                                if (!h || map_add(&credentials->names, host_str(&pattern->host), h) < 0) {
                                         free(h);
                                         return -ENOMEM;
                                 }
                         }
+
                         if (vec_push(&h->mappings, (uint32_t)i) < 0)
                                 return -ENOMEM;
                 }
+
         return 0;
 }
 
@@ -387,99 +444,126 @@ static int add_needles(struct needle_list *l, uint32_t mapping, unsigned part, s
         struct needle raw = { fake, needle_id(mapping, part, false) };
         if (vec_push(&l->needles, raw) < 0)
                 return -ENOMEM;
+
         for (unsigned form = 0; form < FORMS - 1; form++) {
                 char *at = l->text.p + l->text.n;
                 size_t n = base64_inner(fake, form % 3, form < 3 ? BASE64_STANDARD : BASE64_URL, at);
                 struct needle encoded = { str_n(at, n), needle_id(mapping, part, true) };
+
                 l->text.n += n;
                 if (n > 0 && vec_push(&l->needles, encoded) < 0)
                         return -ENOMEM;
         }
+
         return 0;
 }
 
-static int make_needles(struct credentials *c) {
+static int make_needles(struct credentials *credentials) {
         struct needle_list l = { .text = BUF(SIZE_MAX) };
         size_t total = 1;
-        for (size_t i = 0; i < c->n; i++)
-                for (size_t k = 0; k < c->mappings[i].n_old; k++)
-                        total += (FORMS - 1) * base64_length(c->mappings[i].old[k].n);
-        for (size_t i = 0; i < c->n; i++)
+
+        for (size_t i = 0; i < credentials->n; i++)
+                for (size_t k = 0; k < credentials->mappings[i].n_old; k++)
+                        total += (FORMS - 1) * base64_length(credentials->mappings[i].old[k].n);
+
+        for (size_t i = 0; i < credentials->n; i++)
                 for (int part = 0; part < PARTS; part++)
-                        total += (FORMS - 1) * base64_length(c->mappings[i].fake[part].n);
+                        total += (FORMS - 1) * base64_length(credentials->mappings[i].fake[part].n);
+
         int r = buf_reserve(&l.text, total);
-        for (size_t i = 0; r == 0 && i < c->n; i++)
+        for (size_t i = 0; r == 0 && i < credentials->n; i++)
                 for (unsigned part = 0; r == 0 && part < PARTS; part++)
-                        if (c->mappings[i].fake[part].n > 0)
-                                r = add_needles(&l, (uint32_t)i, part, c->mappings[i].fake[part]);
-        for (size_t i = 0; r == 0 && i < c->n; i++)
-                for (size_t k = 0; r == 0 && k < c->mappings[i].n_old; k++)
-                        r = add_needles(&l, (uint32_t)i, PARTS, c->mappings[i].old[k]);
+                        if (credentials->mappings[i].fake[part].n > 0)
+                                r = add_needles(&l, (uint32_t)i, part, credentials->mappings[i].fake[part]);
+
+        for (size_t i = 0; r == 0 && i < credentials->n; i++)
+                for (size_t k = 0; r == 0 && k < credentials->mappings[i].n_old; k++)
+                        r = add_needles(&l, (uint32_t)i, PARTS, credentials->mappings[i].old[k]);
+
         if (r == 0)
-                r = needles_new(l.needles.p, l.needles.n, &c->needles);
+                r = needles_new(l.needles.p, l.needles.n, &credentials->needles);
+
         vec_done(&l.needles);
         buf_done(&l.text);
+
         return r;
 }
 
-int credentials_open(struct str bytes, struct credentials **ret, struct err *e) {
+int credentials_open(struct str bytes, struct credentials **ret, struct err *err) {
         struct head head;
+
         if (bytes.n < sizeof head)
-                return damaged(e, "too short");
+                return credentials_damaged(err, "too short");
+
         memcpy(&head, bytes.p, sizeof head);
         if (memcmp(head.magic, CREDENTIALS_MAGIC, sizeof head.magic) != 0)
-                return damaged(e, "not a table, or one of another version");
+                return credentials_damaged(err, "not a table, or one of another version");
         if (head.size != bytes.n || bytes.n > CREDENTIALS_BYTES_MAX || head.n > CREDENTIALS_MAX)
-                return damaged(e, "bad size");
+                return credentials_damaged(err, "bad size");
+
         cleanup(credentials_closep) struct credentials *c = calloc(1, sizeof *c);
         if (!c)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
+
         c->mappings = calloc(head.n ? head.n : 1, sizeof *c->mappings);
         if (!c->mappings)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
+
         struct str in = str_skip(bytes, sizeof head);
+
         for (c->n = 0; c->n < head.n;) {
-                struct credential_mapping *m = &c->mappings[c->n++];
-                m->index = (uint32_t)c->n - 1;
-                int r = take_mapping(&in, m, e);
+                struct credential_mapping *mapping = &c->mappings[c->n++];
+
+                mapping->index = (uint32_t)c->n - 1;
+                int r = take_mapping(&in, mapping, err);
                 if (r < 0)
-                        return err_wrap(e, r, "in credential number %zu", c->n);
+                        return err_wrap(err, r, "in credential number %zu", c->n);
         }
+
         if (in.n > 0)
-                return damaged(e, "too long");
-        int r = check_distinct(c, e);
+                return credentials_damaged(err, "too long");
+
+        int r = check_distinct(c, err);
         if (r < 0)
                 return r;
+
         r = index_hosts(c);
         r = r < 0 ? r : make_needles(c);
         if (r < 0)
-                return err_set(e, -r, "cannot index the table of credentials");
+                return err_set(err, -r, "cannot index the table of credentials");
+
         *ret = take_ptr(&c);
         return 0;
 }
 
-int credentials_open_fd(int fd, struct credentials **ret, struct err *e) {
+int credentials_open_fd(int fd, struct credentials **ret, struct err *err) {
         const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
         int seals = fcntl(fd, F_GET_SEALS);
         if (seals < 0)
-                return err_errno(e, "cannot read the seals of the table of credentials");
+                return err_errno(err, "cannot read the seals of the table of credentials");
         if ((seals & wanted) != wanted)
-                return err_set(e, EPERM, "the table of credentials is not sealed: it could change while it is in use");
+                return err_set(err, EPERM,
+                               "the table of credentials is not sealed: it could change while it is in use");
+
         struct stat st;
         if (fstat(fd, &st) < 0)
-                return err_errno(e, "cannot examine the table of credentials");
+                return err_errno(err, "cannot examine the table of credentials");
         if (st.st_size <= 0 || (uint64_t)st.st_size > CREDENTIALS_BYTES_MAX)
-                return damaged(e, "bad size");
+                return credentials_damaged(err, "bad size");
+
         void *mapped = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
         if (mapped == MAP_FAILED)
-                return err_errno(e, "cannot map the table of credentials");
-        int r = credentials_open(str_n(mapped, (size_t)st.st_size), ret, e);
+                return err_errno(err, "cannot map the table of credentials");
+
+        int r = credentials_open(str_n(mapped, (size_t)st.st_size), ret, err);
         if (r < 0) {
                 munmap(mapped, (size_t)st.st_size);
                 return r;
         }
+
         (*ret)->mapped = mapped;
         (*ret)->mapped_n = (size_t)st.st_size;
+
         return 0;
 }
 
@@ -489,17 +573,21 @@ static void free_named_host(void *value) {
         free(h);
 }
 
-void credentials_close(struct credentials *c) {
-        if (!c)
+void credentials_close(struct credentials *credentials) {
+        if (!credentials)
                 return;
-        for (size_t i = 0; i < c->n; i++)
-                free(c->mappings[i].hosts);
-        free(c->mappings);
-        map_done(&c->names, free_named_host);
-        needles_free(c->needles);
-        if (c->mapped)
-                munmap(c->mapped, c->mapped_n);
-        free(c);
+
+        for (size_t i = 0; i < credentials->n; i++)
+                free(credentials->mappings[i].hosts);
+
+        free(credentials->mappings);
+        map_done(&credentials->names, free_named_host);
+        needles_free(credentials->needles);
+
+        if (credentials->mapped)
+                munmap(credentials->mapped, credentials->mapped_n);
+
+        free(credentials);
 }
 
 void credentials_closep(struct credentials **c) {
@@ -508,51 +596,58 @@ void credentials_closep(struct credentials **c) {
 
 /* --- looking things up --- */
 
-size_t credentials_count(const struct credentials *c) {
-        return c->n;
+size_t credentials_count(const struct credentials *credentials) {
+        return credentials->n;
 }
 
-const struct credential_mapping *credentials_get(const struct credentials *c, uint32_t index) {
-        return index < c->n ? &c->mappings[index] : NULL;
+const struct credential_mapping *credentials_get(const struct credentials *credentials, uint32_t index) {
+        return index < credentials->n ? &credentials->mappings[index] : NULL;
 }
 
-static void add_if_matches(const struct credentials *c, uint32_t i, const struct host *host, uint16_t port,
+static void add_if_matches(const struct credentials *credentials, uint32_t i, const struct host *host, uint16_t port,
                            struct credential_set *set) {
-        const struct credential_mapping *m = &c->mappings[i];
-        for (size_t k = 0; k < m->n_hosts; k++)
-                if (pattern_matches(&m->hosts[k], host, port)) {
+        const struct credential_mapping *mapping = &credentials->mappings[i];
+        for (size_t k = 0; k < mapping->n_hosts; k++)
+                if (pattern_matches(&mapping->hosts[k], host, port)) {
                         set->bits[i / 64] |= 1ULL << i % 64;
                         return;
                 }
 }
 
-struct credential_set credentials_at(const struct credentials *c, const struct host *host, uint16_t port) {
+struct credential_set credentials_at(const struct credentials *credentials, const struct host *host, uint16_t port) {
         struct credential_set set = { 0 };
-        const struct named_host *h = map_get(&c->names, host_str(host));
-        for (size_t i = 0; h && i < h->mappings.n; i++)
-                add_if_matches(c, h->mappings.p[i], host, port, &set);
+        const struct named_host *named_host = map_get(&credentials->names, host_str(host));
+        for (size_t i = 0; named_host && i < named_host->mappings.n; i++)
+                add_if_matches(credentials, named_host->mappings.p[i], host, port, &set);
+
         for (size_t word = 0; word < CREDENTIALS_MAX / 64; word++)
-                for (uint64_t left = c->patterns.bits[word]; left; left &= left - 1)
-                        add_if_matches(c, (uint32_t)(word * 64 + (size_t)__builtin_ctzll(left)), host, port, &set);
+                for (uint64_t left = credentials->patterns.bits[word]; left; left &= left - 1)
+                        add_if_matches(credentials, (uint32_t)(word * 64 + (size_t)__builtin_ctzll(left)), host, port,
+                                       &set);
+
         return set;
 }
 
-bool credentials_find(const struct credentials *c, struct str bytes, size_t *at, struct credential_hit *ret) {
+bool credentials_find(const struct credentials *credentials, struct str bytes, size_t *at, struct credential_hit *ret) {
         struct needle_scan scan;
         struct needle_match match;
         struct str rest = str_skip(bytes, *at);
-        if (rest.n < needles_shortest(c->needles)) {
+        if (rest.n < needles_shortest(credentials->needles)) {
                 *at = bytes.n;
                 return false;
         }
-        needle_scan_init(&scan, c->needles, false); /* without places it cannot fail */
+
+        needle_scan_init(&scan, credentials->needles, false); /* without places it cannot fail */
+
         if (!needle_scan_next(&scan, &rest, &match) && !needle_scan_end(&scan, &match)) {
                 *at = bytes.n;
                 return false;
         }
+
         *at = bytes.n - rest.n;
         *ret = (struct credential_hit){
                 .mapping = match.id >> 8, .part = match.id >> 1 & 7, .base64 = match.id & 1, .end = *at
         };
+
         return true;
 }

@@ -44,7 +44,7 @@ struct credential_slot {
 
 /* "bearer", "header:x-api-key", "basic", "basic:user", "query:key", "path", "sigv4", "body:refresh_token@/oauth/token".
  * The name points into the text. -EINVAL. */
-int credential_slot_parse(struct str text, struct credential_slot *ret, struct err *e);
+int credential_slot_parse(struct str text, struct credential_slot *ret, struct err *err);
 
 /* One row, as it goes in. Texts are the caller's. */
 struct credential_row {
@@ -60,7 +60,7 @@ struct credential_row {
 };
 
 /* Checks all of it as the reader will, so that a mistake shows at its place; heap bytes in *ret. */
-int credentials_encode(const struct credential_row *rows, size_t n, struct buf *out, struct err *e);
+int credentials_encode(const struct credential_row *rows, size_t n, struct buf *out, struct err *err);
 
 /* As it comes out: validated, never changing, safe from any number of threads. */
 struct credential_mapping {
@@ -79,20 +79,21 @@ struct credential_mapping {
 struct credentials;
 
 /* Refuses what is malformed in any way. The bytes must outlive it. */
-int credentials_open(struct str bytes, struct credentials **ret, struct err *e);
+int credentials_open(struct str bytes, struct credentials **ret, struct err *err);
 /* Maps the sealed file; the seals are checked. The descriptor stays the caller's. */
-int credentials_open_fd(int fd, struct credentials **ret, struct err *e);
-void credentials_close(struct credentials *c);
+int credentials_open_fd(int fd, struct credentials **ret, struct err *err);
+void credentials_close(struct credentials *credentials);
 void credentials_closep(struct credentials **c);
 
-size_t credentials_count(const struct credentials *c);
-const struct credential_mapping *credentials_get(const struct credentials *c, uint32_t index); /* NULL: none */
+size_t credentials_count(const struct credentials *credentials);
+const struct credential_mapping *credentials_get(const struct credentials *credentials,
+                                                 uint32_t index); /* NULL: none */
 
 /* Which mappings belong to a host and port. */
 struct credential_set {
         uint64_t bits[CREDENTIALS_MAX / 64];
 };
-struct credential_set credentials_at(const struct credentials *c, const struct host *host, uint16_t port);
+struct credential_set credentials_at(const struct credentials *credentials, const struct host *host, uint16_t port);
 static inline bool credential_set_has(const struct credential_set *s, uint32_t index) {
         return index < CREDENTIALS_MAX && (s->bits[index / 64] >> index % 64 & 1);
 }
@@ -111,4 +112,4 @@ struct credential_hit {
 };
 /* The first fake in the bytes, of now or of before a rotation, from *at on, which is moved behind it: as it is, in
  * base64 (any alignment, both alphabets), percent-encoded in whole or in part. */
-bool credentials_find(const struct credentials *c, struct str bytes, size_t *at, struct credential_hit *ret);
+bool credentials_find(const struct credentials *credentials, struct str bytes, size_t *at, struct credential_hit *ret);

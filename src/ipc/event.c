@@ -65,21 +65,21 @@ const char *event_scheme_name(enum event_scheme s) {
 }
 
 /* The one list of what a field may hold: the sender is held to it as well, so that its mistake shows at its place. */
-static bool values_valid(const struct wire *w) {
-        return w->kind < EVENT_KINDS && w->via < VIAS && w->scheme < SCHEMES && w->reason < REASONS &&
-               w->status <= EVENT_STATUS_MAX && w->wall_us <= WALL_MAX_US && w->allowed <= 1 && w->family <= ADDR_V6 &&
-               w->count != 1;
+static bool values_valid(const struct wire *wire) {
+        return wire->kind < EVENT_KINDS && wire->via < VIAS && wire->scheme < SCHEMES && wire->reason < REASONS &&
+               wire->status <= EVENT_STATUS_MAX && wire->wall_us <= WALL_MAX_US && wire->allowed <= 1 &&
+               wire->family <= ADDR_V6 && wire->count != 1;
 }
 
 int event_encode(struct buf *batch, const struct event *ev) {
         const struct str texts[TEXTS] = { ev->domain, ev->method, ev->path, ev->swapped, ev->detail };
-        struct wire w = {
+        struct wire wire = {
                 .wall_us = ev->wall_us,
                 .connection = ev->connection,
                 .bytes_in = ev->bytes_in,
                 .bytes_out = ev->bytes_out,
                 .duration_us = ev->duration_us,
-                .size = sizeof w,
+                .size = sizeof wire,
                 .rule = ev->rule,
                 .generation = ev->generation,
                 .kind = ev->kind,
@@ -92,88 +92,102 @@ int event_encode(struct buf *batch, const struct event *ev) {
                 .family = ev->addr.family,
                 .count = ev->count == 1 ? 0 : ev->count,
         };
-        if (!values_valid(&w))
+        if (!values_valid(&wire))
                 return -EINVAL;
-        if (w.family != ADDR_NONE)
-                memcpy(w.address, ev->addr.bytes, w.family == ADDR_V4 ? 4 : 16);
+        if (wire.family != ADDR_NONE)
+                memcpy(wire.address, ev->addr.bytes, wire.family == ADDR_V4 ? 4 : 16);
+
         for (size_t i = 0; i < TEXTS; i++) {
-                w.text_n[i] = (uint16_t)(texts[i].n < EVENT_TEXT_MAX ? texts[i].n : EVENT_TEXT_MAX);
-                w.size += w.text_n[i];
+                wire.text_n[i] = (uint16_t)(texts[i].n < EVENT_TEXT_MAX ? texts[i].n : EVENT_TEXT_MAX);
+                wire.size += wire.text_n[i];
         }
 
-        if (batch->n + w.size > EVENT_BATCH_MAX)
+        if (batch->n + wire.size > EVENT_BATCH_MAX)
                 return -EMSGSIZE;
-        int r = buf_reserve(batch, w.size);
+
+        int r = buf_reserve(batch, wire.size);
         if (r < 0)
                 return r;
+
         char *at = batch->p + batch->n;
-        memcpy(at, &w, sizeof w);
-        at += sizeof w;
+        memcpy(at, &wire, sizeof wire);
+        at += sizeof wire;
+
         for (size_t i = 0; i < TEXTS; i++) {
-                if (w.text_n[i])
-                        memcpy(at, texts[i].p, w.text_n[i]);
-                at += w.text_n[i];
+                if (wire.text_n[i])
+                        memcpy(at, texts[i].p, wire.text_n[i]);
+                at += wire.text_n[i];
         }
-        batch->n += w.size;
+
+        batch->n += wire.size;
         return 0;
 }
 
-static bool record_valid(const struct wire *w, size_t available) {
-        if (!values_valid(w) || w->size > available)
+static bool record_valid(const struct wire *wire, size_t available) {
+        if (!values_valid(wire) || wire->size > available)
                 return false;
-        size_t wanted = sizeof *w;
+
+        size_t wanted = sizeof *wire;
+
         for (size_t i = 0; i < TEXTS; i++) {
-                if (w->text_n[i] > EVENT_TEXT_MAX)
+                if (wire->text_n[i] > EVENT_TEXT_MAX)
                         return false;
-                wanted += w->text_n[i];
+                wanted += wire->text_n[i];
         }
+
         /* Bytes without a meaning are zero: there is one way to write each record. */
         uint8_t rest = 0;
-        for (size_t i = w->family == ADDR_V6 ? 16 : w->family == ADDR_V4 ? 4 : 0; i < sizeof w->address; i++)
-                rest |= w->address[i];
-        return wanted == w->size && rest == 0;
+        for (size_t i = wire->family == ADDR_V6 ? 16 : wire->family == ADDR_V4 ? 4 : 0; i < sizeof wire->address; i++)
+                rest |= wire->address[i];
+
+        return wanted == wire->size && rest == 0;
 }
 
 int event_decode(struct str *batch, struct event *ret) {
-        struct wire w;
+        struct wire wire;
+
         if (batch->n == 0)
                 return 0;
-        if (batch->n < sizeof w)
+        if (batch->n < sizeof wire)
                 return -EBADMSG;
-        memcpy(&w, batch->p, sizeof w);
-        if (!record_valid(&w, batch->n))
+
+        memcpy(&wire, batch->p, sizeof wire);
+        if (!record_valid(&wire, batch->n))
                 return -EBADMSG;
 
         struct str texts[TEXTS];
-        struct str rest = str_skip(*batch, sizeof w);
+        struct str rest = str_skip(*batch, sizeof wire);
+
         for (size_t i = 0; i < TEXTS; i++) {
-                texts[i] = str_first(rest, w.text_n[i]);
-                rest = str_skip(rest, w.text_n[i]);
+                texts[i] = str_first(rest, wire.text_n[i]);
+                rest = str_skip(rest, wire.text_n[i]);
         }
+
         *ret = (struct event){
-                .wall_us = w.wall_us,
-                .connection = w.connection,
-                .bytes_in = w.bytes_in,
-                .bytes_out = w.bytes_out,
-                .duration_us = w.duration_us,
-                .rule = w.rule,
-                .generation = w.generation,
-                .count = w.count,
-                .kind = w.kind,
-                .via = w.via,
-                .scheme = w.scheme,
-                .reason = w.reason,
-                .port = w.port,
-                .status = w.status,
-                .allowed = w.allowed == 1,
-                .addr.family = w.family,
+                .wall_us = wire.wall_us,
+                .connection = wire.connection,
+                .bytes_in = wire.bytes_in,
+                .bytes_out = wire.bytes_out,
+                .duration_us = wire.duration_us,
+                .rule = wire.rule,
+                .generation = wire.generation,
+                .count = wire.count,
+                .kind = wire.kind,
+                .via = wire.via,
+                .scheme = wire.scheme,
+                .reason = wire.reason,
+                .port = wire.port,
+                .status = wire.status,
+                .allowed = wire.allowed == 1,
+                .addr.family = wire.family,
                 .domain = texts[0],
                 .method = texts[1],
                 .path = texts[2],
                 .swapped = texts[3],
                 .detail = texts[4],
         };
-        memcpy(ret->addr.bytes, w.address, sizeof ret->addr.bytes);
+        memcpy(ret->addr.bytes, wire.address, sizeof ret->addr.bytes);
         *batch = rest;
+
         return 1;
 }

@@ -112,18 +112,18 @@ const char *ipc_kind_name(enum ipc_kind kind); /* NULL for no kind */
 
 /* One message, with the descriptor when it is not -1 (it stays the caller's). -EAGAIN on a full non-blocking socket,
  * -EPIPE when the other side is gone, -EINVAL for a message that the other side would not accept. */
-int ipc_send(int sock, enum ipc_side from, const struct ipc_message *m, int fd);
+int ipc_send(int sock, enum ipc_side from, const struct ipc_message *message, int fd);
 /* One message that `from` may send: every field checked, fields that the kind does not use are zero. *ret_fd is -1 or a
  * descriptor that is now the caller's. 1: got one, 0: the other side closed, -EAGAIN: nothing there, -EBADMSG:
  * malformed. */
 int ipc_receive(int sock, enum ipc_side from, struct ipc_message *ret, int *ret_fd);
 
 /* Every limit at its default, no listener, nothing configured. */
-void gateway_start_init(struct gateway_start *s);
-int gateway_start_check(const struct gateway_start *s, struct err *e);
+void gateway_start_init(struct gateway_start *start);
+int gateway_start_check(const struct gateway_start *start, struct err *err);
 /* The limits in it, as a policy has them. */
-struct gateway_limits gateway_start_limits(const struct gateway_start *s);
-void gateway_start_set_limits(struct gateway_start *s, const struct gateway_limits *l);
+struct gateway_limits gateway_start_limits(const struct gateway_start *start);
+void gateway_start_set_limits(struct gateway_start *start, const struct gateway_limits *limits);
 /* The block as a sealed file, checked before; and read back in the gateway, seals, size and content checked. */
-int gateway_start_seal(const struct gateway_start *s, int *ret_fd, struct err *e);
-int gateway_start_read(int fd, struct gateway_start *ret, struct err *e);
+int gateway_start_seal(const struct gateway_start *start, int *ret_fd, struct err *err);
+int gateway_start_read(int fd, struct gateway_start *ret, struct err *err);

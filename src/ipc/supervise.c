@@ -33,11 +33,11 @@ static const struct field {
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 
-static char **one_of(const struct supervise_request *q, const struct field *f) {
-        return (char **)((char *)(uintptr_t)q + f->offset);
+static char **one_of(const struct supervise_request *request, const struct field *field) {
+        return (char **)((char *)(uintptr_t)request + field->offset);
 }
-static supervise_texts *many_of(const struct supervise_request *q, const struct field *f) {
-        return (supervise_texts *)((char *)(uintptr_t)q + f->offset);
+static supervise_texts *many_of(const struct supervise_request *request, const struct field *field) {
+        return (supervise_texts *)((char *)(uintptr_t)request + field->offset);
 }
 
 static void texts_done(supervise_texts *list) {
@@ -46,13 +46,13 @@ static void texts_done(supervise_texts *list) {
         vec_done(list);
 }
 
-void supervise_request_done(struct supervise_request *q) {
+void supervise_request_done(struct supervise_request *request) {
         for (size_t i = 0; i < FIELDS; i++)
                 if (fields[i].type == FIELD_ONE)
-                        free(*one_of(q, &fields[i]));
+                        free(*one_of(request, &fields[i]));
                 else
-                        texts_done(many_of(q, &fields[i]));
-        *q = (struct supervise_request){ 0 };
+                        texts_done(many_of(request, &fields[i]));
+        *request = (struct supervise_request){ 0 };
 }
 
 int supervise_texts_add(supervise_texts *list, struct str text) {
@@ -63,29 +63,41 @@ int supervise_texts_add(supervise_texts *list, struct str text) {
         return -ENOMEM;
 }
 
-static int put(struct buf *out, char letter, const char *text) {
+static int supervise_put(struct buf *out, char letter, const char *text) {
         int r = buf_printf(out, "%zu:%c", strlen(text) + 1, letter);
-        r = r < 0 ? r : buf_add(out, text);
-        return r < 0 ? r : buf_add_char(out, ',');
+        if (r < 0)
+                return r;
+
+        r = buf_add(out, text);
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, ',');
 }
 
-int supervise_encode(const struct supervise_request *q, char **ret, struct err *e) {
+int supervise_encode(const struct supervise_request *request, char **ret, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(SUPERVISE_BYTES_MAX);
         char first[32];
-        snprintf(first, sizeof first, "%d.%d", SUPERVISE_VERSION, (int)q->job);
-        int r = put(&out, 'v', first);
+
+        snprintf(first, sizeof first, "%d.%d", SUPERVISE_VERSION, (int)request->job);
+        int r = supervise_put(&out, 'v', first);
         for (size_t i = 0; r == 0 && i < FIELDS; i++) {
-                const supervise_texts *many = many_of(q, &fields[i]);
+                const supervise_texts *many = many_of(request, &fields[i]);
+
                 if (fields[i].type == FIELD_ONE)
-                        r = *one_of(q, &fields[i]) ? put(&out, fields[i].letter, *one_of(q, &fields[i])) : 0;
+                        r = *one_of(request, &fields[i])
+                                ? supervise_put(&out, fields[i].letter, *one_of(request, &fields[i]))
+                                : 0;
                 for (size_t k = 0; r == 0 && fields[i].type == FIELD_MANY && k < many->n; k++)
-                        r = put(&out, fields[i].letter, many->p[k]);
+                        r = supervise_put(&out, fields[i].letter, many->p[k]);
         }
+
         char *text = r == 0 ? str_dup(buf_str(&out)) : NULL;
         if (!text)
-                return r == -EMSGSIZE ? err_set(e, E2BIG, "the command and its policy are larger than %d bytes",
+                return r == -EMSGSIZE ? err_set(err, E2BIG, "the command and its policy are larger than %d bytes",
                                                 SUPERVISE_BYTES_MAX)
-                                      : err_set(e, ENOMEM, "out of memory");
+                                      : err_set(err, ENOMEM, "out of memory");
+
         *ret = text;
         return 0;
 }
@@ -94,71 +106,87 @@ int supervise_encode(const struct supervise_request *q, char **ret, struct err *
 static bool take_field(struct str *rest, char *ret_letter, struct str *ret_text) {
         ptrdiff_t colon = str_find(str_first(*rest, 12), ':');
         uint64_t n;
+
         if (colon <= 0 || !str_to_u64(str_first(*rest, (size_t)colon), SUPERVISE_BYTES_MAX, &n) || n == 0)
                 return false;
+
         *rest = str_skip(*rest, (size_t)colon + 1);
         if (rest->n < n + 1 || rest->p[n] != ',')
                 return false;
+
         *ret_letter = rest->p[0];
         *ret_text = str_n(rest->p + 1, n - 1);
         *rest = str_skip(*rest, n + 1);
+
         return true;
 }
 
-static int read_first(struct str text, struct supervise_request *q, struct err *e) {
+static int read_first(struct str text, struct supervise_request *request, struct err *err) {
         struct str version;
         uint64_t number = 0, job = 0;
         if (!str_split(&text, '.', &version) || !str_to_u64(version, UINT32_MAX, &number) ||
             number != SUPERVISE_VERSION)
-                return err_set(e, EPROTO,
+                return err_set(err, EPROTO,
                                "libbailey and the bailey executable are of different versions; install them together");
+
         if (!str_to_u64(text, SUPERVISE_JOBS - 1, &job))
-                return err_set(e, EBADMSG, "the request is malformed");
-        q->job = (enum supervise_job)job;
+                return err_set(err, EBADMSG, "the request is malformed");
+
+        request->job = (enum supervise_job)job;
         return 0;
 }
 
-static int keep_field(struct supervise_request *q, char letter, struct str text) {
+static int keep_field(struct supervise_request *request, char letter, struct str text) {
         for (size_t i = 0; i < FIELDS; i++) {
                 if (fields[i].letter != letter)
                         continue;
                 if (fields[i].type == FIELD_MANY)
-                        return supervise_texts_add(many_of(q, &fields[i]), text);
-                char **one = one_of(q, &fields[i]);
+                        return supervise_texts_add(many_of(request, &fields[i]), text);
+
+                char **one = one_of(request, &fields[i]);
                 if (*one)
                         return -EBADMSG;
+
                 return (*one = str_dup(text)) ? 0 : -ENOMEM;
         }
+
         return -EBADMSG;
 }
 
-int supervise_decode(struct str block, struct supervise_request *ret, struct err *e) {
-        cleanup(supervise_request_done) struct supervise_request q = { 0 };
+int supervise_decode(struct str block, struct supervise_request *ret, struct err *err) {
+        cleanup(supervise_request_done) struct supervise_request request = { 0 };
         char letter;
         struct str text;
+
         if (str_has_nul(block) || !take_field(&block, &letter, &text) || letter != 'v')
-                return err_set(e, EBADMSG, "the request is malformed");
-        int r = read_first(text, &q, e);
+                return err_set(err, EBADMSG, "the request is malformed");
+
+        int r = read_first(text, &request, err);
         if (r < 0)
                 return r;
+
         while (r == 0 && block.n)
-                r = take_field(&block, &letter, &text) ? keep_field(&q, letter, text) : -EBADMSG;
-        if (r == 0 && (!q.base || q.base[0] != '/' || (q.job != SUPERVISE_GATEWAY && q.argv.n == 0)))
+                r = take_field(&block, &letter, &text) ? keep_field(&request, letter, text) : -EBADMSG;
+
+        if (r == 0 &&
+            (!request.base || request.base[0] != '/' || (request.job != SUPERVISE_GATEWAY && request.argv.n == 0)))
                 r = -EBADMSG;
-        if (r == 0 && q.judged.n != JUDGED_TEXTS && (q.judged.n || q.job >= SUPERVISE_COMMAND))
+        if (r == 0 && request.judged.n != JUDGED_TEXTS && (request.judged.n || request.job >= SUPERVISE_COMMAND))
                 r = -EBADMSG;
         if (r < 0)
-                return err_set(e, -r, r == -ENOMEM ? "out of memory" : "the request is malformed");
-        *ret = q;
-        q = (struct supervise_request){ 0 };
+                return err_set(err, -r, r == -ENOMEM ? "out of memory" : "the request is malformed");
+
+        *ret = request;
+        request = (struct supervise_request){ 0 };
+
         return 0;
 }
 
 /*
  * Messages.
  */
-int supervise_send(int sock, const struct supervise_message *m, int fd) {
-        struct supervise_message copy = *m;
+int supervise_send(int sock, const struct supervise_message *message, int fd) {
+        struct supervise_message copy = *message;
         copy.version = SUPERVISE_VERSION;
         return fd_send(sock, str_n(&copy, sizeof copy), &fd, fd >= 0 ? 1 : 0);
 }
@@ -168,22 +196,28 @@ static bool is_terminated(const char *text, size_t n) {
 }
 
 int supervise_receive(int sock, struct supervise_message *ret, int *ret_fd) {
-        struct supervise_message m = { 0 };
+        struct supervise_message message = { 0 };
         size_t n_fds = 0;
         cleanup(close_fd) int fd = -1;
-        ssize_t n = fd_receive(sock, &m, sizeof m, &fd, 1, &n_fds);
+        ssize_t n = fd_receive(sock, &message, sizeof message, &fd, 1, &n_fds);
+
         /* The other side ended with something of ours unread. That is said once, before what it had still to say. */
         if (n == -ECONNRESET)
-                n = fd_receive(sock, &m, sizeof m, &fd, 1, &n_fds);
+                n = fd_receive(sock, &message, sizeof message, &fd, 1, &n_fds);
         if (n <= 0)
                 return n == -ECONNRESET ? 0 : (int)n;
-        bool whole = n == (ssize_t)sizeof m && m.version == SUPERVISE_VERSION && m.kind && m.kind < SUPERVISE_KINDS &&
-                     is_terminated(m.host, sizeof m.host) && is_terminated(m.target, sizeof m.target) &&
-                     is_terminated(m.rule, sizeof m.rule) && is_terminated(m.detail, sizeof m.detail) &&
-                     is_terminated(m.process, sizeof m.process);
-        if (!whole || (n_fds == 1) != (m.kind == SUPERVISE_RELOAD))
+
+        bool whole = n == (ssize_t)sizeof message && message.version == SUPERVISE_VERSION && message.kind &&
+                     message.kind < SUPERVISE_KINDS && is_terminated(message.host, sizeof message.host) &&
+                     is_terminated(message.target, sizeof message.target) &&
+                     is_terminated(message.rule, sizeof message.rule) &&
+                     is_terminated(message.detail, sizeof message.detail) &&
+                     is_terminated(message.process, sizeof message.process);
+        if (!whole || (n_fds == 1) != (message.kind == SUPERVISE_RELOAD))
                 return -EBADMSG;
-        *ret = m;
+
+        *ret = message;
         *ret_fd = take_fd(&fd);
+
         return 1;
 }

@@ -50,12 +50,12 @@ struct supervise_request {
         supervise_texts argv;
         supervise_texts judged; /* none, or JUDGED_TEXTS */
 };
-void supervise_request_done(struct supervise_request *q);
+void supervise_request_done(struct supervise_request *request);
 int supervise_texts_add(supervise_texts *list, struct str text);
 /* Heap text in *ret. */
-int supervise_encode(const struct supervise_request *q, char **ret, struct err *e);
+int supervise_encode(const struct supervise_request *request, char **ret, struct err *err);
 /* -EPROTO when the two sides are of different versions, -EBADMSG when it is no such block. */
-int supervise_decode(struct str block, struct supervise_request *ret, struct err *e);
+int supervise_decode(struct str block, struct supervise_request *ret, struct err *err);
 
 enum supervise_kind {
         /* to the library */
@@ -93,6 +93,6 @@ struct supervise_message {
 };
 
 /* `fd` -1: none. 0, -EAGAIN on a full non-blocking socket, -EPIPE when the other side is gone. */
-int supervise_send(int sock, const struct supervise_message *m, int fd);
+int supervise_send(int sock, const struct supervise_message *message, int fd);
 /* 1: got one, 0: the other side closed, -EAGAIN: nothing there, -EBADMSG: malformed. *ret_fd is -1 or the caller's. */
 int supervise_receive(int sock, struct supervise_message *ret, int *ret_fd);

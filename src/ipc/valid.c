@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ipc/valid.h"
 
-bool ipc_host_valid(const struct host *h) {
-        if (h->name_n == 0 || h->name_n > HOST_TEXT_MAX || strnlen(h->name, sizeof h->name) != h->name_n)
+bool ipc_host_valid(const struct host *host) {
+        if (host->name_n == 0 || host->name_n > HOST_TEXT_MAX || strnlen(host->name, sizeof host->name) != host->name_n)
                 return false;
-        if (h->kind == HOST_ADDR) {
+
+        if (host->kind == HOST_ADDR) {
                 char text[ADDR_TEXT_MAX];
-                if (h->addr.family != ADDR_V4 && h->addr.family != ADDR_V6)
+
+                if (host->addr.family != ADDR_V4 && host->addr.family != ADDR_V6)
                         return false;
-                addr_text(&h->addr, text);
-                return str_is(host_str(h), text);
+
+                addr_text(&host->addr, text);
+                return str_is(host_str(host), text);
         }
+
         struct host parsed;
-        return h->kind == HOST_NAME && host_parse(host_str(h), &parsed, NULL) == 0 && host_equal(&parsed, h);
+        return host->kind == HOST_NAME && host_parse(host_str(host), &parsed, NULL) == 0 && host_equal(&parsed, host);
 }
 
 void ipc_host_copy(struct host *to, const struct host *from) {

@@ -4,7 +4,7 @@
 #include "policy/host.h"
 
 /* Canonical: the one canonicaliser, given the text, makes exactly this host of it. */
-bool ipc_host_valid(const struct host *h);
+bool ipc_host_valid(const struct host *host);
 /* Of a valid host what is used; the rest is zero. */
 void ipc_host_copy(struct host *to, const struct host *from);
 /* Printable ASCII. */

@@ -104,6 +104,7 @@ const char *vault_refusal_text(enum vault_refusal r) {
                 [VAULT_BROKEN] = "the vault cannot do it now",
         };
         static_assert(sizeof texts / sizeof *texts == VAULT_REFUSALS, "a text for each refusal");
+
         return (unsigned)r < VAULT_REFUSALS && texts[r] ? texts[r] : "?";
 }
 
@@ -111,89 +112,106 @@ static bool piece_valid(const struct piece *piece, struct str s) {
         return s.n >= piece->least && s.n <= piece->most && (!piece->printable || ipc_text_valid(s));
 }
 
-static bool message_valid(const struct vault_message *m, enum vault_way way, bool descriptor) {
-        if (m->kind >= VAULT_KINDS || !kinds[m->kind].name)
+static bool message_valid(const struct vault_message *message, enum vault_way way, bool descriptor) {
+        if (message->kind >= VAULT_KINDS || !kinds[message->kind].name)
                 return false;
-        const struct kind_row *k = &kinds[m->kind];
-        if (k->way != way || k->descriptor != descriptor || m->number > k->number_max ||
-            m->mapping >= VAULT_MAPPINGS_MAX || m->part >= PARTS)
+
+        const struct kind_row *row = &kinds[message->kind];
+        if (row->way != way || row->descriptor != descriptor || message->number > row->number_max ||
+            message->mapping >= VAULT_MAPPINGS_MAX || message->part >= PARTS)
                 return false;
-        if (k->host && (!ipc_host_valid(&m->authority.host) || (m->authority.port != 0) != k->port))
+
+        if (row->host && (!ipc_host_valid(&message->authority.host) || (message->authority.port != 0) != row->port))
                 return false;
+
         for (size_t i = 0; i < VAULT_DATA; i++)
-                if (!piece_valid(&k->data[i], m->data[i]))
+                if (!piece_valid(&row->data[i], message->data[i]))
                         return false;
+
         return true;
 }
 
 /* Only what the kind uses: the rest is zero on the wire and for whoever reads it. */
-static void head_of(struct head *h, const struct vault_message *m) {
-        const struct kind_row *k = &kinds[m->kind];
-        *h = (struct head){ .version = VAULT_VERSION, .kind = m->kind, .number = m->number };
-        if (k->id)
-                h->id = m->id;
-        if (k->mapping)
-                h->mapping = m->mapping;
-        if (k->part)
-                h->part = m->part;
-        if (k->host)
-                ipc_host_copy(&h->authority.host, &m->authority.host);
-        if (k->port)
-                h->authority.port = m->authority.port;
+static void head_of(struct head *head, const struct vault_message *message) {
+        const struct kind_row *row = &kinds[message->kind];
+
+        *head = (struct head){ .version = VAULT_VERSION, .kind = message->kind, .number = message->number };
+        if (row->id)
+                head->id = message->id;
+        if (row->mapping)
+                head->mapping = message->mapping;
+        if (row->part)
+                head->part = message->part;
+        if (row->host)
+                ipc_host_copy(&head->authority.host, &message->authority.host);
+        if (row->port)
+                head->authority.port = message->authority.port;
+
         for (size_t i = 0; i < VAULT_DATA; i++)
-                h->lengths[i] = (uint32_t)m->data[i].n;
+                head->lengths[i] = (uint32_t)message->data[i].n;
 }
 
-int vault_send(int sock, enum vault_way way, const struct vault_message *m, int fd) {
+int vault_send(int sock, enum vault_way way, const struct vault_message *message, int fd) {
         char wire[VAULT_MESSAGE_MAX];
         struct head head;
         size_t n = sizeof head;
-        if (!message_valid(m, way, fd >= 0))
+
+        if (!message_valid(message, way, fd >= 0))
                 return -EINVAL;
-        head_of(&head, m);
+
+        head_of(&head, message);
+
         for (size_t i = 0; i < VAULT_DATA; i++) {
-                if (m->data[i].n > sizeof wire - n)
+                if (message->data[i].n > sizeof wire - n)
                         return -EINVAL;
-                if (m->data[i].n > 0)
-                        memcpy(wire + n, m->data[i].p, m->data[i].n);
-                n += m->data[i].n;
+                if (message->data[i].n > 0)
+                        memcpy(wire + n, message->data[i].p, message->data[i].n);
+                n += message->data[i].n;
         }
+
         memcpy(wire, &head, sizeof head);
         int r = fd_send(sock, str_n(wire, n), &fd, fd >= 0 ? 1 : 0);
         secret_wipe(wire, n);
+
         return r == -ECONNRESET ? -EPIPE : r; /* gone with messages unread, or without: gone */
 }
 
-static bool decode(struct str wire, enum vault_way way, bool descriptor, struct vault_message *ret) {
-        struct head h;
-        struct vault_message m;
-        if (wire.n < sizeof h)
+static bool vault_decode(struct str wire, enum vault_way way, bool descriptor, struct vault_message *ret) {
+        struct head head;
+        struct vault_message message;
+
+        if (wire.n < sizeof head)
                 return false;
-        memcpy(&h, wire.p, sizeof h);
-        m = (struct vault_message){ .kind = h.kind,
-                                    .mapping = h.mapping,
-                                    .part = h.part,
-                                    .id = h.id,
-                                    .number = h.number,
-                                    .authority = h.authority };
-        struct str rest = str_skip(wire, sizeof h);
+
+        memcpy(&head, wire.p, sizeof head);
+        message = (struct vault_message){ .kind = head.kind,
+                                          .mapping = head.mapping,
+                                          .part = head.part,
+                                          .id = head.id,
+                                          .number = head.number,
+                                          .authority = head.authority };
+        struct str rest = str_skip(wire, sizeof head);
+
         for (size_t i = 0; i < VAULT_DATA; i++) {
-                if (h.lengths[i] > rest.n)
+                if (head.lengths[i] > rest.n)
                         return false;
-                m.data[i] = str_first(rest, h.lengths[i]);
-                rest = str_skip(rest, h.lengths[i]);
+                message.data[i] = str_first(rest, head.lengths[i]);
+                rest = str_skip(rest, head.lengths[i]);
         }
-        if (h.version != VAULT_VERSION || rest.n > 0 || !message_valid(&m, way, descriptor))
+
+        if (head.version != VAULT_VERSION || rest.n > 0 || !message_valid(&message, way, descriptor))
                 return false;
+
         struct head used;
-        head_of(&used, &m);
+        head_of(&used, &message);
         *ret = (struct vault_message){ .kind = used.kind,
                                        .mapping = used.mapping,
                                        .part = used.part,
                                        .id = used.id,
                                        .number = used.number,
                                        .authority = used.authority };
-        memcpy(ret->data, m.data, sizeof ret->data);
+        memcpy(ret->data, message.data, sizeof ret->data);
+
         return true;
 }
 
@@ -207,164 +225,204 @@ int vault_receive(int sock, enum vault_way way, char *room, struct vault_message
                 return -EAGAIN;
         if (n < 0)
                 return n == -EMSGSIZE || n == -ETOOMANYREFS ? -EBADMSG : (int)n;
-        if (!decode(str_n(room, (size_t)n), way, fd >= 0, ret))
+        if (!vault_decode(str_n(room, (size_t)n), way, fd >= 0, ret))
                 return -EBADMSG;
+
         *ret_fd = take_fd(&fd);
         return 1;
 }
 
 /* the page */
 
-int vault_page_new(size_t n, struct vault_page **ret, int *ret_fd, struct err *e) {
+int vault_page_new(size_t n, struct vault_page **ret, int *ret_fd, struct err *err) {
         if (n > VAULT_MAPPINGS_MAX)
-                return err_set(e, EINVAL, "%zu credentials; at most %d are possible", n, VAULT_MAPPINGS_MAX);
+                return err_set(err, EINVAL, "%zu credentials; at most %d are possible", n, VAULT_MAPPINGS_MAX);
+
         cleanup(close_fd) int fd = memfd_create("bailey-vault-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         if (fd < 0 || ftruncate(fd, sizeof(struct vault_page)) < 0)
-                return err_errno(e, "cannot make the page of serial numbers");
-        struct vault_page *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED)
-                return err_errno(e, "cannot map the page of serial numbers");
-        p->magic = VAULT_PAGE_MAGIC;
-        p->n = n;
+                return err_errno(err, "cannot make the page of serial numbers");
+
+        struct vault_page *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (page == MAP_FAILED)
+                return err_errno(err, "cannot map the page of serial numbers");
+
+        page->magic = VAULT_PAGE_MAGIC;
+        page->n = n;
+
         /* From here on only the mapping above can write. */
         if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
-                int r = err_errno(e, "cannot seal the page of serial numbers (needs Linux 5.1)");
-                vault_page_close(p);
+                int r = err_errno(err, "cannot seal the page of serial numbers (needs Linux 5.1)");
+
+                vault_page_close(page);
                 return r;
         }
-        *ret = p;
+
+        *ret = page;
         *ret_fd = take_fd(&fd);
+
         return 0;
 }
 
-int vault_page_open(int fd, const struct vault_page **ret, struct err *e) {
+int vault_page_open(int fd, const struct vault_page **ret, struct err *err) {
         const int wanted = F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
         int seals = fcntl(fd, F_GET_SEALS);
         struct stat st;
+
         if (seals < 0 || (seals & wanted) != wanted || fstat(fd, &st) < 0 ||
             st.st_size != (off_t)sizeof(struct vault_page))
-                return err_set(e, EPROTO, "the vault's page of serial numbers is not what it must be");
-        const struct vault_page *p = mmap(NULL, sizeof *p, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED)
-                return err_errno(e, "cannot map the vault's page of serial numbers");
-        if (p->magic != VAULT_PAGE_MAGIC || p->n > VAULT_MAPPINGS_MAX) {
-                vault_page_close(p);
-                return err_set(e, EPROTO, "the vault's page of serial numbers is of another version");
+                return err_set(err, EPROTO, "the vault's page of serial numbers is not what it must be");
+
+        const struct vault_page *page = mmap(NULL, sizeof *page, PROT_READ, MAP_SHARED, fd, 0);
+        if (page == MAP_FAILED)
+                return err_errno(err, "cannot map the vault's page of serial numbers");
+
+        if (page->magic != VAULT_PAGE_MAGIC || page->n > VAULT_MAPPINGS_MAX) {
+                vault_page_close(page);
+                return err_set(err, EPROTO, "the vault's page of serial numbers is of another version");
         }
-        *ret = p;
+
+        *ret = page;
         return 0;
 }
 
-void vault_page_close(const struct vault_page *p) {
-        if (p)
-                munmap((void *)p, sizeof *p);
+void vault_page_close(const struct vault_page *page) {
+        if (page)
+                munmap((void *)page, sizeof *page);
 }
 
 /* the start block */
 
-void vault_start_init(struct vault_start *s) {
-        memset(s, 0, sizeof *s);
-        s->version = VAULT_VERSION;
-        s->size = sizeof *s;
-        s->mapping_size = sizeof(struct vault_mapping);
-        s->log_level = LOG_NOTICE;
+void vault_start_init(struct vault_start *start) {
+        memset(start, 0, sizeof *start);
+        start->version = VAULT_VERSION;
+        start->size = sizeof *start;
+        start->mapping_size = sizeof(struct vault_mapping);
+        start->log_level = LOG_NOTICE;
 }
 
-static bool terminated(const char *text, size_t size) {
+static bool vault_terminated(const char *text, size_t size) {
         return strnlen(text, size) < size;
 }
 
-static int check_mapping(const struct vault_mapping *m, struct err *e) {
-        if (!terminated(m->name, sizeof m->name) || m->name[0] == '\0' || !ipc_text_valid(str_of(m->name)))
-                return err_set(e, EINVAL, "a credential's name is empty, too long or not printable");
-        if (m->kind >= MAPPING_KINDS)
-                return err_set(e, EINVAL, "credential '%s' is of the unknown kind %u", m->name, m->kind);
-        if (!terminated(m->source, sizeof m->source) || m->source[0] == '\0' ||
-            !terminated(m->prefix, sizeof m->prefix) || !ipc_text_valid(str_of(m->prefix)))
-                return err_set(e, EINVAL, "credential '%s': its source or prefix is empty or too long", m->name);
-        if (!terminated(m->form, sizeof m->form) || !terminated(m->answer, sizeof m->answer) ||
-            !terminated(m->expiry, sizeof m->expiry) || !ipc_text_valid(str_of(m->form)))
-                return err_set(e, EINVAL, "credential '%s': what is said about its sign-in is too long", m->name);
-        if (m->timeout_ns == 0 || m->timeout_ns > 3600 * NS_PER_SECOND)
-                return err_set(e, EINVAL, "credential '%s': its time limit is out of range", m->name);
-        if (m->n_hosts == 0 || m->n_hosts > VAULT_HOSTS_MAX)
-                return err_set(e, EINVAL, "credential '%s' has %u hosts; 1 to %d are possible", m->name, m->n_hosts,
-                               VAULT_HOSTS_MAX);
-        for (uint32_t i = 0; i < m->n_hosts; i++) {
-                struct pattern p;
+static int check_mapping(const struct vault_mapping *mapping, struct err *err) {
+        if (!vault_terminated(mapping->name, sizeof mapping->name) || mapping->name[0] == '\0' ||
+            !ipc_text_valid(str_of(mapping->name)))
+                return err_set(err, EINVAL, "a credential's name is empty, too long or not printable");
+        if (mapping->kind >= MAPPING_KINDS)
+                return err_set(err, EINVAL, "credential '%s' is of the unknown kind %u", mapping->name, mapping->kind);
+
+        if (!vault_terminated(mapping->source, sizeof mapping->source) || mapping->source[0] == '\0' ||
+            !vault_terminated(mapping->prefix, sizeof mapping->prefix) || !ipc_text_valid(str_of(mapping->prefix)))
+                return err_set(err, EINVAL, "credential '%s': its source or prefix is empty or too long",
+                               mapping->name);
+
+        if (!vault_terminated(mapping->form, sizeof mapping->form) ||
+            !vault_terminated(mapping->answer, sizeof mapping->answer) ||
+            !vault_terminated(mapping->expiry, sizeof mapping->expiry) || !ipc_text_valid(str_of(mapping->form)))
+                return err_set(err, EINVAL, "credential '%s': what is said about its sign-in is too long",
+                               mapping->name);
+
+        if (mapping->timeout_ns == 0 || mapping->timeout_ns > 3600 * NS_PER_SECOND)
+                return err_set(err, EINVAL, "credential '%s': its time limit is out of range", mapping->name);
+
+        if (mapping->n_hosts == 0 || mapping->n_hosts > VAULT_HOSTS_MAX)
+                return err_set(err, EINVAL, "credential '%s' has %u hosts; 1 to %d are possible", mapping->name,
+                               mapping->n_hosts, VAULT_HOSTS_MAX);
+
+        for (uint32_t i = 0; i < mapping->n_hosts; i++) {
+                struct pattern pattern;
                 struct err why = { 0 };
-                if (!terminated(m->hosts[i], sizeof m->hosts[i]))
-                        return err_set(e, EINVAL, "credential '%s': a host is too long", m->name);
-                if (pattern_parse(str_of(m->hosts[i]), &p, &why) < 0)
-                        return err_set(e, EINVAL, "credential '%s': %s", m->name, err_text(&why));
+
+                if (!vault_terminated(mapping->hosts[i], sizeof mapping->hosts[i]))
+                        return err_set(err, EINVAL, "credential '%s': a host is too long", mapping->name);
+                if (pattern_parse(str_of(mapping->hosts[i]), &pattern, &why) < 0)
+                        return err_set(err, EINVAL, "credential '%s': %s", mapping->name, err_text(&why));
         }
+
         return 0;
 }
 
-int vault_start_check(const struct vault_start *s, const struct vault_mapping *mappings, struct err *e) {
-        if (s->version != VAULT_VERSION || s->size != sizeof *s || s->mapping_size != sizeof *mappings)
-                return err_set(e, EPROTO,
+int vault_start_check(const struct vault_start *start, const struct vault_mapping *mappings, struct err *err) {
+        if (start->version != VAULT_VERSION || start->size != sizeof *start || start->mapping_size != sizeof *mappings)
+                return err_set(err, EPROTO,
                                "the vault's start block is of another version (%u, %u bytes): bailey and bailey-vault "
                                "must be of the same build",
-                               s->version, s->size);
-        if (s->n_mappings > VAULT_MAPPINGS_MAX)
-                return err_set(e, EINVAL, "%u credentials; at most %d are possible", s->n_mappings, VAULT_MAPPINGS_MAX);
-        if (s->ca >= VAULT_CAS || s->log_level >= LOG_LEVELS)
-                return err_set(e, EINVAL, "a value in the vault's start block is out of range");
-        if (!terminated(s->ca_dir, sizeof s->ca_dir) || (s->ca_dir[0] != '\0' && s->ca_dir[0] != '/') ||
-            !terminated(s->credentials_dir, sizeof s->credentials_dir) ||
-            (s->credentials_dir[0] != '\0' && s->credentials_dir[0] != '/') ||
-            !terminated(s->lock_dir, sizeof s->lock_dir) || (s->lock_dir[0] != '\0' && s->lock_dir[0] != '/') ||
-            !terminated(s->sandbox_id, sizeof s->sandbox_id))
-                return err_set(e, EINVAL, "a path in the vault's start block is relative or too long");
-        for (uint32_t i = 0; i < s->n_mappings; i++) {
-                int r = check_mapping(&mappings[i], e);
+                               start->version, start->size);
+
+        if (start->n_mappings > VAULT_MAPPINGS_MAX)
+                return err_set(err, EINVAL, "%u credentials; at most %d are possible", start->n_mappings,
+                               VAULT_MAPPINGS_MAX);
+        if (start->ca >= VAULT_CAS || start->log_level >= LOG_LEVELS)
+                return err_set(err, EINVAL, "a value in the vault's start block is out of range");
+
+        if (!vault_terminated(start->ca_dir, sizeof start->ca_dir) ||
+            (start->ca_dir[0] != '\0' && start->ca_dir[0] != '/') ||
+            !vault_terminated(start->credentials_dir, sizeof start->credentials_dir) ||
+            (start->credentials_dir[0] != '\0' && start->credentials_dir[0] != '/') ||
+            !vault_terminated(start->lock_dir, sizeof start->lock_dir) ||
+            (start->lock_dir[0] != '\0' && start->lock_dir[0] != '/') ||
+            !vault_terminated(start->sandbox_id, sizeof start->sandbox_id))
+                return err_set(err, EINVAL, "a path in the vault's start block is relative or too long");
+
+        for (uint32_t i = 0; i < start->n_mappings; i++) {
+                int r = check_mapping(&mappings[i], err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
-int vault_start_seal(const struct vault_start *s, const struct vault_mapping *mappings, int *ret_fd, struct err *e) {
-        int r = vault_start_check(s, mappings, e);
+int vault_start_seal(const struct vault_start *s, const struct vault_mapping *mappings, int *ret_fd, struct err *err) {
+        int r = vault_start_check(s, mappings, err);
         if (r < 0)
                 return r;
+
         size_t list = s->n_mappings * sizeof *mappings;
-        cleanup(buf_done) struct buf b = BUF(sizeof *s + list);
-        if (buf_append(&b, str_n(s, sizeof *s)) < 0 || (list > 0 && buf_append(&b, str_n(mappings, list)) < 0))
-                return err_set(e, ENOMEM, "no memory for the vault's start block");
-        return fd_sealed("bailey-vault-start", buf_str(&b), ret_fd, e);
+        cleanup(buf_done) struct buf buf = BUF(sizeof *s + list);
+        if (buf_append(&buf, str_n(s, sizeof *s)) < 0 || (list > 0 && buf_append(&buf, str_n(mappings, list)) < 0))
+                return err_set(err, ENOMEM, "no memory for the vault's start block");
+
+        return fd_sealed("bailey-vault-start", buf_str(&buf), ret_fd, err);
 }
 
-int vault_start_read(int fd, struct vault_start *ret, struct vault_mapping **ret_mappings, struct err *e) {
+int vault_start_read(int fd, struct vault_start *ret, struct vault_mapping **ret_mappings, struct err *err) {
         const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
         int seals = fcntl(fd, F_GET_SEALS);
         struct stat st;
+
         if (seals < 0 || (seals & wanted) != wanted)
-                return err_set(e, EPROTO,
+                return err_set(err, EPROTO,
                                "the start block is not a sealed file; bailey-vault is started by bailey, not by hand");
+
         if (fstat(fd, &st) < 0)
-                return err_errno(e, "cannot look at the start block");
-        cleanup(free_ptr) struct vault_start *s = calloc(1, sizeof *s);
-        if (!s)
-                return err_set(e, ENOMEM, "no memory for the start block");
-        if (st.st_size < (off_t)sizeof *s || pread(fd, s, sizeof *s, 0) != (ssize_t)sizeof *s)
-                return err_set(e, EPROTO, "the start block is too short");
-        if (s->n_mappings > VAULT_MAPPINGS_MAX)
-                return err_set(e, EPROTO, "the start block names too many credentials");
-        size_t list = s->n_mappings * sizeof(struct vault_mapping);
-        if (st.st_size != (off_t)(sizeof *s + list))
-                return err_set(e, EPROTO, "the start block has %jd bytes, not %zu", (intmax_t)st.st_size,
-                               sizeof *s + list);
-        cleanup(free_ptr) struct vault_mapping *mappings = calloc(s->n_mappings + 1, sizeof *mappings);
+                return err_errno(err, "cannot look at the start block");
+
+        cleanup(free_ptr) struct vault_start *start = calloc(1, sizeof *start);
+        if (!start)
+                return err_set(err, ENOMEM, "no memory for the start block");
+        if (st.st_size < (off_t)sizeof *start || pread(fd, start, sizeof *start, 0) != (ssize_t)sizeof *start)
+                return err_set(err, EPROTO, "the start block is too short");
+        if (start->n_mappings > VAULT_MAPPINGS_MAX)
+                return err_set(err, EPROTO, "the start block names too many credentials");
+
+        size_t list = start->n_mappings * sizeof(struct vault_mapping);
+        if (st.st_size != (off_t)(sizeof *start + list))
+                return err_set(err, EPROTO, "the start block has %jd bytes, not %zu", (intmax_t)st.st_size,
+                               sizeof *start + list);
+
+        cleanup(free_ptr) struct vault_mapping *mappings = calloc(start->n_mappings + 1, sizeof *mappings);
         if (!mappings)
-                return err_set(e, ENOMEM, "no memory for the start block");
-        if (pread(fd, mappings, list, sizeof *s) != (ssize_t)list)
-                return err_errno(e, "cannot read the start block");
-        int r = vault_start_check(s, mappings, e);
+                return err_set(err, ENOMEM, "no memory for the start block");
+        if (pread(fd, mappings, list, sizeof *start) != (ssize_t)list)
+                return err_errno(err, "cannot read the start block");
+
+        int r = vault_start_check(start, mappings, err);
         if (r < 0)
                 return r;
-        *ret = *s;
+
+        *ret = *start;
         *ret_mappings = take_ptr(&mappings);
+
         return 0;
 }

@@ -154,7 +154,7 @@ const char *vault_kind_name(enum vault_kind kind); /* NULL for no kind */
 
 /* One message, with the descriptor when it is not -1 (it stays the caller's). -EAGAIN on a full non-blocking socket,
  * -EPIPE when the other side is gone, -EINVAL for a message that the other side would not accept. */
-int vault_send(int sock, enum vault_way way, const struct vault_message *m, int fd);
+int vault_send(int sock, enum vault_way way, const struct vault_message *message, int fd);
 /* One message that may go this way, every field checked; what the kind does not use is zero or empty. data[] points
  * into `room` (VAULT_MESSAGE_MAX bytes). *ret_fd is -1 or a descriptor that is now the caller's. 1: got one, 0: the
  * other side closed, -EAGAIN: nothing there, -EBADMSG: malformed. */
@@ -171,14 +171,14 @@ struct vault_page {
         _Atomic uint64_t serials[VAULT_MAPPINGS_MAX];
 };
 /* The writer's: a file that others can map for reading only. */
-int vault_page_new(size_t n, struct vault_page **ret, int *ret_fd, struct err *e);
+int vault_page_new(size_t n, struct vault_page **ret, int *ret_fd, struct err *err);
 /* The reader's: checked, read-only. */
-int vault_page_open(int fd, const struct vault_page **ret, struct err *e);
-void vault_page_close(const struct vault_page *p);
+int vault_page_open(int fd, const struct vault_page **ret, struct err *err);
+void vault_page_close(const struct vault_page *page);
 
-void vault_start_init(struct vault_start *s);
-int vault_start_check(const struct vault_start *s, const struct vault_mapping *mappings, struct err *e);
+void vault_start_init(struct vault_start *start);
+int vault_start_check(const struct vault_start *start, const struct vault_mapping *mappings, struct err *err);
 /* The block as a sealed file, checked before; and read back in the vault, seals, size and content checked. */
-int vault_start_seal(const struct vault_start *s, const struct vault_mapping *mappings, int *ret_fd, struct err *e);
+int vault_start_seal(const struct vault_start *s, const struct vault_mapping *mappings, int *ret_fd, struct err *err);
 /* The mappings are heap memory of n_mappings. */
-int vault_start_read(int fd, struct vault_start *ret, struct vault_mapping **ret_mappings, struct err *e);
+int vault_start_read(int fd, struct vault_start *ret, struct vault_mapping **ret_mappings, struct err *err);

@@ -28,21 +28,24 @@ struct dial {
 };
 
 /* Alternating between the families, beginning with the first address's own. Order inside a family is kept. */
-static void interleave(struct dial *d, const struct addr *addrs, size_t n) {
+static void dial_interleave(struct dial *dial, const struct addr *addrs, size_t n) {
         size_t at[2] = { 0, 0 };
         uint8_t family[2] = { addrs[0].family, addrs[0].family == ADDR_V4 ? ADDR_V6 : ADDR_V4 };
         unsigned turn = 0;
-        while (d->n < n) {
+
+        while (dial->n < n) {
                 size_t *i = &at[turn];
                 while (*i < n && addrs[*i].family != family[turn])
                         ++*i;
+
                 if (*i < n)
-                        d->attempts[d->n++].addr = addrs[(*i)++];
+                        dial->attempts[dial->n++].addr = addrs[(*i)++];
+
                 turn = !turn;
         }
 }
 
-static int rank(int error) {
+static int dial_rank(int error) {
         static const int telling[] = { -ETIMEDOUT,    -ENETUNREACH, -EHOSTUNREACH, -ECONNRESET,
                                        -ECONNREFUSED, -EMFILE,      -ENFILE };
         for (int i = 0; i < (int)(sizeof telling / sizeof telling[0]); i++)
@@ -51,102 +54,118 @@ static int rank(int error) {
         return error ? 1 : 0;
 }
 
-static void note(struct dial *d, int error) {
-        if (rank(error) > rank(d->error))
-                d->error = error;
+static void dial_note(struct dial *dial, int error) {
+        if (dial_rank(error) > dial_rank(dial->error))
+                dial->error = error;
 }
 
-static void destroy(struct task *t) {
+static void dial_destroy(struct task *t) {
         free(link_owner(t, struct dial, destroy));
 }
 
-void dial_cancel(struct dial *d) {
-        if (!d)
+void dial_cancel(struct dial *dial) {
+        if (!dial)
                 return;
-        timer_stop(&d->stagger);
-        timer_stop(&d->limit);
-        task_cancel(&d->begin);
-        for (size_t i = 0; i < d->n; i++) {
-                stream_close(d->attempts[i].stream);
-                d->attempts[i].stream = NULL;
+
+        timer_stop(&dial->stagger);
+        timer_stop(&dial->limit);
+        task_cancel(&dial->begin);
+
+        for (size_t i = 0; i < dial->n; i++) {
+                stream_close(dial->attempts[i].stream);
+                dial->attempts[i].stream = NULL;
         }
-        d->done = NULL;
-        loop_defer(d->loop, &d->destroy);
+
+        dial->done = NULL;
+        loop_defer(dial->loop, &dial->destroy);
 }
 
-static void finish(struct dial *d, int error, struct stream *s, const struct addr *addr) {
-        dial_fn *done = d->done;
-        void *owner = d->owner;
-        dial_cancel(d);
-        done(owner, error, s, addr);
+static void dial_finish(struct dial *dial, int error, struct stream *stream, const struct addr *addr) {
+        dial_fn *done = dial->done;
+        void *owner = dial->owner;
+        dial_cancel(dial);
+        done(owner, error, stream, addr);
 }
 
-static void begin_next(struct dial *d);
+static void begin_next(struct dial *dial);
 
-static void lost(struct dial *d, int error) {
-        note(d, error);
-        if (d->next < d->n)
-                begin_next(d);
-        else if (d->running == 0)
-                finish(d, d->error ? d->error : -EIO, NULL, NULL);
+static void dial_lost(struct dial *dial, int error) {
+        dial_note(dial, error);
+        if (dial->next < dial->n)
+                begin_next(dial);
+        else if (dial->running == 0)
+                dial_finish(dial, dial->error ? dial->error : -EIO, NULL, NULL);
 }
 
-static void on_ready(struct stream *s, void *owner) {
-        struct attempt *a = owner;
-        struct dial *d = a->dial;
-        if (!s->writable)
+static void on_ready(struct stream *stream, void *owner) {
+        struct attempt *attempt = owner;
+        struct dial *dial = attempt->dial;
+
+        if (!stream->writable)
                 return;
+
         int error = 0;
         socklen_t size = sizeof error;
+
         /* A failure makes it readable too; a connection that is only writable has succeeded. */
-        if (s->readable && getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+        if (stream->readable && getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
                 error = errno;
+
         if (error) {
-                stream_close(s);
-                a->stream = NULL;
-                d->running--;
-                lost(d, -error);
+                stream_close(stream);
+                attempt->stream = NULL;
+                dial->running--;
+                dial_lost(dial, -error);
+
                 return;
         }
-        a->stream = NULL;
-        stream_set_owner(s, NULL, NULL);
-        finish(d, 0, s, &a->addr);
+
+        attempt->stream = NULL;
+        stream_set_owner(stream, NULL, NULL);
+        dial_finish(dial, 0, stream, &attempt->addr);
 }
 
-static int begin(struct dial *d, size_t i) {
+static int dial_begin(struct dial *dial, size_t i) {
         struct sockaddr_storage where;
-        socklen_t size = addr_to_sockaddr(&d->attempts[i].addr, d->port, &where);
+        socklen_t size = addr_to_sockaddr(&dial->attempts[i].addr, dial->port, &where);
         int fd = socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd < 0)
                 return -errno;
+
         if (connect(fd, (struct sockaddr *)&where, size) < 0 && errno != EINPROGRESS) {
                 int error = -errno;
+
                 close(fd);
                 return error;
         }
-        struct attempt *a = &d->attempts[i];
-        int r = stream_socket_connecting(d->loop, fd, &a->stream);
+
+        struct attempt *attempt = &dial->attempts[i];
+        int r = stream_socket_connecting(dial->loop, fd, &attempt->stream);
         if (r < 0)
                 return r;
-        a->dial = d;
-        stream_set_owner(a->stream, on_ready, a);
+
+        attempt->dial = dial;
+        stream_set_owner(attempt->stream, on_ready, attempt);
+
         return 0;
 }
 
 /* Begins attempts until one is under way; the next follows after the stagger. */
-static void begin_next(struct dial *d) {
-        while (d->next < d->n) {
-                int r = begin(d, d->next++);
+static void begin_next(struct dial *dial) {
+        while (dial->next < dial->n) {
+                int r = dial_begin(dial, dial->next++);
                 if (r == 0) {
-                        d->running++;
-                        if (d->next < d->n)
-                                timer_start(&d->stagger, DIAL_STAGGER_NS);
+                        dial->running++;
+                        if (dial->next < dial->n)
+                                timer_start(&dial->stagger, DIAL_STAGGER_NS);
                         return;
                 }
-                note(d, r);
+
+                dial_note(dial, r);
         }
-        if (d->running == 0)
-                finish(d, d->error, NULL, NULL);
+
+        if (dial->running == 0)
+                dial_finish(dial, dial->error, NULL, NULL);
 }
 
 static void on_stagger(struct timer *t) {
@@ -154,36 +173,40 @@ static void on_stagger(struct timer *t) {
 }
 
 static void on_limit(struct timer *t) {
-        struct dial *d = link_owner(t, struct dial, limit);
-        note(d, -ETIMEDOUT);
-        finish(d, d->error, NULL, NULL);
+        struct dial *dial = link_owner(t, struct dial, limit);
+        dial_note(dial, -ETIMEDOUT);
+        dial_finish(dial, dial->error, NULL, NULL);
 }
 
 static void on_begin(struct task *t) {
         begin_next(link_owner(t, struct dial, begin));
 }
 
-int dial_start(struct loop *l, const struct addr *addrs, size_t n, uint16_t port, uint64_t timeout_ns, dial_fn *done,
+int dial_start(struct loop *loop, const struct addr *addrs, size_t n, uint16_t port, uint64_t timeout_ns, dial_fn *done,
                void *owner, struct dial **ret) {
         if (n == 0 || n > DIAL_ADDRS_MAX)
                 return -EINVAL;
+
         for (size_t i = 0; i < n; i++)
                 if (addrs[i].family != ADDR_V4 && addrs[i].family != ADDR_V6)
                         return -EINVAL;
-        struct dial *d = alloc_zeroed(sizeof *d + n * sizeof d->attempts[0]);
-        if (!d)
+
+        struct dial *dial = alloc_zeroed(sizeof *dial + n * sizeof dial->attempts[0]);
+        if (!dial)
                 return -ENOMEM;
-        d->loop = l;
-        d->done = done;
-        d->owner = owner;
-        d->port = port;
-        interleave(d, addrs, n);
-        timer_init(&d->stagger, l, on_stagger);
-        timer_init(&d->limit, l, on_limit);
-        task_init(&d->begin, on_begin);
-        task_init(&d->destroy, destroy);
-        timer_start(&d->limit, timeout_ns);
-        loop_defer(l, &d->begin); /* in this turn, but after the caller has noted the dial */
-        *ret = d;
+
+        dial->loop = loop;
+        dial->done = done;
+        dial->owner = owner;
+        dial->port = port;
+        dial_interleave(dial, addrs, n);
+        timer_init(&dial->stagger, loop, on_stagger);
+        timer_init(&dial->limit, loop, on_limit);
+        task_init(&dial->begin, on_begin);
+        task_init(&dial->destroy, dial_destroy);
+        timer_start(&dial->limit, timeout_ns);
+        loop_defer(loop, &dial->begin); /* in this turn, but after the caller has noted the dial */
+        *ret = dial;
+
         return 0;
 }

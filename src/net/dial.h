@@ -18,7 +18,7 @@ struct dial;
 typedef void dial_fn(void *owner, int error, struct stream *s, const struct addr *addr);
 
 /* done is never called from inside. 0 or -ENOMEM, -EINVAL (no or too many addresses). */
-int dial_start(struct loop *l, const struct addr *addrs, size_t n, uint16_t port, uint64_t timeout_ns, dial_fn *done,
+int dial_start(struct loop *loop, const struct addr *addrs, size_t n, uint16_t port, uint64_t timeout_ns, dial_fn *done,
                void *owner, struct dial **ret);
 /* Closes all attempts; done is not called. Accepts NULL. */
-void dial_cancel(struct dial *d);
+void dial_cancel(struct dial *dial);

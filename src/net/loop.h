@@ -19,20 +19,20 @@
 
 struct loop;
 
-int loop_new(struct loop **ret, struct err *e);
+int loop_new(struct loop **ret, struct err *err);
 /* Everything that was started on it must have been stopped. */
 void loop_free(struct loop *l);
 void loop_freep(struct loop **l);
 /* Runs until loop_stop(). */
-void loop_run(struct loop *l);
+void loop_run(struct loop *loop);
 /* One turn; with wait false it does not sleep. For tests. */
-void loop_turn(struct loop *l, bool wait);
+void loop_turn(struct loop *loop, bool wait);
 /* Only the deferred tasks, for the end: whoever still sends is not listened to. */
-void loop_drain(struct loop *l);
+void loop_drain(struct loop *loop);
 /* From any thread or from a callback. */
-void loop_stop(struct loop *l);
+void loop_stop(struct loop *loop);
 /* Monotonic nanoseconds, read once a turn. */
-uint64_t loop_now(struct loop *l);
+uint64_t loop_now(struct loop *loop);
 
 enum { WATCH_READ = 1, WATCH_WRITE = 2, WATCH_CLOSED = 4 /* the peer sent its last byte */ };
 
@@ -44,11 +44,11 @@ struct watch {
 };
 
 /* Edge-triggered, read and write, until stopped. fn is called after each change with what became ready. */
-int watch_start_edge(struct loop *l, struct watch *w, int fd, watch_fn *fn);
+int watch_start_edge(struct loop *loop, struct watch *watch, int fd, watch_fn *fn);
 /* Level-triggered for `interest`. May be called again on a running watch to change the interest; 0 pauses it. */
-int watch_start_level(struct loop *l, struct watch *w, int fd, unsigned interest, watch_fn *fn);
+int watch_start_level(struct loop *loop, struct watch *watch, int fd, unsigned interest, watch_fn *fn);
 /* Before the descriptor is closed. Harmless on a watch that was never started but is zeroed. */
-void watch_stop(struct watch *w);
+void watch_stop(struct watch *watch);
 
 struct timer;
 typedef void timer_fn(struct timer *t);
@@ -59,10 +59,10 @@ struct timer {
         uint64_t due;
 };
 
-void timer_init(struct timer *t, struct loop *l, timer_fn *fn);
+void timer_init(struct timer *timer, struct loop *loop, timer_fn *fn);
 /* Starts or restarts. Durations are rounded up: to 5 ms below 1 s, to 50 ms below 10 s, else to 1/2 s. */
-void timer_start(struct timer *t, uint64_t ns);
-void timer_stop(struct timer *t);
+void timer_start(struct timer *timer, uint64_t ns);
+void timer_stop(struct timer *timer);
 static inline bool timer_is_running(const struct timer *t) {
         return !link_is_empty(&t->link);
 }
@@ -80,12 +80,12 @@ static inline void task_init(struct task *t, task_fn *fn) {
 }
 /* At the end of this turn, once, in order. A task that is queued already stays where it is. The task may free itself.
  */
-void loop_defer(struct loop *l, struct task *t);
+void loop_defer(struct loop *loop, struct task *task);
 /* In the next turn, after the descriptors were looked at once more, without sleeping. */
-void loop_soon(struct loop *l, struct task *t);
+void loop_soon(struct loop *loop, struct task *task);
 static inline void task_cancel(struct task *t) {
         link_remove(&t->link);
 }
 
 /* From any thread: fn runs on the loop's thread. The task belongs to the loop until it runs. Always succeeds. */
-void loop_post(struct loop *l, struct task *t);
+void loop_post(struct loop *loop, struct task *task);

@@ -39,20 +39,22 @@ static void *take_slot(void) {
                 region.free = s->next;
         else if (region.slots && region.used < SLOTS)
                 s = &region.slots[region.used++];
+
         pthread_mutex_unlock(&region.lock);
         return s;
 }
 
-static void *take(size_t n) {
+static void *memory_take(size_t n) {
         void *p = n <= SLOT_BYTES ? take_slot() : NULL;
         return p ? p : malloc(n);
 }
 
-static void give(void *p) {
+static void memory_give(void *p) {
         if (!is_slot(p)) {
                 free(p);
                 return;
         }
+
         union slot *s = p;
         pthread_mutex_lock(&region.lock);
         s->next = region.free;
@@ -60,29 +62,31 @@ static void give(void *p) {
         pthread_mutex_unlock(&region.lock);
 }
 
-static void *resize(void *p, size_t n) {
+static void *memory_resize(void *p, size_t n) {
         if (!is_slot(p))
-                return p ? realloc(p, n) : take(n);
+                return p ? realloc(p, n) : memory_take(n);
         if (n <= SLOT_BYTES)
                 return p;
+
         void *larger = malloc(n);
         if (larger) {
                 memcpy(larger, p, SLOT_BYTES);
-                give(p);
+                memory_give(p);
         }
+
         return larger;
 }
 
-static void init(void) {
+static void memory_init(void) {
         void *p = mmap(NULL, sizeof(union slot) * SLOTS, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED)
                 return;
         region.slots = p;
-        event_set_mem_functions(take, resize, give);
+        event_set_mem_functions(memory_take, memory_resize, memory_give);
 }
 
 void loop_memory_init(void) {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
-        pthread_once(&once, init);
+        pthread_once(&once, memory_init);
 }

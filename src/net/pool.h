@@ -32,12 +32,12 @@ struct pool {
         char *scratch;            /* POOL_SCRATCH_BYTES */
 };
 
-int pool_init(struct pool *p);
-void pool_done(struct pool *p);
+int pool_init(struct pool *pool);
+void pool_done(struct pool *pool);
 /* NULL when out of memory. */
-struct pool_chunk *pool_chunk_get(struct pool *p);
-void pool_chunk_put(struct pool *p, struct pool_chunk *c);
+struct pool_chunk *pool_chunk_get(struct pool *pool);
+void pool_chunk_put(struct pool *pool, struct pool_chunk *chunk);
 /* NULL when the kernel has no more pipes or descriptors: the caller copies instead. */
-struct pool_pipe *pool_pipe_get(struct pool *p);
+struct pool_pipe *pool_pipe_get(struct pool *pool);
 /* A pipe with bytes inside is closed, an empty one is kept for the next. */
-void pool_pipe_put(struct pool *p, struct pool_pipe *pipe);
+void pool_pipe_put(struct pool *pool, struct pool_pipe *pipe);

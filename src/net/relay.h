@@ -55,12 +55,13 @@ struct relay {
 /* Takes over both streams; they are closed when done() is called. idle_ns 0: no limit. done() is never called from
  * inside relay_start(), and the relay may be freed by it. The caller has zeroed it and set inspect, account and done.
  */
-void relay_start(struct relay *r, struct pool *pool, struct stream *client, struct stream *server, uint64_t idle_ns);
+void relay_start(struct relay *relay, struct pool *pool, struct stream *client, struct stream *server,
+                 uint64_t idle_ns);
 /* Gives the streams back, with what was read of the client and not sent on pushed back into it. Only from inside
  * inspect(). 0, or -ENOMEM: then nothing has changed. */
-int relay_release(struct relay *r, struct stream **ret_client, struct stream **ret_server);
+int relay_release(struct relay *relay, struct stream **ret_client, struct stream **ret_server);
 /* Shows inspect() again what it holds, though nothing came: it may have changed its mind. The relay may be gone after.
  */
-void relay_look_again(struct relay *r);
+void relay_look_again(struct relay *relay);
 /* Closes both sides now (abort: as resets) without calling done(). */
-void relay_stop(struct relay *r, bool abort);
+void relay_stop(struct relay *relay, bool abort);

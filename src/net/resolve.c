@@ -72,59 +72,65 @@ struct resolver {
 
 /* c-ares: sockets and time */
 
-static void set_tick(struct resolver *r) {
+static void set_tick(struct resolver *resolver) {
         struct timeval longest = { .tv_sec = 5 }, next;
-        if (r->n_flight == 0) {
-                timer_stop(&r->tick);
+        if (resolver->n_flight == 0) {
+                timer_stop(&resolver->tick);
                 return;
         }
-        struct timeval *tv = ares_timeout(r->channel, &longest, &next);
-        timer_start(&r->tick, tv ? (uint64_t)tv->tv_sec * NS_PER_SECOND + (uint64_t)tv->tv_usec * 1000 : NS_PER_SECOND);
+        struct timeval *tv = ares_timeout(resolver->channel, &longest, &next);
+        timer_start(&resolver->tick,
+                    tv ? (uint64_t)tv->tv_sec * NS_PER_SECOND + (uint64_t)tv->tv_usec * 1000 : NS_PER_SECOND);
 }
 
 static void on_tick(struct timer *t) {
-        struct resolver *r = link_owner(t, struct resolver, tick);
-        ares_process_fd(r->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-        set_tick(r);
+        struct resolver *resolver = link_owner(t, struct resolver, tick);
+        ares_process_fd(resolver->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+        set_tick(resolver);
 }
 
 static void on_sock(struct watch *w, unsigned ready) {
-        struct sock *k = link_owner(w, struct sock, watch);
-        struct resolver *r = k->resolver;
-        int fd = k->fd;
-        ares_process_fd(r->channel, ready & WATCH_READ ? fd : ARES_SOCKET_BAD,
+        struct sock *sock = link_owner(w, struct sock, watch);
+        struct resolver *resolver = sock->resolver;
+        int fd = sock->fd;
+        ares_process_fd(resolver->channel, ready & WATCH_READ ? fd : ARES_SOCKET_BAD,
                         ready & WATCH_WRITE ? fd : ARES_SOCKET_BAD);
-        set_tick(r);
+        set_tick(resolver);
 }
 
-static struct sock *find_sock(struct resolver *r, int fd) {
-        for (struct link *l = r->socks.next; l != &r->socks; l = l->next)
+static struct sock *find_sock(struct resolver *resolver, int fd) {
+        for (struct link *l = resolver->socks.next; l != &resolver->socks; l = l->next)
                 if (link_owner(l, struct sock, link)->fd == fd)
                         return link_owner(l, struct sock, link);
         return NULL;
 }
 
 static void on_sock_state(void *data, ares_socket_t fd, int readable, int writable) {
-        struct resolver *r = data;
-        struct sock *k = find_sock(r, fd);
+        struct resolver *resolver = data;
+        struct sock *sock = find_sock(resolver, fd);
+
         if (!readable && !writable) { /* about to be closed */
-                if (k) {
-                        watch_stop(&k->watch);
-                        link_remove(&k->link);
-                        free(k);
+                if (sock) {
+                        watch_stop(&sock->watch);
+                        link_remove(&sock->link);
+                        free(sock);
                 }
+
                 return;
         }
-        if (!k) {
-                k = calloc(1, sizeof *k);
-                if (!k)
+
+        if (!sock) {
+                sock = calloc(1, sizeof *sock);
+                if (!sock)
                         return; /* the question ends with its timeout */
-                k->resolver = r;
-                k->fd = fd;
-                link_append(&r->socks, &k->link);
+
+                sock->resolver = resolver;
+                sock->fd = fd;
+                link_append(&resolver->socks, &sock->link);
         }
+
         unsigned interest = (readable ? WATCH_READ : 0u) | (writable ? WATCH_WRITE : 0u);
-        watch_start_level(r->loop, &k->watch, fd, interest, on_sock);
+        watch_start_level(resolver->loop, &sock->watch, fd, interest, on_sock);
 }
 
 /* entries */
@@ -138,44 +144,49 @@ static void drop_entry(struct entry *en) {
         free(en);
 }
 
-static void deliver(struct task *t) {
+static void resolve_deliver(struct task *t) {
         struct entry *en = link_owner(t, struct entry, deliver);
         static const struct resolve_answer canceled = { .error = -ECANCELED };
         struct link calls;
+
         link_take_all(&en->waiting, &calls);
+
         while (!link_is_empty(&calls)) {
-                struct resolve_call *c = link_owner(calls.next, struct resolve_call, link);
-                link_remove(&c->link);
-                c->done(c, en->answer ? en->answer : &canceled);
+                struct resolve_call *call = link_owner(calls.next, struct resolve_call, link);
+
+                link_remove(&call->link);
+                call->done(call, en->answer ? en->answer : &canceled);
         }
 }
 
-static struct resolve_answer *failure(int error, uint32_t ttl) {
-        struct resolve_answer *a = calloc(1, sizeof *a);
-        if (a) {
-                a->error = error;
-                a->ttl = ttl;
+static struct resolve_answer *resolve_failure(int error, uint32_t ttl) {
+        struct resolve_answer *answer = calloc(1, sizeof *answer);
+        if (answer) {
+                answer->error = error;
+                answer->ttl = ttl;
         }
-        return a;
+        return answer;
 }
 
 /* Keeps the answer (NULL: no memory for one) and tells who waits, at the end of this turn. */
-static void settle(struct entry *en, struct resolve_answer *a) {
-        struct resolver *r = en->resolver;
+static void resolve_settle(struct entry *en, struct resolve_answer *answer) {
+        struct resolver *resolver = en->resolver;
+
         timer_stop(&en->limit);
         free(en->answer);
-        en->answer = a;
-        en->expires = a ? loop_now(r->loop) + a->ttl * NS_PER_SECOND : 0;
+        en->answer = answer;
+        en->expires = answer ? loop_now(resolver->loop) + answer->ttl * NS_PER_SECOND : 0;
         link_remove(&en->kept);
-        link_append(&r->kept, &en->kept);
-        loop_defer(r->loop, &en->deliver);
+        link_append(&resolver->kept, &en->kept);
+        loop_defer(resolver->loop, &en->deliver);
 }
 
-static void tidy(struct task *t) {
-        struct resolver *r = link_owner(t, struct resolver, tidy);
-        struct link *l = r->kept.next;
-        while (r->entries.n > r->cache_max && l != &r->kept) {
+static void resolve_tidy(struct task *t) {
+        struct resolver *resolver = link_owner(t, struct resolver, tidy);
+        struct link *l = resolver->kept.next;
+        while (resolver->entries.n > resolver->cache_max && l != &resolver->kept) {
                 struct entry *en = link_owner(l, struct entry, kept);
+
                 l = l->next;
                 if (!en->in_flight && link_is_empty(&en->waiting))
                         drop_entry(en);
@@ -188,46 +199,58 @@ static struct resolve_answer *answer_of(int status, const struct ares_addrinfo *
                 break;
         case ARES_ENOTFOUND:
         case ARES_ENODATA:
-                return failure(-ENOENT, TTL_ABSENT);
+                return resolve_failure(-ENOENT, TTL_ABSENT);
         case ARES_ETIMEOUT:
-                return failure(-ETIMEDOUT, TTL_FAILED);
+                return resolve_failure(-ETIMEDOUT, TTL_FAILED);
         default:
-                return failure(-EIO, TTL_FAILED);
+                return resolve_failure(-EIO, TTL_FAILED);
         }
+
         size_t n = 0;
         uint32_t ttl = TTL_MAX;
+
         for (const struct ares_addrinfo_node *node = result->nodes; node; node = node->ai_next) {
                 uint32_t its = node->ai_ttl < TTL_MIN ? TTL_MIN : (uint32_t)node->ai_ttl;
+
                 ttl = its < ttl ? its : ttl;
                 n++;
         }
+
         if (n == 0)
-                return failure(-ENOENT, TTL_ABSENT);
+                return resolve_failure(-ENOENT, TTL_ABSENT);
         if (n > RESOLVE_ADDRS_MAX)
-                return failure(-E2BIG, TTL_ABSENT);
-        struct resolve_answer *a = calloc(1, sizeof *a + n * sizeof a->addrs[0]);
-        if (!a)
+                return resolve_failure(-E2BIG, TTL_ABSENT);
+
+        struct resolve_answer *answer = calloc(1, sizeof *answer + n * sizeof answer->addrs[0]);
+        if (!answer)
                 return NULL;
-        a->ttl = ttl;
+
+        answer->ttl = ttl;
+
         for (const struct ares_addrinfo_node *node = result->nodes; node; node = node->ai_next) {
                 uint16_t port;
-                if (!addr_from_sockaddr(node->ai_addr, &a->addrs[a->n], &port)) {
-                        free(a);
-                        return failure(-EIO, TTL_FAILED);
+
+                if (!addr_from_sockaddr(node->ai_addr, &answer->addrs[answer->n], &port)) {
+                        free(answer);
+                        return resolve_failure(-EIO, TTL_FAILED);
                 }
-                a->n++;
+
+                answer->n++;
         }
-        return a;
+
+        return answer;
 }
 
 static void on_answer(void *argument, int status, int timeouts, struct ares_addrinfo *result) {
         struct entry *en = argument;
+
         if (timeouts > 0 && (status == ARES_SUCCESS || status == ARES_ENOTFOUND || status == ARES_ENODATA))
                 en->resolver->first_is_slow = true;
+
         en->in_flight = false;
         en->resolver->n_flight--;
         if (!en->resolver->ending)
-                settle(en, answer_of(status, result));
+                resolve_settle(en, answer_of(status, result));
         if (result)
                 ares_freeaddrinfo(result);
 }
@@ -235,61 +258,71 @@ static void on_answer(void *argument, int status, int timeouts, struct ares_addr
 /* The caller's time is over; c-ares may still be trying, and what it finds later is kept for the next. */
 static void on_limit(struct timer *t) {
         struct entry *en = link_owner(t, struct entry, limit);
-        settle(en, failure(-ETIMEDOUT, TTL_FAILED));
+        resolve_settle(en, resolve_failure(-ETIMEDOUT, TTL_FAILED));
 }
 
-static struct entry *new_entry(struct resolver *r, const struct host *name) {
+static struct entry *new_entry(struct resolver *resolver, const struct host *name) {
         struct entry *en = calloc(1, sizeof *en);
         if (!en)
                 return NULL;
-        en->resolver = r;
+
+        en->resolver = resolver;
         en->name = *name;
         link_init(&en->kept);
         link_init(&en->waiting);
-        timer_init(&en->limit, r->loop, on_limit);
-        task_init(&en->deliver, deliver);
-        if (map_add(&r->entries, host_str(name), en) < 0) {
+        timer_init(&en->limit, resolver->loop, on_limit);
+        task_init(&en->deliver, resolve_deliver);
+
+        if (map_add(&resolver->entries, host_str(name), en) < 0) {
                 free(en);
                 return NULL;
         }
-        if (r->entries.n > r->cache_max)
-                loop_defer(r->loop, &r->tidy);
+
+        if (resolver->entries.n > resolver->cache_max)
+                loop_defer(resolver->loop, &resolver->tidy);
+
         return en;
 }
 
 /* Tells c-ares the order; not while it asks, which it does not allow. */
-static int set_servers(struct resolver *r) {
-        for (size_t i = 0; i < r->n_servers; i++)
-                r->servers[i].next = i + 1 < r->n_servers ? &r->servers[i + 1] : NULL;
-        return ares_set_servers_ports(r->channel, r->servers);
+static int set_servers(struct resolver *resolver) {
+        for (size_t i = 0; i < resolver->n_servers; i++)
+                resolver->servers[i].next = i + 1 < resolver->n_servers ? &resolver->servers[i + 1] : NULL;
+        return ares_set_servers_ports(resolver->channel, resolver->servers);
 }
 
 /* The first of the servers goes to the end. */
-static void prefer_others(struct resolver *r) {
-        if (!r->first_is_slow || r->n_flight > 0)
+static void prefer_others(struct resolver *resolver) {
+        if (!resolver->first_is_slow || resolver->n_flight > 0)
                 return;
-        r->first_is_slow = false;
-        if (r->n_servers < 2)
+
+        resolver->first_is_slow = false;
+        if (resolver->n_servers < 2)
                 return;
-        struct ares_addr_port_node first = r->servers[0];
-        memmove(r->servers, r->servers + 1, (r->n_servers - 1) * sizeof first);
-        r->servers[r->n_servers - 1] = first;
-        (void)set_servers(r); /* fails only for want of memory, and the old order still works */
+
+        struct ares_addr_port_node first = resolver->servers[0];
+        memmove(resolver->servers, resolver->servers + 1, (resolver->n_servers - 1) * sizeof first);
+        resolver->servers[resolver->n_servers - 1] = first;
+        (void)set_servers(resolver); /* fails only for want of memory, and the old order still works */
 }
 
-static void ask(struct entry *en) {
-        struct resolver *r = en->resolver;
-        prefer_others(r);
-        if (r->n_flight >= r->flight_max) {
-                settle(en, failure(-EBUSY, 0));
+static void resolve_ask(struct entry *en) {
+        struct resolver *resolver = en->resolver;
+
+        prefer_others(resolver);
+
+        if (resolver->n_flight >= resolver->flight_max) {
+                resolve_settle(en, resolve_failure(-EBUSY, 0));
                 return;
         }
+
         en->in_flight = true;
-        r->n_flight++;
-        timer_start(&en->limit, r->timeout_ns);
+        resolver->n_flight++;
+        timer_start(&en->limit, resolver->timeout_ns);
+
         const struct ares_addrinfo_hints hints = { .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM };
-        ares_getaddrinfo(r->channel, en->name.name, NULL, &hints, on_answer, en);
-        set_tick(r);
+        ares_getaddrinfo(resolver->channel, en->name.name, NULL, &hints, on_answer, en);
+        set_tick(resolver);
 }
 
 /* calls */
@@ -299,82 +332,97 @@ static bool is_fresh(const struct entry *en) {
 }
 
 /* What needs no question. The loopback comes first: no file may move it. */
-static const struct resolve_answer *fixed_answer(const struct resolver *r, const struct host *name) {
+static const struct resolve_answer *fixed_answer(const struct resolver *resolver, const struct host *name) {
         if (host_is_loopback_name(name))
-                return r->loopback;
-        return map_get(&r->fixed, host_str(name));
+                return resolver->loopback;
+        return map_get(&resolver->fixed, host_str(name));
 }
 
-const struct resolve_answer *resolve_cached(struct resolver *r, const struct host *name) {
-        const struct resolve_answer *fixed = fixed_answer(r, name);
+const struct resolve_answer *resolve_cached(struct resolver *resolver, const struct host *name) {
+        const struct resolve_answer *fixed = fixed_answer(resolver, name);
         if (fixed)
                 return fixed;
-        struct entry *en = map_get(&r->entries, host_str(name));
+
+        struct entry *en = map_get(&resolver->entries, host_str(name));
         if (!en || !is_fresh(en))
                 return NULL;
+
         link_remove(&en->kept);
-        link_append(&r->kept, &en->kept);
+        link_append(&resolver->kept, &en->kept);
+
         return en->answer;
 }
 
-int resolve_start(struct resolver *r, const struct host *name, struct resolve_call *c) {
-        link_init(&c->link);
-        if (r->ending)
+int resolve_start(struct resolver *resolver, const struct host *name, struct resolve_call *call) {
+        link_init(&call->link);
+        if (resolver->ending)
                 return -ECANCELED; /* whoever was just told of the end asks again */
-        struct entry *en = map_get(&r->entries, host_str(name));
-        if (!en && !(en = new_entry(r, name)))
+
+        struct entry *en = map_get(&resolver->entries, host_str(name));
+        if (!en && !(en = new_entry(resolver, name)))
                 return -ENOMEM;
-        const struct resolve_answer *fixed = fixed_answer(r, name);
+
+        const struct resolve_answer *fixed = fixed_answer(resolver, name);
         if (fixed && !en->answer) {
                 size_t size = sizeof *fixed + fixed->n * sizeof fixed->addrs[0];
+
                 en->answer = malloc(size);
                 if (en->answer)
                         memcpy(en->answer, fixed, size);
+
                 en->expires = UINT64_MAX;
         }
-        link_append(&en->waiting, &c->link);
+
+        link_append(&en->waiting, &call->link);
+
         if (is_fresh(en))
-                loop_defer(r->loop, &en->deliver);
+                loop_defer(resolver->loop, &en->deliver);
         else if (!en->in_flight)
-                ask(en);
+                resolve_ask(en);
         else if (!timer_is_running(&en->limit))
-                timer_start(&en->limit, r->timeout_ns); /* joins a question whose first callers have given up */
+                timer_start(&en->limit, resolver->timeout_ns); /* joins a question whose first callers have given up */
+
         return 0;
 }
 
-void resolve_cancel(struct resolve_call *c) {
-        link_remove(&c->link);
+void resolve_cancel(struct resolve_call *call) {
+        link_remove(&call->link);
 }
 
 /* setting up */
 
-static int use_servers(struct resolver *r, const struct resolve_server *servers, size_t n, struct err *e) {
+static int use_servers(struct resolver *resolver, const struct resolve_server *servers, size_t n, struct err *err) {
         if (n > SERVERS_MAX)
-                return err_set(e, E2BIG, "at most %d name servers can be used", SERVERS_MAX);
+                return err_set(err, E2BIG, "at most %d name servers can be used", SERVERS_MAX);
+
         for (size_t i = 0; i < n; i++) {
-                struct ares_addr_port_node *node = &r->servers[i];
+                struct ares_addr_port_node *node = &resolver->servers[i];
                 bool v4 = servers[i].addr.family == ADDR_V4;
+
                 node->family = v4 ? AF_INET : AF_INET6;
                 memcpy(&node->addr, servers[i].addr.bytes, v4 ? 4 : 16);
                 node->udp_port = node->tcp_port = servers[i].port ? servers[i].port : 53;
         }
-        r->n_servers = n;
-        int status = set_servers(r);
+
+        resolver->n_servers = n;
+        int status = set_servers(resolver);
+
         return status == ARES_SUCCESS ? 0
-                                      : err_set(e, EINVAL, "cannot use the name servers: %s", ares_strerror(status));
+                                      : err_set(err, EINVAL, "cannot use the name servers: %s", ares_strerror(status));
 }
 
 /* Those of the system, so that their order can be changed too. */
-static void learn_servers(struct resolver *r) {
+static void learn_servers(struct resolver *resolver) {
         struct ares_addr_port_node *list = NULL;
-        if (ares_get_servers_ports(r->channel, &list) != ARES_SUCCESS)
+        if (ares_get_servers_ports(resolver->channel, &list) != ARES_SUCCESS)
                 return;
-        for (const struct ares_addr_port_node *node = list; node && r->n_servers < SERVERS_MAX; node = node->next)
-                r->servers[r->n_servers++] = *node;
+        for (const struct ares_addr_port_node *node = list; node && resolver->n_servers < SERVERS_MAX;
+             node = node->next)
+                resolver->servers[resolver->n_servers++] = *node;
         ares_free_data(list);
 }
 
-static int open_channel(struct resolver *r, struct err *e) {
+static int open_channel(struct resolver *resolver, struct err *err) {
         char lookups[] = "b"; /* servers only: the host file of the system is not part of the policy */
         struct ares_options options = {
                 .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
@@ -382,12 +430,13 @@ static int open_channel(struct resolver *r, struct err *e) {
                 .tries = TRIES,
                 .lookups = lookups,
                 .sock_state_cb = on_sock_state,
-                .sock_state_cb_data = r,
+                .sock_state_cb_data = resolver,
         };
         int what = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB |
                    ARES_OPT_NOROTATE;
-        int status = ares_init_options(&r->channel, &options, what);
-        return status == ARES_SUCCESS ? 0 : err_set(e, EIO, "cannot start the resolver: %s", ares_strerror(status));
+        int status = ares_init_options(&resolver->channel, &options, what);
+
+        return status == ARES_SUCCESS ? 0 : err_set(err, EIO, "cannot start the resolver: %s", ares_strerror(status));
 }
 
 static struct resolve_answer *loopback_answer(void) {
@@ -395,9 +444,11 @@ static struct resolve_answer *loopback_answer(void) {
 
         if (!made)
                 return NULL;
+
         made->n = HOST_LOOPBACKS;
         made->ttl = TTL_MAX;
         memcpy(made->addrs, host_loopback, sizeof host_loopback);
+
         return made;
 }
 
@@ -405,57 +456,67 @@ static void resolver_freep(struct resolver **r) {
         resolver_free(*r);
 }
 
-int resolver_new(struct loop *l, const struct resolver_settings *settings, struct resolver **ret, struct err *e) {
+int resolver_new(struct loop *loop, const struct resolver_settings *settings, struct resolver **ret, struct err *err) {
         if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
-                return err_set(e, EIO, "cannot initialise the resolver library");
+                return err_set(err, EIO, "cannot initialise the resolver library");
+
         cleanup(resolver_freep) struct resolver *r = calloc(1, sizeof *r);
         if (!r)
-                return err_set(e, ENOMEM, "no memory for a resolver");
-        r->loop = l;
+                return err_set(err, ENOMEM, "no memory for a resolver");
+
+        r->loop = loop;
         link_init(&r->kept);
         link_init(&r->socks);
-        timer_init(&r->tick, l, on_tick);
-        task_init(&r->tidy, tidy);
+        timer_init(&r->tick, loop, on_tick);
+        task_init(&r->tidy, resolve_tidy);
         r->timeout_ns = settings->timeout_ns ? settings->timeout_ns : RESOLVE_TIMEOUT_NS;
         r->cache_max = settings->cache_max ? settings->cache_max : 2048;
         r->flight_max = settings->flight_max ? settings->flight_max : 1024;
         r->loopback = loopback_answer();
         if (!r->loopback)
-                return err_set(e, ENOMEM, "no memory for the resolver");
-        int status = open_channel(r, e);
+                return err_set(err, ENOMEM, "no memory for the resolver");
+
+        int status = open_channel(r, err);
         if (status == 0 && settings->n_servers)
-                status = use_servers(r, settings->servers, settings->n_servers, e);
+                status = use_servers(r, settings->servers, settings->n_servers, err);
         else if (status == 0)
                 learn_servers(r);
+
         if (status == 0 && settings->hosts_file && settings->hosts_file[0])
-                status = resolve_hosts_load(settings->hosts_file, &r->fixed, e);
+                status = resolve_hosts_load(settings->hosts_file, &r->fixed, err);
         if (status < 0)
                 return status;
+
         *ret = take_ptr(&r);
         return 0;
 }
 
-void resolver_free(struct resolver *r) {
-        if (!r)
+void resolver_free(struct resolver *resolver) {
+        if (!resolver)
                 return;
-        r->ending = true;
-        if (r->channel)
-                ares_destroy(r->channel); /* ends every question with a callback, closes every socket */
+
+        resolver->ending = true;
+        if (resolver->channel)
+                ares_destroy(resolver->channel); /* ends every question with a callback, closes every socket */
+
         size_t cursor = 0;
         void *value;
-        while (map_next(&r->entries, &cursor, NULL, &value)) {
+
+        while (map_next(&resolver->entries, &cursor, NULL, &value)) {
                 struct entry *en = value;
+
                 free(en->answer);
                 en->answer = NULL;
-                deliver(&en->deliver);
+                resolve_deliver(&en->deliver);
                 timer_stop(&en->limit);
                 task_cancel(&en->deliver);
                 link_remove(&en->kept);
         }
-        timer_stop(&r->tick);
-        task_cancel(&r->tidy);
-        map_done(&r->entries, free);
-        map_done(&r->fixed, free);
-        free(r->loopback);
-        free(r);
+
+        timer_stop(&resolver->tick);
+        task_cancel(&resolver->tidy);
+        map_done(&resolver->entries, free);
+        map_done(&resolver->fixed, free);
+        free(resolver->loopback);
+        free(resolver);
 }

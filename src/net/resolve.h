@@ -35,9 +35,9 @@ struct resolver_settings {
 };
 
 /* Reads its files now; needs no file later. */
-int resolver_new(struct loop *l, const struct resolver_settings *settings, struct resolver **ret, struct err *e);
+int resolver_new(struct loop *loop, const struct resolver_settings *settings, struct resolver **ret, struct err *err);
 /* Pending calls get -ECANCELED. */
-void resolver_free(struct resolver *r);
+void resolver_free(struct resolver *resolver);
 
 struct resolve_answer {
         uint16_t n;   /* 0 when error is set */
@@ -54,7 +54,7 @@ struct resolve_call {
 };
 
 /* A cached or static answer, or NULL. Valid until the loop's next turn. */
-const struct resolve_answer *resolve_cached(struct resolver *r, const struct host *name);
+const struct resolve_answer *resolve_cached(struct resolver *resolver, const struct host *name);
 /* done() comes later, never from inside. 0, or -ENOMEM or -ECANCELED at the resolver's end (then it never comes). */
-int resolve_start(struct resolver *r, const struct host *name, struct resolve_call *c);
-void resolve_cancel(struct resolve_call *c);
+int resolve_start(struct resolver *resolver, const struct host *name, struct resolve_call *call);
+void resolve_cancel(struct resolve_call *call);

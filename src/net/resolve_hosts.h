@@ -6,4 +6,4 @@
 #include "net/resolve.h"
 
 /* Fills the map: name to struct resolve_answer, heap. On failure what was added stays for the caller to free. */
-int resolve_hosts_load(const char *path, struct map *answers, struct err *e);
+int resolve_hosts_load(const char *path, struct map *answers, struct err *err);

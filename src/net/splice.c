@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-static ssize_t move(int from, int to, size_t n) {
+static ssize_t splice_move(int from, int to, size_t n) {
         ssize_t moved;
         do
                 moved = splice(from, NULL, to, NULL, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
@@ -15,21 +15,25 @@ static ssize_t move(int from, int to, size_t n) {
 ssize_t splice_in(struct stream *from, struct pool_pipe *pipe, size_t max) {
         if (!from->readable)
                 return -EAGAIN;
-        ssize_t got = move(from->fd, pipe->in, max < pipe->room ? max : pipe->room);
+
+        ssize_t got = splice_move(from->fd, pipe->in, max < pipe->room ? max : pipe->room);
         if (got == -EAGAIN)
                 from->readable = false; /* the pipe was empty, so it was the socket */
         if (got > 0)
                 pipe->n = (size_t)got;
+
         return got;
 }
 
 ssize_t splice_out(struct pool_pipe *pipe, struct stream *to) {
         if (!to->writable)
                 return -EAGAIN;
-        ssize_t put = move(pipe->out, to->fd, pipe->n);
+
+        ssize_t put = splice_move(pipe->out, to->fd, pipe->n);
         if (put == -EAGAIN)
                 to->writable = false;
         if (put > 0)
                 pipe->n -= (size_t)put;
+
         return put;
 }

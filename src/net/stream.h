@@ -45,17 +45,17 @@ struct stream {
 
 /* Takes the connected, non-blocking socket, also when it fails. For an accepted one the listener's TCP_NODELAY holds.
  */
-int stream_socket_new(struct loop *l, int fd, struct stream **ret);
+int stream_socket_new(struct loop *loop, int fd, struct stream **ret);
 /* For a socket that is still connecting: neither readable nor writable until told. TCP_NODELAY is set. */
-int stream_socket_connecting(struct loop *l, int fd, struct stream **ret);
+int stream_socket_connecting(struct loop *loop, int fd, struct stream **ret);
 
 static inline void stream_set_owner(struct stream *s, stream_fn *fn, void *owner) {
         s->on_ready = fn;
         s->owner = owner;
 }
 
-ssize_t stream_read(struct stream *s, void *p, size_t n);
-ssize_t stream_writev(struct stream *s, const struct iovec *parts, int n_parts);
+ssize_t stream_read(struct stream *stream, void *p, size_t n);
+ssize_t stream_writev(struct stream *stream, const struct iovec *parts, int n_parts);
 static inline ssize_t stream_write(struct stream *s, struct str bytes) {
         struct iovec part = { (void *)bytes.p, bytes.n };
         return stream_writev(s, &part, 1);
@@ -64,14 +64,14 @@ static inline int stream_finish(struct stream *s) {
         return s->ops->finish(s);
 }
 /* Gives bytes back: they are the next that stream_read() returns. 0 or -ENOMEM. */
-int stream_unread(struct stream *s, struct str bytes);
+int stream_unread(struct stream *stream, struct str bytes);
 static inline bool stream_has_pushback(const struct stream *s) {
         return s->pushback != NULL;
 }
 /* Whether the peer has sent its end or reset the connection, however much of what it sent before is still unread. */
-bool stream_peer_left(const struct stream *s);
+bool stream_peer_left(const struct stream *stream);
 /* The next read asks the socket itself, whatever was remembered of it. */
-void stream_assume_readable(struct stream *s);
+void stream_assume_readable(struct stream *stream);
 /* Accepts NULL. */
-void stream_close(struct stream *s);
-void stream_abort(struct stream *s);
+void stream_close(struct stream *stream);
+void stream_abort(struct stream *stream);

@@ -24,22 +24,22 @@ struct tls_leaf; /* a certificate for the context's leaf key, shared by referenc
 
 /* Reads the system's roots ($SSL_CERT_FILE, or where distributions have them, and $SSL_CERT_DIR) and those in ca_bundle
  * ("" or NULL: none); makes the leaf key. Nothing of this needs a file afterwards. */
-int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err *e);
+int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err *err);
 void tls_context_free(struct tls_context *c);
 void tls_context_freep(struct tls_context **c);
 /* SubjectPublicKeyInfo of the leaf key (P-256), DER. Lives as long as the context. */
-struct str tls_context_public_key(const struct tls_context *c);
+struct str tls_context_public_key(const struct tls_context *context);
 
-int tls_new(struct tls_context *c, struct loop *l, struct tls **ret, struct err *e);
+int tls_new(struct tls_context *context, struct loop *loop, struct tls **ret, struct err *err);
 /* All its streams must have been closed. */
 void tls_free(struct tls *t);
 
 /* -EINVAL when the bytes are no certificate, or not for the leaf key. */
-int tls_leaf_new(const struct tls_context *c, struct str der, struct tls_leaf **ret, struct err *e);
-struct tls_leaf *tls_leaf_ref(struct tls_leaf *l);
-void tls_leaf_unref(struct tls_leaf *l);
+int tls_leaf_new(const struct tls_context *context, struct str der, struct tls_leaf **ret, struct err *err);
+struct tls_leaf *tls_leaf_ref(struct tls_leaf *leaf);
+void tls_leaf_unref(struct tls_leaf *leaf);
 /* It will not expire within the next minute. */
-bool tls_leaf_is_current(const struct tls_leaf *l);
+bool tls_leaf_is_current(const struct tls_leaf *leaf);
 
 #define TLS_IDENTITY_MAX 64
 #define TLS_PROTOCOLS_MAX 256 /* bytes of a list */
@@ -60,15 +60,15 @@ struct tls_accept {
 };
 
 /* Both take the stream below over, also when they fail. Bytes pushed back into it are read first. */
-int tls_connect(struct tls *t, struct stream *below, const struct tls_connect *how, struct stream **ret);
-int tls_accept(struct tls *t, struct stream *below, const struct tls_accept *how, struct stream **ret);
+int tls_connect(struct tls *tls, struct stream *below, const struct tls_connect *how, struct stream **ret);
+int tls_accept(struct tls *tls, struct stream *below, const struct tls_accept *how, struct stream **ret);
 
 /*
  * 0 when the handshake is complete, -EAGAIN while it is not, or how it failed: -EKEYREJECTED for a certificate that
  * cannot be trusted, -EPROTO for what is not TLS as it must be, -ECONNRESET when the peer went away, or the error of
  * the stream below. A failed stream stays failed and is only to be closed.
  */
-int tls_handshake(struct stream *s);
+int tls_handshake(struct stream *stream);
 /* Why it failed: a short sentence without the host, for people. */
 const char *tls_failure(const struct stream *s);
 /* After the handshake: the protocol that was chosen, empty when none was. */

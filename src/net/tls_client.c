@@ -7,32 +7,38 @@
 #include <stdlib.h>
 
 int tls_client_session(SSL *ssl, SSL_SESSION *session) {
-        struct tls_stream *t = SSL_get_app_data(ssl);
-        if (!t || !t->session_key || t->error)
+        struct tls_stream *stream = SSL_get_app_data(ssl);
+        if (!stream || !stream->session_key || stream->error)
                 return 0;
+
         /* A copy, since OpenSSL spoils the session of a connection that was cut off, as older versions of TLS wanted
          * it. Servers that cut where they should say goodbye are common. */
         SSL_SESSION *copy = SSL_SESSION_dup(session);
         if (copy)
-                tls_sessions_store(t->tls->sessions, str_n(t->session_key, t->session_key_n), copy);
+                tls_sessions_store(stream->tls->sessions, str_n(stream->session_key, stream->session_key_n), copy);
+
         return 0;
 }
 
 /* "identity NUL host:port": no two targets share one. */
-static int make_session_key(struct tls_stream *t, const struct tls_connect *how) {
+static int make_session_key(struct tls_stream *stream, const struct tls_connect *how) {
         char where[AUTHORITY_TEXT_MAX];
+
         if (how->identity.n > TLS_IDENTITY_MAX)
                 return -EINVAL;
+
         authority_text(how->target, where);
         size_t where_n = strlen(where);
-        t->session_key_n = how->identity.n + 1 + where_n;
-        t->session_key = malloc(t->session_key_n);
-        if (!t->session_key)
+        stream->session_key_n = how->identity.n + 1 + where_n;
+        stream->session_key = malloc(stream->session_key_n);
+        if (!stream->session_key)
                 return -ENOMEM;
         if (how->identity.n > 0)
-                memcpy(t->session_key, how->identity.p, how->identity.n);
-        t->session_key[how->identity.n] = '\0';
-        memcpy(t->session_key + how->identity.n + 1, where, where_n);
+                memcpy(stream->session_key, how->identity.p, how->identity.n);
+
+        stream->session_key[how->identity.n] = '\0';
+        memcpy(stream->session_key + how->identity.n + 1, where, where_n);
+
         return 0;
 }
 
@@ -44,39 +50,46 @@ static bool expect_host(SSL *ssl, const struct host *h) {
         return X509_VERIFY_PARAM_set1_host(p, h->name, h->name_n) == 1 && SSL_set_tlsext_host_name(ssl, h->name) == 1;
 }
 
-static int prepare(struct tls_stream *t, const struct tls_connect *how) {
-        int r = make_session_key(t, how);
+static int client_prepare(struct tls_stream *stream, const struct tls_connect *how) {
+        int r = make_session_key(stream, how);
         if (r < 0)
                 return r;
-        if (!expect_host(t->ssl, &how->target->host))
+        if (!expect_host(stream->ssl, &how->target->host))
                 return -ENOMEM;
         if (how->protocols.n > TLS_PROTOCOLS_MAX)
                 return -EINVAL;
+
         if (how->protocols.n > 0 &&
-            SSL_set_alpn_protos(t->ssl, (const unsigned char *)how->protocols.p, (unsigned)how->protocols.n) != 0)
+            SSL_set_alpn_protos(stream->ssl, (const unsigned char *)how->protocols.p, (unsigned)how->protocols.n) != 0)
                 return -EINVAL;
-        SSL_SESSION *known = tls_sessions_find(t->tls->sessions, str_n(t->session_key, t->session_key_n));
+
+        SSL_SESSION *known =
+            tls_sessions_find(stream->tls->sessions, str_n(stream->session_key, stream->session_key_n));
         if (known)
-                SSL_set_session(t->ssl, known); /* whatever it says: without one the handshake is a full one */
-        SSL_set_connect_state(t->ssl);
+                SSL_set_session(stream->ssl, known); /* whatever it says: without one the handshake is a full one */
+
+        SSL_set_connect_state(stream->ssl);
         return 0;
 }
 
-int tls_connect(struct tls *t, struct stream *below, const struct tls_connect *how, struct stream **ret) {
-        struct tls_stream *s;
-        SSL_CTX *context = tls_context_client(t->context);
+int tls_connect(struct tls *tls, struct stream *below, const struct tls_connect *how, struct stream **ret) {
+        struct tls_stream *stream;
+        SSL_CTX *context = tls_context_client(tls->context);
         if (!context) {
                 stream_close(below);
                 return -ENOMEM;
         }
-        int r = tls_stream_new(t, below, context, &s);
+
+        int r = tls_stream_new(tls, below, context, &stream);
         if (r < 0)
                 return r;
-        r = prepare(s, how);
+
+        r = client_prepare(stream, how);
         if (r < 0) {
-                stream_close(&s->s);
+                stream_close(&stream->s);
                 return r;
         }
-        *ret = &s->s;
+
+        *ret = &stream->s;
         return 0;
 }

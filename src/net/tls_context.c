@@ -34,17 +34,21 @@ static void bio_freep(BIO **b) {
 static int add_roots(X509_STORE *store, struct str pem) {
         if (pem.n == 0)
                 return 0;
+
         cleanup(bio_freep) BIO *bio = BIO_new_mem_buf(pem.p, (int)pem.n);
         if (!bio)
                 return -ENOMEM;
+
         for (int n = 0;;) {
                 X509 *x = X509_new_ex(tls_library(), NULL);
                 if (!x)
                         return -ENOMEM;
+
                 bool good = PEM_read_bio_X509(bio, &x, NULL, NULL);
                 bool end = !good && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
                 if (good && X509_STORE_add_cert(store, x) == 1)
                         n++;
+
                 X509_free(x);
                 ERR_clear_error();
                 if (end)
@@ -62,114 +66,137 @@ static void set_common(SSL_CTX *c) {
 
 /* to origins */
 
-static SSL_CTX *make_client(struct tls_context *c) {
+static SSL_CTX *make_client(struct tls_context *context) {
         SSL_CTX *client = SSL_CTX_new_ex(tls_library(), NULL, TLS_client_method());
         if (!client)
                 return NULL;
+
         set_common(client);
         SSL_CTX_set_verify(client, SSL_VERIFY_PEER, NULL);
         SSL_CTX_set_session_cache_mode(client, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
         SSL_CTX_sess_set_new_cb(client, tls_client_session);
-        X509_STORE_up_ref(c->configured);
-        SSL_CTX_set_cert_store(client, c->configured);
+        X509_STORE_up_ref(context->configured);
+        SSL_CTX_set_cert_store(client, context->configured);
+
         /* A root that was configured is trusted as it is, also when it is an intermediate one or a server's own. */
         X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(client), X509_V_FLAG_PARTIAL_CHAIN);
+
         if (SSL_CTX_set_cipher_list(client, CLIENT_CIPHERS) != 1 ||
             SSL_CTX_set_ciphersuites(client, CIPHERSUITES) != 1 ||
-            (!c->by_name && tls_roots_install(c->configured, c->system_roots, &c->by_name) < 0)) {
+            (!context->by_name &&
+             tls_roots_install(context->configured, context->system_roots, &context->by_name) < 0)) {
                 SSL_CTX_free(client);
                 return NULL;
         }
+
         return client;
 }
 
-SSL_CTX *tls_context_client(struct tls_context *c) {
-        SSL_CTX *client = atomic_load_explicit(&c->client, memory_order_acquire);
+SSL_CTX *tls_context_client(struct tls_context *context) {
+        SSL_CTX *client = atomic_load_explicit(&context->client, memory_order_acquire);
         if (client)
                 return client;
-        pthread_mutex_lock(&c->lock);
-        client = atomic_load_explicit(&c->client, memory_order_relaxed);
+
+        pthread_mutex_lock(&context->lock);
+        client = atomic_load_explicit(&context->client, memory_order_relaxed);
         if (!client) {
-                client = make_client(c);
-                atomic_store_explicit(&c->client, client, memory_order_release);
+                client = make_client(context);
+                atomic_store_explicit(&context->client, client, memory_order_release);
         }
-        pthread_mutex_unlock(&c->lock);
+
+        pthread_mutex_unlock(&context->lock);
         return client;
 }
 
 /* to clients */
 
-static int make_server(struct tls_context *c) {
+static int make_server(struct tls_context *context) {
         SSL_CTX *server = SSL_CTX_new_ex(tls_library(), NULL, TLS_server_method());
         if (!server)
                 return -ENOMEM;
-        c->server = server;
+
+        context->server = server;
         set_common(server);
         SSL_CTX_set_options(server, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
         SSL_CTX_set_session_cache_mode(server, SSL_SESS_CACHE_OFF); /* tickets, which cost no memory here */
         SSL_CTX_set_num_tickets(server, 1);
         SSL_CTX_set_alpn_select_cb(server, tls_server_choose, NULL);
         SSL_CTX_set_tlsext_servername_callback(server, tls_server_check_name);
+
         if (SSL_CTX_set_cipher_list(server, SERVER_CIPHERS) != 1 || SSL_CTX_set_ciphersuites(server, CIPHERSUITES) != 1)
                 return -EINVAL;
+
         return 0;
 }
 
 /* The key as it is sent to the vault is written here: OpenSSL takes half a millisecond to get ready to encode one. */
-static int make_leaf_key(struct tls_context *c) {
+static int make_leaf_key(struct tls_context *context) {
         static const unsigned char head[P256_KEY_BYTES - P256_POINT_BYTES] = {
                 0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
                 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
         };
         unsigned char *point = NULL;
-        c->leaf_key = EVP_PKEY_Q_keygen(tls_library(), NULL, "EC", "P-256");
-        size_t n = c->leaf_key ? EVP_PKEY_get1_encoded_public_key(c->leaf_key, &point) : 0;
+
+        context->leaf_key = EVP_PKEY_Q_keygen(tls_library(), NULL, "EC", "P-256");
+        size_t n = context->leaf_key ? EVP_PKEY_get1_encoded_public_key(context->leaf_key, &point) : 0;
         if (n == P256_POINT_BYTES) {
-                memcpy(c->leaf_key_der, head, sizeof head);
-                memcpy(c->leaf_key_der + sizeof head, point, n);
+                memcpy(context->leaf_key_der, head, sizeof head);
+                memcpy(context->leaf_key_der + sizeof head, point, n);
         }
+
         OPENSSL_free(point);
         return n == P256_POINT_BYTES ? 0 : -ENOMEM;
 }
 
-struct str tls_context_public_key(const struct tls_context *c) {
-        return str_n(c->leaf_key_der, sizeof c->leaf_key_der);
+struct str tls_context_public_key(const struct tls_context *context) {
+        return str_n(context->leaf_key_der, sizeof context->leaf_key_der);
 }
 
 /* files */
 
-static int read_configured_roots(struct tls_context *c, const char *path, struct err *e) {
+static int read_configured_roots(struct tls_context *context, const char *path, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(ROOTS_BYTES_MAX);
-        c->configured = X509_STORE_new();
-        if (!c->configured)
-                return err_set(e, ENOMEM, "no memory for root certificates");
+
+        context->configured = X509_STORE_new();
+        if (!context->configured)
+                return err_set(err, ENOMEM, "no memory for root certificates");
         if (!path || !*path)
                 return 0;
-        int r = path_read_file(path, ROOTS_BYTES_MAX, &text, e);
+
+        int r = path_read_file(path, ROOTS_BYTES_MAX, &text, err);
         if (r < 0)
-                return err_wrap(e, r, "while reading the configured root certificates");
-        r = add_roots(c->configured, buf_str(&text));
+                return err_wrap(err, r, "while reading the configured root certificates");
+
+        r = add_roots(context->configured, buf_str(&text));
         if (r == 0)
-                return err_set(e, EINVAL, "%s holds no certificate in PEM form", path);
-        return r < 0 ? err_set(e, -r, "no memory for root certificates") : 0;
+                return err_set(err, EINVAL, "%s holds no certificate in PEM form", path);
+
+        return r < 0 ? err_set(err, -r, "no memory for root certificates") : 0;
 }
 
-int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err *e) {
+int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err *err) {
         tls_memory_init();
         if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL) != 1)
-                return err_set(e, ENOMEM, "cannot set up OpenSSL");
+                return err_set(err, ENOMEM, "cannot set up OpenSSL");
+
         cleanup(tls_context_freep) struct tls_context *c = calloc(1, sizeof *c);
         if (!c)
-                return err_set(e, ENOMEM, "no memory for TLS");
+                return err_set(err, ENOMEM, "no memory for TLS");
+
         pthread_mutex_init(&c->lock, NULL);
-        int r = read_configured_roots(c, ca_bundle, e);
-        r = r < 0 ? r : tls_roots_read(&c->system_roots, e);
+        int r = read_configured_roots(c, ca_bundle, err);
         if (r < 0)
                 return r;
+
+        r = tls_roots_read(&c->system_roots, err);
+        if (r < 0)
+                return r;
+
         r = make_leaf_key(c);
         r = r < 0 ? r : make_server(c);
         if (r < 0)
-                return err_set(e, -r, "cannot set up TLS");
+                return err_set(err, -r, "cannot set up TLS");
+
         *ret = take_ptr(&c);
         return 0;
 }
@@ -177,6 +204,7 @@ int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err 
 void tls_context_free(struct tls_context *c) {
         if (!c)
                 return;
+
         SSL_CTX_free(atomic_load(&c->client));
         SSL_CTX_free(c->server);
         X509_STORE_free(c->configured);
@@ -200,39 +228,42 @@ static int64_t expiry_of(const X509 *x) {
         return ASN1_TIME_to_tm(X509_get0_notAfter(x), &t) == 1 ? (int64_t)timegm(&t) : 0;
 }
 
-bool tls_leaf_is_current(const struct tls_leaf *l) {
-        return (int64_t)time(NULL) + LEAF_MARGIN_SECONDS < l->until;
+bool tls_leaf_is_current(const struct tls_leaf *leaf) {
+        return (int64_t)time(NULL) + LEAF_MARGIN_SECONDS < leaf->until;
 }
 
-int tls_leaf_new(const struct tls_context *c, struct str der, struct tls_leaf **ret, struct err *e) {
+int tls_leaf_new(const struct tls_context *context, struct str der, struct tls_leaf **ret, struct err *err) {
         X509 *x = tls_certificate(der);
-        bool fits = x && X509_check_private_key(x, c->leaf_key) == 1;
+        bool fits = x && X509_check_private_key(x, context->leaf_key) == 1;
+
         ERR_clear_error();
-        struct tls_leaf *l = fits ? malloc(sizeof *l) : NULL;
-        if (!l) {
+        struct tls_leaf *leaf = fits ? malloc(sizeof *leaf) : NULL;
+        if (!leaf) {
                 X509_free(x);
-                return fits ? err_set(e, ENOMEM, "no memory for a certificate")
-                       : x  ? err_set(e, EINVAL, "the certificate is for another key")
-                            : err_set(e, EINVAL, "these bytes are no certificate");
+                return fits ? err_set(err, ENOMEM, "no memory for a certificate")
+                       : x  ? err_set(err, EINVAL, "the certificate is for another key")
+                            : err_set(err, EINVAL, "these bytes are no certificate");
         }
-        atomic_init(&l->references, 1);
-        l->certificate = x;
-        l->until = expiry_of(x);
-        l->key = c->leaf_key;
-        EVP_PKEY_up_ref(l->key);
-        *ret = l;
+
+        atomic_init(&leaf->references, 1);
+        leaf->certificate = x;
+        leaf->until = expiry_of(x);
+        leaf->key = context->leaf_key;
+        EVP_PKEY_up_ref(leaf->key);
+        *ret = leaf;
+
         return 0;
 }
 
-struct tls_leaf *tls_leaf_ref(struct tls_leaf *l) {
-        atomic_fetch_add_explicit(&l->references, 1, memory_order_relaxed);
-        return l;
+struct tls_leaf *tls_leaf_ref(struct tls_leaf *leaf) {
+        atomic_fetch_add_explicit(&leaf->references, 1, memory_order_relaxed);
+        return leaf;
 }
 
-void tls_leaf_unref(struct tls_leaf *l) {
-        if (!l || atomic_fetch_sub_explicit(&l->references, 1, memory_order_acq_rel) != 1)
+void tls_leaf_unref(struct tls_leaf *leaf) {
+        if (!leaf || atomic_fetch_sub_explicit(&leaf->references, 1, memory_order_acq_rel) != 1)
                 return;
-        X509_free(l->certificate);
-        EVP_PKEY_free(l->key);
-        free(l);
+        X509_free(leaf->certificate);
+        EVP_PKEY_free(leaf->key);
+        free(leaf);
 }

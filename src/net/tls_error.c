@@ -60,19 +60,22 @@ static const char *certificate_text(long code) {
 
 /* The certificate, if it was that; else the first entry of the queue, which is the cause: what follows is how it
  * spread. */
-int tls_explain(struct tls_stream *t, const char **ret_why) {
+int tls_explain(struct tls_stream *stream, const char **ret_why) {
         int reason = ERR_GET_REASON(ERR_peek_error());
+
         ERR_clear_error();
-        long verified = SSL_get_verify_result(t->ssl);
-        if (verified != X509_V_OK && !t->ready) {
+        long verified = SSL_get_verify_result(stream->ssl);
+        if (verified != X509_V_OK && !stream->ready) {
                 *ret_why = certificate_text(verified);
                 return -EKEYREJECTED;
         }
+
         for (size_t i = 0; i < sizeof handshake_texts / sizeof *handshake_texts; i++)
                 if (handshake_texts[i].code == reason) {
                         *ret_why = handshake_texts[i].text;
                         return handshake_texts[i].error;
                 }
-        *ret_why = t->ready ? "What it sent is not TLS as it must be." : "The TLS handshake with it failed.";
+
+        *ret_why = stream->ready ? "What it sent is not TLS as it must be." : "The TLS handshake with it failed.";
         return -EPROTO;
 }

@@ -41,41 +41,44 @@ static struct part {
 };
 enum { PARTS = sizeof parts / sizeof parts[0], NAMES = sizeof parts[0].names / sizeof parts[0].names[0] };
 
-static bool is_named(const struct part *p, const OSSL_ALGORITHM *a) {
+static bool is_named(const struct part *part, const OSSL_ALGORITHM *a) {
         struct str own = str_n(a->algorithm_names, strcspn(a->algorithm_names, ":"));
-        for (size_t i = 0; i < NAMES && p->names[i]; i++)
-                if (str_eq(own, str_of(p->names[i])))
+        for (size_t i = 0; i < NAMES && part->names[i]; i++)
+                if (str_eq(own, str_of(part->names[i])))
                         return true;
         return false;
 }
 
 /* Of decoders, those of a public key as it is in a certificate. */
-static bool is_wanted(const struct part *p, const OSSL_ALGORITHM *a) {
-        if (p->operation == OSSL_OP_DECODER && (!strstr(a->property_definition, "input=der") ||
-                                                !strstr(a->property_definition, "structure=SubjectPublicKeyInfo")))
+static bool is_wanted(const struct part *part, const OSSL_ALGORITHM *a) {
+        if (part->operation == OSSL_OP_DECODER && (!strstr(a->property_definition, "input=der") ||
+                                                   !strstr(a->property_definition, "structure=SubjectPublicKeyInfo")))
                 return false;
-        return is_named(p, a) == p->only;
+        return is_named(part, a) == part->only;
 }
 
 /* False when something is missing: an algorithm, or memory. */
-static bool keep(struct part *p) {
+static bool library_keep(struct part *part) {
         int no_cache = 0;
-        const OSSL_ALGORITHM *all = OSSL_PROVIDER_query_operation(whole, p->operation, &no_cache);
+        const OSSL_ALGORITHM *all = OSSL_PROVIDER_query_operation(whole, part->operation, &no_cache);
         size_t n_all = 0, n = 0, least = 0;
         while (all && all[n_all].algorithm_names)
                 n_all++;
-        p->kept = calloc(n_all + 1, sizeof *p->kept);
-        for (size_t i = 0; p->kept && i < n_all; i++)
-                if (is_wanted(p, &all[i]))
-                        p->kept[n++] = all[i];
-        while (p->only && least < NAMES && p->names[least])
+
+        part->kept = calloc(n_all + 1, sizeof *part->kept);
+        for (size_t i = 0; part->kept && i < n_all; i++)
+                if (is_wanted(part, &all[i]))
+                        part->kept[n++] = all[i];
+
+        while (part->only && least < NAMES && part->names[least])
                 least++;
+
         return n > 0 && n >= least;
 }
 
 static bool keep_all(void) {
         for (size_t i = 0; i < PARTS; i++)
-                if (!keep(&parts[i]))
+                if (!library_keep(&parts[i]))
                         return false;
         return true;
 }
@@ -116,33 +119,38 @@ static int on_load(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *from_cor
                 { OSSL_FUNC_PROVIDER_GET_CAPABILITIES, (any_function)on_capabilities },
                 { 0, NULL },
         };
+
         (void)handle;
         (void)from_core;
         *ret = functions;
         *ret_context = OSSL_PROVIDER_get0_provider_ctx(whole);
+
         return 1;
 }
 
 static OSSL_LIB_CTX *context;
 
 /* It stays for as long as the process, as OpenSSL's own does. */
-static void make(void) {
+static void library_make(void) {
         OSSL_LIB_CTX *all = OSSL_LIB_CTX_new(), *some = OSSL_LIB_CTX_new();
+
         whole = all ? OSSL_PROVIDER_load(all, "default") : NULL;
         if (whole && some && keep_all() && OSSL_PROVIDER_add_builtin(some, NAME, on_load) == 1 &&
             OSSL_PROVIDER_load(some, NAME)) {
                 context = some;
                 return;
         }
+
         for (size_t i = 0; i < PARTS; i++)
                 free(parts[i].kept);
+
         OSSL_LIB_CTX_free(some);
         OSSL_LIB_CTX_free(all);
 }
 
 OSSL_LIB_CTX *tls_library(void) {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
-        pthread_once(&once, make);
+        pthread_once(&once, library_make);
         return context;
 }
 

@@ -23,7 +23,7 @@ static bool is_for_record(size_t n) {
         return n > ROOM_MIN && n <= ROOM;
 }
 
-static void *take(size_t n, const char *file, int line) {
+static void *memory_take(size_t n, const char *file, int line) {
         (void)file;
         (void)line;
         if (!is_for_record(n))
@@ -32,22 +32,23 @@ static void *take(size_t n, const char *file, int line) {
 }
 
 /* The heap says how large a block is; a little more than was asked for is usual. */
-static void give(void *p, const char *file, int line) {
+static void memory_give(void *p, const char *file, int line) {
         (void)file;
         (void)line;
         size_t n = p && kept.n < KEPT_MAX ? malloc_usable_size(p) : 0;
         if (n >= ROOM && n < ROOM + 64 && !kept.known)
                 kept.known = pthread_setspecific(at_end, &kept) == 0;
+
         if (n >= ROOM && n < ROOM + 64 && kept.known)
                 kept.rooms[kept.n++] = p;
         else
                 free(p);
 }
 
-static void *resize(void *p, size_t n, const char *file, int line) {
+static void *memory_resize(void *p, size_t n, const char *file, int line) {
         if (n > 0)
                 return realloc(p, is_for_record(n) ? ROOM : n);
-        give(p, file, line);
+        memory_give(p, file, line);
         return NULL;
 }
 
@@ -58,13 +59,14 @@ static void on_end(void *unused) {
         kept.known = false; /* what is given back later in its end is looked at once more */
 }
 
-static void init(void) {
+static void memory_init(void) {
         if (pthread_key_create(&at_end, on_end) != 0)
                 return;
-        (void)CRYPTO_set_mem_functions(take, resize, give); /* refused when OpenSSL was used before: then without */
+        (void)CRYPTO_set_mem_functions(memory_take, memory_resize,
+                                       memory_give); /* refused when OpenSSL was used before: then without */
 }
 
 void tls_memory_init(void) {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
-        pthread_once(&once, init);
+        pthread_once(&once, memory_init);
 }

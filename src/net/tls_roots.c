@@ -42,16 +42,18 @@ static const char *const system_root_files[] = {
 
 /* files */
 
-static int read_bundle(struct buf *text, struct err *e) {
+static int read_bundle(struct buf *text, struct err *err) {
         const char *named = getenv("SSL_CERT_FILE");
         if (named && *named)
-                return path_read_file(named, ROOTS_BYTES_MAX, text, e);
+                return path_read_file(named, ROOTS_BYTES_MAX, text, err);
+
         for (size_t i = 0; i < sizeof system_root_files / sizeof *system_root_files; i++) {
-                int r = path_read_file(system_root_files[i], ROOTS_BYTES_MAX, text, e);
+                int r = path_read_file(system_root_files[i], ROOTS_BYTES_MAX, text, err);
                 if (r != -ENOENT)
                         return r;
         }
-        err_clear(e);
+
+        err_clear(err);
         return 0;
 }
 
@@ -61,13 +63,15 @@ static void close_dir(DIR **d) {
 }
 
 /* What cannot be read there is passed over: such directories hold links to files that went away. */
-static int read_directory(struct buf *text, struct err *e) {
+static int read_directory(struct buf *text, struct err *err) {
         const char *named = getenv("SSL_CERT_DIR");
         if (!named || !*named)
                 return 0;
+
         cleanup(close_dir) DIR *d = opendir(named);
         if (!d)
-                return err_set(e, errno, "cannot read $SSL_CERT_DIR, %s", named);
+                return err_set(err, errno, "cannot read $SSL_CERT_DIR, %s", named);
+
         for (const struct dirent *entry; (entry = readdir(d));) {
                 cleanup(buf_done) struct buf one = BUF(ROOTS_BYTES_MAX);
                 char path[PATH_MAX];
@@ -75,24 +79,29 @@ static int read_directory(struct buf *text, struct err *e) {
                 if (entry->d_name[0] == '.' || n >= (int)sizeof path ||
                     path_read_file(path, ROOTS_BYTES_MAX, &one, NULL) < 0)
                         continue;
+
                 int r = buf_append(text, buf_str(&one));
                 if (r == 0)
                         r = buf_add_char(text, '\n');
                 if (r < 0)
-                        return err_set(e, -r, "what is in $SSL_CERT_DIR, %s, is too large", named);
+                        return err_set(err, -r, "what is in $SSL_CERT_DIR, %s, is too large", named);
         }
+
         return 0;
 }
 
-int tls_roots_read(struct str *ret, struct err *e) {
+int tls_roots_read(struct str *ret, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(ROOTS_BYTES_MAX);
-        int r = read_bundle(&text, e);
+        int r = read_bundle(&text, err);
+
         r = r < 0 ? r : buf_add_char(&text, '\n');
-        r = r < 0 ? r : read_directory(&text, e);
+        r = r < 0 ? r : read_directory(&text, err);
         if (r < 0)
-                return err_wrap(e, r, "while reading the system's root certificates");
+                return err_wrap(err, r, "while reading the system's root certificates");
+
         *ret = buf_str(&text);
         text = (struct buf){ 0 };
+
         return 0;
 }
 
@@ -121,7 +130,7 @@ static void roots_freep(struct roots **r) {
 }
 
 /* Steps into the element at *p (a sequence), or over it. False: it is not there. */
-static bool step(const unsigned char **p, const unsigned char *end, bool into) {
+static bool roots_step(const unsigned char **p, const unsigned char *end, bool into) {
         long length;
         int tag, class;
         int kind = *p < end ? ASN1_get_object(p, &length, &tag, &class, end - *p) : 0x80;
@@ -129,6 +138,7 @@ static bool step(const unsigned char **p, const unsigned char *end, bool into) {
                 return false;
         if (!into)
                 *p += length;
+
         return true;
 }
 
@@ -137,23 +147,28 @@ static bool step(const unsigned char **p, const unsigned char *end, bool into) {
 static struct str subject_of(struct str der) {
         const struct str none = { 0 };
         const unsigned char *p = (const unsigned char *)der.p, *end = p + der.n;
+
         for (int i = 0; i < 2; i++) /* the certificate, and in it what is signed */
-                if (!step(&p, end, true))
+                if (!roots_step(&p, end, true))
                         return none;
-        if (p < end && *p == (V_ASN1_CONTEXT_SPECIFIC | V_ASN1_CONSTRUCTED) && !step(&p, end, false))
+
+        if (p < end && *p == (V_ASN1_CONTEXT_SPECIFIC | V_ASN1_CONSTRUCTED) && !roots_step(&p, end, false))
                 return none;
+
         for (int i = 0; i < 4; i++)
-                if (!step(&p, end, false))
+                if (!roots_step(&p, end, false))
                         return none;
+
         const unsigned char *subject = p;
-        return step(&p, end, false) ? str_n(subject, (size_t)(p - subject)) : none;
+        return roots_step(&p, end, false) ? str_n(subject, (size_t)(p - subject)) : none;
 }
 
 /* The bytes of one PEM text, appended; how many, 0 when it is malformed. (OpenSSL's own decoder takes three
  * milliseconds for a bundle.) */
-static size_t decode(struct buf *to, struct str text) {
+static size_t roots_decode(struct buf *to, struct str text) {
         if (buf_reserve(to, text.n) < 0)
                 return 0;
+
         char *out = to->p + to->n;
         size_t n = 0;
         for (struct str line; str_split(&text, '\n', &line);) {
@@ -161,18 +176,22 @@ static size_t decode(struct buf *to, struct str text) {
                 memcpy(out + n, line.p, line.n);
                 n += line.n;
         }
+
         return base64_decode(str_n(out, n), out, &n) ? n : 0;
 }
 
 /* -ENOMEM. What is no certificate is passed over: bundles of distributions hold odd things. */
 static int add_root(struct roots *to, struct str pem) {
-        size_t n = decode(&to->der, pem);
+        size_t n = roots_decode(&to->der, pem);
         struct str subject = subject_of(str_n(to->der.p + to->der.n, n));
+
         ERR_clear_error();
         if (!subject.p)
                 return 0;
+
         struct root root = { (uint32_t)to->der.n, (uint32_t)n, (uint32_t)(subject.p - to->der.p), (uint32_t)subject.n };
         to->der.n += n;
+
         return vec_push(&to->list, root);
 }
 
@@ -180,9 +199,11 @@ static int make_index(struct str pem, struct roots **ret) {
         cleanup(roots_freep) struct roots *made = calloc(1, sizeof *made);
         if (!made)
                 return -ENOMEM;
+
         made->der = BUF(ROOTS_BYTES_MAX);
         int r = buf_reserve(&made->der, pem.n);
         const char *end = pem.p + pem.n;
+
         for (const char *at = pem.p; r == 0 && at;) {
                 at = memmem(at, (size_t)(end - at), PEM_BEGIN.p, PEM_BEGIN.n);
                 const char *body = at ? at + PEM_BEGIN.n : NULL;
@@ -190,6 +211,7 @@ static int make_index(struct str pem, struct roots **ret) {
                 if (at)
                         r = add_root(made, str_n(body, (size_t)(at - body)));
         }
+
         *ret = r == 0 ? take_ptr(&made) : NULL;
         return r;
 }
@@ -208,6 +230,7 @@ static int hand_out(X509_STORE *store, const X509_NAME *name, X509_OBJECT *ret) 
         int good = x && X509_OBJECT_set1_X509(ret, x) == 1;
         if (good)
                 X509_free(x);
+
         X509_STORE_unlock(store);
         return good;
 }
@@ -237,15 +260,20 @@ static int on_wanted(X509_LOOKUP *lookup, X509_LOOKUP_TYPE type, const X509_NAME
         X509_STORE *store = X509_LOOKUP_get_store(lookup);
         const unsigned char *written;
         size_t written_n;
+
         if (type != X509_LU_X509 || X509_NAME_get0_der(name, &written, &written_n) != 1)
                 return 0;
+
         bool any = false;
+
         for (size_t i = 0; i < roots->list.n; i++)
                 if (str_eq(name_of(roots, &roots->list.p[i]), str_n(written, written_n)))
                         any |= add_to_store(store, roots, &roots->list.p[i]);
+
         for (size_t i = 0; !any && i < roots->list.n; i++)
                 if (is_same_name(name_of(roots, &roots->list.p[i]), name))
                         any = add_to_store(store, roots, &roots->list.p[i]);
+
         ERR_clear_error();
         return any && hand_out(store, name, ret);
 }
@@ -255,6 +283,7 @@ int tls_roots_install(X509_STORE *store, struct str pem, X509_LOOKUP_METHOD **re
         int r = make_index(pem, &roots);
         if (r < 0)
                 return r;
+
         X509_LOOKUP_METHOD *method = X509_LOOKUP_meth_new("roots by name");
         bool good = method && X509_LOOKUP_meth_set_get_by_subject(method, on_wanted) == 1 &&
                     X509_LOOKUP_meth_set_free(method, on_free) == 1;
@@ -263,7 +292,9 @@ int tls_roots_install(X509_STORE *store, struct str pem, X509_LOOKUP_METHOD **re
                 X509_LOOKUP_meth_free(method);
                 return -ENOMEM;
         }
+
         X509_LOOKUP_set_method_data(lookup, take_ptr(&roots));
         *ret = method;
+
         return 0;
 }

@@ -28,24 +28,24 @@ struct tls_sessions {
 };
 
 struct tls_sessions *tls_sessions_new(void) {
-        struct tls_sessions *s = calloc(1, sizeof *s);
-        if (s)
-                link_init(&s->order);
-        return s;
+        struct tls_sessions *sessions = calloc(1, sizeof *sessions);
+        if (sessions)
+                link_init(&sessions->order);
+        return sessions;
 }
 
-static void drop(struct tls_sessions *s, struct entry *e) {
-        map_remove(&s->entries, str_n(e->key, e->key_n));
-        link_remove(&e->link);
-        SSL_SESSION_free(e->session);
-        free(e);
+static void session_drop(struct tls_sessions *sessions, struct entry *entry) {
+        map_remove(&sessions->entries, str_n(entry->key, entry->key_n));
+        link_remove(&entry->link);
+        SSL_SESSION_free(entry->session);
+        free(entry);
 }
 
 void tls_sessions_free(struct tls_sessions *s) {
         if (!s)
                 return;
         while (!link_is_empty(&s->order))
-                drop(s, link_owner(s->order.next, struct entry, link));
+                session_drop(s, link_owner(s->order.next, struct entry, link));
         map_done(&s->entries, NULL);
         free(s);
 }
@@ -57,44 +57,51 @@ static bool is_current(const SSL_SESSION *session) {
                X509_cmp_current_time(X509_get0_notAfter(peer)) > 0;
 }
 
-SSL_SESSION *tls_sessions_find(struct tls_sessions *s, struct str key) {
-        struct entry *e = map_get(&s->entries, key);
-        if (!e)
+SSL_SESSION *tls_sessions_find(struct tls_sessions *sessions, struct str key) {
+        struct entry *entry = map_get(&sessions->entries, key);
+        if (!entry)
                 return NULL;
-        if (!is_current(e->session)) {
-                drop(s, e);
+
+        if (!is_current(entry->session)) {
+                session_drop(sessions, entry);
                 return NULL;
         }
-        link_remove(&e->link);
-        link_append(&s->order, &e->link);
-        return e->session;
+
+        link_remove(&entry->link);
+        link_append(&sessions->order, &entry->link);
+
+        return entry->session;
 }
 
 void tls_sessions_store(struct tls_sessions *s, struct str key, SSL_SESSION *session) {
-        struct entry *e = map_get(&s->entries, key);
-        if (e) {
-                SSL_SESSION_free(e->session);
-                e->session = session;
-                link_remove(&e->link);
-                link_append(&s->order, &e->link);
+        struct entry *entry = map_get(&s->entries, key);
+        if (entry) {
+                SSL_SESSION_free(entry->session);
+                entry->session = session;
+                link_remove(&entry->link);
+                link_append(&s->order, &entry->link);
+
                 return;
         }
+
         if (s->entries.n >= SESSIONS_MAX)
-                drop(s, link_owner(s->order.next, struct entry, link));
-        e = malloc(sizeof *e + key.n);
-        if (!e || map_add(&s->entries, key, e) < 0) {
+                session_drop(s, link_owner(s->order.next, struct entry, link));
+
+        entry = malloc(sizeof *entry + key.n);
+        if (!entry || map_add(&s->entries, key, entry) < 0) {
                 SSL_SESSION_free(session);
-                free(e);
+                free(entry);
                 return;
         }
-        e->session = session;
-        e->key_n = key.n;
-        memcpy(e->key, key.p, key.n);
-        link_append(&s->order, &e->link);
+
+        entry->session = session;
+        entry->key_n = key.n;
+        memcpy(entry->key, key.p, key.n);
+        link_append(&s->order, &entry->link);
 }
 
-void tls_sessions_drop(struct tls_sessions *s, struct str key) {
-        struct entry *e = map_get(&s->entries, key);
-        if (e)
-                drop(s, e);
+void tls_sessions_drop(struct tls_sessions *sessions, struct str key) {
+        struct entry *entry = map_get(&sessions->entries, key);
+        if (entry)
+                session_drop(sessions, entry);
 }

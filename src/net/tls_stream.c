@@ -28,80 +28,94 @@ enum { OUT_MAX = 65536 }; /* a flight of the handshake, which is larger than a r
 
 /* the BIO */
 
-static int keep_out(struct tls_stream *t, struct str bytes) {
-        size_t held = t->out_n - t->out_at;
+static int keep_out(struct tls_stream *stream, struct str bytes) {
+        size_t held = stream->out_n - stream->out_at;
         if (bytes.n > OUT_MAX - held)
                 return -ENOBUFS;
+
         char *out = malloc(held + bytes.n);
         if (!out)
                 return -ENOMEM;
-        if (t->out)
-                memcpy(out, t->out + t->out_at, held);
+        if (stream->out)
+                memcpy(out, stream->out + stream->out_at, held);
+
         memcpy(out + held, bytes.p, bytes.n);
-        free(t->out);
-        t->out = out;
-        t->out_at = 0;
-        t->out_n = held + bytes.n;
+        free(stream->out);
+        stream->out = out;
+        stream->out_at = 0;
+        stream->out_n = held + bytes.n;
+
         return 0;
 }
 
-static void drop_out(struct tls_stream *t) {
-        free(t->out);
-        t->out = NULL;
-        t->out_at = t->out_n = 0;
+static void drop_out(struct tls_stream *stream) {
+        free(stream->out);
+        stream->out = NULL;
+        stream->out_at = stream->out_n = 0;
 }
 
 /* 0 when nothing waits any more, -EAGAIN, or the error of the stream below. */
-static int flush(struct tls_stream *t) {
-        while (t->out) {
-                ssize_t put = stream_write(t->s.below, str_n(t->out + t->out_at, t->out_n - t->out_at));
+static int stream_flush(struct tls_stream *stream) {
+        while (stream->out) {
+                ssize_t put =
+                    stream_write(stream->s.below, str_n(stream->out + stream->out_at, stream->out_n - stream->out_at));
                 if (put < 0)
                         return (int)put;
-                t->out_at += (size_t)put;
-                if (t->out_at == t->out_n)
-                        drop_out(t);
+
+                stream->out_at += (size_t)put;
+                if (stream->out_at == stream->out_n)
+                        drop_out(stream);
         }
-        if (t->finishing && !t->ended_below) {
-                t->ended_below = true;
-                return stream_finish(t->s.below);
+
+        if (stream->finishing && !stream->ended_below) {
+                stream->ended_below = true;
+                return stream_finish(stream->s.below);
         }
+
         return 0;
 }
 
 static int bio_write(BIO *bio, const char *p, int n) {
-        struct tls_stream *t = BIO_get_data(bio);
+        struct tls_stream *stream = BIO_get_data(bio);
         struct str bytes = str_n(p, (size_t)n);
-        if (!t->out) {
-                ssize_t put = stream_write(t->s.below, bytes);
+
+        if (!stream->out) {
+                ssize_t put = stream_write(stream->s.below, bytes);
                 if (put < 0 && put != -EAGAIN) {
-                        t->below_error = (int)put;
+                        stream->below_error = (int)put;
                         return -1;
                 }
+
                 if (put > 0)
                         bytes = str_skip(bytes, (size_t)put);
         }
-        int r = bytes.n > 0 ? keep_out(t, bytes) : 0;
+
+        int r = bytes.n > 0 ? keep_out(stream, bytes) : 0;
         if (r < 0)
-                t->below_error = r;
+                stream->below_error = r;
+
         return r < 0 ? -1 : n;
 }
 
 static int bio_read(BIO *bio, char *p, int n) {
-        struct tls_stream *t = BIO_get_data(bio);
+        struct tls_stream *stream = BIO_get_data(bio);
+
         BIO_clear_retry_flags(bio);
-        ssize_t got = stream_read(t->s.below, p, (size_t)n);
+        ssize_t got = stream_read(stream->s.below, p, (size_t)n);
         if (got == -EAGAIN)
                 BIO_set_retry_read(bio);
         else if (got < 0)
-                t->below_error = (int)got;
+                stream->below_error = (int)got;
         else if (got == 0)
                 BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+
         return got < 0 ? -1 : (int)got;
 }
 
 static long bio_control(BIO *bio, int command, long number, void *pointer) {
         (void)number;
         (void)pointer;
+
         switch (command) {
         case BIO_CTRL_EOF:
                 return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
@@ -127,230 +141,266 @@ static void make_bio_method(void) {
 
 /* results */
 
-static int fail(struct tls_stream *t, int error, const char *why) {
-        t->error = error;
-        t->why = why;
+static int stream_fail(struct tls_stream *stream, int error, const char *why) {
+        stream->error = error;
+        stream->why = why;
         return error;
 }
 
 /* After an operation that did not succeed: -EAGAIN, 0 at the end of the stream, or why it is over. */
-static int result(struct tls_stream *t) {
+static int stream_result(struct tls_stream *t) {
         const char *why = NULL;
+
         if (SSL_want_read(t->ssl) && BIO_should_read(SSL_get_rbio(t->ssl))) { /* whatever stands in the queue */
                 t->s.readable = false;
                 return -EAGAIN;
         }
+
         switch (SSL_get_error(t->ssl, 0)) {
         case SSL_ERROR_ZERO_RETURN:
                 return 0;
         case SSL_ERROR_SYSCALL:
                 ERR_clear_error();
                 if (t->below_error)
-                        return fail(t, t->below_error, "The connection broke.");
-                return fail(t, -ECONNRESET, "The connection was closed.");
+                        return stream_fail(t, t->below_error, "The connection broke.");
+
+                return stream_fail(t, -ECONNRESET, "The connection was closed.");
         default:
                 if (t->below_error) {
                         ERR_clear_error();
-                        return fail(t, t->below_error, "The connection broke.");
+                        return stream_fail(t, t->below_error, "The connection broke.");
                 }
                 int error = tls_explain(t, &why);
                 if (t->session_key && error != -ECONNRESET)
                         tls_sessions_drop(t->tls->sessions, str_n(t->session_key, t->session_key_n));
-                return fail(t, error, why);
+
+                return stream_fail(t, error, why);
         }
 }
 
-int tls_handshake(struct stream *s) {
-        struct tls_stream *t = tls_of(s);
-        if (t->error)
-                return t->error;
-        if (t->ready)
+int tls_handshake(struct stream *stream) {
+        struct tls_stream *tls_stream = tls_of(stream);
+        if (tls_stream->error)
+                return tls_stream->error;
+        if (tls_stream->ready)
                 return 0;
+
         ERR_clear_error();
-        int done = SSL_do_handshake(t->ssl);
-        int flushed = t->out ? flush(t) : 0; /* also an alert that says why not */
+        int done = SSL_do_handshake(tls_stream->ssl);
+        int flushed = tls_stream->out ? stream_flush(tls_stream) : 0; /* also an alert that says why not */
         if (done == 1 && (flushed == 0 || flushed == -EAGAIN)) {
                 ERR_clear_error();
-                t->ready = true;
-                t->s.writable = !t->out;
-                free(t->accepting);
-                t->accepting = NULL;
+                tls_stream->ready = true;
+                tls_stream->s.writable = !tls_stream->out;
+                free(tls_stream->accepting);
+                tls_stream->accepting = NULL;
+
                 return 0;
         }
+
         if (done == 1)
-                return fail(t, flushed, "The connection broke.");
-        int r = result(t);
+                return stream_fail(tls_stream, flushed, "The connection broke.");
+
+        int r = stream_result(tls_stream);
         ERR_clear_error(); /* also when it goes on later: others have their turn in between */
         if (r == 0)
-                r = fail(t, -ECONNRESET, "The connection was closed during the TLS handshake.");
+                r = stream_fail(tls_stream, -ECONNRESET, "The connection was closed during the TLS handshake.");
+
         return r;
 }
 
 /* the stream */
 
-static void tell(struct tls_stream *t) {
-        if (t->s.on_ready)
-                t->s.on_ready(&t->s, t->s.owner);
+static void stream_tell(struct tls_stream *stream) {
+        if (stream->s.on_ready)
+                stream->s.on_ready(&stream->s, stream->s.owner);
 }
 
 static void on_below(struct stream *below, void *owner) {
-        struct tls_stream *t = owner;
-        int r = t->out && below->writable ? flush(t) : 0;
-        if (r < 0 && r != -EAGAIN && !t->error)
-                fail(t, r, "The connection broke.");
-        t->s.readable |= below->readable || t->error;
-        t->s.writable = (below->writable && !t->out) || t->error;
-        t->s.closed |= below->closed;
-        tell(t);
+        struct tls_stream *stream = owner;
+        int r = stream->out && below->writable ? stream_flush(stream) : 0;
+        if (r < 0 && r != -EAGAIN && !stream->error)
+                stream_fail(stream, r, "The connection broke.");
+
+        stream->s.readable |= below->readable || stream->error;
+        stream->s.writable = (below->writable && !stream->out) || stream->error;
+        stream->s.closed |= below->closed;
+        stream_tell(stream);
 }
 
-static ssize_t tls_read(struct stream *s, void *p, size_t n) {
-        struct tls_stream *t = tls_of(s);
-        int r = tls_handshake(s);
+static ssize_t tls_read(struct stream *stream, void *p, size_t n) {
+        struct tls_stream *tls_stream = tls_of(stream);
+        int r = tls_handshake(stream);
         if (r < 0)
                 return r;
-        if (!s->readable)
+        if (!stream->readable)
                 return -EAGAIN;
+
         size_t total = 0;
         while (total < n) {
                 size_t got;
-                if (SSL_read_ex(t->ssl, (char *)p + total, n - total, &got)) {
+
+                if (SSL_read_ex(tls_stream->ssl, (char *)p + total, n - total, &got)) {
                         total += got;
+
                         /* Nothing here and nothing below: the read that would only say so is saved. */
-                        if (!t->s.below->readable && !t->s.below->pushback && !SSL_has_pending(t->ssl)) {
-                                s->readable = false;
+                        if (!tls_stream->s.below->readable && !tls_stream->s.below->pushback &&
+                            !SSL_has_pending(tls_stream->ssl)) {
+                                stream->readable = false;
                                 break;
                         }
                         continue;
                 }
-                r = result(t);
+
+                r = stream_result(tls_stream);
                 if (total == 0)
                         return r;
                 break; /* what was read comes first; an end or an error is found again */
         }
+
         return (ssize_t)total;
 }
 
 /* Up to a record's worth of the parts from `skip` on: in place when it lies in one part, else put together. */
-static struct str next_record(struct tls *t, const struct iovec *parts, int n_parts, size_t skip) {
+static struct str next_record(struct tls *tls, const struct iovec *parts, int n_parts, size_t skip) {
         size_t n = 0;
+
         for (int i = 0; i < n_parts; i++) {
                 size_t left = parts[i].iov_len;
                 if (skip >= left) {
                         skip -= left;
                         continue;
                 }
+
                 const char *p = (const char *)parts[i].iov_base + skip;
                 left -= skip;
                 skip = 0;
+
                 if (n == 0 && (left >= TLS_RECORD_BYTES || i == n_parts - 1))
                         return str_n(p, left < TLS_RECORD_BYTES ? left : TLS_RECORD_BYTES);
+
                 size_t take = left < TLS_RECORD_BYTES - n ? left : TLS_RECORD_BYTES - n;
-                memcpy(t->plain + n, p, take);
+                memcpy(tls->plain + n, p, take);
                 n += take;
         }
-        return str_n(t->plain, n);
+
+        return str_n(tls->plain, n);
 }
 
-static ssize_t tls_write(struct stream *s, const struct iovec *parts, int n_parts) {
-        struct tls_stream *t = tls_of(s);
-        int r = tls_handshake(s);
-        if (r == 0 && t->out)
-                r = flush(t);
+static ssize_t tls_write(struct stream *stream, const struct iovec *parts, int n_parts) {
+        struct tls_stream *tls_stream = tls_of(stream);
+        int r = tls_handshake(stream);
+        if (r == 0 && tls_stream->out)
+                r = stream_flush(tls_stream);
         if (r == -EAGAIN)
-                s->writable = false;
+                stream->writable = false;
         if (r < 0)
-                return r == -EAGAIN || t->error ? r : fail(t, r, "The connection broke.");
-        if (t->finishing)
+                return r == -EAGAIN || tls_stream->error ? r : stream_fail(tls_stream, r, "The connection broke.");
+        if (tls_stream->finishing)
                 return -EPIPE;
+
         size_t total = 0;
+
         do {
-                struct str record = next_record(t->tls, parts, n_parts, total);
+                struct str record = next_record(tls_stream->tls, parts, n_parts, total);
                 size_t put;
+
                 if (record.n == 0)
                         break;
-                int written = SSL_write_ex(t->ssl, record.p, record.n, &put);
-                if (record.p == t->tls->plain)
-                        secret_wipe(t->tls->plain, record.n); /* a request's head, with its credentials */
+
+                int written = SSL_write_ex(tls_stream->ssl, record.p, record.n, &put);
+                if (record.p == tls_stream->tls->plain)
+                        secret_wipe(tls_stream->tls->plain, record.n); /* a request's head, with its credentials */
+
                 if (!written) {
-                        r = result(t);
+                        r = stream_result(tls_stream);
                         return total > 0 ? (ssize_t)total : r == 0 ? -EPIPE : r;
                 }
+
                 total += put;
-        } while (!t->out);
-        s->writable = !t->out;
+        } while (!tls_stream->out);
+
+        stream->writable = !tls_stream->out;
         return (ssize_t)total;
 }
 
-static int tls_finish(struct stream *s) {
-        struct tls_stream *t = tls_of(s);
-        int r = tls_handshake(s);
+static int tls_finish(struct stream *stream) {
+        struct tls_stream *tls_stream = tls_of(stream);
+        int r = tls_handshake(stream);
         if (r < 0)
                 return r;
-        if (!t->finishing) {
-                t->finishing = true;
+
+        if (!tls_stream->finishing) {
+                tls_stream->finishing = true;
                 ERR_clear_error();
-                if (SSL_shutdown(t->ssl) < 0)
+                if (SSL_shutdown(tls_stream->ssl) < 0)
                         ERR_clear_error(); /* an end that cannot be said is still one for the stream below */
         }
-        r = flush(t);
+
+        r = stream_flush(tls_stream);
         return r == -EAGAIN ? 0 : r; /* it goes out by itself */
 }
 
 /* the end */
 
-static void destroy(struct task *task) {
-        struct tls_stream *t = link_owner(task, struct tls_stream, destroy);
-        free(t->accepting);
-        free(t->session_key);
-        free(t->out);
-        free(t);
+static void stream_destroy(struct task *task) {
+        struct tls_stream *stream = link_owner(task, struct tls_stream, destroy);
+        free(stream->accepting);
+        free(stream->session_key);
+        free(stream->out);
+        free(stream);
 }
 
-static void drained(struct tls_stream *t, bool abort) {
-        timer_stop(&t->drain);
-        link_remove(&t->draining);
+static void stream_drained(struct tls_stream *stream, bool abort) {
+        timer_stop(&stream->drain);
+        link_remove(&stream->draining);
+
         if (abort)
-                stream_abort(t->s.below);
+                stream_abort(stream->s.below);
         else
-                stream_close(t->s.below);
-        t->s.below = NULL;
-        loop_defer(t->s.loop, &t->destroy);
+                stream_close(stream->s.below);
+
+        stream->s.below = NULL;
+        loop_defer(stream->s.loop, &stream->destroy);
 }
 
 static void on_draining(struct stream *below, void *owner) {
         (void)below;
-        struct tls_stream *t = owner;
-        int r = flush(t);
+        struct tls_stream *stream = owner;
+        int r = stream_flush(stream);
         if (r != -EAGAIN)
-                drained(t, r < 0);
+                stream_drained(stream, r < 0);
 }
 
 static void on_drain_limit(struct timer *timer) {
-        drained(link_owner(timer, struct tls_stream, drain), true);
+        stream_drained(link_owner(timer, struct tls_stream, drain), true);
 }
 
-static void tls_close(struct stream *s, bool abort) {
-        struct tls_stream *t = tls_of(s);
-        if (!abort && t->ready && !t->error && !t->finishing) {
+static void tls_close(struct stream *stream, bool abort) {
+        struct tls_stream *tls_stream = tls_of(stream);
+        if (!abort && tls_stream->ready && !tls_stream->error && !tls_stream->finishing) {
                 ERR_clear_error();
-                SSL_shutdown(t->ssl);
+                SSL_shutdown(tls_stream->ssl);
         }
+
         /* Without this OpenSSL takes an orderly end for a broken one and makes the session useless. */
-        if (t->ready && t->error != -EPROTO)
-                SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
-        SSL_free(t->ssl);
+        if (tls_stream->ready && tls_stream->error != -EPROTO)
+                SSL_set_shutdown(tls_stream->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+
+        SSL_free(tls_stream->ssl);
         ERR_clear_error();
-        t->ssl = NULL;
-        s->on_ready = NULL;
-        if (abort || !t->out) {
-                drained(t, abort);
+        tls_stream->ssl = NULL;
+        stream->on_ready = NULL;
+
+        if (abort || !tls_stream->out) {
+                stream_drained(tls_stream, abort);
                 return;
         }
-        t->finishing = false;
-        link_append(&t->tls->draining, &t->draining);
-        timer_start(&t->drain, DRAIN_NS);
-        stream_set_owner(t->s.below, on_draining, t);
+
+        tls_stream->finishing = false;
+        link_append(&tls_stream->tls->draining, &tls_stream->draining);
+        timer_start(&tls_stream->drain, DRAIN_NS);
+        stream_set_owner(tls_stream->s.below, on_draining, tls_stream);
 }
 
 static const struct stream_ops tls_ops = {
@@ -359,58 +409,65 @@ static const struct stream_ops tls_ops = {
 
 /* the beginning */
 
-static bool attach(struct tls_stream *t, SSL_CTX *context) {
+static bool stream_attach(struct tls_stream *t, SSL_CTX *context) {
         pthread_once(&bio_method_once, make_bio_method);
         t->ssl = SSL_new(context);
         BIO *bio = t->ssl && bio_method ? BIO_new(bio_method) : NULL;
         if (!bio)
                 return false;
+
         BIO_set_data(bio, t);
         BIO_set_init(bio, 1);
         SSL_set_bio(t->ssl, bio, bio);
+
         return SSL_set_app_data(t->ssl, t) == 1;
 }
 
 int tls_stream_new(struct tls *tls, struct stream *below, SSL_CTX *context, struct tls_stream **ret) {
-        struct tls_stream *t = alloc_zeroed(sizeof *t);
-        if (!t || !attach(t, context)) {
-                if (t)
-                        SSL_free(t->ssl);
-                free(t);
+        struct tls_stream *stream = alloc_zeroed(sizeof *stream);
+        if (!stream || !stream_attach(stream, context)) {
+                if (stream)
+                        SSL_free(stream->ssl);
+
+                free(stream);
                 ERR_clear_error();
                 stream_close(below);
                 return -ENOMEM;
         }
-        t->s = (struct stream){ .ops = &tls_ops,
-                                .loop = tls->loop,
-                                .fd = below->fd,
-                                .readable = true,
-                                .closed = below->closed,
-                                .below = below };
 
-        t->tls = tls;
-        link_init(&t->draining);
-        timer_init(&t->drain, tls->loop, on_drain_limit);
-        task_init(&t->destroy, destroy);
-        stream_set_owner(below, on_below, t);
-        *ret = t;
+        stream->s = (struct stream){ .ops = &tls_ops,
+                                     .loop = tls->loop,
+                                     .fd = below->fd,
+                                     .readable = true,
+                                     .closed = below->closed,
+                                     .below = below };
+
+        stream->tls = tls;
+        link_init(&stream->draining);
+        timer_init(&stream->drain, tls->loop, on_drain_limit);
+        task_init(&stream->destroy, stream_destroy);
+        stream_set_owner(below, on_below, stream);
+        *ret = stream;
+
         return 0;
 }
 
-int tls_new(struct tls_context *c, struct loop *l, struct tls **ret, struct err *e) {
-        struct tls *t = calloc(1, sizeof *t);
-        if (t) {
-                t->context = c;
-                t->loop = l;
-                link_init(&t->draining);
-                t->sessions = tls_sessions_new();
-                t->plain = malloc(TLS_RECORD_BYTES);
+int tls_new(struct tls_context *context, struct loop *loop, struct tls **ret, struct err *err) {
+        struct tls *tls = calloc(1, sizeof *tls);
+        if (tls) {
+                tls->context = context;
+                tls->loop = loop;
+                link_init(&tls->draining);
+                tls->sessions = tls_sessions_new();
+                tls->plain = malloc(TLS_RECORD_BYTES);
         }
-        if (!t || !t->sessions || !t->plain) {
-                tls_free(t);
-                return err_set(e, ENOMEM, "no memory for TLS");
+
+        if (!tls || !tls->sessions || !tls->plain) {
+                tls_free(tls);
+                return err_set(err, ENOMEM, "no memory for TLS");
         }
-        *ret = t;
+
+        *ret = tls;
         return 0;
 }
 
@@ -418,7 +475,7 @@ void tls_free(struct tls *t) {
         if (!t)
                 return;
         while (!link_is_empty(&t->draining))
-                drained(link_owner(t->draining.next, struct tls_stream, draining), true);
+                stream_drained(link_owner(t->draining.next, struct tls_stream, draining), true);
         tls_sessions_free(t->sessions);
         free(t->plain);
         free(t);
@@ -427,21 +484,21 @@ void tls_free(struct tls *t) {
 /* questions */
 
 const char *tls_failure(const struct stream *s) {
-        const struct tls_stream *t = link_owner(s, const struct tls_stream, s);
-        return t->why ? t->why : "";
+        const struct tls_stream *tls_stream = link_owner(s, const struct tls_stream, s);
+        return tls_stream->why ? tls_stream->why : "";
 }
 
 struct str tls_protocol(const struct stream *s) {
-        const struct tls_stream *t = link_owner(s, const struct tls_stream, s);
+        const struct tls_stream *tls_stream = link_owner(s, const struct tls_stream, s);
         const unsigned char *name;
         unsigned n;
-        SSL_get0_alpn_selected(t->ssl, &name, &n);
+        SSL_get0_alpn_selected(tls_stream->ssl, &name, &n);
         return str_n(name, n);
 }
 
 bool tls_is_resumed(const struct stream *s) {
-        const struct tls_stream *t = link_owner(s, const struct tls_stream, s);
-        return SSL_session_reused(t->ssl) == 1;
+        const struct tls_stream *tls_stream = link_owner(s, const struct tls_stream, s);
+        return SSL_session_reused(tls_stream->ssl) == 1;
 }
 
 bool tls_protocols_next(struct str *list, struct str *ret_name) {

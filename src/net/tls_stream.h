@@ -26,10 +26,10 @@ OSSL_LIB_CTX *tls_library(void);
 X509 *tls_certificate(struct str der);
 
 /* The context for connections to origins; NULL when out of memory. */
-SSL_CTX *tls_context_client(struct tls_context *c);
+SSL_CTX *tls_context_client(struct tls_context *context);
 
 /* tls_roots.c: the system's roots, as text in heap memory that is the caller's. */
-int tls_roots_read(struct str *ret, struct err *e);
+int tls_roots_read(struct str *ret, struct err *err);
 /* Has the store find them by name. *ret is to be freed after the store. 0 or -ENOMEM. */
 int tls_roots_install(X509_STORE *store, struct str pem, X509_LOOKUP_METHOD **ret);
 
@@ -45,10 +45,10 @@ struct tls_sessions;
 struct tls_sessions *tls_sessions_new(void);
 void tls_sessions_free(struct tls_sessions *s);
 /* A session that may still be resumed, borrowed, or NULL. */
-SSL_SESSION *tls_sessions_find(struct tls_sessions *s, struct str key);
+SSL_SESSION *tls_sessions_find(struct tls_sessions *sessions, struct str key);
 /* Takes the reference, also when there is no memory to keep it. */
 void tls_sessions_store(struct tls_sessions *s, struct str key, SSL_SESSION *session);
-void tls_sessions_drop(struct tls_sessions *s, struct str key);
+void tls_sessions_drop(struct tls_sessions *sessions, struct str key);
 
 struct tls {
         struct tls_context *context;
@@ -93,13 +93,13 @@ static inline struct tls_stream *tls_of(struct stream *s) {
 }
 
 /* tls_stream.c: a stream around a new SSL of this context; takes `below` over, also when it fails. */
-int tls_stream_new(struct tls *t, struct stream *below, SSL_CTX *context, struct tls_stream **ret);
+int tls_stream_new(struct tls *tls, struct stream *below, SSL_CTX *context, struct tls_stream **ret);
 
 /* tls_memory.c: how OpenSSL gets memory; before anything else is asked of it. */
 void tls_memory_init(void);
 
 /* tls_error.c: what OpenSSL's queue and the verification say. Clears the queue. */
-int tls_explain(struct tls_stream *s, const char **ret_why);
+int tls_explain(struct tls_stream *stream, const char **ret_why);
 
 /* tls_server.c, for the context: which protocol is chosen, and whether the name is the right one. */
 int tls_server_choose(SSL *ssl, const unsigned char **ret, unsigned char *ret_n, const unsigned char *offered,

@@ -12,37 +12,41 @@ struct arena_block {
         alignas(16) char bytes[];
 };
 
-void arena_done(struct arena *a) {
-        for (struct arena_block *b = a->blocks; b;) {
-                struct arena_block *next = b->next;
-                free(b);
-                b = next;
+void arena_done(struct arena *arena) {
+        for (struct arena_block *block = arena->blocks; block;) {
+                struct arena_block *next = block->next;
+                free(block);
+                block = next;
         }
-        *a = (struct arena){ .max = a->max };
+        *arena = (struct arena){ .max = arena->max };
 }
 
-void *arena_get(struct arena *a, size_t n) {
+void *arena_get(struct arena *arena, size_t n) {
         n = (n + 15) & ~(size_t)15;
-        if (n > a->max || a->total > a->max - n)
+        if (n > arena->max || arena->total > arena->max - n)
                 return NULL;
-        if (!a->blocks || n > a->blocks->size - a->used) {
+
+        if (!arena->blocks || n > arena->blocks->size - arena->used) {
                 size_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
-                struct arena_block *b = calloc(1, sizeof *b + size);
-                if (!b)
+                struct arena_block *block = calloc(1, sizeof *block + size);
+                if (!block)
                         return NULL;
-                b->size = size;
-                b->next = a->blocks;
-                a->blocks = b;
-                a->used = 0;
+
+                block->size = size;
+                block->next = arena->blocks;
+                arena->blocks = block;
+                arena->used = 0;
         }
-        void *p = a->blocks->bytes + a->used;
-        a->used += n;
-        a->total += n;
+
+        void *p = arena->blocks->bytes + arena->used;
+        arena->used += n;
+        arena->total += n;
+
         return p;
 }
 
-struct str arena_copy(struct arena *a, struct str s) {
-        char *p = arena_get(a, s.n + 1);
+struct str arena_copy(struct arena *arena, struct str s) {
+        char *p = arena_get(arena, s.n + 1);
         if (p && s.n)
                 memcpy(p, s.p, s.n);
         return (struct str){ p, p ? s.n : 0 };

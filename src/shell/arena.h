@@ -10,8 +10,8 @@ struct arena {
         size_t total, max;
 };
 
-void arena_done(struct arena *a);
+void arena_done(struct arena *arena);
 /* Zeroed; NULL when out of memory or above the limit. */
-void *arena_get(struct arena *a, size_t n);
+void *arena_get(struct arena *arena, size_t n);
 /* A copy, terminated. p is NULL when out of memory. */
-struct str arena_copy(struct arena *a, struct str s);
+struct str arena_copy(struct arena *arena, struct str s);

@@ -122,7 +122,7 @@ struct sh_list {
 
 struct sh_tree;
 /* -EINVAL with "line N: what" in e when it is not a valid program; -E2BIG beyond the limits (1 MiB, depth 100). */
-int sh_parse(struct str source, struct sh_tree **ret, struct err *e);
-const struct sh_list *sh_tree_list(const struct sh_tree *t);
-void sh_tree_free(struct sh_tree *t);
+int sh_parse(struct str source, struct sh_tree **ret, struct err *err);
+const struct sh_list *sh_tree_list(const struct sh_tree *tree);
+void sh_tree_free(struct sh_tree *tree);
 void sh_tree_freep(struct sh_tree **t);

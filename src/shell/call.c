@@ -5,15 +5,19 @@
 bool word_in(struct str word, const char *const *list) {
         if (word.n == 0)
                 return false;
+
         for (const char first = word.p[0]; *list; list++) {
                 if ((*list)[0] != first)
                         continue;
+
                 size_t same = 1;
                 while (same < word.n && (*list)[same] && (*list)[same] == word.p[same])
                         same++;
+
                 if (same == word.n && !(*list)[same])
                         return true;
         }
+
         return false;
 }
 
@@ -24,108 +28,124 @@ static bool is_long(struct str arg, struct str option) {
         return str_eq(name, option) || (name.n >= 5 && name.n < option.n && str_starts(option, name));
 }
 
-bool call_has_option(const struct sh_call *c, const char *option) {
+bool call_has_option(const struct sh_call *call, const char *option) {
         struct str wanted = str_of(option);
-        for (size_t i = 1; i < c->n; i++) {
-                struct str arg = c->p[i].text;
+
+        for (size_t i = 1; i < call->n; i++) {
+                struct str arg = call->p[i].text;
                 if (str_is(arg, "--"))
                         return false;
                 if (arg.n < 2 || arg.p[0] != '-')
                         continue;
+
                 if (wanted.n > 2 ? (wanted.p[1] == '-' ? is_long(arg, wanted) : str_eq(arg, wanted))
                                  : arg.p[1] != '-' && memchr(arg.p + 1, wanted.p[1], arg.n - 1))
                         return true;
         }
+
         return false;
 }
 
-bool call_has_any(const struct sh_call *c, const char *const *options) {
+bool call_has_any(const struct sh_call *call, const char *const *options) {
         for (; *options; options++)
-                if (call_has_option(c, *options))
+                if (call_has_option(call, *options))
                         return true;
         return false;
 }
 
-static struct sh_arg value_behind(const struct sh_call *c, size_t i, struct str behind, bool inside) {
-        struct sh_arg value = c->p[i];
+static struct sh_arg value_behind(const struct sh_call *call, size_t i, struct str behind, bool inside) {
+        struct sh_arg value = call->p[i];
         value.text = behind;
-        return inside ? value : i + 1 < c->n ? c->p[i + 1] : (struct sh_arg){ .text = STR("") };
+        return inside ? value : i + 1 < call->n ? call->p[i + 1] : (struct sh_arg){ .text = STR("") };
 }
 
-bool call_option_value(const struct sh_call *c, size_t i, const struct sh_option *o, struct sh_arg *ret) {
-        struct str arg = c->p[i].text;
+bool call_option_value(const struct sh_call *call, size_t i, const struct sh_option *option, struct sh_arg *ret) {
+        struct str arg = call->p[i].text;
         if (arg.n < 2 || arg.p[0] != '-')
                 return false;
+
         ptrdiff_t equals = str_find(arg, '=');
         struct str name = equals < 0 ? arg : str_first(arg, (size_t)equals);
-        for (const char *const *word = o->words; word && *word; word++)
+
+        for (const char *const *word = option->words; word && *word; word++)
                 if (str_is(name, *word) || ((*word)[1] == '-' && is_long(name, str_of(*word)))) {
-                        *ret = value_behind(c, i, str_skip(arg, name.n + 1), equals >= 0);
+                        *ret = value_behind(call, i, str_skip(arg, name.n + 1), equals >= 0);
                         return true;
                 }
-        if (arg.p[1] == '-' || !o->letters)
+
+        if (arg.p[1] == '-' || !option->letters)
                 return false;
-        size_t end = o->flags & OPTION_ALONE ? 2 : arg.n;
+
+        size_t end = option->flags & OPTION_ALONE ? 2 : arg.n;
         for (size_t k = 1; k < end; k++)
-                if (arg.p[k] && strchr(o->letters, arg.p[k])) {
-                        *ret = value_behind(c, i, str_skip(arg, k + 1), k + 1 < arg.n);
+                if (arg.p[k] && strchr(option->letters, arg.p[k])) {
+                        *ret = value_behind(call, i, str_skip(arg, k + 1), k + 1 < arg.n);
                         return true;
                 }
+
         return false;
 }
 
-size_t call_options_end(const struct sh_call *c, const struct sh_option *o) {
+size_t call_options_end(const struct sh_call *call, const struct sh_option *sh_option) {
         struct sh_arg value;
-        for (size_t i = 1; i < c->n; i++) {
-                struct str arg = c->p[i].text;
+
+        for (size_t i = 1; i < call->n; i++) {
+                struct str arg = call->p[i].text;
                 if (str_is(arg, "--"))
                         return i;
+
                 bool option = arg.n > 1 && arg.p[0] == '-';
-                if ((o->flags & OPTION_LEADING) && !option)
+                if ((sh_option->flags & OPTION_LEADING) && !option)
                         return i;
-                if (option && !(o->flags & OPTION_NO_VALUE) && call_option_value(c, i, o, &value) && i + 1 < c->n &&
-                    value.text.p == c->p[i + 1].text.p)
+
+                if (option && !(sh_option->flags & OPTION_NO_VALUE) && call_option_value(call, i, sh_option, &value) &&
+                    i + 1 < call->n && value.text.p == call->p[i + 1].text.p)
                         i++; /* its value */
         }
-        return c->n;
+
+        return call->n;
 }
 
-const struct sh_arg *call_operand(const struct sh_call *c, size_t i) {
+const struct sh_arg *call_operand(const struct sh_call *call, size_t i) {
         bool all = false;
-        for (size_t k = 1; k < c->n; k++) {
-                struct str arg = c->p[k].text;
+
+        for (size_t k = 1; k < call->n; k++) {
+                struct str arg = call->p[k].text;
                 if (!all && str_is(arg, "--"))
                         all = true;
                 else if ((all || arg.n == 0 || arg.p[0] != '-' || arg.n == 1) && i-- == 0)
-                        return &c->p[k];
+                        return &call->p[k];
         }
+
         return NULL;
 }
 
-bool call_has_word(const struct sh_call *c, const char *word) {
-        for (size_t i = 1; i < c->n; i++)
-                if (str_is(c->p[i].text, word))
+bool call_has_word(const struct sh_call *call, const char *word) {
+        for (size_t i = 1; i < call->n; i++)
+                if (str_is(call->p[i].text, word))
                         return true;
         return false;
 }
 
-size_t call_subcommand_index(const struct sh_call *c) {
+size_t call_subcommand_index(const struct sh_call *call) {
         static const char *const valued[] = {
                 "-C",       "-c",    "--git-dir", "--work-tree", "--namespace",     "--config-env",
                 "--prefix", "--cwd", "--dir",     "--filter",    "--manifest-path", "-f",
                 "-w",       "-o",    "-t",        NULL
         };
-        for (size_t i = 1; i < c->n; i++) {
-                struct str arg = c->p[i].text;
+
+        for (size_t i = 1; i < call->n; i++) {
+                struct str arg = call->p[i].text;
                 if (word_in(arg, valued))
                         i++;
                 else if (arg.n && arg.p[0] != '-' && arg.p[0] != '+')
                         return i;
         }
+
         return 0;
 }
 
-struct str call_subcommand(const struct sh_call *c) {
-        size_t i = call_subcommand_index(c);
-        return i && !c->p[i].unknown ? c->p[i].text : STR("");
+struct str call_subcommand(const struct sh_call *call) {
+        size_t i = call_subcommand_index(call);
+        return i && !call->p[i].unknown ? call->p[i].text : STR("");
 }

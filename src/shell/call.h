@@ -6,14 +6,14 @@
 bool word_in(struct str word, const char *const *list);
 /* "-x" finds x alone and in a cluster (-axb); "--long" finds it whole, with =value, and abbreviated. "-name" in full
  * when the letter is followed by more. */
-bool call_has_option(const struct sh_call *c, const char *option);
-bool call_has_any(const struct sh_call *c, const char *const *options);
+bool call_has_option(const struct sh_call *call, const char *option);
+bool call_has_any(const struct sh_call *call, const char *const *options);
 /* The i-th argument that is no option (0 is the first after the name); NULL when there is none. Behind "--" all are. */
-const struct sh_arg *call_operand(const struct sh_call *c, size_t i);
-bool call_has_word(const struct sh_call *c, const char *word);
+const struct sh_arg *call_operand(const struct sh_call *call, size_t i);
+bool call_has_word(const struct sh_call *call, const char *word);
 /* The subcommand: the first operand, but git's and similar global options that take a value are skipped. */
-struct str call_subcommand(const struct sh_call *c);
-size_t call_subcommand_index(const struct sh_call *c); /* 0: none */
+struct str call_subcommand(const struct sh_call *call);
+size_t call_subcommand_index(const struct sh_call *call); /* 0: none */
 
 /* Options that have something in common: they name a file that is written, or a command that is run. */
 enum sh_option_flags {
@@ -29,9 +29,9 @@ struct sh_option {
         unsigned flags;
 };
 /* Whether the argument at i is one of them, and its value: behind it (-oX, --output=X) or the next argument. */
-bool call_option_value(const struct sh_call *c, size_t i, const struct sh_option *o, struct sh_arg *ret);
+bool call_option_value(const struct sh_call *call, size_t i, const struct sh_option *option, struct sh_arg *ret);
 /* Where its own options end: at its first operand when flags has OPTION_LEADING, else at "--" or the end. */
-size_t call_options_end(const struct sh_call *c, const struct sh_option *o);
+size_t call_options_end(const struct sh_call *call, const struct sh_option *sh_option);
 
 enum sh_place {
         PLACE_OTHER,

@@ -33,66 +33,71 @@ bool sh_decision_from(const char *name, enum sh_decision *ret) {
                 enum sh_decision decision;
         } names[] = { { "allow", SH_ALLOW },        { "sandboxed", SH_SANDBOXED }, { "escalated", SH_ESCALATED },
                       { "escalate", SH_ESCALATED }, { "forbidden", SH_FORBIDDEN }, { "forbid", SH_FORBIDDEN } };
+
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
                 if (str_eq(str_of(name), str_of(names[i].name))) {
                         *ret = names[i].decision;
                         return true;
                 }
+
         return false;
 }
 
 /* --- findings ------------------------------------------------------------------------------------------------------
  */
 
-void judge_decide(struct judge *j, enum sh_decision d, const struct sh_rule *rule) {
-        if (rule && rule == j->watch)
-                j->watched = true;
-        if (j->permitted && d != SH_FORBIDDEN && d != SH_ALLOW)
+void judge_decide(struct judge *judge, enum sh_decision d, const struct sh_rule *rule) {
+        if (rule && rule == judge->watch)
+                judge->watched = true;
+        if (judge->permitted && d != SH_FORBIDDEN && d != SH_ALLOW)
                 return;
-        if (d < j->decision || (d == j->decision && (j->rule || !rule)))
+        if (d < judge->decision || (d == judge->decision && (judge->rule || !rule)))
                 return;
-        j->decision = d;
-        j->rule = rule;
+
+        judge->decision = d;
+        judge->rule = rule;
+
         /* a copy: the segment may lie in a tree that goes away before the end */
-        j->worst_segment = arena_copy(&j->arena, str_first(j->segment, SEGMENT_BYTES_MAX));
+        judge->worst_segment = arena_copy(&judge->arena, str_first(judge->segment, SEGMENT_BYTES_MAX));
 }
 
-void judge_hit(struct judge *j, const struct sh_rule *rule) {
-        judge_decide(j, rule->decision, rule);
+void judge_hit(struct judge *judge, const struct sh_rule *rule) {
+        judge_decide(judge, rule->decision, rule);
 }
 
-void judge_find(struct judge *j, enum sh_finding finding) {
-        judge_hit(j, &finding_rules[finding]);
+void judge_find(struct judge *judge, enum sh_finding finding) {
+        judge_hit(judge, &finding_rules[finding]);
 }
 
-void judge_not_understood(struct judge *j, const char *why) {
-        const struct sh_rule *before = j->rule;
-        judge_find(j, FINDING_NOT_UNDERSTOOD);
-        if (j->rule == &finding_rules[FINDING_NOT_UNDERSTOOD] && j->rule != before)
-                snprintf(j->detail, sizeof j->detail, "%s", why);
+void judge_not_understood(struct judge *judge, const char *why) {
+        const struct sh_rule *before = judge->rule;
+        judge_find(judge, FINDING_NOT_UNDERSTOOD);
+        if (judge->rule == &finding_rules[FINDING_NOT_UNDERSTOOD] && judge->rule != before)
+                snprintf(judge->detail, sizeof judge->detail, "%s", why);
 }
 
-bool judge_enter(struct judge *j) {
-        if (j->depth >= JUDGE_DEPTH_MAX || j->steps >= JUDGE_STEPS_MAX) {
-                judge_not_understood(j, "too deeply nested or too long to examine");
+bool judge_enter(struct judge *judge) {
+        if (judge->depth >= JUDGE_DEPTH_MAX || judge->steps >= JUDGE_STEPS_MAX) {
+                judge_not_understood(judge, "too deeply nested or too long to examine");
                 return false;
         }
-        j->depth++;
-        j->steps++;
+        judge->depth++;
+        judge->steps++;
         return true;
 }
 
-bool judge_goes_on(const struct judge *j) {
-        return j->depth < JUDGE_DEPTH_MAX && j->steps < JUDGE_STEPS_MAX;
+bool judge_goes_on(const struct judge *judge) {
+        return judge->depth < JUDGE_DEPTH_MAX && judge->steps < JUDGE_STEPS_MAX;
 }
 
-struct sh_arg judge_arg(const struct judge *j, struct str text) {
-        return (
-            struct sh_arg){ .text = text, .unknown = str_has_nul(text), .under = j->directory, .setting = j->setting };
+struct sh_arg judge_arg(const struct judge *judge, struct str text) {
+        return (struct sh_arg){
+                .text = text, .unknown = str_has_nul(text), .under = judge->directory, .setting = judge->setting
+        };
 }
 
-void judge_leave(struct judge *j) {
-        j->depth--;
+void judge_leave(struct judge *judge) {
+        judge->depth--;
 }
 
 /* Variables that name programs or files which programs run, and those that change nothing of that kind. */
@@ -149,7 +154,7 @@ static bool is_blank_text(struct str text) {
         return true;
 }
 
-void judge_environment(struct judge *j, struct str name, struct str value) {
+void judge_environment(struct judge *judge, struct str name, struct str value) {
         bool loads = str_is(name, "NODE_OPTIONS") && !str_starts(value, STR("--max"));
         bool git = str_starts(name, STR("GIT_")) && !str_starts(name, STR("GIT_AUTHOR_")) &&
                    !str_starts(name, STR("GIT_COMMITTER_")) && !str_is(name, "GIT_TERMINAL_PROMPT") &&
@@ -158,64 +163,67 @@ void judge_environment(struct judge *j, struct str name, struct str value) {
         bool pager = (str_is(name, "PAGER") || str_is(name, "MANPAGER")) && str_is(value, "cat");
         if (((word_in(name, environment_runs) && !pager && !blanks) || loads || git || str_starts(name, STR("LD_")) ||
              str_starts(name, STR("DYLD_"))))
-                judge_find(j, FINDING_ENVIRONMENT);
+                judge_find(judge, FINDING_ENVIRONMENT);
+
         if (!word_in(name, environment_plain))
-                j->plain_off = true;
+                judge->plain_off = true;
 }
 
 /* --- words ---------------------------------------------------------------------------------------------------------
  */
 
-static void judge_part(struct judge *j, const struct sh_part *part) {
+static void judge_part(struct judge *judge, const struct sh_part *part) {
         if (part->kind == SH_OPAQUE)
-                judge_not_understood(j, "backquotes whose content is no program");
+                judge_not_understood(judge, "backquotes whose content is no program");
         if (part->kind == SH_PARAMETER && part->word && str_is(part->word->raw, "@P"))
-                judge_not_understood(j, "a value that is expanded once more, like a prompt");
+                judge_not_understood(judge, "a value that is expanded once more, like a prompt");
         if (part->list)
-                judge_aside(j, part->list);
+                judge_aside(judge, part->list);
         if (part->word)
-                judge_words(j, part->word);
+                judge_words(judge, part->word);
 }
 
-void judge_words(struct judge *j, const struct sh_word *words) {
-        if (!judge_enter(j))
+void judge_words(struct judge *judge, const struct sh_word *words) {
+        if (!judge_enter(judge))
                 return;
-        for (const struct sh_word *w = words; w; w = w->next)
-                for (const struct sh_part *p = w->parts; p; p = p->next)
-                        if (p->kind != SH_LITERAL && p->kind != SH_PATTERN)
-                                judge_part(j, p);
-        judge_leave(j);
+        for (const struct sh_word *word = words; word; word = word->next)
+                for (const struct sh_part *part = word->parts; part; part = part->next)
+                        if (part->kind != SH_LITERAL && part->kind != SH_PATTERN)
+                                judge_part(judge, part);
+        judge_leave(judge);
 }
 
-unsigned judge_inner_facts(struct judge *j, const struct sh_word *words) {
-        unsigned before = j->facts;
-        j->facts = 0;
-        judge_words(j, words);
-        unsigned inner = j->facts;
-        j->facts = before;
+unsigned judge_inner_facts(struct judge *judge, const struct sh_word *words) {
+        unsigned before = judge->facts;
+        judge->facts = 0;
+        judge_words(judge, words);
+        unsigned inner = judge->facts;
+        judge->facts = before;
         return inner;
 }
 
 /* --- redirections --------------------------------------------------------------------------------------------------
  */
 
-static void judge_write(struct judge *j, struct sh_arg target) {
+static void judge_write(struct judge *judge, struct sh_arg target) {
         if (str_is(target.text, "/dev/null"))
                 return;
-        j->plain_off = true;
+
+        judge->plain_off = true;
+
         switch (place_of(target)) {
         case PLACE_SYSTEM:
         case PLACE_ROOT:
-                judge_find(j, FINDING_REDIRECT_SYSTEM);
+                judge_find(judge, FINDING_REDIRECT_SYSTEM);
                 break;
         case PLACE_DISK:
-                judge_find(j, FINDING_REDIRECT_DISK);
+                judge_find(judge, FINDING_REDIRECT_DISK);
                 break;
         case PLACE_SHARED:
-                judge_find(j, FINDING_REDIRECT_PLACE);
+                judge_find(judge, FINDING_REDIRECT_PLACE);
                 break;
         case PLACE_PROTECTED:
-                judge_find(j, FINDING_REDIRECT_PROTECTED);
+                judge_find(judge, FINDING_REDIRECT_PROTECTED);
                 break;
         case PLACE_NETWORK:
         case PLACE_OTHER:
@@ -223,40 +231,43 @@ static void judge_write(struct judge *j, struct sh_arg target) {
         }
 }
 
-static void judge_redirect(struct judge *j, const struct sh_redirect *r, bool shell) {
-        if (r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING)
+static void judge_redirect(struct judge *judge, const struct sh_redirect *redirect, bool shell) {
+        if (redirect->kind == SH_HERE_DOCUMENT || redirect->kind == SH_HERE_STRING)
                 return;
-        struct sh_arg target = sh_word_to_arg(j, r->target);
+
+        struct sh_arg target = sh_word_to_arg(judge, redirect->target);
         if (place_of(target) == PLACE_NETWORK)
-                judge_find(j, shell ? FINDING_REVERSE_SHELL : FINDING_NETWORK_REDIRECT);
-        switch (r->kind) {
+                judge_find(judge, shell ? FINDING_REVERSE_SHELL : FINDING_NETWORK_REDIRECT);
+
+        switch (redirect->kind) {
         case SH_WRITE:
         case SH_APPEND:
         case SH_READ_WRITE:
         case SH_WRITE_BOTH:
         case SH_APPEND_BOTH:
-                judge_write(j, target);
+                judge_write(judge, target);
                 break;
         case SH_READ:
                 if (names_credential(target))
-                        judge_find(j, FINDING_REDIRECT_CREDENTIAL);
+                        judge_find(judge, FINDING_REDIRECT_CREDENTIAL);
+
                 if (target.unknown)
-                        j->plain_off = true;
+                        judge->plain_off = true;
                 break;
         case SH_DUPLICATE_OUT:
                 if (target.unknown)
-                        j->plain_off = true;
+                        judge->plain_off = true;
                 break;
         default:
                 break;
         }
 }
 
-unsigned judge_redirects(struct judge *j, const struct sh_redirect *redirects, bool shell) {
+unsigned judge_redirects(struct judge *judge, const struct sh_redirect *redirects, bool shell) {
         unsigned inner = 0;
-        for (const struct sh_redirect *r = redirects; r; r = r->next) {
-                inner |= judge_inner_facts(j, r->target);
-                judge_redirect(j, r, shell);
+        for (const struct sh_redirect *redirect = redirects; redirect; redirect = redirect->next) {
+                inner |= judge_inner_facts(judge, redirect->target);
+                judge_redirect(judge, redirect, shell);
         }
         return inner;
 }
@@ -278,182 +289,210 @@ void call_name(struct sh_call *call) {
 }
 
 /* It prints the names of files that it found, or words that stand here. */
-static bool lists_names(const struct sh_call *c) {
+static bool lists_names(const struct sh_call *call) {
         static const char *const always[] = { "find", "gfind",  "fd",    "fdfind", "ls",     "du", "tree",
                                               "echo", "printf", "pgrep", "seq",    "locate", NULL };
-        if (word_in(c->name, always))
+        if (word_in(call->name, always))
                 return true;
-        if (str_is(c->name, "git"))
-                return call_has_word(c, "ls-files") || call_has_word(c, "ls-tree") || call_has_word(c, "diff") ||
-                       call_has_word(c, "status") || call_has_word(c, "branch") || call_has_word(c, "check-ignore");
-        if (str_is(c->name, "rg"))
-                return call_has_any(c, WORDS("-l", "--files", "--files-with-matches"));
-        return str_is(c->name, "grep") && call_has_any(c, WORDS("-l", "-L", "--files-with-matches"));
+
+        if (str_is(call->name, "git"))
+                return call_has_word(call, "ls-files") || call_has_word(call, "ls-tree") ||
+                       call_has_word(call, "diff") || call_has_word(call, "status") || call_has_word(call, "branch") ||
+                       call_has_word(call, "check-ignore");
+
+        if (str_is(call->name, "rg"))
+                return call_has_any(call, WORDS("-l", "--files", "--files-with-matches"));
+
+        return str_is(call->name, "grep") && call_has_any(call, WORDS("-l", "-L", "--files-with-matches"));
 }
 
-static void note_facts(struct judge *j, const struct sh_call *c) {
+static void note_facts(struct judge *judge, const struct sh_call *call) {
         static const char *const downloads[] = { "curl", "wget", "fetch", "aria2c", "lynx",   "links", "http", "https",
                                                  "xh",   "w3m",  "nc",    "ncat",   "netcat", "socat", "ftp",  NULL };
         static const char *const pipes[] = { "nc", "ncat", "netcat", "socat", "telnet", "openssl", NULL };
-        if (word_in(c->name, downloads))
-                j->facts |= FACT_DOWNLOADS;
-        if (word_in(c->name, pipes))
-                j->facts |= FACT_NETWORK_PIPE;
-        if (lists_names(c))
-                j->facts |= FACT_LISTS;
-        if (str_is(c->name, "history"))
-                j->facts |= FACT_HISTORY;
-        for (size_t i = 1; i < c->n; i++)
-                if (c->p[i].text.n && place_of(c->p[i]) == PLACE_ROOT)
-                        j->facts |= FACT_NAMES_ROOT;
-        bool hands_on = j->in_pipe || str_is(c->name, "find") || str_is(c->name, "gfind");
-        for (size_t i = 1; hands_on && i < c->n; i++) {
-                if (names_credential(c->p[i]))
-                        j->facts |= FACT_NAMES_SECRET;
-                if (str_find(c->p[i].text, '!') >= 0)
-                        j->facts |= FACT_COMMANDS;
+
+        if (word_in(call->name, downloads))
+                judge->facts |= FACT_DOWNLOADS;
+        if (word_in(call->name, pipes))
+                judge->facts |= FACT_NETWORK_PIPE;
+        if (lists_names(call))
+                judge->facts |= FACT_LISTS;
+        if (str_is(call->name, "history"))
+                judge->facts |= FACT_HISTORY;
+
+        for (size_t i = 1; i < call->n; i++)
+                if (call->p[i].text.n && place_of(call->p[i]) == PLACE_ROOT)
+                        judge->facts |= FACT_NAMES_ROOT;
+
+        bool hands_on = judge->in_pipe || str_is(call->name, "find") || str_is(call->name, "gfind");
+        for (size_t i = 1; hands_on && i < call->n; i++) {
+                if (names_credential(call->p[i]))
+                        judge->facts |= FACT_NAMES_SECRET;
+                if (str_find(call->p[i].text, '!') >= 0)
+                        judge->facts |= FACT_COMMANDS;
         }
 }
 
 /* What later commands in the same list depend on. */
-static void remember(struct judge *j, const struct sh_call *c) {
-        if (where_is_cd(c->name))
-                where_cd(j, c);
-        if ((str_is(c->name, ".") || str_is(c->name, "source")) && c->n > 1 &&
-            str_ends(c->p[1].text, STR("bin/activate")))
-                j->venv = true;
+static void classify_remember(struct judge *judge, const struct sh_call *call) {
+        if (where_is_cd(call->name))
+                where_cd(judge, call);
+        if ((str_is(call->name, ".") || str_is(call->name, "source")) && call->n > 1 &&
+            str_ends(call->p[1].text, STR("bin/activate")))
+                judge->venv = true;
 }
 
-static bool name_is_known(struct judge *j, const struct sh_arg *name) {
+static bool name_is_known(struct judge *judge, const struct sh_arg *name) {
         if (!name->unknown && !name->pattern && name->text.n > 0)
                 return true;
-        judge_not_understood(j, "which program runs is known only when it runs");
+        judge_not_understood(judge, "which program runs is known only when it runs");
         return false;
 }
 
 /* A user's rule comes first: what it allows is not asked about, but what is forbidden stays so. */
-static void judge_named(struct judge *j, const struct sh_call *call) {
-        const struct sh_rule *user = rules_match_user(j->user, call);
-        bool permitted = j->permitted;
+static void judge_named(struct judge *judge, const struct sh_call *call) {
+        const struct sh_rule *user = rules_match_user(judge->user, call);
+        bool permitted = judge->permitted;
+
         if (user)
-                judge_decide(j, user->decision == SH_ALLOW && j->plain_off ? SH_SANDBOXED : user->decision, user);
-        j->permitted = permitted || (user && user->decision <= SH_SANDBOXED);
-        judge_outputs(j, call);
-        judge_inner(j, call);
-        judge_script(j, call);
-        if (!unwrap(j, call))
-                rules_judge(j, call);
-        j->permitted = permitted;
+                judge_decide(judge, user->decision == SH_ALLOW && judge->plain_off ? SH_SANDBOXED : user->decision,
+                             user);
+
+        judge->permitted = permitted || (user && user->decision <= SH_SANDBOXED);
+        judge_outputs(judge, call);
+        judge_inner(judge, call);
+        judge_script(judge, call);
+
+        if (!unwrap(judge, call))
+                rules_judge(judge, call);
+
+        judge->permitted = permitted;
 }
 
-bool judge_call(struct judge *j, const struct sh_arg *args, size_t n) {
-        if (n == 0 || !judge_enter(j))
+bool judge_call(struct judge *judge, const struct sh_arg *args, size_t n) {
+        if (n == 0 || !judge_enter(judge))
                 return false;
-        if (name_is_known(j, &args[0])) {
+
+        if (name_is_known(judge, &args[0])) {
                 struct sh_call call = { .p = args,
                                         .n = n,
-                                        .segment = j->segment,
-                                        .redirects = j->redirects,
-                                        .pipe_facts = j->pipe_facts,
-                                        .inner_facts = j->facts,
-                                        .venv = j->venv };
+                                        .segment = judge->segment,
+                                        .redirects = judge->redirects,
+                                        .pipe_facts = judge->pipe_facts,
+                                        .inner_facts = judge->facts,
+                                        .venv = judge->venv };
+
                 call_name(&call);
-                note_facts(j, &call);
+                note_facts(judge, &call);
                 if (call.name.n > 1 && call.name.p[0] == '!')
-                        judge_find(j, FINDING_HISTORY);
-                if (j->function.n && str_eq(call.name, j->function) && (j->in_pipe || j->in_background))
-                        judge_find(j, FINDING_FORK_BOMB);
-                judge_named(j, &call);
-                remember(j, &call);
+                        judge_find(judge, FINDING_HISTORY);
+                if (judge->function.n && str_eq(call.name, judge->function) && (judge->in_pipe || judge->in_background))
+                        judge_find(judge, FINDING_FORK_BOMB);
+
+                judge_named(judge, &call);
+                classify_remember(judge, &call);
         }
-        judge_leave(j);
+
+        judge_leave(judge);
         return true;
 }
 
 /* --- entry points --------------------------------------------------------------------------------------------------
  */
 
-void sh_verdict_done(struct sh_verdict *v) {
-        free(v->segment);
-        free(v->detail);
-        *v = (struct sh_verdict){ 0 };
+void sh_verdict_done(struct sh_verdict *verdict) {
+        free(verdict->segment);
+        free(verdict->detail);
+        *verdict = (struct sh_verdict){ 0 };
 }
 
-static int conclude(struct judge *j, struct str whole, struct sh_verdict *ret) {
-        struct str segment = j->worst_segment.p ? j->worst_segment : whole;
-        struct sh_verdict v = { .decision = j->decision };
-        v.rule = j->rule ? j->rule->name : "";
-        v.reason = j->rule                       ? j->rule->reason
-                   : j->decision == SH_SANDBOXED ? "no rule is about it: it runs in the sandbox"
-                                                 : "it does nothing";
+static int classify_conclude(struct judge *judge, struct str whole, struct sh_verdict *ret) {
+        struct str segment = judge->worst_segment.p ? judge->worst_segment : whole;
+        struct sh_verdict verdict = { .decision = judge->decision };
+
+        verdict.rule = judge->rule ? judge->rule->name : "";
+        verdict.reason = judge->rule                       ? judge->rule->reason
+                         : judge->decision == SH_SANDBOXED ? "no rule is about it: it runs in the sandbox"
+                                                           : "it does nothing";
         segment = str_first(str_trim(segment), SEGMENT_BYTES_MAX);
         for (size_t i = 0; i < segment.n; i++)
                 if (segment.p[i] == '\0')
                         segment = str_first(segment, i);
-        v.segment = str_dup(segment);
-        v.detail =
-            j->detail[0] && j->rule == &finding_rules[FINDING_NOT_UNDERSTOOD] ? str_dup(str_of(j->detail)) : NULL;
-        arena_done(&j->arena);
-        if (!v.segment || j->status == -ENOMEM) {
-                sh_verdict_done(&v);
+
+        verdict.segment = str_dup(segment);
+        verdict.detail = judge->detail[0] && judge->rule == &finding_rules[FINDING_NOT_UNDERSTOOD]
+                             ? str_dup(str_of(judge->detail))
+                             : NULL;
+        arena_done(&judge->arena);
+
+        if (!verdict.segment || judge->status == -ENOMEM) {
+                sh_verdict_done(&verdict);
                 *ret = (struct sh_verdict){ .decision = SH_ESCALATED, .rule = "", .reason = "out of memory" };
                 return -ENOMEM;
         }
-        *ret = v;
+
+        *ret = verdict;
         return 0;
 }
 
 /* Where the command begins. "" stands for a place that is as plain as a workspace. */
-static void judge_begin(struct judge *j) {
-        where_set(&j->where, place_at_start(j->setting));
-        j->failed = j->where;
-        j->directory = j->where.dirs[0];
+static void judge_begin(struct judge *judge) {
+        where_set(&judge->where, place_at_start(judge->setting));
+        judge->failed = judge->where;
+        judge->directory = judge->where.dirs[0];
 }
 
 int sh_classify(const struct sh_rules *rules, const struct sh_setting *setting, struct str command,
                 struct sh_verdict *ret) {
-        struct judge j = {
+        struct judge judge = {
                 .user = rules, .setting = setting, .arena = { .max = JUDGE_MEMORY_MAX }, .segment = command
         };
 
-        judge_begin(&j);
-        judge_text(&j, command);
-        return conclude(&j, command, ret);
+        judge_begin(&judge);
+        judge_text(&judge, command);
+
+        return classify_conclude(&judge, command, ret);
 }
 
 int sh_classify_argv(const struct sh_rules *rules, const struct sh_setting *setting, const struct str *argv, size_t n,
                      struct sh_verdict *ret) {
-        struct judge j = { .user = rules, .setting = setting, .arena = { .max = JUDGE_MEMORY_MAX } };
+        struct judge judge = { .user = rules, .setting = setting, .arena = { .max = JUDGE_MEMORY_MAX } };
         struct sh_args args = { 0 };
         bool unknown;
 
-        judge_begin(&j);
+        judge_begin(&judge);
+
         for (size_t i = 0; i < n; i++) {
-                struct sh_arg arg = judge_arg(&j, argv[i]);
+                struct sh_arg arg = judge_arg(&judge, argv[i]);
                 if (arg.text.n && arg.text.p[0] == '~') { /* no shell: the byte itself */
-                        char *text = arena_get(&j.arena, arg.text.n + 3);
+                        char *text = arena_get(&judge.arena, arg.text.n + 3);
                         if (!text)
                                 break;
+
                         memcpy(text, "./", 2);
                         memcpy(text + 2, arg.text.p, arg.text.n);
                         arg.text = str_n(text, arg.text.n + 2);
                 }
-                if (sh_args_add(&j, &args, arg) < 0)
+
+                if (sh_args_add(&judge, &args, arg) < 0)
                         break;
         }
-        j.segment = sh_args_join(&j, args.p, args.n, &unknown);
+
+        judge.segment = sh_args_join(&judge, args.p, args.n, &unknown);
+
         if (args.n < n || n == 0)
-                judge_not_understood(&j, n ? "too long to examine" : "there is no command");
+                judge_not_understood(&judge, n ? "too long to examine" : "there is no command");
         else
-                judge_call(&j, args.p, args.n);
-        return conclude(&j, j.segment, ret);
+                judge_call(&judge, args.p, args.n);
+
+        return classify_conclude(&judge, judge.segment, ret);
 }
 
 bool judge_example(const struct sh_rules *rules, const struct sh_rule *watch, struct str command) {
-        struct judge j = {
+        struct judge judge = {
                 .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .where.n = 1, .segment = command, .watch = watch
         };
-        judge_text(&j, command);
-        arena_done(&j.arena);
-        return j.watched;
+        judge_text(&judge, command);
+        arena_done(&judge.arena);
+        return judge.watched;
 }

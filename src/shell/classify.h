@@ -36,11 +36,11 @@ struct sh_user_rule {
 /* A set of users' rules on top of the built-in ones; immutable, may be shared by threads. */
 struct sh_rules;
 /* Copies the rules and tries their examples: -EINVAL names the rule and the example that is wrong. */
-int sh_rules_load(const struct sh_user_rule *rules, size_t n, struct sh_rules **ret, struct err *e);
-void sh_rules_free(struct sh_rules *r);
+int sh_rules_load(const struct sh_user_rule *rules, size_t n, struct sh_rules **ret, struct err *err);
+void sh_rules_free(struct sh_rules *rules);
 void sh_rules_freep(struct sh_rules **r);
 /* Tries the examples of every built-in rule. */
-int sh_rules_self_test(struct err *e);
+int sh_rules_self_test(struct err *err);
 
 struct sh_verdict {
         enum sh_decision decision;
@@ -49,7 +49,7 @@ struct sh_verdict {
         char *segment;      /* the part of the command that decided, as written where possible */
         char *detail;       /* what was not understood, or NULL */
 };
-void sh_verdict_done(struct sh_verdict *v);
+void sh_verdict_done(struct sh_verdict *verdict);
 
 /* Where the command will run: absolute paths without links in them. What is not known is empty. `rm -rf *` is one thing
  * in a workspace and another in the home directory. */

@@ -112,6 +112,7 @@ static ptrdiff_t find_any(struct str code, size_t from, const char *const *words
                                 return (ptrdiff_t)i;
                         }
         }
+
         return -1;
 }
 
@@ -133,8 +134,8 @@ static bool is_quote(char c) {
 
 /* --- what it deletes ---------------------------------------------------------------------------------------------- */
 
-static enum sh_place place_named(struct judge *j, struct str text) {
-        struct sh_arg arg = judge_arg(j, text);
+static enum sh_place place_named(struct judge *judge, struct str text) {
+        struct sh_arg arg = judge_arg(judge, text);
 
         for (size_t i = 0; i < text.n; i++)
                 arg.pattern = arg.pattern || memchr("*?[", text.p[i], 3);
@@ -146,7 +147,7 @@ struct target {
         bool known; /* a string stands there */
         bool root, special;
 };
-static struct target target_behind(struct judge *j, struct str code, size_t i) {
+static struct target target_behind(struct judge *judge, struct str code, size_t i) {
         struct target found = { 0 };
         size_t from = i;
         bool inside = i < code.n && code.p[i] == '(';
@@ -154,159 +155,174 @@ static struct target target_behind(struct judge *j, struct str code, size_t i) {
 
         while (i < code.n && depth >= 0 && code.p[i] != ';' && code.p[i] != '\n') {
                 if (is_quote(code.p[i])) {
-                        enum sh_place place = place_named(j, string_at(code, i, &i));
+                        enum sh_place place = place_named(judge, string_at(code, i, &i));
+
                         found.known = true;
                         found.root = found.root || place == PLACE_ROOT;
                         found.special = found.special || (place != PLACE_OTHER && place != PLACE_SHARED);
                         continue;
                 }
+
                 depth += (code.p[i] == '(') - (code.p[i] == ')');
                 i++;
                 if (inside && depth == 0)
                         break;
         }
+
         found.root = found.root || has_any(str_n(code.p + from, i - from), homes);
         return found;
 }
 
 /* A string anywhere in the code that is the root, the home or all of it. */
-static bool mentions_root(struct judge *j, struct str code) {
+static bool mentions_root(struct judge *judge, struct str code) {
         for (size_t i = 0; i < code.n;)
                 if (is_quote(code.p[i])) {
-                        if (place_named(j, string_at(code, i, &i)) == PLACE_ROOT)
+                        if (place_named(judge, string_at(code, i, &i)) == PLACE_ROOT)
                                 return true;
                 } else
                         i++;
         return false;
 }
 
-static void judge_deletes(struct judge *j, struct str code, const char *const *words, bool tree, bool quiet) {
+static void judge_deletes(struct judge *judge, struct str code, const char *const *words, bool tree, bool quiet) {
         static const char *const lists[] = { "listdir", "glob", "walk", "iterdir", "readdir", "Dir[", "scandir", NULL };
         size_t n;
 
         for (ptrdiff_t at = find_any(code, 0, words, &n); at >= 0; at = find_any(code, (size_t)at + n, words, &n)) {
-                struct target target = target_behind(j, code, (size_t)at + n);
-                bool listed = has_any(code, lists) && mentions_root(j, code);
+                struct target target = target_behind(judge, code, (size_t)at + n);
+                bool listed = has_any(code, lists) && mentions_root(judge, code);
+
                 if (target.root)
-                        judge_find(j, FINDING_CODE_DELETES_ROOT);
+                        judge_find(judge, FINDING_CODE_DELETES_ROOT);
                 else if (target.special || (!quiet && (listed || (tree && !target.known))))
-                        judge_find(j, FINDING_CODE_DELETES);
+                        judge_find(judge, FINDING_CODE_DELETES);
         }
 }
 
 /* --- what it starts ----------------------------------------------------------------------------------------------- */
 
 /* ["rm", "-rf", "/"] or "rm", "-rf", "/": the words of a command; a single string is text for a shell. */
-static void judge_started(struct judge *j, const struct sh_call *c, struct str code, size_t i) {
+static void judge_started(struct judge *judge, const struct sh_call *call, struct str code, size_t i) {
         struct sh_args words = { 0 };
         bool list = false;
 
         if (i > 0 && i < code.n && is_word(code.p[i - 1]) && is_quote(code.p[i]))
                 i++; /* require("child_process"): a quote that ends */
+
         while (i < code.n && !is_quote(code.p[i]) && !strchr(");\n", code.p[i])) {
                 list = list || code.p[i] == '[';
                 i++;
         }
+
         while (i < code.n && is_quote(code.p[i])) {
                 struct str text = string_at(code, i, &i);
-                if (sh_args_add(j, &words, judge_arg(j, text)) < 0)
+                if (sh_args_add(judge, &words, judge_arg(judge, text)) < 0)
                         return;
                 while (i < code.n && strchr(" \t\n,", code.p[i]))
                         i++;
         }
+
         if (words.n > 1 || (list && words.n == 1))
-                judge_call(j, words.p, words.n);
+                judge_call(judge, words.p, words.n);
         else if (words.n == 1 && words.p[0].text.n > 0)
-                judge_program(j, c, words.p, 1);
+                judge_program(judge, call, words.p, 1);
 }
 
-static void judge_starts(struct judge *j, const struct sh_call *c, struct str code, const struct language *l,
-                         bool quiet) {
+static void judge_starts(struct judge *judge, const struct sh_call *call, struct str code,
+                         const struct language *language, bool quiet) {
         unsigned left = 16; /* so many are looked at */
         size_t n;
 
-        for (ptrdiff_t at = find_any(code, 0, l->starts, &n); at >= 0 && left-- > 0;
-             at = find_any(code, (size_t)at + n, l->starts, &n)) {
+        for (ptrdiff_t at = find_any(code, 0, language->starts, &n); at >= 0 && left-- > 0;
+             at = find_any(code, (size_t)at + n, language->starts, &n)) {
                 bool open = is_quote(code.p[(size_t)at + n - 1]); /* the word has the first quote in it */
-                judge_started(j, c, code, (size_t)at + n - open);
+
+                judge_started(judge, call, code, (size_t)at + n - open);
                 if (!quiet)
-                        judge_find(j, FINDING_OPTION_RUNS);
+                        judge_find(judge, FINDING_OPTION_RUNS);
         }
 }
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
-static bool names_secret(struct judge *j, struct str code) {
+static bool names_secret(struct judge *judge, struct str code) {
         for (size_t i = 0; i < code.n;)
                 if (is_quote(code.p[i])) {
                         struct str text = str_trim(string_at(code, i, &i));
                         while (text.n && strchr("<>+ ", text.p[0])) /* perl: open(F, "</etc/shadow") */
                                 text = str_skip(text, 1);
-                        if (names_credential(judge_arg(j, text)))
+                        if (names_credential(judge_arg(judge, text)))
                                 return true;
                 } else
                         i++;
+
         return false;
 }
 
-static void judge_source(struct judge *j, const struct sh_call *c, struct str code, const struct language *l,
-                         bool quiet) {
-        bool evals = has_any(code, l->evals), fetches = has_any(code, downloads);
+static void judge_source(struct judge *judge, const struct sh_call *call, struct str code,
+                         const struct language *language, bool quiet) {
+        bool evals = has_any(code, language->evals), fetches = has_any(code, downloads);
 
-        for (size_t i = 1; i < c->n && !fetches; i++) /* perl -MLWP::Simple */
-                fetches = has_any(c->p[i].text, downloads);
+        for (size_t i = 1; i < call->n && !fetches; i++) /* perl -MLWP::Simple */
+                fetches = has_any(call->p[i].text, downloads);
 
-        judge_starts(j, c, code, l, quiet);
-        judge_deletes(j, code, deletes_tree, true, quiet);
-        judge_deletes(j, code, deletes_file, false, quiet);
+        judge_starts(judge, call, code, language, quiet);
+        judge_deletes(judge, code, deletes_tree, true, quiet);
+        judge_deletes(judge, code, deletes_file, false, quiet);
+
         if (evals && fetches)
-                judge_find(j, FINDING_PIPE_DOWNLOAD);
+                judge_find(judge, FINDING_PIPE_DOWNLOAD);
         else if (evals && !quiet && has_any(code, hides))
-                judge_find(j, FINDING_CODE_HIDDEN);
-        if (names_secret(j, code))
-                judge_find(j, FINDING_REDIRECT_CREDENTIAL);
+                judge_find(judge, FINDING_CODE_HIDDEN);
+
+        if (names_secret(judge, code))
+                judge_find(judge, FINDING_REDIRECT_CREDENTIAL);
 }
 
-static bool is_valued(const struct language *l, struct str arg) {
-        return arg.n > 2 && arg.p[1] != '-' && l->valued[0] && strchr(l->valued, arg.p[1]);
+static bool is_valued(const struct language *language, struct str arg) {
+        return arg.n > 2 && arg.p[1] != '-' && language->valued[0] && strchr(language->valued, arg.p[1]);
 }
 
 /* Code behind options; true when there was any. */
-static bool judge_options(struct judge *j, const struct sh_call *c, const struct language *l) {
-        const struct sh_option option = { .letters = l->letters, .words = l->words };
+static bool judge_options(struct judge *judge, const struct sh_call *call, const struct language *language) {
+        const struct sh_option option = { .letters = language->letters, .words = language->words };
         struct sh_arg code;
         bool any = false;
 
-        for (size_t i = 1; i < c->n; i++) {
-                struct str arg = c->p[i].text;
-                bool verb = i == 1 && l->words && word_in(arg, l->words) && i + 1 < c->n; /* deno eval CODE */
+        for (size_t i = 1; i < call->n; i++) {
+                struct str arg = call->p[i].text;
+                bool verb =
+                    i == 1 && language->words && word_in(arg, language->words) && i + 1 < call->n; /* deno eval CODE */
                 if (!verb && (arg.n == 0 || arg.p[0] != '-'))
                         break;
-                if (!verb && (is_valued(l, arg) || !call_option_value(c, i, &option, &code)))
+                if (!verb && (is_valued(language, arg) || !call_option_value(call, i, &option, &code)))
                         continue;
                 if (verb)
-                        code = c->p[i + 1];
-                judge_source(j, c, code.text, l, false);
+                        code = call->p[i + 1];
+
+                judge_source(judge, call, code.text, language, false);
                 any = true;
-                i += i + 1 < c->n && code.text.p == c->p[i + 1].text.p;
+                i += i + 1 < call->n && code.text.p == call->p[i + 1].text.p;
         }
+
         return any;
 }
 
-static void judge_here(struct judge *j, const struct sh_call *c, const struct language *l) {
-        const struct sh_arg *script = call_operand(c, 0);
+static void judge_here(struct judge *judge, const struct sh_call *call, const struct language *language) {
+        const struct sh_arg *script = call_operand(call, 0);
 
         if (script && !str_is(script->text, "-") && !str_is(script->text, "/dev/stdin"))
                 return;
-        for (const struct sh_redirect *r = c->redirects; r; r = r->next)
-                if (r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING)
-                        judge_source(j, c, sh_word_to_arg(j, r->target).text, l, r->kind == SH_HERE_DOCUMENT);
+        for (const struct sh_redirect *redirect = call->redirects; redirect; redirect = redirect->next)
+                if (redirect->kind == SH_HERE_DOCUMENT || redirect->kind == SH_HERE_STRING)
+                        judge_source(judge, call, sh_word_to_arg(judge, redirect->target).text, language,
+                                     redirect->kind == SH_HERE_DOCUMENT);
 }
 
-void judge_code(struct judge *j, const struct sh_call *c) {
+void judge_code(struct judge *judge, const struct sh_call *call) {
         for (size_t k = 0; k < sizeof languages / sizeof languages[0]; k++) {
-                const struct language *l = &languages[k];
-                if (str_starts(c->name, str_of(l->name)) && !judge_options(j, c, l))
-                        judge_here(j, c, l);
+                const struct language *language = &languages[k];
+                if (str_starts(call->name, str_of(language->name)) && !judge_options(judge, call, language))
+                        judge_here(judge, call, language);
         }
 }

@@ -2,321 +2,393 @@
 #include "shell/parser.h"
 
 /* ( list ) */
-static int subshell(struct parser *p, struct sh_command *c) {
-        c->kind = SH_SUBSHELL;
-        p->p++;
-        int r = parse_body(p, &c->body);
+static int compound_subshell(struct parser *parser, struct sh_command *command) {
+        command->kind = SH_SUBSHELL;
+        parser->p++;
+        int r = parse_body(parser, &command->body);
         if (r == 0)
-                r = skip_newlines(p);
-        if (r == 0 && ahead(p, 0) != ')')
-                r = parser_fail(p, at_end(p) ? "a ( is not closed" : "unexpected text in ( )");
+                r = skip_newlines(parser);
+        if (r == 0 && ahead(parser, 0) != ')')
+                r = parser_fail(parser, at_end(parser) ? "a ( is not closed" : "unexpected text in ( )");
         if (r == 0)
-                p->p++;
+                parser->p++;
+
         return r;
 }
 
 /* (( expression )), or a subshell in a subshell. */
-static int double_parenthesis(struct parser *p, struct sh_command *c) {
+static int double_parenthesis(struct parser *parser, struct sh_command *command) {
         struct sh_word *expression = NULL;
-        p->p += 2;
-        int r = parse_arithmetic(p, &expression);
+
+        parser->p += 2;
+        int r = parse_arithmetic(parser, &expression);
         if (r == -EAGAIN) {
-                p->p -= 2;
-                return subshell(p, c);
+                parser->p -= 2;
+                return compound_subshell(parser, command);
         }
-        c->kind = SH_ARITHMETIC_COMMAND;
-        c->words = expression;
+
+        command->kind = SH_ARITHMETIC_COMMAND;
+        command->words = expression;
+
         return r;
 }
 
-static int group(struct parser *p, struct sh_command *c) {
-        c->kind = SH_GROUP;
-        int r = parse_body(p, &c->body);
-        return r < 0 ? r : expect_reserved(p, "}");
+static int compound_group(struct parser *parser, struct sh_command *command) {
+        command->kind = SH_GROUP;
+        int r = parse_body(parser, &command->body);
+        if (r < 0)
+                return r;
+
+        return expect_reserved(parser, "}");
 }
 
-static int if_command(struct parser *p, struct sh_command *c) {
-        struct sh_arm **tail = &c->arms;
-        c->kind = SH_IF;
+static int if_command(struct parser *parser, struct sh_command *command) {
+        struct sh_arm **tail = &command->arms;
+
+        command->kind = SH_IF;
+
         for (bool last = false; !last;) {
-                struct sh_arm *arm = parser_get(p, sizeof *arm);
+                struct sh_arm *arm = parser_get(parser, sizeof *arm);
                 if (!arm)
                         return -ENOMEM;
+
                 *tail = arm;
                 tail = &arm->next;
-                int r = parse_body(p, &arm->condition);
+                int r = parse_body(parser, &arm->condition);
                 if (r == 0)
-                        r = expect_reserved(p, "then");
+                        r = expect_reserved(parser, "then");
                 if (r == 0)
-                        r = parse_body(p, &arm->body);
+                        r = parse_body(parser, &arm->body);
                 if (r == 0)
-                        r = skip_newlines(p);
+                        r = skip_newlines(parser);
                 if (r < 0)
                         return r;
-                last = !take_reserved(p, "elif");
+
+                last = !take_reserved(parser, "elif");
         }
-        if (take_reserved(p, "else")) {
-                struct sh_arm *arm = parser_get(p, sizeof *arm);
+
+        if (take_reserved(parser, "else")) {
+                struct sh_arm *arm = parser_get(parser, sizeof *arm);
                 if (!arm)
                         return -ENOMEM;
+
                 *tail = arm;
-                int r = parse_body(p, &arm->body);
+                int r = parse_body(parser, &arm->body);
                 if (r < 0)
                         return r;
         }
-        return expect_reserved(p, "fi");
+
+        return expect_reserved(parser, "fi");
 }
 
-static int do_group(struct parser *p, struct sh_command *c) {
-        int r = expect_reserved(p, "do");
+static int do_group(struct parser *parser, struct sh_command *command) {
+        int r = expect_reserved(parser, "do");
         if (r == 0)
-                r = parse_body(p, &c->body);
-        return r < 0 ? r : expect_reserved(p, "done");
+                r = parse_body(parser, &command->body);
+        if (r < 0)
+                return r;
+
+        return expect_reserved(parser, "done");
 }
 
-static int while_command(struct parser *p, struct sh_command *c, enum sh_command_kind kind) {
-        c->kind = kind;
-        int r = parse_body(p, &c->condition);
-        return r < 0 ? r : do_group(p, c);
+static int while_command(struct parser *parser, struct sh_command *command, enum sh_command_kind kind) {
+        command->kind = kind;
+        int r = parse_body(parser, &command->condition);
+        if (r < 0)
+                return r;
+
+        return do_group(parser, command);
 }
 
-static int word_list(struct parser *p, struct sh_word **ret) {
+static int word_list(struct parser *parser, struct sh_word **ret) {
         struct sh_word **tail = ret;
+
         for (;;) {
                 struct sh_word *word = NULL;
-                skip_blanks(p);
-                int r = parse_word(p, WORD_NORMAL, &word);
+
+                skip_blanks(parser);
+                int r = parse_word(parser, WORD_NORMAL, &word);
                 if (r < 0 || !word)
                         return r;
+
                 *tail = word;
                 tail = &word->next;
         }
 }
 
 /* for and select accept a body in braces as well. */
-static int loop_body(struct parser *p, struct sh_command *c) {
-        int r = skip_newlines(p);
+static int loop_body(struct parser *parser, struct sh_command *command) {
+        int r = skip_newlines(parser);
         if (r < 0)
                 return r;
-        if (take_reserved(p, "{")) {
-                r = parse_body(p, &c->body);
-                return r < 0 ? r : expect_reserved(p, "}");
+
+        if (take_reserved(parser, "{")) {
+                r = parse_body(parser, &command->body);
+                if (r < 0)
+                        return r;
+
+                return expect_reserved(parser, "}");
         }
-        return do_group(p, c);
+
+        return do_group(parser, command);
 }
 
-static int for_arithmetic(struct parser *p, struct sh_command *c) {
-        c->kind = SH_FOR_ARITHMETIC;
-        p->p += 2;
-        int r = parse_arithmetic(p, &c->words);
+static int for_arithmetic(struct parser *parser, struct sh_command *command) {
+        command->kind = SH_FOR_ARITHMETIC;
+        parser->p += 2;
+        int r = parse_arithmetic(parser, &command->words);
         if (r == -EAGAIN)
-                return parser_fail(p, "a for (( is not closed");
+                return parser_fail(parser, "a for (( is not closed");
         if (r < 0)
                 return r;
-        skip_blanks(p);
-        if (ahead(p, 0) == ';')
-                p->p++;
-        return loop_body(p, c);
+
+        skip_blanks(parser);
+        if (ahead(parser, 0) == ';')
+                parser->p++;
+
+        return loop_body(parser, command);
 }
 
-static int for_command(struct parser *p, struct sh_command *c, enum sh_command_kind kind) {
-        c->kind = kind;
-        skip_blanks(p);
-        if (kind == SH_FOR && looking_at(p, "(("))
-                return for_arithmetic(p, c);
-        c->name = take_name(p);
-        if (c->name.n == 0)
-                return parser_fail(p, "a loop needs a variable");
-        int r = skip_newlines(p);
+static int for_command(struct parser *parser, struct sh_command *command, enum sh_command_kind kind) {
+        command->kind = kind;
+        skip_blanks(parser);
+        if (kind == SH_FOR && looking_at(parser, "(("))
+                return for_arithmetic(parser, command);
+
+        command->name = take_name(parser);
+        if (command->name.n == 0)
+                return parser_fail(parser, "a loop needs a variable");
+
+        int r = skip_newlines(parser);
         if (r < 0)
                 return r;
-        if (take_reserved(p, "in")) {
-                c->in_given = true;
-                r = word_list(p, &c->words);
-                skip_blanks(p);
-                if (r == 0 && ahead(p, 0) != ';' && ahead(p, 0) != '\n')
-                        r = parser_fail(p, "unexpected text in a loop's list");
+
+        if (take_reserved(parser, "in")) {
+                command->in_given = true;
+                r = word_list(parser, &command->words);
+                skip_blanks(parser);
+
+                if (r == 0 && ahead(parser, 0) != ';' && ahead(parser, 0) != '\n')
+                        r = parser_fail(parser, "unexpected text in a loop's list");
         }
+
         if (r < 0)
                 return r;
-        if (ahead(p, 0) == ';')
-                p->p++;
-        return loop_body(p, c);
+        if (ahead(parser, 0) == ';')
+                parser->p++;
+
+        return loop_body(parser, command);
 }
 
-static int case_patterns(struct parser *p, struct sh_arm *arm) {
+static int case_patterns(struct parser *parser, struct sh_arm *arm) {
         struct sh_word **tail = &arm->patterns;
-        if (ahead(p, 0) == '(')
-                p->p++;
+
+        if (ahead(parser, 0) == '(')
+                parser->p++;
+
         for (;;) {
                 struct sh_word *word = NULL;
-                skip_blanks(p);
-                int r = parse_word(p, WORD_CASE, &word);
+
+                skip_blanks(parser);
+                int r = parse_word(parser, WORD_CASE, &word);
                 if (r < 0)
                         return r;
                 if (!word)
-                        return parser_fail(p, "a case needs a pattern");
+                        return parser_fail(parser, "a case needs a pattern");
+
                 *tail = word;
                 tail = &word->next;
-                skip_blanks(p);
-                if (ahead(p, 0) == ')') {
-                        p->p++;
+                skip_blanks(parser);
+
+                if (ahead(parser, 0) == ')') {
+                        parser->p++;
                         return 0;
                 }
-                if (ahead(p, 0) != '|')
-                        return parser_fail(p, "a case pattern is not closed");
-                p->p++;
+
+                if (ahead(parser, 0) != '|')
+                        return parser_fail(parser, "a case pattern is not closed");
+
+                parser->p++;
         }
 }
 
-static int case_command(struct parser *p, struct sh_command *c) {
-        c->kind = SH_CASE;
-        skip_blanks(p);
-        int r = parse_word(p, WORD_NORMAL, &c->words);
-        if (r == 0 && !c->words)
-                r = parser_fail(p, "a case needs a word");
+static int case_command(struct parser *parser, struct sh_command *command) {
+        command->kind = SH_CASE;
+        skip_blanks(parser);
+        int r = parse_word(parser, WORD_NORMAL, &command->words);
+        if (r == 0 && !command->words)
+                r = parser_fail(parser, "a case needs a word");
         if (r == 0)
-                r = expect_reserved(p, "in");
-        struct sh_arm **tail = &c->arms;
+                r = expect_reserved(parser, "in");
+
+        struct sh_arm **tail = &command->arms;
+
         while (r == 0) {
-                r = skip_newlines(p);
-                if (r < 0 || take_reserved(p, "esac"))
+                r = skip_newlines(parser);
+                if (r < 0 || take_reserved(parser, "esac"))
                         return r;
-                struct sh_arm *arm = parser_get(p, sizeof *arm);
+
+                struct sh_arm *arm = parser_get(parser, sizeof *arm);
                 if (!arm)
                         return -ENOMEM;
+
                 *tail = arm;
                 tail = &arm->next;
-                r = case_patterns(p, arm);
+                r = case_patterns(parser, arm);
                 if (r == 0)
-                        r = parse_list(p, &arm->body);
+                        r = parse_list(parser, &arm->body);
                 if (r == 0)
-                        r = skip_newlines(p);
+                        r = skip_newlines(parser);
                 if (r < 0)
                         return r;
-                if (looking_at(p, ";;&"))
-                        p->p += 3;
-                else if (looking_at(p, ";;") || looking_at(p, ";&"))
-                        p->p += 2;
+
+                if (looking_at(parser, ";;&"))
+                        parser->p += 3;
+                else if (looking_at(parser, ";;") || looking_at(parser, ";&"))
+                        parser->p += 2;
                 else
-                        return expect_reserved(p, "esac");
+                        return expect_reserved(parser, "esac");
         }
+
         return r;
 }
 
 /* [[ ... ]]: operators and operands alike are kept as words; what counts is what they substitute. */
-static int condition(struct parser *p, struct sh_command *c) {
-        struct sh_word **tail = &c->words;
-        c->kind = SH_CONDITION;
+static int compound_condition(struct parser *parser, struct sh_command *command) {
+        struct sh_word **tail = &command->words;
+
+        command->kind = SH_CONDITION;
+
         for (;;) {
-                int r = skip_newlines(p);
+                int r = skip_newlines(parser);
                 if (r < 0)
                         return r;
-                if (take_reserved(p, "]]"))
+                if (take_reserved(parser, "]]"))
                         return 0;
-                if (at_end(p))
-                        return parser_fail(p, "a [[ is not closed");
-                if (looking_at(p, "&&") || looking_at(p, "||")) {
-                        p->p += 2;
+                if (at_end(parser))
+                        return parser_fail(parser, "a [[ is not closed");
+
+                if (looking_at(parser, "&&") || looking_at(parser, "||")) {
+                        parser->p += 2;
                         continue;
                 }
-                if (strchr("()<>", *p->p)) {
-                        p->p++;
+
+                if (strchr("()<>", *parser->p)) {
+                        parser->p++;
                         continue;
                 }
+
                 struct sh_word *word = NULL;
-                r = parse_word(p, WORD_CONDITION, &word);
+                r = parse_word(parser, WORD_CONDITION, &word);
                 if (r < 0)
                         return r;
                 if (!word)
-                        return parser_fail(p, "unexpected text in [[ ]]");
+                        return parser_fail(parser, "unexpected text in [[ ]]");
+
                 *tail = word;
                 tail = &word->next;
         }
 }
 
 /* function name [()] body */
-static int function_keyword(struct parser *p, struct sh_command *c) {
+static int function_keyword(struct parser *parser, struct sh_command *command) {
         struct sh_word *name = NULL;
-        c->kind = SH_FUNCTION;
-        skip_blanks(p);
-        int r = parse_word(p, WORD_NORMAL, &name);
+
+        command->kind = SH_FUNCTION;
+        skip_blanks(parser);
+        int r = parse_word(parser, WORD_NORMAL, &name);
+
         if (!name)
-                return r < 0 ? r : parser_fail(p, "a function needs a name");
-        c->name = name->raw;
-        skip_blanks(p);
-        if (ahead(p, 0) == '(') {
-                struct parser look = *p;
+                return r < 0 ? r : parser_fail(parser, "a function needs a name");
+
+        command->name = name->raw;
+        skip_blanks(parser);
+
+        if (ahead(parser, 0) == '(') {
+                struct parser look = *parser;
+
                 look.p++;
                 skip_blanks(&look);
                 if (ahead(&look, 0) == ')')
-                        p->p = look.p + 1;
+                        parser->p = look.p + 1;
         }
-        r = skip_newlines(p);
-        if (r == 0)
-                r = parse_compound(p, &c->inner);
-        if (r == 0 && !c->inner)
-                r = parser_fail(p, "a function needs a body");
-        return r < 0 ? r : parse_redirects(p, c->inner);
-}
 
-static int coproc(struct parser *p, struct sh_command *c) {
-        c->kind = SH_COPROC;
-        skip_blanks(p);
-        struct parser before = *p;
-        /* "coproc NAME { ...": a name only in front of a compound command. */
-        c->name = take_name(p);
-        skip_blanks(p);
-        int r = c->name.n ? parse_compound(p, &c->inner) : 0;
-        if (r == 0 && c->inner)
-                return parse_redirects(p, c->inner);
+        r = skip_newlines(parser);
+        if (r == 0)
+                r = parse_compound(parser, &command->inner);
+        if (r == 0 && !command->inner)
+                r = parser_fail(parser, "a function needs a body");
         if (r < 0)
                 return r;
-        *p = before;
-        c->name = STR("");
-        r = parse_pipeline_command(p, &c->inner);
-        return r == 0 && !c->inner ? parser_fail(p, "coproc needs a command") : r;
+
+        return parse_redirects(parser, command->inner);
 }
 
-static int by_keyword(struct parser *p, struct sh_command *c) {
-        if (ahead(p, 0) == '(')
-                return ahead(p, 1) == '(' ? double_parenthesis(p, c) : subshell(p, c);
-        if (take_reserved(p, "{"))
-                return group(p, c);
-        if (take_reserved(p, "if"))
-                return if_command(p, c);
-        if (take_reserved(p, "while"))
-                return while_command(p, c, SH_WHILE);
-        if (take_reserved(p, "until"))
-                return while_command(p, c, SH_UNTIL);
-        if (take_reserved(p, "for"))
-                return for_command(p, c, SH_FOR);
-        if (take_reserved(p, "select"))
-                return for_command(p, c, SH_SELECT);
-        if (take_reserved(p, "case"))
-                return case_command(p, c);
-        if (take_reserved(p, "[["))
-                return condition(p, c);
-        if (take_reserved(p, "function"))
-                return function_keyword(p, c);
-        if (take_reserved(p, "coproc"))
-                return coproc(p, c);
+static int compound_coproc(struct parser *parser, struct sh_command *command) {
+        command->kind = SH_COPROC;
+        skip_blanks(parser);
+        struct parser before = *parser;
+
+        /* "coproc NAME { ...": a name only in front of a compound command. */
+        command->name = take_name(parser);
+        skip_blanks(parser);
+        int r = command->name.n ? parse_compound(parser, &command->inner) : 0;
+        if (r == 0 && command->inner)
+                return parse_redirects(parser, command->inner);
+        if (r < 0)
+                return r;
+
+        *parser = before;
+        command->name = STR("");
+        r = parse_pipeline_command(parser, &command->inner);
+
+        return r == 0 && !command->inner ? parser_fail(parser, "coproc needs a command") : r;
+}
+
+static int by_keyword(struct parser *parser, struct sh_command *command) {
+        if (ahead(parser, 0) == '(')
+                return ahead(parser, 1) == '(' ? double_parenthesis(parser, command)
+                                               : compound_subshell(parser, command);
+        if (take_reserved(parser, "{"))
+                return compound_group(parser, command);
+        if (take_reserved(parser, "if"))
+                return if_command(parser, command);
+        if (take_reserved(parser, "while"))
+                return while_command(parser, command, SH_WHILE);
+        if (take_reserved(parser, "until"))
+                return while_command(parser, command, SH_UNTIL);
+        if (take_reserved(parser, "for"))
+                return for_command(parser, command, SH_FOR);
+        if (take_reserved(parser, "select"))
+                return for_command(parser, command, SH_SELECT);
+        if (take_reserved(parser, "case"))
+                return case_command(parser, command);
+        if (take_reserved(parser, "[["))
+                return compound_condition(parser, command);
+        if (take_reserved(parser, "function"))
+                return function_keyword(parser, command);
+        if (take_reserved(parser, "coproc"))
+                return compound_coproc(parser, command);
+
         return -ENOENT;
 }
 
-int parse_compound(struct parser *p, struct sh_command **ret) {
+int parse_compound(struct parser *parser, struct sh_command **ret) {
         *ret = NULL;
-        struct sh_command *c = parser_get(p, sizeof *c);
-        if (!c)
+        struct sh_command *command = parser_get(parser, sizeof *command);
+        if (!command)
                 return -ENOMEM;
-        int r = parser_enter(p);
+
+        int r = parser_enter(parser);
         if (r < 0)
                 return r;
-        r = by_keyword(p, c);
-        parser_leave(p);
+
+        r = by_keyword(parser, command);
+        parser_leave(parser);
         if (r == -ENOENT)
                 return 0;
         if (r == 0)
-                *ret = c;
+                *ret = command;
+
         return r;
 }

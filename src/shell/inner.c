@@ -51,29 +51,29 @@ static bool is_pager(struct str text) {
         return str_split(&text, ' ', &first) && word_in(first, pagers) && str_find(text, '+') < 0;
 }
 
-static void starts(struct judge *j, const struct sh_call *c, struct sh_arg command, bool silent) {
-        judge_program(j, c, &command, 1);
+static void inner_starts(struct judge *judge, const struct sh_call *call, struct sh_arg command, bool silent) {
+        judge_program(judge, call, &command, 1);
         if (!silent && !is_pager(command.text) && !is_compressor(command.text))
-                judge_find(j, FINDING_OPTION_RUNS);
+                judge_find(judge, FINDING_OPTION_RUNS);
 }
 
-static struct sh_arg behind(struct sh_arg arg, size_t n) {
+static struct sh_arg inner_behind(struct sh_arg arg, size_t n) {
         arg.text = str_trim(str_skip(arg.text, n));
         return arg;
 }
 
 /* A command line of vi or less: "!CMD", "r !CMD", "%!CMD"; a ! at the end only insists. */
-static void colon_command(struct judge *j, const struct sh_call *c, struct sh_arg text) {
+static void colon_command(struct judge *judge, const struct sh_call *call, struct sh_arg text) {
         ptrdiff_t mark = str_find(text.text, '!');
         if (mark < 0)
                 return;
-        struct sh_arg command = behind(text, (size_t)mark + 1);
+        struct sh_arg command = inner_behind(text, (size_t)mark + 1);
         if (command.text.n)
-                starts(j, c, command, false);
+                inner_starts(judge, call, command, false);
 }
 
 /* :call system("x"), :py3 ..., :lua ..., less's |: the editor runs it, or a language in it. */
-static void editor_command(struct judge *j, const struct sh_call *c, struct sh_arg text) {
+static void editor_command(struct judge *judge, const struct sh_call *call, struct sh_arg text) {
         static const char *const runs[] = { "system(",   "systemlist(", "execute(",   "termopen(",
                                             "jobstart(", "term_start(", "job_start(", NULL };
         static const char *const languages[] = { "py",   "py3", "python", "python3",  "pyx",  "lua", "luado", "perl",
@@ -82,135 +82,146 @@ static void editor_command(struct judge *j, const struct sh_call *c, struct sh_a
 
         while (rest.n && (rest.p[0] == ':' || rest.p[0] == '+' || rest.p[0] == ' '))
                 rest = str_skip(rest, 1);
+
         if (rest.n > 1 && rest.p[0] == '|')
-                judge_find(j, FINDING_OPTION_RUNS);
+                judge_find(judge, FINDING_OPTION_RUNS);
         if (str_split(&rest, ' ', &first) && word_in(first, languages))
-                judge_find(j, FINDING_OPTION_RUNS);
+                judge_find(judge, FINDING_OPTION_RUNS);
+
         for (size_t i = 0; i < text.text.n; i++)
                 for (const char *const *p = runs; *p; p++) {
                         struct str behind_word = str_skip(text.text, i);
                         if (!str_starts(behind_word, str_of(*p)))
                                 continue;
+
                         struct str quoted = str_skip(behind_word, strlen(*p) + 1), command;
                         char quote = behind_word.n > strlen(*p) ? behind_word.p[strlen(*p)] : '"';
-                        judge_find(j, FINDING_OPTION_RUNS);
+                        judge_find(judge, FINDING_OPTION_RUNS);
+
                         if (str_split(&quoted, quote, &command) && command.n)
-                                judge_program(j, c, &(struct sh_arg){ .text = command }, 1);
+                                judge_program(judge, call, &(struct sh_arg){ .text = command }, 1);
                 }
 }
 
-static void editor(struct judge *j, const struct sh_call *c) {
+static void inner_editor(struct judge *judge, const struct sh_call *call) {
         const struct sh_option commands = { .letters = "c", .words = WORDS("--cmd"), .flags = OPTION_ALONE };
         struct sh_arg value;
-        for (size_t i = 1; i < c->n; i++) {
-                if (c->p[i].text.n > 1 && c->p[i].text.p[0] == '+') {
-                        colon_command(j, c, c->p[i]);
-                        editor_command(j, c, c->p[i]);
-                } else if (call_option_value(c, i, &commands, &value)) {
-                        colon_command(j, c, value);
-                        editor_command(j, c, value);
+
+        for (size_t i = 1; i < call->n; i++) {
+                if (call->p[i].text.n > 1 && call->p[i].text.p[0] == '+') {
+                        colon_command(judge, call, call->p[i]);
+                        editor_command(judge, call, call->p[i]);
+                } else if (call_option_value(call, i, &commands, &value)) {
+                        colon_command(judge, call, value);
+                        editor_command(judge, call, value);
                 }
         }
 }
 
-static void debugger(struct judge *j, const struct sh_call *c) {
+static void inner_debugger(struct judge *judge, const struct sh_call *call) {
         const struct sh_option commands = { .letters = "o",
                                             .words = WORDS("-ex", "--ex", "-iex", "--eval-command", "-eval-command",
                                                            "--one-line"),
                                             .flags = OPTION_ALONE };
         static const char *const prefixes[] = { "shell ", "!", "platform shell ", "pipe ", "make ", NULL };
         struct sh_arg value;
-        for (size_t i = 1; i < c->n; i++) {
-                if (!call_option_value(c, i, &commands, &value))
+
+        for (size_t i = 1; i < call->n; i++) {
+                if (!call_option_value(call, i, &commands, &value))
                         continue;
                 value.text = str_trim(value.text);
+
                 for (const char *const *p = prefixes; *p; p++)
                         if (str_starts(value.text, str_of(*p)))
-                                starts(j, c, behind(value, strlen(*p)), false);
+                                inner_starts(judge, call, inner_behind(value, strlen(*p)), false);
         }
 }
 
 /* ssh's settings by -o: KEY=VALUE or "KEY VALUE"; ProxyCommand and its kin. */
-static void ssh_settings(struct judge *j, const struct sh_call *c) {
+static void ssh_settings(struct judge *judge, const struct sh_call *call) {
         const struct sh_option settings = { .letters = "o", .flags = OPTION_ALONE };
         static const char *const keys[] = { "ProxyCommand", "LocalCommand", "RemoteCommand", "KnownHostsCommand",
                                             NULL };
         struct sh_arg value;
-        for (size_t i = 1; i < c->n; i++) {
-                if (!call_option_value(c, i, &settings, &value))
+
+        for (size_t i = 1; i < call->n; i++) {
+                if (!call_option_value(call, i, &settings, &value))
                         continue;
                 for (const char *const *k = keys; *k; k++) {
                         struct str key = str_of(*k);
                         if (value.text.n > key.n && str_eq_nocase(str_first(value.text, key.n), key))
-                                starts(j, c, behind(value, key.n + 1), true);
+                                inner_starts(judge, call, inner_behind(value, key.n + 1), true);
                 }
         }
 }
 
-static void make_shell(struct judge *j, const struct sh_call *c) {
+static void make_shell(struct judge *judge, const struct sh_call *call) {
         static const char *const plain[] = { "sh", "bash", "/bin/sh", "/bin/bash", "/usr/bin/bash", NULL };
-        for (size_t i = 1; i < c->n; i++) {
-                struct str arg = c->p[i].text;
+
+        for (size_t i = 1; i < call->n; i++) {
+                struct str arg = call->p[i].text;
                 bool shell = str_starts(arg, STR("SHELL="));
                 if ((shell && !word_in(str_skip(arg, 6), plain)) || str_starts(arg, STR("SHELL:=")) ||
                     str_starts(arg, STR(".SHELLFLAGS=")))
-                        judge_find(j, FINDING_OPTION_RUNS);
+                        judge_find(judge, FINDING_OPTION_RUNS);
         }
 }
 
 /* A compiler that loads what is named here is no longer the compiler. */
-static void compiler_plugins(struct judge *j, const struct sh_call *c) {
+static void compiler_plugins(struct judge *judge, const struct sh_call *call) {
         static const char *const loads[] = { "-fplugin=", "-specs=", "--specs=", "-B", "-Xclang", "-load", NULL };
-        for (size_t i = 1; i < c->n; i++)
+        for (size_t i = 1; i < call->n; i++)
                 for (const char *const *p = loads; *p; p++)
-                        if (str_starts(c->p[i].text, str_of(*p)))
-                                j->plain_off = true;
+                        if (str_starts(call->p[i].text, str_of(*p)))
+                                judge->plain_off = true;
 }
 
 /* tar --checkpoint-action=exec=CMD */
-static void checkpoint(struct judge *j, const struct sh_call *c) {
-        for (size_t i = 1; i < c->n; i++) {
-                ptrdiff_t equals = str_find(c->p[i].text, '=');
-                if (!str_starts(c->p[i].text, STR("--checkpoint-")) || equals < 0)
+static void inner_checkpoint(struct judge *judge, const struct sh_call *call) {
+        for (size_t i = 1; i < call->n; i++) {
+                ptrdiff_t equals = str_find(call->p[i].text, '=');
+                if (!str_starts(call->p[i].text, STR("--checkpoint-")) || equals < 0)
                         continue;
-                struct sh_arg action = behind(c->p[i], (size_t)equals + 1);
+
+                struct sh_arg action = inner_behind(call->p[i], (size_t)equals + 1);
                 if (str_starts(action.text, STR("exec=")))
-                        starts(j, c, behind(action, 5), true);
+                        inner_starts(judge, call, inner_behind(action, 5), true);
         }
 }
 
-static void apt_hooks(struct judge *j, const struct sh_call *c) {
+static void apt_hooks(struct judge *judge, const struct sh_call *call) {
         const struct sh_option settings = { .letters = "o", .words = WORDS("--option"), .flags = OPTION_ALONE };
         struct sh_arg value;
-        for (size_t i = 1; i < c->n; i++)
-                if (call_option_value(c, i, &settings, &value))
+        for (size_t i = 1; i < call->n; i++)
+                if (call_option_value(call, i, &settings, &value))
                         for (size_t k = 0; k + 6 <= value.text.n; k++)
                                 if (str_eq_nocase(str_n(value.text.p + k, 6), STR("invoke")))
-                                        judge_find(j, FINDING_OPTION_RUNS);
+                                        judge_find(judge, FINDING_OPTION_RUNS);
 }
 
 /* expect -c 'spawn CMD' */
-static void expect_script(struct judge *j, const struct sh_call *c) {
+static void expect_script(struct judge *judge, const struct sh_call *call) {
         const struct sh_option script = { .letters = "c" };
         struct sh_arg value;
-        for (size_t i = 1; i < c->n; i++) {
-                if (!call_option_value(c, i, &script, &value))
+
+        for (size_t i = 1; i < call->n; i++) {
+                if (!call_option_value(call, i, &script, &value))
                         continue;
                 for (size_t k = 0; k + 6 < value.text.n; k++)
                         if (str_starts(str_skip(value.text, k), STR("spawn ")))
-                                starts(j, c, behind(value, k + 6), false);
+                                inner_starts(judge, call, inner_behind(value, k + 6), false);
         }
 }
 
 /* zip -TTCMD */
-static void zip_test(struct judge *j, const struct sh_call *c) {
-        for (size_t i = 1; i < c->n; i++)
-                if (c->p[i].text.n > 3 && str_starts(c->p[i].text, STR("-TT")))
-                        starts(j, c, behind(c->p[i], 3), false);
+static void zip_test(struct judge *judge, const struct sh_call *call) {
+        for (size_t i = 1; i < call->n; i++)
+                if (call->p[i].text.n > 3 && str_starts(call->p[i].text, STR("-TT")))
+                        inner_starts(judge, call, inner_behind(call->p[i], 3), false);
 }
 
 /* dc and ed run what stands behind a ! at the beginning of a line, wherever the line comes from. */
-static void bang_lines(struct judge *j, const struct sh_call *c, struct str text) {
+static void bang_lines(struct judge *judge, const struct sh_call *call, struct str text) {
         struct str line;
 
         while (str_split(&text, '\n', &line)) {
@@ -218,58 +229,63 @@ static void bang_lines(struct judge *j, const struct sh_call *c, struct str text
                 struct str command = str_trim(str_skip(line, (size_t)(mark + 1)));
                 bool compares = command.n && strchr("<>=", command.p[0]); /* dc: !<r */
                 if (mark >= 0 && command.n && !compares)
-                        starts(j, c, (struct sh_arg){ .text = command }, false);
+                        inner_starts(judge, call, (struct sh_arg){ .text = command }, false);
         }
 }
 
-static void calculator(struct judge *j, const struct sh_call *c) {
+static void inner_calculator(struct judge *judge, const struct sh_call *call) {
         const struct sh_option expression = { .letters = "e", .words = WORDS("--expression") };
         struct sh_arg value;
 
-        for (size_t i = 1; i < c->n; i++)
-                if (call_option_value(c, i, &expression, &value))
-                        bang_lines(j, c, value.text);
-        for (const struct sh_redirect *r = c->redirects; r; r = r->next)
-                if (r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING)
-                        bang_lines(j, c, sh_word_to_arg(j, r->target).text);
-        if (c->pipe_facts & FACT_COMMANDS)
-                judge_find(j, FINDING_OPTION_RUNS);
+        for (size_t i = 1; i < call->n; i++)
+                if (call_option_value(call, i, &expression, &value))
+                        bang_lines(judge, call, value.text);
+
+        for (const struct sh_redirect *redirect = call->redirects; redirect; redirect = redirect->next)
+                if (redirect->kind == SH_HERE_DOCUMENT || redirect->kind == SH_HERE_STRING)
+                        bang_lines(judge, call, sh_word_to_arg(judge, redirect->target).text);
+
+        if (call->pipe_facts & FACT_COMMANDS)
+                judge_find(judge, FINDING_OPTION_RUNS);
 }
 
 static const struct {
         const char *const *programs;
         void (*look)(struct judge *j, const struct sh_call *c);
 } special[] = {
-        { WORDS("vi", "vim", "nvim", "view", "gvim", "ex", "less", "more", "most"), editor },
-        { WORDS("gdb", "lldb", "gdb-multiarch"), debugger },
+        { WORDS("vi", "vim", "nvim", "view", "gvim", "ex", "less", "more", "most"), inner_editor },
+        { WORDS("gdb", "lldb", "gdb-multiarch"), inner_debugger },
         { WORDS("ssh", "scp", "sftp", "autossh", "sshfs"), ssh_settings },
         { WORDS("make", "gmake", "bmake"), make_shell },
         { WORDS("gcc", "g++", "cc", "c++", "clang", "clang++"), compiler_plugins },
-        { WORDS("tar", "gtar"), checkpoint },
+        { WORDS("tar", "gtar"), inner_checkpoint },
         { WORDS("apt", "apt-get", "aptitude"), apt_hooks },
         { WORDS("expect"), expect_script },
         { WORDS("zip"), zip_test },
-        { WORDS("dc", "ed", "red"), calculator },
+        { WORDS("dc", "ed", "red"), inner_calculator },
 };
 
-void judge_inner(struct judge *j, const struct sh_call *c) {
+void judge_inner(struct judge *judge, const struct sh_call *call) {
         struct sh_arg value;
-        if (c->n < 2 && !c->redirects && !c->pipe_facts)
+
+        if (call->n < 2 && !call->redirects && !call->pipe_facts)
                 return;
+
         for (size_t k = 0; k < sizeof inner / sizeof inner[0]; k++) {
-                if (!word_in(c->name, inner[k].programs))
+                if (!word_in(call->name, inner[k].programs))
                         continue;
-                size_t end = call_options_end(c, &inner[k]);
+                size_t end = call_options_end(call, &inner[k]);
                 for (size_t i = 1; i < end; i++) {
-                        if (!call_option_value(c, i, &inner[k], &value))
+                        if (!call_option_value(call, i, &inner[k], &value))
                                 continue;
                         if (inner[k].flags & OPTION_NO_VALUE)
-                                judge_find(j, FINDING_OPTION_RUNS);
+                                judge_find(judge, FINDING_OPTION_RUNS);
                         else if (value.text.n)
-                                starts(j, c, value, inner[k].flags & OPTION_SILENT);
+                                inner_starts(judge, call, value, inner[k].flags & OPTION_SILENT);
                 }
         }
+
         for (size_t k = 0; k < sizeof special / sizeof special[0]; k++)
-                if (word_in(c->name, special[k].programs))
-                        special[k].look(j, c);
+                if (word_in(call->name, special[k].programs))
+                        special[k].look(judge, call);
 }

@@ -177,76 +177,76 @@ struct judge {
 };
 
 /* Text that an argument holds or a script names, seen from where the walk is. */
-struct sh_arg judge_arg(const struct judge *j, struct str text);
+struct sh_arg judge_arg(const struct judge *judge, struct str text);
 
 /* --- walk.c */
-void judge_text(struct judge *j, struct str text);
-void judge_list(struct judge *j, const struct sh_list *list);
+void judge_text(struct judge *judge, struct str text);
+void judge_list(struct judge *judge, const struct sh_list *list);
 /* In a shell of its own: a substitution. */
-void judge_aside(struct judge *j, const struct sh_list *list);
+void judge_aside(struct judge *judge, const struct sh_list *list);
 
 /* --- where.c */
-void where_set(struct sh_where *w, struct str directory);
-void where_add(struct judge *j, struct sh_where *w, struct str directory);
-void where_join(struct judge *j, struct sh_where *w, const struct sh_where *more);
+void where_set(struct sh_where *where, struct str directory);
+void where_add(struct judge *judge, struct sh_where *where, struct str directory);
+void where_join(struct judge *judge, struct sh_where *where, const struct sh_where *more);
 bool where_is_cd(struct str name);
 /* cd, pushd and popd: what they make of `where` and `failed`. */
-void where_cd(struct judge *j, const struct sh_call *c);
+void where_cd(struct judge *judge, const struct sh_call *call);
 
 /* --- classify.c */
 /* One step deeper; false: too deep or too much, already reported. */
-bool judge_enter(struct judge *j);
-void judge_leave(struct judge *j);
+bool judge_enter(struct judge *judge);
+void judge_leave(struct judge *judge);
 /* Within the limits still. */
-bool judge_goes_on(const struct judge *j);
-void judge_words(struct judge *j, const struct sh_word *words);
+bool judge_goes_on(const struct judge *judge);
+void judge_words(struct judge *judge, const struct sh_word *words);
 /* The same, with what the substitutions do kept apart from what the command itself does. */
-unsigned judge_inner_facts(struct judge *j, const struct sh_word *words);
+unsigned judge_inner_facts(struct judge *judge, const struct sh_word *words);
 /* Returns what the substitutions in the targets do. */
-unsigned judge_redirects(struct judge *j, const struct sh_redirect *redirects, bool shell);
+unsigned judge_redirects(struct judge *judge, const struct sh_redirect *redirects, bool shell);
 void call_name(struct sh_call *call);
 /* A call whose words are known; false: too deep or too much, already reported. */
-bool judge_call(struct judge *j, const struct sh_arg *args, size_t n);
-void judge_find(struct judge *j, enum sh_finding finding);
-void judge_not_understood(struct judge *j, const char *why);
-void judge_hit(struct judge *j, const struct sh_rule *rule);
-void judge_decide(struct judge *j, enum sh_decision d, const struct sh_rule *rule);
+bool judge_call(struct judge *judge, const struct sh_arg *args, size_t n);
+void judge_find(struct judge *judge, enum sh_finding finding);
+void judge_not_understood(struct judge *judge, const char *why);
+void judge_hit(struct judge *judge, const struct sh_rule *rule);
+void judge_decide(struct judge *judge, enum sh_decision d, const struct sh_rule *rule);
 /* NAME=VALUE in front of a command, or from export: does it change what runs? */
-void judge_environment(struct judge *j, struct str name, struct str value);
+void judge_environment(struct judge *judge, struct str name, struct str value);
 
 /* --- value.c */
-int sh_args_add(struct judge *j, struct sh_args *to, struct sh_arg arg);
+int sh_args_add(struct judge *judge, struct sh_args *to, struct sh_arg arg);
 /* The arguments that the words become. Reports what it finds on the way. */
-int sh_words_to_args(struct judge *j, const struct sh_word *words, struct sh_args *ret);
+int sh_words_to_args(struct judge *judge, const struct sh_word *words, struct sh_args *ret);
 /* A single word that is not split: redirection targets, assignments. */
-struct sh_arg sh_word_to_arg(struct judge *j, const struct sh_word *word);
+struct sh_arg sh_word_to_arg(struct judge *judge, const struct sh_word *word);
 /* Arguments joined by blanks; what is unknown becomes a parameter. *ret_unknown says whether there was any. */
-struct str sh_args_join(struct judge *j, const struct sh_arg *args, size_t n, bool *ret_unknown);
+struct str sh_args_join(struct judge *judge, const struct sh_arg *args, size_t n, bool *ret_unknown);
 
 /* --- unwrap.c: true when the program only starts others, which were judged instead. */
-bool unwrap(struct judge *j, const struct sh_call *call);
+bool unwrap(struct judge *judge, const struct sh_call *call);
 bool is_shell(struct str name);
 /* a[$(x)], where a variable's name is expected */
 bool index_runs(struct str text);
 /* A shell's own arguments, behind its name: -c TEXT, a script, or what stands at its input. */
-void unwrap_shell(struct judge *j, const struct sh_call *call);
+void unwrap_shell(struct judge *judge, const struct sh_call *call);
 /* Text that a shell will read. What is unknown in it could be anything. */
-void judge_program(struct judge *j, const struct sh_call *call, const struct sh_arg *args, size_t n);
+void judge_program(struct judge *judge, const struct sh_call *call, const struct sh_arg *args, size_t n);
 /* --- runners.c: programs with a way of their own to name the command; the same meaning as unwrap(). */
-bool runner(struct judge *j, const struct sh_call *call);
+bool runner(struct judge *judge, const struct sh_call *call);
 
 /* --- outputs.c: options and operands that name a file to be written */
-void judge_outputs(struct judge *j, const struct sh_call *call);
-void judge_output(struct judge *j, struct sh_arg target);
+void judge_outputs(struct judge *judge, const struct sh_call *call);
+void judge_output(struct judge *judge, struct sh_arg target);
 /* --- inner.c: options that have a program start another one */
-void judge_inner(struct judge *j, const struct sh_call *call);
+void judge_inner(struct judge *judge, const struct sh_call *call);
 /* --- scripts.c: programs on the command line of sed and awk */
-void judge_script(struct judge *j, const struct sh_call *call);
+void judge_script(struct judge *judge, const struct sh_call *call);
 /* --- code.c: programs for interpreters, on the command line or in a here-document */
-void judge_code(struct judge *j, const struct sh_call *call);
+void judge_code(struct judge *judge, const struct sh_call *call);
 
 /* --- rules.c */
-void rules_judge(struct judge *j, const struct sh_call *call);
+void rules_judge(struct judge *judge, const struct sh_call *call);
 /* The strictest of the users' rules that is about the call, or NULL. */
 const struct sh_rule *rules_match_user(const struct sh_rules *rules, const struct sh_call *call);
 extern const struct sh_rule finding_rules[SH_FINDINGS];

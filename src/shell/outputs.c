@@ -51,61 +51,73 @@ static bool is_homes(struct str path) {
 /* A whole directory: what counts is the place of a file in it. */
 static enum sh_place place_below(struct sh_arg directory) {
         char text[512];
+
         if (is_homes(directory.text))
                 return PLACE_PROTECTED;
+
         int n = snprintf(text, sizeof text, "%.*s/x", STR_FMT(directory.text));
         if (n < 0 || (size_t)n >= sizeof text || str_is(directory.text, "/"))
                 return PLACE_SYSTEM;
+
         directory.text = str_n(text, (size_t)n);
         directory.pattern = false;
+
         return place_of(directory);
 }
 
-void judge_output(struct judge *j, struct sh_arg target) {
+void judge_output(struct judge *judge, struct sh_arg target) {
         enum sh_place place = target.text.n ? place_of(target) : PLACE_OTHER;
         if (place == PLACE_ROOT)
                 place = place_below(target);
         if (place == PLACE_SYSTEM || place == PLACE_DISK)
-                judge_find(j, FINDING_OUTPUT_SYSTEM);
+                judge_find(judge, FINDING_OUTPUT_SYSTEM);
         else if (place == PLACE_SHARED || place == PLACE_PROTECTED)
-                judge_find(j, FINDING_OUTPUT_PLACE);
+                judge_find(judge, FINDING_OUTPUT_PLACE);
 }
 
 /* tar cf X: the archive is written; tar xf X: it is read. */
-static void archive_written(struct judge *j, const struct sh_call *c) {
+static void archive_written(struct judge *judge, const struct sh_call *call) {
         const struct sh_option file = { .letters = "f", .words = WORDS("--file") };
-        if (c->n < 3)
+
+        if (call->n < 3)
                 return;
-        struct str first = c->p[1].text;
+
+        struct str first = call->p[1].text;
         bool old_style = first.n && first.p[0] != '-';
         bool writes = (old_style && (str_find(first, 'c') >= 0 || str_find(first, 'r') >= 0)) ||
-                      call_has_any(c, WORDS("-c", "-r", "-u", "--create", "--append", "--update"));
+                      call_has_any(call, WORDS("-c", "-r", "-u", "--create", "--append", "--update"));
         struct sh_arg value;
+
         if (!writes)
                 return;
         if (old_style && str_find(first, 'f') >= 0)
-                judge_output(j, c->p[2]);
-        for (size_t i = 1; i < c->n; i++)
-                if (call_option_value(c, i, &file, &value))
-                        judge_output(j, value);
+                judge_output(judge, call->p[2]);
+
+        for (size_t i = 1; i < call->n; i++)
+                if (call_option_value(call, i, &file, &value))
+                        judge_output(judge, value);
 }
 
-void judge_outputs(struct judge *j, const struct sh_call *c) {
+void judge_outputs(struct judge *judge, const struct sh_call *call) {
         struct sh_arg value;
+
         for (size_t k = 0; k < sizeof outputs / sizeof outputs[0]; k++) {
-                if (!word_in(c->name, outputs[k].programs))
+                if (!word_in(call->name, outputs[k].programs))
                         continue;
-                size_t end = call_options_end(c, &outputs[k]);
+                size_t end = call_options_end(call, &outputs[k]);
                 for (size_t i = 1; i < end; i++)
-                        if (call_option_value(c, i, &outputs[k], &value))
-                                judge_output(j, value);
+                        if (call_option_value(call, i, &outputs[k], &value))
+                                judge_output(judge, value);
         }
+
         for (size_t k = 0; k < sizeof written / sizeof written[0]; k++) {
-                const struct sh_arg *a;
-                if (word_in(c->name, written[k].programs))
-                        for (size_t i = written[k].from; (a = call_operand(c, i)); i++)
-                                judge_output(j, *a);
+                const struct sh_arg *arg;
+
+                if (word_in(call->name, written[k].programs))
+                        for (size_t i = written[k].from; (arg = call_operand(call, i)); i++)
+                                judge_output(judge, *arg);
         }
-        if (str_is(c->name, "tar") || str_is(c->name, "gtar") || str_is(c->name, "bsdtar"))
-                archive_written(j, c);
+
+        if (str_is(call->name, "tar") || str_is(call->name, "gtar") || str_is(call->name, "bsdtar"))
+                archive_written(judge, call);
 }

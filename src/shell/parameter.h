@@ -4,4 +4,4 @@
 #include "shell/judge.h"
 
 /* False: only the running shell knows. An array when all its items are meant: "$@", "${a[@]}". */
-bool parameter_value(struct judge *j, const struct sh_part *part, struct sh_value *ret);
+bool parameter_value(struct judge *judge, const struct sh_part *part, struct sh_value *ret);

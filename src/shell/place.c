@@ -4,17 +4,20 @@
 #include "shell/path.h"
 
 /* Without ., .., and doubled slashes; "~" stays in front. False: longer than any path. */
-static bool clean(struct str in, struct place_path *out) {
+static bool place_clean(struct str in, struct place_path *out) {
         bool absolute = in.n && in.p[0] == '/', home = in.n && in.p[0] == '~';
         const char *start = in.p;
         struct str part;
         size_t floor = absolute ? 1 : 0;
+
         out->n = 0;
         if (absolute)
                 out->text[out->n++] = '/';
+
         while (str_split(&in, '/', &part)) {
                 if (part.n == 0 || str_is(part, "."))
                         continue;
+
                 if (str_is(part, "..") && home && !memchr(out->text, '/', out->n)) { /* where the homes are */
                         memcpy(out->text, "/home", 5);
                         out->n = 5;
@@ -22,6 +25,7 @@ static bool clean(struct str in, struct place_path *out) {
                         floor = 1;
                         continue;
                 }
+
                 bool climbs = !absolute && (str_is(str_n(out->text, out->n), "..") ||
                                             str_ends(str_n(out->text, out->n), STR("/..")));
                 if (str_is(part, "..") && (absolute || out->n > 0) && !climbs) {
@@ -31,20 +35,23 @@ static bool clean(struct str in, struct place_path *out) {
                                 out->n--;
                         continue;
                 }
+
                 if (out->n + part.n + 3 > PLACE_PATH_MAX)
                         return false;
                 if (out->n && out->text[out->n - 1] != '/')
                         out->text[out->n++] = '/';
                 if (out->n == 0 && part.p[0] == '~' && part.p != start) /* ./~ is not the home */
                         out->text[out->n++] = '.';
+
                 memcpy(out->text + out->n, part.p, part.n);
                 out->n += part.n;
         }
+
         return true;
 }
 
 /* `directory` begins with a slash and has a second letter: most paths are told apart by that one. */
-static bool within(struct str path, const char *directory) {
+static bool place_within(struct str path, const char *directory) {
         if (path.n < 2 || path.p[1] != directory[1])
                 return false;
         struct str d = str_of(directory);
@@ -57,12 +64,14 @@ bool path_is_wild(char c) {
 
 static bool is_home(struct str path) {
         struct str rest = path;
+
         if (path.n && path.p[0] == '~')
                 return str_find(path, '/') < 0;
         if (str_is(path, "/root"))
                 return true;
         if (!str_starts(path, STR("/home/")) && !str_starts(path, STR("/Users/")))
                 return false;
+
         rest = str_skip(path, str_starts(path, STR("/home/")) ? 6 : 7);
         return rest.n > 0 && str_find(rest, '/') < 0;
 }
@@ -84,11 +93,14 @@ static bool is_root(struct str path, bool pattern) {
                 return true;
         if (!pattern || (path.p[0] != '/' && path.p[0] != '~'))
                 return false;
+
         ptrdiff_t slash = str_rfind(path, '/');
         struct str directory = str_first(path, slash > 0 ? (size_t)slash : 1), last = str_skip(path, (size_t)slash + 1);
         bool all = last.n && (path_is_wild(last.p[0]) || (last.p[0] == '.' && last.n > 1 && path_is_wild(last.p[1])));
+
         for (size_t i = 1; i < path.n && slash == 0; i++)
                 all = all || path_is_wild(path.p[i]); /* /et? */
+
         return all && is_whole(directory);
 }
 
@@ -96,12 +108,16 @@ static bool is_disk(struct str path) {
         static const char *const prefixes[] = { "sd",   "hd",   "vd", "xvd",   "nvme",    "mmcblk",
                                                 "loop", "dm-",  "md", "disk/", "mapper/", "mem",
                                                 "kmem", "port", "sr", "nbd",   "ram",     NULL };
+
         if (!str_starts(path, STR("/dev/")))
                 return false;
+
         struct str name = str_skip(path, 5);
+
         for (const char *const *p = prefixes; *p; p++)
                 if (str_starts(name, str_of(*p)))
                         return true;
+
         return false;
 }
 
@@ -109,12 +125,14 @@ static enum sh_place device_of(struct str path) {
         static const char *const harmless[] = { "null", "zero",   "full",    "stdout", "stderr", "stdin",
                                                 "tty",  "random", "urandom", "ptmx",   NULL };
         struct str name = str_skip(path, 5);
-        if (within(path, "/dev/tcp") || within(path, "/dev/udp"))
+
+        if (place_within(path, "/dev/tcp") || place_within(path, "/dev/udp"))
                 return PLACE_NETWORK;
         if (is_disk(path))
                 return PLACE_DISK;
-        return word_in(name, harmless) || within(path, "/dev/shm") || within(path, "/dev/fd") ||
-                       within(path, "/dev/pts")
+
+        return word_in(name, harmless) || place_within(path, "/dev/shm") || place_within(path, "/dev/fd") ||
+                       place_within(path, "/dev/pts")
                    ? PLACE_OTHER
                    : PLACE_SYSTEM;
 }
@@ -328,11 +346,14 @@ static bool has_components(struct str path, struct str name) {
                 if (path.p[i] == name.p[0] && memcmp(path.p + i, name.p, name.n) == 0 &&
                     (i + name.n == path.n || path.p[i + name.n] == '/'))
                         return true;
+
                 const char *slash = memchr(path.p + i, '/', path.n - i);
                 if (!slash)
                         return false;
+
                 i = (size_t)(slash - path.p) + 1;
         }
+
         return false;
 }
 
@@ -341,13 +362,16 @@ static bool is_git_inside(struct str path) {
         static const char *const names[] = { "hooks", "config", "config.worktree", "commondir", NULL };
         struct str part;
         bool inside = false;
+
         if (!has_components(path, STR(".git/modules")) && !has_components(path, STR(".git/worktrees")))
                 return false;
+
         while (str_split(&path, '/', &part)) {
                 if (inside && word_in(part, names))
                         return true;
                 inside = inside || str_is(part, "modules") || str_is(part, "worktrees");
         }
+
         return false;
 }
 
@@ -355,6 +379,7 @@ static bool is_git_inside(struct str path) {
 static bool begins_with_name(struct str rest, const char *const *names, size_t at) {
         if (rest.n <= at)
                 return false;
+
         for (const char *const *p = names; *p; p++) {
                 if ((*p)[at] != rest.p[at])
                         continue;
@@ -362,23 +387,28 @@ static bool begins_with_name(struct str rest, const char *const *names, size_t a
                 if (str_starts(rest, name) && (rest.n == name.n || rest.p[name.n] == '/'))
                         return true;
         }
+
         return false;
 }
 
 static bool is_protected(struct str path) {
         if (!memchr(path.p, '.', path.n) && !memchr(path.p, '_', path.n))
                 return false;
+
         for (const char *const *p = protected_ends; *p; p++)
                 if (path.n > strlen(*p) && str_ends(path, str_of(*p)))
                         return true;
+
         for (size_t i = 0; i < path.n;) {
                 struct str rest = str_skip(path, i);
                 bool hidden = rest.p[0] == '.';
                 if (begins_with_name(rest, hidden ? protected_names : protected_in_sight, hidden))
                         return true;
+
                 const char *slash = memchr(rest.p, '/', rest.n);
                 i = slash ? (size_t)(slash - path.p) + 1 : path.n;
         }
+
         return path_has_hidden(path) && is_git_inside(path);
 }
 
@@ -394,47 +424,55 @@ size_t path_components(struct str s) {
 bool path_overlap(struct str a, struct str b, bool start, unsigned *budget) {
         if (*budget == 0)
                 return true; /* too contrived to be harmless */
+
         --*budget;
+
         if (a.n == 0 || b.n == 0) {
                 struct str rest = a.n ? a : b;
                 while (rest.n && rest.p[0] == '*')
                         rest = str_skip(rest, 1);
                 return rest.n == 0;
         }
+
         if (b.p[0] == '*') {
                 struct str swap = a;
+
                 a = b;
                 b = swap;
         }
+
         if (a.p[0] == '*') {
                 if (path_overlap(str_skip(a, 1), b, start, budget))
                         return true;
                 bool passes = b.p[0] != '/' && !(start && b.p[0] == '.');
                 return passes && path_overlap(a, str_skip(b, 1), false, budget);
         }
+
         if (a.p[0] == '[' || b.p[0] == '[') {
                 struct str *class = a.p[0] == '[' ? &a : &b, *other = class == &a ? &b : &a;
                 ptrdiff_t close = str_find(str_skip(*class, 2), ']');
                 if (close >= 0 && !(start && other->p[0] == '.'))
                         return path_overlap(str_skip(*class, (size_t)close + 3), str_skip(*other, 1), false, budget);
         }
+
         bool any = a.p[0] == '?' || b.p[0] == '?';
         if (a.p[0] != b.p[0] && (!any || a.p[0] == '/' || b.p[0] == '/' || (start && (a.p[0] == '.' || b.p[0] == '.'))))
                 return false;
+
         return path_overlap(str_skip(a, 1), str_skip(b, 1), a.p[0] == '/', budget);
 }
 
 /* /proc/self/root/etc is /etc. */
 static struct str without_proc(struct str path) {
         struct str rest = path, part;
-        if (!within(path, "/proc") || !str_split(&rest, '/', &part) || !str_split(&rest, '/', &part) ||
+        if (!place_within(path, "/proc") || !str_split(&rest, '/', &part) || !str_split(&rest, '/', &part) ||
             !str_split(&rest, '/', &part) || !str_split(&rest, '/', &part) || !str_is(part, "root"))
                 return path;
         return rest.n ? str_n(rest.p - 1, rest.n + 1) : STR("/");
 }
 
 static bool resolve_text(struct str text, struct place_path *out, struct str *ret) {
-        if (!clean(text, out))
+        if (!place_clean(text, out))
                 return false;
         *ret = without_proc(str_n(out->text, out->n));
         return true;
@@ -445,9 +483,11 @@ static bool resolve_under(struct sh_arg arg, struct place_path *out, struct str 
         size_t n = arg.under.n;
         if (n + 1 + arg.text.n > sizeof text)
                 return false;
+
         memcpy(text, arg.under.p, n);
         text[n] = '/';
         memcpy(text + n + 1, arg.text.p, arg.text.n);
+
         return resolve_text(str_n(text, n + 1 + arg.text.n), out, ret);
 }
 
@@ -482,10 +522,12 @@ static bool setting_absolute(const struct sh_setting *setting, struct str path, 
 
         if ((base.n == 0 && (path.n == 0 || path.p[0] != '/')) || base.n + rest.n + 2 > sizeof text)
                 return false;
+
         memcpy(text, base.p, base.n);
         text[base.n] = '/';
         memcpy(text + base.n + 1, rest.p, rest.n);
-        return clean(str_n(text, base.n + 1 + rest.n), out);
+
+        return place_clean(str_n(text, base.n + 1 + rest.n), out);
 }
 
 static bool is_above(struct str directory, struct str path) {
@@ -507,12 +549,15 @@ static bool is_root_here(const struct sh_setting *setting, struct str path, bool
 
         if (!setting_absolute(setting, path, &out))
                 return false;
+
         full = str_n(out.text, out.n);
+
         if (pattern) {
                 ptrdiff_t slash = str_rfind(full, '/');
                 if (slash >= 0 && takes_all(str_skip(full, (size_t)slash + 1)))
                         full = str_first(full, slash > 0 ? (size_t)slash : 1);
         }
+
         return str_is(full, "/") || str_eq(full, setting->home) ||
                (setting->workspace.n && is_above(full, setting->workspace)) ||
                (path.n && path.p[0] == '.' && is_whole(full));
@@ -527,6 +572,7 @@ struct str place_at_start(const struct sh_setting *setting) {
         struct sh_arg whole_one = { .text = setting->directory };
         enum sh_place place = place_of(whole_one);
         bool special = place == PLACE_ROOT || place == PLACE_SYSTEM || place == PLACE_DISK;
+
         return special || names_credential(whole_one) ? setting->directory : STR("");
 }
 
@@ -549,8 +595,10 @@ enum sh_place place_of(struct sh_arg arg) {
         static const char *const shared[] = { "/usr", "/opt", "/var", "/srv", "/run", NULL };
         PLACE_PATH_UNSET struct place_path out;
         struct str path;
+
         if (!path_resolve(arg, &out, &path))
                 return PLACE_SYSTEM; /* nobody writes such a path */
+
         bool pattern = path_is_pattern(arg);
         if (is_root(path, pattern) || (arg.setting && is_root_here(arg.setting, path, pattern)))
                 return PLACE_ROOT;
@@ -560,16 +608,20 @@ enum sh_place place_of(struct sh_arg arg) {
                 return PLACE_OTHER;
         if (is_protected(path))
                 return PLACE_PROTECTED;
+
         for (const char *const *p = of_system; *p; p++)
-                if (within(path, *p) || (pattern && path.p[0] == '/' && may_be_within(path, *p)))
+                if (place_within(path, *p) || (pattern && path.p[0] == '/' && may_be_within(path, *p)))
                         return PLACE_SYSTEM;
-        if (within(path, "/proc"))
-                return within(path, "/proc/self") ? PLACE_OTHER : PLACE_SYSTEM;
+
+        if (place_within(path, "/proc"))
+                return place_within(path, "/proc/self") ? PLACE_OTHER : PLACE_SYSTEM;
         if (arg.under.n && arg.text.p[0] != '/')
                 return PLACE_OTHER; /* a workspace may lie in any of these */
+
         for (const char *const *p = shared; *p; p++)
-                if (within(path, *p) && !within(path, "/var/tmp") && !within(path, "/run/user"))
+                if (place_within(path, *p) && !place_within(path, "/var/tmp") && !place_within(path, "/run/user"))
                         return PLACE_SHARED;
+
         return PLACE_OTHER;
 }
 
@@ -578,11 +630,14 @@ bool root_when_empty(struct sh_arg arg) {
         size_t n = 0;
         if (!arg.unknown || arg.text.n >= sizeof text)
                 return false;
+
         for (size_t i = 0; i < arg.text.n; i++)
                 if (arg.text.p[i])
                         text[n++] = arg.text.p[i];
+
         if (n == 0)
                 return true;
+
         struct sh_arg known = { .text = str_n(text, n), .pattern = arg.pattern };
         return place_of(known) == PLACE_ROOT;
 }
@@ -601,6 +656,7 @@ struct str place_behind(struct arena *arena, struct str from, struct sh_arg to) 
         to.under = from;
         if (!path_resolve(to, &out, &path))
                 return STR("/"); /* nobody writes such a path */
+
         if (!stays_below(to.setting, path)) {
                 if (!setting_absolute(to.setting, path, &full))
                         return STR("/");
@@ -608,9 +664,11 @@ struct str place_behind(struct arena *arena, struct str from, struct sh_arg to) 
                 if (str_eq(path, to.setting->home))
                         path = STR("~");
         }
+
         bool plain = path.n == 0 || (path.p[0] != '/' && path.p[0] != '~' && !place_is_special(path));
         if (path.n == 0 || (plain && !to.setting)) /* a relative path means the same in each of them */
                 return STR("");
+
         copy = arena_copy(arena, path);
         return copy.p ? copy : STR("/");
 }
@@ -618,11 +676,14 @@ struct str place_behind(struct arena *arena, struct str from, struct sh_arg to) 
 bool place_is_special(struct str directory) {
         struct str rest = directory, part;
         struct sh_arg whole_one = { .text = directory }, inside = { .text = STR("x"), .under = directory };
+
         if (directory.n == 0)
                 return false;
+
         while (str_split(&rest, '/', &part))
                 if (part.n > 1 && part.p[0] == '.' && !str_is(part, ".."))
                         return true;
+
         enum sh_place place = place_of(whole_one);
         return (place != PLACE_OTHER && place != PLACE_SHARED) || names_credential(whole_one) ||
                names_credential(inside);

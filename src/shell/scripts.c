@@ -6,15 +6,15 @@
  */
 #include "shell/call.h"
 
-static void runs_text(struct judge *j, const struct sh_call *c, struct str text) {
-        const struct sh_arg command = judge_arg(j, str_trim(text));
+static void runs_text(struct judge *judge, const struct sh_call *call, struct str text) {
+        const struct sh_arg command = judge_arg(judge, str_trim(text));
         if (command.text.n)
-                judge_program(j, c, &command, 1);
-        judge_find(j, FINDING_OPTION_RUNS);
+                judge_program(judge, call, &command, 1);
+        judge_find(judge, FINDING_OPTION_RUNS);
 }
 
-static void writes_to_file(struct judge *j, struct str path) {
-        judge_output(j, judge_arg(j, str_trim(path)));
+static void writes_to_file(struct judge *judge, struct str path) {
+        judge_output(judge, judge_arg(judge, str_trim(path)));
 }
 
 /* --- sed ---------------------------------------------------------------------------------------------------------- */
@@ -24,112 +24,122 @@ struct scan {
         size_t at;
 };
 
-static char now(const struct scan *s) {
-        return s->at < s->text.n ? s->text.p[s->at] : '\n';
+static char scripts_now(const struct scan *scan) {
+        return scan->at < scan->text.n ? scan->text.p[scan->at] : '\n';
 }
 
-static bool more(const struct scan *s) {
-        return s->at < s->text.n;
+static bool scripts_more(const struct scan *scan) {
+        return scan->at < scan->text.n;
 }
 
 /* Behind the next delimiter that is not escaped. */
-static void skip_section(struct scan *s, char delimiter) {
-        while (more(s) && now(s) != delimiter)
-                s->at += now(s) == '\\' && s->at + 1 < s->text.n ? 2 : 1;
-        s->at += more(s);
+static void skip_section(struct scan *scan, char delimiter) {
+        while (scripts_more(scan) && scripts_now(scan) != delimiter)
+                scan->at += scripts_now(scan) == '\\' && scan->at + 1 < scan->text.n ? 2 : 1;
+        scan->at += scripts_more(scan);
 }
 
-static struct str rest_of_line(struct scan *s) {
-        size_t from = s->at;
-        while (more(s) && now(s) != '\n')
-                s->at++;
-        return str_n(s->text.p + from, s->at - from);
+static struct str rest_of_line(struct scan *scan) {
+        size_t from = scan->at;
+        while (scripts_more(scan) && scripts_now(scan) != '\n')
+                scan->at++;
+        return str_n(scan->text.p + from, scan->at - from);
 }
 
-static void sed_address(struct scan *s) {
-        while (more(s)) {
-                char ch = now(s);
+static void sed_address(struct scan *scan) {
+        while (scripts_more(scan)) {
+                char ch = scripts_now(scan);
                 if (ch == '/') {
-                        s->at++;
-                        skip_section(s, '/');
-                } else if (ch == '\\' && s->at + 1 < s->text.n) {
-                        char delimiter = s->text.p[s->at + 1];
-                        s->at += 2;
-                        skip_section(s, delimiter);
+                        scan->at++;
+                        skip_section(scan, '/');
+                } else if (ch == '\\' && scan->at + 1 < scan->text.n) {
+                        char delimiter = scan->text.p[scan->at + 1];
+
+                        scan->at += 2;
+                        skip_section(scan, delimiter);
                 } else if (ascii_is_digit(ch) || strchr(" \t\n;{}$,~+!IM0", ch))
-                        s->at++;
+                        scan->at++;
                 else
                         return;
         }
 }
 
-static void sed_substitution(struct judge *j, const struct sh_call *c, struct scan *s) {
-        char delimiter = now(s);
-        s->at++;
-        skip_section(s, delimiter);
-        size_t from = s->at;
-        skip_section(s, delimiter);
-        struct str replacement = str_n(s->text.p + from, s->at > from ? s->at - from - 1 : 0);
-        for (; more(s) && !strchr(";}\n", now(s)); s->at++) {
-                if (now(s) == 'w') {
-                        s->at++;
-                        writes_to_file(j, rest_of_line(s));
+static void sed_substitution(struct judge *judge, const struct sh_call *call, struct scan *scan) {
+        char delimiter = scripts_now(scan);
+
+        scan->at++;
+        skip_section(scan, delimiter);
+        size_t from = scan->at;
+        skip_section(scan, delimiter);
+
+        struct str replacement = str_n(scan->text.p + from, scan->at > from ? scan->at - from - 1 : 0);
+
+        for (; scripts_more(scan) && !strchr(";}\n", scripts_now(scan)); scan->at++) {
+                if (scripts_now(scan) == 'w') {
+                        scan->at++;
+                        writes_to_file(judge, rest_of_line(scan));
                         return;
                 }
-                if (now(s) == 'e')
-                        runs_text(j, c, replacement);
+
+                if (scripts_now(scan) == 'e')
+                        runs_text(judge, call, replacement);
         }
 }
 
-static void sed_script(struct judge *j, const struct sh_call *c, struct str text) {
-        struct scan s = { text, 0 };
-        while (sed_address(&s), more(&s)) {
-                char command = now(&s);
-                s.at++;
+static void sed_script(struct judge *judge, const struct sh_call *call, struct str text) {
+        struct scan scan = { text, 0 };
+        while (sed_address(&scan), scripts_more(&scan)) {
+                char command = scripts_now(&scan);
+
+                scan.at++;
+
                 if (command == 's')
-                        sed_substitution(j, c, &s);
+                        sed_substitution(judge, call, &scan);
                 else if (command == 'y') {
-                        char delimiter = now(&s);
-                        s.at++;
-                        skip_section(&s, delimiter);
-                        skip_section(&s, delimiter);
+                        char delimiter = scripts_now(&scan);
+
+                        scan.at++;
+                        skip_section(&scan, delimiter);
+                        skip_section(&scan, delimiter);
                 } else if (command == 'e')
-                        runs_text(j, c, rest_of_line(&s));
+                        runs_text(judge, call, rest_of_line(&scan));
                 else if (command == 'w' || command == 'W')
-                        writes_to_file(j, rest_of_line(&s));
+                        writes_to_file(judge, rest_of_line(&scan));
                 else if (strchr("aicrR#", command))
-                        (void)rest_of_line(&s);
+                        (void)rest_of_line(&scan);
                 else if (strchr(":btTqQlL", command))
-                        while (more(&s) && !strchr(";}\n", now(&s)))
-                                s.at++;
+                        while (scripts_more(&scan) && !strchr(";}\n", scripts_now(&scan)))
+                                scan.at++;
         }
 }
 
 /* sed -f /dev/stdin */
-static void sed_here(struct judge *j, const struct sh_call *c) {
-        for (const struct sh_redirect *r = c->redirects; r; r = r->next)
-                if (r->kind == SH_HERE_DOCUMENT || r->kind == SH_HERE_STRING)
-                        sed_script(j, c, sh_word_to_arg(j, r->target).text);
+static void sed_here(struct judge *judge, const struct sh_call *call) {
+        for (const struct sh_redirect *redirect = call->redirects; redirect; redirect = redirect->next)
+                if (redirect->kind == SH_HERE_DOCUMENT || redirect->kind == SH_HERE_STRING)
+                        sed_script(judge, call, sh_word_to_arg(judge, redirect->target).text);
 }
 
-static void sed(struct judge *j, const struct sh_call *c) {
+static void scripts_sed(struct judge *judge, const struct sh_call *call) {
         const struct sh_option expression = { .letters = "e", .words = WORDS("--expression") };
         const struct sh_option file = { .letters = "f", .words = WORDS("--file") };
         struct sh_arg value;
         bool given = false;
-        for (size_t i = 1; i < c->n; i++) {
-                if (call_option_value(c, i, &expression, &value)) {
-                        sed_script(j, c, value.text);
+
+        for (size_t i = 1; i < call->n; i++) {
+                if (call_option_value(call, i, &expression, &value)) {
+                        sed_script(judge, call, value.text);
                         given = true;
-                } else if (call_option_value(c, i, &file, &value)) {
+                } else if (call_option_value(call, i, &file, &value)) {
                         given = true;
                         if (str_is(value.text, "-") || str_is(value.text, "/dev/stdin"))
-                                sed_here(j, c);
+                                sed_here(judge, call);
                 }
         }
-        const struct sh_arg *script = given ? NULL : call_operand(c, 0);
+
+        const struct sh_arg *script = given ? NULL : call_operand(call, 0);
         if (script)
-                sed_script(j, c, script->text);
+                sed_script(judge, call, script->text);
 }
 
 /* --- awk ---------------------------------------------------------------------------------------------------------- */
@@ -139,105 +149,113 @@ static bool begins_pattern(char before) {
         return before == '\0' || strchr("({,;!~&|=}\n", before);
 }
 
-static struct str string_at(struct scan *s) {
-        size_t from = ++s->at;
-        skip_section(s, '"');
-        return str_n(s->text.p + from, s->at > from ? s->at - from - 1 : 0);
+static struct str string_at(struct scan *scan) {
+        size_t from = ++scan->at;
+        skip_section(scan, '"');
+        return str_n(scan->text.p + from, scan->at > from ? scan->at - from - 1 : 0);
 }
 
-static void skip_blanks(struct scan *s) {
-        while (more(s) && (now(s) == ' ' || now(s) == '\t'))
-                s->at++;
+static void skip_blanks(struct scan *scan) {
+        while (scripts_more(scan) && (scripts_now(scan) == ' ' || scripts_now(scan) == '\t'))
+                scan->at++;
 }
 
 /* Behind `system(`, `|` or `>`: a string that is known, or something else. */
-static struct str string_behind(struct scan *s, bool *ret_is) {
-        skip_blanks(s);
-        if (now(s) == '(') {
-                s->at++;
-                skip_blanks(s);
+static struct str string_behind(struct scan *scan, bool *ret_is) {
+        skip_blanks(scan);
+        if (scripts_now(scan) == '(') {
+                scan->at++;
+                skip_blanks(scan);
         }
-        *ret_is = more(s) && now(s) == '"';
-        return *ret_is ? string_at(s) : STR("");
+        *ret_is = scripts_more(scan) && scripts_now(scan) == '"';
+        return *ret_is ? string_at(scan) : STR("");
 }
 
 /* "CMD" | getline, print | "CMD", print |& "CMD" */
-static void awk_pipe(struct judge *j, const struct sh_call *c, struct scan *s, struct str last) {
+static void awk_pipe(struct judge *judge, const struct sh_call *call, struct scan *scan, struct str last) {
         bool known;
-        s->at += now(s) == '&';
-        skip_blanks(s);
-        if (str_starts(str_skip(s->text, s->at), STR("getline"))) {
-                runs_text(j, c, last);
+
+        scan->at += scripts_now(scan) == '&';
+        skip_blanks(scan);
+
+        if (str_starts(str_skip(scan->text, scan->at), STR("getline"))) {
+                runs_text(judge, call, last);
                 return;
         }
-        runs_text(j, c, string_behind(s, &known));
+
+        runs_text(judge, call, string_behind(scan, &known));
 }
 
-static void awk_script(struct judge *j, const struct sh_call *c, struct str text) {
-        struct scan s = { text, 0 };
+static void awk_script(struct judge *judge, const struct sh_call *call, struct str text) {
+        struct scan scan = { text, 0 };
         struct str last = STR("");
         char before = '\0';
         bool known;
-        while (more(&s)) {
-                char ch = now(&s);
+
+        while (scripts_more(&scan)) {
+                char ch = scripts_now(&scan);
                 if (ch == '"') {
-                        last = string_at(&s);
+                        last = string_at(&scan);
                 } else if (ch == '#') {
-                        (void)rest_of_line(&s);
+                        (void)rest_of_line(&scan);
                 } else if (ch == '/' && begins_pattern(before)) {
-                        s.at++;
-                        skip_section(&s, '/');
-                } else if (ch == '|' && s.at + 1 < text.n && text.p[s.at + 1] == '|') {
-                        s.at += 2;
+                        scan.at++;
+                        skip_section(&scan, '/');
+                } else if (ch == '|' && scan.at + 1 < text.n && text.p[scan.at + 1] == '|') {
+                        scan.at += 2;
                 } else if (ch == '|') {
-                        s.at++;
-                        awk_pipe(j, c, &s, last);
+                        scan.at++;
+                        awk_pipe(judge, call, &scan, last);
                 } else if (ch == '>') {
-                        s.at += s.at + 1 < text.n && text.p[s.at + 1] == '>' ? 2 : 1;
-                        struct str path = string_behind(&s, &known);
+                        scan.at += scan.at + 1 < text.n && text.p[scan.at + 1] == '>' ? 2 : 1;
+                        struct str path = string_behind(&scan, &known);
                         if (known)
-                                writes_to_file(j, path);
-                } else if (str_starts(str_skip(text, s.at), STR("system")) && !ascii_is_alnum(before)) {
-                        s.at += 6;
-                        skip_blanks(&s);
-                        if (now(&s) == '(')
-                                runs_text(j, c, string_behind(&s, &known));
+                                writes_to_file(judge, path);
+                } else if (str_starts(str_skip(text, scan.at), STR("system")) && !ascii_is_alnum(before)) {
+                        scan.at += 6;
+                        skip_blanks(&scan);
+                        if (scripts_now(&scan) == '(')
+                                runs_text(judge, call, string_behind(&scan, &known));
                 } else {
-                        s.at++;
+                        scan.at++;
                 }
+
                 if (ch != ' ' && ch != '\t')
                         before = ch;
         }
 }
 
-static void awk(struct judge *j, const struct sh_call *c) {
+static void scripts_awk(struct judge *judge, const struct sh_call *call) {
         const struct sh_option valued = { .letters = "Fvil", .flags = OPTION_ALONE };
         const struct sh_option source = { .letters = "e", .words = WORDS("--source"), .flags = OPTION_ALONE };
         const struct sh_option file = { .letters = "fE", .words = WORDS("--file"), .flags = OPTION_ALONE };
         struct sh_arg value;
-        for (size_t i = 1; i < c->n; i++) {
-                if (call_option_value(c, i, &file, &value))
+
+        for (size_t i = 1; i < call->n; i++) {
+                if (call_option_value(call, i, &file, &value))
                         return; /* a script in a file */
-                if (call_option_value(c, i, &source, &value))
-                        awk_script(j, c, value.text);
-                else if (call_option_value(c, i, &valued, &value))
-                        i += c->p[i].text.n == 2;
-                else if (c->p[i].text.n == 0 || c->p[i].text.p[0] != '-') {
-                        awk_script(j, c, c->p[i].text);
+                if (call_option_value(call, i, &source, &value))
+                        awk_script(judge, call, value.text);
+                else if (call_option_value(call, i, &valued, &value))
+                        i += call->p[i].text.n == 2;
+                else if (call->p[i].text.n == 0 || call->p[i].text.p[0] != '-') {
+                        awk_script(judge, call, call->p[i].text);
                         return;
                 }
         }
 }
 
-void judge_script(struct judge *j, const struct sh_call *c) {
+void judge_script(struct judge *judge, const struct sh_call *call) {
         static const char *const awks[] = { "awk", "gawk", "mawk", "nawk", "original-awk", NULL };
         static const char *const seds[] = { "sed", "gsed", NULL };
-        if (c->n < 2 && !c->redirects)
+
+        if (call->n < 2 && !call->redirects)
                 return;
-        if (word_in(c->name, seds))
-                sed(j, c);
-        else if (word_in(c->name, awks))
-                awk(j, c);
+
+        if (word_in(call->name, seds))
+                scripts_sed(judge, call);
+        else if (word_in(call->name, awks))
+                scripts_awk(judge, call);
         else
-                judge_code(j, c);
+                judge_code(judge, call);
 }

@@ -107,7 +107,7 @@ static bool ends_with_any(struct str s, const char *const *suffixes) {
 }
 
 /* The last n components. */
-static struct str tail(struct str path, size_t n) {
+static struct str secrets_tail(struct str path, size_t n) {
         for (size_t i = path.n; i > 0; i--)
                 if (path.p[i - 1] == '/' && --n == 0)
                         return str_skip(path, i);
@@ -118,39 +118,48 @@ static bool is_secret(struct sh_arg arg) {
         PLACE_PATH_UNSET struct place_path out;
         struct str path;
         bool pattern = path_is_pattern(arg);
+
         if (arg.text.n == 0 || !path_resolve(arg, &out, &path))
                 return false;
-        struct str base = tail(path, 1);
+
+        struct str base = secrets_tail(path, 1);
         if (ends_with_any(base, samples))
                 return false;
         if (word_in(base, secret_names) || ends_with_any(base, secret_suffixes))
                 return true;
+
         bool look = pattern || path_has_hidden(path);
         for (const char *const *p = secret_files; *p && look; p++) {
                 unsigned budget = 2000;
                 struct str want = str_of(*p);
                 if (!pattern && path.n < want.n - (want.p[want.n - 1] == '*'))
                         continue;
-                if (path_overlap(tail(path, path_components(want)), want, true, &budget))
+                if (path_overlap(secrets_tail(path, path_components(want)), want, true, &budget))
                         return true;
         }
+
         for (const char *const *p = secret_system; *p && path.n && path.p[0] == '/'; p++) {
                 unsigned budget = 2000;
+
                 if (!pattern && path.n > 1 && path.p[1] != (*p)[1] && !path_is_wild(path.p[1]))
                         continue;
+
                 struct str want = str_of(*p), directory = str_first(want, want.n - (want.p[want.n - 1] == '*'));
                 if (path_overlap(path, want, true, &budget))
                         return true;
                 if (str_starts(path, directory) && path.n > directory.n && path.p[directory.n] == '/')
                         return true; /* below it, at any depth */
         }
+
         return false;
 }
 
 bool names_credential(struct sh_arg arg) {
         struct str text = arg.text;
+
         if (is_secret(arg))
                 return true;
+
         unsigned left = 8; /* separators that are looked behind */
         for (size_t i = 0; i < text.n && left > 0; i++)
                 if (text.p[i] == '=' || text.p[i] == '@' || text.p[i] == ':') {
@@ -159,5 +168,6 @@ bool names_credential(struct sh_arg arg) {
                         if (is_secret(arg))
                                 return true;
                 }
+
         return false;
 }

@@ -16,136 +16,153 @@ static const struct sh_variable *chain_find(const struct sh_variable *chain, str
         return NULL;
 }
 
-const struct sh_variable *variables_find(const struct judge *j, struct str name) {
-        return j->variables_lost ? NULL : chain_find(j->where.variables, name);
+const struct sh_variable *variables_find(const struct judge *judge, struct str name) {
+        return judge->variables_lost ? NULL : chain_find(judge->where.variables, name);
 }
 
 /* One digit of the counter over all combinations of values: the variable's own, or a new one. */
-static struct sh_pick *pick_of(struct judge *j, struct str name, size_t of) {
-        struct sh_picks *picks = &j->picks;
+static struct sh_pick *pick_of(struct judge *judge, struct str name, size_t of) {
+        struct sh_picks *picks = &judge->picks;
 
         for (size_t i = 0; i < picks->n; i++)
                 if (str_eq(picks->p[i].name, name))
                         return &picks->p[i];
+
         if (picks->n == PICKS_MAX)
                 return NULL;
-        name = arena_copy(&j->arena, name); /* it may stand in a tree that goes away first: {${x-y},z} */
+
+        name = arena_copy(&judge->arena, name); /* it may stand in a tree that goes away first: {${x-y},z} */
         if (!name.p)
                 return NULL;
+
         picks->p[picks->n] = (struct sh_pick){ .name = name, .of = of };
         return &picks->p[picks->n++];
 }
 
-const struct sh_value *variables_pick(struct judge *j, struct str name) {
-        const struct sh_variable *v = variables_find(j, name);
+const struct sh_value *variables_pick(struct judge *judge, struct str name) {
+        const struct sh_variable *variable = variables_find(judge, name);
         const struct sh_pick *pick;
 
-        if (!v || v->n == 0)
+        if (!variable || variable->n == 0)
                 return NULL;
-        if (v->n == 1)
-                return &v->values[0];
-        if (j->picks.unknown)
+        if (variable->n == 1)
+                return &variable->values[0];
+        if (judge->picks.unknown)
                 return NULL;
 
-        pick = pick_of(j, v->name, v->n);
-        return pick && pick->at < v->n ? &v->values[pick->at] : NULL;
+        pick = pick_of(judge, variable->name, variable->n);
+        return pick && pick->at < variable->n ? &variable->values[pick->at] : NULL;
 }
 
-size_t variables_choose(struct judge *j, struct str name, size_t n) {
-        const struct sh_pick *pick = j->picks.unknown ? NULL : pick_of(j, name, n);
+size_t variables_choose(struct judge *judge, struct str name, size_t n) {
+        const struct sh_pick *pick = judge->picks.unknown ? NULL : pick_of(judge, name, n);
         return pick ? pick->at : n;
 }
 
-void variables_begin(struct judge *j) {
-        j->picks = (struct sh_picks){ .n = 0 };
+void variables_begin(struct judge *judge) {
+        judge->picks = (struct sh_picks){ .n = 0 };
 }
 
-bool variables_next(struct judge *j) {
-        struct sh_picks *picks = &j->picks;
+bool variables_next(struct judge *judge) {
+        struct sh_picks *picks = &judge->picks;
 
         if (picks->unknown)
                 return false;
+
         if (++picks->rounds >= ROUNDS_MAX) { /* too many to try them all: once more, with none of them known */
                 picks->unknown = true;
                 return true;
         }
+
         for (size_t i = 0; i < picks->n; i++) {
                 if (++picks->p[i].at < picks->p[i].of)
                         return true;
                 picks->p[i].at = 0;
         }
+
         return false;
 }
 
 /* --- binding ------------------------------------------------------------------------------------------------------ */
 
-static struct sh_variable *bind_new(struct judge *j, const struct sh_variable **chain, struct str name) {
-        struct sh_variable *v;
+static struct sh_variable *bind_new(struct judge *judge, const struct sh_variable **chain, struct str name) {
+        struct sh_variable *variable;
 
         if (*chain && (*chain)->depth >= BINDINGS_MAX) {
                 *chain = NULL; /* nothing is known from here on */
-                j->variables_lost = true;
+                judge->variables_lost = true;
         }
-        if (j->variables_lost)
+
+        if (judge->variables_lost)
                 return NULL;
 
-        v = arena_get(&j->arena, sizeof *v);
-        if (!v) {
-                judge_not_understood(j, "too long");
+        variable = arena_get(&judge->arena, sizeof *variable);
+        if (!variable) {
+                judge_not_understood(judge, "too long");
                 return NULL;
         }
-        *v = (struct sh_variable){ .next = *chain, .depth = *chain ? (*chain)->depth + 1 : 1 };
-        v->name = arena_copy(&j->arena, name); /* the tree that it stands in may go away first */
-        if (!v->name.p)
+
+        *variable = (struct sh_variable){ .next = *chain, .depth = *chain ? (*chain)->depth + 1 : 1 };
+        variable->name = arena_copy(&judge->arena, name); /* the tree that it stands in may go away first */
+        if (!variable->name.p)
                 return NULL;
-        *chain = v;
-        return v;
+
+        *chain = variable;
+        return variable;
 }
 
-static bool same_text(const struct sh_arg *a, const struct sh_arg *b) {
-        return a->pattern == b->pattern && str_eq(a->text, b->text);
+static bool same_text(const struct sh_arg *arg, const struct sh_arg *sh_arg) {
+        return arg->pattern == sh_arg->pattern && str_eq(arg->text, sh_arg->text);
 }
 
-static bool same_value(const struct sh_value *a, const struct sh_value *b) {
-        if (a->array != b->array || a->n != b->n)
+static bool same_value(const struct sh_value *value, const struct sh_value *sh_value) {
+        if (value->array != sh_value->array || value->n != sh_value->n)
                 return false;
-        if (!a->array)
-                return same_text(&a->text, &b->text);
-        for (size_t i = 0; i < a->n; i++)
-                if (!same_text(&a->items[i], &b->items[i]))
+        if (!value->array)
+                return same_text(&value->text, &sh_value->text);
+
+        for (size_t i = 0; i < value->n; i++)
+                if (!same_text(&value->items[i], &sh_value->items[i]))
                         return false;
+
         return true;
 }
 
 /* Room for one more. */
-static bool values_grow(struct judge *j, struct sh_variable *v) {
-        size_t cap = v->n ? 2 * v->n : 1;
+static bool values_grow(struct judge *judge, struct sh_variable *variable) {
+        size_t cap = variable->n ? 2 * variable->n : 1;
         struct sh_value *values;
 
-        if (v->n < v->cap)
+        if (variable->n < variable->cap)
                 return true;
-        values = v->n < VALUES_MAX ? arena_get(&j->arena, cap * sizeof *values) : NULL;
+
+        values = variable->n < VALUES_MAX ? arena_get(&judge->arena, cap * sizeof *values) : NULL;
         if (!values)
                 return false;
-        if (v->n > 0)
-                memcpy(values, v->values, v->n * sizeof *values);
-        v->values = values;
-        v->cap = cap;
+        if (variable->n > 0)
+                memcpy(values, variable->values, variable->n * sizeof *values);
+
+        variable->values = values;
+        variable->cap = cap;
+
         return true;
 }
 
-static void value_add(struct judge *j, struct sh_variable *v, struct sh_value value) {
-        if (v->lost)
+static void value_add(struct judge *judge, struct sh_variable *variable, struct sh_value value) {
+        if (variable->lost)
                 return;
-        for (size_t i = 0; i < v->n; i++)
-                if (same_value(&v->values[i], &value))
+
+        for (size_t i = 0; i < variable->n; i++)
+                if (same_value(&variable->values[i], &value))
                         return;
-        if (!values_grow(j, v)) { /* too many: all that is known of it is that it is set */
-                v->n = 0;
-                v->lost = true;
+
+        if (!values_grow(judge, variable)) { /* too many: all that is known of it is that it is set */
+                variable->n = 0;
+                variable->lost = true;
                 return;
         }
-        v->values[v->n++] = value;
+
+        variable->values[variable->n++] = value;
 }
 
 static void value_copy(struct sh_variable *to, const struct sh_variable *from) {
@@ -160,12 +177,12 @@ static struct sh_value value_unknown(void) {
 }
 
 /* As the value of a variable: without the place that it was seen from. */
-static struct sh_value value_of(struct judge *j, struct sh_arg arg) {
+static struct sh_value value_of(struct judge *judge, struct sh_arg arg) {
         struct sh_value value = { .text = { .unknown = arg.unknown, .pattern = arg.pattern } };
 
         if (arg.text.n > VALUE_BYTES_MAX || arg.process || arg.fed)
                 return value_unknown();
-        value.text.text = arena_copy(&j->arena, arg.text);
+        value.text.text = arena_copy(&judge->arena, arg.text);
         return value.text.text.p ? value : value_unknown();
 }
 
@@ -178,219 +195,243 @@ static bool runs_as_number(struct str text) {
         return false;
 }
 
-static struct sh_variable *bind_next(struct judge *j, struct str name) {
-        const struct sh_variable *before = variables_find(j, name);
-        struct sh_variable *v = bind_new(j, &j->where.variables, name);
+static struct sh_variable *bind_next(struct judge *judge, struct str name) {
+        const struct sh_variable *before = variables_find(judge, name);
+        struct sh_variable *variable = bind_new(judge, &judge->where.variables, name);
 
-        if (v && before) {
-                v->exported = before->exported;
-                v->local = before->local;
+        if (variable && before) {
+                variable->exported = before->exported;
+                variable->local = before->local;
         }
-        return v;
+
+        return variable;
 }
 
 /* Both ends of a command see what it set: an assignment does not fail. */
-static void settle(struct judge *j) {
-        j->failed.variables = j->where.variables;
+static void variables_settle(struct judge *judge) {
+        judge->failed.variables = judge->where.variables;
 }
 
-void variables_set(struct judge *j, struct str name, struct sh_arg value) {
-        struct sh_variable *v = bind_next(j, name);
+void variables_set(struct judge *judge, struct str name, struct sh_arg value) {
+        struct sh_variable *variable = bind_next(judge, name);
 
         if (runs_as_number(value.text))
-                judge_not_understood(j, "a value that runs a command when it is read as a number");
-        if (v)
-                value_add(j, v, value_of(j, value));
-        settle(j);
+                judge_not_understood(judge, "a value that runs a command when it is read as a number");
+        if (variable)
+                value_add(judge, variable, value_of(judge, value));
+        variables_settle(judge);
 }
 
-void variables_set_array(struct judge *j, struct str name, const struct sh_arg *items, size_t n) {
-        struct sh_variable *v = bind_next(j, name);
+void variables_set_array(struct judge *judge, struct str name, const struct sh_arg *items, size_t n) {
+        struct sh_variable *variable = bind_next(judge, name);
         struct sh_value value = { .array = true, .n = n };
 
-        settle(j);
-        if (!v || n > ITEMS_MAX)
+        variables_settle(judge);
+        if (!variable || n > ITEMS_MAX)
                 return;
+
         if (n > 0) {
-                struct sh_arg *copies = arena_get(&j->arena, n * sizeof *copies);
+                struct sh_arg *copies = arena_get(&judge->arena, n * sizeof *copies);
                 if (!copies)
                         return;
+
                 for (size_t i = 0; i < n; i++)
-                        copies[i] = value_of(j, items[i]).text;
+                        copies[i] = value_of(judge, items[i]).text;
+
                 value.items = copies;
         }
-        value_add(j, v, value);
+
+        value_add(judge, variable, value);
 }
 
-void variables_set_any(struct judge *j, struct str name, const struct sh_arg *values, size_t n) {
-        struct sh_variable *v = bind_next(j, name);
+void variables_set_any(struct judge *judge, struct str name, const struct sh_arg *values, size_t n) {
+        struct sh_variable *variable = bind_next(judge, name);
 
-        for (size_t i = 0; v && i < n; i++)
-                value_add(j, v, value_of(j, values[i]));
-        settle(j);
+        for (size_t i = 0; variable && i < n; i++)
+                value_add(judge, variable, value_of(judge, values[i]));
+        variables_settle(judge);
 }
 
-void variables_forget(struct judge *j, struct str name) {
-        if (variables_find(j, name))
-                (void)bind_next(j, name);
-        settle(j);
+void variables_forget(struct judge *judge, struct str name) {
+        if (variables_find(judge, name))
+                (void)bind_next(judge, name);
+        variables_settle(judge);
 }
 
-void variables_forget_named(struct judge *j, struct str expression) {
+void variables_forget_named(struct judge *judge, struct str expression) {
         if (str_find(expression, '=') < 0 && str_find(expression, '+') < 0 && str_find(expression, '-') < 0)
                 return;
+
         for (size_t i = 0, n; i < expression.n; i += n) {
                 n = 0;
                 while (i + n < expression.n && (ascii_is_alnum(expression.p[i + n]) || expression.p[i + n] == '_'))
                         n++;
                 if (n > 0)
-                        variables_forget(j, str_n(expression.p + i, n));
+                        variables_forget(judge, str_n(expression.p + i, n));
                 else
                         n = 1;
         }
 }
 
-void variables_forget_all(struct judge *j) {
-        j->where.variables = NULL;
-        settle(j);
+void variables_forget_all(struct judge *judge) {
+        judge->where.variables = NULL;
+        variables_settle(judge);
 }
 
 /* --- assignments -------------------------------------------------------------------------------------------------- */
 
-static struct sh_arg joined(struct judge *j, struct sh_arg a, struct sh_arg b) {
+static struct sh_arg variables_joined(struct judge *judge, struct sh_arg arg, struct sh_arg sh_arg) {
         cleanup(buf_done) struct buf text = BUF(2 * VALUE_BYTES_MAX);
-        struct sh_arg both = { .unknown = a.unknown || b.unknown, .pattern = a.pattern || b.pattern };
+        struct sh_arg both = { .unknown = arg.unknown || sh_arg.unknown, .pattern = arg.pattern || sh_arg.pattern };
 
-        if (buf_append(&text, a.text) < 0 || buf_append(&text, b.text) < 0)
+        if (buf_append(&text, arg.text) < 0 || buf_append(&text, sh_arg.text) < 0)
                 return value_unknown().text;
-        both.text = arena_copy(&j->arena, buf_str(&text));
+        both.text = arena_copy(&judge->arena, buf_str(&text));
         return both.text.p ? both : value_unknown().text;
 }
 
 /* NAME+=(...): behind what is there, if that is known. */
-static void append_items(struct judge *j, struct str name, const struct sh_args *more) {
-        const struct sh_value *before = variables_pick(j, name);
+static void append_items(struct judge *judge, struct str name, const struct sh_args *more) {
+        const struct sh_value *before = variables_pick(judge, name);
         struct sh_args all = { 0 };
 
         if (!before) {
-                variables_forget(j, name);
+                variables_forget(judge, name);
                 return;
         }
-        if (!before->array && sh_args_add(j, &all, before->text) < 0)
+
+        if (!before->array && sh_args_add(judge, &all, before->text) < 0)
                 return;
+
         for (size_t i = 0; before->array && i < before->n; i++)
-                if (sh_args_add(j, &all, before->items[i]) < 0)
+                if (sh_args_add(judge, &all, before->items[i]) < 0)
                         return;
+
         for (size_t i = 0; i < more->n; i++)
-                if (sh_args_add(j, &all, more->p[i]) < 0)
+                if (sh_args_add(judge, &all, more->p[i]) < 0)
                         return;
-        variables_set_array(j, name, all.p, all.n);
+
+        variables_set_array(judge, name, all.p, all.n);
 }
 
-static void assign_array(struct judge *j, const struct sh_assignment *a) {
+static void assign_array(struct judge *judge, const struct sh_assignment *assignment) {
         struct sh_args items = { 0 };
 
-        if (sh_words_to_args(j, a->array, &items) < 0)
+        if (sh_words_to_args(judge, assignment->array, &items) < 0)
                 return;
+
         for (size_t i = 0; i < items.n; i++)
                 if (items.p[i].text.n && items.p[i].text.p[0] == '[') { /* [key]=value */
-                        variables_forget(j, a->name);
+                        variables_forget(judge, assignment->name);
                         return;
                 }
-        if (a->append)
-                append_items(j, a->name, &items);
+
+        if (assignment->append)
+                append_items(judge, assignment->name, &items);
         else
-                variables_set_array(j, a->name, items.p, items.n);
+                variables_set_array(judge, assignment->name, items.p, items.n);
 }
 
 /* NAME[2]=VALUE: in the array that is known, or a new one at its first place. */
-static void assign_item(struct judge *j, const struct sh_assignment *a) {
-        const struct sh_value *before = variables_pick(j, a->name);
-        struct sh_arg index = sh_word_to_arg(j, a->index), value = sh_word_to_arg(j, a->value);
+static void assign_item(struct judge *judge, const struct sh_assignment *assignment) {
+        const struct sh_value *before = variables_pick(judge, assignment->name);
+        struct sh_arg index = sh_word_to_arg(judge, assignment->index),
+                      value = sh_word_to_arg(judge, assignment->value);
         struct sh_args items = { 0 };
         uint64_t at;
 
         for (size_t i = 0; before && before->array && i < before->n; i++)
-                if (sh_args_add(j, &items, before->items[i]) < 0)
+                if (sh_args_add(judge, &items, before->items[i]) < 0)
                         return;
-        if (index.unknown || !str_to_u64(index.text, ITEMS_MAX, &at) || at > items.n || a->append) {
-                variables_forget(j, a->name);
+
+        if (index.unknown || !str_to_u64(index.text, ITEMS_MAX, &at) || at > items.n || assignment->append) {
+                variables_forget(judge, assignment->name);
                 return;
         }
+
         if (at < items.n)
                 items.p[at] = value;
-        else if (sh_args_add(j, &items, value) < 0)
+        else if (sh_args_add(judge, &items, value) < 0)
                 return;
-        variables_set_array(j, a->name, items.p, items.n);
+
+        variables_set_array(judge, assignment->name, items.p, items.n);
 }
 
-void variables_assign(struct judge *j, const struct sh_assignment *a) {
-        if (a->is_array) {
-                assign_array(j, a);
-                return;
-        }
-        if (a->index) {
-                assign_item(j, a);
+void variables_assign(struct judge *judge, const struct sh_assignment *assignment) {
+        if (assignment->is_array) {
+                assign_array(judge, assignment);
                 return;
         }
 
-        struct sh_arg value = sh_word_to_arg(j, a->value);
-        if (a->append) {
-                const struct sh_value *before = variables_pick(j, a->name);
-                bool known = before && !before->array;
-                value = joined(j, known ? before->text : value_unknown().text, value);
+        if (assignment->index) {
+                assign_item(judge, assignment);
+                return;
         }
-        variables_set(j, a->name, value);
+
+        struct sh_arg value = sh_word_to_arg(judge, assignment->value);
+
+        if (assignment->append) {
+                const struct sh_value *before = variables_pick(judge, assignment->name);
+                bool known = before && !before->array;
+
+                value = variables_joined(judge, known ? before->text : value_unknown().text, value);
+        }
+
+        variables_set(judge, assignment->name, value);
 }
 
 /* The newest binding once more, with something changed. */
-static struct sh_variable *bind_again(struct judge *j, struct str name) {
-        const struct sh_variable *before = variables_find(j, name);
-        struct sh_variable *v = bind_next(j, name);
+static struct sh_variable *bind_again(struct judge *judge, struct str name) {
+        const struct sh_variable *before = variables_find(judge, name);
+        struct sh_variable *variable = bind_next(judge, name);
 
-        if (v && before)
-                value_copy(v, before);
-        settle(j);
-        return v;
+        if (variable && before)
+                value_copy(variable, before);
+        variables_settle(judge);
+        return variable;
 }
 
-void variables_export(struct judge *j, struct str name) {
-        struct sh_variable *v = bind_again(j, name);
-        if (v)
-                v->exported = true;
-        settle(j);
+void variables_export(struct judge *judge, struct str name) {
+        struct sh_variable *variable = bind_again(judge, name);
+        if (variable)
+                variable->exported = true;
+        variables_settle(judge);
 }
 
-void variables_make_local(struct judge *j, struct str name) {
-        struct sh_variable *v = bind_again(j, name);
-        if (v)
-                v->local = true;
-        settle(j);
+void variables_make_local(struct judge *judge, struct str name) {
+        struct sh_variable *variable = bind_again(judge, name);
+        if (variable)
+                variable->local = true;
+        variables_settle(judge);
 }
 
 /* --- ways that part and meet -------------------------------------------------------------------------------------- */
 
-static const struct sh_variable *common_tail(const struct sh_variable *a, const struct sh_variable *b) {
-        while (a != b) {
-                size_t deep_a = a ? a->depth : 0, deep_b = b ? b->depth : 0;
+static const struct sh_variable *common_tail(const struct sh_variable *variable,
+                                             const struct sh_variable *sh_variable) {
+        while (variable != sh_variable) {
+                size_t deep_a = variable ? variable->depth : 0, deep_b = sh_variable ? sh_variable->depth : 0;
                 if (deep_a >= deep_b)
-                        a = a ? a->next : NULL;
+                        variable = variable ? variable->next : NULL;
                 if (deep_b >= deep_a)
-                        b = b ? b->next : NULL;
+                        sh_variable = sh_variable ? sh_variable->next : NULL;
         }
-        return a;
+
+        return variable;
 }
 
-static void values_add_all(struct judge *j, struct sh_variable *to, const struct sh_variable *from) {
+static void values_add_all(struct judge *judge, struct sh_variable *to, const struct sh_variable *from) {
         if (from && from->lost) {
                 to->lost = true;
                 to->n = 0;
                 return;
         }
+
         if (!from || from->n == 0) /* not set on that way */
-                value_add(j, to, value_unknown());
+                value_add(judge, to, value_unknown());
+
         for (size_t i = 0; from && i < from->n; i++)
-                value_add(j, to, from->values[i]);
+                value_add(judge, to, from->values[i]);
 }
 
 static bool bound_above(const struct sh_variable *chain, const struct sh_variable *tail, struct str name) {
@@ -401,103 +442,119 @@ static bool bound_above(const struct sh_variable *chain, const struct sh_variabl
 }
 
 /* Each variable that was bound on this way: what it holds on either of both. */
-static void join_side(struct judge *j, const struct sh_variable *side, const struct sh_variable *other,
+static void join_side(struct judge *judge, const struct sh_variable *side, const struct sh_variable *other,
                       const struct sh_variable *tail, const struct sh_variable **chain) {
-        for (const struct sh_variable *v = side; v && v != tail; v = v->next) {
+        for (const struct sh_variable *variable = side; variable && variable != tail; variable = variable->next) {
                 const struct sh_variable *theirs;
                 struct sh_variable *both;
 
-                if (bound_above(*chain, tail, v->name))
+                if (bound_above(*chain, tail, variable->name))
                         continue; /* a newer one, or joined from the other side */
-                theirs = chain_find(other, v->name);
-                both = bind_new(j, chain, v->name);
+
+                theirs = chain_find(other, variable->name);
+                both = bind_new(judge, chain, variable->name);
                 if (!both)
                         return;
-                values_add_all(j, both, v);
-                values_add_all(j, both, theirs);
-                both->exported = v->exported && theirs && theirs->exported;
-                both->local = v->local || (theirs && theirs->local);
+
+                values_add_all(judge, both, variable);
+                values_add_all(judge, both, theirs);
+                both->exported = variable->exported && theirs && theirs->exported;
+                both->local = variable->local || (theirs && theirs->local);
         }
 }
 
-static bool same_binding(const struct sh_variable *a, const struct sh_variable *b) {
-        if (a == b)
+static bool same_binding(const struct sh_variable *variable, const struct sh_variable *sh_variable) {
+        if (variable == sh_variable)
                 return true;
-        if (!a || !b || a->n != b->n || a->lost != b->lost)
+        if (!variable || !sh_variable || variable->n != sh_variable->n || variable->lost != sh_variable->lost)
                 return false;
-        for (size_t i = 0; i < a->n; i++)
-                if (!same_value(&a->values[i], &b->values[i]))
+
+        for (size_t i = 0; i < variable->n; i++)
+                if (!same_value(&variable->values[i], &sh_variable->values[i]))
                         return false;
+
         return true;
 }
 
-bool variables_same(const struct sh_variable *a, const struct sh_variable *b) {
-        const struct sh_variable *tail = common_tail(a, b);
+bool variables_same(const struct sh_variable *variable, const struct sh_variable *sh_variable) {
+        const struct sh_variable *tail = common_tail(variable, sh_variable);
 
-        for (const struct sh_variable *v = a; v && v != tail; v = v->next)
-                if (!same_binding(chain_find(a, v->name), chain_find(b, v->name)))
+        for (const struct sh_variable *v = variable; v && v != tail; v = v->next)
+                if (!same_binding(chain_find(variable, v->name), chain_find(sh_variable, v->name)))
                         return false;
-        for (const struct sh_variable *v = b; v && v != tail; v = v->next)
-                if (!same_binding(chain_find(a, v->name), chain_find(b, v->name)))
+
+        for (const struct sh_variable *v = sh_variable; v && v != tail; v = v->next)
+                if (!same_binding(chain_find(variable, v->name), chain_find(sh_variable, v->name)))
                         return false;
+
         return true;
 }
 
 /* What changed between two states is unknown from now on: for loops that never settle. */
-const struct sh_variable *variables_widen(struct judge *j, const struct sh_variable *a, const struct sh_variable *b) {
-        const struct sh_variable *tail = common_tail(a, b), *chain = b;
+const struct sh_variable *variables_widen(struct judge *judge, const struct sh_variable *variable,
+                                          const struct sh_variable *sh_variable) {
+        const struct sh_variable *tail = common_tail(variable, sh_variable), *chain = sh_variable;
 
-        for (const struct sh_variable *v = b; v && v != tail; v = v->next)
-                if (!same_binding(chain_find(a, v->name), chain_find(b, v->name))) {
-                        struct sh_variable *lost = bind_new(j, &chain, v->name);
+        for (const struct sh_variable *v = sh_variable; v && v != tail; v = v->next)
+                if (!same_binding(chain_find(variable, v->name), chain_find(sh_variable, v->name))) {
+                        struct sh_variable *lost = bind_new(judge, &chain, v->name);
                         if (!lost)
                                 return NULL;
                         lost->lost = true;
                 }
+
         return chain;
 }
 
-const struct sh_variable *variables_join(struct judge *j, const struct sh_variable *a, const struct sh_variable *b) {
+const struct sh_variable *variables_join(struct judge *judge, const struct sh_variable *variable,
+                                         const struct sh_variable *sh_variable) {
         const struct sh_variable *tail, *chain;
 
-        if (a == b || j->variables_lost)
-                return j->variables_lost ? NULL : a;
-        tail = common_tail(a, b);
+        if (variable == sh_variable || judge->variables_lost)
+                return judge->variables_lost ? NULL : variable;
+
+        tail = common_tail(variable, sh_variable);
         chain = tail;
-        join_side(j, a, b, tail, &chain);
-        join_side(j, b, a, tail, &chain);
+        join_side(judge, variable, sh_variable, tail, &chain);
+        join_side(judge, sh_variable, variable, tail, &chain);
+
         return chain;
 }
 
-void variables_enter_program(struct judge *j) {
-        const struct sh_variable *all = j->where.variables, *chain = NULL;
+void variables_enter_program(struct judge *judge) {
+        const struct sh_variable *all = judge->where.variables, *chain = NULL;
 
-        for (const struct sh_variable *v = all; v; v = v->next) {
-                if (!v->exported || chain_find(all, v->name) != v)
+        for (const struct sh_variable *variable = all; variable; variable = variable->next) {
+                if (!variable->exported || chain_find(all, variable->name) != variable)
                         continue;
-                struct sh_variable *copy = bind_new(j, &chain, v->name);
+
+                struct sh_variable *copy = bind_new(judge, &chain, variable->name);
                 if (!copy)
                         break;
-                value_copy(copy, v);
+
+                value_copy(copy, variable);
                 copy->exported = true;
         }
-        j->where.variables = chain;
-        settle(j);
+
+        judge->where.variables = chain;
+        variables_settle(judge);
 }
 
-void variables_leave_function(struct judge *j, const struct sh_variable *before) {
-        const struct sh_variable *inside = j->where.variables;
+void variables_leave_function(struct judge *judge, const struct sh_variable *before) {
+        const struct sh_variable *inside = judge->where.variables;
 
-        for (const struct sh_variable *v = inside; v && v != before; v = v->next) {
-                if (!v->local || chain_find(inside, v->name) != v)
+        for (const struct sh_variable *variable = inside; variable && variable != before; variable = variable->next) {
+                if (!variable->local || chain_find(inside, variable->name) != variable)
                         continue;
-                const struct sh_variable *old = chain_find(before, v->name);
-                struct sh_variable *again = bind_new(j, &j->where.variables, v->name);
+
+                const struct sh_variable *old = chain_find(before, variable->name);
+                struct sh_variable *again = bind_new(judge, &judge->where.variables, variable->name);
                 if (again && old) {
                         value_copy(again, old);
                         again->exported = old->exported;
                         again->local = old->local;
                 }
         }
-        settle(j);
+
+        variables_settle(judge);
 }

@@ -15,127 +15,136 @@
 
 #include <errno.h>
 
-static void judge_command(struct judge *j, const struct sh_command *c);
+static void judge_command(struct judge *judge, const struct sh_command *command);
 
-static void stand(struct judge *j, const struct sh_where *where) {
-        j->where = j->failed = *where;
+static void walk_stand(struct judge *judge, const struct sh_where *where) {
+        judge->where = judge->failed = *where;
 }
 
 /* However it ended. */
-static struct sh_where either(struct judge *j) {
-        struct sh_where both = j->where;
-        where_join(j, &both, &j->failed);
+static struct sh_where walk_either(struct judge *judge) {
+        struct sh_where both = judge->where;
+        where_join(judge, &both, &judge->failed);
         return both;
 }
 
-void judge_aside(struct judge *j, const struct sh_list *list) {
-        const struct sh_where where = j->where, failed = j->failed;
-        struct str directory = j->directory;
-        judge_list(j, list);
-        j->where = where;
-        j->failed = failed;
-        j->directory = directory;
+void judge_aside(struct judge *judge, const struct sh_list *list) {
+        const struct sh_where where = judge->where, failed = judge->failed;
+        struct str directory = judge->directory;
+        judge_list(judge, list);
+        judge->where = where;
+        judge->failed = failed;
+        judge->directory = directory;
 }
 
 /* --- functions -----------------------------------------------------------------------------------------------------
  */
 
-static struct sh_function *find_function(const struct judge *j, struct str name) {
-        for (struct sh_function *f = j->functions; f; f = f->next)
-                if (str_eq(f->name, name))
-                        return f;
+static struct sh_function *find_function(const struct judge *judge, struct str name) {
+        for (struct sh_function *function = judge->functions; function; function = function->next)
+                if (str_eq(function->name, name))
+                        return function;
         return NULL;
 }
 
-static void judge_body(struct judge *j, struct sh_function *f) {
-        struct str outer = j->function;
-        bool in_pipe = j->in_pipe, in_background = j->in_background;
+static void judge_body(struct judge *judge, struct sh_function *function) {
+        struct str outer = judge->function;
+        bool in_pipe = judge->in_pipe, in_background = judge->in_background;
 
-        f->active = true;
-        j->function = f->name;
-        j->in_pipe = j->in_background = false;
-        judge_command(j, f->body);
-        j->function = outer;
-        j->in_pipe = in_pipe;
-        j->in_background = in_background;
-        f->active = false;
+        function->active = true;
+        judge->function = function->name;
+        judge->in_pipe = judge->in_background = false;
+        judge_command(judge, function->body);
+        judge->function = outer;
+        judge->in_pipe = in_pipe;
+        judge->in_background = in_background;
+        function->active = false;
 }
 
 /* Its parameters are the words of the call, and its local variables end with it. */
-static void call_function(struct judge *j, struct sh_function *f, const struct sh_args *args) {
-        const struct sh_variable *before = j->where.variables;
+static void call_function(struct judge *judge, struct sh_function *function, const struct sh_args *args) {
+        const struct sh_variable *before = judge->where.variables;
 
-        f->called = true;
-        variables_set_array(j, STR("@"), args->p + 1, args->n - 1);
-        variables_make_local(j, STR("@"));
-        judge_body(j, f);
-        j->where.variables = variables_join(j, j->where.variables, j->failed.variables);
-        variables_leave_function(j, before);
+        function->called = true;
+        variables_set_array(judge, STR("@"), args->p + 1, args->n - 1);
+        variables_make_local(judge, STR("@"));
+        judge_body(judge, function);
+        judge->where.variables = variables_join(judge, judge->where.variables, judge->failed.variables);
+        variables_leave_function(judge, before);
 }
 
 /* Where it is defined nobody knows its parameters yet. What is forbidden whatever they are is found here; the rest
  * where it is called, or in the end when it never is. */
-static void judge_function(struct judge *j, const struct sh_command *c) {
-        const struct sh_where where = j->where;
-        struct sh_function *f = arena_get(&j->arena, sizeof *f);
-        bool permitted = j->permitted;
+static void judge_function(struct judge *judge, const struct sh_command *command) {
+        const struct sh_where where = judge->where;
+        struct sh_function *function = arena_get(&judge->arena, sizeof *function);
+        bool permitted = judge->permitted;
 
-        if (!f) {
-                judge_not_understood(j, "too long");
+        if (!function) {
+                judge_not_understood(judge, "too long");
                 return;
         }
-        if (c->inner) {
-                *f = (struct sh_function){ .name = c->name, .body = c->inner, .next = j->functions, .where = where };
-                j->functions = f;
-                j->permitted = true;
-                variables_forget(j, STR("@"));
-                judge_body(j, f);
-                j->permitted = permitted;
+
+        if (command->inner) {
+                *function = (struct sh_function){
+                        .name = command->name, .body = command->inner, .next = judge->functions, .where = where
+                };
+                judge->functions = function;
+                judge->permitted = true;
+                variables_forget(judge, STR("@"));
+                judge_body(judge, function);
+                judge->permitted = permitted;
         }
-        stand(j, &where);
+
+        walk_stand(judge, &where);
 }
 
 /* Those of this text that nothing in it calls: something else may. */
-static void judge_uncalled(struct judge *j, const struct sh_function *outer) {
-        const struct sh_where where = j->where, failed = j->failed;
+static void judge_uncalled(struct judge *judge, const struct sh_function *outer) {
+        const struct sh_where where = judge->where, failed = judge->failed;
 
-        for (struct sh_function *f = j->functions; f && f != outer; f = f->next) {
-                if (f->called || f->active)
+        for (struct sh_function *function = judge->functions; function && function != outer;
+             function = function->next) {
+                if (function->called || function->active)
                         continue;
-                stand(j, &f->where);
-                variables_forget(j, STR("@"));
-                judge_body(j, f);
+
+                walk_stand(judge, &function->where);
+                variables_forget(judge, STR("@"));
+                judge_body(judge, function);
         }
-        j->where = where;
-        j->failed = failed;
+
+        judge->where = where;
+        judge->failed = failed;
 }
 
 /* --- simple commands -----------------------------------------------------------------------------------------------
  */
 
 /* What they do, and whether they change what runs. */
-static unsigned judge_assignments(struct judge *j, const struct sh_command *c) {
+static unsigned judge_assignments(struct judge *judge, const struct sh_command *command) {
         static const char *const readers[] = { "read", "mapfile", "readarray", NULL };
-        bool reads = c->words && word_in(c->words->raw, readers);
+        bool reads = command->words && word_in(command->words->raw, readers);
         unsigned inner = 0;
 
-        for (const struct sh_assignment *a = c->assignments; a; a = a->next) {
-                inner |= judge_inner_facts(j, a->index);
-                inner |= judge_inner_facts(j, a->value);
-                inner |= judge_inner_facts(j, a->array);
-                if (!reads || !str_is(a->name, "IFS")) /* there it parts fields, not commands */
-                        judge_environment(j, a->name, sh_word_to_arg(j, a->value).text);
-                if (!c->words)
-                        variables_assign(j, a);
+        for (const struct sh_assignment *assignment = command->assignments; assignment; assignment = assignment->next) {
+                inner |= judge_inner_facts(judge, assignment->index);
+                inner |= judge_inner_facts(judge, assignment->value);
+                inner |= judge_inner_facts(judge, assignment->array);
+
+                if (!reads || !str_is(assignment->name, "IFS")) /* there it parts fields, not commands */
+                        judge_environment(judge, assignment->name, sh_word_to_arg(judge, assignment->value).text);
+                if (!command->words)
+                        variables_assign(judge, assignment);
         }
+
         return inner;
 }
 
 /* NAME=VALUE in front of a command: for the command alone, which sees it in its environment. */
-static void lend_assignments(struct judge *j, const struct sh_assignment *list) {
-        for (const struct sh_assignment *a = list; a; a = a->next) {
-                variables_assign(j, a);
-                variables_export(j, a->name);
+static void lend_assignments(struct judge *judge, const struct sh_assignment *list) {
+        for (const struct sh_assignment *assignment = list; assignment; assignment = assignment->next) {
+                variables_assign(judge, assignment);
+                variables_export(judge, assignment->name);
         }
 }
 
@@ -157,375 +166,436 @@ static bool stays_set(struct str name) {
 }
 
 /* What has just been called moves the shell when it ran in the shell itself: not as a program, whatever that did. */
-static void settle_call(struct judge *j, const struct sh_args *args, struct str directory,
+static void settle_call(struct judge *judge, const struct sh_args *args, struct str directory,
                         const struct sh_variable *before) {
         static const char *const within[] = { "command", "builtin", "eval", "noglob", "trap", NULL };
         struct str name = args->p[0].text;
-        struct sh_function *f = find_function(j, name);
+        struct sh_function *function = find_function(judge, name);
 
-        j->directory = directory;
+        judge->directory = directory;
+
         if (!where_is_cd(name) && !word_in(name, within)) {
-                where_set(&j->where, directory);
-                where_set(&j->failed, directory);
+                where_set(&judge->where, directory);
+                where_set(&judge->failed, directory);
         }
+
         if (!stays_set(name))
-                j->where.variables = j->failed.variables = before;
+                judge->where.variables = judge->failed.variables = before;
         if (str_is(name, "trap")) /* now or later */
-                where_add(j, &j->where, directory);
-        if (f && !f->active)
-                call_function(j, f, args);
-        j->directory = directory;
+                where_add(judge, &judge->where, directory);
+        if (function && !function->active)
+                call_function(judge, function, args);
+
+        judge->directory = directory;
 }
 
 /* The call itself, with what its assignments lend to it. */
-static void judge_args(struct judge *j, const struct sh_command *c, const struct sh_args *args, unsigned inner) {
-        const struct sh_variable *before = j->where.variables;
-        struct str directory = j->directory;
-        unsigned own = j->facts;
+static void judge_args(struct judge *judge, const struct sh_command *command, const struct sh_args *args,
+                       unsigned inner) {
+        const struct sh_variable *before = judge->where.variables;
+        struct str directory = judge->directory;
+        unsigned own = judge->facts;
 
-        lend_assignments(j, c->assignments);
-        const struct sh_variable *lent = j->where.variables;
-        j->facts = inner; /* the call sees what its substitutions do */
-        judge_call(j, args->p, args->n);
-        settle_call(j, args, directory, lent);
-        if (j->where.variables == lent)
-                j->where.variables = before;
-        else if (c->assignments ||
+        lend_assignments(judge, command->assignments);
+        const struct sh_variable *lent = judge->where.variables;
+        judge->facts = inner; /* the call sees what its substitutions do */
+        judge_call(judge, args->p, args->n);
+        settle_call(judge, args, directory, lent);
+
+        if (judge->where.variables == lent)
+                judge->where.variables = before;
+        else if (command->assignments ||
                  str_is(args->p[0].text, "trap")) /* what was lent is gone, what was set may be there */
-                j->where.variables = variables_join(j, before, j->where.variables);
-        j->failed.variables = j->where.variables;
-        j->facts |= own;
+                judge->where.variables = variables_join(judge, before, judge->where.variables);
+
+        judge->failed.variables = judge->where.variables;
+        judge->facts |= own;
 }
 
-static void judge_simple_in(struct judge *j, const struct sh_command *c, struct str directory) {
+static void judge_simple_in(struct judge *judge, const struct sh_command *command, struct str directory) {
         struct sh_args args = { 0 };
-        bool plain_before = j->plain_off;
+        bool plain_before = judge->plain_off;
 
-        where_set(&j->where, directory);
-        j->failed = j->where;
-        j->directory = directory;
-        j->plain_off = false;
-        j->redirects = c->redirects;
-        unsigned inner = judge_assignments(j, c);
-        inner |= judge_inner_facts(j, c->words);
-        if (sh_words_to_args(j, c->words, &args) < 0)
-                j->status = -ENOMEM;
-        inner |= judge_redirects(j, c->redirects, names_shell(&args));
+        where_set(&judge->where, directory);
+        judge->failed = judge->where;
+        judge->directory = directory;
+        judge->plain_off = false;
+        judge->redirects = command->redirects;
 
-        if (args.n == 0 && c->words)
-                judge_not_understood(j, "which program runs is known only when it runs");
+        unsigned inner = judge_assignments(judge, command);
+        inner |= judge_inner_facts(judge, command->words);
+        if (sh_words_to_args(judge, command->words, &args) < 0)
+                judge->status = -ENOMEM;
+
+        inner |= judge_redirects(judge, command->redirects, names_shell(&args));
+
+        if (args.n == 0 && command->words)
+                judge_not_understood(judge, "which program runs is known only when it runs");
         else if (args.n > 0)
-                judge_args(j, c, &args, inner);
-        else if (j->plain_off)
-                judge_decide(j, SH_SANDBOXED, NULL);
-        j->plain_off = plain_before;
+                judge_args(judge, command, &args, inner);
+        else if (judge->plain_off)
+                judge_decide(judge, SH_SANDBOXED, NULL);
+
+        judge->plain_off = plain_before;
 }
 
 /* In every directory, and for every value of its variables. */
-static void judge_simple(struct judge *j, const struct sh_command *c) {
-        const struct sh_where in = j->where;
-        const struct sh_picks outer = j->picks;
+static void judge_simple(struct judge *judge, const struct sh_command *command) {
+        const struct sh_where in = judge->where;
+        const struct sh_picks outer = judge->picks;
         struct sh_where good = { .n = 0 }, bad = { .n = 0 };
 
         for (size_t i = 0; i < in.n; i++) {
-                variables_begin(j);
+                variables_begin(judge);
+
                 do {
-                        j->where.variables = in.variables;
-                        judge_simple_in(j, c, in.dirs[i]);
-                        where_join(j, &good, &j->where);
-                        where_join(j, &bad, &j->failed);
-                } while (variables_next(j) && judge_goes_on(j));
+                        judge->where.variables = in.variables;
+                        judge_simple_in(judge, command, in.dirs[i]);
+                        where_join(judge, &good, &judge->where);
+                        where_join(judge, &bad, &judge->failed);
+                } while (variables_next(judge) && judge_goes_on(judge));
         }
-        j->where = good;
-        j->failed = bad;
-        j->picks = outer;
+
+        judge->where = good;
+        judge->failed = bad;
+        judge->picks = outer;
 }
 
 /* --- compound commands ---------------------------------------------------------------------------------------------
  */
 
 /* if: one arm or none; each is reached when the conditions before it failed. */
-static void judge_if(struct judge *j, const struct sh_arm *arms) {
-        struct sh_where all = { .n = 0 }, rest = j->where;
-        for (const struct sh_arm *a = arms; a; a = a->next) {
-                stand(j, &rest);
-                if (a->condition) {
-                        judge_list(j, a->condition);
-                        rest = j->failed;
+static void judge_if(struct judge *judge, const struct sh_arm *arms) {
+        struct sh_where all = { .n = 0 }, rest = judge->where;
+
+        for (const struct sh_arm *arm = arms; arm; arm = arm->next) {
+                walk_stand(judge, &rest);
+
+                if (arm->condition) {
+                        judge_list(judge, arm->condition);
+                        rest = judge->failed;
                 }
-                if (a->body)
-                        judge_list(j, a->body);
-                const struct sh_where behind = either(j);
-                where_join(j, &all, &behind);
+
+                if (arm->body)
+                        judge_list(judge, arm->body);
+
+                const struct sh_where behind = walk_either(judge);
+                where_join(judge, &all, &behind);
         }
-        where_join(j, &all, &rest);
-        stand(j, &all);
+
+        where_join(judge, &all, &rest);
+        walk_stand(judge, &all);
 }
 
 /* case: any arm, also behind the one before it (;&), or none. */
-static void judge_case(struct judge *j, const struct sh_arm *arms) {
-        struct sh_where all = j->where;
-        for (const struct sh_arm *a = arms; a; a = a->next) {
-                stand(j, &all);
-                judge_words(j, a->patterns);
-                if (a->body)
-                        judge_list(j, a->body);
-                const struct sh_where behind = either(j);
-                where_join(j, &all, &behind);
+static void judge_case(struct judge *judge, const struct sh_arm *arms) {
+        struct sh_where all = judge->where;
+
+        for (const struct sh_arm *arm = arms; arm; arm = arm->next) {
+                walk_stand(judge, &all);
+                judge_words(judge, arm->patterns);
+                if (arm->body)
+                        judge_list(judge, arm->body);
+
+                const struct sh_where behind = walk_either(judge);
+                where_join(judge, &all, &behind);
         }
-        stand(j, &all);
+
+        walk_stand(judge, &all);
 }
 
 /* What the variable of `for` may be. Without words: what the parameters are. */
-static void bind_loop(struct judge *j, const struct sh_command *c) {
+static void bind_loop(struct judge *judge, const struct sh_command *command) {
         struct sh_args values = { 0 };
 
-        if (c->kind != SH_FOR && c->kind != SH_SELECT)
+        if (command->kind != SH_FOR && command->kind != SH_SELECT)
                 return;
-        if (!c->in_given) {
-                const struct sh_value *all = variables_pick(j, STR("@"));
+
+        if (!command->in_given) {
+                const struct sh_value *all = variables_pick(judge, STR("@"));
                 if (all && all->array && all->n > 0)
-                        variables_set_any(j, c->name, all->items, all->n);
+                        variables_set_any(judge, command->name, all->items, all->n);
                 else
-                        variables_set_any(j, c->name, NULL, 0);
+                        variables_set_any(judge, command->name, NULL, 0);
+
                 return;
         }
-        variables_begin(j);
+
+        variables_begin(judge);
+
         do
-                if (sh_words_to_args(j, c->words, &values) < 0)
-                        j->status = -ENOMEM;
-        while (variables_next(j) && judge_goes_on(j));
-        variables_set_any(j, c->name, values.p, values.n);
+                if (sh_words_to_args(judge, command->words, &values) < 0)
+                        judge->status = -ENOMEM;
+        while (variables_next(judge) && judge_goes_on(judge));
+
+        variables_set_any(judge, command->name, values.p, values.n);
 }
 
 /* Once around. */
-static void judge_round(struct judge *j, const struct sh_command *c, struct sh_where *all) {
-        stand(j, all);
-        bind_loop(j, c);
-        stand(j, &j->where);
-        if (c->condition) {
-                judge_list(j, c->condition);
-                const struct sh_where behind = either(j);
-                where_join(j, all, &behind);
-                stand(j, &behind);
+static void judge_round(struct judge *judge, const struct sh_command *command, struct sh_where *all) {
+        walk_stand(judge, all);
+        bind_loop(judge, command);
+        walk_stand(judge, &judge->where);
+
+        if (command->condition) {
+                judge_list(judge, command->condition);
+                const struct sh_where behind = walk_either(judge);
+                where_join(judge, all, &behind);
+                walk_stand(judge, &behind);
         }
-        if (c->body)
-                judge_list(j, c->body);
-        const struct sh_where behind = either(j);
-        where_join(j, all, &behind);
+
+        if (command->body)
+                judge_list(judge, command->body);
+
+        const struct sh_where behind = walk_either(judge);
+        where_join(judge, all, &behind);
 }
 
 /* Until nothing new comes of it: no directory, and nothing that a variable may hold. */
-static void judge_loop(struct judge *j, const struct sh_command *c) {
+static void judge_loop(struct judge *judge, const struct sh_command *command) {
         enum { ROUNDS_KNOWN = 3, ROUNDS_MAX = 12 };
-        const struct sh_picks outer = j->picks;
-        struct sh_where all = j->where;
+        const struct sh_picks outer = judge->picks;
+        struct sh_where all = judge->where;
 
         for (unsigned round = 0; round < ROUNDS_MAX; round++) {
                 const struct sh_where before = all;
-                judge_round(j, c, &all);
+
+                judge_round(judge, command, &all);
                 if (all.n == before.n && variables_same(before.variables, all.variables))
                         break;
                 if (round >= ROUNDS_KNOWN)
-                        all.variables = variables_widen(j, before.variables, all.variables);
+                        all.variables = variables_widen(judge, before.variables, all.variables);
         }
-        stand(j, &all);
-        j->picks = outer;
+
+        walk_stand(judge, &all);
+        judge->picks = outer;
 }
 
 /* x=5, x++ in an expression: the variable holds a number now. */
-static void forget_numbers(struct judge *j, const struct sh_word *words) {
-        for (const struct sh_word *w = words; w; w = w->next)
-                variables_forget_named(j, w->raw);
+static void forget_numbers(struct judge *judge, const struct sh_word *words) {
+        for (const struct sh_word *word = words; word; word = word->next)
+                variables_forget_named(judge, word->raw);
 }
 
 /* [[ -v 'a[$(x)]' ]] and its kin: the index of an array is expanded once more. */
-static void judge_condition(struct judge *j, const struct sh_word *words) {
-        for (const struct sh_word *w = words; w; w = w->next)
-                if (index_runs(sh_word_to_arg(j, w).text))
-                        judge_not_understood(j, "an array's index that runs a command");
+static void judge_condition(struct judge *judge, const struct sh_word *words) {
+        for (const struct sh_word *word = words; word; word = word->next)
+                if (index_runs(sh_word_to_arg(judge, word).text))
+                        judge_not_understood(judge, "an array's index that runs a command");
 }
 
-static void judge_frame_in(struct judge *j, const struct sh_command *c, struct str directory) {
-        where_set(&j->where, directory);
-        j->directory = directory;
-        j->plain_off = false;
-        judge_words(j, c->words);
-        if (c->kind == SH_CONDITION)
-                judge_condition(j, c->words);
-        j->facts |= judge_redirects(j, c->redirects, false);
-        if (j->plain_off)
-                judge_decide(j, SH_SANDBOXED, NULL);
+static void judge_frame_in(struct judge *judge, const struct sh_command *command, struct str directory) {
+        where_set(&judge->where, directory);
+        judge->directory = directory;
+        judge->plain_off = false;
+        judge_words(judge, command->words);
+
+        if (command->kind == SH_CONDITION)
+                judge_condition(judge, command->words);
+
+        judge->facts |= judge_redirects(judge, command->redirects, false);
+        if (judge->plain_off)
+                judge_decide(judge, SH_SANDBOXED, NULL);
 }
 
 /* Its words and redirections, which belong to the shell around it. */
-static void judge_frame(struct judge *j, const struct sh_command *c) {
-        const struct sh_where in = j->where;
-        const struct sh_picks outer = j->picks;
+static void judge_frame(struct judge *judge, const struct sh_command *command) {
+        const struct sh_where in = judge->where;
+        const struct sh_picks outer = judge->picks;
 
         for (size_t i = 0; i < in.n; i++) {
-                variables_begin(j);
+                variables_begin(judge);
+
                 do
-                        judge_frame_in(j, c, in.dirs[i]);
-                while (variables_next(j) && judge_goes_on(j));
+                        judge_frame_in(judge, command, in.dirs[i]);
+                while (variables_next(judge) && judge_goes_on(judge));
         }
-        stand(j, &in);
-        j->picks = outer;
-        if (c->kind == SH_ARITHMETIC_COMMAND || c->kind == SH_FOR_ARITHMETIC)
-                forget_numbers(j, c->words);
+
+        walk_stand(judge, &in);
+        judge->picks = outer;
+        if (command->kind == SH_ARITHMETIC_COMMAND || command->kind == SH_FOR_ARITHMETIC)
+                forget_numbers(judge, command->words);
 }
 
-static void judge_compound(struct judge *j, const struct sh_command *c) {
-        const struct sh_where in = j->where;
-        if (c->kind == SH_FOR || c->kind == SH_SELECT)
-                judge_environment(j, c->name, STR(""));
-        judge_frame(j, c);
-        if (c->kind == SH_IF)
-                judge_if(j, c->arms);
-        else if (c->kind == SH_CASE)
-                judge_case(j, c->arms);
-        else if (c->kind != SH_GROUP && c->kind != SH_SUBSHELL && (c->condition || c->body))
-                judge_loop(j, c);
-        else if (c->body)
-                judge_list(j, c->body);
-        if (c->inner)
-                judge_command(j, c->inner);
-        if (c->kind == SH_SUBSHELL || c->kind == SH_COPROC)
-                stand(j, &in);
+static void judge_compound(struct judge *judge, const struct sh_command *command) {
+        const struct sh_where in = judge->where;
+
+        if (command->kind == SH_FOR || command->kind == SH_SELECT)
+                judge_environment(judge, command->name, STR(""));
+
+        judge_frame(judge, command);
+
+        if (command->kind == SH_IF)
+                judge_if(judge, command->arms);
+        else if (command->kind == SH_CASE)
+                judge_case(judge, command->arms);
+        else if (command->kind != SH_GROUP && command->kind != SH_SUBSHELL && (command->condition || command->body))
+                judge_loop(judge, command);
+        else if (command->body)
+                judge_list(judge, command->body);
+
+        if (command->inner)
+                judge_command(judge, command->inner);
+        if (command->kind == SH_SUBSHELL || command->kind == SH_COPROC)
+                walk_stand(judge, &in);
 }
 
-static void judge_command(struct judge *j, const struct sh_command *c) {
-        struct str outer = j->segment;
-        const struct sh_redirect *redirects = j->redirects;
-        if (!judge_enter(j))
+static void judge_command(struct judge *judge, const struct sh_command *command) {
+        struct str outer = judge->segment;
+        const struct sh_redirect *redirects = judge->redirects;
+
+        if (!judge_enter(judge))
                 return;
-        if (c->raw.n)
-                j->segment = str_trim(c->raw);
-        if (c->kind == SH_SIMPLE)
-                judge_simple(j, c);
-        else if (c->kind == SH_FUNCTION)
-                judge_function(j, c);
+        if (command->raw.n)
+                judge->segment = str_trim(command->raw);
+
+        if (command->kind == SH_SIMPLE)
+                judge_simple(judge, command);
+        else if (command->kind == SH_FUNCTION)
+                judge_function(judge, command);
         else
-                judge_compound(j, c);
-        j->segment = outer;
-        j->redirects = redirects;
-        judge_leave(j);
+                judge_compound(judge, command);
+
+        judge->segment = outer;
+        judge->redirects = redirects;
+        judge_leave(judge);
 }
 
 /* --- pipelines and lists -------------------------------------------------------------------------------------------
  */
 
 /* What the commands of a pipeline do together: called behind each, with what came before it. */
-static void judge_together(struct judge *j, unsigned before, unsigned now) {
+static void judge_together(struct judge *judge, unsigned before, unsigned now) {
         if (!(before & FACT_PIPED))
                 return;
+
         if (now & FACT_READS_PROGRAM) {
                 if (before & FACT_DOWNLOADS)
-                        judge_find(j, FINDING_PIPE_DOWNLOAD);
+                        judge_find(judge, FINDING_PIPE_DOWNLOAD);
                 else if (before & FACT_HISTORY)
-                        judge_find(j, FINDING_HISTORY);
+                        judge_find(judge, FINDING_HISTORY);
                 else
-                        judge_find(j, FINDING_PIPE_PROGRAM);
+                        judge_find(judge, FINDING_PIPE_PROGRAM);
         }
+
         if ((before & FACT_READS_PROGRAM) && (now & FACT_NETWORK_PIPE))
-                judge_find(j, FINDING_REVERSE_SHELL);
+                judge_find(judge, FINDING_REVERSE_SHELL);
 }
 
 /* Its parts run in shells of their own; the last one does in some shells and not in others. */
-static void leave_pipe(struct judge *j, const struct sh_where *in) {
+static void leave_pipe(struct judge *judge, const struct sh_where *in) {
         struct sh_where all = *in;
-        const struct sh_where last = either(j);
-        where_join(j, &all, &last);
-        stand(j, &all);
+        const struct sh_where last = walk_either(judge);
+        where_join(judge, &all, &last);
+        walk_stand(judge, &all);
 }
 
-static void judge_pipeline(struct judge *j, const struct sh_pipeline *line) {
-        const struct sh_where in = j->where;
-        unsigned outer_facts = j->facts, outer_pipe = j->pipe_facts, all = 0;
-        bool in_pipe = j->in_pipe, in_background = j->in_background;
-        struct str outer_segment = j->segment;
+static void judge_pipeline(struct judge *judge, const struct sh_pipeline *line) {
+        const struct sh_where in = judge->where;
+        unsigned outer_facts = judge->facts, outer_pipe = judge->pipe_facts, all = 0;
+        bool in_pipe = judge->in_pipe, in_background = judge->in_background;
+        struct str outer_segment = judge->segment;
         bool several = line->commands && line->commands->next;
-        j->in_pipe = j->in_pipe || several;
-        j->in_background = j->in_background || line->join == SH_JOIN_BACKGROUND;
-        for (const struct sh_command *c = line->commands; c; c = c->next) {
-                j->facts = 0;
-                stand(j, &in);
+
+        judge->in_pipe = judge->in_pipe || several;
+        judge->in_background = judge->in_background || line->join == SH_JOIN_BACKGROUND;
+
+        for (const struct sh_command *command = line->commands; command; command = command->next) {
+                judge->facts = 0;
+                walk_stand(judge, &in);
+
                 /* a group that is fed by a pipe hands it on to what is inside */
-                j->pipe_facts = c == line->commands ? outer_pipe : (outer_pipe | all | FACT_PIPED);
-                unsigned before = j->pipe_facts;
-                judge_command(j, c);
-                if (several && c->raw.p) /* from the first command to this one */
-                        j->segment = str_trim(
-                            str_n(line->commands->raw.p, (size_t)(c->raw.p + c->raw.n - line->commands->raw.p)));
-                judge_together(j, before, j->facts);
-                j->segment = outer_segment;
-                all |= j->facts;
+                judge->pipe_facts = command == line->commands ? outer_pipe : (outer_pipe | all | FACT_PIPED);
+                unsigned before = judge->pipe_facts;
+                judge_command(judge, command);
+
+                if (several && command->raw.p) /* from the first command to this one */
+                        judge->segment = str_trim(str_n(
+                            line->commands->raw.p, (size_t)(command->raw.p + command->raw.n - line->commands->raw.p)));
+
+                judge_together(judge, before, judge->facts);
+                judge->segment = outer_segment;
+                all |= judge->facts;
         }
+
         if (several)
-                leave_pipe(j, &in);
+                leave_pipe(judge, &in);
+
         if (line->negated) {
-                const struct sh_where good = j->failed;
-                j->failed = j->where;
-                j->where = good;
+                const struct sh_where good = judge->failed;
+
+                judge->failed = judge->where;
+                judge->where = good;
         }
-        j->facts = outer_facts | all;
-        j->pipe_facts = outer_pipe;
-        j->in_pipe = in_pipe;
-        j->in_background = in_background;
+
+        judge->facts = outer_facts | all;
+        judge->pipe_facts = outer_pipe;
+        judge->in_pipe = in_pipe;
+        judge->in_background = in_background;
 }
 
-void judge_list(struct judge *j, const struct sh_list *list) {
-        struct sh_where begin = j->where, good = j->where, bad = j->where;
+void judge_list(struct judge *judge, const struct sh_list *list) {
+        struct sh_where begin = judge->where, good = judge->where, bad = judge->where;
         enum sh_join join = SH_JOIN_SEQUENCE; /* what stands before the pipeline */
-        if (!judge_enter(j))
+
+        if (!judge_enter(judge))
                 return;
-        for (const struct sh_pipeline *p = list->pipelines; p; p = p->next) {
+
+        for (const struct sh_pipeline *pipeline = list->pipelines; pipeline; pipeline = pipeline->next) {
                 if (join == SH_JOIN_AND)
-                        stand(j, &good);
+                        walk_stand(judge, &good);
                 else if (join == SH_JOIN_OR)
-                        stand(j, &bad);
+                        walk_stand(judge, &bad);
                 else {
-                        where_join(j, &good, &bad);
+                        where_join(judge, &good, &bad);
                         begin = good;
-                        stand(j, &begin);
+                        walk_stand(judge, &begin);
                 }
-                judge_pipeline(j, p);
+
+                judge_pipeline(judge, pipeline);
+
                 if (join == SH_JOIN_OR)
-                        where_join(j, &good, &j->where);
+                        where_join(judge, &good, &judge->where);
                 else
-                        good = j->where;
+                        good = judge->where;
+
                 if (join == SH_JOIN_AND)
-                        where_join(j, &bad, &j->failed);
+                        where_join(judge, &bad, &judge->failed);
                 else
-                        bad = j->failed;
-                join = p->join;
+                        bad = judge->failed;
+
+                join = pipeline->join;
                 if (join == SH_JOIN_BACKGROUND) /* with all that is joined to it */
                         good = bad = begin;
         }
-        j->where = good;
-        j->failed = bad;
-        judge_leave(j);
+
+        judge->where = good;
+        judge->failed = bad;
+        judge_leave(judge);
 }
 
 /* Text that a shell reads as a program: sh -c, eval, traps. */
-void judge_text(struct judge *j, struct str text) {
+void judge_text(struct judge *judge, struct str text) {
         cleanup(sh_tree_freep) struct sh_tree *tree = NULL;
-        struct err e = { 0 };
-        struct str segment = j->segment;
-        struct sh_function *functions = j->functions; /* new ones lie in this tree */
-        const struct sh_redirect *redirects = j->redirects;
-        if (!judge_enter(j))
+        struct err err = { 0 };
+        struct str segment = judge->segment;
+        struct sh_function *functions = judge->functions; /* new ones lie in this tree */
+        const struct sh_redirect *redirects = judge->redirects;
+
+        if (!judge_enter(judge))
                 return;
-        int r = sh_parse(text, &tree, &e);
+
+        int r = sh_parse(text, &tree, &err);
         if (r < 0) {
-                judge_not_understood(j, err_text(&e));
+                judge_not_understood(judge, err_text(&err));
         } else {
-                j->redirects = NULL;
-                judge_list(j, sh_tree_list(tree));
-                judge_uncalled(j, functions);
+                judge->redirects = NULL;
+                judge_list(judge, sh_tree_list(tree));
+                judge_uncalled(judge, functions);
         }
-        j->segment = segment;
-        j->functions = functions;
-        j->redirects = redirects;
-        judge_leave(j);
+
+        judge->segment = segment;
+        judge->functions = functions;
+        judge->redirects = redirects;
+        judge_leave(judge);
 }

@@ -12,31 +12,31 @@
 #include "shell/call.h"
 #include "shell/variables.h"
 
-void where_set(struct sh_where *w, struct str directory) {
-        w->dirs[0] = directory;
-        w->n = 1;
+void where_set(struct sh_where *where, struct str directory) {
+        where->dirs[0] = directory;
+        where->n = 1;
 }
 
-void where_add(struct judge *j, struct sh_where *w, struct str directory) {
-        for (size_t i = 0; i < w->n; i++)
-                if (str_eq(w->dirs[i], directory))
+void where_add(struct judge *judge, struct sh_where *where, struct str directory) {
+        for (size_t i = 0; i < where->n; i++)
+                if (str_eq(where->dirs[i], directory))
                         return;
-        if (w->n < WHERE_MAX)
-                w->dirs[w->n++] = directory;
+        if (where->n < WHERE_MAX)
+                where->dirs[where->n++] = directory;
         else if (place_is_special(directory))
-                judge_not_understood(j, "it could stand in too many directories");
+                judge_not_understood(judge, "it could stand in too many directories");
 }
 
-static void add_all(struct judge *j, struct sh_where *w, const struct sh_where *more) {
+static void add_all(struct judge *judge, struct sh_where *where, const struct sh_where *more) {
         for (size_t i = 0; i < more->n; i++)
-                where_add(j, w, more->dirs[i]);
+                where_add(judge, where, more->dirs[i]);
 }
 
-void where_join(struct judge *j, struct sh_where *w, const struct sh_where *more) {
+void where_join(struct judge *judge, struct sh_where *where, const struct sh_where *more) {
         if (more->n == 0)
                 return;
-        w->variables = w->n == 0 ? more->variables : variables_join(j, w->variables, more->variables);
-        add_all(j, w, more);
+        where->variables = where->n == 0 ? more->variables : variables_join(judge, where->variables, more->variables);
+        add_all(judge, where, more);
 }
 
 bool where_is_cd(struct str name) {
@@ -45,33 +45,35 @@ bool where_is_cd(struct str name) {
 }
 
 /* cd: home; cd -: where it was before. What cannot be known is taken for something below, or nothing: cd "" stays. */
-static void lead(struct judge *j, const struct sh_call *c, const struct sh_arg *to) {
-        bool push = str_is(c->name, "pushd");
-        if (str_is(c->name, "popd") || (push && to && str_starts(to->text, STR("+"))))
-                add_all(j, &j->where, &j->pushed);
+static void where_lead(struct judge *judge, const struct sh_call *call, const struct sh_arg *to) {
+        bool push = str_is(call->name, "pushd");
+        if (str_is(call->name, "popd") || (push && to && str_starts(to->text, STR("+"))))
+                add_all(judge, &judge->where, &judge->pushed);
         else if (!to) {
-                where_add(j, &j->where, STR("~"));
+                where_add(judge, &judge->where, STR("~"));
                 if (push) /* which goes home only in zsh, and only when nothing was pushed */
-                        add_all(j, &j->where, &j->pushed);
+                        add_all(judge, &judge->where, &judge->pushed);
         } else if (str_is(to->text, "-"))
-                add_all(j, &j->where, &j->left);
+                add_all(judge, &judge->where, &judge->left);
         else if (to->text.n == 0)
-                where_add(j, &j->where, j->directory);
+                where_add(judge, &judge->where, judge->directory);
         else {
-                where_add(j, &j->where, place_behind(&j->arena, j->directory, *to));
-                if (to->unknown && place_is_special(j->directory))
-                        where_add(j, &j->where, j->directory);
+                where_add(judge, &judge->where, place_behind(&judge->arena, judge->directory, *to));
+                if (to->unknown && place_is_special(judge->directory))
+                        where_add(judge, &judge->where, judge->directory);
         }
 }
 
-void where_cd(struct judge *j, const struct sh_call *c) {
-        struct str from = j->directory;
-        j->where.n = 0;
-        lead(j, c, call_operand(c, 0));
-        if (j->where.n == 0)
-                where_set(&j->where, STR(""));
-        where_set(&j->failed, place_is_special(from) ? from : STR(""));
-        where_add(j, &j->left, from);
-        if (str_is(c->name, "pushd"))
-                where_add(j, &j->pushed, from);
+void where_cd(struct judge *judge, const struct sh_call *call) {
+        struct str from = judge->directory;
+
+        judge->where.n = 0;
+        where_lead(judge, call, call_operand(call, 0));
+        if (judge->where.n == 0)
+                where_set(&judge->where, STR(""));
+
+        where_set(&judge->failed, place_is_special(from) ? from : STR(""));
+        where_add(judge, &judge->left, from);
+        if (str_is(call->name, "pushd"))
+                where_add(judge, &judge->pushed, from);
 }

@@ -39,29 +39,29 @@ char *audit_rotated_name(const char *path, unsigned k) {
         return k == 0 ? str_format("%s", path) : str_format("%s.%u", path, k);
 }
 
-void audit_free(struct audit *a) {
-        if (!a)
+void audit_free(struct audit *audit) {
+        if (!audit)
                 return;
-        close_fd(&a->fd);
-        buf_done(&a->pending);
-        free(a->path);
-        free(a);
+        close_fd(&audit->fd);
+        buf_done(&audit->pending);
+        free(audit->path);
+        free(audit);
 }
 
 void audit_freep(struct audit **a) {
         audit_free(*a);
 }
 
-bool audit_writable(const struct audit *a) {
-        return !a->failed;
+bool audit_writable(const struct audit *audit) {
+        return !audit->failed;
 }
 
-const char *audit_path(const struct audit *a) {
-        return a->path;
+const char *audit_path(const struct audit *audit) {
+        return audit->path;
 }
 
-uint64_t audit_records(const struct audit *a) {
-        return a->head.seq;
+uint64_t audit_records(const struct audit *audit) {
+        return audit->head.seq;
 }
 
 /*
@@ -76,23 +76,27 @@ static int read_at(int fd, uint64_t offset, struct buf *into, size_t n) {
                         continue;
                 if (got <= 0)
                         return got < 0 ? -errno : -EPIPE;
+
                 into->n += (size_t)got;
                 offset += (size_t)got;
                 n -= (size_t)got;
         }
+
         return r;
 }
 
 /* Takes the chain on from this line. */
-static int continue_from(struct audit_head *head, struct str line, struct err *e) {
+static int continue_from(struct audit_head *head, struct str line, struct err *err) {
         struct audit_record record;
         unsigned char digest[DIGEST_BYTES];
-        int r = audit_line_parse(line, &record, e);
+        int r = audit_line_parse(line, &record, err);
         if (r < 0)
                 return r;
+
         digest_sha256(line, digest);
         digest_hex(digest, head->prev);
         head->seq = record.seq + 1;
+
         return 0;
 }
 
@@ -109,27 +113,31 @@ static bool is_torn_line(struct str s) {
 
 /* The last whole line of the file: sets the chain, *ret_good is the length up to its end. */
 static int find_end(struct audit_head *head, int fd, const char *path, uint64_t size, uint64_t *ret_good,
-                    struct err *e) {
+                    struct err *err) {
         cleanup(buf_done) struct buf tail = BUF(2 * AUDIT_LINE_MAX);
         size_t window = size < tail.max ? (size_t)size : tail.max;
         int r = read_at(fd, size - window, &tail, window);
         if (r < 0)
-                return err_set(e, -r, "cannot read %s: %s", path, strerror(-r));
+                return err_set(err, -r, "cannot read %s: %s", path, strerror(-r));
+
         struct str text = buf_str(&tail);
         ptrdiff_t end = str_rfind(text, '\n');
         struct str torn = str_skip(text, (size_t)(end + 1));
         if ((end < 0 && window < size) || (torn.n && !is_torn_line(torn)))
-                return err_set(e, EBADMSG, "%s does not end like an audit log; it is left as it is, name another file",
-                               path);
+                return err_set(err, EBADMSG,
+                               "%s does not end like an audit log; it is left as it is, name another file", path);
+
         *ret_good = size - torn.n;
         if (end < 0)
                 return 0;
+
         struct str lines = str_first(text, (size_t)end);
         ptrdiff_t before = str_rfind(lines, '\n');
         if (before < 0 && window < size)
-                return err_set(e, EBADMSG, "%s has a line that is too long for an audit log", path);
-        r = continue_from(head, str_skip(lines, (size_t)(before + 1)), e);
-        return r < 0 ? err_wrap(e, r, "%s does not end with an audit record; it is left as it is", path) : 0;
+                return err_set(err, EBADMSG, "%s has a line that is too long for an audit log", path);
+
+        r = continue_from(head, str_skip(lines, (size_t)(before + 1)), err);
+        return r < 0 ? err_wrap(err, r, "%s does not end with an audit record; it is left as it is", path) : 0;
 }
 
 static int open_to_read(const char *path, struct stat *ret_st) {
@@ -142,37 +150,42 @@ static int open_to_read(const char *path, struct stat *ret_st) {
 }
 
 /* A new or empty file goes on where the newest rotated one ended. */
-static int continue_from_rotated(struct audit *a, struct err *e) {
-        cleanup(free_ptr) char *name = audit_rotated_name(a->path, 1);
+static int continue_from_rotated(struct audit *audit, struct err *err) {
+        cleanup(free_ptr) char *name = audit_rotated_name(audit->path, 1);
         struct stat st = { 0 };
         uint64_t good;
+
         if (!name)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
+
         cleanup(close_fd) int fd = open_to_read(name, &st);
         if (fd == -ENOENT)
                 return 0;
         if (fd < 0)
-                return err_set(e, -fd, "cannot open %s: %s", name, strerror(-fd));
-        return st.st_size > 0 ? find_end(&a->head, fd, name, (uint64_t)st.st_size, &good, e) : 0;
+                return err_set(err, -fd, "cannot open %s: %s", name, strerror(-fd));
+
+        return st.st_size > 0 ? find_end(&audit->head, fd, name, (uint64_t)st.st_size, &good, err) : 0;
 }
 
-static int recover(struct audit *a, struct err *e) {
+static int audit_recover(struct audit *audit, struct err *err) {
         struct stat st = { 0 };
-        cleanup(close_fd) int fd = open_to_read(a->path, &st);
+        cleanup(close_fd) int fd = open_to_read(audit->path, &st);
         if (fd < 0)
-                return err_set(e, -fd, "cannot open %s: %s", a->path, strerror(-fd));
+                return err_set(err, -fd, "cannot open %s: %s", audit->path, strerror(-fd));
+
         uint64_t size = (uint64_t)st.st_size;
         int r = 0;
         if (size > 0)
-                r = find_end(&a->head, fd, a->path, size, &a->size, e);
-        if (r == 0 && a->size == 0)
-                r = continue_from_rotated(a, e);
-        if (r < 0 || a->size == size)
+                r = find_end(&audit->head, fd, audit->path, size, &audit->size, err);
+        if (r == 0 && audit->size == 0)
+                r = continue_from_rotated(audit, err);
+        if (r < 0 || audit->size == size)
                 return r;
-        if (ftruncate(a->fd, (off_t)a->size) < 0)
-                return err_errno(e, "cannot remove the unfinished record at the end of %s", a->path);
-        r = audit_note(a, "an unfinished record of %ju bytes was removed", (uintmax_t)(size - a->size));
-        return r < 0 ? err_set(e, -r, "out of memory") : 0;
+        if (ftruncate(audit->fd, (off_t)audit->size) < 0)
+                return err_errno(err, "cannot remove the unfinished record at the end of %s", audit->path);
+
+        r = audit_note(audit, "an unfinished record of %ju bytes was removed", (uintmax_t)(size - audit->size));
+        return r < 0 ? err_set(err, -r, "out of memory") : 0;
 }
 
 /*
@@ -180,77 +193,90 @@ static int recover(struct audit *a, struct err *e) {
  */
 
 /* A rotation that was cut short has given the file its second name already but not made room for the new one. */
-static void finish_rotation(const struct audit *a) {
-        cleanup(free_ptr) char *name = audit_rotated_name(a->path, 1);
+static void finish_rotation(const struct audit *audit) {
+        cleanup(free_ptr) char *name = audit_rotated_name(audit->path, 1);
         struct stat ours, other;
-        if (name && fstat(a->fd, &ours) == 0 && lstat(name, &other) == 0 && ours.st_ino == other.st_ino &&
+        if (name && fstat(audit->fd, &ours) == 0 && lstat(name, &other) == 0 && ours.st_ino == other.st_ino &&
             ours.st_dev == other.st_dev)
                 unlink(name);
 }
 
-static int open_locked(const char *path, int *ret_fd, struct err *e) {
+static int open_locked(const char *path, int *ret_fd, struct err *err) {
         cleanup(close_fd) int fd = -1;
-        int r = path_open_append(path, 0600, &fd, e);
+        int r = path_open_append(path, 0600, &fd, err);
         if (r < 0)
                 return r;
+
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
                 return errno == EWOULDBLOCK
-                           ? err_set(e, EBUSY, "another bailey is writing to %s; give each its own file", path)
-                           : err_errno(e, "cannot lock %s", path);
+                           ? err_set(err, EBUSY, "another bailey is writing to %s; give each its own file", path)
+                           : err_errno(err, "cannot lock %s", path);
+
         struct stat ours, named;
+
         if (fstat(fd, &ours) < 0 || lstat(path, &named) < 0 || ours.st_ino != named.st_ino ||
             ours.st_dev != named.st_dev)
-                return err_set(e, EBUSY, "%s was replaced while it was opened", path);
+                return err_set(err, EBUSY, "%s was replaced while it was opened", path);
+
         if ((ours.st_mode & 07777) != 0600 && fchmod(fd, 0600) < 0)
-                return err_errno(e, "cannot close %s to other users", path);
+                return err_errno(err, "cannot close %s to other users", path);
+
         *ret_fd = take_fd(&fd);
         return 0;
 }
 
-int audit_open(const struct audit_settings *s, struct audit **ret, struct err *e) {
-        if (!audit_id_valid(s->run_id) || !audit_id_valid(s->sandbox))
-                return err_set(e, EINVAL, "a run or sandbox id must be 1 to %d letters, digits, '-' or '_'",
+int audit_open(const struct audit_settings *settings, struct audit **ret, struct err *err) {
+        if (!audit_id_valid(settings->run_id) || !audit_id_valid(settings->sandbox))
+                return err_set(err, EINVAL, "a run or sandbox id must be 1 to %d letters, digits, '-' or '_'",
                                AUDIT_ID_MAX - 1);
+
         cleanup(audit_freep) struct audit *a = calloc(1, sizeof *a);
         if (!a)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
+
         a->fd = -1;
         a->pending = BUF(AUDIT_PENDING_MAX);
-        a->path = str_format("%s", s->path);
+        a->path = str_format("%s", settings->path);
         if (!a->path)
-                return err_set(e, ENOMEM, "out of memory");
-        a->max_bytes = s->max_bytes ? s->max_bytes : AUDIT_MAX_BYTES;
-        a->keep = s->keep ? s->keep : AUDIT_KEEP;
+                return err_set(err, ENOMEM, "out of memory");
+
+        a->max_bytes = settings->max_bytes ? settings->max_bytes : AUDIT_MAX_BYTES;
+        a->keep = settings->keep ? settings->keep : AUDIT_KEEP;
         a->head.seq = 1;
         memset(a->head.prev, '0', sizeof a->head.prev - 1);
-        snprintf(a->head.run_id, sizeof a->head.run_id, "%s", s->run_id);
-        snprintf(a->head.sandbox, sizeof a->head.sandbox, "%s", s->sandbox);
+        snprintf(a->head.run_id, sizeof a->head.run_id, "%s", settings->run_id);
+        snprintf(a->head.sandbox, sizeof a->head.sandbox, "%s", settings->sandbox);
 
-        int r = open_locked(a->path, &a->fd, e);
+        int r = open_locked(a->path, &a->fd, err);
         if (r < 0)
                 return r;
+
         finish_rotation(a);
-        r = recover(a, e);
+        r = audit_recover(a, err);
         if (r == 0)
                 a->first_seq = a->head.seq;
         if (r == 0)
-                r = audit_flush(a, e); /* shows at once whether it can be written, where something is to be written */
+                r = audit_flush(a, err); /* shows at once whether it can be written, where something is to be written */
         if (r < 0)
                 return r;
+
         *ret = take_ptr(&a);
         return 0;
 }
 
-int audit_close(struct audit *a, struct err *e) {
-        if (!a)
+int audit_close(struct audit *audit, struct err *err) {
+        if (!audit)
                 return 0;
-        cleanup(audit_freep) struct audit *closing = a;
+
+        cleanup(audit_freep) struct audit *closing = audit;
         int r = audit_note(closing, AUDIT_STOPPED_TEXT);
-        r = r < 0 ? err_set(e, -r, "cannot note the end in %s", closing->path) : audit_flush(closing, e);
+        r = r < 0 ? err_set(err, -r, "cannot note the end in %s", closing->path) : audit_flush(closing, err);
+
         /* The disk is told to begin; the end of a run does not wait for it. A run of which there is nothing to tell but
          * that it began and ended is left to the kernel: telling takes as long as all the writing before. */
         if (r == 0 && closing->head.seq > closing->first_seq + FRAME)
                 (void)sync_file_range(closing->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+
         return r;
 }
 
@@ -266,181 +292,214 @@ static int first_record(const char *path, uint64_t *ret_seq) {
         cleanup(close_fd) int fd = open_to_read(path, &st);
         if (fd < 0)
                 return fd;
+
         cleanup(buf_done) struct buf start = BUF(AUDIT_LINE_MAX);
         size_t n = (uint64_t)st.st_size < start.max ? (size_t)st.st_size : start.max;
         int r = read_at(fd, 0, &start, n);
         ptrdiff_t end = r < 0 ? -1 : str_find(buf_str(&start), '\n');
         if (end < 0)
                 return r < 0 ? r : -EBADMSG;
+
         r = audit_line_parse(str_first(buf_str(&start), (size_t)end), &record, NULL);
         if (r == 0)
                 *ret_seq = record.seq;
+
         return r;
 }
 
 /* The first record in the oldest file that stays when the last one goes. */
-static int oldest_left(const struct audit *a, uint64_t *ret_seq) {
+static int oldest_left(const struct audit *audit, uint64_t *ret_seq) {
         int r = -EBADMSG;
-        for (unsigned k = a->keep; k-- > 0 && r < 0;) {
-                cleanup(free_ptr) char *name = audit_rotated_name(a->path, k);
+        for (unsigned k = audit->keep; k-- > 0 && r < 0;) {
+                cleanup(free_ptr) char *name = audit_rotated_name(audit->path, k);
                 r = name ? first_record(name, ret_seq) : -ENOMEM;
         }
         return r;
 }
 
 /* FILE.1 becomes FILE.2 and so on; the last one goes. */
-static int shift(const struct audit *a, struct err *e) {
-        for (unsigned k = a->keep; k > 0; k--) {
-                cleanup(free_ptr) char *from = audit_rotated_name(a->path, k), *to = audit_rotated_name(a->path, k + 1);
+static int audit_shift(const struct audit *audit, struct err *err) {
+        for (unsigned k = audit->keep; k > 0; k--) {
+                cleanup(free_ptr) char *from = audit_rotated_name(audit->path, k),
+                                       *to = audit_rotated_name(audit->path, k + 1);
                 if (!from || !to)
-                        return err_set(e, ENOMEM, "out of memory");
-                int r = k == a->keep ? unlink(from) : rename(from, to);
+                        return err_set(err, ENOMEM, "out of memory");
+
+                int r = k == audit->keep ? unlink(from) : rename(from, to);
                 if (r < 0 && errno != ENOENT)
-                        return err_errno(e, "cannot move %s out of the way", from);
+                        return err_errno(err, "cannot move %s out of the way", from);
         }
+
         return 0;
 }
 
-static int replace(struct audit *a, struct err *e) {
-        cleanup(free_ptr) char *fresh = str_format("%s.new", a->path), *old = audit_rotated_name(a->path, 1);
+static int audit_replace(struct audit *audit, struct err *err) {
+        cleanup(free_ptr) char *fresh = str_format("%s.new", audit->path), *old = audit_rotated_name(audit->path, 1);
         cleanup(close_fd) int fd = -1;
+
         if (!fresh || !old)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
         if (unlink(fresh) < 0 && errno != ENOENT)
-                return err_errno(e, "cannot remove %s", fresh);
-        int r = open_locked(fresh, &fd, e);
+                return err_errno(err, "cannot remove %s", fresh);
+
+        int r = open_locked(fresh, &fd, err);
         if (r == 0)
-                r = shift(a, e);
+                r = audit_shift(audit, err);
         if (r < 0)
                 return r;
-        if (link(a->path, old) < 0)
-                return err_errno(e, "cannot rotate %s", a->path);
-        if (rename(fresh, a->path) < 0) {
-                r = err_errno(e, "cannot rotate %s", a->path);
+        if (link(audit->path, old) < 0)
+                return err_errno(err, "cannot rotate %s", audit->path);
+
+        if (rename(fresh, audit->path) < 0) {
+                r = err_errno(err, "cannot rotate %s", audit->path);
                 unlink(old);
                 return r;
         }
-        close_fd(&a->fd);
-        a->fd = take_fd(&fd);
-        a->size = 0;
+
+        close_fd(&audit->fd);
+        audit->fd = take_fd(&fd);
+        audit->size = 0;
+
         return 0;
 }
 
-static int write_pending(struct audit *a, struct err *e);
+static int write_pending(struct audit *audit, struct err *err);
 
-static int rotate(struct audit *a, struct err *e) {
-        cleanup(free_ptr) char *last = audit_rotated_name(a->path, a->keep);
+static int audit_rotate(struct audit *audit, struct err *err) {
+        cleanup(free_ptr) char *last = audit_rotated_name(audit->path, audit->keep);
         uint64_t left;
+
         if (!last)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
+
         if (access(last, F_OK) == 0) {
-                if (oldest_left(a, &left) < 0)
-                        return err_set(e, EBADMSG, "no record can be read from %s; it is not rotated", a->path);
-                int r = audit_note(a, AUDIT_DROPPED_TEXT "%ju", (uintmax_t)left);
-                r = r < 0 ? err_set(e, -r, "out of memory") : write_pending(a, e);
+                if (oldest_left(audit, &left) < 0)
+                        return err_set(err, EBADMSG, "no record can be read from %s; it is not rotated", audit->path);
+
+                int r = audit_note(audit, AUDIT_DROPPED_TEXT "%ju", (uintmax_t)left);
+                r = r < 0 ? err_set(err, -r, "out of memory") : write_pending(audit, err);
                 if (r < 0)
                         return r;
         }
-        if (fdatasync(a->fd) < 0)
-                return err_errno(e, "cannot write %s to the disk", a->path);
-        return replace(a, e);
+
+        if (fdatasync(audit->fd) < 0)
+                return err_errno(err, "cannot write %s to the disk", audit->path);
+
+        return audit_replace(audit, err);
 }
 
 /*
  * Writing.
  */
 
-int audit_add(struct audit *a, const struct event *ev, const struct snapshot_rule *rule) {
-        size_t start = a->pending.n;
-        int r = audit_line_format(&a->pending, &a->head, ev, rule);
-        size_t end = a->pending.n;
+int audit_add(struct audit *audit, const struct event *ev, const struct snapshot_rule *rule) {
+        size_t start = audit->pending.n;
+        int r = audit_line_format(&audit->pending, &audit->head, ev, rule);
+        size_t end = audit->pending.n;
+
         if (r == 0)
-                r = buf_add_char(&a->pending, '\n');
+                r = buf_add_char(&audit->pending, '\n');
+
         if (r < 0) {
-                a->pending.n = start;
-                a->lost++;
+                audit->pending.n = start;
+                audit->lost++;
                 return -ENOBUFS;
         }
+
         unsigned char digest[DIGEST_BYTES];
-        digest_sha256(str_n(a->pending.p + start, end - start), digest);
-        digest_hex(digest, a->head.prev);
-        a->head.seq++;
+        digest_sha256(str_n(audit->pending.p + start, end - start), digest);
+        digest_hex(digest, audit->head.prev);
+        audit->head.seq++;
+
         return 0;
 }
 
-int audit_note(struct audit *a, const char *format, ...) {
+int audit_note(struct audit *audit, const char *format, ...) {
         char text[NOTE_MAX];
         va_list args;
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
         struct event ev = { .kind = EVENT_NOTE, .wall_us = clock_wall_us(), .rule = RULE_NONE, .detail = str_of(text) };
-        return audit_add(a, &ev, NULL);
+        return audit_add(audit, &ev, NULL);
 }
 
 /* The file is as this writer left it: nobody removed it, cut it or wrote to it. Half a line of our own is removed. */
-static int check_file(struct audit *a, struct err *e) {
+static int check_file(struct audit *audit, struct err *err) {
         struct stat st;
-        if (a->torn && ftruncate(a->fd, (off_t)a->size) < 0)
-                return err_errno(e, "cannot remove an unfinished record from %s", a->path);
-        a->torn = false;
-        if (fstat(a->fd, &st) < 0)
-                return err_errno(e, "cannot examine %s", a->path);
+
+        if (audit->torn && ftruncate(audit->fd, (off_t)audit->size) < 0)
+                return err_errno(err, "cannot remove an unfinished record from %s", audit->path);
+
+        audit->torn = false;
+        if (fstat(audit->fd, &st) < 0)
+                return err_errno(err, "cannot examine %s", audit->path);
         if (st.st_nlink == 0)
-                return err_set(e, ENOENT, "%s was removed while it was written", a->path);
-        if ((uint64_t)st.st_size != a->size)
-                return err_set(e, EBADMSG, "%s was changed by somebody else: it has %jd bytes and should have %ju",
-                               a->path, (intmax_t)st.st_size, (uintmax_t)a->size);
+                return err_set(err, ENOENT, "%s was removed while it was written", audit->path);
+
+        if ((uint64_t)st.st_size != audit->size)
+                return err_set(err, EBADMSG, "%s was changed by somebody else: it has %jd bytes and should have %ju",
+                               audit->path, (intmax_t)st.st_size, (uintmax_t)audit->size);
+
         return 0;
 }
 
 /* After a write that stopped half-way: keep the whole lines of it, remove the rest. */
-static void settle(struct audit *a, size_t written) {
-        ptrdiff_t end = str_rfind(str_n(a->pending.p, written), '\n');
+static void audit_settle(struct audit *audit, size_t written) {
+        ptrdiff_t end = str_rfind(str_n(audit->pending.p, written), '\n');
         size_t whole = (size_t)(end + 1);
-        a->size += whole;
-        buf_consume(&a->pending, whole);
+        audit->size += whole;
+        buf_consume(&audit->pending, whole);
         if (written > whole)
-                a->torn = ftruncate(a->fd, (off_t)a->size) < 0;
+                audit->torn = ftruncate(audit->fd, (off_t)audit->size) < 0;
 }
 
-static int write_pending(struct audit *a, struct err *e) {
+static int write_pending(struct audit *audit, struct err *err) {
         size_t written = 0;
-        while (written < a->pending.n) {
-                ssize_t n = write(a->fd, a->pending.p + written, a->pending.n - written);
+        while (written < audit->pending.n) {
+                ssize_t n = write(audit->fd, audit->pending.p + written, audit->pending.n - written);
                 if (n < 0 && errno == EINTR)
                         continue;
+
                 if (n <= 0) {
                         int code = n < 0 ? errno : ENOSPC;
-                        settle(a, written);
-                        return err_set(e, code, "cannot write to %s: %s", a->path, strerror(code));
+
+                        audit_settle(audit, written);
+                        return err_set(err, code, "cannot write to %s: %s", audit->path, strerror(code));
                 }
+
                 written += (size_t)n;
         }
-        a->size += written;
-        buf_clear(&a->pending);
+
+        audit->size += written;
+        buf_clear(&audit->pending);
+
         return 0;
 }
 
-static int flush_once(struct audit *a, struct err *e) {
-        int r = check_file(a, e);
+static int flush_once(struct audit *audit, struct err *err) {
+        int r = check_file(audit, err);
         if (r == 0)
-                r = write_pending(a, e);
-        return r == 0 && a->size > a->max_bytes ? rotate(a, e) : r;
+                r = write_pending(audit, err);
+        return r == 0 && audit->size > audit->max_bytes ? audit_rotate(audit, err) : r;
 }
 
-int audit_flush(struct audit *a, struct err *e) {
+int audit_flush(struct audit *audit, struct err *err) {
         int r = 0;
-        if (a->pending.n > 0 || a->torn)
-                r = flush_once(a, e);
-        if (r == 0 && a->lost > 0) {
-                uint64_t lost = a->lost;
-                r = audit_note(a, "%ju records were lost while the log could not be written", (uintmax_t)lost);
+
+        if (audit->pending.n > 0 || audit->torn)
+                r = flush_once(audit, err);
+
+        if (r == 0 && audit->lost > 0) {
+                uint64_t lost = audit->lost;
+
+                r = audit_note(audit, "%ju records were lost while the log could not be written", (uintmax_t)lost);
                 if (r == 0) {
-                        a->lost -= lost;
-                        r = flush_once(a, e);
+                        audit->lost -= lost;
+                        r = flush_once(audit, err);
                 }
         }
-        a->failed = r < 0;
+
+        audit->failed = r < 0;
         return r;
 }

@@ -33,22 +33,22 @@ struct audit_settings {
 #define AUDIT_STOPPED_TEXT "audit closed"
 
 /* -EBUSY when another process writes to the file, -EBADMSG when it holds something else than an audit log. */
-int audit_open(const struct audit_settings *s, struct audit **ret, struct err *e);
+int audit_open(const struct audit_settings *settings, struct audit **ret, struct err *err);
 /* Writes what is pending and a last note; frees in any case. */
-int audit_close(struct audit *a, struct err *e);
+int audit_close(struct audit *audit, struct err *err);
 /* Frees without a last note. */
-void audit_free(struct audit *a);
+void audit_free(struct audit *audit);
 void audit_freep(struct audit **a);
 
 /* One event; `rule` is what decided, or NULL. -ENOBUFS when the line had to be given up (it is counted). */
-int audit_add(struct audit *a, const struct event *ev, const struct snapshot_rule *rule);
-int audit_note(struct audit *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int audit_add(struct audit *audit, const struct event *ev, const struct snapshot_rule *rule);
+int audit_note(struct audit *audit, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* What is run, as a shell would read it; what is longer than a note can be is cut, and says so. */
 void audit_note_command(struct audit *a, char *const *argv);
-int audit_flush(struct audit *a, struct err *e);
-bool audit_writable(const struct audit *a);
-const char *audit_path(const struct audit *a);
-uint64_t audit_records(const struct audit *a); /* number of the next record */
+int audit_flush(struct audit *audit, struct err *err);
+bool audit_writable(const struct audit *audit);
+const char *audit_path(const struct audit *audit);
+uint64_t audit_records(const struct audit *audit); /* number of the next record */
 
 /* The rotated file number k (0: the file itself). */
 char *audit_rotated_name(const char *path, unsigned k);

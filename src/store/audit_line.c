@@ -30,34 +30,36 @@ struct put {
 
 enum { FIXED_MAX = 1024 }; /* names, numbers, digests and punctuation of one line */
 
-static void put_begin(struct put *p, struct buf *out, size_t escaped) {
-        *p = (struct put){ .out = out, .r = buf_reserve(out, FIXED_MAX + 6 * escaped) };
-        if (p->r == 0) {
-                p->at = out->p + out->n;
-                p->end = p->at + FIXED_MAX + 6 * escaped;
+static void put_begin(struct put *put, struct buf *out, size_t escaped) {
+        *put = (struct put){ .out = out, .r = buf_reserve(out, FIXED_MAX + 6 * escaped) };
+        if (put->r == 0) {
+                put->at = out->p + out->n;
+                put->end = put->at + FIXED_MAX + 6 * escaped;
         }
 }
 
-static inline void put_str(struct put *p, struct str s) {
-        if ((size_t)(p->end - p->at) < s.n) {
-                p->r = -EMSGSIZE;
-                p->end = p->at; /* nothing fits any more */
+static inline void put_str(struct put *put, struct str s) {
+        if ((size_t)(put->end - put->at) < s.n) {
+                put->r = -EMSGSIZE;
+                put->end = put->at; /* nothing fits any more */
                 return;
         }
+
         if (s.n)
-                memcpy(p->at, s.p, s.n);
-        p->at += s.n;
+                memcpy(put->at, s.p, s.n);
+
+        put->at += s.n;
 }
 
 #define put(p, literal) put_str(p, STR(literal))
 
-static void put_number(struct put *p, uint64_t n) {
+static void put_number(struct put *put, uint64_t n) {
         char digits[20];
         size_t at = sizeof digits;
         do
                 digits[--at] = (char)('0' + n % 10);
         while ((n /= 10) > 0);
-        put_str(p, str_n(digits + at, sizeof digits - at));
+        put_str(put, str_n(digits + at, sizeof digits - at));
 }
 
 static bool is_plain(struct str s) {
@@ -74,21 +76,22 @@ static void put_quoted(struct put *p, struct str s) {
         put(p, "\"");
 }
 
-static void put_name(struct put *p, const char *name) {
-        put_quoted(p, str_of(name));
+static void put_name(struct put *put, const char *name) {
+        put_quoted(put, str_of(name));
 }
 
-static void put_json(struct put *p, struct str s) {
+static void put_json(struct put *put, struct str s) {
         if (is_plain(s)) {
-                put_quoted(p, s);
+                put_quoted(put, s);
                 return;
         }
+
         cleanup(buf_done) struct buf escaped = BUF(AUDIT_LINE_MAX);
         int r = escape_json(&escaped, s);
         if (r == 0)
-                put_str(p, buf_str(&escaped));
-        else if (p->r == 0)
-                p->r = r;
+                put_str(put, buf_str(&escaped));
+        else if (put->r == 0)
+                put->r = r;
 }
 
 static void put_json_or_null(struct put *p, struct str s) {
@@ -101,13 +104,16 @@ static void put_json_or_null(struct put *p, struct str s) {
 static void put_names(struct put *p, struct str comma_separated) {
         struct str name;
         bool first = true;
+
         put(p, "[");
+
         while (comma_separated.n > 0 && str_split(&comma_separated, ',', &name)) {
                 if (!first)
                         put(p, ",");
                 first = false;
                 put_json(p, name);
         }
+
         put(p, "]");
 }
 
@@ -117,9 +123,11 @@ static void put_time(struct put *p, struct audit_head *head, uint64_t wall_us) {
                 clock_text(wall_us, head->text);
                 head->second = wall_us / 1000000;
         }
+
         uint32_t us = (uint32_t)(wall_us % 1000000);
         for (size_t i = 0; i < 6; i++, us /= 10)
                 head->text[25 - i] = (char)('0' + us % 10);
+
         put(p, "{\"ts\":\"");
         put_str(p, str_n(head->text, 27));
 }
@@ -130,17 +138,22 @@ static void put_verdict(struct put *p, const struct event *ev, const struct snap
                 put(p, ",\"allowed\":true,\"rule\":");
         else
                 put(p, ",\"allowed\":false,\"rule\":");
+
         put_json_or_null(p, rule ? rule->text : STR(""));
+
         if (rule && rule->origin.n) {
                 put(p, ",\"origin\":");
                 put_json(p, rule->origin);
         }
+
         if (rule && ev->allowed && rule->list != LIST_DENY) {
                 put(p, ",\"whitelist_matched\":");
                 put_json(p, rule->text);
         }
+
         put(p, ",\"reason\":");
         put_name(p, reason_code((enum reason)ev->reason));
+
         if (rule && rule->reason.n > 0) {
                 put(p, ",\"because\":");
                 put_json(p, rule->reason);
@@ -166,13 +179,16 @@ static void put_network(struct put *p, const struct event *ev, const struct snap
         put(p, ",\"path\":");
         put_json_or_null(p, ev->path);
         put(p, ",\"addr\":");
+
         if (ev->addr.family == ADDR_NONE)
                 put(p, "null");
         else {
                 char text[ADDR_TEXT_MAX];
+
                 addr_text(&ev->addr, text);
                 put_name(p, text);
         }
+
         put_verdict(p, ev, rule);
         put(p, ",\"status\":");
         put_number(p, ev->status);
@@ -182,6 +198,7 @@ static void put_network(struct put *p, const struct event *ev, const struct snap
         put_number(p, ev->bytes_out);
         put(p, ",\"duration_ms\":");
         put_number(p, ev->duration_us / 1000);
+
         uint32_t us = (uint32_t)(ev->duration_us % 1000);
         const char fraction[] = { '.', (char)('0' + us / 100), (char)('0' + us / 10 % 10), (char)('0' + us % 10) };
         put_str(p, str_n(fraction, sizeof fraction));
@@ -208,6 +225,7 @@ int audit_line_format(struct buf *out, struct audit_head *head, const struct eve
                       const struct snapshot_rule *rule) {
         size_t texts = ev->domain.n + ev->method.n + ev->path.n + ev->swapped.n + ev->detail.n;
         struct put p;
+
         put_begin(&p, out, texts + (rule ? 2 * rule->text.n + rule->origin.n : 0));
         put_time(&p, head, ev->wall_us);
         put(&p, "\",\"run_id\":");
@@ -218,19 +236,24 @@ int audit_line_format(struct buf *out, struct audit_head *head, const struct eve
         put_number(&p, head->seq);
         put(&p, ",\"kind\":");
         put_name(&p, event_kind_name((enum event_kind)ev->kind));
+
         if (ev->kind == EVENT_FILE || ev->kind == EVENT_SYSCALL || ev->kind == EVENT_COMMAND)
                 put_access(&p, ev, rule);
         else if (ev->kind != EVENT_NOTE)
                 put_network(&p, ev, rule);
+
         if (ev->detail.n) {
                 put(&p, ",\"detail\":");
                 put_json(&p, ev->detail);
         }
+
         put(&p, ",\"prev\":");
         put_name(&p, head->prev);
         put(&p, "}");
+
         if (p.r == 0)
                 out->n = (size_t)(p.at - out->p);
+
         return p.r;
 }
 
@@ -245,23 +268,28 @@ enum value_type { VALUE_STRING, VALUE_NUMBER, VALUE_BOOL, VALUE_NULL, VALUE_ARRA
 static size_t scan_string(struct str s) {
         if (s.n == 0 || s.p[0] != '"')
                 return 0;
+
         for (size_t i = 1; i < s.n; i++) {
                 unsigned char c = (unsigned char)s.p[i];
                 if (c == '"')
                         return i + 1;
                 if (c < 0x20)
                         return 0;
+
                 if (c == '\\') {
                         char next = i + 1 < s.n ? s.p[i + 1] : 0;
                         size_t digits = next == 'u' ? 4 : 0;
                         if (!next || (!digits && !memchr("\"\\/bfnrt", next, 8)) || s.n - i < 2 + digits)
                                 return 0;
+
                         for (size_t d = 0; d < digits; d++)
                                 if (ascii_hex(s.p[i + 2 + d]) < 0)
                                         return 0;
+
                         i += 1 + digits;
                 }
         }
+
         return 0;
 }
 
@@ -275,13 +303,16 @@ static size_t scan_number(struct str s) {
 static size_t scan_array(struct str s) {
         if (s.n < 2 || s.p[0] != '[')
                 return 0;
+
         size_t at = 1;
         if (s.p[at] == ']')
                 return 2;
+
         for (;;) {
                 size_t n = scan_string(str_skip(s, at));
                 if (n == 0 || at + n >= s.n)
                         return 0;
+
                 at += n;
                 if (s.p[at] == ']')
                         return at + 1;
@@ -295,19 +326,23 @@ static size_t scan_value(struct str s, enum value_type *ret_type) {
                 struct str text;
                 enum value_type type;
         } words[] = { { { "true", 4 }, VALUE_BOOL }, { { "false", 5 }, VALUE_BOOL }, { { "null", 4 }, VALUE_NULL } };
+
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
                 if (str_starts(s, words[i].text)) {
                         *ret_type = words[i].type;
                         return words[i].text.n;
                 }
+
         if (s.n && s.p[0] == '"') {
                 *ret_type = VALUE_STRING;
                 return scan_string(s);
         }
+
         if (s.n && s.p[0] == '[') {
                 *ret_type = VALUE_ARRAY;
                 return scan_array(s);
         }
+
         *ret_type = VALUE_NUMBER;
         return scan_number(s);
 }
@@ -357,25 +392,30 @@ static bool store_number(struct str value, enum field_form form, uint64_t *ret) 
         ptrdiff_t dot = str_find(value, '.');
         if ((dot >= 0) != (form == FORM_MILLISECONDS))
                 return false;
+
         if (dot >= 0) {
                 whole = str_first(value, (size_t)dot);
                 fraction = str_skip(value, (size_t)dot + 1);
         }
+
         uint64_t n, us = 0;
         if (!str_to_u64(whole, UINT64_MAX, &n) || (dot >= 0 && (fraction.n != 3 || !str_to_u64(fraction, 999, &us))))
                 return false;
+
         *ret = form == FORM_MILLISECONDS ? n * 1000 + us : n;
         return true;
 }
 
-static bool store_value(const struct field *f, enum value_type type, struct str value, struct audit_record *ret) {
-        void *at = (char *)ret + f->offset;
-        switch (f->form) {
+static bool store_value(const struct field *field, enum value_type type, struct str value, struct audit_record *ret) {
+        void *at = (char *)ret + field->offset;
+
+        switch (field->form) {
         case FORM_TEXT:
                 if (type == VALUE_NULL)
-                        return !f->needed;
+                        return !field->needed;
                 if (type == VALUE_STRING)
                         *(struct str *)at = str_n(value.p + 1, value.n - 2);
+
                 return type == VALUE_STRING;
         case FORM_NAMES:
                 if (type == VALUE_ARRAY)
@@ -383,12 +423,14 @@ static bool store_value(const struct field *f, enum value_type type, struct str 
                 return type == VALUE_ARRAY;
         case FORM_NUMBER:
         case FORM_MILLISECONDS:
-                return type == VALUE_NUMBER && store_number(value, f->form, at);
+                return type == VALUE_NUMBER && store_number(value, field->form, at);
         case FORM_BOOL:
                 *(bool *)at = value.p[0] == 't';
                 ret->has_allowed = true;
+
                 return type == VALUE_BOOL;
         }
+
         return false;
 }
 
@@ -397,63 +439,82 @@ static int take_field(struct str *rest, struct str *ret_key, struct str *ret_val
         size_t key = scan_string(*rest);
         if (key < 3 || key >= rest->n || rest->p[key] != ':')
                 return -EBADMSG;
+
         struct str after = str_skip(*rest, key + 1);
         size_t value = scan_value(after, ret_type);
         if (value == 0)
                 return -EBADMSG;
+
         *ret_key = str_n(rest->p + 1, key - 2);
         *ret_value = str_first(after, value);
         *rest = str_skip(after, value);
+
         return 0;
 }
 
-int audit_line_parse(struct str line, struct audit_record *ret, struct err *e) {
+int audit_line_parse(struct str line, struct audit_record *ret, struct err *err) {
         struct audit_record record = { 0 };
         uint32_t seen = 0;
+
         if (line.n < 2 || line.p[0] != '{' || line.p[line.n - 1] != '}')
-                return err_set(e, EBADMSG, "the line is not a JSON object");
+                return err_set(err, EBADMSG, "the line is not a JSON object");
+
         struct str rest = str_n(line.p + 1, line.n - 2), key, value;
+
         for (;;) {
                 enum value_type type;
+
                 if (take_field(&rest, &key, &value, &type) < 0)
-                        return err_set(e, EBADMSG, "malformed at byte %zu", (size_t)(rest.p - line.p) + 1);
+                        return err_set(err, EBADMSG, "malformed at byte %zu", (size_t)(rest.p - line.p) + 1);
+
                 for (size_t i = 0; i < FIELDS; i++) {
                         if (!str_is(key, fields[i].key))
                                 continue;
                         if (seen & 1U << i)
-                                return err_set(e, EBADMSG, "the field \"%s\" is there twice", fields[i].key);
+                                return err_set(err, EBADMSG, "the field \"%s\" is there twice", fields[i].key);
+
                         seen |= 1U << i;
+
                         if (!store_value(&fields[i], type, value, &record))
-                                return err_set(e, EBADMSG, "the field \"%s\" has a value of another form",
+                                return err_set(err, EBADMSG, "the field \"%s\" has a value of another form",
                                                fields[i].key);
                 }
+
                 if (rest.n == 0)
                         break;
                 if (rest.p[0] != ',')
-                        return err_set(e, EBADMSG, "malformed at byte %zu", (size_t)(rest.p - line.p) + 1);
+                        return err_set(err, EBADMSG, "malformed at byte %zu", (size_t)(rest.p - line.p) + 1);
+
                 rest = str_skip(rest, 1);
         }
+
         for (size_t i = 0; i < FIELDS; i++)
                 if (fields[i].needed && !(seen & 1U << i))
-                        return err_set(e, EBADMSG, "the field \"%s\" is missing", fields[i].key);
+                        return err_set(err, EBADMSG, "the field \"%s\" is missing", fields[i].key);
+
         if (record.prev.n != 2 * DIGEST_BYTES)
-                return err_set(e, EBADMSG, "\"prev\" is not a SHA-256 digest");
+                return err_set(err, EBADMSG, "\"prev\" is not a SHA-256 digest");
+
         *ret = record;
         return 0;
 }
 
 static int append_utf8(struct buf *out, uint32_t c) {
         char b[4];
+
         if (c < 0x80)
                 return buf_add_char(out, (char)c);
+
         if (c < 0x800) {
                 b[0] = (char)(0xc0 | c >> 6);
                 b[1] = (char)(0x80 | (c & 0x3f));
                 return buf_append(out, str_n(b, 2));
         }
+
         b[0] = (char)(0xe0 | c >> 12);
         b[1] = (char)(0x80 | (c >> 6 & 0x3f));
         b[2] = (char)(0x80 | (c & 0x3f));
+
         return buf_append(out, str_n(b, 3));
 }
 
@@ -463,22 +524,28 @@ int audit_unescape(struct buf *out, struct str s) {
         while (r == 0 && s.n > 0) {
                 const char *backslash = memchr(s.p, '\\', s.n);
                 size_t plain = backslash ? (size_t)(backslash - s.p) : s.n;
+
                 r = buf_append(out, str_first(s, plain));
                 s = str_skip(s, plain);
                 if (s.n < 2 || r < 0)
                         return r;
+
                 if (s.p[1] == 'u' && s.n >= 6) {
                         uint32_t c = 0;
+
                         for (size_t i = 2; i < 6; i++)
                                 c = c << 4 | (uint32_t)(ascii_hex(s.p[i]) & 15);
+
                         r = append_utf8(out, c);
                         s = str_skip(s, 6);
                         continue;
                 }
+
                 const char *letter = memchr(letters, s.p[1], sizeof letters - 1);
                 r = buf_add_char(out, letter ? meanings[letter - letters] : s.p[1]);
                 s = str_skip(s, 2);
         }
+
         return r;
 }
 
@@ -489,6 +556,7 @@ bool audit_time(struct str ts, uint64_t *ret_us) {
                 return false;
         if (!str_to_u64(str_n(ts.p + 20, 6), 999999, &us))
                 return false;
+
         *ret_us = seconds_us + us;
         return true;
 }

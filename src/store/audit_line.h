@@ -37,7 +37,7 @@ struct audit_record {
 };
 
 /* -EBADMSG for anything that audit_line_format() does not write: e says what. Unknown fields are passed over. */
-int audit_line_parse(struct str line, struct audit_record *ret, struct err *e);
+int audit_line_parse(struct str line, struct audit_record *ret, struct err *err);
 /* The bytes of a JSON string's inside. */
 int audit_unescape(struct buf *out, struct str inside);
 /* The time of a record in microseconds since 1970. False for text that is not a time of the log. */

@@ -16,34 +16,40 @@
 static const char suffix[] = ".jsonl";
 enum { STAMP = 23 }; /* "20261115-031407-123456-" */
 
-int audit_directory(char **ret, struct err *e) {
+int audit_directory(char **ret, struct err *err) {
         cleanup(free_ptr) char *state = NULL;
         int r = dirs_state(&state);
         if (r == -ENOENT)
-                return err_set(e, ENOENT,
+                return err_set(err, ENOENT,
                                "there is no home directory to keep the audit log in; name a file with --audit");
+
         char *path = r < 0 ? NULL : path_join(state, "audit");
         if (!path)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
+
         *ret = path;
         return 0;
 }
 
-int audit_run_path(const char *run_id, char **ret, struct err *e) {
+int audit_run_path(const char *run_id, char **ret, struct err *err) {
         cleanup(free_ptr) char *directory = NULL;
         char ts[CLOCK_TEXT_MAX]; /* 2026-11-15T03:14:07.123456Z */
+
         if (!audit_id_valid(run_id))
-                return err_set(e, EINVAL, "a run id must be 1 to %d letters, digits, '-' or '_'", AUDIT_ID_MAX - 1);
-        int r = audit_directory(&directory, e);
+                return err_set(err, EINVAL, "a run id must be 1 to %d letters, digits, '-' or '_'", AUDIT_ID_MAX - 1);
+
+        int r = audit_directory(&directory, err);
         if (r == 0)
-                r = path_make_private_dir(directory, e);
+                r = path_make_private_dir(directory, err);
         if (r < 0)
                 return r;
+
         clock_text(clock_wall_us(), ts);
         char *path = str_format("%s/%.4s%.2s%.2s-%.2s%.2s%.2s-%.6s-%s%s", directory, ts, ts + 5, ts + 8, ts + 11,
                                 ts + 14, ts + 17, ts + 20, run_id, suffix);
         if (!path)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
+
         *ret = path;
         return 0;
 }
@@ -67,26 +73,31 @@ static void close_directory(DIR **d) {
                 closedir(*d);
 }
 
-int audit_runs(audit_names *ret, struct err *e) {
+int audit_runs(audit_names *ret, struct err *err) {
         cleanup(free_ptr) char *directory = NULL;
-        int r = audit_directory(&directory, e);
+        int r = audit_directory(&directory, err);
         if (r < 0)
                 return r;
+
         cleanup(close_directory) DIR *d = opendir(directory);
         if (!d)
-                return errno == ENOENT ? 0 : err_errno(e, "cannot read the directory %s", directory);
+                return errno == ENOENT ? 0 : err_errno(err, "cannot read the directory %s", directory);
+
         struct dirent *entry;
+
         while ((entry = readdir(d))) {
                 if (!is_run_name(str_of(entry->d_name)))
                         continue;
                 char *path = path_join(directory, entry->d_name);
                 if (!path || vec_push(ret, path) < 0) {
                         free(path);
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_set(err, ENOMEM, "out of memory");
                 }
         }
+
         if (ret->n)
                 qsort(ret->p, ret->n, sizeof *ret->p, by_name);
+
         return 0;
 }
 
@@ -95,31 +106,37 @@ static struct str id_of(const char *path) {
         return str_first(name, name.n - (sizeof suffix - 1));
 }
 
-int audit_find_run(const char *run_id, char **ret, struct err *e) {
+int audit_find_run(const char *run_id, char **ret, struct err *err) {
         cleanup(audit_names_done) audit_names runs = { 0 };
-        int r = audit_runs(&runs, e);
+        int r = audit_runs(&runs, err);
         if (r < 0)
                 return r;
+
         const char *found = NULL;
         size_t matches = 0;
+
         for (size_t i = 0; i < runs.n; i++) {
                 if (run_id && str_is(id_of(runs.p[i]), run_id)) {
                         found = runs.p[i];
                         matches = 1;
                         break;
                 }
+
                 if (!run_id || str_starts(id_of(runs.p[i]), str_of(run_id))) {
                         found = runs.p[i]; /* the last one is the latest */
                         matches++;
                 }
         }
+
         if (!found)
-                return run_id ? err_set(e, ENOENT, "there is no audit log of a run \"%s\"", run_id)
-                              : err_set(e, ENOENT, "there is no audit log yet: nothing was run");
+                return run_id ? err_set(err, ENOENT, "there is no audit log of a run \"%s\"", run_id)
+                              : err_set(err, ENOENT, "there is no audit log yet: nothing was run");
+
         if (run_id && matches > 1)
-                return err_set(e, EINVAL, "%zu runs begin with \"%s\"; give more of the id", matches, run_id);
+                return err_set(err, EINVAL, "%zu runs begin with \"%s\"; give more of the id", matches, run_id);
+
         *ret = str_format("%s", found);
-        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+        return *ret ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
 /* The writer holds the lock; whoever gets it knows that nobody writes. */
@@ -132,9 +149,9 @@ static void remove_run(const char *path) {
                 unlink(names.p[i]);
 }
 
-int audit_prune(size_t keep, struct err *e) {
+int audit_prune(size_t keep, struct err *err) {
         cleanup(audit_names_done) audit_names runs = { 0 };
-        int r = audit_runs(&runs, e);
+        int r = audit_runs(&runs, err);
         for (size_t i = 0; r == 0 && i + keep < runs.n; i++)
                 remove_run(runs.p[i]);
         return r;

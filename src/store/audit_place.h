@@ -12,12 +12,12 @@
 #define AUDIT_RUNS_KEPT 200
 
 /* Not created. */
-int audit_directory(char **ret, struct err *e);
+int audit_directory(char **ret, struct err *err);
 /* Makes the directory and the name for a new run. */
-int audit_run_path(const char *run_id, char **ret, struct err *e);
+int audit_run_path(const char *run_id, char **ret, struct err *err);
 /* The files of all runs, oldest first, without their rotated forms. An absent directory holds none. */
-int audit_runs(audit_names *ret, struct err *e);
+int audit_runs(audit_names *ret, struct err *err);
 /* The log of the run (its id, or the beginning of one if only one begins so), of the latest run for NULL. */
-int audit_find_run(const char *run_id, char **ret, struct err *e);
+int audit_find_run(const char *run_id, char **ret, struct err *err);
 /* Removes the oldest runs beyond the number, never one that is being written. */
-int audit_prune(size_t keep, struct err *e);
+int audit_prune(size_t keep, struct err *err);

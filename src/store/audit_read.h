@@ -15,19 +15,19 @@ struct audit_reader {
         uint64_t line; /* number of the line handed out last, from 1 */
 };
 
-int audit_reader_open(struct audit_reader *r, const char *path, struct err *e);
-void audit_reader_done(struct audit_reader *r);
+int audit_reader_open(struct audit_reader *reader, const char *path, struct err *err);
+void audit_reader_done(struct audit_reader *reader);
 /* 1: a line without its line break, valid until the next call; 0: no whole line (yet); negative: error. */
-int audit_reader_next(struct audit_reader *r, struct str *ret_line, struct err *e);
+int audit_reader_next(struct audit_reader *reader, struct str *ret_line, struct err *err);
 /* Bytes behind the last line break, once audit_reader_next() gave 0. */
-size_t audit_reader_rest(const struct audit_reader *r);
+size_t audit_reader_rest(const struct audit_reader *reader);
 /* True when the path now names another file: this one was rotated and will not grow any more. */
-bool audit_reader_rotated(const struct audit_reader *r);
+bool audit_reader_rotated(const struct audit_reader *reader);
 
 typedef VEC(char *) audit_names;
 void audit_names_done(audit_names *names);
 /* The files of a log that exist, oldest first: FILE.8 ... FILE.1 FILE. -ENOENT when there is none. */
-int audit_files(const char *path, audit_names *ret, struct err *e);
+int audit_files(const char *path, audit_names *ret, struct err *err);
 
 struct audit_report {
         uint64_t records, files, first_seq, last_seq;
@@ -38,4 +38,4 @@ struct audit_report {
         uint64_t dropped; /* records before this one were dropped by rotation, and the log says so; 0: none */
 };
 /* 0: whole. -EBADMSG: broken, and e says where and how, *ret counts what was whole before. */
-int audit_verify(const char *path, struct audit_report *ret, struct err *e);
+int audit_verify(const char *path, struct audit_report *ret, struct err *err);

@@ -36,6 +36,7 @@ void stand_ins_close(struct stand_ins *s) {
 
         for (size_t i = 0; i < s->rotated.n; i++)
                 free(s->rotated.p[i].credential);
+
         vec_done(&s->rotated);
         close_fd(&s->lock);
         secret_wipe(s->key, sizeof s->key);
@@ -47,14 +48,15 @@ void stand_ins_closep(struct stand_ins **s) {
         stand_ins_close(*s);
 }
 
-static struct rotated *find_rotated(const struct stand_ins *s, const char *credential) {
-        for (size_t i = 0; i < s->rotated.n; i++) {
-                struct rotated *r = &s->rotated.p[i];
-                bool same =
-                    credential && r->credential ? strcmp(credential, r->credential) == 0 : credential == r->credential;
+static struct rotated *find_rotated(const struct stand_ins *ins, const char *credential) {
+        for (size_t i = 0; i < ins->rotated.n; i++) {
+                struct rotated *rotated = &ins->rotated.p[i];
+                bool same = credential && rotated->credential ? strcmp(credential, rotated->credential) == 0
+                                                              : credential == rotated->credential;
                 if (same)
-                        return r;
+                        return rotated;
         }
+
         return NULL;
 }
 
@@ -80,116 +82,128 @@ static bool parse_key(struct str text, unsigned char ret[static DIGEST_BYTES]) {
                         return false;
                 ret[i] = (unsigned char)(high << 4 | low);
         }
+
         return true;
 }
 
-static int parse_line(struct stand_ins *s, struct str line, bool *has_key, struct err *err) {
+static int parse_line(struct stand_ins *ins, struct str line, bool *has_key, struct err *err) {
         struct str word;
         uint64_t times;
 
-        if (str_starts(line, STR("key ")) && !*has_key && parse_key(str_skip(line, 4), s->key)) {
+        if (str_starts(line, STR("key ")) && !*has_key && parse_key(str_skip(line, 4), ins->key)) {
                 *has_key = true;
                 return 0;
         }
 
         if (str_starts(line, STR("rotated "))) {
                 struct str rest = str_skip(line, 8);
+
                 str_split(&rest, ' ', &word);
                 if (str_to_u64(word, ROTATIONS_MAX, &times))
-                        return add_rotated(s, rest, times, err);
+                        return add_rotated(ins, rest, times, err);
         }
+
         return err_set(err, EBADMSG, "not a line that Bailey wrote");
 }
 
-static int parse_file(struct stand_ins *s, struct str text, struct err *err) {
+static int parse_file(struct stand_ins *ins, struct str text, struct err *err) {
         struct str line;
         bool has_key = false;
         size_t number = 0;
 
         while (text.n > 0 && str_split(&text, '\n', &line)) {
                 number++;
+
                 if (number == 1 && !str_is(line, FIRST_LINE))
                         return err_set(err, EBADMSG,
-                                       "%s is of another version, or damaged: it does not begin with '%s'", s->path,
+                                       "%s is of another version, or damaged: it does not begin with '%s'", ins->path,
                                        FIRST_LINE);
+
                 if (number == 1 || line.n == 0)
                         continue;
 
-                int r = parse_line(s, line, &has_key, err);
+                int r = parse_line(ins, line, &has_key, err);
                 if (r < 0)
-                        return err_wrap(err, r, "%s:%zu", s->path, number);
+                        return err_wrap(err, r, "%s:%zu", ins->path, number);
         }
+
         return has_key ? 0
                        : err_set(err, EBADMSG,
                                  "%s has no key; remove the file, and the next run makes a new one (all stand-ins "
                                  "change then)",
-                                 s->path);
+                                 ins->path);
 }
 
-static int read_file(const struct stand_ins *s, struct buf *ret, struct err *err) {
+static int read_file(const struct stand_ins *ins, struct buf *ret, struct err *err) {
         struct stat st;
-        cleanup(close_fd) int fd = open(s->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        cleanup(close_fd) int fd = open(ins->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
         if (fd < 0 && errno == ENOENT)
                 return -ENOENT;
         if (fd < 0 || fstat(fd, &st) < 0)
-                return err_errno(err, "cannot open %s (a link is not followed)", s->path);
+                return err_errno(err, "cannot open %s (a link is not followed)", ins->path);
         if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
-                return err_set(err, EPERM, "%s is not a file of this user and is not used", s->path);
+                return err_set(err, EPERM, "%s is not a file of this user and is not used", ins->path);
+
         if (st.st_mode & 077)
-                return err_set(err, EPERM, "%s is open to other users and is not used; run \"chmod 600 %s\"", s->path,
-                               s->path);
+                return err_set(err, EPERM, "%s is open to other users and is not used; run \"chmod 600 %s\"", ins->path,
+                               ins->path);
 
         int r = fd_read_all(fd, ret);
-        return r < 0 ? err_set(err, -r, "cannot read %s: %s", s->path, strerror(-r)) : 0;
+        return r < 0 ? err_set(err, -r, "cannot read %s: %s", ins->path, strerror(-r)) : 0;
 }
 
 /* writing */
 
-static int write_file(const struct stand_ins *s, struct err *err) {
+static int write_file(const struct stand_ins *ins, struct err *err) {
         char hex[DIGEST_HEX_MAX];
         struct buf text = BUF(FILE_MAX);
 
-        digest_hex(s->key, hex);
+        digest_hex(ins->key, hex);
         int r = buf_printf(&text, FIRST_LINE "\nkey %s\n", hex);
         secret_wipe(hex, sizeof hex);
-        for (size_t i = 0; r == 0 && i < s->rotated.n; i++) {
-                const struct rotated *one = &s->rotated.p[i];
+
+        for (size_t i = 0; r == 0 && i < ins->rotated.n; i++) {
+                const struct rotated *one = &ins->rotated.p[i];
                 r = buf_printf(&text, "rotated %ju%s%s\n", (uintmax_t)one->times, one->credential ? " " : "",
                                one->credential ? one->credential : "");
         }
 
         if (r < 0)
-                err_set(err, -r, "%s would be too large", s->path);
+                err_set(err, -r, "%s would be too large", ins->path);
         else
-                r = path_replace_file(s->path, buf_str(&text), 0600, err);
+                r = path_replace_file(ins->path, buf_str(&text), 0600, err);
+
         if (text.p)
                 secret_wipe(text.p, text.cap);
+
         buf_done(&text);
         return r;
 }
 
-static int make_first(struct stand_ins *s, struct err *err) {
-        random_bytes(s->key, sizeof s->key);
-        return write_file(s, err);
+static int make_first(struct stand_ins *ins, struct err *err) {
+        random_bytes(ins->key, sizeof ins->key);
+        return write_file(ins, err);
 }
 
 /* Whoever has the lock reads and writes alone. It goes with the process, whatever ends it. */
-static int take_lock(struct stand_ins *s, struct err *err) {
-        cleanup(free_ptr) char *path = str_format("%s.lock", s->path);
+static int take_lock(struct stand_ins *ins, struct err *err) {
+        cleanup(free_ptr) char *path = str_format("%s.lock", ins->path);
         if (!path)
                 return err_set(err, ENOMEM, "out of memory");
 
-        s->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (s->lock < 0)
+        ins->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (ins->lock < 0)
                 return err_errno(err, "cannot open %s", path);
-        while (flock(s->lock, LOCK_EX) < 0)
+
+        while (flock(ins->lock, LOCK_EX) < 0)
                 if (errno != EINTR)
                         return err_errno(err, "cannot lock %s", path);
+
         return 0;
 }
 
-static int name_file(struct stand_ins *s, struct err *err) {
+static int name_file(struct stand_ins *ins, struct err *err) {
         cleanup(free_ptr) char *state = NULL;
         int r = dirs_state(&state);
         if (r < 0)
@@ -199,8 +213,8 @@ static int name_file(struct stand_ins *s, struct err *err) {
         if (r < 0)
                 return r;
 
-        s->path = path_join(state, "stand-ins");
-        return s->path ? 0 : err_set(err, ENOMEM, "out of memory");
+        ins->path = path_join(state, "stand-ins");
+        return ins->path ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
 /* With the lock held. */
@@ -208,10 +222,14 @@ static int open_locked(struct stand_ins **ret, struct err *err) {
         cleanup(stand_ins_closep) struct stand_ins *s = calloc(1, sizeof *s);
         if (!s)
                 return err_set(err, ENOMEM, "out of memory");
+
         s->lock = -1;
 
         int r = name_file(s, err);
-        r = r < 0 ? r : take_lock(s, err);
+        if (r < 0)
+                return r;
+
+        r = take_lock(s, err);
         if (r < 0)
                 return r;
 
@@ -221,8 +239,10 @@ static int open_locked(struct stand_ins **ret, struct err *err) {
                 r = make_first(s, err);
         else if (r == 0)
                 r = parse_file(s, buf_str(&text), err);
+
         if (text.p)
                 secret_wipe(text.p, text.cap);
+
         buf_done(&text);
         if (r < 0)
                 return r;
@@ -241,35 +261,41 @@ int stand_ins_open(struct stand_ins **ret, struct err *err) {
 }
 
 int stand_ins_rotate(const char *credential, struct err *err) {
-        cleanup(stand_ins_closep) struct stand_ins *s = NULL;
-        int r = open_locked(&s, err);
+        cleanup(stand_ins_closep) struct stand_ins *ins = NULL;
+        int r = open_locked(&ins, err);
         if (r < 0)
                 return r;
 
-        struct rotated *there = find_rotated(s, credential);
+        struct rotated *there = find_rotated(ins, credential);
         if (there && there->times >= ROTATIONS_MAX)
-                return err_set(err, ERANGE, "rotated too often; remove %s, and the next run makes a new key", s->path);
+                return err_set(err, ERANGE, "rotated too often; remove %s, and the next run makes a new key",
+                               ins->path);
+
         if (there)
                 there->times++;
         else
-                r = add_rotated(s, str_of(credential), 1, err);
-        return r < 0 ? r : write_file(s, err);
+                r = add_rotated(ins, str_of(credential), 1, err);
+
+        if (r < 0)
+                return r;
+
+        return write_file(ins, err);
 }
 
 /* deriving */
 
-uint64_t stand_ins_rotations(const struct stand_ins *s, const char *credential) {
-        const struct rotated *all = find_rotated(s, NULL), *one = find_rotated(s, credential);
+uint64_t stand_ins_rotations(const struct stand_ins *ins, const char *credential) {
+        const struct rotated *all = find_rotated(ins, NULL), *one = find_rotated(ins, credential);
 
         return (all ? all->times : 0) + (one ? one->times : 0);
 }
 
-void stand_ins_seed(const struct stand_ins *s, const char *place, const char *credential, uint64_t rotations,
+void stand_ins_seed(const struct stand_ins *ins, const char *place, const char *credential, uint64_t rotations,
                     unsigned char ret[static DIGEST_BYTES]) {
         unsigned char inner[DIGEST_BYTES];
 
         /* One step for each text: nothing can be taken for the end of one and the beginning of another. */
-        digest_hmac(str_n(s->key, sizeof s->key), str_of(place), inner);
+        digest_hmac(str_n(ins->key, sizeof ins->key), str_of(place), inner);
         digest_hmac(str_n(inner, sizeof inner), str_of(credential), ret);
         digest_hmac(str_n(ret, DIGEST_BYTES), str_n(&rotations, sizeof rotations), inner);
         memcpy(ret, inner, DIGEST_BYTES);

@@ -21,9 +21,9 @@ void stand_ins_close(struct stand_ins *s);
 void stand_ins_closep(struct stand_ins **s);
 
 /* How often this credential's stand-ins were rotated, alone or with all. */
-uint64_t stand_ins_rotations(const struct stand_ins *s, const char *credential);
+uint64_t stand_ins_rotations(const struct stand_ins *ins, const char *credential);
 /* What they are made of after so many rotations. */
-void stand_ins_seed(const struct stand_ins *s, const char *place, const char *credential, uint64_t rotations,
+void stand_ins_seed(const struct stand_ins *ins, const char *place, const char *credential, uint64_t rotations,
                     unsigned char ret[static DIGEST_BYTES]);
 
 /* The next run gets others. NULL: of all credentials. */

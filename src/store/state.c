@@ -57,55 +57,62 @@ void state_closep(struct state **s) {
         state_close(*s);
 }
 
-static int fault(const struct state *s, struct err *e) {
+static int state_fault(const struct state *s, struct err *err) {
         int code = sqlite3_errcode(s->db);
         if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
-                return err_set(e, EBADMSG,
+                return err_set(err, EBADMSG,
                                "%s is damaged (%s). Move it away (mv %s %s.broken) and try again: the rules that you "
                                "approved are kept beside it and are taken over",
                                s->path, sqlite3_errmsg(s->db), s->path, s->path);
+
         if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-                return err_set(e, EBUSY, "%s is in use by another process", s->path);
-        return err_set(e, code == SQLITE_NOMEM ? ENOMEM : EIO, "%s: %s", s->path, sqlite3_errmsg(s->db));
+                return err_set(err, EBUSY, "%s is in use by another process", s->path);
+
+        return err_set(err, code == SQLITE_NOMEM ? ENOMEM : EIO, "%s: %s", s->path, sqlite3_errmsg(s->db));
 }
 
-static int execute(struct state *s, const char *sql, struct err *e) {
-        return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fault(s, e);
+static int state_execute(struct state *s, const char *sql, struct err *err) {
+        return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : state_fault(s, err);
 }
 
-static void finish(sqlite3_stmt **q) {
+static void state_finish(sqlite3_stmt **q) {
         sqlite3_finalize(*q);
 }
 
 /* Texts by their places; NULL stands for "". */
-static int prepare(struct state *s, const char *sql, const char *const *texts, int n, sqlite3_stmt **ret,
-                   struct err *e) {
-        cleanup(finish) sqlite3_stmt *q = NULL;
+static int state_prepare(struct state *s, const char *sql, const char *const *texts, int n, sqlite3_stmt **ret,
+                         struct err *err) {
+        cleanup(state_finish) sqlite3_stmt *q = NULL;
         if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
-                return fault(s, e);
+                return state_fault(s, err);
+
         for (int i = 0; i < n; i++)
                 if (sqlite3_bind_text(q, i + 1, texts[i] ? texts[i] : "", -1, SQLITE_TRANSIENT) != SQLITE_OK)
-                        return fault(s, e);
+                        return state_fault(s, err);
+
         *ret = take_ptr(&q);
         return 0;
 }
 
-static const char *column(sqlite3_stmt *q, int i) {
+static const char *state_column(sqlite3_stmt *q, int i) {
         const char *text = (const char *)sqlite3_column_text(q, i);
         return text ? text : "";
 }
 
-static int run(struct state *s, const char *sql, const char *const *texts, int n, struct err *e) {
-        cleanup(finish) sqlite3_stmt *q = NULL;
-        int r = prepare(s, sql, texts, n, &q, e);
-        return r < 0 ? r : sqlite3_step(q) == SQLITE_DONE ? 0 : fault(s, e);
+static int state_run(struct state *s, const char *sql, const char *const *texts, int n, struct err *err) {
+        cleanup(state_finish) sqlite3_stmt *q = NULL;
+        int r = state_prepare(s, sql, texts, n, &q, err);
+        if (r < 0)
+                return r;
+
+        return sqlite3_step(q) == SQLITE_DONE ? 0 : state_fault(s, err);
 }
 
-static int number(struct state *s, const char *sql, int *ret, struct err *e) {
-        cleanup(finish) sqlite3_stmt *q = NULL;
-        int r = prepare(s, sql, NULL, 0, &q, e);
+static int state_number(struct state *s, const char *sql, int *ret, struct err *err) {
+        cleanup(state_finish) sqlite3_stmt *q = NULL;
+        int r = state_prepare(s, sql, NULL, 0, &q, err);
         if (r == 0 && sqlite3_step(q) != SQLITE_ROW)
-                r = fault(s, e);
+                r = state_fault(s, err);
         if (r == 0)
                 *ret = sqlite3_column_int(q, 0);
         return r;
@@ -115,88 +122,105 @@ static int number(struct state *s, const char *sql, int *ret, struct err *e) {
  * Opening.
  */
 static int add_row(struct state *s, bool deny, const char *workspace, const char *pattern, uint64_t at_us,
-                   struct err *e) {
+                   struct err *err) {
         char at[24];
+
         snprintf(at, sizeof at, "%ju", (uintmax_t)at_us);
         const char *const texts[] = { deny ? "deny" : "allow", pattern, workspace, at };
-        return run(s,
-                   "INSERT INTO rules (list, pattern, workspace, at_us) VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))"
-                   " ON CONFLICT (pattern, workspace) DO UPDATE SET list = excluded.list, at_us = excluded.at_us",
-                   texts, 4, e);
+
+        return state_run(s,
+                         "INSERT INTO rules (list, pattern, workspace, at_us) VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))"
+                         " ON CONFLICT (pattern, workspace) DO UPDATE SET list = excluded.list, at_us = excluded.at_us",
+                         texts, 4, err);
 }
 
-static int take_over(struct state *s, struct err *e) {
+static int take_over(struct state *s, struct err *err) {
         cleanup(approved_done) struct approved rules = { 0 };
         cleanup(free_ptr) char *path = NULL;
-        int r = approved_path(&path) < 0 ? 0 : approved_read(path, &rules, e);
+        int r = approved_path(&path) < 0 ? 0 : approved_read(path, &rules, err);
         for (size_t i = 0; r == 0 && i < rules.rules.n; i++) {
                 const struct approved_rule *rule = &rules.rules.p[i];
                 uint64_t at_us;
+
                 if (!clock_parse_text(str_of(rule->day), &at_us))
                         at_us = clock_wall_us();
-                r = add_row(s, rule->deny, rule->workspace, rule->pattern, at_us, e);
+
+                r = add_row(s, rule->deny, rule->workspace, rule->pattern, at_us, err);
         }
+
         return r;
 }
 
-static int migrate(struct state *s, struct err *e) {
+static int state_migrate(struct state *s, struct err *err) {
         int version = 0;
         char set[64];
-        int r = execute(s, "BEGIN IMMEDIATE", e);
+        int r = state_execute(s, "BEGIN IMMEDIATE", err);
         if (r == 0)
-                r = number(s, "PRAGMA user_version", &version, e);
+                r = state_number(s, "PRAGMA user_version", &version, err);
+
         if (r == 0 && version > VERSION)
                 r = err_set(
-                    e, EPROTO,
+                    err, EPROTO,
                     "%s was written by a newer Bailey (version %d, this one knows %d); update it, or move it away",
                     s->path, version, VERSION);
+
         bool fresh = version == 0;
         for (; r == 0 && version < VERSION; version++)
-                r = execute(s, migrations[version], e);
+                r = state_execute(s, migrations[version], err);
+
         snprintf(set, sizeof set, "PRAGMA user_version = %d", version);
         if (r == 0)
-                r = execute(s, set, e);
+                r = state_execute(s, set, err);
         if (r == 0 && fresh)
-                r = take_over(s, e);
+                r = take_over(s, err);
         if (r == 0)
-                return execute(s, "COMMIT", e);
-        (void)execute(s, "ROLLBACK", NULL); /* the first error is the one to tell */
+                return state_execute(s, "COMMIT", err);
+
+        (void)state_execute(s, "ROLLBACK", NULL); /* the first error is the one to tell */
         return r;
 }
 
 /* Made by us with the right mode before SQLite sees it; an existing one must be ours and closed to others. */
-static int check_file(const char *path, struct err *e) {
+static int check_file(const char *path, struct err *err) {
         int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
         struct stat st;
+
         if (fd < 0)
-                return err_errno(e, "cannot open %s", path);
-        int r = fstat(fd, &st) < 0 ? err_errno(e, "cannot look at %s", path) : 0;
+                return err_errno(err, "cannot open %s", path);
+
+        int r = fstat(fd, &st) < 0 ? err_errno(err, "cannot look at %s", path) : 0;
         close(fd);
         if (r == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077)))
-                r = err_set(e, EPERM, "%s must be a file of yours that is closed to others (chmod 600 %s)", path, path);
+                r = err_set(err, EPERM, "%s must be a file of yours that is closed to others (chmod 600 %s)", path,
+                            path);
+
         return r;
 }
 
-int state_open(struct state **ret, struct err *e) {
+int state_open(struct state **ret, struct err *err) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(state_closep) struct state *s = calloc(1, sizeof *s);
         int r = dirs_state(&directory);
         if (r == -ENOENT)
-                return err_set(e, ENOENT, "there is no home directory to remember anything in");
+                return err_set(err, ENOENT, "there is no home directory to remember anything in");
         if (r < 0 || !s || !(s->path = path_join(directory, "state.db")))
-                return err_set(e, ENOMEM, "out of memory");
-        r = path_make_private_dir(directory, e);
+                return err_set(err, ENOMEM, "out of memory");
+
+        r = path_make_private_dir(directory, err);
         if (r == 0)
-                r = check_file(s->path, e);
+                r = check_file(s->path, err);
         if (r < 0)
                 return r;
+
         if (sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
                             NULL) != SQLITE_OK)
-                return s->db ? fault(s, e) : err_set(e, ENOMEM, "out of memory");
+                return s->db ? state_fault(s, err) : err_set(err, ENOMEM, "out of memory");
+
         sqlite3_busy_timeout(s->db, WAIT_MS);
-        r = migrate(s, e);
+        r = state_migrate(s, err);
         if (r < 0)
                 return r;
+
         *ret = take_ptr(&s);
         return 0;
 }
@@ -204,130 +228,166 @@ int state_open(struct state **ret, struct err *e) {
 /*
  * Rules and decisions.
  */
-int state_rules(struct state *s, struct approved *ret, struct err *e) {
-        cleanup(finish) sqlite3_stmt *q = NULL;
-        int r = prepare(s, "SELECT list, pattern, workspace, at_us FROM rules ORDER BY id", NULL, 0, &q, e), step;
+int state_rules(struct state *s, struct approved *ret, struct err *err) {
+        cleanup(state_finish) sqlite3_stmt *q = NULL;
+        int r = state_prepare(s, "SELECT list, pattern, workspace, at_us FROM rules ORDER BY id", NULL, 0, &q, err),
+            step;
         while (r == 0 && (step = sqlite3_step(q)) != SQLITE_DONE) {
                 char day[CLOCK_TEXT_MAX];
+
                 if (step != SQLITE_ROW)
-                        return fault(s, e);
+                        return state_fault(s, err);
+
                 const char *list = (const char *)sqlite3_column_text(q, 0);
                 const char *pattern = (const char *)sqlite3_column_text(q, 1);
                 const char *workspace = (const char *)sqlite3_column_text(q, 2);
                 clock_text((uint64_t)sqlite3_column_int64(q, 3), day);
                 day[10] = '\0';
+
                 if (!list || !pattern || !workspace || ret->rules.n >= RULES_MAX ||
                     approved_add(ret, strcmp(list, "deny") == 0, day, workspace[0] ? workspace : NULL, pattern) < 0)
-                        r = err_set(e, ENOMEM, "out of memory");
+                        r = err_set(err, ENOMEM, "out of memory");
         }
+
         return r;
 }
 
 /* The file that launches read. */
-static int export(struct state *s, struct err *e) {
+static int state_export(struct state *s, struct err *err) {
         cleanup(approved_done) struct approved rules = { 0 };
         cleanup(buf_done) struct buf text = BUF(EXPORT_MAX);
         cleanup(free_ptr) char *path = NULL;
-        int r = state_rules(s, &rules, e);
+        int r = state_rules(s, &rules, err);
         if (r == 0 && (approved_path(&path) < 0 || approved_format(&rules, &text) < 0))
-                r = err_set(e, ENOMEM, "the approved rules cannot be written: out of memory, or too many");
-        return r < 0 ? r : path_replace_file(path, buf_str(&text), 0600, e);
+                r = err_set(err, ENOMEM, "the approved rules cannot be written: out of memory, or too many");
+        if (r < 0)
+                return r;
+
+        return path_replace_file(path, buf_str(&text), 0600, err);
 }
 
-int state_add_rule(struct state *s, bool deny, const char *workspace, const char *pattern, struct err *e) {
-        int r = add_row(s, deny, workspace, pattern, clock_wall_us(), e);
-        return r < 0 ? r : export(s, e);
+int state_add_rule(struct state *s, bool deny, const char *workspace, const char *pattern, struct err *err) {
+        int r = add_row(s, deny, workspace, pattern, clock_wall_us(), err);
+        if (r < 0)
+                return r;
+
+        return state_export(s, err);
 }
 
-int state_forget_rule(struct state *s, const char *workspace, const char *pattern, struct err *e) {
+int state_forget_rule(struct state *s, const char *workspace, const char *pattern, struct err *err) {
         const char *const texts[] = { pattern, workspace };
-        int r = run(s, "DELETE FROM rules WHERE pattern = ?1 AND workspace IN ('', ?2)", texts, 2, e);
+        int r = state_run(s, "DELETE FROM rules WHERE pattern = ?1 AND workspace IN ('', ?2)", texts, 2, err);
         int removed = sqlite3_changes(s->db);
+
         if (r == 0)
-                r = export(s, e);
-        return r < 0 ? r : removed;
+                r = state_export(s, err);
+        if (r < 0)
+                return r;
+
+        return removed;
 }
 
 /*
  * Commands.
  */
 int state_add_command(struct state *s, bool deny, const char *workspace, const char *rule, const char *command,
-                      struct err *e) {
+                      struct err *err) {
         char at[24];
+
         snprintf(at, sizeof at, "%ju", (uintmax_t)clock_wall_us());
         const char *const texts[] = { deny ? "deny" : "allow", command, rule, workspace, at };
-        return run(s,
-                   "INSERT INTO commands (answer, command, rule, workspace, at_us) VALUES"
-                   " (?1, ?2, ?3, ?4, CAST(?5 AS INTEGER)) ON CONFLICT (command, rule, workspace)"
-                   " DO UPDATE SET answer = excluded.answer, at_us = excluded.at_us",
-                   texts, 5, e);
+
+        return state_run(s,
+                         "INSERT INTO commands (answer, command, rule, workspace, at_us) VALUES"
+                         " (?1, ?2, ?3, ?4, CAST(?5 AS INTEGER)) ON CONFLICT (command, rule, workspace)"
+                         " DO UPDATE SET answer = excluded.answer, at_us = excluded.at_us",
+                         texts, 5, err);
 }
 
 int state_command(struct state *s, const char *workspace, const char *rule, const char *command, enum state_answer *ret,
-                  struct err *e) {
-        cleanup(finish) sqlite3_stmt *q = NULL;
+                  struct err *err) {
+        cleanup(state_finish) sqlite3_stmt *q = NULL;
         const char *const texts[] = { command, rule, workspace };
-        int r = prepare(s,
-                        "SELECT answer FROM commands WHERE command = ?1 AND rule = ?2 AND workspace IN ('', ?3)"
-                        " ORDER BY answer DESC LIMIT 1",
-                        texts, 3, &q, e);
+        int r = state_prepare(s,
+                              "SELECT answer FROM commands WHERE command = ?1 AND rule = ?2 AND workspace IN ('', ?3)"
+                              " ORDER BY answer DESC LIMIT 1",
+                              texts, 3, &q, err);
         int step = r < 0 ? SQLITE_ERROR : sqlite3_step(q);
         if (r == 0 && step != SQLITE_ROW && step != SQLITE_DONE)
-                r = fault(s, e);
+                r = state_fault(s, err);
+
         if (r == 0)
-                *ret = step == SQLITE_DONE                  ? STATE_NO_ANSWER
-                       : strcmp(column(q, 0), "allow") == 0 ? STATE_ALLOWED
-                                                            : STATE_DENIED;
+                *ret = step == SQLITE_DONE                        ? STATE_NO_ANSWER
+                       : strcmp(state_column(q, 0), "allow") == 0 ? STATE_ALLOWED
+                                                                  : STATE_DENIED;
+
         return r;
 }
 
-int state_forget_command(struct state *s, const char *workspace, const char *command, struct err *e) {
+int state_forget_command(struct state *s, const char *workspace, const char *command, struct err *err) {
         const char *const texts[] = { command, workspace };
-        int r = run(s, "DELETE FROM commands WHERE command = ?1 AND workspace IN ('', ?2)", texts, 2, e);
-        return r < 0 ? r : sqlite3_changes(s->db);
+        int r = state_run(s, "DELETE FROM commands WHERE command = ?1 AND workspace IN ('', ?2)", texts, 2, err);
+        if (r < 0)
+                return r;
+
+        return sqlite3_changes(s->db);
 }
 
-int state_add_decision(struct state *s, const struct state_decision *d, struct err *e) {
+int state_add_decision(struct state *s, const struct state_decision *state_decision, struct err *err) {
         char at[24], port[8];
+
         snprintf(at, sizeof at, "%ju", (uintmax_t)clock_wall_us());
-        snprintf(port, sizeof port, "%u", d->port);
-        const char *const sandbox[] = { d->sandbox, d->workspace, d->command, at };
-        const char *const decision[] = { at,        d->sandbox, d->host, port,
-                                         d->answer, d->scope,   d->by,   d->kind ? d->kind : "host" };
+        snprintf(port, sizeof port, "%u", state_decision->port);
+        const char *const sandbox[] = { state_decision->sandbox, state_decision->workspace, state_decision->command,
+                                        at };
+        const char *const decision[] = { at,
+                                         state_decision->sandbox,
+                                         state_decision->host,
+                                         port,
+                                         state_decision->answer,
+                                         state_decision->scope,
+                                         state_decision->by,
+                                         state_decision->kind ? state_decision->kind : "host" };
         int r = 0;
-        if (d->sandbox)
-                r = run(s, "INSERT OR IGNORE INTO sandboxes VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))", sandbox, 4, e);
+
+        if (state_decision->sandbox)
+                r = state_run(s, "INSERT OR IGNORE INTO sandboxes VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))", sandbox, 4,
+                              err);
+
         return r < 0 ? r
-                     : run(s,
-                           "INSERT INTO decisions (at_us, sandbox, host, port, answer, scope, by, kind) VALUES"
-                           " (CAST(?1 AS INTEGER), ?2, ?3, CAST(?4 AS INTEGER), ?5, ?6, ?7, ?8)",
-                           decision, 8, e);
+                     : state_run(s,
+                                 "INSERT INTO decisions (at_us, sandbox, host, port, answer, scope, by, kind) VALUES"
+                                 " (CAST(?1 AS INTEGER), ?2, ?3, CAST(?4 AS INTEGER), ?5, ?6, ?7, ?8)",
+                                 decision, 8, err);
 }
 
-int state_decisions(struct state *s, unsigned max, state_on_decision *on, void *arg, struct err *e) {
-        cleanup(finish) sqlite3_stmt *q = NULL;
+int state_decisions(struct state *s, unsigned max, state_on_decision *on, void *arg, struct err *err) {
+        cleanup(state_finish) sqlite3_stmt *q = NULL;
         char limit[16];
+
         snprintf(limit, sizeof limit, "%u", max);
         const char *const texts[] = { limit };
-        int r = prepare(s,
-                        "SELECT d.at_us, d.sandbox, coalesce(b.workspace, ''), coalesce(b.command, ''), d.host, d.port,"
-                        " d.answer, d.scope, d.by, d.kind FROM decisions d LEFT JOIN sandboxes b ON b.id = d.sandbox"
-                        " ORDER BY d.id DESC LIMIT CAST(?1 AS INTEGER)",
-                        texts, 1, &q, e),
+        int r = state_prepare(
+                s,
+                "SELECT d.at_us, d.sandbox, coalesce(b.workspace, ''), coalesce(b.command, ''), d.host, d.port,"
+                " d.answer, d.scope, d.by, d.kind FROM decisions d LEFT JOIN sandboxes b ON b.id = d.sandbox"
+                " ORDER BY d.id DESC LIMIT CAST(?1 AS INTEGER)",
+                texts, 1, &q, err),
             step;
         while (r == 0 && (step = sqlite3_step(q)) != SQLITE_DONE) {
                 if (step != SQLITE_ROW)
-                        return fault(s, e);
-                const struct state_decision d = { .sandbox = column(q, 1),
-                                                  .workspace = column(q, 2),
-                                                  .command = column(q, 3),
-                                                  .host = column(q, 4),
-                                                  .port = (uint16_t)sqlite3_column_int(q, 5),
-                                                  .answer = column(q, 6),
-                                                  .scope = column(q, 7),
-                                                  .by = column(q, 8),
-                                                  .kind = column(q, 9) };
-                r = on(arg, (uint64_t)sqlite3_column_int64(q, 0), &d);
+                        return state_fault(s, err);
+                const struct state_decision decision = { .sandbox = state_column(q, 1),
+                                                         .workspace = state_column(q, 2),
+                                                         .command = state_column(q, 3),
+                                                         .host = state_column(q, 4),
+                                                         .port = (uint16_t)sqlite3_column_int(q, 5),
+                                                         .answer = state_column(q, 6),
+                                                         .scope = state_column(q, 7),
+                                                         .by = state_column(q, 8),
+                                                         .kind = state_column(q, 9) };
+                r = on(arg, (uint64_t)sqlite3_column_int64(q, 0), &decision);
         }
+
         return r;
 }

@@ -13,8 +13,8 @@ struct aws {
 /* Lines NAME=VALUE as `aws configure export-credentials --format env` prints them or as a credentials file has them
  * (`export`, spaces, quotes and the case of names do not matter; other lines are passed over). What is returned points
  * into the text. Messages never hold any of it. */
-int aws_parse(struct str text, struct aws *ret, struct err *e);
+int aws_parse(struct str text, struct aws *ret, struct err *err);
 
 /* The key with which requests of this day, region and service are signed (Signature Version 4). */
 int aws_signing_key(struct str secret_key, struct str date, struct str region, struct str service,
-                    uint8_t ret[static VAULT_DIGEST_BYTES], struct err *e);
+                    uint8_t ret[static VAULT_DIGEST_BYTES], struct err *err);

@@ -84,21 +84,24 @@ uint64_t ca_end(const struct ca *ca) {
         return ca->end;
 }
 
-static int failed(struct err *e, const char *what) {
-        return err_set(e, EIO, "%s", what);
+static int ca_failed(struct err *err, const char *what) {
+        return err_set(err, EIO, "%s", what);
 }
 
 /* A CA around a key and its certificate; takes the key over when it succeeds. */
-static int assemble(EVP_PKEY **key, X509 *x, struct ca **ret, struct err *e) {
+static int ca_assemble(EVP_PKEY **key, X509 *x, struct ca **ret, struct err *err) {
         cleanup(ca_freep) struct ca *ca = calloc(1, sizeof *ca);
         if (!ca)
-                return err_set(e, ENOMEM, "no memory for the CA");
+                return err_set(err, ENOMEM, "no memory for the CA");
+
         int n = i2d_X509(x, &ca->certificate), name = i2d_X509_NAME(X509_get_subject_name(x), &ca->name);
         const ASN1_OCTET_STRING *id = X509_get0_subject_key_id(x);
         struct tm end;
+
         if (n <= 0 || name <= 0 || !id || ASN1_STRING_length(id) != CA_KEY_ID ||
             ASN1_TIME_to_tm(X509_get0_notAfter(x), &end) != 1)
-                return failed(e, "the CA's certificate is not one of Bailey's");
+                return ca_failed(err, "the CA's certificate is not one of Bailey's");
+
         ca->certificate_n = (size_t)n;
         ca->name_n = (size_t)name;
         memcpy(ca->key_id, ASN1_STRING_get0_data(id), CA_KEY_ID);
@@ -108,18 +111,20 @@ static int assemble(EVP_PKEY **key, X509 *x, struct ca **ret, struct err *e) {
         if (!ca->signer || EVP_PKEY_sign_init(ca->signer) <= 0 ||
             EVP_PKEY_CTX_set_signature_md(ca->signer, EVP_sha256()) <= 0 ||
             (ca->rsa && EVP_PKEY_CTX_set_rsa_padding(ca->signer, RSA_PKCS1_PADDING) <= 0))
-                return failed(e, "the CA's key cannot sign");
+                return ca_failed(err, "the CA's key cannot sign");
+
         ca->key = take_ptr(key);
         *ret = take_ptr(&ca);
+
         return 0;
 }
 
-int ca_sign(struct ca *ca, struct str bytes, uint8_t *ret, size_t *ret_n, struct err *e) {
+int ca_sign(struct ca *ca, struct str bytes, uint8_t *ret, size_t *ret_n, struct err *err) {
         uint8_t digest[DIGEST_BYTES];
         size_t n = CA_SIGNATURE_MAX;
         digest_sha256(bytes, digest);
         if (EVP_PKEY_sign(ca->signer, ret, &n, digest, sizeof digest) <= 0)
-                return failed(e, "the CA's key did not sign");
+                return ca_failed(err, "the CA's key did not sign");
         *ret_n = n;
         return 0;
 }
@@ -155,7 +160,7 @@ static int set_serial(X509 *x) {
         return done;
 }
 
-static int certify(EVP_PKEY *key, const char *label, X509 **ret, struct err *e) {
+static int ca_certify(EVP_PKEY *key, const char *label, X509 **ret, struct err *err) {
         cleanup(x509_freep) X509 *x = X509_new();
         time_t now = time(NULL);
         bool done = x && X509_set_version(x, 2) == 1 && set_serial(x) && set_name(x, label) &&
@@ -165,26 +170,30 @@ static int certify(EVP_PKEY *key, const char *label, X509 **ret, struct err *e) 
                     add_extension(x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
                     add_extension(x, NID_subject_key_identifier, "hash") && X509_sign(x, key, EVP_sha256()) > 0;
         if (!done)
-                return failed(e, "cannot make the CA's certificate");
+                return ca_failed(err, "cannot make the CA's certificate");
+
         *ret = take_ptr(&x);
         return 0;
 }
 
-static int make(enum vault_ca kind, const char *label, EVP_PKEY **ret_key, X509 **ret_x, struct err *e) {
+static int ca_make(enum vault_ca kind, const char *label, EVP_PKEY **ret_key, X509 **ret_x, struct err *err) {
         cleanup(pkey_freep) EVP_PKEY *key = kind == VAULT_CA_RSA4096 ? EVP_RSA_gen(4096) : EVP_EC_gen("P-256");
         if (!key)
-                return failed(e, "cannot make the CA's key");
-        int r = certify(key, label, ret_x, e);
+                return ca_failed(err, "cannot make the CA's key");
+        int r = ca_certify(key, label, ret_x, err);
         if (r == 0)
                 *ret_key = take_ptr(&key);
         return r;
 }
 
-int ca_new(enum vault_ca kind, const char *label, struct ca **ret, struct err *e) {
+int ca_new(enum vault_ca kind, const char *label, struct ca **ret, struct err *err) {
         cleanup(pkey_freep) EVP_PKEY *key = NULL;
         cleanup(x509_freep) X509 *x = NULL;
-        int r = make(kind, label, &key, &x, e);
-        return r < 0 ? r : assemble(&key, x, ret, e);
+        int r = ca_make(kind, label, &key, &x, err);
+        if (r < 0)
+                return r;
+
+        return ca_assemble(&key, x, ret, err);
 }
 
 /* in memory that outlives the vault */
@@ -195,140 +204,176 @@ struct keep {
         uint8_t bytes[VAULT_KEEP_BYTES - 16];
 };
 
-static int keep_load(const struct keep *k, struct ca **ret, struct err *e) {
-        if (k->key_n > sizeof k->bytes || k->certificate_n > sizeof k->bytes - k->key_n)
-                return err_set(e, EBADMSG, "the kept CA is damaged");
-        const uint8_t *key_at = k->bytes, *certificate_at = k->bytes + k->key_n;
-        cleanup(pkey_freep) EVP_PKEY *key = d2i_AutoPrivateKey(NULL, &key_at, k->key_n);
-        cleanup(x509_freep) X509 *x = d2i_X509(NULL, &certificate_at, k->certificate_n);
+static int keep_load(const struct keep *keep, struct ca **ret, struct err *err) {
+        if (keep->key_n > sizeof keep->bytes || keep->certificate_n > sizeof keep->bytes - keep->key_n)
+                return err_set(err, EBADMSG, "the kept CA is damaged");
+
+        const uint8_t *key_at = keep->bytes, *certificate_at = keep->bytes + keep->key_n;
+        cleanup(pkey_freep) EVP_PKEY *key = d2i_AutoPrivateKey(NULL, &key_at, keep->key_n);
+        cleanup(x509_freep) X509 *x = d2i_X509(NULL, &certificate_at, keep->certificate_n);
         if (!key || !x || X509_check_private_key(x, key) != 1)
-                return err_set(e, EBADMSG, "the kept CA is damaged");
-        return assemble(&key, x, ret, e);
+                return err_set(err, EBADMSG, "the kept CA is damaged");
+
+        return ca_assemble(&key, x, ret, err);
 }
 
-static int keep_store(struct keep *k, const struct ca *ca, struct err *e) {
+static int keep_store(struct keep *keep, const struct ca *ca, struct err *err) {
         int n = i2d_PrivateKey(ca->key, NULL);
-        if (n <= 0 || (size_t)n + ca->certificate_n > sizeof k->bytes)
-                return failed(e, "the CA cannot be kept");
-        uint8_t *at = k->bytes;
-        k->key_n = (uint32_t)i2d_PrivateKey(ca->key, &at);
-        k->certificate_n = (uint32_t)ca->certificate_n;
-        memcpy(k->bytes + k->key_n, ca->certificate, ca->certificate_n);
-        memcpy(k->magic, KEEP_MAGIC, sizeof k->magic);
+        if (n <= 0 || (size_t)n + ca->certificate_n > sizeof keep->bytes)
+                return ca_failed(err, "the CA cannot be kept");
+
+        uint8_t *at = keep->bytes;
+        keep->key_n = (uint32_t)i2d_PrivateKey(ca->key, &at);
+        keep->certificate_n = (uint32_t)ca->certificate_n;
+        memcpy(keep->bytes + keep->key_n, ca->certificate, ca->certificate_n);
+        memcpy(keep->magic, KEEP_MAGIC, sizeof keep->magic);
+
         return 0;
 }
 
-int ca_keep(int fd, enum vault_ca kind, const char *label, struct ca **ret, struct err *e) {
+int ca_keep(int fd, enum vault_ca kind, const char *label, struct ca **ret, struct err *err) {
         static_assert(sizeof(struct keep) == VAULT_KEEP_BYTES, "all of it");
-        struct keep *k = mmap(NULL, sizeof *k, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (k == MAP_FAILED)
-                return err_errno(e, "cannot map the memory in which the CA is kept");
+        struct keep *keep = mmap(NULL, sizeof *keep, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (keep == MAP_FAILED)
+                return err_errno(err, "cannot map the memory in which the CA is kept");
+
         int r;
-        if (memcmp(k->magic, KEEP_MAGIC, sizeof k->magic) == 0)
-                r = keep_load(k, ret, e);
+
+        if (memcmp(keep->magic, KEEP_MAGIC, sizeof keep->magic) == 0)
+                r = keep_load(keep, ret, err);
         else {
                 cleanup(ca_freep) struct ca *ca = NULL;
-                r = ca_new(kind, label, &ca, e);
-                r = r < 0 ? r : keep_store(k, ca, e);
+
+                r = ca_new(kind, label, &ca, err);
+                r = r < 0 ? r : keep_store(keep, ca, err);
                 if (r == 0)
                         *ret = take_ptr(&ca);
         }
-        munmap(k, sizeof *k);
+
+        munmap(keep, sizeof *keep);
         return r;
 }
 
 /* in a directory */
 
 /* A file of ours that nobody else could have put there. 0 with *ret_there false when it does not exist. */
-static int read_own(const char *path, mode_t forbidden, struct buf *into, bool *ret_there, struct err *e) {
+static int read_own(const char *path, mode_t forbidden, struct buf *into, bool *ret_there, struct err *err) {
         struct stat st;
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
         *ret_there = fd >= 0;
         if (fd < 0 && errno == ENOENT)
                 return 0;
         if (fd < 0)
-                return err_errno(e, errno == ELOOP ? "%s is a link, which is not followed" : "cannot open %s", path);
+                return err_errno(err, errno == ELOOP ? "%s is a link, which is not followed" : "cannot open %s", path);
         if (fstat(fd, &st) < 0)
-                return err_errno(e, "cannot look at %s", path);
+                return err_errno(err, "cannot look at %s", path);
         if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
-                return err_set(e, EPERM, "%s is not used: it is not a file of yours", path);
+                return err_set(err, EPERM, "%s is not used: it is not a file of yours", path);
+
         if (st.st_mode & forbidden)
-                return err_set(e, EPERM,
+                return err_set(err, EPERM,
                                "%s is not used: its mode is %03o and others may touch it; remove it, or chmod %s", path,
                                (unsigned)st.st_mode & 07777, forbidden & 044 ? "600" : "644");
+
         int r = fd_read_all(fd, into);
-        return r < 0 ? err_set(e, -r, "cannot read %s: %s", path, strerror(-r)) : 0;
+        return r < 0 ? err_set(err, -r, "cannot read %s: %s", path, strerror(-r)) : 0;
 }
 
 static int load_pem(const char *directory, struct str key_text, struct str certificate_text, struct ca **ret,
-                    struct err *e) {
+                    struct err *err) {
         cleanup(bio_freep) BIO *key_bio = BIO_new_mem_buf(key_text.p, (int)key_text.n);
         cleanup(bio_freep) BIO *certificate_bio = BIO_new_mem_buf(certificate_text.p, (int)certificate_text.n);
         if (!key_bio || !certificate_bio)
-                return err_set(e, ENOMEM, "no memory for the CA");
+                return err_set(err, ENOMEM, "no memory for the CA");
+
         char no_password[] = "";
         cleanup(pkey_freep) EVP_PKEY *key = PEM_read_bio_PrivateKey(key_bio, NULL, NULL, no_password);
         cleanup(x509_freep) X509 *x = PEM_read_bio_X509(certificate_bio, NULL, NULL, NULL);
         if (!key || !x || X509_check_private_key(x, key) != 1)
-                return err_set(e, EBADMSG,
+                return err_set(err, EBADMSG,
                                "ca.key and ca.crt in %s do not belong together or are damaged; remove both to get a "
                                "new CA",
                                directory);
+
         if (X509_cmp_current_time(X509_get0_notAfter(x)) < 0)
-                return err_set(e, ESTALE, "the CA in %s has expired; remove ca.key and ca.crt to get a new one",
+                return err_set(err, ESTALE, "the CA in %s has expired; remove ca.key and ca.crt to get a new one",
                                directory);
-        return assemble(&key, x, ret, e);
+
+        return ca_assemble(&key, x, ret, err);
 }
 
-static int write_pem(const char *key_path, const char *certificate_path, EVP_PKEY *key, X509 *x, struct err *e) {
+static int write_pem(const char *key_path, const char *certificate_path, EVP_PKEY *key, X509 *x, struct err *err) {
         cleanup(bio_freep) BIO *key_bio = BIO_new(BIO_s_secmem()), *certificate_bio = BIO_new(BIO_s_mem());
         char *key_text = NULL, *certificate_text = NULL;
+
         if (!key_bio || !certificate_bio || PEM_write_bio_PrivateKey(key_bio, key, NULL, NULL, 0, NULL, NULL) != 1 ||
             PEM_write_bio_X509(certificate_bio, x) != 1)
-                return failed(e, "cannot write the CA as text");
+                return ca_failed(err, "cannot write the CA as text");
+
         long key_n = BIO_get_mem_data(key_bio, &key_text), n = BIO_get_mem_data(certificate_bio, &certificate_text);
-        int r = path_replace_file(key_path, str_n(key_text, (size_t)key_n), 0600, e);
-        return r < 0 ? r : path_replace_file(certificate_path, str_n(certificate_text, (size_t)n), 0644, e);
+        int r = path_replace_file(key_path, str_n(key_text, (size_t)key_n), 0600, err);
+        if (r < 0)
+                return r;
+
+        return path_replace_file(certificate_path, str_n(certificate_text, (size_t)n), 0644, err);
 }
 
 static int make_in(const char *key_path, const char *certificate_path, enum vault_ca kind, const char *label,
-                   struct ca **ret, struct err *e) {
+                   struct ca **ret, struct err *err) {
         cleanup(pkey_freep) EVP_PKEY *key = NULL;
         cleanup(x509_freep) X509 *x = NULL;
-        int r = make(kind, label, &key, &x, e);
-        r = r < 0 ? r : write_pem(key_path, certificate_path, key, x, e);
-        return r < 0 ? r : assemble(&key, x, ret, e);
-}
-
-static void wiped_buf_done(struct buf *b) {
-        if (b->p)
-                secret_wipe(b->p, b->cap);
-        buf_done(b);
-}
-
-int ca_open(const char *directory, enum vault_ca kind, const char *label, struct ca **ret, struct err *e) {
-        int r = path_make_private_dir(directory, e);
+        int r = ca_make(kind, label, &key, &x, err);
         if (r < 0)
                 return r;
+
+        r = write_pem(key_path, certificate_path, key, x, err);
+        if (r < 0)
+                return r;
+
+        return ca_assemble(&key, x, ret, err);
+}
+
+static void wiped_buf_done(struct buf *buf) {
+        if (buf->p)
+                secret_wipe(buf->p, buf->cap);
+        buf_done(buf);
+}
+
+int ca_open(const char *directory, enum vault_ca kind, const char *label, struct ca **ret, struct err *err) {
+        int r = path_make_private_dir(directory, err);
+        if (r < 0)
+                return r;
+
         cleanup(free_ptr) char *key_path = path_join(directory, "ca.key"), *path = path_join(directory, "ca.crt"),
                                *lock_path = path_join(directory, "ca.lock");
         if (!key_path || !path || !lock_path)
-                return err_set(e, ENOMEM, "no memory for the CA");
+                return err_set(err, ENOMEM, "no memory for the CA");
+
         cleanup(close_fd) int lock = open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (lock < 0 || flock(lock, LOCK_EX) < 0) /* two that start at once agree on one CA */
-                return err_errno(e, "cannot lock %s", lock_path);
+                return err_errno(err, "cannot lock %s", lock_path);
+
         cleanup(wiped_buf_done) struct buf key = BUF(PEM_MAX);
         cleanup(buf_done) struct buf certificate = BUF(PEM_MAX);
         bool key_there = false, there = false;
+
         /* Room first: growing would leave copies of the key behind. */
-        r = buf_reserve(&key, PEM_MAX) < 0 ? err_set(e, ENOMEM, "no memory for the CA") : 0;
-        r = r < 0 ? r : read_own(key_path, 077, &key, &key_there, e);
-        r = r < 0 ? r : read_own(path, 022, &certificate, &there, e);
+        r = buf_reserve(&key, PEM_MAX) < 0 ? err_set(err, ENOMEM, "no memory for the CA") : 0;
+        if (r < 0)
+                return r;
+
+        r = read_own(key_path, 077, &key, &key_there, err);
+        if (r < 0)
+                return r;
+
+        r = read_own(path, 022, &certificate, &there, err);
         if (r < 0)
                 return r;
         if (key_there && there)
-                return load_pem(directory, buf_str(&key), buf_str(&certificate), ret, e);
+                return load_pem(directory, buf_str(&key), buf_str(&certificate), ret, err);
         if (there)
-                return err_set(e, ENOENT, "%s is there without its key; remove it to get a new CA", path);
-        return make_in(key_path, path, kind, label, ret, e); /* a key without a certificate was never used */
+                return err_set(err, ENOENT, "%s is there without its key; remove it to get a new CA", path);
+
+        return make_in(key_path, path, kind, label, ret, err); /* a key without a certificate was never used */
 }

@@ -84,19 +84,24 @@ static int fill_vault(scmp_filter_ctx filter) {
         for (size_t i = 0; r == 0 && i < COUNT(allowed); i++)
                 if (allowed[i] >= 0)
                         r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
+
         for (size_t i = 0; r == 0 && i < COUNT(softly); i++)
                 if (softly[i].call >= 0)
                         r = seccomp_rule_add(filter, SCMP_ACT_ERRNO((uint16_t)softly[i].error), softly[i].call, 0);
+
         const int memory[] = { SCMP_SYS(mmap), SCMP_SYS(mprotect) };
         for (size_t i = 0; r == 0 && i < COUNT(memory); i++)
                 r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, memory[i], 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+
         const int fcntls[] = { F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_GET_SEALS };
         for (size_t i = 0; r == 0 && i < COUNT(fcntls); i++)
                 r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
                                      SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)fcntls[i]));
+
         if (r == 0) /* abort() signals itself */
                 r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
                                      SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+
         return r;
 }
 
@@ -117,34 +122,35 @@ static int fill_reader(scmp_filter_ctx filter) {
         for (size_t i = 0; r == 0 && i < COUNT(refused); i++)
                 if (refused[i] >= 0)
                         r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
+
         return r;
 }
 
-static int load(uint32_t otherwise, int (*fill)(scmp_filter_ctx), struct err *e) {
+static int confine_load(uint32_t otherwise, int (*fill)(scmp_filter_ctx), struct err *err) {
         cleanup(filter_release) scmp_filter_ctx filter = seccomp_init(otherwise);
         if (!filter)
-                return err_set(e, ENOMEM, "cannot create the system call filter");
+                return err_set(err, ENOMEM, "cannot create the system call filter");
         int r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
         r = r < 0 ? r : fill(filter);
         r = r < 0 ? r : seccomp_load(filter);
-        return r < 0 ? err_set(e, -r, "cannot load the system call filter: %s", strerror(-r)) : 0;
+        return r < 0 ? err_set(err, -r, "cannot load the system call filter: %s", strerror(-r)) : 0;
 }
 
-int confine_vault(struct err *e) {
-        int r = confine_privileges(e);
+int confine_vault(struct err *err) {
+        int r = confine_privileges(err);
         if (r == 0 && !SANITIZED)
-                r = confine_files(false, e);
+                r = confine_files(false, err);
         if (r == 0 && !SANITIZED)
-                r = load(SCMP_ACT_KILL_PROCESS, fill_vault, e);
-        return r < 0 ? err_wrap(e, r, "while the vault confined itself") : 0;
+                r = confine_load(SCMP_ACT_KILL_PROCESS, fill_vault, err);
+        return r < 0 ? err_wrap(err, r, "while the vault confined itself") : 0;
 }
 
-int confine_reader(bool programs, struct err *e) {
+int confine_reader(bool programs, struct err *err) {
         if (programs)
                 return 0;
         /* Capabilities stay: root reads files of others for what they are. */
-        int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? err_errno(e, "cannot set NO_NEW_PRIVS") : 0;
+        int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? err_errno(err, "cannot set NO_NEW_PRIVS") : 0;
         if (r == 0 && !SANITIZED)
-                r = load(SCMP_ACT_ALLOW, fill_reader, e);
-        return r < 0 ? err_wrap(e, r, "while the vault's reader confined itself") : 0;
+                r = confine_load(SCMP_ACT_ALLOW, fill_reader, err);
+        return r < 0 ? err_wrap(err, r, "while the vault's reader confined itself") : 0;
 }

@@ -7,7 +7,7 @@
 
 /* The vault, when its files are read and its reader runs: descriptors that are open, memory, time and chance are left.
  * No file, no socket, no process, no signal to others; any other system call ends it. */
-int confine_vault(struct err *e);
+int confine_vault(struct err *err);
 /* The reader: no socket, no tracing, no other privileges; without `programs` nothing can be executed either. With them
  * it keeps what programs need (the user's own tools fetch secrets over the network). */
-int confine_reader(bool programs, struct err *e);
+int confine_reader(bool programs, struct err *err);

@@ -57,6 +57,7 @@ static uint8_t source_byte(struct fake_source *source) {
                             source->block);
                 source->used = 0;
         }
+
         return source->block[source->used++];
 }
 
@@ -76,13 +77,16 @@ unsigned fake_draw(struct fake_source *source, unsigned n) {
 /* What a run of letters and digits is made of decides what its stand-in is made of. */
 static const char *alphabet_of(struct str run) {
         bool lower = false, upper = false, digit = false, hex = true;
+
         for (size_t i = 0; i < run.n; i++) {
                 char c = run.p[i];
+
                 digit |= ascii_is_digit(c);
                 lower |= c >= 'a' && c <= 'z';
                 upper |= c >= 'A' && c <= 'Z';
                 hex &= ascii_hex(c) >= 0;
         }
+
         if (digit && !lower && !upper)
                 return DIGITS;
         if (hex && run.n >= 8 && !(lower && upper))
@@ -91,6 +95,7 @@ static const char *alphabet_of(struct str run) {
                 return digit ? LOWER UPPER DIGITS : LOWER UPPER;
         if (lower)
                 return digit ? LOWER DIGITS : LOWER;
+
         return digit ? UPPER DIGITS : UPPER;
 }
 
@@ -102,21 +107,26 @@ static size_t run_length(struct str s) {
 }
 
 /* Returns how many characters were drawn. */
-static size_t replace(struct fake_source *source, struct str real, size_t from, char *ret) {
+static size_t fake_replace(struct fake_source *source, struct str real, size_t from, char *ret) {
         size_t drawn = 0, at = from;
+
         memcpy(ret, real.p, real.n);
+
         while (at < real.n) {
                 size_t n = run_length(str_skip(real, at));
                 if (n == 0) {
                         at++; /* a separator stays where it is */
                         continue;
                 }
+
                 const char *alphabet = alphabet_of(str_first(str_skip(real, at), n));
                 for (size_t i = 0; i < n; i++)
                         ret[at + i] = alphabet[fake_draw(source, (unsigned)strlen(alphabet))];
+
                 drawn += n;
                 at += n;
         }
+
         return drawn;
 }
 
@@ -125,16 +135,18 @@ bool fake_is_apart(struct str fake, struct str real, struct str prefix) {
         return own.n == 0 || fake.n < own.n || !memmem(fake.p, fake.n, own.p, own.n);
 }
 
-int fake_make(struct fake_source *source, struct str real, struct str prefix, char *ret, struct err *e) {
+int fake_make(struct fake_source *source, struct str real, struct str prefix, char *ret, struct err *err) {
         size_t from = prefix_length(real, prefix);
+
         for (int i = 0; i < 100; i++) {
-                if (replace(source, real, from, ret) < FAKE_RANDOM_MIN)
+                if (fake_replace(source, real, from, ret) < FAKE_RANDOM_MIN)
                         break;
                 if (fake_is_apart(str_n(ret, real.n), real, prefix))
                         return 0;
         }
+
         secret_wipe(ret, real.n);
-        return err_set(e, EINVAL,
+        return err_set(err, EINVAL,
                        "it is too short: fewer than %d letters and digits would be left to make a stand-in of",
                        FAKE_RANDOM_MIN);
 }

@@ -27,6 +27,6 @@ unsigned fake_draw(struct fake_source *source, unsigned n);
 
 /* real.n bytes into ret. `prefix` is the provider's, kept if the secret begins with it. -EINVAL when too little of the
  * secret could be replaced; the message never holds any of it. */
-int fake_make(struct fake_source *source, struct str real, struct str prefix, char *ret, struct err *e);
+int fake_make(struct fake_source *source, struct str real, struct str prefix, char *ret, struct err *err);
 /* Whether text could stand for this secret without giving it away: neither it nor what follows its prefix is in it. */
 bool fake_is_apart(struct str fake, struct str real, struct str prefix);

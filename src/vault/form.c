@@ -41,23 +41,24 @@ static bool claim_is_harmless(struct str key) {
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
                 if (str_is(key, keys[i]))
                         return true;
+
         return false;
 }
 
-static void emit_claims(struct emit *j, const struct node *n, unsigned depth);
+static void emit_claims(struct emit *j, const struct node *map, unsigned depth);
 
-static void emit_claim(struct emit *j, const struct node *n, unsigned depth) {
-        if (n->kind == NODE_SCALAR && n->quoted)
-                emit_string(j, str_first(n->text, n->text.n < CLAIM_TEXT_MAX ? n->text.n : CLAIM_TEXT_MAX));
-        else if (n->kind == NODE_SCALAR && (str_is(n->text, "true") || str_is(n->text, "false")))
-                emit_bool(j, str_is(n->text, "true"));
-        else if (n->kind == NODE_MAP && depth < 4) {
+static void emit_claim(struct emit *j, const struct node *node, unsigned depth) {
+        if (node->kind == NODE_SCALAR && node->quoted)
+                emit_string(j, str_first(node->text, node->text.n < CLAIM_TEXT_MAX ? node->text.n : CLAIM_TEXT_MAX));
+        else if (node->kind == NODE_SCALAR && (str_is(node->text, "true") || str_is(node->text, "false")))
+                emit_bool(j, str_is(node->text, "true"));
+        else if (node->kind == NODE_MAP && depth < 4) {
                 emit_open(j, '{');
-                emit_claims(j, n, depth + 1);
+                emit_claims(j, node, depth + 1);
                 emit_close(j);
-        } else if (n->kind == NODE_LIST && depth < 4) {
+        } else if (node->kind == NODE_LIST && depth < 4) {
                 emit_open(j, '[');
-                for (const struct node *item = n->first; item; item = item->next)
+                for (const struct node *item = node->first; item; item = item->next)
                         emit_claim(j, item, depth + 1);
                 emit_close(j);
         } else {
@@ -66,11 +67,11 @@ static void emit_claim(struct emit *j, const struct node *n, unsigned depth) {
 }
 
 static void emit_claims(struct emit *j, const struct node *map, unsigned depth) {
-        for (const struct node *n = map->first; n; n = n->next) {
-                if (!claim_is_harmless(n->key))
+        for (const struct node *node = map->first; node; node = node->next) {
+                if (!claim_is_harmless(node->key))
                         continue;
-                emit_key_str(j, n->key);
-                emit_claim(j, n, depth);
+                emit_key_str(j, node->key);
+                emit_claim(j, node, depth);
         }
 }
 
@@ -79,26 +80,31 @@ static struct document *claims_of(struct str token) {
         struct str head, body;
         char plain[FORM_MAX];
         size_t n;
-        struct document *d = NULL;
+        struct document *document = NULL;
 
         if (!str_split(&token, '.', &head) || !str_split(&token, '.', &body) || !token.p)
                 return NULL;
         if (body.n + 4 > sizeof plain)
                 return NULL;
+
         for (size_t i = 0; i < body.n; i++) { /* in the standard form, with padding */
                 char c = body.p[i];
+
                 plain[i] = c;
                 if (c == '-' || c == '_')
                         plain[i] = c == '-' ? '+' : '/';
         }
+
         for (n = body.n; n % 4; n++)
                 plain[n] = '=';
+
         if (!base64_decode(str_n(plain, n), plain, &n))
                 return NULL;
-        if (json_read(str_n(plain, n), STR("claims"), &d, NULL) < 0)
-                d = NULL;
+        if (json_read(str_n(plain, n), STR("claims"), &document, NULL) < 0)
+                document = NULL;
+
         secret_wipe(plain, sizeof plain);
-        return d;
+        return document;
 }
 
 static int put_base64(struct buf *out, struct str bytes) {
@@ -110,28 +116,46 @@ static int put_base64(struct buf *out, struct str bytes) {
         size_t n = base64_length(bytes.n);
         while (n > 0 && out->p[out->n + n - 1] == '=')
                 n--;
+
         out->n += n;
         return 0;
 }
 
 static int make_jwt(struct fake_source *source, struct str real, struct buf *out) {
-        cleanup(document_freep) struct document *d = claims_of(real);
+        cleanup(document_freep) struct document *document = claims_of(real);
         cleanup(buf_done) struct buf claims = BUF(CLAIMS_MAX);
-        const struct node *root = d ? document_root(d) : NULL;
+        const struct node *root = document ? document_root(document) : NULL;
         struct emit j = emit_to(&claims);
 
         emit_open(&j, '{');
         if (root && root->kind == NODE_MAP)
                 emit_claims(&j, root, 0);
+
         emit_put_number(&j, "exp", FAR_AWAY);
         emit_put_text(&j, "note", "stand-in");
         emit_close(&j);
+
         int r = emit_status(&j);
-        r = r < 0 ? r : put_base64(out, STR("{\"alg\":\"RS256\",\"typ\":\"JWT\"}"));
-        r = r < 0 ? r : buf_add_char(out, '.');
-        r = r < 0 ? r : put_base64(out, buf_str(&claims));
-        r = r < 0 ? r : buf_add_char(out, '.');
-        return r < 0 ? r : put_drawn(source, FORM_SIGNATURE, out);
+        if (r < 0)
+                return r;
+
+        r = put_base64(out, STR("{\"alg\":\"RS256\",\"typ\":\"JWT\"}"));
+        if (r < 0)
+                return r;
+
+        r = buf_add_char(out, '.');
+        if (r < 0)
+                return r;
+
+        r = put_base64(out, buf_str(&claims));
+        if (r < 0)
+                return r;
+
+        r = buf_add_char(out, '.');
+        if (r < 0)
+                return r;
+
+        return put_drawn(source, FORM_SIGNATURE, out);
 }
 
 int form_make(struct fake_source *source, struct str form, struct str real, char **ret, struct err *err) {
@@ -142,9 +166,11 @@ int form_make(struct fake_source *source, struct str form, struct str real, char
                 r = make_jwt(source, real, &out);
         } else {
                 struct str prefix = str_starts(form, STR("opaque:")) ? str_skip(form, 7) : STR("");
+
                 r = buf_append(&out, prefix);
                 r = r < 0 ? r : put_drawn(source, FORM_OPAQUE, &out);
         }
+
         if (r < 0)
                 return err_set(err, -r, "no stand-in can be made of this form");
 

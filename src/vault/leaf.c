@@ -55,104 +55,111 @@ static const uint8_t oid_common_name[] = { 0x06, 0x03, 0x55, 0x04, 0x03 },
                      oid_organisation[] = { 0x06, 0x03, 0x55, 0x04, 0x0a };
 
 /* An extension around the value since the mark. */
-static void wrap_extension(struct der *d, size_t mark, const uint8_t oid[static 5]) {
-        der_wrap(d, mark, TAG_OCTETS);
-        der_put(d, oid, 5);
-        der_wrap(d, mark, TAG_SEQUENCE);
+static void wrap_extension(struct der *der, size_t mark, const uint8_t oid[static 5]) {
+        der_wrap(der, mark, TAG_OCTETS);
+        der_put(der, oid, 5);
+        der_wrap(der, mark, TAG_SEQUENCE);
 }
 
-static void put_extensions(struct der *d, const struct ca *ca, const struct host *host, const uint8_t *point) {
+static void put_extensions(struct der *der, const struct ca *ca, const struct host *host, const uint8_t *point) {
         uint8_t digest[DIGEST_BYTES];
-        size_t all = der_mark(d), mark = der_mark(d);
+        size_t all = der_mark(der), mark = der_mark(der);
+
         if (host->kind == HOST_ADDR) {
-                der_put(d, host->addr.bytes, host->addr.family == ADDR_V4 ? 4 : 16);
-                der_wrap(d, mark, SAN_ADDRESS);
+                der_put(der, host->addr.bytes, host->addr.family == ADDR_V4 ? 4 : 16);
+                der_wrap(der, mark, SAN_ADDRESS);
         } else {
-                der_put(d, host->name, host->name_n);
-                der_wrap(d, mark, SAN_NAME);
+                der_put(der, host->name, host->name_n);
+                der_wrap(der, mark, SAN_NAME);
         }
-        der_wrap(d, mark, TAG_SEQUENCE);
-        wrap_extension(d, mark, oid_san);
 
-        mark = der_mark(d);
-        der_put(d, ca_key_id(ca), CA_KEY_ID);
-        der_wrap(d, mark, AUTHORITY_KEY);
-        der_wrap(d, mark, TAG_SEQUENCE);
-        wrap_extension(d, mark, oid_authority_key);
+        der_wrap(der, mark, TAG_SEQUENCE);
+        wrap_extension(der, mark, oid_san);
 
-        mark = der_mark(d);
+        mark = der_mark(der);
+        der_put(der, ca_key_id(ca), CA_KEY_ID);
+        der_wrap(der, mark, AUTHORITY_KEY);
+        der_wrap(der, mark, TAG_SEQUENCE);
+        wrap_extension(der, mark, oid_authority_key);
+
+        mark = der_mark(der);
         digest_sha256(str_n(point, POINT_N), digest); /* its first 160 bits, as RFC 7093 has it */
-        der_put(d, digest, CA_KEY_ID);
-        der_wrap(d, mark, TAG_OCTETS);
-        wrap_extension(d, mark, oid_subject_key);
+        der_put(der, digest, CA_KEY_ID);
+        der_wrap(der, mark, TAG_OCTETS);
+        wrap_extension(der, mark, oid_subject_key);
 
-        der_put(d, fixed_extensions, sizeof fixed_extensions);
-        der_wrap(d, all, TAG_SEQUENCE);
-        der_wrap(d, all, TAG_EXTENSIONS);
+        der_put(der, fixed_extensions, sizeof fixed_extensions);
+        der_wrap(der, all, TAG_SEQUENCE);
+        der_wrap(der, all, TAG_EXTENSIONS);
 }
 
-static void put_name_part(struct der *d, const uint8_t oid[static 5], struct str text) {
-        size_t mark = der_mark(d);
-        der_put(d, text.p, text.n);
-        der_wrap(d, mark, TAG_UTF8);
-        der_put(d, oid, 5);
-        der_wrap(d, mark, TAG_SEQUENCE);
-        der_wrap(d, mark, TAG_SET);
+static void put_name_part(struct der *der, const uint8_t oid[static 5], struct str text) {
+        size_t mark = der_mark(der);
+        der_put(der, text.p, text.n);
+        der_wrap(der, mark, TAG_UTF8);
+        der_put(der, oid, 5);
+        der_wrap(der, mark, TAG_SEQUENCE);
+        der_wrap(der, mark, TAG_SET);
 }
 
-static void put_subject(struct der *d, const struct host *host) {
-        size_t mark = der_mark(d);
+static void put_subject(struct der *der, const struct host *host) {
+        size_t mark = der_mark(der);
         if (host->name_n <= NAME_LIMIT) /* clients go by the alternative name; this one is for people */
-                put_name_part(d, oid_common_name, host_str(host));
-        put_name_part(d, oid_organisation, STR("Bailey"));
-        der_wrap(d, mark, TAG_SEQUENCE);
+                put_name_part(der, oid_common_name, host_str(host));
+        put_name_part(der, oid_organisation, STR("Bailey"));
+        der_wrap(der, mark, TAG_SEQUENCE);
 }
 
-static void put_time(struct der *d, uint64_t seconds) {
+static void put_time(struct der *der, uint64_t seconds) {
         time_t t = (time_t)seconds;
         struct tm tm;
         char text[32];
-        size_t mark = der_mark(d);
+        size_t mark = der_mark(der);
+
         gmtime_r(&t, &tm);
         bool late = tm.tm_year >= 150; /* from 2050 on with the century */
         size_t n = strftime(text, sizeof text, "%Y%m%d%H%M%SZ", &tm), century = late ? 0 : 2;
-        der_put(d, text + century, n - century);
-        der_wrap(d, mark, late ? TAG_TIME : TAG_UTC);
+        der_put(der, text + century, n - century);
+        der_wrap(der, mark, late ? TAG_TIME : TAG_UTC);
 }
 
-static void put_serial(struct der *d) {
+static void put_serial(struct der *der) {
         static const uint8_t version_3[] = { TAG_VERSION, 3, TAG_INTEGER, 1, 2 };
         uint8_t serial[SERIAL];
-        size_t mark = der_mark(d);
+        size_t mark = der_mark(der);
+
         random_bytes(serial, sizeof serial);
         serial[0] = (uint8_t)((serial[0] & 0x7f) | 0x40);
-        der_put(d, serial, sizeof serial);
-        der_wrap(d, mark, TAG_INTEGER);
-        der_put(d, version_3, sizeof version_3);
+        der_put(der, serial, sizeof serial);
+        der_wrap(der, mark, TAG_INTEGER);
+        der_put(der, version_3, sizeof version_3);
 }
 
-static void put_body(struct der *d, const struct ca *ca, const struct host *host, struct str key, uint64_t now) {
+static void put_body(struct der *der, const struct ca *ca, const struct host *host, struct str key, uint64_t now) {
         uint64_t end = now + LEAF_DAYS * DAY;
-        put_extensions(d, ca, host, (const uint8_t *)key.p + sizeof p256_head);
-        der_put(d, key.p, key.n);
-        put_subject(d, host);
-        size_t mark = der_mark(d);
-        put_time(d, end < ca_end(ca) ? end : ca_end(ca));
-        put_time(d, now - DAY); /* clocks inside a guest may be behind */
-        der_wrap(d, mark, TAG_SEQUENCE);
-        der_put(d, ca_name(ca).p, ca_name(ca).n);
-        der_put(d, ca_algorithm(ca).p, ca_algorithm(ca).n);
-        put_serial(d);
-        der_wrap(d, 0, TAG_SEQUENCE);
+
+        put_extensions(der, ca, host, (const uint8_t *)key.p + sizeof p256_head);
+        der_put(der, key.p, key.n);
+        put_subject(der, host);
+
+        size_t mark = der_mark(der);
+        put_time(der, end < ca_end(ca) ? end : ca_end(ca));
+        put_time(der, now - DAY); /* clocks inside a guest may be behind */
+        der_wrap(der, mark, TAG_SEQUENCE);
+        der_put(der, ca_name(ca).p, ca_name(ca).n);
+        der_put(der, ca_algorithm(ca).p, ca_algorithm(ca).n);
+        put_serial(der);
+        der_wrap(der, 0, TAG_SEQUENCE);
 }
 
-static int mint(struct ca *ca, const struct host *host, struct str key, uint64_t now, uint8_t *ret, size_t *ret_n,
-                struct err *e) {
+static int leaf_mint(struct ca *ca, const struct host *host, struct str key, uint64_t now, uint8_t *ret, size_t *ret_n,
+                     struct err *err) {
         uint8_t body[LEAF_MAX], signature[CA_SIGNATURE_MAX], whole[LEAF_MAX];
         size_t n = 0;
         struct der inner = der_in(body, sizeof body), outer = der_in(whole, sizeof whole);
+
         put_body(&inner, ca, host, key, now);
-        int r = inner.full ? -ENOBUFS : ca_sign(ca, str_n(inner.at, der_mark(&inner)), signature, &n, e);
+        int r = inner.full ? -ENOBUFS : ca_sign(ca, str_n(inner.at, der_mark(&inner)), signature, &n, err);
         if (r == 0) {
                 der_put(&outer, signature, n);
                 der_byte(&outer, 0); /* no unused bits */
@@ -161,108 +168,122 @@ static int mint(struct ca *ca, const struct host *host, struct str key, uint64_t
                 der_put(&outer, inner.at, der_mark(&inner));
                 der_wrap(&outer, 0, TAG_SEQUENCE);
         }
+
         if (r == 0 && outer.full)
                 r = -ENOBUFS;
         if (r < 0)
-                return r == -ENOBUFS ? err_set(e, ENOBUFS, "the certificate is too large") : r;
+                return r == -ENOBUFS ? err_set(err, ENOBUFS, "the certificate is too large") : r;
+
         *ret_n = der_mark(&outer);
         memcpy(ret, outer.at, *ret_n);
+
         return 0;
 }
 
 /* the cache */
 
-static void unlink_leaf(struct leaves *l, struct leaf *x) {
-        *(x->newer ? &x->newer->older : &l->newest) = x->older;
-        *(x->older ? &x->older->newer : &l->oldest) = x->newer;
+static void unlink_leaf(struct leaves *leaves, struct leaf *leaf) {
+        *(leaf->newer ? &leaf->newer->older : &leaves->newest) = leaf->older;
+        *(leaf->older ? &leaf->older->newer : &leaves->oldest) = leaf->newer;
 }
 
-static void put_newest(struct leaves *l, struct leaf *x) {
-        x->newer = NULL;
-        x->older = l->newest;
-        *(l->newest ? &l->newest->newer : &l->oldest) = x;
-        l->newest = x;
+static void put_newest(struct leaves *leaves, struct leaf *leaf) {
+        leaf->newer = NULL;
+        leaf->older = leaves->newest;
+        *(leaves->newest ? &leaves->newest->newer : &leaves->oldest) = leaf;
+        leaves->newest = leaf;
 }
 
-static void drop(struct leaves *l, struct leaf *x) {
-        map_remove(&l->index, str_n(x->key, x->key_n));
-        unlink_leaf(l, x);
-        free(x);
+static void leaf_drop(struct leaves *leaves, struct leaf *leaf) {
+        map_remove(&leaves->index, str_n(leaf->key, leaf->key_n));
+        unlink_leaf(leaves, leaf);
+        free(leaf);
 }
 
-static int keep(struct leaves *l, struct str key, uint64_t now, const uint8_t *bytes, size_t n, struct err *e) {
-        struct leaf *x = malloc(sizeof *x + n);
-        if (!x)
-                return err_set(e, ENOMEM, "no memory for a certificate");
-        *x = (struct leaf){ .key_n = key.n, .minted = now, .n = n };
-        memcpy(x->key, key.p, key.n);
-        memcpy(x->bytes, bytes, n);
-        if (l->index.n >= LEAVES_MAX)
-                drop(l, l->oldest);
-        if (map_add(&l->index, key, x) < 0) {
-                free(x);
-                return err_set(e, ENOMEM, "no memory for a certificate");
+static int leaf_keep(struct leaves *leaves, struct str key, uint64_t now, const uint8_t *bytes, size_t n,
+                     struct err *err) {
+        struct leaf *leaf = malloc(sizeof *leaf + n);
+        if (!leaf)
+                return err_set(err, ENOMEM, "no memory for a certificate");
+
+        *leaf = (struct leaf){ .key_n = key.n, .minted = now, .n = n };
+        memcpy(leaf->key, key.p, key.n);
+        memcpy(leaf->bytes, bytes, n);
+
+        if (leaves->index.n >= LEAVES_MAX)
+                leaf_drop(leaves, leaves->oldest);
+
+        if (map_add(&leaves->index, key, leaf) < 0) {
+                free(leaf);
+                return err_set(err, ENOMEM, "no memory for a certificate");
         }
-        put_newest(l, x);
+
+        put_newest(leaves, leaf);
         return 0;
 }
 
-int leaves_get(struct leaves *l, const struct host *host, struct str key, struct str *ret, struct err *e) {
+int leaves_get(struct leaves *leaves, const struct host *host, struct str key, struct str *ret, struct err *err) {
         if (key.n != KEY_N || memcmp(key.p, p256_head, sizeof p256_head) != 0 || (uint8_t)key.p[sizeof p256_head] != 4)
-                return err_set(e, EINVAL, "the public key is not one on P-256");
+                return err_set(err, EINVAL, "the public key is not one on P-256");
+
         char name[ENTRY_KEY];
         uint64_t now = clock_wall_us() / 1000000;
         memcpy(name, host->name, host->name_n);
         name[host->name_n] = '\0';
         digest_sha256(key, (uint8_t *)name + host->name_n + 1);
+
         struct str wanted = str_n(name, (size_t)host->name_n + 1 + DIGEST_BYTES);
-        struct leaf *x = map_get(&l->index, wanted);
-        if (x && (now < x->minted || now - x->minted > LEAF_REUSED_HOURS * 3600)) {
-                drop(l, x);
-                x = NULL;
+        struct leaf *leaf = map_get(&leaves->index, wanted);
+        if (leaf && (now < leaf->minted || now - leaf->minted > LEAF_REUSED_HOURS * 3600)) {
+                leaf_drop(leaves, leaf);
+                leaf = NULL;
         }
-        if (x) {
-                unlink_leaf(l, x);
-                put_newest(l, x);
+
+        if (leaf) {
+                unlink_leaf(leaves, leaf);
+                put_newest(leaves, leaf);
         } else {
                 uint8_t bytes[LEAF_MAX];
                 size_t n = 0;
-                int r = mint(l->ca, host, key, now, bytes, &n, e);
-                r = r < 0 ? r : keep(l, wanted, now, bytes, n, e);
+                int r = leaf_mint(leaves->ca, host, key, now, bytes, &n, err);
+
+                r = r < 0 ? r : leaf_keep(leaves, wanted, now, bytes, n, err);
                 if (r < 0)
                         return r;
-                l->minted++;
+
+                leaves->minted++;
         }
-        *ret = str_n(l->newest->bytes, l->newest->n);
+
+        *ret = str_n(leaves->newest->bytes, leaves->newest->n);
         return 0;
 }
 
-int leaves_new(struct ca *ca, struct leaves **ret, struct err *e) {
-        struct leaves *l = calloc(1, sizeof *l);
-        if (!l)
-                return err_set(e, ENOMEM, "no memory for certificates");
-        l->ca = ca;
-        *ret = l;
+int leaves_new(struct ca *ca, struct leaves **ret, struct err *err) {
+        struct leaves *leaves = calloc(1, sizeof *leaves);
+        if (!leaves)
+                return err_set(err, ENOMEM, "no memory for certificates");
+        leaves->ca = ca;
+        *ret = leaves;
         return 0;
 }
 
-void leaves_free(struct leaves *l) {
-        if (!l)
+void leaves_free(struct leaves *leaves) {
+        if (!leaves)
                 return;
-        while (l->newest)
-                drop(l, l->newest);
-        map_done(&l->index, NULL);
-        free(l);
+        while (leaves->newest)
+                leaf_drop(leaves, leaves->newest);
+        map_done(&leaves->index, NULL);
+        free(leaves);
 }
 
 void leaves_freep(struct leaves **l) {
         leaves_free(*l);
 }
 
-size_t leaves_count(const struct leaves *l) {
-        return l->index.n;
+size_t leaves_count(const struct leaves *leaves) {
+        return leaves->index.n;
 }
 
-uint64_t leaves_minted(const struct leaves *l) {
-        return l->minted;
+uint64_t leaves_minted(const struct leaves *leaves) {
+        return leaves->minted;
 }

@@ -10,11 +10,11 @@ enum { LEAVES_MAX = 1024, LEAF_MAX = 2048, LEAF_DAYS = 30, LEAF_REUSED_HOURS = 2
 
 struct leaves; /* opaque */
 
-int leaves_new(struct ca *ca, struct leaves **ret, struct err *e); /* borrows the CA */
-void leaves_free(struct leaves *l);
+int leaves_new(struct ca *ca, struct leaves **ret, struct err *err); /* borrows the CA */
+void leaves_free(struct leaves *leaves);
 void leaves_freep(struct leaves **l);
 /* The certificate for this host and public key (DER of a P-256 SubjectPublicKeyInfo); -EINVAL for another kind of key.
  * The bytes live until the next call. */
-int leaves_get(struct leaves *l, const struct host *host, struct str key, struct str *ret, struct err *e);
-size_t leaves_count(const struct leaves *l);
-uint64_t leaves_minted(const struct leaves *l); /* so far, for tests */
+int leaves_get(struct leaves *leaves, const struct host *host, struct str key, struct str *ret, struct err *err);
+size_t leaves_count(const struct leaves *leaves);
+uint64_t leaves_minted(const struct leaves *leaves); /* so far, for tests */

@@ -25,6 +25,7 @@ int member_file(const char *path, struct buf *ret, struct err *err) {
         *ret = BUF(MEMBER_FILE_MAX);
         int r = buf_reserve(ret, (size_t)st.st_size < MEMBER_FILE_MAX ? (size_t)st.st_size + 1 : 1);
         r = r < 0 ? r : fd_read_all(fd, ret);
+
         return r < 0 ? err_set(err, -r, "cannot read %s: %s", path, strerror(-r)) : 0;
 }
 
@@ -36,41 +37,47 @@ struct member {
 };
 
 static int member_visit(void *arg, struct str pointer, struct str value) {
-        struct member *m = arg;
+        struct member *member = arg;
 
-        if (!str_eq(pointer, m->pointer))
+        if (!str_eq(pointer, member->pointer))
                 return 0;
-        m->found++;
+
+        member->found++;
         if (value.n > VAULT_SECRET_MAX)
                 return -EMSGSIZE;
         if (value.n > 0)
-                memcpy(m->ret, value.p, value.n);
-        m->n = value.n;
+                memcpy(member->ret, value.p, value.n);
+
+        member->n = value.n;
         return 0;
 }
 
 int member_read(const char *source, char *ret, size_t *ret_n, struct err *err) {
         struct str file, pointer;
         struct buf text = BUF(0);
+
         if (!source_is_member(str_of(source), &file, &pointer))
                 return err_set(err, EINVAL, "a member of a file is written as json:FILE#/POINTER");
 
-        struct member m = { .pointer = pointer, .ret = ret };
+        struct member member = { .pointer = pointer, .ret = ret };
         cleanup(free_ptr) char *path = str_dup(file);
         int r = path ? member_file(path, &text, err) : err_set(err, ENOMEM, "out of memory");
         if (r == 0)
-                r = sign_in_each(buf_str(&text), str_starts(str_of(source), STR("yaml:")), member_visit, &m, err);
+                r = sign_in_each(buf_str(&text), str_starts(str_of(source), STR("yaml:")), member_visit, &member, err);
         if (text.p)
                 secret_wipe(text.p, text.cap);
+
         buf_done(&text);
 
         if (r == -EMSGSIZE)
                 return err_set(err, EMSGSIZE, "the value is larger than %d bytes", VAULT_SECRET_MAX);
         if (r < 0)
                 return r;
-        if (m.found != 1)
-                return err_set(err, ENODATA, m.found ? "%s is there twice" : "there is no text at %s in it",
+
+        if (member.found != 1)
+                return err_set(err, ENODATA, member.found ? "%s is there twice" : "there is no text at %s in it",
                                source + 5 + file.n + 1);
-        *ret_n = m.n;
+
+        *ret_n = member.n;
         return 0;
 }

@@ -61,16 +61,20 @@ struct state {
         bool changed[VAULT_MAPPINGS_MAX];
 };
 
-static int say(int sock, uint32_t kind, uint32_t mapping, struct str text) {
+static int reader_say(int sock, uint32_t kind, uint32_t mapping, struct str text) {
         char wire[sizeof(struct head) + TEXT_MAX];
-        const struct head h = { kind, mapping };
+        const struct head head = { kind, mapping };
+
         if (text.n > TEXT_MAX)
                 return -EMSGSIZE;
-        memcpy(wire, &h, sizeof h);
+
+        memcpy(wire, &head, sizeof head);
         if (text.n > 0)
-                memcpy(wire + sizeof h, text.p, text.n);
-        int r = fd_send(sock, str_n(wire, sizeof h + text.n), NULL, 0);
-        secret_wipe(wire, sizeof h + text.n);
+                memcpy(wire + sizeof head, text.p, text.n);
+
+        int r = fd_send(sock, str_n(wire, sizeof head + text.n), NULL, 0);
+        secret_wipe(wire, sizeof head + text.n);
+
         return r;
 }
 
@@ -79,137 +83,162 @@ static int say(int sock, uint32_t kind, uint32_t mapping, struct str text) {
  */
 static _Noreturn void read_in_child(const struct state *s, uint32_t mapping, int to) {
         char text[VAULT_SECRET_MAX + 1];
-        struct err e = { 0 };
+        struct err err = { 0 };
         size_t n = 0;
+
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         setsid();
         char *const none[] = { NULL };
-        int r = source_read(s->start, &s->mappings[mapping], s->environment.n ? s->environment.p : none, text, &n, &e);
+        int r =
+            source_read(s->start, &s->mappings[mapping], s->environment.n ? s->environment.p : none, text, &n, &err);
         const uint32_t kind = r < 0 ? SAY_FAILED : SAY_FOUND;
-        struct str told = r < 0 ? str_of(err_text(&e)) : str_n(text, n);
+        struct str told = r < 0 ? str_of(err_text(&err)) : str_n(text, n);
+
         if (fd_write_all(to, &kind, sizeof kind) == 0)
                 (void)fd_write_all(to, told.p, told.n);
+
         _exit(0);
 }
 
-static void begin(struct state *s, uint32_t mapping) {
-        struct job *j = &s->jobs[mapping];
+static void reader_begin(struct state *s, uint32_t mapping) {
+        struct job *job = &s->jobs[mapping];
         int ends[2];
-        if (j->pid) {
-                j->again = true;
+
+        if (job->pid) {
+                job->again = true;
                 return;
         }
-        if (!j->text)
-                j->text = malloc(JOB_ROOM);
-        if (!j->text || pipe2(ends, O_CLOEXEC) < 0) {
-                (void)say(s->sock, SAY_FAILED, mapping, STR("out of memory or descriptors"));
+
+        if (!job->text)
+                job->text = malloc(JOB_ROOM);
+
+        if (!job->text || pipe2(ends, O_CLOEXEC) < 0) {
+                (void)reader_say(s->sock, SAY_FAILED, mapping, STR("out of memory or descriptors"));
                 return;
         }
+
         (void)fcntl(ends[1], F_SETPIPE_SZ, 65536);
         pid_t pid = fork();
         if (pid == 0)
                 read_in_child(s, mapping, ends[1]);
+
         close(ends[1]);
+
         if (pid < 0) {
                 close(ends[0]);
-                (void)say(s->sock, SAY_FAILED, mapping, STR("no process could be made to read it"));
+                (void)reader_say(s->sock, SAY_FAILED, mapping, STR("no process could be made to read it"));
                 return;
         }
-        j->pid = pid;
-        j->from = ends[0];
-        j->n = 0;
-        j->again = false;
-        j->deadline_ns = clock_ns() + s->mappings[mapping].timeout_ns;
-        (void)fd_set_nonblocking(j->from, true);
+
+        job->pid = pid;
+        job->from = ends[0];
+        job->n = 0;
+        job->again = false;
+        job->deadline_ns = clock_ns() + s->mappings[mapping].timeout_ns;
+        (void)fd_set_nonblocking(job->from, true);
 }
 
 /* The reading and all that it started. */
-static void end_job(struct job *j) {
-        kill(-j->pid, SIGKILL);
-        kill(j->pid, SIGKILL);
-        while (waitpid(j->pid, NULL, 0) < 0 && errno == EINTR)
+static void end_job(struct job *job) {
+        kill(-job->pid, SIGKILL);
+        kill(job->pid, SIGKILL);
+        while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
                 ;
-        close(j->from);
-        j->from = -1;
-        j->pid = 0;
+        close(job->from);
+        job->from = -1;
+        job->pid = 0;
 }
 
-static void finish(struct state *s, uint32_t mapping, struct str failure) {
-        struct job *j = &s->jobs[mapping];
+static void reader_finish(struct state *s, uint32_t mapping, struct str failure) {
+        struct job *job = &s->jobs[mapping];
         uint32_t kind = 0;
-        end_job(j);
-        if (j->n >= sizeof kind)
-                memcpy(&kind, j->text, sizeof kind);
+
+        end_job(job);
+        if (job->n >= sizeof kind)
+                memcpy(&kind, job->text, sizeof kind);
+
         if (failure.n > 0)
-                (void)say(s->sock, SAY_FAILED, mapping, failure);
+                (void)reader_say(s->sock, SAY_FAILED, mapping, failure);
         else if (kind == SAY_FOUND || kind == SAY_FAILED)
-                (void)say(s->sock, kind, mapping, str_n(j->text + sizeof kind, j->n - sizeof kind));
+                (void)reader_say(s->sock, kind, mapping, str_n(job->text + sizeof kind, job->n - sizeof kind));
         else
-                (void)say(s->sock, SAY_FAILED, mapping, STR("the process that read it died"));
-        secret_wipe(j->text, JOB_ROOM);
-        if (j->again)
-                begin(s, mapping);
+                (void)reader_say(s->sock, SAY_FAILED, mapping, STR("the process that read it died"));
+
+        secret_wipe(job->text, JOB_ROOM);
+        if (job->again)
+                reader_begin(s, mapping);
 }
 
-static void collect(struct state *s, uint32_t mapping) {
-        struct job *j = &s->jobs[mapping];
+static void reader_collect(struct state *s, uint32_t mapping) {
+        struct job *job = &s->jobs[mapping];
+
         for (;;) {
-                ssize_t got = j->n < JOB_ROOM ? read(j->from, j->text + j->n, JOB_ROOM - j->n) : 0;
+                ssize_t got = job->n < JOB_ROOM ? read(job->from, job->text + job->n, JOB_ROOM - job->n) : 0;
                 if (got < 0 && errno == EINTR)
                         continue;
                 if (got < 0 && errno == EAGAIN)
                         return;
                 if (got <= 0)
                         break;
-                j->n += (size_t)got;
+
+                job->n += (size_t)got;
         }
-        finish(s, mapping, STR(""));
+
+        reader_finish(s, mapping, STR(""));
 }
 
 /*
  * Files that change. The directory is watched for files that are put in place of the old one, the file itself for those
  * that are written again, also at the end of a link.
  */
-static void watch(struct state *s, uint32_t mapping) {
-        struct job *j = &s->jobs[mapping];
+static void reader_watch(struct state *s, uint32_t mapping) {
+        struct job *job = &s->jobs[mapping];
         char directory[PATH_MAX];
-        if (j->path[0] == '\0' || s->notify < 0)
+
+        if (job->path[0] == '\0' || s->notify < 0)
                 return;
-        snprintf(directory, sizeof directory, "%s", j->path);
+
+        snprintf(directory, sizeof directory, "%s", job->path);
         char *slash = strrchr(directory, '/');
         if (slash)
                 slash[slash == directory ? 1 : 0] = '\0';
-        j->watch[0] = inotify_add_watch(s->notify, directory,
-                                        IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |
-                                            IN_MOVE_SELF | IN_DELETE_SELF);
-        j->watch[1] = inotify_add_watch(s->notify, j->path, IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF);
+
+        job->watch[0] = inotify_add_watch(s->notify, directory,
+                                          IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |
+                                              IN_MOVE_SELF | IN_DELETE_SELF);
+        job->watch[1] =
+            inotify_add_watch(s->notify, job->path, IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF);
 }
 
 /* In its directory only what has its name concerns it, unless it is a link: then any of its steps may be what changed.
  * A file that was only made has no content yet: its closing is waited for. */
-static bool counts(const struct job *j, const struct inotify_event *ev) {
+static bool reader_counts(const struct job *job, const struct inotify_event *ev) {
         char target[PATH_MAX];
-        if (readlink(j->path, target, sizeof target) > 0)
+        if (readlink(job->path, target, sizeof target) > 0)
                 return true;
         if (ev->mask & IN_CREATE)
                 return false;
-        return ev->len == 0 || str_eq(path_basename(j->path), str_of(ev->name));
+        return ev->len == 0 || str_eq(path_basename(job->path), str_of(ev->name));
 }
 
 static void read_notes(struct state *s) {
         _Alignas(struct inotify_event) char events[4096];
         ssize_t n;
+
         while ((n = read(s->notify, events, sizeof events)) > 0)
                 for (ssize_t at = 0; at < n;) {
                         const struct inotify_event *ev = (const void *)(events + at);
+
                         for (uint32_t i = 0; i < s->start->n_mappings; i++) {
-                                const struct job *j = &s->jobs[i];
-                                bool mine = ev->wd == j->watch[0] || ev->wd == j->watch[1];
-                                if ((ev->mask & IN_Q_OVERFLOW) || (mine && j->path[0] && counts(j, ev)))
+                                const struct job *job = &s->jobs[i];
+                                bool mine = ev->wd == job->watch[0] || ev->wd == job->watch[1];
+                                if ((ev->mask & IN_Q_OVERFLOW) || (mine && job->path[0] && reader_counts(job, ev)))
                                         s->changed[i] = true;
                         }
+
                         at += (ssize_t)(sizeof *ev + ev->len);
                 }
+
         s->settle_ns = clock_ns(); /* everything that was waiting counts as one change */
 }
 
@@ -218,8 +247,8 @@ static void read_changed(struct state *s) {
         for (uint32_t i = 0; i < s->start->n_mappings; i++)
                 if (s->changed[i]) {
                         s->changed[i] = false;
-                        watch(s, i);
-                        begin(s, i);
+                        reader_watch(s, i);
+                        reader_begin(s, i);
                 }
 }
 
@@ -233,34 +262,37 @@ static void tell_group(struct state *s, uint32_t leader) {
         char *const none[] = { NULL };
 
         for (uint32_t i = 0; i < s->start->n_mappings; i++) {
-                const struct vault_mapping *m = &s->mappings[i];
+                const struct vault_mapping *mapping = &s->mappings[i];
                 char file[4096];
                 struct err why = { 0 };
                 size_t n = 0;
-                renew_file(m, file);
-                if (!renew_same_group(m, &s->mappings[leader]) || file[0] == '\0')
+
+                renew_file(mapping, file);
+                if (!renew_same_group(mapping, &s->mappings[leader]) || file[0] == '\0')
                         continue;
-                if (source_read(s->start, m, none, text, &n, &why) == 0)
-                        (void)say(s->sock, SAY_FOUND, i, str_n(text, n));
+                if (source_read(s->start, mapping, none, text, &n, &why) == 0)
+                        (void)reader_say(s->sock, SAY_FOUND, i, str_n(text, n));
+
                 secret_wipe(text, sizeof text);
         }
 }
 
 static void try_lock(struct state *s, uint32_t leader) {
-        struct renewal *n = &s->renewals[leader];
+        struct renewal *renewal = &s->renewals[leader];
         char file[4096];
         struct err why = { 0 };
 
         renew_file(&s->mappings[leader], file);
-        int r = file[0] ? renew_lock_try(&n->lock, s->start->lock_dir, file, &why) : 1;
+        int r = file[0] ? renew_lock_try(&renewal->lock, s->start->lock_dir, file, &why) : 1;
         if (r == 0)
                 return;
         if (r < 0) /* without a lock rather than not at all */
                 log_warning("%s", err_text(&why));
-        n->asked = false;
-        n->held = true;
+
+        renewal->asked = false;
+        renewal->held = true;
         tell_group(s, leader);
-        (void)say(s->sock, SAY_LOCKED, leader, STR(""));
+        (void)reader_say(s->sock, SAY_LOCKED, leader, STR(""));
 }
 
 static void unlock(struct state *s, uint32_t leader) {
@@ -271,26 +303,30 @@ static void unlock(struct state *s, uint32_t leader) {
 /* "EXPIRES\nOLD\nMEMBER VALUE\n..." */
 static void write_group(struct state *s, uint32_t leader, struct str text) {
         struct str number, old;
-        struct write_back w = { .mappings = s->mappings, .n = s->start->n_mappings, .leader = leader };
+        struct write_back back = { .mappings = s->mappings, .n = s->start->n_mappings, .leader = leader };
         enum write_back_result result = WRITE_BACK_DONE;
         struct err why = { 0 };
         int r = -EINVAL;
 
         if (str_split(&text, '\n', &number) && str_split(&text, '\n', &old) &&
-            str_to_u64(number, UINT64_MAX, &w.expires_in)) {
-                w.old = old;
-                w.lines = text;
-                r = write_back(&w, &result, &why);
+            str_to_u64(number, UINT64_MAX, &back.expires_in)) {
+                back.old = old;
+                back.lines = text;
+                r = write_back(&back, &result, &why);
         }
+
         if (r == 0 && result == WRITE_BACK_NEWER)
                 tell_group(s, leader);
+
         unlock(s, leader);
         const char *said = r < 0 ? err_text(&why) : "";
+
         if (r == 0 && result == WRITE_BACK_NEWER)
                 said = "newer";
         else if (r == 0 && result == WRITE_BACK_GONE)
                 said = "gone";
-        (void)say(s->sock, SAY_WRITTEN, leader, str_of(said));
+
+        (void)reader_say(s->sock, SAY_WRITTEN, leader, str_of(said));
 }
 
 static bool obey_renewal(struct state *s, uint32_t kind, uint32_t leader, struct str text) {
@@ -301,6 +337,7 @@ static bool obey_renewal(struct state *s, uint32_t kind, uint32_t leader, struct
                 return true;
         case SAY_UNLOCK:
                 unlock(s, leader);
+
                 return true;
         case SAY_WRITE:
                 write_group(s, leader, text);
@@ -337,116 +374,145 @@ static int add_variable(struct state *s, struct str text) {
                 s->environment.n--; /* the NULL at the end */
         if (vec_push(&s->environment, copy) < 0 || vec_push(&s->environment, NULL) < 0)
                 return -ENOMEM;
+
         return 0;
 }
 
 /* False: the vault has gone, or is broken. */
-static bool obey(struct state *s) {
+static bool reader_obey(struct state *s) {
         static char room[VAULT_MESSAGE_MAX];
-        struct head h;
+        struct head head;
         size_t none;
         int fd = -1;
         ssize_t n = fd_receive(s->sock, room, sizeof room, &fd, 1, &none);
         if (n == -EAGAIN)
                 return true;
-        if (n < (ssize_t)sizeof h || fd >= 0)
+        if (n < (ssize_t)sizeof head || fd >= 0)
                 return false;
-        memcpy(&h, room, sizeof h);
-        if (h.kind == SAY_VARIABLE)
-                return add_variable(s, str_n(room + sizeof h, (size_t)n - sizeof h)) == 0;
-        if (h.mapping >= s->start->n_mappings)
+
+        memcpy(&head, room, sizeof head);
+        if (head.kind == SAY_VARIABLE)
+                return add_variable(s, str_n(room + sizeof head, (size_t)n - sizeof head)) == 0;
+        if (head.mapping >= s->start->n_mappings)
                 return false;
-        if (h.kind != SAY_READ) {
-                bool good = obey_renewal(s, h.kind, h.mapping, str_n(room + sizeof h, (size_t)n - sizeof h));
+
+        if (head.kind != SAY_READ) {
+                bool good =
+                    obey_renewal(s, head.kind, head.mapping, str_n(room + sizeof head, (size_t)n - sizeof head));
+
                 secret_wipe(room, sizeof room);
                 return good;
         }
-        watch(s, h.mapping);
-        begin(s, h.mapping);
+
+        reader_watch(s, head.mapping);
+        reader_begin(s, head.mapping);
+
         return true;
 }
 
 static int time_left(const struct state *s) {
         uint64_t next = s->settle_ns, now = clock_ns();
+
         for (uint32_t i = 0; i < s->start->n_mappings; i++)
                 if (s->jobs[i].pid && s->jobs[i].deadline_ns < next)
                         next = s->jobs[i].deadline_ns;
+
         if (renewals_wait(s) && now + LOCK_STEP_MS * NS_PER_MS < next)
                 next = now + LOCK_STEP_MS * NS_PER_MS;
         if (next == NEVER)
                 return -1;
+
         return next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
 }
 
 static void check_deadlines(struct state *s) {
         uint64_t now = clock_ns();
         char text[96], limit[24];
+
         for (uint32_t i = 0; i < s->start->n_mappings; i++)
                 if (s->jobs[i].pid && s->jobs[i].deadline_ns <= now) {
                         clock_duration_text(s->mappings[i].timeout_ns, limit);
                         snprintf(text, sizeof text, "it took longer than %s and was ended", limit);
-                        finish(s, i, str_of(text));
+                        reader_finish(s, i, str_of(text));
                 }
 }
 
-static void serve(struct state *s) {
+static void reader_serve(struct state *s) {
         static struct pollfd fds[2 + VAULT_MAPPINGS_MAX];
         static uint32_t owners[VAULT_MAPPINGS_MAX];
+
         for (;;) {
                 nfds_t n = 2;
+
                 fds[0] = (struct pollfd){ .fd = s->sock, .events = POLLIN };
                 fds[1] = (struct pollfd){ .fd = s->notify, .events = POLLIN };
+
                 for (uint32_t i = 0; i < s->start->n_mappings; i++)
                         if (s->jobs[i].pid) {
                                 owners[n - 2] = i;
                                 fds[n++] = (struct pollfd){ .fd = s->jobs[i].from, .events = POLLIN };
                         }
+
                 if (poll(fds, n, time_left(s)) < 0 && errno != EINTR)
                         return;
+
                 for (nfds_t i = 2; i < n; i++)
                         if (fds[i].revents)
-                                collect(s, owners[i - 2]);
+                                reader_collect(s, owners[i - 2]);
+
                 check_deadlines(s);
                 if (fds[1].revents)
                         read_notes(s);
                 if (s->settle_ns <= clock_ns())
                         read_changed(s);
+
                 step_renewals(s);
-                if (fds[0].revents && !obey(s))
+                if (fds[0].revents && !reader_obey(s))
                         return;
         }
 }
 
-static _Noreturn void run(const struct vault_start *start, const struct vault_mapping *mappings, int sock,
-                          pid_t parent) {
+static _Noreturn void reader_run(const struct vault_start *start, const struct vault_mapping *mappings, int sock,
+                                 pid_t parent) {
         static struct state s;
         struct err e = { 0 };
         bool programs = false;
+
         s = (struct state){ .start = start, .mappings = mappings, .sock = 3, .settle_ns = NEVER };
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         prctl(PR_SET_NAME, "vault-reader");
+
         if (getppid() != parent || dup2(sock, s.sock) < 0 || fcntl(s.sock, F_SETFD, FD_CLOEXEC) < 0 ||
             fd_close_from(s.sock + 1) < 0)
                 _exit(1);
+
         s.notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
         for (uint32_t i = 0; i < start->n_mappings; i++) {
-                struct job *j = &s.jobs[i];
+                struct job *job = &s.jobs[i];
+
                 programs |= source_runs_program(mappings[i].source);
-                j->from = j->watch[0] = j->watch[1] = -1;
+                job->from = job->watch[0] = job->watch[1] = -1;
                 s.renewals[i].lock = RENEW_LOCK;
-                if (!source_path(start, mappings[i].source, j->path, sizeof j->path))
-                        j->path[0] = '\0';
+
+                if (!source_path(start, mappings[i].source, job->path, sizeof job->path))
+                        job->path[0] = '\0';
         }
+
         if (confine_reader(programs, &e) < 0) {
                 log_error("%s", err_text(&e));
                 _exit(1);
         }
-        serve(&s);
+
+        reader_serve(&s);
+
         for (uint32_t i = 0; i < start->n_mappings; i++)
                 if (s.jobs[i].pid)
                         end_job(&s.jobs[i]);
+
         for (uint32_t i = 0; i < start->n_mappings; i++)
                 unlock(&s, i);
+
         _exit(0);
 }
 
@@ -461,44 +527,48 @@ static bool is_needed(const struct vault_start *start, const struct vault_mappin
 }
 
 int reader_start(const struct vault_start *start, const struct vault_mapping *mappings, struct reader *ret,
-                 struct err *e) {
+                 struct err *err) {
         int ends[2];
+
         *ret = (struct reader){ .sock = -1 };
         if (!is_needed(start, mappings))
                 return 0;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-                return err_errno(e, "cannot make the reader's socket");
+                return err_errno(err, "cannot make the reader's socket");
+
         cleanup(close_fd) int ours = ends[0], its = ends[1];
         pid_t parent = getpid(), pid = fork();
         if (pid < 0)
-                return err_errno(e, "cannot make the reader");
+                return err_errno(err, "cannot make the reader");
         if (pid == 0)
-                run(start, mappings, its, parent);
+                reader_run(start, mappings, its, parent);
+
         ret->sock = take_fd(&ours);
         ret->pid = pid;
+
         return 0;
 }
 
-int reader_variable(const struct reader *r, struct str variable, struct err *e) {
-        int s = r->sock < 0 ? 0 : say(r->sock, SAY_VARIABLE, 0, variable);
-        return s < 0 ? err_set(e, -s, "the reader cannot be told anything: %s", strerror(-s)) : 0;
+int reader_variable(const struct reader *reader, struct str variable, struct err *err) {
+        int s = reader->sock < 0 ? 0 : reader_say(reader->sock, SAY_VARIABLE, 0, variable);
+        return s < 0 ? err_set(err, -s, "the reader cannot be told anything: %s", strerror(-s)) : 0;
 }
 
-int reader_ask(const struct reader *r, uint32_t mapping, struct err *e) {
-        int s = say(r->sock, SAY_READ, mapping, STR(""));
-        return s < 0 ? err_set(e, -s, "the reader cannot be asked: %s", strerror(-s)) : 0;
-}
-
-int reader_lock(const struct reader *r, uint32_t leader, struct err *err) {
-        int s = say(r->sock, SAY_LOCK, leader, STR(""));
+int reader_ask(const struct reader *reader, uint32_t mapping, struct err *err) {
+        int s = reader_say(reader->sock, SAY_READ, mapping, STR(""));
         return s < 0 ? err_set(err, -s, "the reader cannot be asked: %s", strerror(-s)) : 0;
 }
 
-void reader_unlock(const struct reader *r, uint32_t leader) {
-        (void)say(r->sock, SAY_UNLOCK, leader, STR(""));
+int reader_lock(const struct reader *reader, uint32_t leader, struct err *err) {
+        int s = reader_say(reader->sock, SAY_LOCK, leader, STR(""));
+        return s < 0 ? err_set(err, -s, "the reader cannot be asked: %s", strerror(-s)) : 0;
 }
 
-int reader_write(const struct reader *r, uint32_t leader, struct str old, struct str lines, uint64_t expires_in,
+void reader_unlock(const struct reader *reader, uint32_t leader) {
+        (void)reader_say(reader->sock, SAY_UNLOCK, leader, STR(""));
+}
+
+int reader_write(const struct reader *reader, uint32_t leader, struct str old, struct str lines, uint64_t expires_in,
                  struct err *err) {
         struct buf text = BUF(TEXT_MAX);
         int s = buf_reserve(&text, TEXT_MAX - 1);
@@ -507,31 +577,36 @@ int reader_write(const struct reader *r, uint32_t leader, struct str old, struct
         s = s < 0 ? s : buf_append(&text, old);
         s = s < 0 ? s : buf_add_char(&text, '\n');
         s = s < 0 ? s : buf_append(&text, lines);
-        s = s < 0 ? s : say(r->sock, SAY_WRITE, leader, buf_str(&text));
+        s = s < 0 ? s : reader_say(reader->sock, SAY_WRITE, leader, buf_str(&text));
+
         if (text.p)
                 secret_wipe(text.p, text.cap);
+
         buf_done(&text);
         return s < 0 ? err_set(err, -s, "the reader cannot be told: %s", strerror(-s)) : 0;
 }
 
-int reader_receive(const struct reader *r, size_t n_mappings, char *room, struct reading *ret) {
-        struct head h;
+int reader_receive(const struct reader *reader, size_t n_mappings, char *room, struct reading *ret) {
+        struct head head;
         cleanup(close_fd) int fd = -1;
         size_t none;
-        ssize_t n = fd_receive(r->sock, room, VAULT_MESSAGE_MAX, &fd, 1, &none);
+        ssize_t n = fd_receive(reader->sock, room, VAULT_MESSAGE_MAX, &fd, 1, &none);
         if (n <= 0)
                 return n == -EAGAIN ? -EAGAIN : n == 0 || n == -ECONNRESET ? 0 : -EBADMSG;
-        if (n < (ssize_t)sizeof h || fd >= 0)
+        if (n < (ssize_t)sizeof head || fd >= 0)
                 return -EBADMSG;
-        memcpy(&h, room, sizeof h);
-        if (h.kind < SAY_FOUND || h.kind > SAY_WRITTEN || h.mapping >= n_mappings)
+
+        memcpy(&head, room, sizeof head);
+        if (head.kind < SAY_FOUND || head.kind > SAY_WRITTEN || head.mapping >= n_mappings)
                 return -EBADMSG;
+
         enum reading_kind kind = READ_VALUE;
-        if (h.kind >= SAY_LOCKED)
-                kind = h.kind == SAY_LOCKED ? READ_LOCKED : READ_WRITTEN;
+        if (head.kind >= SAY_LOCKED)
+                kind = head.kind == SAY_LOCKED ? READ_LOCKED : READ_WRITTEN;
+
         *ret = (struct reading){ .kind = kind,
-                                 .mapping = h.mapping,
-                                 .found = h.kind == SAY_FOUND,
-                                 .text = str_n(room + sizeof h, (size_t)n - sizeof h) };
+                                 .mapping = head.mapping,
+                                 .found = head.kind == SAY_FOUND,
+                                 .text = str_n(room + sizeof head, (size_t)n - sizeof head) };
         return 1;
 }

@@ -18,19 +18,19 @@ struct reader { /* the vault's side */
 
 /* 0 with sock -1 when no source needs it. */
 int reader_start(const struct vault_start *start, const struct vault_mapping *mappings, struct reader *ret,
-                 struct err *e);
+                 struct err *err);
 /* "NAME=VALUE" for programs that are run from now on. */
-int reader_variable(const struct reader *r, struct str variable, struct err *e);
+int reader_variable(const struct reader *reader, struct str variable, struct err *err);
 /* The value or the failure follows; -EAGAIN cannot happen as long as each mapping is asked for once at a time. */
-int reader_ask(const struct reader *r, uint32_t mapping, struct err *e);
+int reader_ask(const struct reader *reader, uint32_t mapping, struct err *err);
 
 /* A sign-in is renewed: `leader` is the mapping of its refresh token. READ_LOCKED follows when nobody else renews it,
  * after what its file has now. */
-int reader_lock(const struct reader *r, uint32_t leader, struct err *err);
-void reader_unlock(const struct reader *r, uint32_t leader);
+int reader_lock(const struct reader *reader, uint32_t leader, struct err *err);
+void reader_unlock(const struct reader *reader, uint32_t leader);
 /* Back into the file, by write_back(): READ_WRITTEN follows (text: "" or why not), after what its file has now when
  * that is newer. Locks it if need be, and unlocks it. */
-int reader_write(const struct reader *r, uint32_t leader, struct str old, struct str lines, uint64_t expires_in,
+int reader_write(const struct reader *reader, uint32_t leader, struct str old, struct str lines, uint64_t expires_in,
                  struct err *err);
 
 enum reading_kind { READ_VALUE, READ_LOCKED, READ_WRITTEN };
@@ -42,4 +42,4 @@ struct reading {
 };
 /* What was read, asked for or because a file changed. `room`: VAULT_MESSAGE_MAX bytes, to be wiped. 1: got one,
  * 0: the reader has ended, -EAGAIN: nothing there, -EBADMSG. */
-int reader_receive(const struct reader *r, size_t n_mappings, char *room, struct reading *ret);
+int reader_receive(const struct reader *reader, size_t n_mappings, char *room, struct reading *ret);

@@ -32,9 +32,9 @@ struct turns {
 };
 
 /* NULL: too many wait. */
-struct turn *turns_add(struct turns *t, int channel, uint64_t id, uint32_t leader);
+struct turn *turns_add(struct turns *turns, int channel, uint64_t id, uint32_t leader);
 /* The one of this leader that is beyond waiting; NULL: none. */
-struct turn *turns_current(struct turns *t, uint32_t leader);
+struct turn *turns_current(struct turns *turns, uint32_t leader);
 /* The next that waits, if none is current. */
-struct turn *turns_next(struct turns *t, uint32_t leader);
-void turns_remove(struct turns *t, struct turn *turn);
+struct turn *turns_next(struct turns *turns, uint32_t leader);
+void turns_remove(struct turns *turns, struct turn *turn);

@@ -22,7 +22,7 @@
 
 enum { LIST_MAX = 4 << 20 }; /* what `bws secret list` may print */
 
-static bool is(const char *source, const char *scheme, const char **ret_rest) {
+static bool source_is(const char *source, const char *scheme, const char **ret_rest) {
         size_t n = strlen(scheme);
         if (strncmp(source, scheme, n) != 0)
                 return false;
@@ -32,13 +32,15 @@ static bool is(const char *source, const char *scheme, const char **ret_rest) {
 
 void source_label(const char *source, char ret[static SOURCE_LABEL_MAX]) {
         const char *rest;
-        if (is(source, "exec:", &rest)) {
+
+        if (source_is(source, "exec:", &rest)) {
                 size_t word = strcspn(rest, " \t\n");
                 snprintf(ret, SOURCE_LABEL_MAX, "exec:%.*s%s", (int)(word < 100 ? word : 100), rest,
                          rest[word] ? " ..." : "");
         } else {
                 snprintf(ret, SOURCE_LABEL_MAX, "%s", source);
         }
+
         for (char *c = ret; *c; c++)
                 if (*c < 0x20 || *c > 0x7e)
                         *c = '?';
@@ -46,78 +48,90 @@ void source_label(const char *source, char ret[static SOURCE_LABEL_MAX]) {
 
 bool source_runs_program(const char *source) {
         const char *rest;
-        return is(source, "exec:", &rest) || is(source, "bws:", &rest);
+        return source_is(source, "exec:", &rest) || source_is(source, "bws:", &rest);
 }
 
 bool source_must_be_polled(const char *source) {
         const char *rest;
-        return source_runs_program(source) || is(source, "keyring:", &rest);
+        return source_runs_program(source) || source_is(source, "keyring:", &rest);
 }
 
 bool source_path(const struct vault_start *start, const char *source, char *ret, size_t size) {
         const char *rest;
         int n = 0;
+
         ret[0] = '\0';
         struct str file, pointer;
-        if (is(source, "file:", &rest))
+
+        if (source_is(source, "file:", &rest))
                 n = snprintf(ret, size, "%s", rest);
         else if (source_is_member(str_of(source), &file, &pointer))
                 n = snprintf(ret, size, "%.*s", STR_FMT(file));
-        else if (is(source, "systemd:", &rest))
+        else if (source_is(source, "systemd:", &rest))
                 n = snprintf(ret, size, "%s/%s", start->credentials_dir, rest);
+
         return n >= 0 && (size_t)n < size;
 }
 
-static int read_path(const char *path, char *ret, size_t *ret_n, struct err *e) {
+static int read_path(const char *path, char *ret, size_t *ret_n, struct err *err) {
         struct stat st;
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd < 0 || fstat(fd, &st) < 0)
-                return err_errno(e, "cannot open %s", path);
+                return err_errno(err, "cannot open %s", path);
         if (!S_ISREG(st.st_mode))
-                return err_set(e, EINVAL, "%s is not a file", path);
+                return err_set(err, EINVAL, "%s is not a file", path);
         if (st.st_mode & S_IWOTH)
-                return err_set(e, EPERM, "%s is not used: everybody may write to it", path);
+                return err_set(err, EPERM, "%s is not used: everybody may write to it", path);
+
         size_t n = 0;
+
         for (;;) {
                 ssize_t got = read(fd, ret + n, VAULT_SECRET_MAX + 1 - n);
                 if (got < 0 && errno == EINTR)
                         continue;
                 if (got < 0)
-                        return err_errno(e, "cannot read %s", path);
+                        return err_errno(err, "cannot read %s", path);
+
                 n += (size_t)got;
                 if (got == 0)
                         break;
                 if (n > VAULT_SECRET_MAX)
-                        return err_set(e, EMSGSIZE, "%s is larger than %d bytes", path, VAULT_SECRET_MAX);
+                        return err_set(err, EMSGSIZE, "%s is larger than %d bytes", path, VAULT_SECRET_MAX);
         }
+
         *ret_n = n;
         return 0;
 }
 
-static int read_file(const struct vault_start *start, const char *source, char *ret, size_t *ret_n, struct err *e) {
+static int read_file(const struct vault_start *start, const char *source, char *ret, size_t *ret_n, struct err *err) {
         char path[PATH_MAX];
         const char *name;
-        if (is(source, "systemd:", &name)) {
+
+        if (source_is(source, "systemd:", &name)) {
                 if (start->credentials_dir[0] == '\0')
-                        return err_set(e, ENOENT,
+                        return err_set(err, ENOENT,
                                        "there is no $CREDENTIALS_DIRECTORY: systemd sets it for services that have "
                                        "LoadCredential= or SetCredential=");
+
                 if (strchr(name, '/') || name[0] == '\0' || strcmp(name, "..") == 0 || strcmp(name, ".") == 0)
-                        return err_set(e, EINVAL, "a credential of systemd is given by its name, without a path");
+                        return err_set(err, EINVAL, "a credential of systemd is given by its name, without a path");
         }
+
         if (!source_path(start, source, path, sizeof path))
-                return err_set(e, ENAMETOOLONG, "the path is too long");
-        return read_path(path, ret, ret_n, e);
+                return err_set(err, ENAMETOOLONG, "the path is too long");
+
+        return read_path(path, ret, ret_n, err);
 }
 
-static int read_command(const char *command, char *const *environment, char *ret, size_t *ret_n, struct err *e) {
+static int read_command(const char *command, char *const *environment, char *ret, size_t *ret_n, struct err *err) {
         char *const argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)command, NULL };
         cleanup(buf_done) struct buf out = BUF(VAULT_SECRET_MAX);
-        int r = program_run("/bin/sh", argv, environment, &out, e);
+        int r = program_run("/bin/sh", argv, environment, &out, err);
         if (r < 0)
                 return r;
         if (out.n > 0)
                 memcpy(ret, out.p, out.n);
+
         *ret_n = out.n;
         return 0;
 }
@@ -134,32 +148,40 @@ static bool is_uuid(struct str s) {
         return s.n == 36;
 }
 
-static int take_value(const struct node *entry, char *ret, size_t *ret_n, struct err *e) {
+static int take_value(const struct node *entry, char *ret, size_t *ret_n, struct err *err) {
         const struct node *value = node_get(entry, STR("value"));
         if (!value || value->kind != NODE_SCALAR)
-                return err_set(e, EBADMSG, "what bws printed has no value");
+                return err_set(err, EBADMSG, "what bws printed has no value");
         if (value->text.n > VAULT_SECRET_MAX)
-                return err_set(e, EMSGSIZE, "the secret is larger than %d bytes", VAULT_SECRET_MAX);
+                return err_set(err, EMSGSIZE, "the secret is larger than %d bytes", VAULT_SECRET_MAX);
+
         memcpy(ret, value->text.p, value->text.n);
         *ret_n = value->text.n;
+
         return 0;
 }
 
-static int find_by_key(const struct node *list, struct str key, const struct node **ret, struct err *e) {
+static int find_by_key(const struct node *list, struct str key, const struct node **ret, struct err *err) {
         const struct node *found = NULL;
+
         if (!list || list->kind != NODE_LIST)
-                return err_set(e, EBADMSG, "what bws printed is not a list of secrets");
-        for (const struct node *n = list->first; n; n = n->next) {
-                const struct node *name = n->kind == NODE_MAP ? node_get(n, STR("key")) : NULL;
+                return err_set(err, EBADMSG, "what bws printed is not a list of secrets");
+
+        for (const struct node *node = list->first; node; node = node->next) {
+                const struct node *name = node->kind == NODE_MAP ? node_get(node, STR("key")) : NULL;
                 if (!name || !str_eq(name->text, key))
                         continue;
+
                 if (found)
-                        return err_set(e, ENOTUNIQ,
+                        return err_set(err, ENOTUNIQ,
                                        "there are several secrets of this name; write bws:ID or bws:PROJECT/NAME");
-                found = n;
+
+                found = node;
         }
+
         if (!found)
-                return err_set(e, ENOENT, "bws lists no secret of this name");
+                return err_set(err, ENOENT, "bws lists no secret of this name");
+
         *ret = found;
         return 0;
 }
@@ -171,7 +193,7 @@ static bool has_token(char *const *environment) {
         return false;
 }
 
-static int read_bws(const char *what, char *const *environment, char *ret, size_t *ret_n, struct err *e) {
+static int read_bws(const char *what, char *const *environment, char *ret, size_t *ret_n, struct err *err) {
         struct str name = str_of(what), project = STR("");
         bool by_id = is_uuid(name);
         ptrdiff_t slash = str_find(name, '/');
@@ -179,9 +201,11 @@ static int read_bws(const char *what, char *const *environment, char *ret, size_
                 project = str_first(name, (size_t)slash);
                 name = str_skip(name, (size_t)slash + 1);
         }
+
         cleanup(free_ptr) char *argument = str_dup(by_id ? name : project);
         if (!argument)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
+
         char *const get[] = { (char *)"bws",      (char *)"secret", (char *)"get", argument,
                               (char *)"--output", (char *)"json",   NULL };
         char *const list[] = {
@@ -190,103 +214,122 @@ static int read_bws(const char *what, char *const *environment, char *ret, size_
         char *const list_all[] = { (char *)"bws",      (char *)"secret", (char *)"list",
                                    (char *)"--output", (char *)"json",   NULL };
         cleanup(buf_done) struct buf out = BUF(LIST_MAX);
-        int r = program_run("bws", by_id ? get : project.n ? list : list_all, environment, &out, e);
+        int r = program_run("bws", by_id ? get : project.n ? list : list_all, environment, &out, err);
         if (r < 0)
-                return has_token(environment) ? r : err_wrap(e, r, "BWS_ACCESS_TOKEN is not set");
-        cleanup(document_freep) struct document *d = NULL;
-        if (json_read(buf_str(&out), STR("bws"), &d, NULL) < 0)
-                return err_set(e, EBADMSG, "what bws printed is not JSON");
-        const struct node *entry = document_root(d);
+                return has_token(environment) ? r : err_wrap(err, r, "BWS_ACCESS_TOKEN is not set");
+
+        cleanup(document_freep) struct document *document = NULL;
+        if (json_read(buf_str(&out), STR("bws"), &document, NULL) < 0)
+                return err_set(err, EBADMSG, "what bws printed is not JSON");
+
+        const struct node *entry = document_root(document);
         if (!by_id)
-                r = find_by_key(entry, name, &entry, e);
-        return r < 0 ? r : take_value(entry, ret, ret_n, e);
+                r = find_by_key(entry, name, &entry, err);
+        if (r < 0)
+                return r;
+
+        return take_value(entry, ret, ret_n, err);
 }
 
-static int read_keyring(const char *description, char *ret, size_t *ret_n, struct err *e) {
+static int read_keyring(const char *description, char *ret, size_t *ret_n, struct err *err) {
         long key = syscall(SYS_request_key, "user", description, NULL, 0);
         if (key < 0) /* the user's own keyring is not always linked to the session's */
                 key = syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", description, 0);
         if (key < 0)
-                return err_errno(e, "the kernel's keyring has no key \"%s\" of type user", description);
+                return err_errno(err, "the kernel's keyring has no key \"%s\" of type user", description);
+
         long n = syscall(SYS_keyctl, KEYCTL_READ, key, ret, VAULT_SECRET_MAX);
         if (n < 0)
-                return err_errno(e, "the key cannot be read");
+                return err_errno(err, "the key cannot be read");
         if (n > VAULT_SECRET_MAX)
-                return err_set(e, EMSGSIZE, "the key is larger than %d bytes", VAULT_SECRET_MAX);
+                return err_set(err, EMSGSIZE, "the key is larger than %d bytes", VAULT_SECRET_MAX);
+
         *ret_n = (size_t)n;
         return 0;
 }
 
 /* What a credential process of AWS prints becomes the lines that aws_parse() reads. */
-static int lines_of_json(char *text, size_t *n, struct err *e) {
-        cleanup(document_freep) struct document *d = NULL;
-        if (json_read(str_n(text, *n), STR("credentials"), &d, NULL) < 0)
-                return err_set(e, EBADMSG, "it begins like JSON and is none");
+static int lines_of_json(char *text, size_t *n, struct err *err) {
+        cleanup(document_freep) struct document *document = NULL;
+        if (json_read(str_n(text, *n), STR("credentials"), &document, NULL) < 0)
+                return err_set(err, EBADMSG, "it begins like JSON and is none");
+
         const char *const names[][2] = { { "AccessKeyId", "AWS_ACCESS_KEY_ID" },
                                          { "SecretAccessKey", "AWS_SECRET_ACCESS_KEY" },
                                          { "SessionToken", "AWS_SESSION_TOKEN" } };
         cleanup(buf_done) struct buf lines = BUF(VAULT_SECRET_MAX);
+
         for (size_t i = 0; i < 3; i++) {
-                const struct node *v = node_get(document_root(d), str_of(names[i][0]));
+                const struct node *v = node_get(document_root(document), str_of(names[i][0]));
                 if (v && v->kind == NODE_SCALAR && buf_printf(&lines, "%s=%.*s\n", names[i][1], STR_FMT(v->text)) < 0)
-                        return err_set(e, EMSGSIZE, "it is too large");
+                        return err_set(err, EMSGSIZE, "it is too large");
         }
+
         if (lines.n > 0)
                 memcpy(text, lines.p, lines.n);
+
         *n = lines.n;
         return 0;
 }
 
-int source_read(const struct vault_start *start, const struct vault_mapping *m, char *const *environment, char *ret,
-                size_t *ret_n, struct err *e) {
+int source_read(const struct vault_start *start, const struct vault_mapping *mapping, char *const *environment,
+                char *ret, size_t *ret_n, struct err *err) {
         const char *rest;
         size_t n = 0;
         int r;
-        if (is(m->source, "json:", &rest) || is(m->source, "yaml:", &rest))
-                r = member_read(m->source, ret, &n, e);
-        else if (is(m->source, "file:", &rest) || is(m->source, "systemd:", &rest))
-                r = read_file(start, m->source, ret, &n, e);
-        else if (is(m->source, "exec:", &rest))
-                r = read_command(rest, environment, ret, &n, e);
-        else if (is(m->source, "bws:", &rest))
-                r = read_bws(rest, environment, ret, &n, e);
-        else if (is(m->source, "keyring:", &rest))
-                r = read_keyring(rest, ret, &n, e);
+
+        if (source_is(mapping->source, "json:", &rest) || source_is(mapping->source, "yaml:", &rest))
+                r = member_read(mapping->source, ret, &n, err);
+        else if (source_is(mapping->source, "file:", &rest) || source_is(mapping->source, "systemd:", &rest))
+                r = read_file(start, mapping->source, ret, &n, err);
+        else if (source_is(mapping->source, "exec:", &rest))
+                r = read_command(rest, environment, ret, &n, err);
+        else if (source_is(mapping->source, "bws:", &rest))
+                r = read_bws(rest, environment, ret, &n, err);
+        else if (source_is(mapping->source, "keyring:", &rest))
+                r = read_keyring(rest, ret, &n, err);
         else
-                r = err_set(e, EINVAL, "this kind of source is not known");
+                r = err_set(err, EINVAL, "this kind of source is not known");
+
         while (r == 0 && n > 0 && (ret[n - 1] == '\n' || ret[n - 1] == '\r'))
                 n--;
-        if (r == 0 && m->kind == MAPPING_SIGV4 && n > 0 && ret[0] == '{')
-                r = lines_of_json(ret, &n, e);
+
+        if (r == 0 && mapping->kind == MAPPING_SIGV4 && n > 0 && ret[0] == '{')
+                r = lines_of_json(ret, &n, err);
         if (r == 0)
-                r = source_check(m, str_n(ret, n), e);
+                r = source_check(mapping, str_n(ret, n), err);
         if (r == 0)
                 *ret_n = n;
+
         return r;
 }
 
-static int check_part(const char *what, struct str s, struct err *e) {
+static int check_part(const char *what, struct str s, struct err *err) {
         if (s.n == 0)
-                return err_set(e, ENODATA, "%s is empty", what);
+                return err_set(err, ENODATA, "%s is empty", what);
+
         if (s.n < VAULT_SECRET_MIN)
-                return err_set(e, EINVAL, "%s is too short: a secret has at least %d characters", what,
+                return err_set(err, EINVAL, "%s is too short: a secret has at least %d characters", what,
                                VAULT_SECRET_MIN);
+
         if (s.n > VAULT_SECRET_MAX)
-                return err_set(e, EMSGSIZE, "%s is larger than %d bytes", what, VAULT_SECRET_MAX);
+                return err_set(err, EMSGSIZE, "%s is larger than %d bytes", what, VAULT_SECRET_MAX);
+
         for (size_t i = 0; i < s.n; i++)
                 if (s.p[i] == '\n' || s.p[i] == '\r')
-                        return err_set(e, EINVAL, "%s has more than one line", what);
+                        return err_set(err, EINVAL, "%s has more than one line", what);
                 else if (s.p[i] < 0x20 || s.p[i] > 0x7e)
-                        return err_set(e, EINVAL, "%s has bytes that cannot be sent in a header", what);
+                        return err_set(err, EINVAL, "%s has bytes that cannot be sent in a header", what);
+
         return 0;
 }
 
-int source_check(const struct vault_mapping *m, struct str value, struct err *e) {
-        struct aws a;
-        if (m->kind != MAPPING_SIGV4)
-                return check_part("the value", value, e);
-        int r = aws_parse(value, &a, e);
-        r = r < 0 ? r : check_part("the key id", a.key_id, e);
-        r = r < 0 ? r : check_part("the secret key", a.secret_key, e);
-        return r < 0 || a.session_token.n == 0 ? r : check_part("the session token", a.session_token, e);
+int source_check(const struct vault_mapping *mapping, struct str value, struct err *err) {
+        struct aws aws;
+        if (mapping->kind != MAPPING_SIGV4)
+                return check_part("the value", value, err);
+        int r = aws_parse(value, &aws, err);
+        r = r < 0 ? r : check_part("the key id", aws.key_id, err);
+        r = r < 0 ? r : check_part("the secret key", aws.secret_key, err);
+        return r < 0 || aws.session_token.n == 0 ? r : check_part("the session token", aws.session_token, err);
 }

@@ -19,7 +19,7 @@ bool source_path(const struct vault_start *start, const char *source, char *ret,
 bool source_must_be_polled(const char *source);
 
 /* At most VAULT_SECRET_MAX bytes into ret; line ends after the value are not part of it. environment: for programs. */
-int source_read(const struct vault_start *start, const struct vault_mapping *m, char *const *environment, char *ret,
-                size_t *ret_n, struct err *e);
+int source_read(const struct vault_start *start, const struct vault_mapping *mapping, char *const *environment,
+                char *ret, size_t *ret_n, struct err *err);
 /* What every value must be: long enough, not too long, printable ASCII without line breaks (sigv4: the three parts). */
-int source_check(const struct vault_mapping *m, struct str value, struct err *e);
+int source_check(const struct vault_mapping *mapping, struct str value, struct err *err);

@@ -11,8 +11,8 @@ struct vault; /* opaque */
 
 /* Takes the mappings over, also when it fails. Descriptors and the reader are borrowed. */
 int vault_new(const struct vault_start *start, struct vault_mapping *mappings, int control, int keep,
-              const struct reader *reader, struct vault **ret, struct err *e);
-void vault_free(struct vault *v);
+              const struct reader *reader, struct vault **ret, struct err *err);
+void vault_free(struct vault *vault);
 void vault_freep(struct vault **v);
 /* Until told to stop, or until the supervisor goes away. An error has been told to the supervisor too. */
-int vault_run(struct vault *v, struct err *e);
+int vault_run(struct vault *vault, struct err *err);

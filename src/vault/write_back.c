@@ -26,19 +26,19 @@ enum { TRIES = 8 };
 #define STALE_SECONDS 10 /* what the agents' own lock takes for left behind */
 #define TOUCH_NS (3 * NS_PER_SECOND)
 
-bool renew_same_group(const struct vault_mapping *a, const struct vault_mapping *b) {
-        if (!a || !b)
+bool renew_same_group(const struct vault_mapping *mapping, const struct vault_mapping *vault_mapping) {
+        if (!mapping || !vault_mapping)
                 return false;
 
-        size_t n = strcspn(a->name, ".");
-        return n == strcspn(b->name, ".") && strncmp(a->name, b->name, n) == 0;
+        size_t n = strcspn(mapping->name, ".");
+        return n == strcspn(vault_mapping->name, ".") && strncmp(mapping->name, vault_mapping->name, n) == 0;
 }
 
-void renew_file(const struct vault_mapping *m, char ret[static 4096]) {
+void renew_file(const struct vault_mapping *mapping, char ret[static 4096]) {
         struct str file, pointer;
 
         ret[0] = '\0';
-        if (source_is_member(str_of(m->source), &file, &pointer) && file.n < 4096)
+        if (source_is_member(str_of(mapping->source), &file, &pointer) && file.n < 4096)
                 snprintf(ret, 4096, "%.*s", STR_FMT(file));
 }
 
@@ -47,12 +47,15 @@ void renew_file(const struct vault_mapping *m, char ret[static 4096]) {
 /* The directory that the agent makes beside its own, if this is one of the files that the table knows. */
 static bool agent_lock_path(const char *file, char ret[static 4096]) {
         for (size_t i = 0; i < n_sign_ins; i++) {
-                const struct sign_in *s = &sign_ins[i];
-                size_t n = strlen(file), own = strlen(s->file);
-                if (!s->lock || n <= own || strcmp(file + n - own, s->file) != 0 || file[n - own - 1] != '/')
+                const struct sign_in *sign_in = &sign_ins[i];
+                size_t n = strlen(file), own = strlen(sign_in->file);
+                if (!sign_in->lock || n <= own || strcmp(file + n - own, sign_in->file) != 0 ||
+                    file[n - own - 1] != '/')
                         continue;
-                return snprintf(ret, 4096, "%.*s%s", (int)(n - own), file, s->lock) < 4096;
+
+                return snprintf(ret, 4096, "%.*s%s", (int)(n - own), file, sign_in->lock) < 4096;
         }
+
         return false;
 }
 
@@ -69,6 +72,7 @@ static bool agent_lock_try(struct renew_lock *lock, const char *file) {
 
         if (lock->agent[0] || !agent_lock_path(file, path))
                 return true;
+
         if (mkdir(path, 0700) < 0) {
                 if (errno != EEXIST)
                         return true; /* there is no place for it: the agent could not make it either */
@@ -77,8 +81,10 @@ static bool agent_lock_try(struct renew_lock *lock, const char *file) {
                 if (rmdir(path) < 0 || mkdir(path, 0700) < 0)
                         return false;
         }
+
         memcpy(lock->agent, path, sizeof path);
         lock->touch_ns = clock_ns() + TOUCH_NS;
+
         return true;
 }
 
@@ -90,12 +96,14 @@ static int own_lock_open(struct renew_lock *lock, const char *lock_dir, const ch
         digest_hex(digest, hex);
         snprintf(path, sizeof path, "%s/renew-%.16s.lock", lock_dir, hex);
         lock->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
         return lock->fd < 0 ? err_errno(err, "cannot open %s", path) : 0;
 }
 
 int renew_lock_try(struct renew_lock *lock, const char *lock_dir, const char *file, struct err *err) {
         if (lock->since_ns == 0)
                 lock->since_ns = clock_ns();
+
         if (lock->fd < 0 && lock_dir[0]) {
                 int r = own_lock_open(lock, lock_dir, file, err);
                 if (r < 0)
@@ -105,6 +113,7 @@ int renew_lock_try(struct renew_lock *lock, const char *lock_dir, const char *fi
                         return 0;
                 }
         }
+
         return agent_lock_try(lock, file) ? 1 : 0;
 }
 
@@ -132,10 +141,11 @@ static bool line_value(struct str lines, struct str wanted, struct str *ret) {
                         *ret = line;
                         return true;
                 }
+
         return false;
 }
 
-static int put_time(const struct write_back *w, struct str kind, const struct json_scalar *scalar, struct buf *out) {
+static int put_time(const struct write_back *back, struct str kind, const struct json_scalar *scalar, struct buf *out) {
         char text[CLOCK_TEXT_MAX];
         uint64_t now_us = clock_wall_us();
         int r;
@@ -144,39 +154,53 @@ static int put_time(const struct write_back *w, struct str kind, const struct js
                 clock_text(now_us, text);
                 r = json_quote(str_of(text), out);
         } else {
-                if (w->expires_in == 0 || scalar->is_string)
+                if (back->expires_in == 0 || scalar->is_string)
                         return 0;
-                r = buf_printf(out, "%ju", (uintmax_t)(now_us / 1000 + w->expires_in * 1000));
+                r = buf_printf(out, "%ju", (uintmax_t)(now_us / 1000 + back->expires_in * 1000));
         }
-        return r < 0 ? r : 1;
+
+        if (r < 0)
+                return r;
+
+        return 1;
 }
 
 static int replace_member(void *arg, const struct json_scalar *scalar, struct buf *out) {
-        const struct write_back *w = arg;
+        const struct write_back *back = arg;
 
-        for (uint32_t i = 0; i < w->n; i++) {
-                const struct vault_mapping *m = &w->mappings[i];
-                struct str file, pointer, value, expiry = str_of(m->expiry), kind;
-                if (!renew_same_group(m, &w->mappings[w->leader]))
+        for (uint32_t i = 0; i < back->n; i++) {
+                const struct vault_mapping *mapping = &back->mappings[i];
+                struct str file, pointer, value, expiry = str_of(mapping->expiry), kind;
+
+                if (!renew_same_group(mapping, &back->mappings[back->leader]))
                         continue;
-                if (m->answer[0] && source_is_member(str_of(m->source), &file, &pointer) && scalar->is_string &&
-                    str_eq(scalar->pointer, pointer) && line_value(w->lines, str_of(m->answer), &value)) {
+
+                if (mapping->answer[0] && source_is_member(str_of(mapping->source), &file, &pointer) &&
+                    scalar->is_string && str_eq(scalar->pointer, pointer) &&
+                    line_value(back->lines, str_of(mapping->answer), &value)) {
                         int r = json_quote(value, out);
-                        return r < 0 ? r : 1;
+                        if (r < 0)
+                                return r;
+
+                        return 1;
                 }
+
                 if (expiry.n > 0 && str_split(&expiry, ':', &kind) && str_eq(scalar->pointer, expiry))
-                        return put_time(w, kind, scalar, out);
+                        return put_time(back, kind, scalar, out);
         }
+
         return 0;
 }
 
 /* Beside the file, then in its place: whoever reads sees the one or the other. */
 static int replace_file(const char *path, struct str content, const struct stat *was, struct err *err) {
         char suffix[9];
+
         random_id(suffix, sizeof suffix);
         cleanup(free_ptr) char *beside = str_format("%s.%s.tmp", path, suffix);
         if (!beside)
                 return err_set(err, ENOMEM, "out of memory");
+
         cleanup(close_fd) int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0)
                 return err_errno(err, "cannot create %s", beside);
@@ -187,61 +211,72 @@ static int replace_file(const char *path, struct str content, const struct stat 
                 (void)!fchown(fd, was->st_uid, was->st_gid);
         if (r == 0 && (fchmod(fd, was->st_mode & 0777) < 0 || fsync(fd) < 0))
                 r = -errno;
+
         if (r == 0 && (stat(path, &now) < 0 || now.st_ino != was->st_ino || now.st_size != was->st_size ||
                        now.st_mtim.tv_sec != was->st_mtim.tv_sec || now.st_mtim.tv_nsec != was->st_mtim.tv_nsec))
                 r = -EAGAIN; /* somebody else wrote it meanwhile */
+
         if (r == 0 && rename(beside, path) < 0)
                 r = -errno;
+
         if (r < 0) {
                 unlink(beside);
                 return r == -EAGAIN ? r : err_set(err, -r, "cannot write %s: %s", path, strerror(-r));
         }
+
         return 0;
 }
 
-static void wipe_buf(struct buf *b) {
-        if (b->p)
-                secret_wipe(b->p, b->cap);
-        buf_done(b);
+static void wipe_buf(struct buf *buf) {
+        if (buf->p)
+                secret_wipe(buf->p, buf->cap);
+        buf_done(buf);
 }
 
-static int write_once(const struct write_back *w, const char *path, enum write_back_result *ret, struct err *err) {
+static int write_once(const struct write_back *back, const char *path, enum write_back_result *ret, struct err *err) {
         struct buf text = BUF(0), before = BUF(VAULT_SECRET_MAX), after = BUF(2 * MEMBER_FILE_MAX);
         struct str file, pointer;
         struct stat st;
         int r = stat(path, &st) < 0 ? err_errno(err, "cannot examine %s", path) : 0;
 
         r = r < 0 ? r : member_file(path, &text, err);
-        (void)source_is_member(str_of(w->mappings[w->leader].source), &file, &pointer);
+        (void)source_is_member(str_of(back->mappings[back->leader].source), &file, &pointer);
         if (r == 0 && json_find(buf_str(&text), pointer, &before) < 0)
                 buf_clear(&before);
+
         *ret = WRITE_BACK_DONE;
-        if (r == 0 && !secret_equal(buf_str(&before), w->old)) {
+
+        if (r == 0 && !secret_equal(buf_str(&before), back->old)) {
                 *ret = WRITE_BACK_NEWER;
         } else if (r == 0) {
-                r = buf_reserve(&after, text.n + w->lines.n + 256);
-                r = r < 0 ? r : json_edit(buf_str(&text), replace_member, (void *)w, &after);
+                r = buf_reserve(&after, text.n + back->lines.n + 256);
+                r = r < 0 ? r : json_edit(buf_str(&text), replace_member, (void *)back, &after);
                 r = r < 0 ? err_set(err, -r, "%s cannot be changed: it is not what it was", path)
                           : replace_file(path, buf_str(&after), &st, err);
         }
+
         wipe_buf(&text);
         wipe_buf(&before);
         wipe_buf(&after);
+
         return r;
 }
 
-int write_back(const struct write_back *w, enum write_back_result *ret, struct err *err) {
+int write_back(const struct write_back *back, enum write_back_result *ret, struct err *err) {
         char file[4096], real[PATH_MAX];
 
-        renew_file(&w->mappings[w->leader], file);
+        renew_file(&back->mappings[back->leader], file);
+
         if (!realpath(file, real)) { /* a link stays one: what it leads to is replaced */
                 *ret = WRITE_BACK_GONE;
                 return errno == ENOENT ? 0 : err_errno(err, "cannot find %s", file);
         }
+
         for (int i = 0; i < TRIES; i++) {
-                int r = write_once(w, real, ret, err);
+                int r = write_once(back, real, ret, err);
                 if (r != -EAGAIN)
                         return r;
         }
+
         return err_set(err, EBUSY, "%s changes all the time", real);
 }

@@ -35,9 +35,9 @@ enum write_back_result {
         WRITE_BACK_GONE,  /* there is no file any more */
 };
 /* Replaces the file whole: mode, owner and everything else in it stay. */
-int write_back(const struct write_back *w, enum write_back_result *ret, struct err *err);
+int write_back(const struct write_back *back, enum write_back_result *ret, struct err *err);
 
 /* Mappings that are renewed together: "x" and "x.refresh". */
-bool renew_same_group(const struct vault_mapping *a, const struct vault_mapping *b);
+bool renew_same_group(const struct vault_mapping *mapping, const struct vault_mapping *vault_mapping);
 /* The file of a mapping whose source is a member of one; "" for others. */
-void renew_file(const struct vault_mapping *m, char ret[static 4096]);
+void renew_file(const struct vault_mapping *mapping, char ret[static 4096]);

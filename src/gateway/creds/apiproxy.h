@@ -9,5 +9,5 @@
 
 /* Where the request goes: its path loses /NAME, and its Host. 0, or the status to refuse it with and *ret_what. Pure.
  */
-unsigned apiproxy_route(const struct credentials *c, struct http1_request *r, struct authority *ret_target,
-                        const char **ret_what);
+unsigned apiproxy_route(const struct credentials *credentials, struct http1_request *request,
+                        struct authority *ret_target, const char **ret_what);

@@ -49,18 +49,19 @@ struct inject_plan {
         struct sigv4 sigv4; /* when swaps[0].slot is SLOT_SIGV4, which then is the only one */
 };
 
-enum inject_result inject_judge(const struct credentials *c, const struct authority *to, const struct request_view *r,
-                                struct inject_plan *ret);
+enum inject_result inject_judge(const struct credentials *credentials, const struct authority *to,
+                                const struct request_view *view, struct inject_plan *ret);
 /* For people and agents: what was wrong with it. */
 #define INJECT_IN_TRAILERS "the stand-in of a credential is in the trailers, where none is replaced"
-const char *inject_problem_text(const struct inject_plan *p);
+const char *inject_problem_text(const struct inject_plan *plan);
 
 /* The new value of a header, or of the target, appended; values[i] is the secret for swaps[i]. 1: written, 0: nothing
  * in it changes, -EMSGSIZE: too long for the buffer, -EILSEQ: the secret has bytes that cannot stand there. The buffer
  * then holds a secret: whoever frees it wipes it. */
-int inject_header(const struct inject_plan *p, const struct request_view *r, size_t header, const struct str *values,
+int inject_header(const struct inject_plan *plan, const struct request_view *view, size_t header,
+                  const struct str *values, struct buf *out);
+int inject_target(const struct inject_plan *plan, const struct request_view *view, const struct str *values,
                   struct buf *out);
-int inject_target(const struct inject_plan *p, const struct request_view *r, const struct str *values, struct buf *out);
 
 /* Names of the mappings that are swapped, separated by commas, for the record. */
-int inject_names(const struct inject_plan *p, const struct credentials *c, struct buf *out);
+int inject_names(const struct inject_plan *plan, const struct credentials *credentials, struct buf *out);

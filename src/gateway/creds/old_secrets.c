@@ -38,117 +38,129 @@ struct past {
 };
 
 int past_new(struct past **ret) {
-        struct past *p = calloc(1, sizeof *p);
-        if (!p)
+        struct past *past = calloc(1, sizeof *past);
+        if (!past)
                 return -ENOMEM;
-        if (secret_new_empty(BYTES, &p->locked, NULL) == 0)
-                p->bytes = secret_bytes(p->locked);
+
+        if (secret_new_empty(BYTES, &past->locked, NULL) == 0)
+                past->bytes = secret_bytes(past->locked);
         else
-                p->bytes = p->heap = malloc(BYTES);
-        if (!p->bytes) {
-                free(p);
+                past->bytes = past->heap = malloc(BYTES);
+
+        if (!past->bytes) {
+                free(past);
                 return -ENOMEM;
         }
-        pthread_mutex_init(&p->lock, NULL);
-        *ret = p;
+
+        pthread_mutex_init(&past->lock, NULL);
+        *ret = past;
+
         return 0;
 }
 
-void past_free(struct past *p) {
-        if (!p)
+void past_free(struct past *past) {
+        if (!past)
                 return;
-        secret_wipe(p->bytes, BYTES);
-        secret_free(p->locked);
-        free(p->heap);
-        pthread_mutex_destroy(&p->lock);
-        free(p);
+        secret_wipe(past->bytes, BYTES);
+        secret_free(past->locked);
+        free(past->heap);
+        pthread_mutex_destroy(&past->lock);
+        free(past);
 }
 
-void past_unlock(struct past *p) {
-        pthread_mutex_unlock(&p->lock);
+void past_unlock(struct past *past) {
+        pthread_mutex_unlock(&past->lock);
 }
 
-static void drop(struct past *p, size_t i) {
-        struct entry gone = p->entries[i];
-        memmove(p->bytes + gone.at, p->bytes + gone.at + gone.n, p->used - gone.at - gone.n);
-        p->used -= gone.n;
-        secret_wipe(p->bytes + p->used, gone.n);
-        memmove(p->entries + i, p->entries + i + 1, (--p->n - i) * sizeof *p->entries);
-        for (; i < p->n; i++)
-                p->entries[i].at -= gone.n;
+static void secrets_drop(struct past *past, size_t i) {
+        struct entry gone = past->entries[i];
+        memmove(past->bytes + gone.at, past->bytes + gone.at + gone.n, past->used - gone.at - gone.n);
+        past->used -= gone.n;
+        secret_wipe(past->bytes + past->used, gone.n);
+        memmove(past->entries + i, past->entries + i + 1, (--past->n - i) * sizeof *past->entries);
+        for (; i < past->n; i++)
+                past->entries[i].at -= gone.n;
 }
 
-static bool is_of(const struct entry *e, uint32_t mapping, enum vault_part part) {
-        return e->mapping == mapping && e->part == part;
+static bool is_of(const struct entry *entry, uint32_t mapping, enum vault_part part) {
+        return entry->mapping == mapping && entry->part == part;
 }
 
 /* The one that was replaced first goes; where none was, the oldest: its worker has it, and puts it into its own words.
  */
-static void make_room(struct past *p, size_t n) {
-        while (p->n == ENTRIES || p->used + n > BYTES) {
+static void make_room(struct past *past, size_t n) {
+        while (past->n == ENTRIES || past->used + n > BYTES) {
                 size_t oldest = 0;
-                while (oldest < p->n && !p->entries[oldest].replaced)
+                while (oldest < past->n && !past->entries[oldest].replaced)
                         oldest++;
-                drop(p, oldest < p->n ? oldest : 0);
+                secrets_drop(past, oldest < past->n ? oldest : 0);
         }
 }
 
 /* The value before is one that was replaced from now on; the same value, if it was here, will be the newest. */
-static void retire(struct past *p, uint32_t mapping, enum vault_part part, struct str value, uint64_t now) {
+static void secrets_retire(struct past *past, uint32_t mapping, enum vault_part part, struct str value, uint64_t now) {
         size_t kept = 0;
-        for (size_t i = p->n; i-- > 0;) {
-                struct entry *e = &p->entries[i];
-                if (!is_of(e, mapping, part))
+
+        for (size_t i = past->n; i-- > 0;) {
+                struct entry *entry = &past->entries[i];
+                if (!is_of(entry, mapping, part))
                         continue;
-                if (!e->replaced)
-                        e->replaced = now ? now : 1;
-                if (str_eq(str_n(p->bytes + e->at, e->n), value) || ++kept > KEPT)
-                        drop(p, i);
+                if (!entry->replaced)
+                        entry->replaced = now ? now : 1;
+                if (str_eq(str_n(past->bytes + entry->at, entry->n), value) || ++kept > KEPT)
+                        secrets_drop(past, i);
         }
 }
 
-static bool is_current(const struct past *p, uint32_t mapping, enum vault_part part, struct str value) {
-        for (size_t i = p->n; i-- > 0;)
-                if (is_of(&p->entries[i], mapping, part) && !p->entries[i].replaced)
-                        return str_eq(str_n(p->bytes + p->entries[i].at, p->entries[i].n), value);
+static bool is_current(const struct past *past, uint32_t mapping, enum vault_part part, struct str value) {
+        for (size_t i = past->n; i-- > 0;)
+                if (is_of(&past->entries[i], mapping, part) && !past->entries[i].replaced)
+                        return str_eq(str_n(past->bytes + past->entries[i].at, past->entries[i].n), value);
         return false;
 }
 
-void past_add(struct past *p, uint32_t mapping, enum vault_part part, struct str value, uint64_t now) {
-        if (!p || value.n == 0 || value.n > VAULT_SECRET_MAX)
+void past_add(struct past *past, uint32_t mapping, enum vault_part part, struct str value, uint64_t now) {
+        if (!past || value.n == 0 || value.n > VAULT_SECRET_MAX)
                 return;
-        past_lock(p, now);
-        if (!is_current(p, mapping, part, value)) {
-                retire(p, mapping, part, value, now);
-                make_room(p, value.n);
-                p->entries[p->n++] =
-                    (struct entry){ .mapping = mapping, .part = (uint8_t)part, .at = p->used, .n = value.n };
-                memcpy(p->bytes + p->used, value.p, value.n);
-                p->used += value.n;
-                atomic_fetch_add_explicit(&p->generation, 1, memory_order_release);
+
+        past_lock(past, now);
+
+        if (!is_current(past, mapping, part, value)) {
+                secrets_retire(past, mapping, part, value, now);
+                make_room(past, value.n);
+                past->entries[past->n++] =
+                    (struct entry){ .mapping = mapping, .part = (uint8_t)part, .at = past->used, .n = value.n };
+                memcpy(past->bytes + past->used, value.p, value.n);
+                past->used += value.n;
+                atomic_fetch_add_explicit(&past->generation, 1, memory_order_release);
         }
-        past_unlock(p);
+
+        past_unlock(past);
 }
 
-uint64_t past_generation(const struct past *p) {
-        return p ? atomic_load_explicit(&p->generation, memory_order_acquire) : 0;
+uint64_t past_generation(const struct past *past) {
+        return past ? atomic_load_explicit(&past->generation, memory_order_acquire) : 0;
 }
 
-void past_lock(struct past *p, uint64_t now) {
-        pthread_mutex_lock(&p->lock);
-        for (size_t i = p->n; i-- > 0;)
-                if (p->entries[i].replaced && now > p->entries[i].replaced && now - p->entries[i].replaced > KEEP_NS)
-                        drop(p, i);
+void past_lock(struct past *past, uint64_t now) {
+        pthread_mutex_lock(&past->lock);
+        for (size_t i = past->n; i-- > 0;)
+                if (past->entries[i].replaced && now > past->entries[i].replaced &&
+                    now - past->entries[i].replaced > KEEP_NS)
+                        secrets_drop(past, i);
 }
 
-bool past_next(const struct past *p, uint32_t mapping, size_t *at, enum vault_part *ret_part, struct str *ret_value) {
-        while (*at < p->n) {
-                const struct entry *e = &p->entries[(*at)++];
-                if (e->mapping != mapping)
+bool past_next(const struct past *past, uint32_t mapping, size_t *at, enum vault_part *ret_part,
+               struct str *ret_value) {
+        while (*at < past->n) {
+                const struct entry *entry = &past->entries[(*at)++];
+                if (entry->mapping != mapping)
                         continue;
-                *ret_part = (enum vault_part)e->part;
-                *ret_value = str_n(p->bytes + e->at, e->n);
+
+                *ret_part = (enum vault_part)entry->part;
+                *ret_value = str_n(past->bytes + entry->at, entry->n);
                 return true;
         }
+
         return false;
 }

@@ -10,14 +10,14 @@
 
 struct past;
 
-int past_new(struct past **ret); /* 0 or -ENOMEM; before the process confines itself */
-void past_free(struct past *p);  /* accepts NULL */
+int past_new(struct past **ret);   /* 0 or -ENOMEM; before the process confines itself */
+void past_free(struct past *past); /* accepts NULL */
 
 /* The value of a mapping's part from now on (loop_now()). NULL: nobody keeps them. */
-void past_add(struct past *p, uint32_t mapping, enum vault_part part, struct str value, uint64_t now);
+void past_add(struct past *past, uint32_t mapping, enum vault_part part, struct str value, uint64_t now);
 /* Changes whenever what is kept here does. 0 when nothing is kept at all. */
-uint64_t past_generation(const struct past *p);
+uint64_t past_generation(const struct past *past);
 /* What is kept, between these two: each value of a mapping, the current one too; *at is 0 before the first. */
-void past_lock(struct past *p, uint64_t now);
-bool past_next(const struct past *p, uint32_t mapping, size_t *at, enum vault_part *ret_part, struct str *ret_value);
-void past_unlock(struct past *p);
+void past_lock(struct past *past, uint64_t now);
+bool past_next(const struct past *past, uint32_t mapping, size_t *at, enum vault_part *ret_part, struct str *ret_value);
+void past_unlock(struct past *past);

@@ -34,40 +34,45 @@ static bool path_is(struct str target, struct str wanted) {
 
         while (n < target.n && !strchr("?;#", target.p[n]))
                 n++;
+
         if (put_decoded(str_first(target, n), &plain) < 0 || path_normalise(buf_str(&plain), "/", &path) < 0)
                 return false;
+
         return str_eq_nocase(str_of(path), wanted);
 }
 
-static const struct credential_slot *body_slot(const struct credential_mapping *m, struct str path) {
-        for (size_t i = 0; i < m->n_slots; i++)
-                if (m->slots[i].kind == SLOT_BODY && (!path.p || path_is(path, m->slots[i].path)))
-                        return &m->slots[i];
+static const struct credential_slot *body_slot(const struct credential_mapping *mapping, struct str path) {
+        for (size_t i = 0; i < mapping->n_slots; i++)
+                if (mapping->slots[i].kind == SLOT_BODY && (!path.p || path_is(path, mapping->slots[i].path)))
+                        return &mapping->slots[i];
         return NULL;
 }
 
-const struct credential_mapping *renew_leader(const struct credentials *c, const struct credential_set *set,
+const struct credential_mapping *renew_leader(const struct credentials *credentials, const struct credential_set *set,
                                               struct str method, struct str target) {
         const struct credential_mapping *found = NULL;
 
         if (!str_is(method, "POST"))
                 return NULL;
-        for (uint32_t i = 0; i < credentials_count(c); i++) {
-                const struct credential_mapping *m = credentials_get(c, i);
-                if (!credential_set_has(set, i) || !body_slot(m, target))
+
+        for (uint32_t i = 0; i < credentials_count(credentials); i++) {
+                const struct credential_mapping *mapping = credentials_get(credentials, i);
+                if (!credential_set_has(set, i) || !body_slot(mapping, target))
                         continue;
-                if (str_is(m->answer, "refresh_token"))
-                        return m; /* what the others are renewed with */
-                found = found ? found : m;
+                if (str_is(mapping->answer, "refresh_token"))
+                        return mapping; /* what the others are renewed with */
+
+                found = found ? found : mapping;
         }
+
         return found;
 }
 
-bool renew_has_endpoint(const struct credentials *c, const struct authority *to) {
-        struct credential_set set = credentials_at(c, &to->host, to->port);
+bool renew_has_endpoint(const struct credentials *credentials, const struct authority *to) {
+        struct credential_set set = credentials_at(credentials, &to->host, to->port);
 
-        for (uint32_t i = 0; i < credentials_count(c); i++)
-                if (credential_set_has(&set, i) && body_slot(credentials_get(c, i), (struct str){ 0 }))
+        for (uint32_t i = 0; i < credentials_count(credentials); i++)
+                if (credential_set_has(&set, i) && body_slot(credentials_get(credentials, i), (struct str){ 0 }))
                         return true;
         return false;
 }
@@ -80,45 +85,51 @@ struct judging {
         bool broken;
 };
 
-static const struct credential_mapping *mapping_in(const struct judging *j, struct str member, struct str value) {
-        for (uint32_t i = 0; i < credentials_count(j->table); i++) {
-                const struct credential_mapping *m = credentials_get(j->table, i);
-                if (!credential_set_has(&j->plan->set, i) || !str_eq(value, m->fake[PART_VALUE]))
+static const struct credential_mapping *mapping_in(const struct judging *judging, struct str member, struct str value) {
+        for (uint32_t i = 0; i < credentials_count(judging->table); i++) {
+                const struct credential_mapping *mapping = credentials_get(judging->table, i);
+                if (!credential_set_has(&judging->plan->set, i) || !str_eq(value, mapping->fake[PART_VALUE]))
                         continue;
-                for (size_t k = 0; k < m->n_slots; k++)
-                        if (m->slots[k].kind == SLOT_BODY && str_eq(m->slots[k].name, member))
-                                return m;
+                for (size_t k = 0; k < mapping->n_slots; k++)
+                        if (mapping->slots[k].kind == SLOT_BODY && str_eq(mapping->slots[k].name, member))
+                                return mapping;
         }
+
         return NULL;
 }
 
 /* One member and where its value stands. */
-static int judge_member(struct judging *j, struct str member, struct str value, struct str place) {
-        const struct credential_mapping *m = mapping_in(j, member, value);
-        struct inject_plan *p = j->plan;
+static int judge_member(struct judging *judging, struct str member, struct str value, struct str place) {
+        const struct credential_mapping *mapping = mapping_in(judging, member, value);
+        struct inject_plan *plan = judging->plan;
 
         if (str_is(member, "grant_type"))
-                j->grant = place;
-        if (!m)
+                judging->grant = place;
+        if (!mapping)
                 return 0;
-        if (p->n_swaps == INJECT_SWAPS_MAX)
+        if (plan->n_swaps == INJECT_SWAPS_MAX)
                 return -E2BIG;
-        p->swaps[p->n_swaps++] = (struct inject_swap){ .mapping = m->index,
-                                                       .header = INJECT_IN_BODY,
-                                                       .slot = SLOT_BODY,
-                                                       .at = (size_t)(place.p - j->body.p),
-                                                       .n = place.n };
+
+        plan->swaps[plan->n_swaps++] = (struct inject_swap){ .mapping = mapping->index,
+                                                             .header = INJECT_IN_BODY,
+                                                             .slot = SLOT_BODY,
+                                                             .at = (size_t)(place.p - judging->body.p),
+                                                             .n = place.n };
         return 0;
 }
 
 static int judge_json(void *arg, const struct json_scalar *scalar) {
-        struct judging *j = arg;
+        struct judging *judging = arg;
         cleanup(buf_done) struct buf value = BUF(RENEW_REQUEST_MAX);
 
         if (!scalar->is_string || scalar->pointer.n != scalar->key.n + 1)
                 return 0; /* of the outermost object only */
+
         int r = json_scalar_text(scalar, &value);
-        return r < 0 ? r : judge_member(j, scalar->key, buf_str(&value), scalar->raw);
+        if (r < 0)
+                return r;
+
+        return judge_member(judging, scalar->key, buf_str(&value), scalar->raw);
 }
 
 static int put_decoded(struct str text, struct buf *out) {
@@ -130,43 +141,52 @@ static int put_decoded(struct str text, struct buf *out) {
                         c = (char)(ascii_hex(text.p[i + 1]) << 4 | ascii_hex(text.p[i + 2]));
                         i += 2;
                 }
+
                 r = buf_add_char(out, c);
         }
+
         return r;
 }
 
-static int judge_form(struct judging *j) {
-        struct str rest = j->body, part;
+static int judge_form(struct judging *judging) {
+        struct str rest = judging->body, part;
         int r = 0;
 
         while (r == 0 && str_split(&rest, '&', &part)) {
                 ptrdiff_t equals = str_find(part, '=');
                 cleanup(buf_done) struct buf value = BUF(RENEW_REQUEST_MAX);
+
                 if (equals < 0)
                         continue;
+
                 struct str place = str_skip(part, (size_t)equals + 1);
                 r = put_decoded(place, &value);
-                r = r < 0 ? r : judge_member(j, str_first(part, (size_t)equals), buf_str(&value), place);
+                r = r < 0 ? r : judge_member(judging, str_first(part, (size_t)equals), buf_str(&value), place);
         }
+
         return r;
 }
 
 /* What is not replaced must be free of stand-ins. */
-static bool is_clean(const struct judging *j, uint32_t *ret_culprit) {
+static bool is_clean(const struct judging *judging, uint32_t *ret_culprit) {
         size_t from = 0;
 
-        for (size_t i = 0; i <= j->plan->n_swaps; i++) {
-                const struct inject_swap *swap = i < j->plan->n_swaps ? &j->plan->swaps[i] : NULL;
+        for (size_t i = 0; i <= judging->plan->n_swaps; i++) {
+                const struct inject_swap *swap = i < judging->plan->n_swaps ? &judging->plan->swaps[i] : NULL;
                 struct credential_hit hit;
-                size_t at = 0, end = swap ? swap->at : j->body.n;
+                size_t at = 0, end = swap ? swap->at : judging->body.n;
+
                 if (swap && swap->header != INJECT_IN_BODY)
                         continue;
-                if (credentials_find(j->table, str_first(str_skip(j->body, from), end - from), &at, &hit)) {
+
+                if (credentials_find(judging->table, str_first(str_skip(judging->body, from), end - from), &at, &hit)) {
                         *ret_culprit = hit.mapping;
                         return false;
                 }
+
                 from = swap ? swap->at + swap->n : end;
         }
+
         return true;
 }
 
@@ -174,37 +194,44 @@ static bool is_clean(const struct judging *j, uint32_t *ret_culprit) {
 static bool grant_is_known(struct str grant, bool *ret_fresh) {
         static const char *const fresh[] = { "authorization_code", "urn:ietf:params:oauth:grant-type:device_code",
                                              "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code" };
+
         if (grant.n >= 2 && grant.p[0] == '"')
                 grant = str_n(grant.p + 1, grant.n - 2);
         if (grant.n == 0 || str_is(grant, "refresh_token"))
                 return true;
+
         for (size_t i = 0; i < sizeof fresh / sizeof *fresh; i++)
                 if (str_is(grant, fresh[i])) {
                         *ret_fresh = true;
                         return true;
                 }
+
         return false;
 }
 
-enum inject_result renew_judge(const struct credentials *c, const struct credential_mapping *leader, struct str body,
-                               struct inject_plan *plan, bool *ret_fresh) {
-        struct judging j = { .table = c, .plan = plan, .body = body };
+enum inject_result renew_judge(const struct credentials *credentials, const struct credential_mapping *leader,
+                               struct str body, struct inject_plan *plan, bool *ret_fresh) {
+        struct judging judging = { .table = credentials, .plan = plan, .body = body };
         size_t before = plan->n_swaps;
         size_t blank = 0;
 
         *ret_fresh = false;
         while (blank < body.n && strchr(" \t\r\n", body.p[blank]) && body.p[blank] != '\0')
                 blank++;
-        int r = blank < body.n && body.p[blank] == '{' ? json_walk(body, judge_json, &j) : judge_form(&j);
+
+        int r = blank < body.n && body.p[blank] == '{' ? json_walk(body, judge_json, &judging) : judge_form(&judging);
         plan->culprit = leader->index;
-        if (r < 0 || !grant_is_known(j.grant, ret_fresh)) {
+
+        if (r < 0 || !grant_is_known(judging.grant, ret_fresh)) {
                 plan->problem = INJECT_GRANT;
                 return INJECT_REFUSE;
         }
-        if (!is_clean(&j, &plan->culprit)) {
+
+        if (!is_clean(&judging, &plan->culprit)) {
                 plan->problem = INJECT_WRONG_SLOT;
                 return INJECT_REFUSE;
         }
+
         return plan->n_swaps > before ? INJECT_SWAP : INJECT_PASS;
 }
 
@@ -214,8 +241,10 @@ static int put_encoded(struct str plain, struct buf *out) {
         for (size_t i = 0; r == 0 && i < plain.n; i++) {
                 unsigned char ch = (unsigned char)plain.p[i];
                 bool unreserved = ascii_is_alnum((char)ch) || (ch != '\0' && strchr("-._~", ch));
+
                 r = unreserved ? buf_add_char(out, (char)ch) : buf_printf(out, "%%%02X", ch);
         }
+
         return r;
 }
 
@@ -227,23 +256,29 @@ int renew_body(const struct inject_plan *plan, struct str body, const struct str
                 const struct inject_swap *swap = &plan->swaps[i];
                 if (swap->header != INJECT_IN_BODY)
                         continue;
+
                 r = buf_append(out, str_first(str_skip(body, from), swap->at - from));
                 if (r == 0)
                         r = body.p[swap->at] == '"' ? json_quote(values[i], out) : put_encoded(values[i], out);
+
                 from = swap->at + swap->n;
         }
-        return r < 0 ? r : buf_append(out, str_skip(body, from));
+
+        if (r < 0)
+                return r;
+
+        return buf_append(out, str_skip(body, from));
 }
 
 /* answers */
 
 /* Of the group: whose value the member is. */
-static const struct credential_mapping *renewed_by(const struct credentials *c, const struct credential_mapping *leader,
-                                                   struct str member) {
-        for (uint32_t i = 0; i < credentials_count(c); i++) {
-                const struct credential_mapping *m = credentials_get(c, i);
-                if (m->answer.n > 0 && str_eq(m->group, leader->group) && str_eq(m->answer, member))
-                        return m;
+static const struct credential_mapping *renewed_by(const struct credentials *credentials,
+                                                   const struct credential_mapping *leader, struct str member) {
+        for (uint32_t i = 0; i < credentials_count(credentials); i++) {
+                const struct credential_mapping *mapping = credentials_get(credentials, i);
+                if (mapping->answer.n > 0 && str_eq(mapping->group, leader->group) && str_eq(mapping->answer, member))
+                        return mapping;
         }
         return NULL;
 }
@@ -261,33 +296,36 @@ static bool is_outermost(const struct json_scalar *scalar) {
 }
 
 static int read_member(void *arg, const struct json_scalar *scalar) {
-        struct answering *a = arg;
+        struct answering *answering = arg;
 
         if (!is_outermost(scalar))
                 return 0;
         if (!scalar->is_string && str_is(scalar->key, "expires_in"))
-                (void)str_to_u64(scalar->raw, 400ULL * 86400, &a->expires_in);
-        if (!scalar->is_string || scalar->raw.n == 2 || !renewed_by(a->table, a->leader, scalar->key))
+                (void)str_to_u64(scalar->raw, 400ULL * 86400, &answering->expires_in);
+        if (!scalar->is_string || scalar->raw.n == 2 || !renewed_by(answering->table, answering->leader, scalar->key))
                 return 0;
-        int r = buf_append(a->lines, scalar->key);
-        r = r < 0 ? r : buf_add_char(a->lines, ' ');
-        size_t from = a->lines->n;
-        r = r < 0 ? r : json_scalar_text(scalar, a->lines);
-        for (size_t i = from; r == 0 && i < a->lines->n; i++)
-                if (a->lines->p[i] <= ' ' || a->lines->p[i] >= 0x7f)
+
+        int r = buf_append(answering->lines, scalar->key);
+        r = r < 0 ? r : buf_add_char(answering->lines, ' ');
+        size_t from = answering->lines->n;
+        r = r < 0 ? r : json_scalar_text(scalar, answering->lines);
+        for (size_t i = from; r == 0 && i < answering->lines->n; i++)
+                if (answering->lines->p[i] <= ' ' || answering->lines->p[i] >= 0x7f)
                         r = -EBADMSG; /* no token has such a character */
-        return r < 0 ? r : buf_add_char(a->lines, '\n');
+
+        return r < 0 ? r : buf_add_char(answering->lines, '\n');
 }
 
-int renew_read(const struct credentials *c, const struct credential_mapping *leader, struct str answer,
+int renew_read(const struct credentials *credentials, const struct credential_mapping *leader, struct str answer,
                struct buf *ret_lines, uint64_t *ret_expires_in) {
-        struct answering a = { .table = c, .leader = leader, .lines = ret_lines };
+        struct answering answering = { .table = credentials, .leader = leader, .lines = ret_lines };
         int r = buf_reserve(ret_lines, VAULT_ANSWER_MAX); /* so that it never moves */
 
-        r = r < 0 ? r : json_walk(answer, read_member, &a);
+        r = r < 0 ? r : json_walk(answer, read_member, &answering);
         if (r < 0)
                 return r == -EMSGSIZE || r == -ENOMEM ? r : -EBADMSG;
-        *ret_expires_in = a.expires_in;
+
+        *ret_expires_in = answering.expires_in;
         return ret_lines->n > 0 ? 0 : -ENOENT;
 }
 
@@ -300,35 +338,42 @@ bool renew_holds(struct str lines, struct str text) {
                 if (text.n >= line.n && memmem(text.p, text.n, line.p, line.n))
                         return true;
         }
+
         return false;
 }
 
 static int write_member(void *arg, const struct json_scalar *scalar, struct buf *out) {
-        struct answering *a = arg;
-        const struct credential_mapping *m =
-            is_outermost(scalar) && scalar->is_string ? renewed_by(a->table, a->leader, scalar->key) : NULL;
+        struct answering *answering = arg;
+        const struct credential_mapping *mapping = is_outermost(scalar) && scalar->is_string
+                                                       ? renewed_by(answering->table, answering->leader, scalar->key)
+                                                       : NULL;
 
-        if (m && scalar->raw.n > 2) {
-                int r = json_quote(m->fake[PART_VALUE], out);
-                return r < 0 ? r : 1;
+        if (mapping && scalar->raw.n > 2) {
+                int r = json_quote(mapping->fake[PART_VALUE], out);
+                if (r < 0)
+                        return r;
+
+                return 1;
         }
+
         if (!scalar->is_string)
                 return 0;
 
         struct buf text = BUF(RENEW_ANSWER_MAX);
         int r = json_scalar_text(scalar, &text);
-        if (r == 0 && (sign_in_looks_secret(buf_str(&text)) || renew_holds(a->known, buf_str(&text))))
+        if (r == 0 && (sign_in_looks_secret(buf_str(&text)) || renew_holds(answering->known, buf_str(&text))))
                 r = -EPERM;
         if (text.p)
                 secret_wipe(text.p, text.cap);
+
         buf_done(&text);
         return r;
 }
 
-int renew_write(const struct credentials *c, const struct credential_mapping *leader, struct str answer,
+int renew_write(const struct credentials *credentials, const struct credential_mapping *leader, struct str answer,
                 struct str lines, struct buf *out) {
-        struct answering a = { .table = c, .leader = leader, .known = lines };
-        int r = json_edit(answer, write_member, &a, out);
+        struct answering answering = { .table = credentials, .leader = leader, .known = lines };
+        int r = json_edit(answer, write_member, &answering, out);
 
         if (r == 0 && renew_holds(lines, buf_str(out))) /* in a key */
                 r = -EPERM;

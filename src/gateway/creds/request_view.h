@@ -22,6 +22,6 @@ struct request_view {
 
 #define VIEW_NONE UINT32_MAX
 /* Index of the only header of that name (lower case), or VIEW_NONE when there is none or more than one. */
-uint32_t request_view_only(const struct request_view *r, const char *name);
+uint32_t request_view_only(const struct request_view *view, const char *name);
 /* How many there are. */
-size_t request_view_count(const struct request_view *r, struct str name);
+size_t request_view_count(const struct request_view *view, struct str name);

@@ -55,28 +55,32 @@ static int add_form(struct making *m, struct str real, struct str fake) {
         return 0;
 }
 
-static char *room(struct buf *b, size_t n) {
-        char *at = b->p + b->n;
-        b->n += n;
+static char *scrub_room(struct buf *buf, size_t n) {
+        char *at = buf->p + buf->n;
+        buf->n += n;
         return at;
 }
 
 /* The stand-in has the secret's length; where it had not, it is cut, or filled up. */
-static int add_pair(struct making *m, const struct scrub_pair *pair) {
+static int add_pair(struct making *making, const struct scrub_pair *pair) {
         size_t n = pair->real.n;
-        struct buf *secrets = &m->secrets, *text = &m->words->text;
-        char *real = room(secrets, n), *fake = room(text, n);
+        struct buf *secrets = &making->secrets, *text = &making->words->text;
+        char *real = scrub_room(secrets, n), *fake = scrub_room(text, n);
+
         memcpy(real, pair->real.p, n);
         memset(fake, '*', n);
         memcpy(fake, pair->fake.p, pair->fake.n < n ? pair->fake.n : n);
-        int r = add_form(m, str_n(real, n), str_n(fake, n));
+
+        int r = add_form(making, str_n(real, n), str_n(fake, n));
         for (unsigned form = 0; r == 0 && form < FORMS - 1; form++) {
                 enum base64_alphabet alphabet = form < 3 ? BASE64_STANDARD : BASE64_URL;
-                char *there = room(secrets, base64_length(n)), *here = room(text, base64_length(n));
+                char *there = scrub_room(secrets, base64_length(n)), *here = scrub_room(text, base64_length(n));
                 size_t length = base64_inner(str_n(real, n), form % 3, alphabet, there);
+
                 base64_inner(str_n(fake, n), form % 3, alphabet, here);
-                r = add_form(m, str_n(there, length), str_n(here, length));
+                r = add_form(making, str_n(there, length), str_n(here, length));
         }
+
         return r;
 }
 
@@ -84,74 +88,86 @@ int scrub_words_new(const struct scrub_pair *pairs, size_t n, struct scrub_words
         struct making m = { .words = calloc(1, sizeof *m.words), .secrets = BUF(SIZE_MAX) };
         if (!m.words)
                 return -ENOMEM;
+
         atomic_init(&m.words->references, 1);
         m.words->text = BUF(SIZE_MAX);
         m.words->release = RELEASE_MAX;
+
         size_t total = 1;
         int r = 0;
+
         for (size_t i = 0; i < n; i++) {
                 total += pairs[i].real.n + (FORMS - 1) * base64_length(pairs[i].real.n);
                 r = pairs[i].real.n == 0 ? -EINVAL : r;
                 if ((pairs[i].real.n - 1) / 2 < m.words->release)
                         m.words->release = (pairs[i].real.n - 1) / 2;
         }
+
         r = r < 0 ? r : buf_reserve(&m.words->text, total);
         r = r < 0 ? r : buf_reserve(&m.secrets, total);
         for (size_t i = 0; r == 0 && i < n; i++)
                 r = add_pair(&m, &pairs[i]);
+
         r = r < 0 ? r : needles_new(m.needles.p, m.needles.n, &m.words->needles);
         vec_done(&m.needles);
         if (m.secrets.p)
                 secret_wipe(m.secrets.p, m.secrets.cap);
+
         buf_done(&m.secrets);
         m.words->replacements = m.replacements.p;
+
         if (r < 0) {
                 scrub_words_unref(m.words);
                 return r;
         }
+
         *ret = m.words;
         return 0;
 }
 
-struct scrub_words *scrub_words_ref(struct scrub_words *w) {
-        atomic_fetch_add_explicit(&w->references, 1, memory_order_relaxed);
-        return w;
+struct scrub_words *scrub_words_ref(struct scrub_words *words) {
+        atomic_fetch_add_explicit(&words->references, 1, memory_order_relaxed);
+        return words;
 }
 
-void scrub_words_unref(struct scrub_words *w) {
-        if (!w || atomic_fetch_sub_explicit(&w->references, 1, memory_order_acq_rel) > 1)
+void scrub_words_unref(struct scrub_words *words) {
+        if (!words || atomic_fetch_sub_explicit(&words->references, 1, memory_order_acq_rel) > 1)
                 return;
-        needles_free(w->needles);
-        free(w->replacements);
-        buf_done(&w->text);
-        free(w);
+        needles_free(words->needles);
+        free(words->replacements);
+        buf_done(&words->text);
+        free(words);
 }
 
 /* --- a body --- */
 
-int scrub_init(struct scrub *s, struct scrub_words *w) {
-        size_t most = 3 * needles_longest(w->needles) + 3; /* every byte percent-encoded, and an escape begun */
-        *s = (struct scrub){ 0 };
-        s->held = malloc(2 * most);
-        if (!s->held || needle_scan_init(&s->scan, w->needles, true) < 0) {
-                free(s->held);
-                *s = (struct scrub){ 0 };
+int scrub_init(struct scrub *scrub, struct scrub_words *words) {
+        size_t most = 3 * needles_longest(words->needles) + 3; /* every byte percent-encoded, and an escape begun */
+
+        *scrub = (struct scrub){ 0 };
+        scrub->held = malloc(2 * most);
+        if (!scrub->held || needle_scan_init(&scrub->scan, words->needles, true) < 0) {
+                free(scrub->held);
+                *scrub = (struct scrub){ 0 };
                 return -ENOMEM;
         }
-        s->spare = s->held + most;
-        s->words = scrub_words_ref(w);
+
+        scrub->spare = scrub->held + most;
+        scrub->words = scrub_words_ref(words);
+
         return 0;
 }
 
-void scrub_done(struct scrub *s) {
-        if (!s->words)
+void scrub_done(struct scrub *scrub) {
+        if (!scrub->words)
                 return;
-        char *memory = s->held < s->spare ? s->held : s->spare;
-        secret_wipe(memory, 2 * (3 * needles_longest(s->words->needles) + 3));
+
+        char *memory = scrub->held < scrub->spare ? scrub->held : scrub->spare;
+        secret_wipe(memory, 2 * (3 * needles_longest(scrub->words->needles) + 3));
         free(memory);
-        needle_scan_done(&s->scan);
-        scrub_words_unref(s->words);
-        *s = (struct scrub){ 0 };
+        needle_scan_done(&scrub->scan);
+        scrub_words_unref(scrub->words);
+        *scrub = (struct scrub){ 0 };
 }
 
 struct place {
@@ -160,82 +176,95 @@ struct place {
         uint64_t base; /* offset of bytes[0]; what is held lies right before it */
 };
 
-static void put(const struct place *p, uint64_t at, char c) {
-        if (at >= p->base)
-                p->bytes[at - p->base] = c;
-        else if (p->base - at <= p->scrub->n_held) /* else it was released */
-                p->scrub->held[p->scrub->n_held - (size_t)(p->base - at)] = c;
+static void scrub_put(const struct place *place, uint64_t at, char c) {
+        if (at >= place->base)
+                place->bytes[at - place->base] = c;
+        else if (place->base - at <= place->scrub->n_held) /* else it was released */
+                place->scrub->held[place->scrub->n_held - (size_t)(place->base - at)] = c;
 }
 
-static void replace(const struct place *p, const struct needle_match *m) {
+static void scrub_replace(const struct place *place, const struct needle_match *match) {
         static const char digits[] = "0123456789ABCDEF";
-        struct str by = p->scrub->words->replacements[m->id];
-        for (size_t i = 0; i < m->n; i++) {
-                struct needle_symbol symbol = needle_scan_symbol(&p->scrub->scan, m, i);
+        struct str by = place->scrub->words->replacements[match->id];
+
+        for (size_t i = 0; i < match->n; i++) {
+                struct needle_symbol symbol = needle_scan_symbol(&place->scrub->scan, match, i);
                 if (symbol.width == 1) {
-                        put(p, symbol.at, by.p[i]);
+                        scrub_put(place, symbol.at, by.p[i]);
                         continue;
                 }
-                put(p, symbol.at + 1, digits[(unsigned char)by.p[i] >> 4]);
-                put(p, symbol.at + 2, digits[(unsigned char)by.p[i] & 15]);
+
+                scrub_put(place, symbol.at + 1, digits[(unsigned char)by.p[i] >> 4]);
+                scrub_put(place, symbol.at + 2, digits[(unsigned char)by.p[i] & 15]);
         }
 }
 
-void scrub_feed(struct scrub *s, char *bytes, size_t n, struct str *ret_before, struct str *ret_now) {
-        struct place place = { .scrub = s, .bytes = bytes, .base = s->scan.at };
+void scrub_feed(struct scrub *scrub, char *bytes, size_t n, struct str *ret_before, struct str *ret_now) {
+        struct place place = { .scrub = scrub, .bytes = bytes, .base = scrub->scan.at };
         struct str rest = str_n(bytes, n);
         struct needle_match match;
-        while (needle_scan_next(&s->scan, &rest, &match)) {
-                replace(&place, &match);
-                s->found = true;
+
+        while (needle_scan_next(&scrub->scan, &rest, &match)) {
+                scrub_replace(&place, &match);
+                scrub->found = true;
         }
-        size_t keep = needle_scan_partial(&s->scan);
+
+        size_t keep = needle_scan_partial(&scrub->scan);
         size_t of_bytes = keep < n ? keep : n, of_held = keep - of_bytes;
-        of_held = of_held < s->n_held ? of_held : s->n_held; /* some may have been released */
-        *ret_before = str_n(s->held, s->n_held - of_held);
+        of_held = of_held < scrub->n_held ? of_held : scrub->n_held; /* some may have been released */
+        *ret_before = str_n(scrub->held, scrub->n_held - of_held);
         *ret_now = str_n(bytes, n - of_bytes);
+
         if (of_held > 0)
-                memcpy(s->spare, s->held + s->n_held - of_held, of_held);
+                memcpy(scrub->spare, scrub->held + scrub->n_held - of_held, of_held);
         if (of_bytes > 0)
-                memcpy(s->spare + of_held, bytes + n - of_bytes, of_bytes);
-        char *released = s->held;
-        s->held = s->spare;
-        s->spare = released;
-        s->n_held = of_held + of_bytes;
+                memcpy(scrub->spare + of_held, bytes + n - of_bytes, of_bytes);
+
+        char *released = scrub->held;
+        scrub->held = scrub->spare;
+        scrub->spare = released;
+        scrub->n_held = of_held + of_bytes;
 }
 
-struct str scrub_release(struct scrub *s) {
-        bool little = needle_scan_partial(&s->scan) <= s->words->release; /* with what was released before */
-        struct str now = str_n(s->held, little ? s->n_held : 0);
-        s->n_held -= now.n;
+struct str scrub_release(struct scrub *scrub) {
+        bool little = needle_scan_partial(&scrub->scan) <= scrub->words->release; /* with what was released before */
+        struct str now = str_n(scrub->held, little ? scrub->n_held : 0);
+        scrub->n_held -= now.n;
         return now;
 }
 
-struct str scrub_end(struct scrub *s) {
-        struct place place = { .scrub = s, .base = s->scan.at };
+struct str scrub_end(struct scrub *scrub) {
+        struct place place = { .scrub = scrub, .base = scrub->scan.at };
         struct needle_match match;
-        while (needle_scan_end(&s->scan, &match)) {
-                replace(&place, &match);
-                s->found = true;
+
+        while (needle_scan_end(&scrub->scan, &match)) {
+                scrub_replace(&place, &match);
+                scrub->found = true;
         }
-        struct str left = str_n(s->held, s->n_held);
-        s->n_held = 0;
+
+        struct str left = str_n(scrub->held, scrub->n_held);
+        scrub->n_held = 0;
+
         return left;
 }
 
-bool scrub_text(const struct scrub_words *w, char *bytes, size_t n) {
-        struct scrub s = { .words = (struct scrub_words *)w };
+bool scrub_text(const struct scrub_words *words, char *bytes, size_t n) {
+        struct scrub scrub = { .words = (struct scrub_words *)words };
         struct str rest = str_n(bytes, n);
         struct needle_match match;
-        if (needle_scan_init(&s.scan, w->needles, true) < 0) {
+
+        if (needle_scan_init(&scrub.scan, words->needles, true) < 0) {
                 memset(bytes, '*', n);
                 return true;
         }
-        struct place place = { .scrub = &s, .bytes = bytes };
-        while (needle_scan_next(&s.scan, &rest, &match) || needle_scan_end(&s.scan, &match)) {
-                replace(&place, &match);
-                s.found = true;
+
+        struct place place = { .scrub = &scrub, .bytes = bytes };
+
+        while (needle_scan_next(&scrub.scan, &rest, &match) || needle_scan_end(&scrub.scan, &match)) {
+                scrub_replace(&place, &match);
+                scrub.found = true;
         }
-        needle_scan_done(&s.scan);
-        return s.found;
+
+        needle_scan_done(&scrub.scan);
+        return scrub.found;
 }

@@ -17,12 +17,12 @@ struct scrub_pair {
 struct scrub_words;
 /* -ENOMEM, -EINVAL (an empty one), -E2BIG. */
 int scrub_words_new(const struct scrub_pair *pairs, size_t n, struct scrub_words **ret);
-struct scrub_words *scrub_words_ref(struct scrub_words *w);
-void scrub_words_unref(struct scrub_words *w); /* wipes at the last; accepts NULL */
+struct scrub_words *scrub_words_ref(struct scrub_words *words);
+void scrub_words_unref(struct scrub_words *words); /* wipes at the last; accepts NULL */
 
 /* A text that is there whole: a header's value. In place. True when something was replaced; on -ENOMEM the whole text
  * is made unreadable, and that counts as replaced. */
-bool scrub_text(const struct scrub_words *w, char *bytes, size_t n);
+bool scrub_text(const struct scrub_words *words, char *bytes, size_t n);
 
 /* One body. Zeroed: nothing to do, nothing to free. */
 struct scrub {
@@ -33,17 +33,17 @@ struct scrub {
         bool found;
 };
 
-int scrub_init(struct scrub *s, struct scrub_words *w); /* takes a reference; 0 or -ENOMEM */
-void scrub_done(struct scrub *s);
+int scrub_init(struct scrub *scrub, struct scrub_words *words); /* takes a reference; 0 or -ENOMEM */
+void scrub_done(struct scrub *scrub);
 static inline bool scrub_is_on(const struct scrub *s) {
         return s->words != NULL;
 }
 /* The next bytes of the body, changed in place where a secret is. *ret_before, then *ret_now, are to be passed on; both
  * are valid until the next call. */
-void scrub_feed(struct scrub *s, char *bytes, size_t n, struct str *ret_before, struct str *ret_now);
+void scrub_feed(struct scrub *scrub, char *bytes, size_t n, struct str *ret_before, struct str *ret_now);
 /* Nothing has come for a while: what is held and is too little to tell anything, or nothing. A reader may be waiting
  * for it. If it turns out to have been the beginning of a secret, the rest of that is replaced all the same. */
-struct str scrub_release(struct scrub *s);
+struct str scrub_release(struct scrub *scrub);
 #define SCRUB_RELEASE_NS (50 * NS_PER_MS) /* that while */
 /* No more will come: what is still held. */
-struct str scrub_end(struct scrub *s);
+struct str scrub_end(struct scrub *scrub);

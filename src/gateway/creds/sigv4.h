@@ -58,14 +58,14 @@ static inline void sigv4_clear(struct sigv4 *s) {
         memset(s, 0, offsetof(struct sigv4, scope));
 }
 /* Whether the request has a signature, by any key: s->key_id. Two, or one that is half there, are none. */
-bool sigv4_find(const struct request_view *r, struct sigv4 *s);
+bool sigv4_find(const struct request_view *view, struct sigv4 *sigv4);
 /* The rest of it. False: it cannot be made anew, s->problem says why. */
-bool sigv4_check(const struct request_view *r, struct sigv4 *s);
+bool sigv4_check(const struct request_view *view, struct sigv4 *sigv4);
 
 /* Parts of the request that will be written anew: Authorization and X-Amz-Security-Token. */
-bool sigv4_owns_header(const struct sigv4 *s, struct str name);
+bool sigv4_owns_header(const struct sigv4 *sigv4, struct str name);
 /* One "name=value" of the target's query. */
-bool sigv4_owns_parameter(const struct sigv4 *s, struct str parameter);
+bool sigv4_owns_parameter(const struct sigv4 *sigv4, struct str parameter);
 
 /*
  * The new signature, over what will leave: `r` has the final headers, owned ones not looked at. What the client signed
@@ -74,12 +74,12 @@ bool sigv4_owns_parameter(const struct sigv4 *s, struct str parameter);
  *   else        to `out` the new value of Authorization; X-Amz-Security-Token: key->token is to be sent too, if any
  * ret_signature (hex, not terminated) is the seed of a stream. 0, -EMSGSIZE, -ENOMEM, -E2BIG.
  */
-int sigv4_sign(const struct sigv4 *s, const struct request_view *r, const struct sigv4_key *key, struct str body_hash,
-               struct buf *out, char ret_signature[static SIGV4_SIGNATURE_HEX]);
+int sigv4_sign(const struct sigv4 *sigv4, const struct request_view *view, const struct sigv4_key *key,
+               struct str body_hash, struct buf *out, char ret_signature[static SIGV4_SIGNATURE_HEX]);
 
 /* sigv4_canonical.c, for sigv4.c and tests: the parts of a canonical request. s3: its own rules for paths. */
 int sigv4_canonical_path(struct str path, bool s3, struct buf *out);
 int sigv4_canonical_query(struct str query, struct buf *out);
 /* Value of one signed header, "name:value\n", all of that name joined. */
-int sigv4_canonical_header(const struct request_view *r, struct str name, struct buf *out);
+int sigv4_canonical_header(const struct request_view *view, struct str name, struct buf *out);
 int sigv4_encode(struct str text, bool keep_slash, struct buf *out);

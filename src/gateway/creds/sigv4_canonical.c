@@ -25,37 +25,44 @@ int sigv4_encode(struct str text, bool keep_slash, struct buf *out) {
                 unsigned char c = (unsigned char)text.p[i];
                 char escape[3] = { '%', digits[c >> 4], digits[c & 15] };
                 bool plain = is_unreserved((char)c) || (keep_slash && c == '/');
+
                 r = plain ? buf_add_char(out, (char)c) : buf_append(out, str_n(escape, 3));
         }
+
         return r;
 }
 
 /* Decodes once and encodes in the one way there is. */
-static int recode(struct str text, bool keep_slash, struct buf *out) {
+static int canonical_recode(struct str text, bool keep_slash, struct buf *out) {
         int r = 0;
         while (r == 0 && text.n > 0) {
                 char c = text.p[0];
                 size_t width = 1;
+
                 if (c == '%' && text.n >= 3 && ascii_hex(text.p[1]) >= 0 && ascii_hex(text.p[2]) >= 0) {
                         c = (char)(ascii_hex(text.p[1]) << 4 | ascii_hex(text.p[2]));
                         width = 3;
                 }
+
                 /* An escaped slash is part of a name, and stays escaped. */
                 r = sigv4_encode(str_n(&c, 1), keep_slash && width == 1, out);
                 text = str_skip(text, width);
         }
+
         return r;
 }
 
 /* RFC 3986, 5.2.4, and empty segments go too. Writes segments behind `start` of the buffer, which "..": takes back. */
-static int normalise(struct str path, struct buf *out) {
+static int canonical_normalise(struct str path, struct buf *out) {
         struct str segment;
         bool slash_at_end = path.n == 0 || path.p[path.n - 1] == '/';
         int r = 0;
         while (r == 0 && str_split(&path, '/', &segment)) {
                 bool last = path.n == 0;
+
                 if (str_eq(segment, STR(".."))) {
                         ptrdiff_t slash = str_rfind(buf_str(out), '/');
+
                         out->n = slash > 0 ? (size_t)slash : 0;
                         slash_at_end |= last;
                 } else if (str_eq(segment, STR("."))) {
@@ -65,17 +72,23 @@ static int normalise(struct str path, struct buf *out) {
                         r = r < 0 ? r : buf_append(out, segment);
                 }
         }
+
         if (r == 0 && (slash_at_end || out->n == 0))
                 r = buf_add_char(out, '/');
+
         return r;
 }
 
 int sigv4_canonical_path(struct str path, bool s3, struct buf *out) {
         if (s3)
-                return path.n > 0 ? recode(path, true, out) : buf_add_char(out, '/');
+                return path.n > 0 ? canonical_recode(path, true, out) : buf_add_char(out, '/');
+
         cleanup(buf_done) struct buf plain = BUF(path.n + 2);
-        int r = normalise(path, &plain);
-        return r < 0 ? r : sigv4_encode(buf_str(&plain), true, out);
+        int r = canonical_normalise(path, &plain);
+        if (r < 0)
+                return r;
+
+        return sigv4_encode(buf_str(&plain), true, out);
 }
 
 struct parameter {
@@ -83,9 +96,10 @@ struct parameter {
 };
 
 static int compare_parameters(const void *left, const void *right) {
-        const struct parameter *a = left, *b = right;
+        const struct parameter *parameter = left, *b = right;
+
         for (int part = 0; part < 2; part++) {
-                struct str x = part ? a->value : a->name, y = part ? b->value : b->name;
+                struct str x = part ? parameter->value : parameter->name, y = part ? b->value : b->name;
                 size_t n = x.n < y.n ? x.n : y.n;
                 int order = n > 0 ? memcmp(x.p, y.p, n) : 0;
                 if (order != 0)
@@ -93,6 +107,7 @@ static int compare_parameters(const void *left, const void *right) {
                 if (x.n != y.n)
                         return x.n < y.n ? -1 : 1;
         }
+
         return 0;
 }
 
@@ -107,29 +122,36 @@ int sigv4_canonical_query(struct str query, struct buf *out) {
                         continue;
                 if (n == QUERY_PARAMETERS_MAX)
                         return -E2BIG;
+
                 ptrdiff_t equals = str_find(part, '=');
                 size_t name_at = text.n;
-                r = recode(equals < 0 ? part : str_first(part, (size_t)equals), false, &text);
+                r = canonical_recode(equals < 0 ? part : str_first(part, (size_t)equals), false, &text);
                 list[n].name = str_skip(buf_str(&text), name_at);
+
                 size_t value_at = text.n;
                 if (r == 0 && equals >= 0)
-                        r = recode(str_skip(part, (size_t)equals + 1), false, &text);
+                        r = canonical_recode(str_skip(part, (size_t)equals + 1), false, &text);
+
                 list[n++].value = str_skip(buf_str(&text), value_at);
         }
+
         if (r == 0 && n > 1)
                 qsort(list, n, sizeof *list, compare_parameters);
+
         for (size_t i = 0; r == 0 && i < n; i++) {
                 r = i > 0 ? buf_add_char(out, '&') : 0;
                 r = r < 0 ? r : buf_append(out, list[i].name);
                 r = r < 0 ? r : buf_add_char(out, '=');
                 r = r < 0 ? r : buf_append(out, list[i].value);
         }
+
         return r;
 }
 
 static int put_value(struct str value, struct buf *out) {
         int r = 0;
         bool space = false;
+
         value = str_trim(value);
         for (size_t i = 0; r == 0 && i < value.n; i++) {
                 bool blank = value.p[i] == ' ' || value.p[i] == '\t';
@@ -137,23 +159,31 @@ static int put_value(struct str value, struct buf *out) {
                         r = buf_add_char(out, blank ? ' ' : value.p[i]);
                 space = blank;
         }
+
         return r;
 }
 
-int sigv4_canonical_header(const struct request_view *r, struct str name, struct buf *out) {
+int sigv4_canonical_header(const struct request_view *view, struct str name, struct buf *out) {
         bool first = true;
         int e = buf_append(out, name);
+
         e = e < 0 ? e : buf_add_char(out, ':');
         if (e == 0 && str_eq(name, STR("host"))) {
-                e = buf_append(out, r->host);
+                e = buf_append(out, view->host);
                 first = false;
         }
-        for (size_t i = 0; e == 0 && i < r->n_headers; i++) {
-                if (!str_eq_nocase(r->headers[i].name, name) || str_eq(name, STR("host")))
+
+        for (size_t i = 0; e == 0 && i < view->n_headers; i++) {
+                if (!str_eq_nocase(view->headers[i].name, name) || str_eq(name, STR("host")))
                         continue;
+
                 e = first ? 0 : buf_add_char(out, ',');
-                e = e < 0 ? e : put_value(r->headers[i].value, out);
+                e = e < 0 ? e : put_value(view->headers[i].value, out);
                 first = false;
         }
-        return e < 0 ? e : buf_add_char(out, '\n');
+
+        if (e < 0)
+                return e;
+
+        return buf_add_char(out, '\n');
 }

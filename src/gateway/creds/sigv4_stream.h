@@ -23,10 +23,10 @@ struct sigv4_stream {
 };
 
 /* `seed`: the signature of the head. -EINVAL: not a request of this kind. */
-int sigv4_stream_init(struct sigv4_stream *s, const struct sigv4 *request, const struct sigv4_key *key,
+int sigv4_stream_init(struct sigv4_stream *stream, const struct sigv4 *request, const struct sigv4_key *key,
                       const char seed[static SIGV4_SIGNATURE_HEX]);
-void sigv4_stream_done(struct sigv4_stream *s);
+void sigv4_stream_done(struct sigv4_stream *stream);
 /* Appends what can leave. -EBADMSG: not framed as it must be, -E2BIG: a chunk is too large, -ENOMEM, -EMSGSIZE. */
-int sigv4_stream_feed(struct sigv4_stream *s, struct str bytes, struct buf *out);
+int sigv4_stream_feed(struct sigv4_stream *stream, struct str bytes, struct buf *out);
 /* The body is over: whether it was whole. */
-bool sigv4_stream_is_whole(const struct sigv4_stream *s);
+bool sigv4_stream_is_whole(const struct sigv4_stream *stream);

@@ -38,14 +38,14 @@ struct swap {
 };
 
 /* Whether requests to this target go through here at all. */
-bool swap_is_wanted(const struct worker *w, const struct authority *to);
+bool swap_is_wanted(const struct worker *worker, const struct authority *to);
 /* set: the mappings of the target, as inject_judge() has found them. */
-void swap_init(struct swap *s, struct worker *w, const struct authority *to, const struct credential_set *set,
+void swap_init(struct swap *s, struct worker *worker, const struct authority *to, const struct credential_set *set,
                void (*done)(struct swap *s));
 void swap_done(struct swap *s);
 
 /* 0; -EINPROGRESS: the vault is asked; or why there is no value: -EPIPE, -ETIMEDOUT (no vault), -ENOKEY, -EACCES. */
-int swap_ready(struct swap *s, const struct inject_plan *p);
+int swap_ready(struct swap *swap, const struct inject_plan *plan);
 /* For people, of an error of swap_ready() or swap_rewrite(): a sentence, or for what is refused for good the rest of
  * one.
  */
@@ -60,13 +60,13 @@ struct swap_output {
 };
 /* Headers that end here are left out by the caller, before. 0, -EMSGSIZE (too large), -EILSEQ (the secret has bytes
  * that cannot stand there), -ENOMEM; or what swap_ready() says: a value changed since. */
-int swap_rewrite(struct swap *s, const struct request_view *r, const struct inject_plan *p, struct str body_hash,
-                 struct swap_output *out);
+int swap_rewrite(struct swap *swap, const struct request_view *view, const struct inject_plan *plan,
+                 struct str body_hash, struct swap_output *out);
 void swap_output_done(struct swap_output *out);
 /* The key behind the seed of a signed request; false when it has gone: swap_again(). */
-bool swap_signing_key(struct swap *s, const struct inject_plan *p, struct sigv4_key *ret);
+bool swap_signing_key(struct swap *swap, const struct inject_plan *plan, struct sigv4_key *ret);
 /* A value that was here has changed: asks for the new one. -EINPROGRESS, or why there is none. */
-int swap_again(struct swap *s, const struct inject_plan *p);
+int swap_again(struct swap *swap, const struct inject_plan *plan);
 
 /* scrub_feed() for a body that somebody reads: `patience` runs while something is held back, and its end calls for
  * scrub_release(). */
@@ -74,6 +74,6 @@ void swap_search(struct scrub *scrub, struct timer *patience, char *bytes, size_
                  struct str *ret_now);
 
 /* How the origin answered: when it does not know the credential, the vault is told. */
-void swap_saw_status(const struct swap *s, unsigned status);
+void swap_saw_status(const struct swap *swap, unsigned status);
 
 void swap_cache_free(struct worker *w);

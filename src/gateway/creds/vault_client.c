@@ -68,60 +68,72 @@ struct vault_client {
 /* keys */
 
 /* What makes two questions the same. Names hold no NUL. */
-static int make_key(struct question *q) {
-        struct buf key = { .p = q->key, .cap = sizeof q->key, .max = sizeof q->key };
-        const struct { uint32_t kind, mapping, port, turn; } numbers = { q->kind, q->mapping, q->to.port, q->turn };
+static int make_key(struct question *question) {
+        struct buf key = { .p = question->key, .cap = sizeof question->key, .max = sizeof question->key };
+        const struct {
+                uint32_t kind, mapping, port, turn;
+        } numbers = { question->kind, question->mapping, question->to.port, question->turn };
         int r = buf_append(&key, str_n(&numbers, sizeof numbers));
         if (r == 0)
-                r = buf_append(&key, host_str(&q->to.host));
+                r = buf_append(&key, host_str(&question->to.host));
+
         for (size_t i = 0; r == 0 && i < 3; i++) {
                 r = buf_add_char(&key, '\0');
                 size_t at = key.n;
-                if (r == 0 && q->scope[i].n > 0)
-                        r = buf_append(&key, q->scope[i]);
-                q->scope[i].p = q->key + at;
+                if (r == 0 && question->scope[i].n > 0)
+                        r = buf_append(&key, question->scope[i]);
+
+                question->scope[i].p = question->key + at;
         }
-        q->key_n = key.n;
+
+        question->key_n = key.n;
         return r < 0 ? -EINVAL : 0;
 }
 
-static struct str key_of(const struct question *q) {
-        return str_n(q->key, q->key_n);
+static struct str key_of(const struct question *question) {
+        return str_n(question->key, question->key_n);
 }
 
 /* questions */
 
-static void forget(struct question *q) {
-        struct vault_client *v = q->client;
-        timer_stop(&q->limit);
-        map_remove(&v->questions, key_of(q));
-        link_remove(&q->link);
-        v->n_asked--;
-        if (q->lines.p)
-                secret_wipe(q->lines.p, q->lines.cap);
-        buf_done(&q->lines);
-        free(q);
+static void client_forget(struct question *question) {
+        struct vault_client *client = question->client;
+
+        timer_stop(&question->limit);
+        map_remove(&client->questions, key_of(question));
+        link_remove(&question->link);
+        client->n_asked--;
+
+        if (question->lines.p)
+                secret_wipe(question->lines.p, question->lines.cap);
+
+        buf_done(&question->lines);
+        free(question);
 }
 
-static void finish(struct question *q, int error) {
+static void client_finish(struct question *question, int error) {
         struct link calls;
-        link_take_all(&q->calls, &calls);
-        forget(q);
+
+        link_take_all(&question->calls, &calls);
+        client_forget(question);
+
         while (!link_is_empty(&calls)) {
-                struct vault_call *c = link_owner(calls.next, struct vault_call, link);
-                link_remove(&c->link);
-                c->done(c, error);
+                struct vault_call *call = link_owner(calls.next, struct vault_call, link);
+
+                link_remove(&call->link);
+                call->done(call, error);
         }
 }
 
 static void on_limit(struct timer *t) {
-        finish(link_owner(t, struct question, limit), -ETIMEDOUT);
+        client_finish(link_owner(t, struct question, limit), -ETIMEDOUT);
 }
 
 /* The connection is over. Whoever waits is told; the callbacks may ask again and are refused then. */
-static void disconnect(struct vault_client *v, const char *why) {
+static void client_disconnect(struct vault_client *v, const char *why) {
         if (v->fd < 0)
                 return;
+
         log_debug("vault: %s", why);
         watch_stop(&v->watch);
         v->interest = 0;
@@ -130,192 +142,214 @@ static void disconnect(struct vault_client *v, const char *why) {
         vault_page_close(v->page);
         v->page = NULL;
         shelf_clear(&v->secrets);
+
         while (!link_is_empty(&v->asked))
-                finish(link_owner(v->asked.next, struct question, link), -EPIPE);
+                client_finish(link_owner(v->asked.next, struct question, link), -EPIPE);
 }
 
 /* out */
 
-static int send_one(struct vault_client *v, struct question *q) {
-        struct vault_message m = { .kind = q->kind, .id = q->id, .mapping = q->mapping, .authority = q->to };
-        if (q->kind == VAULT_SIGN)
-                m.data[0] = tls_context_public_key(v->keys);
-        else if (q->kind == VAULT_SIGV4)
+static int send_one(struct vault_client *client, struct question *question) {
+        struct vault_message message = {
+                .kind = question->kind, .id = question->id, .mapping = question->mapping, .authority = question->to
+        };
+
+        if (question->kind == VAULT_SIGN)
+                message.data[0] = tls_context_public_key(client->keys);
+        else if (question->kind == VAULT_SIGV4)
                 for (size_t i = 0; i < 3; i++)
-                        m.data[i] = q->scope[i];
-        else if (q->kind == VAULT_KEEP) {
-                m.data[0] = buf_str(&q->lines);
-                m.number = q->number;
-                m.part = q->fresh ? 1 : 0;
+                        message.data[i] = question->scope[i];
+        else if (question->kind == VAULT_KEEP) {
+                message.data[0] = buf_str(&question->lines);
+                message.number = question->number;
+                message.part = question->fresh ? 1 : 0;
         }
-        return vault_send(v->fd, GATEWAY_TO_VAULT, &m, -1);
+
+        return vault_send(client->fd, GATEWAY_TO_VAULT, &message, -1);
 }
 
 static void on_watch(struct watch *w, unsigned ready);
 
-static int listen_for(struct vault_client *v, unsigned interest) {
-        if (v->interest == interest)
+static int listen_for(struct vault_client *client, unsigned interest) {
+        if (client->interest == interest)
                 return 0;
-        v->interest = interest;
-        return watch_start_level(v->loop, &v->watch, v->fd, interest, on_watch);
+        client->interest = interest;
+        return watch_start_level(client->loop, &client->watch, client->fd, interest, on_watch);
 }
 
 /* Those that were not sent yet are at the end of the list. */
-static int send_waiting(struct vault_client *v) {
+static int send_waiting(struct vault_client *client) {
         int r = 0;
-        for (struct link *l = v->asked.next; r == 0 && l != &v->asked; l = l->next) {
-                struct question *q = link_owner(l, struct question, link);
-                if (q->sent)
+        for (struct link *l = client->asked.next; r == 0 && l != &client->asked; l = l->next) {
+                struct question *question = link_owner(l, struct question, link);
+                if (question->sent)
                         continue;
-                r = send_one(v, q);
-                q->sent = r == 0;
+
+                r = send_one(client, question);
+                question->sent = r == 0;
         }
-        return r < 0 && r != -EAGAIN ? r : listen_for(v, WATCH_READ | (r == -EAGAIN ? WATCH_WRITE : 0u));
+
+        return r < 0 && r != -EAGAIN ? r : listen_for(client, WATCH_READ | (r == -EAGAIN ? WATCH_WRITE : 0u));
 }
 
-static int ask(struct vault_client *v, const struct question *wanted, struct vault_call *c) {
+static int client_ask(struct vault_client *client, const struct question *wanted, struct vault_call *call) {
         struct question key = *wanted;
-        link_init(&c->link);
+
+        link_init(&call->link);
         int r = make_key(&key);
         if (r < 0)
                 return r;
-        if (v->fd < 0)
+        if (client->fd < 0)
                 return -EPIPE;
-        struct question *q = map_get(&v->questions, key_of(&key));
-        if (q) {
-                link_append(&q->calls, &c->link);
+
+        struct question *question = map_get(&client->questions, key_of(&key));
+        if (question) {
+                link_append(&question->calls, &call->link);
                 return 0;
         }
-        q = v->n_asked < QUESTIONS_MAX ? malloc(sizeof *q) : NULL;
-        if (!q)
+
+        question = client->n_asked < QUESTIONS_MAX ? malloc(sizeof *question) : NULL;
+        if (!question)
                 return -ENOMEM;
-        *q = *wanted;
-        make_key(q); /* its scope points into itself */
-        q->client = v;
-        q->id = ++v->last_id;
-        link_init(&q->calls);
-        timer_init(&q->limit, v->loop, on_limit);
-        if (map_add(&v->questions, key_of(q), q) < 0) {
-                free(q);
+
+        *question = *wanted;
+        make_key(question); /* its scope points into itself */
+        question->client = client;
+        question->id = ++client->last_id;
+        link_init(&question->calls);
+        timer_init(&question->limit, client->loop, on_limit);
+
+        if (map_add(&client->questions, key_of(question), question) < 0) {
+                free(question);
                 return -ENOMEM;
         }
-        link_append(&v->asked, &q->link);
-        v->n_asked++;
-        r = send_waiting(v);
+
+        link_append(&client->asked, &question->link);
+        client->n_asked++;
+        r = send_waiting(client);
         if (r < 0) {
-                q->lines = BUF(0); /* still the caller's */
-                forget(q);
-                disconnect(v, "it does not listen");
+                question->lines = BUF(0); /* still the caller's */
+                client_forget(question);
+                client_disconnect(client, "it does not listen");
                 return -EPIPE;
         }
-        link_append(&q->calls, &c->link);
-        timer_start(&q->limit, v->ns);
+
+        link_append(&question->calls, &call->link);
+        timer_start(&question->limit, client->ns);
+
         return 0;
 }
 
-int vault_ask_leaf(struct vault_client *v, const struct host *h, struct vault_call *c) {
-        struct question q = { .kind = VAULT_SIGN, .to = { .host = *h } };
-        return ask(v, &q, c);
+int vault_ask_leaf(struct vault_client *client, const struct host *host, struct vault_call *call) {
+        struct question question = { .kind = VAULT_SIGN, .to = { .host = *host } };
+        return client_ask(client, &question, call);
 }
 
-int vault_ask_value(struct vault_client *v, uint32_t mapping, const struct authority *to, struct vault_call *c) {
-        struct question q = { .kind = VAULT_RELEASE, .mapping = mapping, .to = *to };
-        return ask(v, &q, c);
+int vault_ask_value(struct vault_client *client, uint32_t mapping, const struct authority *to,
+                    struct vault_call *call) {
+        struct question question = { .kind = VAULT_RELEASE, .mapping = mapping, .to = *to };
+        return client_ask(client, &question, call);
 }
 
-int vault_ask_signing_key(struct vault_client *v, uint32_t mapping, const struct authority *to,
-                          const struct vault_scope *scope, struct vault_call *c) {
-        struct question q = { .kind = VAULT_SIGV4,
-                              .mapping = mapping,
-                              .to = *to,
-                              .scope = { scope->date, scope->region, scope->service } };
-        return ask(v, &q, c);
+int vault_ask_signing_key(struct vault_client *client, uint32_t mapping, const struct authority *to,
+                          const struct vault_scope *scope, struct vault_call *call) {
+        struct question question = { .kind = VAULT_SIGV4,
+                                     .mapping = mapping,
+                                     .to = *to,
+                                     .scope = { scope->date, scope->region, scope->service } };
+        return client_ask(client, &question, call);
 }
 
-int vault_ask_renew(struct vault_client *v, uint32_t mapping, const struct authority *to, struct vault_call *c) {
-        struct question q = { .kind = VAULT_RENEW, .mapping = mapping, .to = *to, .turn = ++v->last_turn };
-        return ask(v, &q, c);
+int vault_ask_renew(struct vault_client *client, uint32_t mapping, const struct authority *to,
+                    struct vault_call *call) {
+        struct question question = { .kind = VAULT_RENEW, .mapping = mapping, .to = *to, .turn = ++client->last_turn };
+        return client_ask(client, &question, call);
 }
 
-int vault_ask_keep(struct vault_client *v, uint32_t mapping, const struct authority *to, struct str lines,
-                   uint64_t expires_in, bool fresh, struct vault_call *c) {
-        struct question q = { .kind = VAULT_KEEP,
-                              .mapping = mapping,
-                              .to = *to,
-                              .turn = ++v->last_turn,
-                              .number = expires_in,
-                              .fresh = fresh,
-                              .lines = BUF(VAULT_ANSWER_MAX) };
-        int r = buf_append(&q.lines, lines);
-        r = r < 0 ? r : ask(v, &q, c);
-        if (r < 0 && q.lines.p) { /* nobody has taken it over */
-                secret_wipe(q.lines.p, q.lines.cap);
-                buf_done(&q.lines);
+int vault_ask_keep(struct vault_client *client, uint32_t mapping, const struct authority *to, struct str lines,
+                   uint64_t expires_in, bool fresh, struct vault_call *call) {
+        struct question question = { .kind = VAULT_KEEP,
+                                     .mapping = mapping,
+                                     .to = *to,
+                                     .turn = ++client->last_turn,
+                                     .number = expires_in,
+                                     .fresh = fresh,
+                                     .lines = BUF(VAULT_ANSWER_MAX) };
+        int r = buf_append(&question.lines, lines);
+
+        r = r < 0 ? r : client_ask(client, &question, call);
+        if (r < 0 && question.lines.p) { /* nobody has taken it over */
+                secret_wipe(question.lines.p, question.lines.cap);
+                buf_done(&question.lines);
         }
+
         return r;
 }
 
-void vault_tell_leave(struct vault_client *v, uint32_t mapping) {
-        struct vault_message m = { .kind = VAULT_LEAVE, .mapping = mapping };
-        if (v->fd >= 0)
-                (void)vault_send(v->fd, GATEWAY_TO_VAULT, &m, -1); /* it forgets by itself after a while */
+void vault_tell_leave(struct vault_client *client, uint32_t mapping) {
+        struct vault_message message = { .kind = VAULT_LEAVE, .mapping = mapping };
+        if (client->fd >= 0)
+                (void)vault_send(client->fd, GATEWAY_TO_VAULT, &message, -1); /* it forgets by itself after a while */
 }
 
-void vault_tell_stale(struct vault_client *v, uint32_t mapping, uint64_t serial) {
-        if (v->fd < 0)
+void vault_tell_stale(struct vault_client *client, uint32_t mapping, uint64_t serial) {
+        if (client->fd < 0)
                 return;
-        struct vault_message m = { .kind = VAULT_STALE, .mapping = mapping, .number = serial };
-        (void)vault_send(v->fd, GATEWAY_TO_VAULT, &m, -1); /* a hint: the next refusal gives another one */
+        struct vault_message message = { .kind = VAULT_STALE, .mapping = mapping, .number = serial };
+        (void)vault_send(client->fd, GATEWAY_TO_VAULT, &message, -1); /* a hint: the next refusal gives another one */
 }
 
 /* what is here */
 
-static struct kept *find(struct shelf *s, struct question *q) {
-        return make_key(q) < 0 ? NULL : shelf_find(s, key_of(q));
+static struct kept *client_find(struct shelf *shelf, struct question *question) {
+        return make_key(question) < 0 ? NULL : shelf_find(shelf, key_of(question));
 }
 
 /* A secret whose serial is no longer the one on the page is dropped. */
-static struct kept *find_current(struct vault_client *v, struct question *q, bool signing) {
-        struct kept *k = find(&v->secrets, q);
-        if (!k)
+static struct kept *find_current(struct vault_client *client, struct question *question, bool signing) {
+        struct kept *kept = client_find(&client->secrets, question);
+        if (!kept)
                 return NULL;
-        uint64_t serial = signing ? k->signing.serial : k->value.serial;
-        if (v->page && q->mapping < v->page->n &&
-            atomic_load_explicit(&v->page->serials[q->mapping], memory_order_acquire) == serial)
-                return k;
-        shelf_drop(&v->secrets, k);
+
+        uint64_t serial = signing ? kept->signing.serial : kept->value.serial;
+
+        if (client->page && question->mapping < client->page->n &&
+            atomic_load_explicit(&client->page->serials[question->mapping], memory_order_acquire) == serial)
+                return kept;
+
+        shelf_drop(&client->secrets, kept);
         return NULL;
 }
 
-struct tls_leaf *vault_leaf(struct vault_client *v, const struct host *h) {
-        struct question q = { .kind = VAULT_SIGN, .to = { .host = *h } };
-        struct kept *k = find(&v->leaves, &q);
-        if (k && !tls_leaf_is_current(k->leaf)) {
-                shelf_drop(&v->leaves, k);
-                k = NULL;
+struct tls_leaf *vault_leaf(struct vault_client *client, const struct host *host) {
+        struct question question = { .kind = VAULT_SIGN, .to = { .host = *host } };
+        struct kept *kept = client_find(&client->leaves, &question);
+        if (kept && !tls_leaf_is_current(kept->leaf)) {
+                shelf_drop(&client->leaves, kept);
+                kept = NULL;
         }
-        return k ? k->leaf : NULL;
+        return kept ? kept->leaf : NULL;
 }
 
-const struct vault_value *vault_value(struct vault_client *v, uint32_t mapping, const struct authority *to) {
-        struct question q = { .kind = VAULT_RELEASE, .mapping = mapping, .to = *to };
-        struct kept *k = find_current(v, &q, false);
-        return k ? &k->value : NULL;
+const struct vault_value *vault_value(struct vault_client *client, uint32_t mapping, const struct authority *to) {
+        struct question question = { .kind = VAULT_RELEASE, .mapping = mapping, .to = *to };
+        struct kept *kept = find_current(client, &question, false);
+        return kept ? &kept->value : NULL;
 }
 
-const struct vault_signing_key *vault_signing_key(struct vault_client *v, uint32_t mapping, const struct authority *to,
-                                                  const struct vault_scope *scope) {
-        struct question q = { .kind = VAULT_SIGV4,
-                              .mapping = mapping,
-                              .to = *to,
-                              .scope = { scope->date, scope->region, scope->service } };
-        struct kept *k = find_current(v, &q, true);
-        return k ? &k->signing : NULL;
+const struct vault_signing_key *vault_signing_key(struct vault_client *client, uint32_t mapping,
+                                                  const struct authority *to, const struct vault_scope *scope) {
+        struct question question = { .kind = VAULT_SIGV4,
+                                     .mapping = mapping,
+                                     .to = *to,
+                                     .scope = { scope->date, scope->region, scope->service } };
+        struct kept *kept = find_current(client, &question, true);
+        return kept ? &kept->signing : NULL;
 }
 
 /* in */
 
-static int refusal(uint64_t number) {
+static int client_refusal(uint64_t number) {
         switch ((enum vault_refusal)number) {
         case VAULT_NOT_MAPPED:
         case VAULT_WRONG_TARGET:
@@ -327,58 +361,66 @@ static int refusal(uint64_t number) {
         }
 }
 
-static int keep_leaf(struct vault_client *v, const struct question *q, const struct vault_message *m) {
+static int keep_leaf(struct vault_client *client, const struct question *question,
+                     const struct vault_message *message) {
         struct tls_leaf *leaf;
         struct err e = { 0 };
-        int r = tls_leaf_new(v->keys, m->data[0], &leaf, &e);
+        int r = tls_leaf_new(client->keys, message->data[0], &leaf, &e);
         if (r < 0) {
                 log_warning("vault: %s", err_text(&e));
                 return r == -ENOMEM ? r : -EIO;
         }
-        struct kept *k = shelf_add(&v->leaves, key_of(q), 0);
-        if (!k) {
+
+        struct kept *kept = shelf_add(&client->leaves, key_of(question), 0);
+        if (!kept) {
                 tls_leaf_unref(leaf);
                 return -ENOMEM;
         }
-        k->leaf = leaf;
+
+        kept->leaf = leaf;
         return 0;
 }
 
-static struct str put_aside(struct kept *k, size_t *at, struct str piece) {
-        char *to = k->bytes + *at;
+static struct str put_aside(struct kept *kept, size_t *at, struct str piece) {
+        char *to = kept->bytes + *at;
         if (piece.n > 0)
                 memcpy(to, piece.p, piece.n);
         *at += piece.n;
         return str_n(to, piece.n);
 }
 
-static int keep_secret(struct vault_client *v, const struct question *q, const struct vault_message *m) {
+static int keep_secret(struct vault_client *client, const struct question *question,
+                       const struct vault_message *message) {
         size_t at = 0;
-        uint64_t now = loop_now(v->loop);
-        struct kept *k = shelf_add(&v->secrets, key_of(q), m->data[0].n + m->data[1].n + m->data[2].n);
-        if (!k)
+        uint64_t now = loop_now(client->loop);
+        struct kept *kept =
+            shelf_add(&client->secrets, key_of(question), message->data[0].n + message->data[1].n + message->data[2].n);
+        if (!kept)
                 return -ENOMEM;
-        k->mapping = q->mapping;
-        if (q->kind == VAULT_RELEASE) {
-                k->value.bytes = put_aside(k, &at, m->data[0]);
-                k->value.serial = m->number;
-                past_add(v->past, q->mapping, PART_VALUE, k->value.bytes, now);
+
+        kept->mapping = question->mapping;
+
+        if (question->kind == VAULT_RELEASE) {
+                kept->value.bytes = put_aside(kept, &at, message->data[0]);
+                kept->value.serial = message->number;
+                past_add(client->past, question->mapping, PART_VALUE, kept->value.bytes, now);
         } else {
-                k->signing.key_id = put_aside(k, &at, m->data[0]);
-                k->signing.key = put_aside(k, &at, m->data[1]);
-                k->signing.token = put_aside(k, &at, m->data[2]);
-                k->signing.serial = m->number;
-                past_add(v->past, q->mapping, PART_KEY_ID, k->signing.key_id, now);
-                past_add(v->past, q->mapping, PART_SESSION_TOKEN, k->signing.token, now);
+                kept->signing.key_id = put_aside(kept, &at, message->data[0]);
+                kept->signing.key = put_aside(kept, &at, message->data[1]);
+                kept->signing.token = put_aside(kept, &at, message->data[2]);
+                kept->signing.serial = message->number;
+                past_add(client->past, question->mapping, PART_KEY_ID, kept->signing.key_id, now);
+                past_add(client->past, question->mapping, PART_SESSION_TOKEN, kept->signing.token, now);
         }
+
         return 0;
 }
 
-static struct question *find_question(struct vault_client *v, uint64_t id) {
-        for (struct link *l = v->asked.next; l != &v->asked; l = l->next) {
-                struct question *q = link_owner(l, struct question, link);
-                if (q->id == id)
-                        return q;
+static struct question *find_question(struct vault_client *client, uint64_t id) {
+        for (struct link *l = client->asked.next; l != &client->asked; l = l->next) {
+                struct question *question = link_owner(l, struct question, link);
+                if (question->id == id)
+                        return question;
         }
         return NULL;
 }
@@ -396,55 +438,64 @@ static uint32_t answer_to(uint32_t question) {
         }
 }
 
-static int take_page(struct vault_client *v, int fd) {
+static int take_page(struct vault_client *client, int fd) {
         struct err e = { 0 };
-        if (v->page)
+        if (client->page)
                 return -EPROTO;
-        int r = vault_page_open(fd, &v->page, &e);
+        int r = vault_page_open(fd, &client->page, &e);
         if (r < 0)
                 log_warning("vault: %s", err_text(&e));
         return r;
 }
 
 /* Negative: the connection cannot go on. */
-static int take(struct vault_client *v, const struct vault_message *m, int fd) {
-        if (m->kind == VAULT_HELLO)
-                return take_page(v, fd);
-        struct question *q = find_question(v, m->id);
-        if (!q) /* its time was up, or nobody asked; an id that was never given out is somebody else's mistake */
-                return m->id > 0 && m->id <= v->last_id ? 0 : -EPROTO;
-        if (m->kind == VAULT_REFUSED) {
-                finish(q, refusal(m->number));
+static int client_take(struct vault_client *client, const struct vault_message *message, int fd) {
+        if (message->kind == VAULT_HELLO)
+                return take_page(client, fd);
+
+        struct question *question = find_question(client, message->id);
+        if (!question) /* its time was up, or nobody asked; an id that was never given out is somebody else's mistake */
+                return message->id > 0 && message->id <= client->last_id ? 0 : -EPROTO;
+
+        if (message->kind == VAULT_REFUSED) {
+                client_finish(question, client_refusal(message->number));
                 return 0;
         }
-        if (m->kind != answer_to(q->kind))
+
+        if (message->kind != answer_to(question->kind))
                 return -EPROTO;
+
         int r = 0;
-        if (q->kind == VAULT_SIGN)
-                r = keep_leaf(v, q, m);
-        else if (m->kind != VAULT_RENEWED)
-                r = keep_secret(v, q, m);
-        finish(q, r);
+
+        if (question->kind == VAULT_SIGN)
+                r = keep_leaf(client, question, message);
+        else if (message->kind != VAULT_RENEWED)
+                r = keep_secret(client, question, message);
+
+        client_finish(question, r);
         return 0;
 }
 
 static void on_watch(struct watch *w, unsigned ready) {
-        struct vault_client *v = link_owner(w, struct vault_client, watch);
-        if ((ready & WATCH_WRITE) && send_waiting(v) < 0) {
-                disconnect(v, "it does not listen");
+        struct vault_client *client = link_owner(w, struct vault_client, watch);
+        if ((ready & WATCH_WRITE) && send_waiting(client) < 0) {
+                client_disconnect(client, "it does not listen");
                 return;
         }
-        int mine = v->fd;
-        for (int i = 0; i < 64 && v->fd == mine; i++) {
-                struct vault_message m;
+
+        int mine = client->fd;
+        for (int i = 0; i < 64 && client->fd == mine; i++) {
+                struct vault_message message;
                 cleanup(close_fd) int fd = -1;
-                int r = vault_receive(v->fd, VAULT_TO_GATEWAY, v->room, &m, &fd);
+                int r = vault_receive(client->fd, VAULT_TO_GATEWAY, client->room, &message, &fd);
                 if (r == -EAGAIN)
                         return;
-                bool good = r > 0 && take(v, &m, fd) == 0;
-                secret_wipe(v->room, VAULT_MESSAGE_MAX);
-                if (!good && v->fd == mine) {
-                        disconnect(v, r == 0 ? "it has gone" : "a malformed message");
+
+                bool good = r > 0 && client_take(client, &message, fd) == 0;
+                secret_wipe(client->room, VAULT_MESSAGE_MAX);
+
+                if (!good && client->fd == mine) {
+                        client_disconnect(client, r == 0 ? "it has gone" : "a malformed message");
                         return;
                 }
         }
@@ -452,48 +503,54 @@ static void on_watch(struct watch *w, unsigned ready) {
 
 /* beginning and end */
 
-void vault_client_connect(struct vault_client *v, int fd) {
-        disconnect(v, "another one takes its place");
-        v->fd = fd;
-        if (fd_set_nonblocking(fd, true) < 0 || listen_for(v, WATCH_READ) < 0)
-                disconnect(v, "its socket cannot be used");
+void vault_client_connect(struct vault_client *client, int fd) {
+        client_disconnect(client, "another one takes its place");
+        client->fd = fd;
+        if (fd_set_nonblocking(fd, true) < 0 || listen_for(client, WATCH_READ) < 0)
+                client_disconnect(client, "its socket cannot be used");
 }
 
-int vault_client_new(struct loop *l, const struct tls_context *keys, struct past *past, uint64_t ns,
+int vault_client_new(struct loop *loop, const struct tls_context *keys, struct past *past, uint64_t ns,
                      struct vault_client **ret) {
-        struct vault_client *v = calloc(1, sizeof *v);
+        struct vault_client *client = calloc(1, sizeof *client);
         struct err e = { 0 };
-        if (!v)
+
+        if (!client)
                 return -ENOMEM;
-        if (secret_new_empty(VAULT_MESSAGE_MAX + SECRETS_BYTES, &v->locked, &e) < 0) {
+
+        if (secret_new_empty(VAULT_MESSAGE_MAX + SECRETS_BYTES, &client->locked, &e) < 0) {
                 log_debug("vault: %s", err_text(&e));
-                v->heap = malloc(VAULT_MESSAGE_MAX + SECRETS_BYTES);
+                client->heap = malloc(VAULT_MESSAGE_MAX + SECRETS_BYTES);
         }
-        v->room = v->locked ? secret_bytes(v->locked) : v->heap;
-        if (!v->room) {
-                free(v);
+
+        client->room = client->locked ? secret_bytes(client->locked) : client->heap;
+        if (!client->room) {
+                free(client);
                 return -ENOMEM;
         }
-        v->loop = l;
-        v->keys = keys;
-        v->past = past;
-        v->ns = ns;
-        v->fd = -1;
-        link_init(&v->asked);
-        shelf_init(&v->leaves, LEAVES_MAX, NULL, 0);
-        shelf_init(&v->secrets, SECRETS_MAX, v->room + VAULT_MESSAGE_MAX, SECRETS_BYTES);
-        *ret = v;
+
+        client->loop = loop;
+        client->keys = keys;
+        client->past = past;
+        client->ns = ns;
+        client->fd = -1;
+        link_init(&client->asked);
+        shelf_init(&client->leaves, LEAVES_MAX, NULL, 0);
+        shelf_init(&client->secrets, SECRETS_MAX, client->room + VAULT_MESSAGE_MAX, SECRETS_BYTES);
+        *ret = client;
+
         return 0;
 }
 
-void vault_client_free(struct vault_client *v) {
-        if (!v)
+void vault_client_free(struct vault_client *client) {
+        if (!client)
                 return;
-        disconnect(v, "the worker ends");
-        shelf_done(&v->leaves);
-        shelf_done(&v->secrets);
-        map_done(&v->questions, NULL);
-        secret_free(v->locked);
-        free(v->heap);
-        free(v);
+
+        client_disconnect(client, "the worker ends");
+        shelf_done(&client->leaves);
+        shelf_done(&client->secrets);
+        map_done(&client->questions, NULL);
+        secret_free(client->locked);
+        free(client->heap);
+        free(client);
 }

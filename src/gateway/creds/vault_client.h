@@ -22,11 +22,11 @@ struct past;
 
 /* ns: how long an answer may take. past: where values are put down before they are used (gateway/creds/old_secrets.h),
  * or NULL. `keys` and `past` must outlive it. */
-int vault_client_new(struct loop *l, const struct tls_context *keys, struct past *past, uint64_t ns,
+int vault_client_new(struct loop *loop, const struct tls_context *keys, struct past *past, uint64_t ns,
                      struct vault_client **ret);
-void vault_client_free(struct vault_client *v);
+void vault_client_free(struct vault_client *client);
 /* Takes the descriptor: the vault from now on. One that was there before is forgotten. */
-void vault_client_connect(struct vault_client *v, int fd);
+void vault_client_connect(struct vault_client *client, int fd);
 
 /* Embedded in whoever waits. done is called once, never from inside vault_ask_...(), unless cancelled. error: 0,
  * -EACCES (the vault says that this is not for that target), -ENOKEY (its source has no value now), -ETIMEDOUT, -EPIPE
@@ -40,13 +40,13 @@ static inline void vault_call_cancel(struct vault_call *c) {
 }
 
 /* What is here, or NULL: then it must be asked for. Valid until the callback returns. */
-struct tls_leaf *vault_leaf(struct vault_client *v, const struct host *h);
+struct tls_leaf *vault_leaf(struct vault_client *client, const struct host *host);
 
 struct vault_value {
         uint64_t serial;
         struct str bytes;
 };
-const struct vault_value *vault_value(struct vault_client *v, uint32_t mapping, const struct authority *to);
+const struct vault_value *vault_value(struct vault_client *client, uint32_t mapping, const struct authority *to);
 
 struct vault_scope { /* of an AWS signature */
         struct str date /* YYYYMMDD */, region, service;
@@ -55,22 +55,22 @@ struct vault_signing_key {
         uint64_t serial;
         struct str key_id, key /* 32 bytes */, token /* of the session, "" for none */;
 };
-const struct vault_signing_key *vault_signing_key(struct vault_client *v, uint32_t mapping, const struct authority *to,
-                                                  const struct vault_scope *scope);
+const struct vault_signing_key *vault_signing_key(struct vault_client *client, uint32_t mapping,
+                                                  const struct authority *to, const struct vault_scope *scope);
 
 /* 0, or the error that done() would have been told. */
-int vault_ask_leaf(struct vault_client *v, const struct host *h, struct vault_call *c);
-int vault_ask_value(struct vault_client *v, uint32_t mapping, const struct authority *to, struct vault_call *c);
-int vault_ask_signing_key(struct vault_client *v, uint32_t mapping, const struct authority *to,
-                          const struct vault_scope *scope, struct vault_call *c);
+int vault_ask_leaf(struct vault_client *client, const struct host *host, struct vault_call *call);
+int vault_ask_value(struct vault_client *client, uint32_t mapping, const struct authority *to, struct vault_call *call);
+int vault_ask_signing_key(struct vault_client *client, uint32_t mapping, const struct authority *to,
+                          const struct vault_scope *scope, struct vault_call *call);
 /* A sign-in is renewed (gateway/creds/renew.h). Before its refresh token leaves: nobody else's does until it is kept or
  * left, and the value is read again. */
-int vault_ask_renew(struct vault_client *v, uint32_t mapping, const struct authority *to, struct vault_call *c);
+int vault_ask_renew(struct vault_client *client, uint32_t mapping, const struct authority *to, struct vault_call *call);
 /* The tokens that came, copied: they reach their place, also when whoever asked goes away meanwhile. fresh: a new
  * sign-in, which stays in memory. */
-int vault_ask_keep(struct vault_client *v, uint32_t mapping, const struct authority *to, struct str lines,
-                   uint64_t expires_in, bool fresh, struct vault_call *c);
+int vault_ask_keep(struct vault_client *client, uint32_t mapping, const struct authority *to, struct str lines,
+                   uint64_t expires_in, bool fresh, struct vault_call *call);
 /* Nothing came of it. */
-void vault_tell_leave(struct vault_client *v, uint32_t mapping);
+void vault_tell_leave(struct vault_client *client, uint32_t mapping);
 /* The origin refused the value with this serial. */
-void vault_tell_stale(struct vault_client *v, uint32_t mapping, uint64_t serial);
+void vault_tell_stale(struct vault_client *client, uint32_t mapping, uint64_t serial);

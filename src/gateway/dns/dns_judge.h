@@ -23,9 +23,9 @@ enum dns_next {
 };
 
 /* A name that a sandbox has for itself. */
-bool dns_is_local_name(const struct worker *w, struct str name);
+bool dns_is_local_name(const struct worker *worker, struct str name);
 
 /* Parses and judges. Everything that is answered is recorded, by dns_job_record(). */
-enum dns_next dns_job_begin(struct worker *w, struct str packet, struct dns_job *job);
-void dns_job_resolved(struct worker *w, struct dns_job *job, const struct resolve_answer *a);
-void dns_job_record(struct worker *w, const struct dns_job *job, uint64_t connection);
+enum dns_next dns_job_begin(struct worker *worker, struct str packet, struct dns_job *job);
+void dns_job_resolved(struct worker *worker, struct dns_job *job, const struct resolve_answer *answer);
+void dns_job_record(struct worker *worker, const struct dns_job *job, uint64_t connection);

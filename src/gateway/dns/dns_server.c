@@ -57,20 +57,21 @@ static void wait_free(struct dns_wait *wait) {
 }
 
 static void wait_answer(struct dns_wait *wait) {
-        struct dns_udp *d = wait->udp;
+        struct dns_udp *udp = wait->udp;
         cleanup(buf_done) struct buf out = BUF(DNS_EDNS_MAX);
 
         wait->job.answer.max = wait->job.query.udp_size;
         if (dns_answer_write(&out, &wait->job.query, &wait->job.answer) == 0)
-                sendto(d->fd, out.p, out.n, MSG_DONTWAIT, (struct sockaddr *)&wait->peer, wait->peer_n);
-        dns_job_record(d->worker, &wait->job, 0);
+                sendto(udp->fd, out.p, out.n, MSG_DONTWAIT, (struct sockaddr *)&wait->peer, wait->peer_n);
+
+        dns_job_record(udp->worker, &wait->job, 0);
         wait_free(wait);
 }
 
-static void on_resolved(struct resolve_call *c, const struct resolve_answer *a) {
+static void on_resolved(struct resolve_call *c, const struct resolve_answer *answer) {
         struct dns_wait *wait = link_owner(c, struct dns_wait, call);
 
-        dns_job_resolved(wait->udp->worker, &wait->job, a);
+        dns_job_resolved(wait->udp->worker, &wait->job, answer);
         wait_answer(wait);
 }
 
@@ -82,82 +83,90 @@ static void on_paced(struct timer *t) {
 }
 
 /* NULL: too many wait already, or there is no memory for one more. */
-static struct dns_wait *wait_new(struct dns_udp *d, const struct msghdr *from) {
-        struct dns_wait *wait = d->n_waits < WAITS_MAX ? calloc(1, sizeof *wait) : NULL;
+static struct dns_wait *wait_new(struct dns_udp *udp, const struct msghdr *from) {
+        struct dns_wait *wait = udp->n_waits < WAITS_MAX ? calloc(1, sizeof *wait) : NULL;
         if (!wait)
                 return NULL;
-        wait->udp = d;
-        wait->job = d->job;
-        memcpy(wait->question, d->job.query.question.p, d->job.query.question.n);
+
+        wait->udp = udp;
+        wait->job = udp->job;
+        memcpy(wait->question, udp->job.query.question.p, udp->job.query.question.n);
         wait->job.query.question.p = wait->question;
         memcpy(&wait->peer, from->msg_name, from->msg_namelen);
         wait->peer_n = from->msg_namelen;
         wait->call.done = on_resolved;
         link_init(&wait->call.link);
-        timer_init(&wait->pacing, d->worker->loop, on_paced);
-        link_append(&d->waits, &wait->link);
-        d->n_waits++;
+        timer_init(&wait->pacing, udp->worker->loop, on_paced);
+        link_append(&udp->waits, &wait->link);
+        udp->n_waits++;
+
         return wait;
 }
 
-static bool answer_later(struct dns_udp *d, const struct msghdr *from) {
-        struct dns_wait *wait = wait_new(d, from);
+static bool answer_later(struct dns_udp *udp, const struct msghdr *from) {
+        struct dns_wait *wait = wait_new(udp, from);
 
         if (!wait)
                 return false;
-        d->worker->pace.held++;
+        udp->worker->pace.held++;
         timer_start(&wait->pacing, wait->job.delay_ns);
         return true;
 }
 
-static bool resolve_later(struct dns_udp *d, const struct msghdr *from) {
-        struct dns_wait *wait = wait_new(d, from);
+static bool resolve_later(struct dns_udp *udp, const struct msghdr *from) {
+        struct dns_wait *wait = wait_new(udp, from);
 
         if (!wait)
                 return false;
-        if (resolve_start(d->worker->resolver, &wait->job.host, &wait->call) == 0)
+        if (resolve_start(udp->worker->resolver, &wait->job.host, &wait->call) == 0)
                 return true;
+
         wait_free(wait);
         return false;
 }
 
 /* Answers question i; true when message *n_answers was filled. */
-static bool serve_packet(struct dns_udp *d, unsigned i, unsigned n_answers) {
-        struct mmsghdr *in = &d->in[i];
-        struct dns_job *job = &d->job;
+static bool serve_packet(struct dns_udp *udp, unsigned i, unsigned n_answers) {
+        struct mmsghdr *in = &udp->in[i];
+        struct dns_job *job = &udp->job;
+
         if (in->msg_hdr.msg_flags & MSG_TRUNC)
                 return false;
-        switch (dns_job_begin(d->worker, str_n(d->packets[i], in->msg_len), job)) {
+
+        switch (dns_job_begin(udp->worker, str_n(udp->packets[i], in->msg_len), job)) {
         case DNS_SILENT:
                 return false;
         case DNS_RESOLVE:
-                if (resolve_later(d, &in->msg_hdr))
+                if (resolve_later(udp, &in->msg_hdr))
                         return false;
                 job->answer.rcode = DNS_SERVFAIL;
                 job->verdict.decision = DECISION_DENY;
                 job->verdict.reason = REASON_LIMIT;
                 break;
         case DNS_READY:
-                if (job->delay_ns && answer_later(d, &in->msg_hdr))
+                if (job->delay_ns && answer_later(udp, &in->msg_hdr))
                         return false;
                 break;
         }
-        size_t before = d->out.n;
+
+        size_t before = udp->out.n;
         job->answer.max = job->query.udp_size;
-        if (dns_answer_write(&d->out, &job->query, &job->answer) < 0)
+        if (dns_answer_write(&udp->out, &job->query, &job->answer) < 0)
                 return false;
-        dns_job_record(d->worker, job, 0);
-        d->out_parts[n_answers] = (struct iovec){ d->out.p + before, d->out.n - before };
-        d->answers[n_answers].msg_hdr = (struct msghdr){ .msg_name = &d->peers[i],
-                                                         .msg_namelen = in->msg_hdr.msg_namelen,
-                                                         .msg_iov = &d->out_parts[n_answers],
-                                                         .msg_iovlen = 1 };
+
+        dns_job_record(udp->worker, job, 0);
+        udp->out_parts[n_answers] = (struct iovec){ udp->out.p + before, udp->out.n - before };
+        udp->answers[n_answers].msg_hdr = (struct msghdr){ .msg_name = &udp->peers[i],
+                                                           .msg_namelen = in->msg_hdr.msg_namelen,
+                                                           .msg_iov = &udp->out_parts[n_answers],
+                                                           .msg_iovlen = 1 };
+
         return true;
 }
 
-static void send_answers(struct dns_udp *d, unsigned n) {
+static void send_answers(struct dns_udp *udp, unsigned n) {
         for (unsigned at = 0; at < n;) {
-                int sent = sendmmsg(d->fd, d->answers + at, n - at, MSG_DONTWAIT);
+                int sent = sendmmsg(udp->fd, udp->answers + at, n - at, MSG_DONTWAIT);
                 if (sent < 0 && errno == EINTR)
                         continue;
                 /* One that cannot be delivered is left out, as the network would; the others still go. */
@@ -165,63 +174,76 @@ static void send_answers(struct dns_udp *d, unsigned n) {
         }
 }
 
-static int serve_batch(struct dns_udp *d) {
+static int serve_batch(struct dns_udp *udp) {
         for (unsigned i = 0; i < BATCH; i++)
-                d->in[i].msg_hdr.msg_namelen = sizeof d->peers[i];
-        int got = recvmmsg(d->fd, d->in, BATCH, MSG_DONTWAIT, NULL);
+                udp->in[i].msg_hdr.msg_namelen = sizeof udp->peers[i];
+
+        int got = recvmmsg(udp->fd, udp->in, BATCH, MSG_DONTWAIT, NULL);
         unsigned n = 0;
-        buf_clear(&d->out);
+        buf_clear(&udp->out);
+
         for (int i = 0; i < got; i++)
-                n += serve_packet(d, (unsigned)i, n);
-        send_answers(d, n);
+                n += serve_packet(udp, (unsigned)i, n);
+
+        send_answers(udp, n);
         return got;
 }
 
 static void on_packets(struct watch *w, unsigned ready) {
         (void)ready;
-        struct dns_udp *d = link_owner(w, struct dns_udp, watch);
+        struct dns_udp *udp = link_owner(w, struct dns_udp, watch);
         for (int i = 0; i < BATCHES_PER_TURN; i++)
-                if (serve_batch(d) < BATCH)
+                if (serve_batch(udp) < BATCH)
                         return;
 }
 
-int dns_udp_new(struct worker *w, int fd, struct dns_udp **ret, struct err *e) {
-        struct dns_udp *d = calloc(1, sizeof *d);
-        if (!d)
-                return err_set(e, ENOMEM, "no memory for the DNS server");
-        d->worker = w;
-        d->fd = fd;
-        d->out = BUF(BATCH * DNS_EDNS_MAX);
-        link_init(&d->waits);
+int dns_udp_new(struct worker *worker, int fd, struct dns_udp **ret, struct err *err) {
+        struct dns_udp *udp = calloc(1, sizeof *udp);
+        if (!udp)
+                return err_set(err, ENOMEM, "no memory for the DNS server");
+
+        udp->worker = worker;
+        udp->fd = fd;
+        udp->out = BUF(BATCH * DNS_EDNS_MAX);
+        link_init(&udp->waits);
+
         for (unsigned i = 0; i < BATCH; i++) {
-                d->in_parts[i] = (struct iovec){ d->packets[i], sizeof d->packets[i] };
-                d->in[i].msg_hdr =
-                    (struct msghdr){ .msg_name = &d->peers[i], .msg_iov = &d->in_parts[i], .msg_iovlen = 1 };
+                udp->in_parts[i] = (struct iovec){ udp->packets[i], sizeof udp->packets[i] };
+                udp->in[i].msg_hdr =
+                    (struct msghdr){ .msg_name = &udp->peers[i], .msg_iov = &udp->in_parts[i], .msg_iovlen = 1 };
         }
-        int r = buf_reserve(&d->out, BATCH * DNS_EDNS_MAX);
+
+        int r = buf_reserve(&udp->out, BATCH * DNS_EDNS_MAX);
         if (r == 0)
-                r = watch_start_level(w->loop, &d->watch, fd, WATCH_READ, on_packets);
+                r = watch_start_level(worker->loop, &udp->watch, fd, WATCH_READ, on_packets);
+
         if (r < 0) {
-                buf_done(&d->out);
-                free(d);
-                return err_set(e, -r, "cannot serve DNS over UDP");
+                buf_done(&udp->out);
+                free(udp);
+                return err_set(err, -r, "cannot serve DNS over UDP");
         }
-        *ret = d;
+
+        *ret = udp;
         return 0;
 }
 
 void dns_udp_free(struct dns_udp *d) {
         if (!d)
                 return;
+
         watch_stop(&d->watch);
+
         while (!link_is_empty(&d->waits)) {
                 struct dns_wait *wait = link_owner(d->waits.next, struct dns_wait, link);
+
                 resolve_cancel(&wait->call);
                 if (timer_is_running(&wait->pacing))
                         d->worker->pace.held--;
+
                 timer_stop(&wait->pacing);
                 wait_free(wait);
         }
+
         buf_done(&d->out);
         free(d);
 }
@@ -240,127 +262,146 @@ struct dns_tcp {
 };
 
 static void tcp_destroy(struct task *t) {
-        struct dns_tcp *s = link_owner(t, struct dns_tcp, destroy);
-        buf_done(&s->in);
-        buf_done(&s->out);
-        free(s);
+        struct dns_tcp *tcp = link_owner(t, struct dns_tcp, destroy);
+        buf_done(&tcp->in);
+        buf_done(&tcp->out);
+        free(tcp);
 }
 
-static void tcp_end(struct dns_tcp *s) {
-        if (s->gone)
+static void tcp_end(struct dns_tcp *tcp) {
+        if (tcp->gone)
                 return;
-        s->gone = true;
-        if (s->resolving)
-                resolve_cancel(&s->call);
-        timer_stop(&s->limit);
-        task_cancel(&s->later);
-        client_done(&s->client);
-        loop_defer(s->worker->loop, &s->destroy);
+
+        tcp->gone = true;
+        if (tcp->resolving)
+                resolve_cancel(&tcp->call);
+
+        timer_stop(&tcp->limit);
+        task_cancel(&tcp->later);
+        client_done(&tcp->client);
+        loop_defer(tcp->worker->loop, &tcp->destroy);
 }
 
 static void on_tcp_limit(struct timer *t) {
         tcp_end(link_owner(t, struct dns_tcp, limit));
 }
 
-static int tcp_answer(struct dns_tcp *s) {
-        size_t before = s->out.n;
-        s->job.answer.max = DNS_QUERY_MAX;
-        int r = buf_append(&s->out, STR("\0\0"));
+static int tcp_answer(struct dns_tcp *tcp) {
+        size_t before = tcp->out.n;
+
+        tcp->job.answer.max = DNS_QUERY_MAX;
+        int r = buf_append(&tcp->out, STR("\0\0"));
         if (r == 0)
-                r = dns_answer_write(&s->out, &s->job.query, &s->job.answer);
+                r = dns_answer_write(&tcp->out, &tcp->job.query, &tcp->job.answer);
         if (r < 0)
                 return r;
-        size_t n = s->out.n - before - 2;
-        s->out.p[before] = (char)(n >> 8);
-        s->out.p[before + 1] = (char)n;
-        dns_job_record(s->worker, &s->job, s->client.number);
+
+        size_t n = tcp->out.n - before - 2;
+        tcp->out.p[before] = (char)(n >> 8);
+        tcp->out.p[before + 1] = (char)n;
+        dns_job_record(tcp->worker, &tcp->job, tcp->client.number);
+
         return 0;
 }
 
-static void tcp_run(struct dns_tcp *s);
+static void tcp_run(struct dns_tcp *tcp);
 
-static void on_tcp_resolved(struct resolve_call *c, const struct resolve_answer *a) {
-        struct dns_tcp *s = link_owner(c, struct dns_tcp, call);
-        s->resolving = false;
-        dns_job_resolved(s->worker, &s->job, a);
-        size_t length = (size_t)(uint8_t)s->in.p[0] << 8 | (uint8_t)s->in.p[1];
-        if (tcp_answer(s) < 0) {
-                tcp_end(s);
+static void on_tcp_resolved(struct resolve_call *c, const struct resolve_answer *answer) {
+        struct dns_tcp *tcp = link_owner(c, struct dns_tcp, call);
+
+        tcp->resolving = false;
+        dns_job_resolved(tcp->worker, &tcp->job, answer);
+        size_t length = (size_t)(uint8_t)tcp->in.p[0] << 8 | (uint8_t)tcp->in.p[1];
+
+        if (tcp_answer(tcp) < 0) {
+                tcp_end(tcp);
                 return;
         }
-        buf_consume(&s->in, length + 2); /* kept until now: the question is echoed from it */
-        tcp_run(s);
+
+        buf_consume(&tcp->in, length + 2); /* kept until now: the question is echoed from it */
+        tcp_run(tcp);
 }
 
 /* The first question in the buffer. 1: answered, 0: not complete or waiting, negative: end. */
-static int tcp_serve_one(struct dns_tcp *s) {
-        if (s->in.n < 2)
+static int tcp_serve_one(struct dns_tcp *tcp) {
+        if (tcp->in.n < 2)
                 return 0;
-        size_t length = (size_t)(uint8_t)s->in.p[0] << 8 | (uint8_t)s->in.p[1];
+
+        size_t length = (size_t)(uint8_t)tcp->in.p[0] << 8 | (uint8_t)tcp->in.p[1];
         if (length > DNS_QUERY_MAX)
                 return -EMSGSIZE;
-        if (s->in.n < length + 2)
+        if (tcp->in.n < length + 2)
                 return 0;
-        switch (dns_job_begin(s->worker, str_n(s->in.p + 2, length), &s->job)) {
+
+        switch (dns_job_begin(tcp->worker, str_n(tcp->in.p + 2, length), &tcp->job)) {
         case DNS_SILENT:
                 return -EBADMSG;
         case DNS_RESOLVE:
-                s->resolving = true;
-                s->call.done = on_tcp_resolved;
-                return resolve_start(s->worker->resolver, &s->job.host, &s->call);
+                tcp->resolving = true;
+                tcp->call.done = on_tcp_resolved;
+                return resolve_start(tcp->worker->resolver, &tcp->job.host, &tcp->call);
         case DNS_READY:
                 break;
         }
-        int r = tcp_answer(s);
+
+        int r = tcp_answer(tcp);
         if (r < 0)
                 return r;
-        buf_consume(&s->in, length + 2);
+
+        buf_consume(&tcp->in, length + 2);
         return 1;
 }
 
-static int tcp_read(struct dns_tcp *s) {
+static int tcp_read(struct dns_tcp *tcp) {
         char bytes[2048];
-        size_t room = s->in.max - s->in.n;
-        ssize_t got = stream_read(s->client.stream, bytes, room < sizeof bytes ? room : sizeof bytes);
+        size_t room = tcp->in.max - tcp->in.n;
+        ssize_t got = stream_read(tcp->client.stream, bytes, room < sizeof bytes ? room : sizeof bytes);
         if (got == 0)
                 return -EPIPE; /* no more questions, and all are answered and written */
         if (got < 0)
                 return (int)got;
-        int r = buf_append(&s->in, str_n(bytes, (size_t)got));
-        return r < 0 ? r : 1;
+
+        int r = buf_append(&tcp->in, str_n(bytes, (size_t)got));
+        if (r < 0)
+                return r;
+
+        return 1;
 }
 
-static int tcp_write(struct dns_tcp *s) {
-        while (s->out.n > 0) {
-                ssize_t put = stream_write(s->client.stream, buf_str(&s->out));
+static int tcp_write(struct dns_tcp *tcp) {
+        while (tcp->out.n > 0) {
+                ssize_t put = stream_write(tcp->client.stream, buf_str(&tcp->out));
                 if (put < 0)
                         return (int)put;
-                buf_consume(&s->out, (size_t)put);
+                buf_consume(&tcp->out, (size_t)put);
         }
         return 0;
 }
 
 /* Answers what is there, reads more only when the answers were taken. After its share the others have their turn. */
-static void tcp_run(struct dns_tcp *s) {
+static void tcp_run(struct dns_tcp *tcp) {
         int r = 1;
-        for (unsigned n = 0; r > 0 && !s->resolving; n++) {
+        for (unsigned n = 0; r > 0 && !tcp->resolving; n++) {
                 if (n == TCP_PER_TURN) {
-                        loop_soon(s->worker->loop, &s->later);
+                        loop_soon(tcp->worker->loop, &tcp->later);
                         break;
                 }
-                r = tcp_serve_one(s);
-                if (r > 0 && s->out.n < TCP_OUT_MAX / 2)
+
+                r = tcp_serve_one(tcp);
+                if (r > 0 && tcp->out.n < TCP_OUT_MAX / 2)
                         continue;
-                int w = tcp_write(s);
+
+                int w = tcp_write(tcp);
                 if (w < 0)
                         r = w;
-                else if (r == 0 && !s->resolving)
-                        r = tcp_read(s);
+                else if (r == 0 && !tcp->resolving)
+                        r = tcp_read(tcp);
         }
+
         if (r < 0 && r != -EAGAIN)
-                tcp_end(s);
-        else if (!s->gone)
-                timer_start(&s->limit, s->worker->limits.header_ns);
+                tcp_end(tcp);
+        else if (!tcp->gone)
+                timer_start(&tcp->limit, tcp->worker->limits.header_ns);
 }
 
 static void on_tcp_later(struct task *t) {
@@ -369,24 +410,26 @@ static void on_tcp_later(struct task *t) {
 
 static void on_tcp_ready(struct stream *stream, void *owner) {
         (void)stream;
-        struct dns_tcp *s = owner;
-        if (s->out.n > 0 && tcp_write(s) == -EAGAIN)
+        struct dns_tcp *tcp = owner;
+        if (tcp->out.n > 0 && tcp_write(tcp) == -EAGAIN)
                 return;
-        tcp_run(s);
+        tcp_run(tcp);
 }
 
 int dns_tcp_start(const struct client *client) {
-        struct dns_tcp *s = calloc(1, sizeof *s);
-        if (!s)
+        struct dns_tcp *tcp = calloc(1, sizeof *tcp);
+        if (!tcp)
                 return client_has_no_room(client);
-        s->client = *client;
-        s->worker = client->worker;
-        s->in = BUF(TCP_IN_MAX);
-        s->out = BUF(TCP_OUT_MAX);
-        task_init(&s->destroy, tcp_destroy);
-        task_init(&s->later, on_tcp_later);
-        timer_init(&s->limit, s->worker->loop, on_tcp_limit);
-        stream_set_owner(s->client.stream, on_tcp_ready, s);
-        tcp_run(s);
+
+        tcp->client = *client;
+        tcp->worker = client->worker;
+        tcp->in = BUF(TCP_IN_MAX);
+        tcp->out = BUF(TCP_OUT_MAX);
+        task_init(&tcp->destroy, tcp_destroy);
+        task_init(&tcp->later, on_tcp_later);
+        timer_init(&tcp->limit, tcp->worker->loop, on_tcp_limit);
+        stream_set_owner(tcp->client.stream, on_tcp_ready, tcp);
+        tcp_run(tcp);
+
         return 0;
 }

@@ -7,7 +7,7 @@ struct dns_udp;
 
 /* Serves questions that arrive on the bound UDP socket, which stays the caller's. Each worker may have one on the same
  * socket. */
-int dns_udp_new(struct worker *w, int fd, struct dns_udp **ret, struct err *e);
+int dns_udp_new(struct worker *worker, int fd, struct dns_udp **ret, struct err *err);
 void dns_udp_free(struct dns_udp *d);
 /* One TCP client: questions with a length before each, answered in order. Takes the client over, also when it fails. */
 int dns_tcp_start(const struct client *client);

@@ -23,12 +23,12 @@ struct synthetic_settings {
 #define SYNTHETIC_SIZE 65536u
 #define SYNTHETIC_GRACE_NS (3600ULL * 1000000000ULL)
 
-int synthetic_new(const struct synthetic_settings *settings, struct synthetic **ret, struct err *e);
-void synthetic_free(struct synthetic *s);
+int synthetic_new(const struct synthetic_settings *settings, struct synthetic **ret, struct err *err);
+void synthetic_free(struct synthetic *synthetic);
 void synthetic_freep(struct synthetic **s);
 
 /* The addresses of a canonical name, bound now if they were not. -ENOSPC: exhausted. */
-int synthetic_bind(struct synthetic *s, const struct host *name, uint64_t now_ns, struct addr *ret_v4,
+int synthetic_bind(struct synthetic *synthetic, const struct host *name, uint64_t now_ns, struct addr *ret_v4,
                    struct addr *ret_v6);
 
 /* A hold on a binding, for the life of one connection. Zeroed: holds nothing. */
@@ -37,10 +37,10 @@ struct synthetic_hold {
         uint32_t generation;
 };
 /* The name that the address stands for, held until released. -ENOENT: no name has this address (now). */
-int synthetic_acquire(struct synthetic *s, const struct addr *a, uint64_t now_ns, struct host *ret_name,
+int synthetic_acquire(struct synthetic *synthetic, const struct addr *addr, uint64_t now_ns, struct host *ret_name,
                       struct synthetic_hold *ret_hold);
-void synthetic_release(struct synthetic *s, struct synthetic_hold *hold, uint64_t now_ns);
+void synthetic_release(struct synthetic *synthetic, struct synthetic_hold *hold, uint64_t now_ns);
 /* The name that it stands for now, without holding it. False when it is bound to none. */
-bool synthetic_lookup(struct synthetic *s, const struct addr *a, struct host *ret_name);
+bool synthetic_lookup(struct synthetic *synthetic, const struct addr *addr, struct host *ret_name);
 /* Whether the address lies in the pool's networks, bound or not: it must never be dialled. */
-bool synthetic_contains(const struct addr *a);
+bool synthetic_contains(const struct addr *addr);

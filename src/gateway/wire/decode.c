@@ -49,9 +49,11 @@ enum coding coding_of(struct str value) {
                       { STR("gzip"), CODING_GZIP },       { STR("x-gzip"), CODING_GZIP },
                       { STR("deflate"), CODING_DEFLATE }, { STR("br"), CODING_BROTLI },
                       { STR("zstd"), CODING_ZSTD } };
+
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
                 if (str_eq_nocase(value, known[i].name))
                         return known[i].coding;
+
         return CODING_UNKNOWN;
 }
 
@@ -79,30 +81,33 @@ struct block {
         max_align_t bytes[];
 };
 
-static void *take(void *decoder, size_t n) {
+static void *decode_take(void *decoder, size_t n) {
         struct decoder *d = decoder;
         if (n > MEMORY_MAX - d->memory)
                 return NULL;
-        struct block *b = malloc(sizeof *b + n);
-        if (!b)
+
+        struct block *block = malloc(sizeof *block + n);
+        if (!block)
                 return NULL;
-        b->n = n;
+
+        block->n = n;
         d->memory += n;
-        return b->bytes;
+
+        return block->bytes;
 }
 
-static void give(void *decoder, void *p) {
+static void decode_give(void *decoder, void *p) {
         struct decoder *d = decoder;
         if (!p)
                 return;
-        struct block *b = (struct block *)((char *)p - offsetof(struct block, bytes));
-        d->memory -= b->n;
-        secret_wipe(b->bytes, b->n);
-        free(b);
+        struct block *block = (struct block *)((char *)p - offsetof(struct block, bytes));
+        d->memory -= block->n;
+        secret_wipe(block->bytes, block->n);
+        free(block);
 }
 
 static void *take_items(void *decoder, unsigned n, unsigned size) {
-        return take(decoder, (size_t)n * size);
+        return decode_take(decoder, (size_t)n * size);
 }
 
 /* one each */
@@ -110,100 +115,116 @@ static void *take_items(void *decoder, unsigned n, unsigned size) {
 enum { GZIP_WINDOW = 15 + 16, ZLIB_WINDOW = 15, BARE_WINDOW = -15 };
 
 static int open_zlib(struct decoder *d, int window) {
-        d->zlib = (z_stream){ .zalloc = take_items, .zfree = give, .opaque = d };
+        d->zlib = (z_stream){ .zalloc = take_items, .zfree = decode_give, .opaque = d };
         d->ready = inflateInit2(&d->zlib, window) == Z_OK;
         return d->ready ? 0 : -ENOMEM;
 }
 
 /* "deflate" is a zlib stream; some send what is inside of one. The first byte tells: as the beginning of a bare stream
  * it would announce a stored block, with bits set that its sender leaves zero. */
-static int open_deflate(struct decoder *d, struct str in) {
-        return open_zlib(d, (in.p[0] & 0x0f) == Z_DEFLATED ? ZLIB_WINDOW : BARE_WINDOW);
+static int open_deflate(struct decoder *decoder, struct str in) {
+        return open_zlib(decoder, (in.p[0] & 0x0f) == Z_DEFLATED ? ZLIB_WINDOW : BARE_WINDOW);
 }
 
-static ssize_t run_zlib(struct decoder *d, struct str *in, char *out, size_t room) {
-        z_stream *z = &d->zlib;
+static ssize_t run_zlib(struct decoder *decoder, struct str *in, char *out, size_t room) {
+        z_stream *z = &decoder->zlib;
         uInt most = in->n < INT32_MAX ? (uInt)in->n : INT32_MAX;
-        if (d->whole && in->n > 0) { /* gzip: another member; nothing follows the others */
-                if (d->coding != CODING_GZIP || inflateReset(z) != Z_OK)
+
+        if (decoder->whole && in->n > 0) { /* gzip: another member; nothing follows the others */
+                if (decoder->coding != CODING_GZIP || inflateReset(z) != Z_OK)
                         return -EBADMSG;
-                d->whole = false;
+                decoder->whole = false;
         }
-        if (d->whole)
+
+        if (decoder->whole)
                 return 0;
+
         z->next_in = (Bytef *)in->p;
         z->avail_in = most;
         z->next_out = (Bytef *)out;
         z->avail_out = (uInt)room;
+
         int r = inflate(z, Z_SYNC_FLUSH);
         *in = str_skip(*in, most - z->avail_in);
-        d->whole = r == Z_STREAM_END;
-        d->owes = !d->whole && z->avail_out == 0;
+        decoder->whole = r == Z_STREAM_END;
+        decoder->owes = !decoder->whole && z->avail_out == 0;
+
         if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR) /* the last: it could do nothing now */
                 return r == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
+
         return (ssize_t)(room - z->avail_out);
 }
 
-static ssize_t run_brotli(struct decoder *d, struct str *in, char *out, size_t room) {
+static ssize_t run_brotli(struct decoder *decoder, struct str *in, char *out, size_t room) {
         size_t n_in = in->n, n_out = room;
         const uint8_t *from = (const uint8_t *)in->p;
         uint8_t *to = (uint8_t *)out;
-        if (d->whole)
+
+        if (decoder->whole)
                 return in->n > 0 ? -EBADMSG : 0;
-        BrotliDecoderResult r = BrotliDecoderDecompressStream(d->brotli, &n_in, &from, &n_out, &to, NULL);
+
+        BrotliDecoderResult r = BrotliDecoderDecompressStream(decoder->brotli, &n_in, &from, &n_out, &to, NULL);
         *in = str_skip(*in, in->n - n_in);
-        d->whole = r == BROTLI_DECODER_RESULT_SUCCESS;
-        d->owes = BrotliDecoderHasMoreOutput(d->brotli); /* also while it asks for more input */
+        decoder->whole = r == BROTLI_DECODER_RESULT_SUCCESS;
+        decoder->owes = BrotliDecoderHasMoreOutput(decoder->brotli); /* also while it asks for more input */
+
         if (r == BROTLI_DECODER_RESULT_ERROR) {
-                BrotliDecoderErrorCode why = BrotliDecoderGetErrorCode(d->brotli);
+                BrotliDecoderErrorCode why = BrotliDecoderGetErrorCode(decoder->brotli);
                 return why <= BROTLI_DECODER_ERROR_ALLOC_CONTEXT_MODES &&
                                why >= BROTLI_DECODER_ERROR_ALLOC_BLOCK_TYPE_TREES
                            ? -ENOMEM
                            : -EBADMSG;
         }
+
         return (ssize_t)(room - n_out);
 }
 
 /* Frames begin so, and those that are skipped. The library may also know what zstd wrote before its format was settled,
  * by decoders of that time, which no limit of ours holds for. */
-static bool is_frame(struct decoder *d, struct str in) {
-        if (d->whole)
-                d->n_magic = 0;
-        struct str next = str_first(in, sizeof d->magic - d->n_magic);
-        memcpy(d->magic + d->n_magic, next.p, next.n);
-        d->n_magic += (uint8_t)next.n;
-        struct str magic = str_n(d->magic, d->n_magic);
+static bool is_frame(struct decoder *decoder, struct str in) {
+        if (decoder->whole)
+                decoder->n_magic = 0;
+
+        struct str next = str_first(in, sizeof decoder->magic - decoder->n_magic);
+        memcpy(decoder->magic + decoder->n_magic, next.p, next.n);
+        decoder->n_magic += (uint8_t)next.n;
+
+        struct str magic = str_n(decoder->magic, decoder->n_magic);
         if (magic.n > 0 && (magic.p[0] & 0xf0) == 0x50)
                 return str_starts(STR("\x2a\x4d\x18"), str_skip(magic, 1));
+
         return str_starts(STR("\x28\xb5\x2f\xfd"), magic);
 }
 
-static ssize_t run_zstd(struct decoder *d, struct str *in, char *out, size_t room) {
-        if (in->n > 0 && !is_frame(d, *in))
+static ssize_t run_zstd(struct decoder *decoder, struct str *in, char *out, size_t room) {
+        if (in->n > 0 && !is_frame(decoder, *in))
                 return -EBADMSG;
+
         ZSTD_inBuffer from = { .src = in->p, .size = in->n };
         ZSTD_outBuffer to = { .dst = out, .size = room };
-        size_t left = ZSTD_decompressStream(d->zstd, &to, &from);
+        size_t left = ZSTD_decompressStream(decoder->zstd, &to, &from);
         if (ZSTD_isError(left))
                 return ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
+
         *in = str_skip(*in, from.pos);
-        d->whole = left == 0; /* another frame may follow */
-        d->owes = to.pos == to.size && left > 0;
+        decoder->whole = left == 0; /* another frame may follow */
+        decoder->owes = to.pos == to.size && left > 0;
+
         return (ssize_t)to.pos;
 }
 
-static int open_brotli(struct decoder *d) {
-        d->brotli = BrotliDecoderCreateInstance(take, give, d);
-        d->ready = d->brotli != NULL;
-        return d->ready ? 0 : -ENOMEM;
+static int open_brotli(struct decoder *decoder) {
+        decoder->brotli = BrotliDecoderCreateInstance(decode_take, decode_give, decoder);
+        decoder->ready = decoder->brotli != NULL;
+        return decoder->ready ? 0 : -ENOMEM;
 }
 
-static int open_zstd(struct decoder *d) {
-        d->zstd = ZSTD_createDCtx();
-        d->ready = d->zstd != NULL;
-        if (d->ready && ZSTD_isError(ZSTD_DCtx_setParameter(d->zstd, ZSTD_d_windowLogMax, WINDOW_LOG)))
+static int open_zstd(struct decoder *decoder) {
+        decoder->zstd = ZSTD_createDCtx();
+        decoder->ready = decoder->zstd != NULL;
+        if (decoder->ready && ZSTD_isError(ZSTD_DCtx_setParameter(decoder->zstd, ZSTD_d_windowLogMax, WINDOW_LOG)))
                 return -EINVAL;
-        return d->ready ? 0 : -ENOMEM;
+        return decoder->ready ? 0 : -ENOMEM;
 }
 
 /* all of them */
@@ -211,56 +232,65 @@ static int open_zstd(struct decoder *d) {
 int decoder_new(enum coding c, struct decoder **ret) {
         if (c == CODING_IDENTITY || c >= CODING_UNKNOWN)
                 return -EINVAL;
-        struct decoder *d = calloc(1, sizeof *d);
-        if (!d)
+
+        struct decoder *decoder = calloc(1, sizeof *decoder);
+        if (!decoder)
                 return -ENOMEM;
-        d->coding = c;
-        int r = c == CODING_GZIP     ? open_zlib(d, GZIP_WINDOW)
-                : c == CODING_BROTLI ? open_brotli(d)
-                : c == CODING_ZSTD   ? open_zstd(d)
+
+        decoder->coding = c;
+        int r = c == CODING_GZIP     ? open_zlib(decoder, GZIP_WINDOW)
+                : c == CODING_BROTLI ? open_brotli(decoder)
+                : c == CODING_ZSTD   ? open_zstd(decoder)
                                      : 0; /* deflate: when its first byte is there */
         if (r < 0) {
-                decoder_free(d);
+                decoder_free(decoder);
                 return r;
         }
-        *ret = d;
+
+        *ret = decoder;
         return 0;
 }
 
-void decoder_free(struct decoder *d) {
-        if (!d)
+void decoder_free(struct decoder *decoder) {
+        if (!decoder)
                 return;
-        if (d->ready && d->coding == CODING_BROTLI)
-                BrotliDecoderDestroyInstance(d->brotli);
-        else if (d->ready && d->coding == CODING_ZSTD)
-                ZSTD_freeDCtx(d->zstd);
-        else if (d->ready)
-                inflateEnd(&d->zlib);
-        free(d);
+
+        if (decoder->ready && decoder->coding == CODING_BROTLI)
+                BrotliDecoderDestroyInstance(decoder->brotli);
+        else if (decoder->ready && decoder->coding == CODING_ZSTD)
+                ZSTD_freeDCtx(decoder->zstd);
+        else if (decoder->ready)
+                inflateEnd(&decoder->zlib);
+
+        free(decoder);
 }
 
-ssize_t decoder_run(struct decoder *d, struct str *in, char *out, size_t room) {
+ssize_t decoder_run(struct decoder *decoder, struct str *in, char *out, size_t room) {
         size_t had = in->n;
-        if (had == 0 && !d->owes)
+        if (had == 0 && !decoder->owes)
                 return 0;
-        d->owes = false;
-        if (!d->ready && open_deflate(d, *in) < 0)
+
+        decoder->owes = false;
+        if (!decoder->ready && open_deflate(decoder, *in) < 0)
                 return -ENOMEM;
-        ssize_t n = d->coding == CODING_BROTLI ? run_brotli(d, in, out, room)
-                    : d->coding == CODING_ZSTD ? run_zstd(d, in, out, room)
-                                               : run_zlib(d, in, out, room);
+
+        ssize_t n = decoder->coding == CODING_BROTLI ? run_brotli(decoder, in, out, room)
+                    : decoder->coding == CODING_ZSTD ? run_zstd(decoder, in, out, room)
+                                                     : run_zlib(decoder, in, out, room);
         if (n < 0)
                 return n;
-        d->n_in += had - in->n;
-        d->n_out += (uint64_t)n;
-        d->owes |= in->n > 0;
-        return d->n_out > FREE_BYTES && d->n_out / RATIO_MAX > d->n_in ? -E2BIG : n;
+
+        decoder->n_in += had - in->n;
+        decoder->n_out += (uint64_t)n;
+        decoder->owes |= in->n > 0;
+
+        return decoder->n_out > FREE_BYTES && decoder->n_out / RATIO_MAX > decoder->n_in ? -E2BIG : n;
 }
 
-bool decoder_owes(const struct decoder *d) {
-        return d->owes;
+bool decoder_owes(const struct decoder *decoder) {
+        return decoder->owes;
 }
 
-bool decoder_is_whole(const struct decoder *d) {
-        return !d->owes && (d->whole || d->n_in == 0);
+bool decoder_is_whole(const struct decoder *decoder) {
+        return !decoder->owes && (decoder->whole || decoder->n_in == 0);
 }

@@ -28,13 +28,13 @@ bool coding_has_header(struct str name);
 struct decoder;
 /* 0, -ENOMEM, or -EINVAL for a coding that is none or unknown. */
 int decoder_new(enum coding c, struct decoder **ret);
-void decoder_free(struct decoder *d); /* accepts NULL */
+void decoder_free(struct decoder *decoder); /* accepts NULL */
 
 /* Takes bytes off the front of *in and writes at most `room`. How many were written; 0 is no error, the next input will
  * bring more. -EBADMSG: these are no such bytes, or some follow the end; -E2BIG: a bomb; -ENOMEM. After an error only
  * to be freed. */
-ssize_t decoder_run(struct decoder *d, struct str *in, char *out, size_t room);
+ssize_t decoder_run(struct decoder *decoder, struct str *in, char *out, size_t room);
 /* The room was too small: it is to be run again, also without input. */
-bool decoder_owes(const struct decoder *d);
+bool decoder_owes(const struct decoder *decoder);
 /* Whether the body may end here. One without any byte may. */
-bool decoder_is_whole(const struct decoder *d);
+bool decoder_is_whole(const struct decoder *decoder);

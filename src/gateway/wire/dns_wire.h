@@ -64,7 +64,7 @@ struct dns_answer {
         size_t max; /* of the whole message; what does not fit is left out and the truncation bit set */
 };
 /* Appends the message; -EMSGSIZE when even its head does not fit the buffer. */
-int dns_answer_write(struct buf *out, const struct dns_query *q, const struct dns_answer *a);
+int dns_answer_write(struct buf *out, const struct dns_query *query, const struct dns_answer *answer);
 /* "A", "AAAA", "TXT" or "TYPE1234". */
 #define DNS_TYPE_TEXT_MAX 12
 void dns_type_text(uint16_t type, char ret[static DNS_TYPE_TEXT_MAX]);

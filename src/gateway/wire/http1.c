@@ -110,29 +110,36 @@ enum http1_header_id http1_id_of(struct str name) {
                 { STR("transfer-encoding"), HEADER_TRANSFER_ENCODING },
         };
         static const uint32_t lengths = 1u << 2 | 1u << 4 | 1u << 6 | 1u << 7 | 1u << 10 | 1u << 14 | 1u << 17;
+
         /* First byte and length tell nearly all other names apart without a comparison. */
         char first = ascii_lower(name.p[0]);
         bool may = name.n < 32 && lengths >> name.n & 1;
         for (size_t i = 0; may && i < sizeof known / sizeof *known; i++)
                 if (known[i].name.n == name.n && known[i].name.p[0] == first && str_eq_nocase(known[i].name, name))
                         return known[i].id;
+
         if (first == 'p' && str_eq_nocase(str_first(name, 6), STR("proxy-")))
                 return HEADER_PROXY;
+
         return HEADER_OTHER;
 }
 
 /* Behind the last byte of the value: skips eight clean bytes at a time, then looks at what stopped it. */
 static const char *skip_value(const char *p, const char *end) {
         const uint64_t ones = 0x0101010101010101u, highs = ones << 7;
+
         while (end - p >= 8) {
                 uint64_t word;
+
                 memcpy(&word, p, sizeof word);
                 uint64_t control = (word - ones * 0x20) & ~word;
                 uint64_t rubout = word ^ (ones * 0x7f);
                 if ((control | ((rubout - ones) & ~rubout)) & highs)
                         break;
+
                 p += 8;
         }
+
         return http1_skip(p, end, CHAR_VALUE);
 }
 
@@ -145,14 +152,17 @@ static enum http1_result parse_line(const char **p, const char *end, const char 
                 return HTTP1_BAD_NAME;
         if (colon == end)
                 return HTTP1_MORE;
+
         if (*colon != ':' || colon == name) {
                 if (*colon == ' ' || *colon == '\t')
                         return colon == name ? HTTP1_FOLDED : HTTP1_SPACE_BEFORE_COLON;
                 return *colon == '\n' || *colon == '\r' ? HTTP1_BAD_LINE : HTTP1_BAD_NAME;
         }
+
         const char *value = colon + 1;
         while (value < end && (*value == ' ' || *value == '\t'))
                 value++;
+
         const char *stop = skip_value(seen > value ? seen : value, end);
         if (stop == end)
                 return HTTP1_MORE;
@@ -162,13 +172,16 @@ static enum http1_result parse_line(const char **p, const char *end, const char 
                 return HTTP1_MORE;
         if (stop[1] != '\n')
                 return HTTP1_BAD_LINE;
+
         const char *last = stop;
         while (last > value && (last[-1] == ' ' || last[-1] == '\t'))
                 last--;
+
         ret->name = str_n(name, (size_t)(colon - name));
         ret->value = str_n(value, (size_t)(last - value));
         ret->line_bytes = (uint32_t)(stop + 2 - name);
         *p = stop + 2;
+
         return HTTP1_OK;
 }
 
@@ -198,6 +211,7 @@ static enum http1_result apply_connection(struct http1_head *head, struct str li
                                 if (str_eq_nocase(head->headers[i].name, word))
                                         head->headers[i].hop = true;
         }
+
         return HTTP1_OK;
 }
 
@@ -208,6 +222,7 @@ static enum http1_result take_length(struct http1_head *head, struct str value) 
                 return HTTP1_LENGTH_AND_ENCODING;
         if (!str_to_u64(value, INT64_MAX, &head->length))
                 return HTTP1_BAD_LENGTH;
+
         head->body = BODY_LENGTH;
         return HTTP1_OK;
 }
@@ -229,6 +244,7 @@ static void settle_upgrade(struct http1_head *head, unsigned n_upgrades) {
         if (plain && (str_eq_nocase(str_first(to, 2), STR("h2")) || str_eq_nocase(str_first(to, 4), STR("http")) ||
                       str_eq_nocase(str_first(to, 3), STR("tls"))))
                 plain = false;
+
         if (!head->upgrade || !plain || head->minor == 0) {
                 head->upgrade = false;
                 head->upgrade_to = str_n(NULL, 0);
@@ -239,25 +255,29 @@ static enum http1_result apply_headers(struct http1_head *head) {
         enum http1_result r = HTTP1_OK;
         unsigned n_upgrades = 0, n_options = 0;
         bool keep_alive = false;
+
         for (size_t i = 0; i < head->n_headers && r == HTTP1_OK; i++) {
-                struct http1_header *h = &head->headers[i];
-                if (h->id == HEADER_OTHER || h->id == HEADER_HOST || h->id == HEADER_EXPECT)
+                struct http1_header *header = &head->headers[i];
+                if (header->id == HEADER_OTHER || header->id == HEADER_HOST || header->id == HEADER_EXPECT)
                         continue;
-                h->hop = true; /* framing is written anew, the others end here */
-                if (h->id == HEADER_CONTENT_LENGTH)
-                        r = take_length(head, h->value);
-                else if (h->id == HEADER_TRANSFER_ENCODING)
-                        r = take_encoding(head, h->value);
-                else if (h->id == HEADER_UPGRADE) {
-                        head->upgrade_to = h->value;
+
+                header->hop = true; /* framing is written anew, the others end here */
+                if (header->id == HEADER_CONTENT_LENGTH)
+                        r = take_length(head, header->value);
+                else if (header->id == HEADER_TRANSFER_ENCODING)
+                        r = take_encoding(head, header->value);
+                else if (header->id == HEADER_UPGRADE) {
+                        head->upgrade_to = header->value;
                         n_upgrades++;
-                } else if (h->id == HEADER_CONNECTION) {
-                        r = apply_connection(head, h->value, &n_options);
-                        keep_alive |= head->minor == 0 && names_header(h->value, STR("keep-alive"));
+                } else if (header->id == HEADER_CONNECTION) {
+                        r = apply_connection(head, header->value, &n_options);
+                        keep_alive |= head->minor == 0 && names_header(header->value, STR("keep-alive"));
                 }
         }
+
         if (head->minor == 0 && !keep_alive)
                 head->close = true;
+
         settle_upgrade(head, n_upgrades);
         return r;
 }
@@ -268,26 +288,32 @@ static enum http1_result walk_lines(struct http1_progress *at, struct str in, st
         const char *p = in.p + at->line, *end = in.p + in.n;
         const char *seen = in.p + (at->seen > 0 ? at->seen - 1 : 0); /* the last byte may have been a CR */
         struct http1_header unkept;
+
         for (;;) {
                 at->line = (uint32_t)(p - in.p);
                 if (p == end)
                         return HTTP1_MORE;
+
                 if (*p == '\r') {
                         if (p + 1 == end)
                                 return HTTP1_MORE;
                         *ret_end = (size_t)(p + 2 - in.p);
                         return p[1] == '\n' ? HTTP1_OK : HTTP1_BAD_LINE;
                 }
+
                 if (at->lines == HTTP1_HEADERS_MAX)
                         return HTTP1_TOO_MANY;
-                struct http1_header *h = head ? &head->headers[at->lines] : &unkept;
-                enum http1_result r = parse_line(&p, end, seen, h);
+
+                struct http1_header *header = head ? &head->headers[at->lines] : &unkept;
+                enum http1_result r = parse_line(&p, end, seen, header);
                 if (r != HTTP1_OK)
                         return r;
+
                 at->lines++;
+
                 if (head) {
-                        h->id = (uint8_t)http1_id_of(h->name);
-                        h->hop = false;
+                        header->id = (uint8_t)http1_id_of(header->name);
+                        header->hop = false;
                 }
         }
 }
@@ -297,25 +323,32 @@ enum http1_result http1_head_parse(struct http1_progress *at, struct str in, siz
         struct str bytes = str_first(in, max);
         enum http1_result r = HTTP1_OK;
         size_t end = 0;
+
         if (bytes.n == 0)
                 return HTTP1_MORE;
+
         if (at->line > 0) { /* begun before: only what is new is looked at until the head is whole */
                 r = walk_lines(at, bytes, NULL, &end);
                 if (r == HTTP1_OK)
                         *at = (struct http1_progress){ 0 };
         }
+
         if (r == HTTP1_OK) {
                 size_t next = 0;
+
                 r = first_line(message, bytes, at->seen, &next);
                 at->line = (uint32_t)next;
                 if (r == HTTP1_OK)
                         r = walk_lines(at, bytes, head, &end);
+
                 head->n_headers = at->lines;
                 head->bytes = end;
         }
+
         at->seen = (uint32_t)bytes.n;
         if (r == HTTP1_MORE && in.n >= max)
                 return HTTP1_TOO_LARGE;
+
         return r == HTTP1_OK ? apply_headers(head) : r;
 }
 

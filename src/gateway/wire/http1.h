@@ -128,9 +128,9 @@ enum http1_result http1_response_parse(struct http1_progress *at, struct str in,
                                        struct http1_response *ret);
 
 /* The body that follows, given the method it answers: none after HEAD, 1xx, 204 and 304. */
-enum http1_body http1_response_body(const struct http1_response *r, bool head_method);
+enum http1_body http1_response_body(const struct http1_response *response, bool head_method);
 /* A 101 that answers the upgrade to `protocol` which was asked for. */
-bool http1_response_switches(const struct http1_response *r, struct str protocol);
+bool http1_response_switches(const struct http1_response *response, struct str protocol);
 /* Path of the target without its query, "/" when empty. */
 struct str http1_path_only(struct str path);
 
@@ -138,11 +138,11 @@ struct str http1_path_only(struct str path);
  * What leaves. The request line is written anew, Host comes from the canonical authority (no port when it is the
  * scheme's), framing from what was parsed, hop-by-hop headers are gone.
  */
-int http1_request_write(struct buf *out, const struct http1_request *r, const struct authority *to,
+int http1_request_write(struct buf *out, const struct http1_request *request, const struct authority *to,
                         uint16_t default_port);
 /* `chunked_out` false: the body is sent bare and ended by closing (HTTP/1.0 clients). `connection`: the value of the
  * header of that name, NULL for none. */
-int http1_response_write(struct buf *out, const struct http1_response *r, enum http1_body body, bool chunked_out,
+int http1_response_write(struct buf *out, const struct http1_response *response, enum http1_body body, bool chunked_out,
                          const char *connection);
 
 /*
@@ -163,4 +163,4 @@ struct http1_chunked {
         bool bare;
         bool done;
 };
-enum http1_result http1_chunked_next(struct http1_chunked *c, struct str *in, struct str *ret_span);
+enum http1_result http1_chunked_next(struct http1_chunked *chunked, struct str *in, struct str *ret_span);

@@ -23,134 +23,150 @@ enum chunk_state {
         CHUNK_DONE,
 };
 
-static enum http1_result size_byte(struct http1_chunked *c, char byte) {
-        if (++c->line_bytes > HTTP1_CHUNK_LINE_MAX)
+static enum http1_result size_byte(struct http1_chunked *chunked, char byte) {
+        if (++chunked->line_bytes > HTTP1_CHUNK_LINE_MAX)
                 return HTTP1_BAD_CHUNK;
+
         if (http1_is(byte, CHAR_HEX)) {
-                if (c->digits == 16 || c->left >> 59) /* beyond 2^63 nobody means it */
+                if (chunked->digits == 16 || chunked->left >> 59) /* beyond 2^63 nobody means it */
                         return HTTP1_BAD_CHUNK;
-                c->left = c->left << 4 | (uint64_t)ascii_hex(byte);
-                c->digits++;
+
+                chunked->left = chunked->left << 4 | (uint64_t)ascii_hex(byte);
+                chunked->digits++;
                 return HTTP1_OK;
         }
-        if (c->digits == 0)
+
+        if (chunked->digits == 0)
                 return HTTP1_BAD_CHUNK;
+
         if (byte == ';')
-                c->state = CHUNK_EXTENSION;
+                chunked->state = CHUNK_EXTENSION;
         else if (byte == '\r')
-                c->state = CHUNK_SIZE_LF;
+                chunked->state = CHUNK_SIZE_LF;
         else
                 return HTTP1_BAD_CHUNK;
+
         return HTTP1_OK;
 }
 
-static enum http1_result extension_byte(struct http1_chunked *c, char byte) {
-        if (++c->line_bytes > HTTP1_CHUNK_LINE_MAX)
+static enum http1_result extension_byte(struct http1_chunked *chunked, char byte) {
+        if (++chunked->line_bytes > HTTP1_CHUNK_LINE_MAX)
                 return HTTP1_BAD_CHUNK;
         if (byte == '\r')
-                c->state = CHUNK_SIZE_LF;
+                chunked->state = CHUNK_SIZE_LF;
         else if (!http1_is(byte, CHAR_VISIBLE))
                 return HTTP1_BAD_CHUNK;
         return HTTP1_OK;
 }
 
 /* Trailers have the syntax of header lines and are left out: nothing that was judged may change after the body. */
-static enum http1_result trailer_byte(struct http1_chunked *c, char byte) {
-        if (++c->line_bytes > HTTP1_TRAILER_MAX)
+static enum http1_result trailer_byte(struct http1_chunked *chunked, char byte) {
+        if (++chunked->line_bytes > HTTP1_TRAILER_MAX)
                 return HTTP1_TOO_LARGE;
-        if (c->trailers && buf_add_char(c->trailers, byte) < 0)
+        if (chunked->trailers && buf_add_char(chunked->trailers, byte) < 0)
                 return HTTP1_TOO_LARGE;
-        switch ((enum chunk_state)c->state) {
+
+        switch ((enum chunk_state)chunked->state) {
         case CHUNK_TRAILER_START:
                 if (byte == '\r')
-                        c->state = CHUNK_END_LF;
+                        chunked->state = CHUNK_END_LF;
                 else if (http1_is(byte, CHAR_TOKEN))
-                        c->state = CHUNK_TRAILER_NAME;
+                        chunked->state = CHUNK_TRAILER_NAME;
                 else
                         return HTTP1_BAD_CHUNK;
                 return HTTP1_OK;
         case CHUNK_TRAILER_NAME:
                 if (byte == ':')
-                        c->state = CHUNK_TRAILER_VALUE;
+                        chunked->state = CHUNK_TRAILER_VALUE;
                 else if (!http1_is(byte, CHAR_TOKEN))
                         return HTTP1_BAD_CHUNK;
                 return HTTP1_OK;
         case CHUNK_TRAILER_VALUE:
                 if (byte == '\r')
-                        c->state = CHUNK_TRAILER_LF;
+                        chunked->state = CHUNK_TRAILER_LF;
                 else if (!http1_is(byte, CHAR_VALUE))
                         return HTTP1_BAD_CHUNK;
+
                 return HTTP1_OK;
         default: /* CHUNK_TRAILER_LF */
-                c->state = CHUNK_TRAILER_START;
+                chunked->state = CHUNK_TRAILER_START;
                 return byte == '\n' ? HTTP1_OK : HTTP1_BAD_CHUNK;
         }
 }
 
-static enum http1_result framing_byte(struct http1_chunked *c, char byte) {
-        switch ((enum chunk_state)c->state) {
+static enum http1_result framing_byte(struct http1_chunked *chunked, char byte) {
+        switch ((enum chunk_state)chunked->state) {
         case CHUNK_SIZE:
-                return size_byte(c, byte);
+                return size_byte(chunked, byte);
         case CHUNK_EXTENSION:
-                return extension_byte(c, byte);
+                return extension_byte(chunked, byte);
         case CHUNK_SIZE_LF:
-                c->state = c->left > 0 ? CHUNK_DATA : CHUNK_TRAILER_START;
-                c->line_bytes = 0;
-                c->digits = 0;
+                chunked->state = chunked->left > 0 ? CHUNK_DATA : CHUNK_TRAILER_START;
+                chunked->line_bytes = 0;
+                chunked->digits = 0;
+
                 return byte == '\n' ? HTTP1_OK : HTTP1_BAD_CHUNK;
         case CHUNK_DATA_CR:
-                c->state = CHUNK_DATA_LF;
+                chunked->state = CHUNK_DATA_LF;
                 return byte == '\r' ? HTTP1_OK : HTTP1_BAD_CHUNK;
         case CHUNK_DATA_LF:
-                c->state = CHUNK_SIZE;
+                chunked->state = CHUNK_SIZE;
+
                 return byte == '\n' ? HTTP1_OK : HTTP1_BAD_CHUNK;
         case CHUNK_END_LF:
-                c->state = CHUNK_DONE;
-                c->done = true;
+                chunked->state = CHUNK_DONE;
+                chunked->done = true;
                 return byte == '\n' ? HTTP1_OK : HTTP1_BAD_CHUNK;
         default:
-                return trailer_byte(c, byte);
+                return trailer_byte(chunked, byte);
         }
 }
 
 /* Whether the byte just taken, which led from one state to another, belongs to what passes. */
-static bool passes(const struct http1_chunked *c, enum chunk_state before) {
-        if (c->bare)
+static bool chunked_passes(const struct http1_chunked *chunked, enum chunk_state before) {
+        if (chunked->bare)
                 return false;
         if (before == CHUNK_SIZE)
-                return c->state != CHUNK_EXTENSION;
+                return chunked->state != CHUNK_EXTENSION;
         if (before == CHUNK_EXTENSION)
-                return c->state == CHUNK_SIZE_LF; /* the CR that ends it */
+                return chunked->state == CHUNK_SIZE_LF; /* the CR that ends it */
         if (before == CHUNK_TRAILER_START)
-                return c->state == CHUNK_END_LF;
+                return chunked->state == CHUNK_END_LF;
+
         return before < CHUNK_TRAILER_NAME || before == CHUNK_END_LF;
 }
 
-enum http1_result http1_chunked_next(struct http1_chunked *c, struct str *in, struct str *ret_span) {
+enum http1_result http1_chunked_next(struct http1_chunked *chunked, struct str *in, struct str *ret_span) {
         struct str span = { in->p, 0 };
-        while (in->n > 0 && !c->done) {
-                enum chunk_state before = c->state;
+
+        while (in->n > 0 && !chunked->done) {
+                enum chunk_state before = chunked->state;
                 size_t taken = 1;
                 bool keep = true;
+
                 if (before == CHUNK_DATA) {
-                        taken = in->n < c->left ? in->n : (size_t)c->left;
-                        c->left -= taken;
-                        c->state = c->left == 0 ? CHUNK_DATA_CR : CHUNK_DATA;
+                        taken = in->n < chunked->left ? in->n : (size_t)chunked->left;
+                        chunked->left -= taken;
+                        chunked->state = chunked->left == 0 ? CHUNK_DATA_CR : CHUNK_DATA;
                 } else {
-                        enum http1_result r = framing_byte(c, in->p[0]);
+                        enum http1_result r = framing_byte(chunked, in->p[0]);
                         if (r != HTTP1_OK)
                                 return r;
-                        keep = passes(c, before);
+                        keep = chunked_passes(chunked, before);
                 }
+
                 if (keep && span.n == 0)
                         span.p = in->p;
+
                 span.n += keep ? taken : 0;
                 *in = str_skip(*in, taken);
                 if (!keep && span.n > 0)
                         break;
         }
+
         if (span.n == 0)
                 return HTTP1_MORE;
+
         *ret_span = span;
         return HTTP1_OK;
 }

@@ -4,23 +4,27 @@
 
 /* http://authority[/path][?query]: cuts, and checks the bytes behind the authority. The authority itself is judged by
  * the one canonicaliser, policy/host.h. */
-static bool split_absolute(struct http1_request *r) {
-        struct str t = r->target;
+static bool split_absolute(struct http1_request *request) {
+        struct str t = request->target;
         size_t scheme = 0;
+
         if (str_eq_nocase(str_first(t, 7), STR("http://")))
                 scheme = 7;
         else if (str_eq_nocase(str_first(t, 8), STR("https://")))
                 scheme = 8;
         else
                 return false;
-        r->https = scheme == 8;
+
+        request->https = scheme == 8;
         size_t end = scheme;
         while (end < t.n && t.p[end] != '/' && t.p[end] != '?')
                 end++;
-        r->form = FORM_ABSOLUTE;
-        r->authority = str_n(t.p + scheme, end - scheme);
-        r->path = str_skip(t, end);
-        return r->authority.n > 0;
+
+        request->form = FORM_ABSOLUTE;
+        request->authority = str_n(t.p + scheme, end - scheme);
+        request->path = str_skip(t, end);
+
+        return request->authority.n > 0;
 }
 
 static bool clean_path(struct str path) {
@@ -31,29 +35,32 @@ static bool clean_path(struct str path) {
         return p == end;
 }
 
-static bool parse_target(struct http1_request *r) {
-        struct str t = r->target;
-        if (str_eq(r->method, STR("CONNECT"))) {
-                r->form = FORM_AUTHORITY;
-                r->authority = t;
+static bool parse_target(struct http1_request *request) {
+        struct str t = request->target;
+
+        if (str_eq(request->method, STR("CONNECT"))) {
+                request->form = FORM_AUTHORITY;
+                request->authority = t;
                 return true;
         }
+
         if (t.p[0] == '/') {
-                r->form = FORM_ORIGIN;
-                r->path = t;
+                request->form = FORM_ORIGIN;
+                request->path = t;
         } else if (str_eq(t, STR("*"))) {
-                r->form = FORM_ASTERISK;
-                r->path = t;
-                return str_eq(r->method, STR("OPTIONS"));
-        } else if (!split_absolute(r)) {
+                request->form = FORM_ASTERISK;
+                request->path = t;
+                return str_eq(request->method, STR("OPTIONS"));
+        } else if (!split_absolute(request)) {
                 return false;
         }
-        return clean_path(r->path);
+
+        return clean_path(request->path);
 }
 
 /* METHOD SP target SP HTTP/1.x CR LF; *ret_next is where the header lines begin. */
 static enum http1_result parse_request_line(void *message, struct str in, size_t seen, size_t *ret_next) {
-        struct http1_request *r = message;
+        struct http1_request *request = message;
         const char *p = in.p, *end = in.p + in.n;
         const char *stop = http1_skip(p, end, CHAR_TOKEN);
         if ((stop < end ? stop : end) - p > HTTP1_METHOD_MAX)
@@ -62,20 +69,25 @@ static enum http1_result parse_request_line(void *message, struct str in, size_t
                 return HTTP1_MORE;
         if (*stop != ' ' || stop == p)
                 return HTTP1_BAD_METHOD;
-        r->method = str_n(p, (size_t)(stop - p));
+
+        request->method = str_n(p, (size_t)(stop - p));
         p = stop + 1;
         bool whole = memchr(p, ' ', (size_t)(end - p)) != NULL; /* else what was seen is target, checked before */
         stop = !whole && in.p + seen > p ? in.p + seen : p;
         for (; stop < end && (uint8_t)*stop > ' ' && (uint8_t)*stop < 0x7f; stop++)
                 ;
+
         if (stop == end)
                 return HTTP1_MORE;
+
         if (*stop != ' ')
                 return *stop == '\r' || *stop == '\n' ? HTTP1_BAD_VERSION
                                                       : HTTP1_BAD_TARGET; /* HTTP/0.9 has no version */
-        r->target = str_n(p, (size_t)(stop - p));
-        if (r->target.n == 0)
+
+        request->target = str_n(p, (size_t)(stop - p));
+        if (request->target.n == 0)
                 return HTTP1_BAD_TARGET;
+
         p = stop + 1;
         size_t have = (size_t)(end - p);
         if (memcmp(p, "HTTP/1.", have < 7 ? have : 7) != 0)
@@ -88,29 +100,34 @@ static enum http1_result parse_request_line(void *message, struct str in, size_t
                 return HTTP1_BAD_LINE;
         if (have < 10)
                 return HTTP1_MORE;
-        r->head.minor = (uint8_t)(p[7] - '0');
+
+        request->head.minor = (uint8_t)(p[7] - '0');
         *ret_next = (size_t)(p + 10 - in.p);
-        return parse_target(r) ? HTTP1_OK : HTTP1_BAD_TARGET;
+
+        return parse_target(request) ? HTTP1_OK : HTTP1_BAD_TARGET;
 }
 
-static enum http1_result settle_request(struct http1_request *r) {
-        for (size_t i = 0; i < r->head.n_headers; i++) {
-                const struct http1_header *h = &r->head.headers[i];
-                if (h->id == HEADER_HOST) {
-                        if (r->host.p)
+static enum http1_result settle_request(struct http1_request *request) {
+        for (size_t i = 0; i < request->head.n_headers; i++) {
+                const struct http1_header *header = &request->head.headers[i];
+                if (header->id == HEADER_HOST) {
+                        if (request->host.p)
                                 return HTTP1_HOST_TWICE;
-                        r->host = h->value;
-                } else if (h->id == HEADER_EXPECT && str_eq_nocase(h->value, STR("100-continue"))) {
-                        r->expect_continue = r->head.minor > 0;
+                        request->host = header->value;
+                } else if (header->id == HEADER_EXPECT && str_eq_nocase(header->value, STR("100-continue"))) {
+                        request->expect_continue = request->head.minor > 0;
                 }
         }
+
         /* CONNECT names its host in the target, and small clients send nothing else. */
-        if (!r->host.p && r->head.minor > 0 && r->form != FORM_AUTHORITY)
+        if (!request->host.p && request->head.minor > 0 && request->form != FORM_AUTHORITY)
                 return HTTP1_HOST_MISSING;
-        if (r->head.body == BODY_LENGTH && r->head.length == 0)
+        if (request->head.body == BODY_LENGTH && request->head.length == 0)
                 return HTTP1_OK;
-        if (r->head.body != BODY_NONE)
-                r->head.upgrade = false; /* a body and a switch of protocols: only one reading is safe, the plain one */
+        if (request->head.body != BODY_NONE)
+                request->head.upgrade =
+                    false; /* a body and a switch of protocols: only one reading is safe, the plain one */
+
         return HTTP1_OK;
 }
 
@@ -133,19 +150,22 @@ int http1_headers_write(struct buf *out, const struct http1_head *head, bool (*p
                         i++;
                         continue;
                 }
+
                 struct str run = { head->headers[i].name.p, 0 }; /* lines that lie behind each other */
                 for (; i < head->n_headers && passes(&head->headers[i]) && head->headers[i].name.p == run.p + run.n;
                      i++)
                         run.n += head->headers[i].line_bytes;
+
                 int r = buf_append(out, run);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
-static bool request_header_passes(const struct http1_header *h) {
-        return !h->hop && h->id != HEADER_HOST;
+static bool request_header_passes(const struct http1_header *header) {
+        return !header->hop && header->id != HEADER_HOST;
 }
 
 static int append_all(struct buf *out, const struct str *parts, size_t n) {
@@ -158,35 +178,41 @@ static int append_all(struct buf *out, const struct str *parts, size_t n) {
         return r;
 }
 
-int http1_request_write(struct buf *out, const struct http1_request *r, const struct authority *to,
+int http1_request_write(struct buf *out, const struct http1_request *request, const struct authority *to,
                         uint16_t default_port) {
         char host[AUTHORITY_TEXT_MAX];
+
         authority_text(to, host);
         struct str host_text = str_of(host);
         if (to->port == default_port)
                 host_text.n = (size_t)str_rfind(host_text, ':');
-        bool bare_options = r->path.n == 0 && str_eq(r->method, STR("OPTIONS"));
-        bool no_path = r->path.n == 0 || r->path.p[0] == '?';
+
+        bool bare_options = request->path.n == 0 && str_eq(request->method, STR("OPTIONS"));
+        bool no_path = request->path.n == 0 || request->path.p[0] == '?';
         const struct str line[] = {
-                r->method,
+                request->method,
                 STR(" "),
-                bare_options ? STR("*") : no_path ? STR("/") : STR(""),
-                r->path,
+                bare_options ? STR("*")
+                : no_path    ? STR("/")
+                             : STR(""),
+                request->path,
                 STR(" HTTP/1.1\r\nHost: "),
                 host_text,
                 STR("\r\n"),
         };
         int e = append_all(out, line, sizeof line / sizeof *line);
         if (e == 0)
-                e = http1_headers_write(out, &r->head, request_header_passes);
-        if (e == 0 && r->head.body == BODY_LENGTH)
-                e = http1_length_write(out, r->head.length);
-        if (e == 0 && r->head.body == BODY_CHUNKED)
+                e = http1_headers_write(out, &request->head, request_header_passes);
+        if (e == 0 && request->head.body == BODY_LENGTH)
+                e = http1_length_write(out, request->head.length);
+        if (e == 0 && request->head.body == BODY_CHUNKED)
                 e = buf_append(out, STR("Transfer-Encoding: chunked\r\n"));
-        if (e == 0 && r->head.upgrade) {
-                const struct str upgrade[] = { STR("Connection: Upgrade\r\nUpgrade: "), r->head.upgrade_to,
+
+        if (e == 0 && request->head.upgrade) {
+                const struct str upgrade[] = { STR("Connection: Upgrade\r\nUpgrade: "), request->head.upgrade_to,
                                                STR("\r\n") };
                 e = append_all(out, upgrade, 3);
         }
+
         return e == 0 ? buf_append(out, STR("\r\n")) : e;
 }

@@ -4,7 +4,7 @@
 
 /* HTTP/1.x SP status [SP reason] CR LF. A missing reason with its space is common and means one thing only. */
 static enum http1_result parse_status_line(void *message, struct str in, size_t seen, size_t *ret_next) {
-        struct http1_response *r = message;
+        struct http1_response *response = message;
         const char *p = in.p, *end = in.p + in.n;
         size_t have = in.n < 7 ? in.n : 7;
         if (memcmp(p, "HTTP/1.", have) != 0)
@@ -13,15 +13,19 @@ static enum http1_result parse_status_line(void *message, struct str in, size_t 
                 return HTTP1_BAD_VERSION;
         if (in.n >= 9 && p[8] != ' ')
                 return HTTP1_BAD_STATUS;
+
         for (size_t i = 9; i < 12 && i < in.n; i++)
                 if (!ascii_is_digit(p[i]))
                         return HTTP1_BAD_STATUS;
+
         if (in.n < 13)
                 return HTTP1_MORE;
-        r->head.minor = (uint8_t)(p[7] - '0');
-        r->status = (uint16_t)((p[9] - '0') * 100 + (p[10] - '0') * 10 + (p[11] - '0'));
-        if (r->status < 100 || r->status > 599 || (p[12] != ' ' && p[12] != '\r'))
+
+        response->head.minor = (uint8_t)(p[7] - '0');
+        response->status = (uint16_t)((p[9] - '0') * 100 + (p[10] - '0') * 10 + (p[11] - '0'));
+        if (response->status < 100 || response->status > 599 || (p[12] != ' ' && p[12] != '\r'))
                 return HTTP1_BAD_STATUS;
+
         const char *reason = p[12] == ' ' ? p + 13 : p + 12;
         const char *from =
             seen > 0 && in.p + seen - 1 > reason ? in.p + seen - 1 : reason; /* a CR may have been last */
@@ -34,8 +38,10 @@ static enum http1_result parse_status_line(void *message, struct str in, size_t 
                 return HTTP1_MORE;
         if (stop[1] != '\n')
                 return HTTP1_BAD_LINE;
-        r->reason = str_n(reason, (size_t)(stop - reason));
+
+        response->reason = str_n(reason, (size_t)(stop - reason));
         *ret_next = (size_t)(stop + 2 - in.p);
+
         return HTTP1_OK;
 }
 
@@ -48,56 +54,60 @@ enum http1_result http1_response_parse(struct http1_progress *at, struct str in,
         return r;
 }
 
-enum http1_body http1_response_body(const struct http1_response *r, bool head_method) {
-        if (head_method || r->status < 200 || r->status == 204 || r->status == 304)
+enum http1_body http1_response_body(const struct http1_response *response, bool head_method) {
+        if (head_method || response->status < 200 || response->status == 204 || response->status == 304)
                 return BODY_NONE;
-        return r->head.body;
+        return response->head.body;
 }
 
-bool http1_response_switches(const struct http1_response *r, struct str protocol) {
-        return r->status == 101 && protocol.n > 0 && r->head.upgrade && str_eq_nocase(r->head.upgrade_to, protocol);
+bool http1_response_switches(const struct http1_response *response, struct str protocol) {
+        return response->status == 101 && protocol.n > 0 && response->head.upgrade &&
+               str_eq_nocase(response->head.upgrade_to, protocol);
 }
 
-static bool response_header_passes(const struct http1_header *h) {
-        return !h->hop;
+static bool response_header_passes(const struct http1_header *header) {
+        return !header->hop;
 }
 
 /* The length is told also where no body follows: HEAD and 304 speak about the body that GET would bring. */
-static int write_framing(struct buf *out, const struct http1_response *r, enum http1_body body, bool chunked_out) {
-        if (r->status < 200 || r->status == 204)
+static int write_framing(struct buf *out, const struct http1_response *response, enum http1_body body,
+                         bool chunked_out) {
+        if (response->status < 200 || response->status == 204)
                 return 0;
-        if (r->head.body == BODY_LENGTH)
-                return http1_length_write(out, r->head.length);
+        if (response->head.body == BODY_LENGTH)
+                return http1_length_write(out, response->head.length);
         if (body == BODY_CHUNKED && chunked_out)
                 return buf_append(out, STR("Transfer-Encoding: chunked\r\n"));
         return 0;
 }
 
-int http1_response_write(struct buf *out, const struct http1_response *r, enum http1_body body, bool chunked_out,
+int http1_response_write(struct buf *out, const struct http1_response *response, enum http1_body body, bool chunked_out,
                          const char *connection) {
-        int e = buf_reserve(out, r->head.bytes + 64);
+        int e = buf_reserve(out, response->head.bytes + 64);
         if (e == 0)
                 e = buf_append(out, STR("HTTP/1.1 "));
         if (e == 0)
-                e = http1_number_write(out, r->status);
+                e = http1_number_write(out, response->status);
         if (e == 0)
                 e = buf_add_char(out, ' ');
         if (e == 0)
-                e = buf_append(out, r->reason);
+                e = buf_append(out, response->reason);
         if (e == 0)
                 e = buf_append(out, STR("\r\n"));
         if (e == 0)
-                e = http1_headers_write(out, &r->head, response_header_passes);
+                e = http1_headers_write(out, &response->head, response_header_passes);
         if (e == 0)
-                e = write_framing(out, r, body, chunked_out);
-        if (e == 0 && r->status == 101) {
+                e = write_framing(out, response, body, chunked_out);
+
+        if (e == 0 && response->status == 101) {
                 e = buf_append(out, STR("Connection: Upgrade\r\nUpgrade: "));
                 if (e == 0)
-                        e = buf_append(out, r->head.upgrade_to);
+                        e = buf_append(out, response->head.upgrade_to);
                 if (e == 0)
                         e = buf_append(out, STR("\r\n"));
-        } else if (e == 0 && connection && r->status >= 200) {
+        } else if (e == 0 && connection && response->status >= 200) {
                 e = buf_printf(out, "Connection: %s\r\n", connection);
         }
+
         return e == 0 ? buf_append(out, STR("\r\n")) : e;
 }

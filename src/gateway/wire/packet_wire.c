@@ -46,6 +46,7 @@ static bool parse_v4(struct str bytes, struct packet *ret) {
         ret->to.family = ADDR_V4;
         memcpy(ret->to.bytes, bytes.p + 16, 4);
         read_transport(str_skip(bytes, head), word_at(bytes, 6) & 0x1fff, ret);
+
         return true;
 }
 
@@ -53,6 +54,7 @@ static bool parse_v4(struct str bytes, struct packet *ret) {
 static size_t extension_length(uint8_t kind, struct str rest) {
         if (rest.n < 8)
                 return 0;
+
         switch (kind) {
         case IPPROTO_HOPOPTS:
         case IPPROTO_ROUTING:
@@ -75,14 +77,17 @@ static bool parse_v6(struct str bytes, struct packet *ret) {
 
         bool later_piece = false;
         struct str rest = str_skip(bytes, V6_HEAD);
+
         for (int i = 0; i < EXTENSIONS_MAX; i++) {
                 size_t n = extension_length(ret->protocol, rest);
                 if (n == 0 || n > rest.n)
                         break;
+
                 later_piece |= ret->protocol == IPPROTO_FRAGMENT && (word_at(rest, 2) & 0xfff8);
                 ret->protocol = byte_at(rest, 0);
                 rest = str_skip(rest, n);
         }
+
         read_transport(rest, later_piece, ret);
         return true;
 }
@@ -114,23 +119,29 @@ static void read_attribute(uint16_t type, struct str value, struct packet_log *r
 
 static int read_attributes(struct str rest, struct packet_log *ret) {
         *ret = (struct packet_log){ 0 };
+
         while (rest.n >= NLA_HDRLEN) {
                 struct nlattr a;
+
                 memcpy(&a, rest.p, sizeof a);
                 if (a.nla_len < NLA_HDRLEN || a.nla_len > rest.n)
                         return -EBADMSG;
+
                 read_attribute(a.nla_type & NLA_TYPE_MASK, str_n(rest.p + NLA_HDRLEN, a.nla_len - NLA_HDRLEN), ret);
                 size_t step = NLA_ALIGN(a.nla_len);
                 rest = str_skip(rest, step < rest.n ? step : rest.n);
         }
+
         return 1;
 }
 
 int packet_log_next(struct str *messages, struct packet_log *ret) {
         while (messages->n > 0) {
                 struct nlmsghdr h;
+
                 if (messages->n < sizeof h)
                         return -EBADMSG;
+
                 memcpy(&h, messages->p, sizeof h);
                 if (h.nlmsg_len < sizeof h || h.nlmsg_len > messages->n)
                         return -EBADMSG;
@@ -142,5 +153,6 @@ int packet_log_next(struct str *messages, struct packet_log *ret) {
                 if (h.nlmsg_type == (NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET) && body.n >= sizeof(struct nfgenmsg))
                         return read_attributes(str_skip(body, sizeof(struct nfgenmsg)), ret);
         }
+
         return 0;
 }

@@ -48,7 +48,8 @@ enum tls_next {
 };
 
 /* has_host false: it has no name. */
-enum tls_next tls_records_look(struct tls_records *t, struct str bytes, bool *ret_has_host, struct host *ret_host);
+enum tls_next tls_records_look(struct tls_records *records, struct str bytes, bool *ret_has_host,
+                               struct host *ret_host);
 
 enum sniff_kind {
         SNIFF_MORE,
@@ -91,7 +92,7 @@ enum sniff_line_next {
 };
 
 /* bytes: those that have not been shown yet, from the first one of the connection. */
-enum sniff_line_next sniff_line_look(struct sniff_line *l, struct str bytes);
+enum sniff_line_next sniff_line_look(struct sniff_line *line, struct str bytes);
 
 /* For bytes that sniff() wants more of when no more come: true when they are neither a piece of TLS nor of HTTP that a
  * server might act on. */

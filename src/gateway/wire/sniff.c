@@ -12,6 +12,7 @@ static enum sniff_kind sniff_tls(enum sni_result r, const struct sni *sni, struc
         ret->protocols_n = sni->protocols_n;
         memcpy(ret->protocols, sni->protocols, sni->protocols_n);
         ret->records = (struct tls_records){ .early = sni->early, .pass = sni->bytes };
+
         switch (r) {
         case SNI_MORE:
                 return SNIFF_MORE;
@@ -66,6 +67,7 @@ static struct str known_method(struct str text, bool *ret_part) {
                 else if (str_eq(str_first(text, method.n), method) && is_blank(text.p[method.n]))
                         return method;
         }
+
         return str_n(NULL, 0);
 }
 
@@ -84,6 +86,7 @@ static enum sniff_kind sniff_method_line(struct str method, struct str line, boo
                 return str_eq(method, STR("CONNECT")) ? SNIFF_OTHER : SNIFF_BAD;
         if (target.p[0] == '/' || str_eq_nocase(str_first(target, 4), STR("http")))
                 return SNIFF_BAD;
+
         return whole ? SNIFF_OTHER : SNIFF_MORE;
 }
 
@@ -102,6 +105,7 @@ static bool is_capital_word(struct str line) {
 static enum sniff_kind sniff_lenient(struct str bytes, bool broken, struct sniff *ret) {
         struct str text = skip_blanks(bytes);
         bool part = false, whole;
+
         if (text.n == 0)
                 return SNIFF_MORE;
 
@@ -120,36 +124,41 @@ static enum sniff_kind sniff_lenient(struct str bytes, bool broken, struct sniff
                 return SNIFF_OTHER;
         if (!is_capital_word(line))
                 return SNIFF_LINE;
+
         ret->word = true;
         return SNIFF_MORE;
 }
 
-enum sniff_line_next sniff_line_look(struct sniff_line *l, struct str bytes) {
-        char seen[sizeof l->tail + SNIFF_LINE_STEP];
+enum sniff_line_next sniff_line_look(struct sniff_line *line, struct str bytes) {
+        char seen[sizeof line->tail + SNIFF_LINE_STEP];
         bool whole = false;
 
-        if (!l->begun)
+        if (!line->begun)
                 bytes = skip_blanks(bytes);
-        l->begun |= bytes.n > 0;
+
+        line->begun |= bytes.n > 0;
 
         while (bytes.n > 0 && !whole) {
                 struct str part = first_line(str_first(bytes, SNIFF_LINE_STEP), &whole);
-                memcpy(seen, l->tail, l->n);
+
+                memcpy(seen, line->tail, line->n);
                 ptrdiff_t nul = str_find(part, '\0');
                 if (nul >= 0)
                         part = str_first(part, (size_t)nul);
                 if (part.n > 0)
-                        memcpy(seen + l->n, part.p, part.n);
+                        memcpy(seen + line->n, part.p, part.n);
 
-                struct str text = str_n(seen, l->n + part.n);
+                struct str text = str_n(seen, line->n + part.n);
                 if (names_http(text))
                         return SNIFF_LINE_HTTP;
                 if (nul >= 0)
                         return SNIFF_LINE_OVER;
-                l->n = (uint8_t)(text.n < sizeof l->tail ? text.n : sizeof l->tail);
-                memcpy(l->tail, text.p + text.n - l->n, l->n);
+
+                line->n = (uint8_t)(text.n < sizeof line->tail ? text.n : sizeof line->tail);
+                memcpy(line->tail, text.p + text.n - line->n, line->n);
                 bytes = str_skip(bytes, part.n + whole);
         }
+
         return whole ? SNIFF_LINE_OVER : SNIFF_LINE_GOES;
 }
 
@@ -157,6 +166,7 @@ static enum sniff_kind sniff_http(struct str bytes, size_t max, struct sniff *re
         static const struct str preface = STR("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
         if (str_eq(str_first(bytes, preface.n), str_first(preface, bytes.n)))
                 return bytes.n < preface.n ? SNIFF_MORE : SNIFF_HTTP2;
+
         struct http1_progress at = { 0 };
         struct http1_request request;
         enum http1_result r = http1_request_parse(&at, bytes, max, &request);
@@ -164,13 +174,17 @@ static enum sniff_kind sniff_http(struct str bytes, size_t max, struct sniff *re
                 enum sniff_kind kind = sniff_lenient(bytes, r != HTTP1_MORE, ret);
                 return kind == SNIFF_MORE && bytes.n >= max ? SNIFF_BAD : kind;
         }
+
         if (!request.host.p)
                 return SNIFF_HTTP;
+
         struct authority authority;
         if (authority_parse(request.host, 80, &authority, NULL) < 0)
                 return SNIFF_BAD;
+
         ret->host = authority.host;
         ret->has_host = true;
+
         return SNIFF_HTTP;
 }
 

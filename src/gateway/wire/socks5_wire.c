@@ -7,21 +7,24 @@ enum { VERSION = 5, PASSWORD_VERSION = 1, CONNECT = 1 };
 enum { METHOD_NONE = 0, METHOD_PASSWORD = 2 };
 enum { TYPE_V4 = 1, TYPE_NAME = 3, TYPE_V6 = 4 };
 
-static uint8_t byte(struct str s, size_t i) {
+static uint8_t wire_byte(struct str s, size_t i) {
         return (uint8_t)s.p[i];
 }
 
 enum socks5_result socks5_greeting(struct str in, size_t *ret_used, bool *ret_plain) {
-        if (in.n >= 1 && byte(in, 0) != VERSION)
+        if (in.n >= 1 && wire_byte(in, 0) != VERSION)
                 return SOCKS5_BAD;
-        if (in.n < 2 || in.n < 2u + byte(in, 1))
+        if (in.n < 2 || in.n < 2u + wire_byte(in, 1))
                 return SOCKS5_MORE;
-        size_t methods = byte(in, 1);
+
+        size_t methods = wire_byte(in, 1);
         bool plain = false;
         for (size_t i = 0; i < methods; i++)
-                plain |= byte(in, 2 + i) == METHOD_NONE;
+                plain |= wire_byte(in, 2 + i) == METHOD_NONE;
+
         *ret_used = 2 + methods;
         *ret_plain = plain;
+
         return SOCKS5_OK;
 }
 
@@ -30,85 +33,103 @@ enum socks5_result socks5_greeting(struct str in, size_t *ret_used, bool *ret_pl
 static size_t address_bytes(struct str in, size_t at) {
         if (in.n <= at)
                 return SIZE_MAX;
-        switch (byte(in, at)) {
+
+        switch (wire_byte(in, at)) {
         case TYPE_V4:
                 return 1 + 4 + 2;
         case TYPE_V6:
                 return 1 + 16 + 2;
         case TYPE_NAME:
-                return in.n > at + 1 ? 2u + byte(in, at + 1) + 2u : SIZE_MAX;
+                return in.n > at + 1 ? 2u + wire_byte(in, at + 1) + 2u : SIZE_MAX;
         default:
                 return 0;
         }
 }
 
-static int read_host(struct str in, size_t at, struct host *ret, struct err *e) {
-        struct addr a = { 0 };
-        switch (byte(in, at)) {
+static int read_host(struct str in, size_t at, struct host *ret, struct err *err) {
+        struct addr addr = { 0 };
+
+        switch (wire_byte(in, at)) {
         case TYPE_V4:
-                a.family = ADDR_V4;
-                memcpy(a.bytes, in.p + at + 1, 4);
+                addr.family = ADDR_V4;
+                memcpy(addr.bytes, in.p + at + 1, 4);
                 break;
         case TYPE_V6:
-                a.family = ADDR_V6;
-                memcpy(a.bytes, in.p + at + 1, 16);
+                addr.family = ADDR_V6;
+                memcpy(addr.bytes, in.p + at + 1, 16);
                 break;
         default:
-                return host_parse(str_n(in.p + at + 2, byte(in, at + 1)), ret, e);
+                return host_parse(str_n(in.p + at + 2, wire_byte(in, at + 1)), ret, err);
         }
-        host_from_addr(&a, ret);
+
+        host_from_addr(&addr, ret);
         return 0;
 }
 
-static enum socks5_result say(enum socks5_reply code, enum socks5_reply *ret_reply) {
+static enum socks5_result wire_say(enum socks5_reply code, enum socks5_reply *ret_reply) {
         *ret_reply = code;
         return SOCKS5_SAY;
 }
 
 enum socks5_result socks5_request(struct str in, size_t *ret_used, struct authority *ret, enum socks5_reply *ret_reply,
-                                  struct err *e) {
-        if ((in.n >= 1 && byte(in, 0) != VERSION) || (in.n >= 3 && byte(in, 2) != 0))
+                                  struct err *err) {
+        if ((in.n >= 1 && wire_byte(in, 0) != VERSION) || (in.n >= 3 && wire_byte(in, 2) != 0))
                 return SOCKS5_BAD;
+
         size_t address = address_bytes(in, 3);
         if (address == SIZE_MAX)
                 return SOCKS5_MORE;
-        if (byte(in, 1) != CONNECT) {
-                err_set(e, EOPNOTSUPP, "SOCKS5 command %u is not supported, only CONNECT", byte(in, 1));
-                return say(SOCKS5_BAD_COMMAND, ret_reply);
+
+        if (wire_byte(in, 1) != CONNECT) {
+                err_set(err, EOPNOTSUPP, "SOCKS5 command %u is not supported, only CONNECT", wire_byte(in, 1));
+                return wire_say(SOCKS5_BAD_COMMAND, ret_reply);
         }
+
         if (address == 0) {
-                err_set(e, EAFNOSUPPORT, "SOCKS5 address type %u is unknown", byte(in, 3));
-                return say(SOCKS5_BAD_ADDRESS_TYPE, ret_reply);
+                err_set(err, EAFNOSUPPORT, "SOCKS5 address type %u is unknown", wire_byte(in, 3));
+                return wire_say(SOCKS5_BAD_ADDRESS_TYPE, ret_reply);
         }
+
         if (in.n < 3 + address)
                 return SOCKS5_MORE;
-        struct authority target = { .port = (uint16_t)(byte(in, 3 + address - 2) << 8 | byte(in, 3 + address - 1)) };
-        if (read_host(in, 3, &target.host, e) < 0)
-                return say(SOCKS5_DENIED, ret_reply);
+
+        struct authority target = { .port = (uint16_t)(wire_byte(in, 3 + address - 2) << 8 |
+                                                       wire_byte(in, 3 + address - 1)) };
+        if (read_host(in, 3, &target.host, err) < 0)
+                return wire_say(SOCKS5_DENIED, ret_reply);
+
         if (target.port == 0) {
-                err_set(e, EINVAL, "port 0 cannot be connected to");
-                return say(SOCKS5_FAILURE, ret_reply);
+                err_set(err, EINVAL, "port 0 cannot be connected to");
+                return wire_say(SOCKS5_FAILURE, ret_reply);
         }
+
         *ret_used = 3 + address;
         *ret = target;
+
         return SOCKS5_OK;
 }
 
-static int put_address(struct buf *out, const struct addr *a, uint16_t port) {
-        bool v6 = a && a->family == ADDR_V6;
+static int put_address(struct buf *out, const struct addr *addr, uint16_t port) {
+        bool v6 = addr && addr->family == ADDR_V6;
         unsigned char bytes[1 + 16 + 2] = { v6 ? TYPE_V6 : TYPE_V4 };
         size_t n = v6 ? 16 : 4;
-        if (a && a->family != ADDR_NONE)
-                memcpy(bytes + 1, a->bytes, n);
+
+        if (addr && addr->family != ADDR_NONE)
+                memcpy(bytes + 1, addr->bytes, n);
+
         bytes[1 + n] = (unsigned char)(port >> 8);
         bytes[2 + n] = (unsigned char)port;
+
         return buf_append(out, str_n(bytes, 3 + n));
 }
 
-int socks5_put_reply(struct buf *out, enum socks5_reply code, const struct addr *a, uint16_t port) {
+int socks5_put_reply(struct buf *out, enum socks5_reply code, const struct addr *addr, uint16_t port) {
         unsigned char head[] = { VERSION, (unsigned char)code, 0 };
         int r = buf_append(out, str_n(head, sizeof head));
-        return r < 0 ? r : put_address(out, a, port);
+        if (r < 0)
+                return r;
+
+        return put_address(out, addr, port);
 }
 
 int socks5_put_greeting(struct buf *out, bool with_password) {
@@ -119,11 +140,24 @@ int socks5_put_greeting(struct buf *out, bool with_password) {
 int socks5_put_password(struct buf *out, struct str user, struct str password) {
         if (user.n == 0 || user.n > 255 || password.n > 255)
                 return -EINVAL;
+
         int r = buf_add_char(out, PASSWORD_VERSION);
-        r = r < 0 ? r : buf_add_char(out, (char)user.n);
-        r = r < 0 ? r : buf_append(out, user);
-        r = r < 0 ? r : buf_add_char(out, (char)password.n);
-        return r < 0 ? r : buf_append(out, password);
+        if (r < 0)
+                return r;
+
+        r = buf_add_char(out, (char)user.n);
+        if (r < 0)
+                return r;
+
+        r = buf_append(out, user);
+        if (r < 0)
+                return r;
+
+        r = buf_add_char(out, (char)password.n);
+        if (r < 0)
+                return r;
+
+        return buf_append(out, password);
 }
 
 int socks5_put_request(struct buf *out, const struct authority *target) {
@@ -133,20 +167,27 @@ int socks5_put_request(struct buf *out, const struct authority *target) {
                 return r;
         if (target->host.kind == HOST_ADDR)
                 return put_address(out, &target->host.addr, target->port);
+
         unsigned char type[] = { TYPE_NAME, target->host.name_n };
         unsigned char port[] = { (unsigned char)(target->port >> 8), (unsigned char)target->port };
         r = buf_append(out, str_n(type, sizeof type));
-        r = r < 0 ? r : buf_append(out, host_str(&target->host));
-        return r < 0 ? r : buf_append(out, str_n(port, sizeof port));
+        if (r < 0)
+                return r;
+
+        r = buf_append(out, host_str(&target->host));
+        if (r < 0)
+                return r;
+
+        return buf_append(out, str_n(port, sizeof port));
 }
 
 enum socks5_result socks5_choice(struct str in, size_t *ret_used, uint8_t *ret_method) {
-        if (in.n >= 1 && byte(in, 0) != VERSION)
+        if (in.n >= 1 && wire_byte(in, 0) != VERSION)
                 return SOCKS5_BAD;
         if (in.n < 2)
                 return SOCKS5_MORE;
         *ret_used = 2;
-        *ret_method = byte(in, 1);
+        *ret_method = wire_byte(in, 1);
         return SOCKS5_OK;
 }
 
@@ -154,18 +195,21 @@ enum socks5_result socks5_password_result(struct str in, size_t *ret_used) {
         if (in.n < 2)
                 return SOCKS5_MORE;
         *ret_used = 2;
-        return byte(in, 1) == 0 ? SOCKS5_OK : SOCKS5_BAD;
+        return wire_byte(in, 1) == 0 ? SOCKS5_OK : SOCKS5_BAD;
 }
 
 enum socks5_result socks5_answer(struct str in, size_t *ret_used, enum socks5_reply *ret_reply) {
-        if ((in.n >= 1 && byte(in, 0) != VERSION) || (in.n >= 3 && byte(in, 2) != 0))
+        if ((in.n >= 1 && wire_byte(in, 0) != VERSION) || (in.n >= 3 && wire_byte(in, 2) != 0))
                 return SOCKS5_BAD;
+
         size_t address = address_bytes(in, 3);
         if (address == 0)
                 return SOCKS5_BAD;
         if (address == SIZE_MAX || in.n < 3 + address)
                 return SOCKS5_MORE;
+
         *ret_used = 3 + address;
-        *ret_reply = (enum socks5_reply)byte(in, 1);
+        *ret_reply = (enum socks5_reply)wire_byte(in, 1);
+
         return SOCKS5_OK;
 }

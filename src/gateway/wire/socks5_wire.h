@@ -34,9 +34,9 @@ enum socks5_result {
 enum socks5_result socks5_greeting(struct str in, size_t *ret_used, bool *ret_plain);
 /* The client's request. SOCKS5_SAY: *ret_reply says what; `e` (may be NULL) says why. */
 enum socks5_result socks5_request(struct str in, size_t *ret_used, struct authority *ret, enum socks5_reply *ret_reply,
-                                  struct err *e);
+                                  struct err *err);
 /* The answer to a request, with the address and port of our end of the connection (zeros when a is NULL). */
-int socks5_put_reply(struct buf *out, enum socks5_reply code, const struct addr *a, uint16_t port);
+int socks5_put_reply(struct buf *out, enum socks5_reply code, const struct addr *addr, uint16_t port);
 
 /* For the other side: asking a proxy. */
 int socks5_put_greeting(struct buf *out, bool with_password);

@@ -25,4 +25,4 @@ struct requests { /* zeroed at the start */
 
 /* bytes: what has not been passed yet, from the beginning of a head or inside a chunked body. *ret_host is written when
  * has_host is set. */
-enum requests_next requests_look(struct requests *r, struct str bytes, size_t head_max, struct host *ret_host);
+enum requests_next requests_look(struct requests *requests, struct str bytes, size_t head_max, struct host *ret_host);
