@@ -38,6 +38,7 @@ struct slot {
         const char *id;
         VEC(const char *) roots;
         VEC(struct plan_guard) guards;
+        VEC(const char *) made; /* repositories */
 };
 typedef VEC(struct slot) slots;
 
@@ -46,6 +47,7 @@ static void slot_done(struct slot *s) {
         buf_done(&s->bytes);
         vec_done(&s->roots);
         vec_done(&s->guards);
+        vec_done(&s->made);
 }
 
 static void slots_done(slots *list) {
@@ -76,6 +78,11 @@ static int slot_parse(struct slot *s) {
                                 return -ENOMEM;
                         continue;
                 }
+                if (strcmp(kind, "made") == 0) {
+                        if (vec_push(&s->made, path) < 0)
+                                return -ENOMEM;
+                        continue;
+                }
                 bool link = strcmp(kind, "link") == 0;
                 const char *text = link && rest.n ? slot_text(&rest) : NULL;
                 struct plan_guard guard = { .path = path,
@@ -96,6 +103,11 @@ static int add_field(struct buf *out, const char *text) {
 static int add_root(struct buf *out, const char *root) {
         int r = add_field(out, "root");
         return r < 0 ? r : add_field(out, root);
+}
+
+static int add_made(struct buf *out, const char *path) {
+        int r = add_field(out, "made");
+        return r < 0 ? r : add_field(out, path);
 }
 
 static int add_guard(struct buf *out, const struct plan_guard *guard) {
@@ -250,6 +262,36 @@ static int sweep(const char *id, const struct plan_guard *guards, size_t n, bool
         return r;
 }
 
+/* Repositories that the sandbox made, wherever they are: they stay, without what git would run or obey in them. Those
+ * that somebody can still write to wait, and the slot keeps them. */
+static int sweep_made(const slots *all, const struct slot *slot, bool late, guards_report *report, void *context,
+                      struct buf *rest, size_t *waiting, struct err *err) {
+        VEC(struct plan_guard) now = { 0 };
+        VEC(const char *) over = { 0 };
+        struct plan_host found = { 0 };
+        int r = 0;
+
+        for (size_t i = 0; i < slot->made.n && r == 0; i++) {
+                bool waits = is_written(all, slot->made.p[i]);
+
+                *waiting += waits;
+                r = waits ? add_made(rest, slot->made.p[i]) : vec_push(&over, slot->made.p[i]);
+        }
+        const struct git_made made = { slot->roots.p, over.p, slot->roots.n, over.n };
+        if (r == 0)
+                r = survey_git_made(&made, &found, err);
+        for (size_t i = 0; i < found.paths.n && r == 0; i++) {
+                const struct plan_guard guard = { .path = found.paths.p[i].path, .why = "", .root = "/" };
+                r = vec_push(&now, guard);
+        }
+        if (r == 0 && now.n)
+                r = sweep(slot->id, now.p, now.n, late, report, context, err);
+        vec_done(&now);
+        vec_done(&over);
+        survey_done(&found);
+        return r;
+}
+
 /* Of one that is over: what nobody writes to is swept, the rest waits. */
 static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_report *report, void *context,
                       size_t *left, struct err *err) {
@@ -260,6 +302,8 @@ static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_rep
 
         if (r == 0)
                 r = add_field(&rest, slot->id);
+        for (size_t i = 0; i < slot->roots.n && r == 0; i++)
+                r = add_root(&rest, slot->roots.p[i]);
         for (size_t i = 0; i < slot->guards.n && r == 0; i++) {
                 bool waits = is_written(all, slot->guards.p[i].path);
                 waiting += waits;
@@ -268,6 +312,8 @@ static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_rep
         if (r == 0 && now.n)
                 r = sweep(slot->id, now.p, now.n, late, report, context, err);
         vec_done(&now);
+        if (r == 0)
+                r = sweep_made(all, slot, late, report, context, &rest, &waiting, err);
         if (left)
                 *left += waiting;
         if (r < 0)

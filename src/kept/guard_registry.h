@@ -7,7 +7,8 @@
  * And whoever sweeps may be killed. So each run has a slot, a file in the state directory:
  *
  *     $XDG_STATE_HOME/bailey/guards/lock   held for a moment by whoever reads or changes slots
- *                                   N      a slot: the run's id, its writable roots, its guards. Empty: free
+ *                                   N      a slot: the run's id, its writable roots, its guards, and the
+ *                                          repositories that were made in it, as they are made. Empty: free
  *
  * A slot is locked as long as the supervisor or init lives (the lock is one, shared by both). A slot that is neither
  * empty nor locked is a run that is over and not swept. It is swept, guard by guard, when no running sandbox could

@@ -37,6 +37,8 @@
 #include <stddef.h>
 
 struct closed;
+struct repos;
+struct shared;
 
 struct broker {
         const struct path_rules *rules; /* only its globs are enforced here: the rest holds by mounts and Landlock */
@@ -46,7 +48,9 @@ struct broker {
         bool report_all;            /* learn: what was granted too */
         const char *const *sockets; /* of the host, that a rule names: they may be connected to */
         size_t n_sockets;
-        struct closed *closed; /* what must not be changed, or NULL */
+        struct closed *closed; /* what must not be changed, or NULL; with it: */
+        struct repos *repos;   /* repositories that come */
+        struct shared *shared; /* files with several names */
         bool native; /* Landlock keeps the caller's own calls from changing files: devices are its own to open */
 };
 
@@ -77,11 +81,13 @@ bool broker_filter_has_main(const struct plan *p);
 uint32_t broker_capabilities(const struct plan *p);
 
 /* In the process that becomes the command, under its Landlock domain: starts the broker of this plan and puts the
- * process under its filter. The broker shares that domain, or it could not look at processes in it. */
-int broker_start(const struct plan *p, int events_fd, struct err *e);
-/* What the new process does; both descriptors are its own. `first` was received already. */
+ * process under its filter. The broker shares that domain, or it could not look at processes in it. `record_fd` (or -1)
+ * is the run's slot, where it notes the repositories that it sees made (repos.h). */
+int broker_start(const struct plan *p, int events_fd, int record_fd, struct err *e);
+/* What the new process does; the descriptors are its own. `first` was received already. */
 struct seccomp_notif;
-_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd, const struct seccomp_notif *first);
+_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd, int record_fd,
+                           const struct seccomp_notif *first);
 
 /* The glob that refuses this use of the path, or NULL. Paths without a name in the tree (pipes, sockets) are nobody's.
  */

@@ -20,20 +20,24 @@ static int result_of(long r) {
         return r < 0 ? -errno : 0;
 }
 
-static int judge_found(struct held *h, struct place *p) {
+static int judge_found(struct held *h, struct place *p, enum sharing sharing) {
         int r;
 
         h->writes = true;
         if (p->object < 0)
                 return -ENOENT;
         r = judge_change(h, p);
-        return r < 0 ? r : judge_object(h, p->object);
+        if (r == 0)
+                r = judge_object(h, p->object);
+        if (r == 0)
+                r = judge_repository(h, p);
+        return r < 0 ? r : judge_shared(h, p, sharing);
 }
 
 static int find_by_name(struct held *h, int dirfd, __u64 address, enum walk_mode mode, struct place *ret) {
         int r = broker_find(h, dirfd, address, mode, ret);
 
-        return r < 0 ? r : judge_found(h, ret);
+        return r < 0 ? r : judge_found(h, ret, SHARING_ENDS);
 }
 
 static int find_by_descriptor(struct held *h, int number, struct place *ret) {
@@ -42,7 +46,7 @@ static int find_by_descriptor(struct held *h, int number, struct place *ret) {
         if (r < 0)
                 return r;
         memcpy(h->path, ret->path, strlen(ret->path) + 1);
-        return judge_found(h, ret);
+        return judge_found(h, ret, SHARING_REFUSED);
 }
 
 int op_truncate(struct held *h) {

@@ -143,6 +143,10 @@ int judge_new(struct held *h, const struct place *p, mode_t kind) {
         if (r < 0 || !h->broker->closed || p->path[0] != '/')
                 return r;
 
+        r = judge_repository(h, p);
+        if (r < 0)
+                return r;
+
         /* A directory that the host carried here from a guarded place. */
         r = judge_object(h, p->dir);
         if (r < 0)
@@ -159,6 +163,7 @@ void judge_made(struct held *h, const struct place *p, int object) {
 
         if (!h->broker->closed || p->path[0] != '/')
                 return;
+        note_made(h, p, h->replaces);
         closed_look(h->broker->closed, p->path, &look);
         if (!look.guard || !look.at)
                 return;

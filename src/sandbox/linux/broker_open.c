@@ -143,6 +143,10 @@ static int open_found(struct held *h, struct place *p, int flags, mode_t mode) {
                 r = judge_read(h, p);
         if (r == 0 && h->writes)
                 r = judge_object(h, p->object);
+        if (r == 0 && h->writes)
+                r = judge_repository(h, p);
+        if (r == 0 && h->writes)
+                r = judge_shared(h, p, flags & O_TRUNC ? SHARING_ENDS_EMPTY : SHARING_ENDS);
         return r < 0 ? r : open_existing(h, p, flags, mode);
 }
 

@@ -131,11 +131,16 @@ static int do_rename(struct held *h, int from_dirfd, __u64 from_address, int to_
         if ((from.wants_directory || to.wants_directory) && !directory)
                 return -ENOTDIR;
 
+        h->replaces = exchange;
+        if (!exchange)
+                note_replacing(h, &to);
         if (syscall(SYS_renameat2, from.dir, from.name, to.dir, to.name, flags) < 0)
                 return -errno;
         judge_moved(h, &from, &to, directory);
         if (exchange)
                 judge_moved(h, &to, &from, to_directory);
+        if (directory || to_directory)
+                note_moved(h, &from, &to, exchange);
         return 0;
 }
 
@@ -181,6 +186,8 @@ static int do_link(struct held *h, int from_dirfd, __u64 from_address, int to_di
         r = judge_change(h, &from);
         if (r == 0)
                 r = judge_object(h, from.object);
+        if (r == 0)
+                r = judge_repository(h, &from);
         if (r < 0)
                 return r;
 
@@ -188,6 +195,7 @@ static int do_link(struct held *h, int from_dirfd, __u64 from_address, int to_di
         if (linkat(AT_FDCWD, link.path, to.dir, to.name, AT_SYMLINK_FOLLOW) < 0)
                 return -errno;
         judge_made(h, &to, from.object);
+        note_linked(h, from.object);
         return 0;
 }
 
@@ -258,6 +266,8 @@ static int do_unlink(struct held *h, int dirfd, __u64 address, int flags) {
                 bool directory = fstatat(p.dir, p.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
                 return directory ? -EISDIR : -ENOTDIR;
         }
+        if (!(flags & AT_REMOVEDIR))
+                note_unlinked(h, &p);
         return result_of(unlinkat(p.dir, p.name, flags));
 }
 

@@ -19,6 +19,7 @@ struct held { /* one call being served */
         const char *glob; /* that refused it */
         bool stranger;    /* a socket of the host */
         bool writes;
+        bool replaces; /* a rename: something had the new name before */
 };
 
 /* When a call is handed over where only changes are judged. With globs and traces all of them are, always. */
@@ -70,6 +71,24 @@ void judge_made(struct held *h, const struct place *p, int object);
 /* A rename, beside judge_change() of both places; `from` has its object. */
 int judge_move(struct held *h, const struct place *from, const struct place *to, bool directory);
 void judge_moved(struct held *h, const struct place *from, const struct place *to, bool directory);
+
+/* broker_parts.c: what is made where a repository lies, or makes one, and what is noted of it. */
+int judge_repository(struct held *h, const struct place *p);
+void note_made(struct held *h, const struct place *p, bool replaced);
+void note_moved(struct held *h, const struct place *from, const struct place *to, bool exchanged);
+/* The file at this place is to change and may have a name elsewhere: then it gets a copy of its own, which the place
+ * has from then on, or the change is refused. */
+enum sharing {
+        SHARING_ENDS,
+        SHARING_ENDS_EMPTY, /* its content is about to go anyway */
+        SHARING_REFUSED,    /* it was reached by a descriptor, which would stay with the other file */
+};
+int judge_shared(struct held *h, struct place *p, enum sharing sharing);
+/* A name was made for this object; a name is about to go. */
+void note_linked(struct held *h, int object);
+/* A rename is about to give somebody else this name. */
+void note_replacing(struct held *h, const struct place *to);
+void note_unlinked(struct held *h, const struct place *p);
 
 /* broker_open.c, broker_attributes.c */
 int op_open(struct held *h);

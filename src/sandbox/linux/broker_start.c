@@ -5,6 +5,8 @@
 #include "plan/plan.h"
 #include "sandbox/linux/broker.h"
 #include "sandbox/linux/closed.h"
+#include "sandbox/linux/repos.h"
+#include "sandbox/linux/shared.h"
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
@@ -16,20 +18,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FD_FIRST = 3, FD_EVENTS };
+enum { FD_FIRST = 3, FD_EVENTS, FD_RECORD };
 
-/* Nothing of init's or the command's descriptors stays, and no signal but SIGKILL reaches it (init blocks them all). */
-static int settle_descriptors(int first, int events) {
+/* Nothing of init's or the command's descriptors stays, and no signal but SIGKILL reaches it (init blocks them all).
+ * Without a record its place is /dev/null's. */
+static int settle_descriptors(int first, int events, int record) {
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        int high_first = fcntl(first, F_DUPFD_CLOEXEC, 16), high_events = fcntl(events, F_DUPFD_CLOEXEC, 16);
-        if (null < 0 || high_first < 0 || high_events < 0)
-                return -errno;
-        for (int fd = 0; fd < 3; fd++)
-                if (dup2(null, fd) < 0)
+        const int from[] = { null, null, null, first, events, record >= 0 ? record : null };
+        int high[sizeof from / sizeof *from];
+
+        for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+                high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
+                if (high[i] < 0)
                         return -errno;
-        if (dup3(high_first, FD_FIRST, O_CLOEXEC) < 0 || dup3(high_events, FD_EVENTS, O_CLOEXEC) < 0)
-                return -errno;
-        return fd_close_from(FD_EVENTS + 1);
+        }
+        for (int fd = 0; fd <= FD_RECORD; fd++)
+                if (dup3(high[fd], fd, fd < FD_FIRST ? 0 : O_CLOEXEC) < 0)
+                        return -errno;
+        return fd_close_from(FD_RECORD + 1);
 }
 
 static struct path_rules *rules_of(const struct plan *p) {
@@ -60,12 +66,20 @@ static void raise_descriptor_limit(void) {
         }
 }
 
-static int become_broker(int first, int events) {
+static int become_broker(int first, int events, int record) {
         prctl(PR_SET_NAME, "bailey-broker", 0, 0, 0);
         if (setpgid(0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return -errno;
         raise_descriptor_limit();
-        return settle_descriptors(first, events);
+        return settle_descriptors(first, events, record);
+}
+
+static int prepare_judging(const struct plan *p, struct broker *b) {
+        int r = closed_new(p, &b->closed);
+
+        if (r == 0)
+                r = repos_new(p, FD_RECORD, &b->repos);
+        return r < 0 ? r : shared_new(p, &b->shared);
 }
 
 _Noreturn static void serve(const struct plan *p, int notify, const struct seccomp_notif *first) {
@@ -79,23 +93,24 @@ _Noreturn static void serve(const struct plan *p, int notify, const struct secco
                 .n_sockets = p->sockets.n,
                 .native = (p->flags & PLAN_NATIVE) && !(p->flags & PLAN_BROKER),
         };
-        if (!b.rules || ((p->flags & PLAN_WRITES) && closed_new(p, &b.closed) < 0))
+        if (!b.rules || ((p->flags & PLAN_WRITES) && prepare_judging(p, &b) < 0))
                 _exit(1);
         _exit(broker_serve(&b, first) < 0);
 }
 
-_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd, const struct seccomp_notif *first) {
-        if (become_broker(notify_fd, events_fd) < 0 || confine_syscalls(p, CONFINE_THREAD, NULL) < 0)
+_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd, int record_fd,
+                           const struct seccomp_notif *first) {
+        if (become_broker(notify_fd, events_fd, record_fd) < 0 || confine_syscalls(p, CONFINE_THREAD, NULL) < 0)
                 _exit(1);
         serve(p, FD_FIRST, first);
 }
 
 /* Before the filter, so that it is not under it: the notify descriptor comes when there is one. */
-_Noreturn static void broker_early(const struct plan *p, int channel, int events) {
+_Noreturn static void broker_early(const struct plan *p, int channel, int events, int record) {
         int notify = -1;
         size_t n = 0;
         char byte;
-        if (become_broker(channel, events) < 0)
+        if (become_broker(channel, events, record) < 0)
                 _exit(1);
         /* The process it came from may have no filter yet: the broker takes the plain one. */
         if (broker_filter_has_main(p) && confine_syscalls(p, CONFINE_THREAD, NULL) < 0)
@@ -107,14 +122,14 @@ _Noreturn static void broker_early(const struct plan *p, int channel, int events
 }
 
 /* Two forks, so that the command has no child it does not know of: init adopts the broker. */
-static int fork_broker(const struct plan *p, int channel, int events, struct err *e) {
+static int fork_broker(const struct plan *p, int channel, int events, int record, struct err *e) {
         pid_t between = fork();
         if (between < 0)
                 return err_errno(e, "broker: fork");
         if (between == 0) {
                 pid_t pid = fork();
                 if (pid == 0)
-                        broker_early(p, channel, events);
+                        broker_early(p, channel, events, record);
                 _exit(pid < 0);
         }
         int status = 1;
@@ -123,13 +138,13 @@ static int fork_broker(const struct plan *p, int channel, int events, struct err
         return status == 0 ? 0 : err_set(e, EAGAIN, "broker: cannot start it");
 }
 
-int broker_start(const struct plan *p, int events_fd, struct err *e) {
+int broker_start(const struct plan *p, int events_fd, int record_fd, struct err *e) {
         int ends[2];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
                 return err_errno(e, "broker: socket");
         cleanup(close_fd) int ours = ends[0];
         cleanup(close_fd) int theirs = ends[1];
-        int r = fork_broker(p, theirs, events_fd, e);
+        int r = fork_broker(p, theirs, events_fd, record_fd, e);
         if (r < 0)
                 return r;
         struct broker_filter filter = broker_filter_of(p);

@@ -128,7 +128,7 @@ static int start_filters(struct command *c, struct err *e) {
         if (r < 0)
                 return r;
         if (c->plan->flags & PLAN_BROKER) {
-                r = broker_start(c->plan, c->events, e);
+                r = broker_start(c->plan, c->events, c->record, e);
                 return r < 0 ? r : enter_landlock_own(c, e);
         }
         if (c->watcher >= 0)

@@ -228,6 +228,7 @@ static int start_command(struct init *in, struct err *e) {
                                  (in->plan->flags & (PLAN_SOCKETS | PLAN_WRITES)) && !(in->plan->flags & PLAN_BROKER),
                              .notify = -1,
                              .events = -1,
+                             .record = -1,
                              .watcher = -1 };
         int r = confine_landlock(in->plan, &c.landlock, e);
         if (r == 0)
@@ -242,6 +243,7 @@ static int start_command(struct init *in, struct err *e) {
                 r = publish_start(in->plan, in->published, in->n_published, e);
         if (r < 0)
                 return r;
+        c.record = in->lock;
         in->watcher.plan = in->plan;
         if (in->plan->flags & PLAN_WATCHED)
                 r = watcher_start(&in->watcher, in->args->control, &c.watcher, e);

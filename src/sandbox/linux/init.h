@@ -23,6 +23,7 @@ struct command {
         int landlock;     /* ruleset, -1 for none */
         int landlock_own; /* one more, for the command and not for its broker, -1 for none */
         int events;       /* for the broker's reports, -1 for no broker */
+        int record;       /* where the broker notes repositories that are made, -1 for nowhere */
         int watcher;      /* where the watcher waits for the command's filter, -1 for no watcher */
         bool kept;        /* started by the keeper: it is in the Landlock domain already, and shares descriptors */
         const sigset_t *mask;

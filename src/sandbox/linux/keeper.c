@@ -24,7 +24,7 @@ enum { KEEPER_STACK = 256 << 10 }; /* the broker's first thread goes on with it 
 struct keeper {
         struct command *command; /* init's, gone when `started` is posted */
         const struct plan *plan;
-        int control;
+        int control, record;
         pid_t pid;
         sem_t started;
 };
@@ -69,11 +69,11 @@ static void keep(const struct keeper *k, int taken) {
                 return;
         cleanup(close_fd) int reports = open_reports(k->control);
         if (reports >= 0 && fork() == 0)
-                broker_main(k->plan, notify, reports, first);
+                broker_main(k->plan, notify, reports, k->record, first);
 }
 
 static void *keeper_main(void *argument) {
-        struct keeper *k = argument, own = { .plan = k->plan, .control = k->control };
+        struct keeper *k = argument, own = { .plan = k->plan, .control = k->control, .record = k->record };
         prctl(PR_SET_NAME, "bailey-keeper", 0, 0, 0);
         k->pid = command_enter_landlock(k->command) < 0 ? -errno : command_start(k->command);
         int notify = k->pid > 0 ? k->command->notify : -1;
@@ -85,7 +85,7 @@ static void *keeper_main(void *argument) {
 
 pid_t keeper_start_command(struct command *c, int control) {
         static _Alignas(64) char stack[KEEPER_STACK]; /* there is one keeper: no mapping to be made for it */
-        struct keeper k = { .command = c, .plan = c->plan, .control = control };
+        struct keeper k = { .command = c, .plan = c->plan, .control = control, .record = c->record };
         pthread_t thread;
         pthread_attr_t small;
         sem_init(&k.started, 0, 0);

@@ -479,6 +479,8 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, con
         if (r == 0)
                 r = survey_git(policy, rules, ret, e);
         if (r == 0)
+                r = survey_twins(policy, rules, ret, e);
+        if (r == 0)
                 r = survey_mounts(policy, rules, ret, e);
         if (r == 0)
                 r = survey_sockets(&s);

@@ -32,9 +32,17 @@ int survey_add(struct plan_host *h, struct plan_path path, struct err *e);
 int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *h, struct err *e);
 /* Denied paths at the other places where their file system is mounted (survey_mounts.c). */
 int survey_mounts(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err);
+/* Other names of denied files in writable places (survey_twins.c). */
+int survey_twins(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err);
 /* After the run: what git would obey now and would not have before, as paths of *ret that are protected. */
 int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
                      uint64_t began_us, struct plan_host *ret, struct err *e);
+/* The same for repositories that a broker noted as they were made; `roots` are what the sandbox could write. */
+struct git_made {
+        const char *const *roots, *const *paths;
+        size_t n_roots, n_paths;
+};
+int survey_git_made(const struct git_made *made, struct plan_host *ret, struct err *err);
 /* The links on the way to a path, one after the other, wherever they lie. */
 struct survey_way {
         char dir[PATH_MAX];      /* of the link that was found last: canonical */

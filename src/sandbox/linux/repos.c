@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/linux/repos.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+        OWN_MAX = 1024,       /* objects that are held; the oldest goes first, and is closed from then on */
+        MADE_MAX = 4096,      /* repositories that one run may make */
+        RECORD_MAX = 8 << 20, /* bytes of their paths */
+};
+
+struct own {
+        dev_t dev;
+        ino_t ino;
+        int held; /* O_PATH, so that the number is not used again; -1: none */
+};
+
+struct repos {
+        VEC(const char *) roots;
+        struct own own[OWN_MAX];
+        size_t n_own; /* that were ever learned */
+        VEC(char *) made;
+        size_t bytes;
+        int record;
+        off_t base; /* where the notes begin in it */
+};
+
+/* --- names --- */
+
+static bool is_one_of(const char *name, const char *const *names, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (strcmp(name, names[i]) == 0)
+                        return true;
+        return false;
+}
+
+/* What git runs, obeys, or is led elsewhere by, in the directory of a repository. */
+static bool is_closed_name(const char *name) {
+        static const char *const names[] = { "config", "hooks",   "config.worktree", "commondir",
+                                             "gitdir", "remotes", "branches" };
+        return is_one_of(name, names, sizeof names / sizeof *names);
+}
+
+/* With these a directory becomes a repository. */
+static bool is_founding_name(const char *name) {
+        static const char *const names[] = { "HEAD", "objects", "refs", "commondir" };
+        return is_one_of(name, names, sizeof names / sizeof *names);
+}
+
+static const char *last_name(const char *path) {
+        const char *slash = strrchr(path, '/');
+        return slash ? slash + 1 : path;
+}
+
+/* The directory of the path; false at the root, or where it is too long. */
+static bool cut_last(const char *path, char ret[static PATH_MAX]) {
+        const char *slash = strrchr(path, '/');
+        size_t n = slash ? (size_t)(slash - path) : 0;
+
+        if (n == 0 || n >= PATH_MAX)
+                return false;
+        memcpy(ret, path, n);
+        ret[n] = '\0';
+        return true;
+}
+
+static bool has_name(const char *directory, const char *name) {
+        char path[PATH_MAX];
+        struct stat st;
+
+        return snprintf(path, sizeof path, "%s/%s", directory, name) < (int)sizeof path && lstat(path, &st) == 0;
+}
+
+/* Whether git would take the directory for a repository, were this name not in it (NULL: with all that is there). */
+static bool is_repository(const char *directory, const char *without) {
+        static const char *const rest[] = { "objects", "commondir" };
+
+        if ((without && strcmp(without, "HEAD") == 0) || !has_name(directory, "HEAD"))
+                return false;
+        for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+                if (!(without && strcmp(without, rest[i]) == 0) && has_name(directory, rest[i]))
+                        return true;
+        return false;
+}
+
+/* --- what is the sandbox's own --- */
+
+static bool is_own(const struct repos *r, const char *path) {
+        size_t n = r->n_own < OWN_MAX ? r->n_own : OWN_MAX;
+        struct stat st;
+
+        if (lstat(path, &st) < 0)
+                return false;
+        for (size_t i = 0; i < n; i++)
+                if (r->own[i].held >= 0 && r->own[i].ino == st.st_ino && r->own[i].dev == st.st_dev)
+                        return true;
+        return false;
+}
+
+static void learn_own(struct repos *r, const char *path) {
+        struct own *slot = &r->own[r->n_own % OWN_MAX];
+        struct stat st;
+
+        if (is_own(r, path))
+                return;
+        int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0) {
+                close_fd(&fd);
+                return;
+        }
+        if (r->n_own >= OWN_MAX)
+                close_fd(&slot->held);
+        *slot = (struct own){ st.st_dev, st.st_ino, fd };
+        r->n_own++;
+}
+
+/* --- the record --- */
+
+static int write_at(int fd, const struct buf *bytes, off_t at) {
+        for (size_t done = 0; done < bytes->n;) {
+                ssize_t n = pwrite(fd, bytes->p + done, bytes->n - done, at + (off_t)done);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return n < 0 ? -errno : -EIO;
+                done += (size_t)n;
+        }
+        return 0;
+}
+
+static int add_note(struct buf *out, const char *path) {
+        static const char kind[] = "made";
+        int r = buf_append(out, str_n(kind, sizeof kind));
+
+        return r < 0 ? r : buf_append(out, str_n(path, strlen(path) + 1));
+}
+
+/* All of it, from its beginning: paths have changed. A slot that cannot be written has an older list. */
+static void write_all(struct repos *r) {
+        cleanup(buf_done) struct buf bytes = BUF(2 * RECORD_MAX);
+        int failed = 0;
+
+        for (size_t i = 0; i < r->made.n && failed == 0; i++)
+                failed = add_note(&bytes, r->made.p[i]);
+        if (r->record < 0 || failed || write_at(r->record, &bytes, r->base) < 0)
+                return;
+        if (ftruncate(r->record, r->base + (off_t)bytes.n) < 0)
+                return; /* what is behind it is an older list, and does no harm */
+}
+
+static void write_last(const struct repos *r) {
+        cleanup(buf_done) struct buf bytes = BUF(2 * PATH_MAX);
+        struct stat st;
+
+        if (r->record < 0 || fstat(r->record, &st) < 0 || add_note(&bytes, r->made.p[r->made.n - 1]) < 0)
+                return;
+        (void)write_at(r->record, &bytes, st.st_size);
+}
+
+static bool is_noted(const struct repos *r, const char *path) {
+        for (size_t i = r->made.n; i-- > 0;)
+                if (strcmp(r->made.p[i], path) == 0)
+                        return true;
+        return false;
+}
+
+static void note(struct repos *r, const char *path) {
+        cleanup(free_ptr) char *copy = is_noted(r, path) ? NULL : strdup(path);
+
+        if (!copy || vec_push(&r->made, copy) < 0)
+                return;
+        take_ptr(&copy);
+        r->bytes += strlen(path);
+        write_last(r);
+}
+
+/* --- for the broker --- */
+
+void repos_free(struct repos *r) {
+        if (!r)
+                return;
+        for (size_t i = 0; i < r->n_own && i < OWN_MAX; i++)
+                close_fd(&r->own[i].held);
+        for (size_t i = 0; i < r->made.n; i++)
+                free(r->made.p[i]);
+        vec_done(&r->made);
+        vec_done(&r->roots);
+        free(r);
+}
+
+void repos_freep(struct repos **r) {
+        repos_free(*r);
+        *r = NULL;
+}
+
+bool repos_cover(const struct repos *r, const char *path) {
+        for (size_t i = 0; i < r->roots.n; i++)
+                if (path_is_within(path, r->roots.p[i]))
+                        return true;
+        return false;
+}
+
+int repos_new(const struct plan *p, int record, struct repos **ret) {
+        cleanup(repos_freep) struct repos *r = calloc(1, sizeof *r);
+        struct stat st;
+
+        if (!r)
+                return -ENOMEM;
+        r->record = record;
+        if (record >= 0 && fstat(record, &st) == 0)
+                r->base = st.st_size;
+        for (size_t i = 0; i < p->guards.n; i++) {
+                const char *root = p->guards.p[i].root;
+                if (root && root[0] == '/' && root[1] && !repos_cover(r, root) && vec_push(&r->roots, root) < 0)
+                        return -ENOMEM;
+        }
+        *ret = take_ptr(&r);
+        return 0;
+}
+
+/* A `.git` file or link leads git elsewhere. The directory is judged by what is in it. */
+static bool is_foreign_pointer(const struct repos *r, const char *path) {
+        struct stat st;
+
+        return lstat(path, &st) == 0 && !S_ISDIR(st.st_mode) && !is_own(r, path);
+}
+
+bool repos_founds(const char *name) {
+        return strcmp(name, ".git") == 0 || is_founding_name(name);
+}
+
+static int judge_covered(const struct repos *r, const char *path, const char *name) {
+        char directory[PATH_MAX], above[PATH_MAX];
+
+        if (!cut_last(path, directory))
+                return 0;
+        if (repos_founds(name) && (r->made.n >= MADE_MAX || r->bytes >= RECORD_MAX))
+                return -EDQUOT;
+        if (strcmp(name, ".git") == 0)
+                return is_foreign_pointer(r, path) ? -EACCES : 0;
+        if (is_closed_name(name))
+                return is_repository(directory, NULL) && !is_own(r, directory) ? -EACCES : 0;
+        if (repos_founds(name) || !cut_last(directory, above))
+                return 0;
+        return is_repository(above, NULL) && !is_own(r, above) ? -EACCES : 0;
+}
+
+/* A file in one of the directories that git runs or reads orders from. */
+static bool is_in_part(const char *path, const char *name) {
+        static const char *const parts[] = { "/hooks/", "/remotes/", "/branches/" };
+        struct str above = str_n(path, (size_t)(name - path));
+
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+                if (str_ends(above, str_of(parts[i])))
+                        return true;
+        return false;
+}
+
+int repos_judge(const struct repos *r, const char *path) {
+        const char *name = last_name(path);
+        bool closed = is_closed_name(name), founds = repos_founds(name);
+
+        if (!closed && !founds && !is_in_part(path, name))
+                return 0; /* nearly always */
+        return repos_cover(r, path) ? judge_covered(r, path, name) : 0;
+}
+void repos_made(struct repos *r, const char *path, bool replaced) {
+        const char *name = last_name(path);
+        char directory[PATH_MAX];
+
+        if (strcmp(name, ".git") == 0) {
+                if (!repos_cover(r, path))
+                        return;
+                learn_own(r, path);
+                note(r, path);
+                return;
+        }
+        if (!is_founding_name(name) || !repos_cover(r, path) || !cut_last(path, directory))
+                return;
+        if (is_repository(directory, replaced ? NULL : name))
+                return; /* it was one before */
+        learn_own(r, directory);
+        note(r, directory);
+}
+
+/* The same path, with one directory in place of the other. */
+static char *carry(const char *path, const char *from, const char *to) {
+        if (!path_is_within(path, from))
+                return NULL;
+        return str_format("%s%s", to, path + strlen(from));
+}
+
+void repos_moved(struct repos *r, const char *from, const char *to, bool exchanged) {
+        bool changed = false;
+
+        for (size_t i = 0; i < r->made.n; i++) {
+                char *carried = carry(r->made.p[i], from, to);
+
+                if (!carried && exchanged)
+                        carried = carry(r->made.p[i], to, from);
+                if (!carried)
+                        continue;
+                free(r->made.p[i]);
+                r->made.p[i] = carried;
+                changed = true;
+        }
+        if (changed)
+                write_all(r);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Repositories that a sandbox made, by what its broker noted (repos.h): what git would run or obey in them. Nothing is
+ * followed here. Each repository that was made is noted by itself, and one that a file leads to and that is not noted
+ * was there before.
+ */
+#include "sandbox/linux/survey_git.h"
+
+#include "base/cleanup.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const parts[] = {
+        "hooks", "config", "config.worktree", "commondir", "gitdir", "remotes", "branches"
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static bool in_roots(const struct git_made *made, const char *path) {
+        for (size_t i = 0; i < made->n_roots; i++)
+                if (path_is_within(path, made->roots[i]))
+                        return true;
+        return false;
+}
+
+static int close_name(const struct git_made *made, struct plan_host *ret, const char *path, struct err *err) {
+        const struct plan_path closed = {
+                .path = path, .type = PLAN_PATH_MISSING, .access = PATH_READ, .protected = true, .origin = git_why
+        };
+        struct stat st;
+
+        return in_roots(made, path) && lstat(path, &st) == 0 ? survey_add(ret, closed, err) : 0;
+}
+
+/* In .git/worktrees/NAME two files say where the rest is. They stay when they say what git itself would write. */
+static bool is_right(const char *directory, const char *name) {
+        cleanup(free_ptr) char *text = git_read_line(directory, name);
+        cleanup(free_ptr) char *leads = text ? git_lead(directory, text) : NULL;
+        cleanup(free_ptr) char *own = git_lead(directory, "../..");
+
+        if (!strstr(directory, "/worktrees/") || !text)
+                return false;
+        if (strcmp(name, "commondir") == 0)
+                return leads && own && strcmp(leads, own) == 0;
+        return strcmp(name, "gitdir") == 0; /* the way back: git reads no orders from there */
+}
+
+static int close_repository(const struct git_made *made, const char *directory, struct plan_host *ret,
+                            struct err *err) {
+        for (size_t i = 0; i < PARTS; i++) {
+                cleanup(free_ptr) char *path = path_join(directory, parts[i]);
+
+                if (!path)
+                        return err_set(err, ENOMEM, "out of memory");
+                if (is_right(directory, parts[i]))
+                        continue;
+                int r = close_name(made, ret, path, err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* A file that leads to a submodule or another working tree, as git writes it. */
+static bool leads_to_part(const struct git_made *made, const char *file) {
+        cleanup(free_ptr) char *directory = strdup(file);
+        if (!directory)
+                return false;
+        *strrchr(directory, '/') = '\0';
+
+        cleanup(free_ptr) char *line = git_read_line(directory, ".git");
+        cleanup(free_ptr) char *gitdir =
+            line && strncmp(line, "gitdir: ", 8) == 0 ? git_lead(directory, line + 8) : NULL;
+        return gitdir && in_roots(made, gitdir) &&
+               (strstr(gitdir, "/.git/modules/") || strstr(gitdir, "/.git/worktrees/"));
+}
+
+/* By its own path alone: a link that was put on the way to it leads to something else. */
+static bool stands(const char *path) {
+        cleanup(free_ptr) char *directory = strdup(path);
+        if (!directory || !strrchr(directory, '/'))
+                return false;
+        *strrchr(directory, '/') = '\0';
+
+        cleanup(free_ptr) char *real = realpath(directory[0] ? directory : "/", NULL);
+        return real && strcmp(real, directory[0] ? directory : "/") == 0;
+}
+
+static int add_made(const struct git_made *made, const char *path, struct plan_host *ret, struct err *err) {
+        bool named = strcmp(strrchr(path, '/') + 1, ".git") == 0;
+        cleanup(free_ptr) char *head = path_join(path, "HEAD");
+        struct stat st, at_head;
+
+        if (!head)
+                return err_set(err, ENOMEM, "out of memory");
+        if (!in_roots(made, path) || !stands(path) || lstat(path, &st) < 0)
+                return 0;
+        if (S_ISDIR(st.st_mode))
+                return lstat(head, &at_head) == 0 ? close_repository(made, path, ret, err) : 0;
+        if (!named || (S_ISREG(st.st_mode) && leads_to_part(made, path)))
+                return 0;
+        return close_name(made, ret, path, err);
+}
+
+int survey_git_made(const struct git_made *made, struct plan_host *ret, struct err *err) {
+        for (size_t i = 0; i < made->n_paths; i++) {
+                int r = add_made(made, made->paths[i], ret, err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Denied files that have a second name where the sandbox may write: a mask covers a name, and the content would be read
+ * by the other. Files that are denied rarely have one, and nothing is searched when none does. Names that the host
+ * makes later are not known; changes are another matter (shared.h).
+ */
+#include "sandbox/linux/survey.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "policy/home_kind.h"
+#include "policy/paths_builtin.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+        LOOKS_MAX = 256,    /* files in denied directories */
+        DENIED_DEPTH = 2,   /* below a denied directory */
+        NAMES_MAX = 400000, /* in writable places */
+        DEPTH_MAX = 128,
+        TWINS_MAX = 256, /* names that are masked */
+};
+
+static const char why[] = "built in: another name of a file that may not be read";
+
+struct file {
+        dev_t dev;
+        ino_t ino;
+};
+
+struct twins {
+        VEC(struct file) files;
+        VEC(char *) names;
+        unsigned looks, seen;
+        bool failed;
+};
+
+static void twins_done(struct twins *t) {
+        for (size_t i = 0; i < t->names.n; i++)
+                free(t->names.p[i]);
+        vec_done(&t->names);
+        vec_done(&t->files);
+}
+
+static void add_file(struct twins *t, const struct stat *st) {
+        const struct file file = { st->st_dev, st->st_ino };
+
+        if (S_ISREG(st->st_mode) && st->st_nlink > 1)
+                t->failed |= vec_push(&t->files, file) < 0;
+}
+
+static DIR *open_directory(int at, const char *path) {
+        int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+
+        if (!dir)
+                close_fd(&fd);
+        return dir;
+}
+
+static bool is_dots(const char *name) {
+        return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static void look_into_denied(struct twins *t, int at, const char *path, unsigned depth) {
+        DIR *dir = open_directory(at, path);
+
+        for (struct dirent *entry; dir && t->looks < LOOKS_MAX && (entry = readdir(dir));) {
+                struct stat st;
+
+                if (is_dots(entry->d_name))
+                        continue;
+                t->looks++;
+                if (entry->d_type == DT_DIR && depth < DENIED_DEPTH)
+                        look_into_denied(t, dirfd(dir), entry->d_name, depth + 1);
+                else if (entry->d_type == DT_REG && fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                        add_file(t, &st);
+        }
+        if (dir)
+                closedir(dir);
+}
+
+static void look_at_denied(struct twins *t, const struct plan_host *host) {
+        for (size_t i = 0; i < host->paths.n; i++) {
+                const struct plan_path *path = &host->paths.p[i];
+                struct stat st;
+
+                if (path->access != PATH_DENIED || path->grants)
+                        continue;
+                if (path->type == PLAN_PATH_DIR)
+                        look_into_denied(t, AT_FDCWD, path->path, 1);
+                else if (path->type == PLAN_PATH_FILE && lstat(path->path, &st) == 0)
+                        add_file(t, &st);
+        }
+}
+
+/* With a home of its own the sandbox sees nothing of the user's, and there is no rule for what is in it. */
+static void look_at_home(struct twins *t, const struct policy *policy) {
+        if (!policy->home || !home_is_own(policy))
+                return;
+        for (size_t i = 0; i < builtin_deny_read_n; i++) {
+                const char *name = builtin_deny_read[i].path;
+                cleanup(free_ptr) char *path = name[0] == '~' ? path_join(policy->home, name + 2) : NULL;
+                struct stat st;
+
+                if (!path || lstat(path, &st) < 0)
+                        continue;
+                if (S_ISDIR(st.st_mode))
+                        look_into_denied(t, AT_FDCWD, path, 1);
+                else
+                        add_file(t, &st);
+        }
+}
+
+static bool is_twin(const struct twins *t, dev_t dev, ino_t ino) {
+        for (size_t i = 0; i < t->files.n; i++)
+                if (t->files.p[i].ino == ino && t->files.p[i].dev == dev)
+                        return true;
+        return false;
+}
+
+static void add_name(struct twins *t, const char *directory, const char *name) {
+        cleanup(free_ptr) char *path = t->names.n < TWINS_MAX ? path_join(directory, name) : NULL;
+
+        if (!path || vec_push(&t->names, path) < 0)
+                t->failed = true;
+        else
+                take_ptr(&path);
+}
+
+static void search(struct twins *t, int at, const char *name, const char *path, unsigned depth) {
+        DIR *dir = open_directory(at, name);
+        struct stat st;
+        bool known = dir && fstat(dirfd(dir), &st) == 0;
+
+        for (struct dirent *entry; known && t->seen < NAMES_MAX && (entry = readdir(dir));) {
+                if (is_dots(entry->d_name))
+                        continue;
+                t->seen++;
+                if (entry->d_type == DT_DIR && depth < DEPTH_MAX) {
+                        cleanup(free_ptr) char *below = path_join(path, entry->d_name);
+                        if (below)
+                                search(t, dirfd(dir), entry->d_name, below, depth + 1);
+                } else if (is_twin(t, st.st_dev, entry->d_ino))
+                        add_name(t, path, entry->d_name);
+        }
+        if (dir)
+                closedir(dir);
+}
+
+int survey_twins(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err) {
+        cleanup(twins_done) struct twins t = { 0 };
+
+        look_at_denied(&t, host);
+        look_at_home(&t, policy);
+        for (size_t i = 0; t.files.n && i < host->paths.n; i++) {
+                const struct plan_path *root = &host->paths.p[i];
+
+                if (root->grants && root->access == PATH_WRITE && root->type == PLAN_PATH_DIR)
+                        search(&t, AT_FDCWD, root->path, root->path, 0);
+        }
+        if (t.failed)
+                return err_set(err, E2BIG,
+                               "files that may not be read have more than %d other names in writable places",
+                               TWINS_MAX);
+
+        for (size_t i = 0; i < t.names.n; i++) {
+                const struct plan_path twin = { .path = t.names.p[i],
+                                                .type = PLAN_PATH_FILE,
+                                                .access = PATH_DENIED,
+                                                .protected = true,
+                                                .origin = why };
+                int r = path_rules_host_access(rules, twin.path, NULL) == PATH_DENIED ? 0 : survey_add(host, twin, err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}

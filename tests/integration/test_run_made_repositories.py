@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repositories that a sandbox makes, or finds, deeper than any search at launch goes; and after a run that was killed."""
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from kit.git import ENVIRONMENT, git
+
+pytestmark = pytest.mark.visible_home
+DEEP = "/".join(f"d{i}" for i in range(70))
+
+
+def monitor(home):
+    return f"[core]\n\tfsmonitor = \"touch {home}/ran; false\"\n"
+
+
+def ask(place):
+    subprocess.run(["git", "status"], cwd=place, env={**os.environ, **ENVIRONMENT}, capture_output=True, check=False)
+
+
+def plant(home, where, how="init"):
+    mon = f"MON='{monitor(home)}'; "
+    if how == "init":
+        return mon + f"mkdir -p {where}; git init -q {where}; echo \"$MON\" >> {where}/.git/config"
+    if how == "bare":
+        return mon + (f"mkdir -p {where}; git init -q --bare {where}/b; echo \"$MON\" >> {where}/b/config; "
+                      f"printf '#!/bin/sh\\ntouch {home}/ran\\n' > {where}/b/hooks/update; chmod +x {where}/b/hooks/update")
+    if how == "moved":
+        return mon + f"git init -q x; echo \"$MON\" >> x/.git/config; mkdir -p {where}; rmdir {where}; mv x {where}"
+    if how == "renamed":
+        return mon + f"git init -q x; echo \"$MON\" >> x/.git/config; mv x/.git x/store; mkdir -p {where}; mv x/store {where}/.git"
+    if how == "unpacked":
+        return mon + (f"git init -q x; echo \"$MON\" >> x/.git/config; tar cf /tmp/x.tar -C x .; rm -rf x; mkdir -p {where}; "
+                      f"tar xf /tmp/x.tar -C {where}")
+    if how == "exchanged":
+        return mon + (f"git init -q x; echo \"$MON\" >> x/.git/config; mkdir -p {where}; "
+                      f"python3 -c 'import ctypes; print(ctypes.CDLL(None).renameat2(-100, b\"x\", -100, b\"{where}\", 2))'")
+    if how == "file":
+        return mon + f"mkdir -p {where}; git init -q --separate-git-dir=meta {where}; echo \"$MON\" >> meta/config"
+    raise AssertionError(how)
+
+
+@pytest.mark.parametrize("how", ["init", "moved", "renamed", "unpacked", "exchanged", "file"])
+def test_deep_ones_are_made_harmless(sh, home, work, how):
+    for i in range(80):
+        (work / f"wide{i}/a/b").mkdir(parents=True)
+    where = DEEP if how != "exchanged" else "wide3/a/b"
+    sh(plant(home, where, how))
+    ask(work / where)
+    assert not (home / "ran").exists()
+
+
+def test_what_was_planted_would_run(home, work):
+    subprocess.run(["sh", "-c", plant(home, DEEP)], cwd=work, env={**os.environ, **ENVIRONMENT}, check=True)
+    ask(work / DEEP)
+    assert (home / "ran").exists(), "the attack proves nothing: git does not run it"
+
+
+def test_hooks_of_a_deep_bare_one(sh, home, work):
+    sh(plant(home, DEEP, "bare")).check()
+    assert (work / DEEP / "b/HEAD").exists() and not (work / DEEP / "b/hooks/update").exists()
+    assert "fsmonitor" not in (work / DEEP / "b/config").read_text()
+
+
+def test_deep_ones_are_of_use(sh, work):
+    script = f"""mkdir -p {DEEP}; cd {DEEP}; git init -q -b main; git config user.name Zoë; git config user.email z@example.org;
+        echo a > f; git add f; git commit -qm one; git worktree add -q ../tree; cd ../tree; echo b > f; git commit -qam two"""
+    sh(script, env=ENVIRONMENT).check()
+    place = work / DEEP
+    assert git("log", "--format=%s", cwd=place).stdout == "one\n" and git("log", "--format=%s", cwd=place.parent / "tree").stdout == "two\none\n"
+    assert git("status", "--short", cwd=place).stdout == ""
+    assert "Zoë" in (place / ".git/config").read_text()
+
+
+@pytest.fixture
+def deep(work):
+    place = work / DEEP
+    place.mkdir(parents=True)
+    git("init", "-q", cwd=place)
+    git("commit", "-q", "--allow-empty", "-m", "x", cwd=place)
+    git("init", "-q", "--bare", str(place / "bare"), cwd=place)
+    git("worktree", "add", "-q", str(place / "tree"), cwd=place)
+    return place
+
+
+@pytest.mark.parametrize("script", [
+    'echo "$MON" >> .git/config',
+    'git config core.fsmonitor "touch $HOME/ran; false"',
+    'cp .git/config new; echo "$MON" >> new; mv new .git/config',
+    'ln .git/config other; echo "$MON" >> other',
+    'mkdir -p .git/hooks; echo x > .git/hooks/post-checkout',
+    'mkdir hooks2; mv .git/hooks old; mv hooks2 .git/hooks',
+    'cp -r .git evil; echo "$MON" >> evil/config; realpath evil > .git/commondir',
+    'git config -f .git/config extensions.worktreeConfig true; echo "$MON" > .git/config.worktree',
+    'cp -r .git evil; echo "$MON" >> evil/config; mv .git old; mv evil .git',
+    'cp -r .git evil; echo "$MON" >> evil/config; mv .git old; echo "gitdir: evil" > .git',
+    'rm .git/HEAD .git/config; echo "ref: refs/heads/main" > .git/HEAD; echo "$MON" > .git/config',
+    'cp -r .git evil; echo "$MON" >> evil/config; echo "gitdir: $PWD/evil" > tree/.git; rm tree/.git; echo "gitdir: $PWD/evil" > tree/.git',
+    'cp -r .git evil; echo "$MON" >> evil/config; realpath evil > .git/worktrees/tree/commondir',
+    'echo "$MON" >> bare/config; echo x > bare/hooks/update',
+])
+def test_deep_ones_that_were_there(sh, home, work, deep, script):
+    """Nothing at launch knew of them. Removed and made anew they are what the sandbox made."""
+    sh(f"MON='{monitor(home)}'; cd {DEEP}; {script}; true", env=ENVIRONMENT)
+    for place in (deep, deep / "tree", deep / "bare"):
+        ask(place)
+    git("commit", "-q", "--allow-empty", "-m", "y", cwd=deep)
+    assert not (home / "ran").exists()
+    assert not (deep / "bare/hooks/update").exists()
+
+
+def test_deep_ones_that_were_there_go_on_working(sh, deep):
+    script = f"""cd {DEEP}; echo a > f; git add f; git commit -qm one; git checkout -q -b other; git tag v1; git stash -q -u || true;
+        git gc -q; git log --format=%s; cd tree; git commit -q --allow-empty -m three"""
+    assert sh(script, env=ENVIRONMENT).check().text == "one\nx\n"
+    assert git("log", "--format=%s", cwd=deep).stdout == "one\nx\n"
+
+
+def test_deep_ones_can_be_removed(sh, work, deep):
+    """A build directory with what a build fetched is removed as it is anywhere."""
+    sh("rm -rf d0", env=ENVIRONMENT).check()
+    assert list(work.iterdir()) == []
+
+
+@pytest.mark.parametrize("next_one", [("run", "--", "true"), ("doctor",), ("kept", "sweep")], ids=" ".join)
+@pytest.mark.parametrize("how", ["init", "renamed"])
+def test_after_a_run_that_was_killed_whole(start, bailey, home, work, how, next_one):
+    running = start(["bailey", "run", "--", "sh", "-c", plant(home, DEEP, how) + "; echo > ready; sleep 60"], cwd=work, env=ENVIRONMENT)
+    for _ in range(400):
+        if (work / "ready").exists():
+            break
+        time.sleep(0.05)
+    assert (work / "ready").exists()
+    children = subprocess.run(["pgrep", "-P", str(running.pid)], capture_output=True, text=True, check=False).stdout.split()
+    for pid in [running.pid, *map(int, children)]:
+        os.kill(pid, signal.SIGKILL)
+    running.wait(10)
+    time.sleep(0.3)
+    bailey(*next_one, cwd=work)
+    ask(work / DEEP)
+    assert not (home / "ran").exists()
+    assert "fsmonitor" not in (work / DEEP / ".git/config").read_text()
