@@ -306,6 +306,99 @@ static const char *const protected_names[] = { ".git/hooks",
                                                ".github/prompts",
                                                ".github/chatmodes",
                                                ".github/instructions",
+                                               ".simple-git-hooks.js",
+                                               ".simple-git-hooks.cjs",
+                                               ".simple-git-hooks.mjs",
+                                               ".simple-git-hooks.json",
+                                               ".lintstagedrc",
+                                               ".lintstagedrc.json",
+                                               ".lintstagedrc.yaml",
+                                               ".lintstagedrc.yml",
+                                               ".lintstagedrc.js",
+                                               ".lintstagedrc.cjs",
+                                               ".lintstagedrc.mjs",
+                                               ".commitlintrc.js",
+                                               ".commitlintrc.cjs",
+                                               ".commitlintrc.mjs",
+                                               ".gitlint",
+                                               ".trunk",
+                                               ".qlty",
+                                               ".nano-staged.js",
+                                               ".nano-staged.json",
+                                               ".nano-staged.mjs",
+                                               ".bzr/branch/branch.conf",
+                                               ".bzr/branch/location",
+                                               ".bzr/control.conf",
+                                               ".repo/repo",
+                                               ".gclient",
+                                               ".arcconfig",
+                                               ".arclint",
+                                               ".envrc.local",
+                                               ".envrc.private",
+                                               ".autoenv_leave.zsh",
+                                               ".autoenv.leave",
+                                               ".shadowenv.d",
+                                               ".xonshrc",
+                                               ".rtx.toml",
+                                               ".rtx",
+                                               ".theia",
+                                               ".lazy.lua",
+                                               ".nvim",
+                                               ".vimrc.local",
+                                               ".vimlocal",
+                                               ".gvimrc",
+                                               ".neoconf.json",
+                                               ".luarc.json",
+                                               ".luarc.jsonc",
+                                               ".kakrc",
+                                               ".project",
+                                               ".externalToolBuilders",
+                                               ".bsp",
+                                               ".rust-analyzer.toml",
+                                               ".ccls",
+                                               ".gitpod.yml",
+                                               ".gitpod.Dockerfile",
+                                               ".codesandbox",
+                                               ".stackblitzrc",
+                                               ".idx",
+                                               ".gdbearlyinit",
+                                               ".pdbrc",
+                                               ".pdbrc.py",
+                                               ".iex.exs",
+                                               ".erlang",
+                                               ".ocamlinit",
+                                               ".Renviron",
+                                               ".RData",
+                                               ".perldb",
+                                               ".cargo/config",
+                                               ".cargo/config.toml",
+                                               ".npmrc",
+                                               ".pnpmfile.cjs",
+                                               ".yarnrc",
+                                               ".yarnrc.yml",
+                                               ".yarn/releases",
+                                               ".yarn/plugins",
+                                               ".mvn/extensions.xml",
+                                               ".mvn/jvm.config",
+                                               ".mvn/maven.config",
+                                               ".mvn/wrapper",
+                                               ".amp",
+                                               ".zencoder",
+                                               ".void",
+                                               ".codeium",
+                                               ".tabnine",
+                                               ".cody",
+                                               ".serena",
+                                               ".forge",
+                                               ".warp",
+                                               ".antigravity",
+                                               ".qoder",
+                                               ".rovodev",
+                                               ".iflow",
+                                               ".kimi",
+                                               ".codebuddy",
+                                               ".letta",
+                                               ".aider",
                                                NULL };
 static const char *const protected_in_sight[] = { "lefthook.yml",
                                                   "opencode.json",
@@ -329,8 +422,25 @@ static const char *const protected_in_sight[] = { "lefthook.yml",
                                                   "mise.local.toml",
                                                   "opencode.jsonc",
                                                   "crush.json",
+                                                  "simple-git-hooks.js",
+                                                  "simple-git-hooks.cjs",
+                                                  "simple-git-hooks.mjs",
+                                                  "simple-git-hooks.json",
+                                                  "lint-staged.config.js",
+                                                  "lint-staged.config.cjs",
+                                                  "lint-staged.config.mjs",
+                                                  "commitlint.config.js",
+                                                  "commitlint.config.cjs",
+                                                  "commitlint.config.mjs",
+                                                  "grumphp.yml.dist",
+                                                  "grumphp.yaml",
+                                                  "mise/config.toml",
+                                                  "devbox.json",
+                                                  "_vimrc",
+                                                  "rust-analyzer.toml",
                                                   NULL };
-static const char *const protected_ends[] = { ".code-workspace", ".sublime-project", NULL };
+static const char *const protected_ends[] = { ".code-workspace", ".sublime-project", ".sublime-workspace",
+                                              ".nova-workspace", NULL };
 
 /* All protected_names and all secret_files begin so, and no wildcard stands for that dot. */
 bool path_has_hidden(struct str path) {
@@ -391,6 +501,16 @@ static bool begins_with_name(struct str rest, const char *const *names, size_t a
         return false;
 }
 
+/* mise.production.toml and its like. */
+static bool is_of_mise(struct str path) {
+        ptrdiff_t slash = str_rfind(path, '/');
+        struct str name = str_skip(path, (size_t)(slash + 1));
+
+        if (str_starts(name, STR(".")))
+                name = str_skip(name, 1);
+        return str_starts(name, STR("mise.")) && str_ends(name, STR(".toml"));
+}
+
 static bool is_protected(struct str path) {
         if (!memchr(path.p, '.', path.n) && !memchr(path.p, '_', path.n))
                 return false;
@@ -399,6 +519,8 @@ static bool is_protected(struct str path) {
                 if (path.n > strlen(*p) && str_ends(path, str_of(*p)))
                         return true;
 
+        if (is_of_mise(path))
+                return true;
         for (size_t i = 0; i < path.n;) {
                 struct str rest = str_skip(path, i);
                 bool hidden = rest.p[0] == '.';
