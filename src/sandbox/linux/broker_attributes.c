@@ -72,7 +72,7 @@ static int chmod_named(struct held *h, int dirfd, __u64 address, mode_t mode) {
         if (r == 0 && copy_is_locked(h, &p))
                 return 0; /* its mode means nothing */
         if (r == 0)
-                r = judge_found(h, &p);
+                r = judge_found(h, &p, SHARING_ENDS);
         return r < 0 ? r : chmod_place(&p, mode);
 }
 
