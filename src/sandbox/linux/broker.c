@@ -121,8 +121,16 @@ static void tell(int fd, struct str record) {
 }
 
 static void report(struct held *h, enum event_kind kind, const char *what, int result) {
-        if (!worth_a_report(h, result) || said_lately(h, what, result))
+        static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+        if (!worth_a_report(h, result))
                 return;
+        pthread_mutex_lock(&one_at_a_time);
+        bool said = said_lately(h, what, result);
+        pthread_mutex_unlock(&one_at_a_time);
+        if (said)
+                return;
+
         char detail[128];
         tracee_find_name(&h->tracee);
         int n = snprintf(detail, sizeof detail, "%s[%d]", h->tracee.name, h->tracee.tgid);
@@ -161,37 +169,58 @@ static const struct broker_op *find_op(const struct broker_op *ops, size_t n, in
         return NULL;
 }
 
-/* One at a time for everything about files; `idle` counts who waits for a call. */
-static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+/*
+ * One worker has the turn: it alone waits for calls, and serves those about files with the turn in its hand, so that
+ * they are served one at a time. (The kernel wakes everyone who waits for a call, and all but one for nothing; two who
+ * take turns would wake each other with every call.) A call about sockets may wait: the turn goes to another worker
+ * first. `idle` counts who waits for the turn.
+ */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int idle, workers;
 static int start_worker(const struct broker *b);
+
+static void take_turn(void) {
+        atomic_fetch_add(&idle, 1);
+        pthread_mutex_lock(&turn);
+        atomic_fetch_sub(&idle, 1);
+}
 
 static void serve_socket(struct held *h, const struct broker_op *op) {
         if (atomic_load(&idle) == 0)
                 (void)start_worker(h->broker); /* a full house: then others wait until one comes back */
+        pthread_mutex_unlock(&turn);
         int r = op->run(h);
-        if (h->stranger) {
-                pthread_mutex_lock(&files_lock);
+        if (h->stranger)
                 report(h, EVENT_FILE, op->name, r);
-                pthread_mutex_unlock(&files_lock);
-        }
         broker_answer(&h->tracee, r);
+        take_turn();
+}
+
+/* Whatever is read of the caller is read before anything is done: a call that turns out to be of another thread than the
+ * one whose descriptors were kept can be begun again. */
+static int run_file_op(struct held *h, const struct broker_op *op) {
+        int r = op->run(h);
+
+        if (r == -ESRCH && tracee_renew(&h->tracee)) {
+                h->glob = NULL;
+                h->writes = false;
+                r = op->run(h);
+        }
+        report(h, EVENT_FILE, op->name, r);
+        return r;
 }
 
 static void serve_file(struct held *h, int nr) {
         const struct broker_op *op = find_op(broker_ops, broker_ops_n, nr);
-        pthread_mutex_lock(&files_lock);
         int r = tracee_open_known(&h->tracee);
-        if (r == 0) {
-                r = op ? op->run(h) : refuse_syscall(h, nr);
-                if (op)
-                        report(h, EVENT_FILE, op->name, r);
-        }
-        pthread_mutex_unlock(&files_lock);
+
+        if (r == 0)
+                r = op ? run_file_op(h, op) : refuse_syscall(h, nr);
         if (r != OP_ANSWERED)
                 broker_answer(&h->tracee, r); /* one that is gone, and its call with it, hears nothing */
 }
 
+/* With the turn; it is back when this returns. */
 static void serve(const struct broker *b, const struct seccomp_notif *call) {
         struct held h = { .broker = b, .args = call->data.args };
         const struct broker_op *op = find_op(broker_socket_ops, broker_socket_ops_n, call->data.nr);
@@ -213,17 +242,15 @@ static void *work(void *arg) {
         size_t size = broker_call_size();
         struct seccomp_notif *call = malloc(size);
         (void)unshare(CLONE_FS); /* a umask and a working directory of its own */
+        take_turn();
         while (call) {
                 memset(call, 0, size);
-                atomic_fetch_add(&idle, 1);
-                int r = ioctl(b->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, call);
-                int error = errno;
-                atomic_fetch_sub(&idle, 1);
-                if (r == 0)
+                if (ioctl(b->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, call) == 0)
                         serve(b, call);
-                else if (error != EINTR && error != ENOENT)
+                else if (errno != EINTR && errno != ENOENT)
                         break;
         }
+        pthread_mutex_unlock(&turn);
         free(call);
         return NULL;
 }
@@ -253,8 +280,11 @@ int broker_serve(const struct broker *b, const struct seccomp_notif *first) {
         umask(0); /* the caller's is applied instead */
         /* Questions and answers go to and fro: on one processor, where the kernel can (Linux 6.6). */
         (void)ioctl(b->notify_fd, NOTIFY_SET_FLAGS, NOTIFY_SYNC_WAKE_UP);
-        if (first)
+        if (first) {
+                take_turn();
                 serve(b, first);
+                pthread_mutex_unlock(&turn);
+        }
         r = start_worker(b);
         while (r == 0) {
                 struct pollfd end = { .fd = b->notify_fd };

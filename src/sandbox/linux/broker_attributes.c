@@ -218,6 +218,7 @@ int op_fremovexattr(struct held *h) {
 
 /* The mask itself is the caller's affair; what is kept of it follows. */
 int op_umask(struct held *h) {
-        tracee_umask_changes(&h->tracee, (mode_t)h->args[0]);
-        return OP_CONTINUE;
+        int r = tracee_umask_changes(&h->tracee, (mode_t)h->args[0]);
+
+        return r < 0 ? r : OP_CONTINUE;
 }

@@ -59,64 +59,86 @@ static bool is_copy(const struct held *h, const struct place *p) {
         return p->object >= 0 && fstat(p->object, &st) == 0 && closed_is_copy(h->broker->closed, &st);
 }
 
-/* By its directory, if that was a guarded one: it may have been carried elsewhere, even since it was found. */
-static int judge_dir(struct held *h, const struct place *p, const struct closed_look *here) {
-        const char *name = strrchr(p->path, '/') + 1, *known;
-        size_t n = (size_t)(name - p->path) - 1;
+/* The directory was guarded, and is elsewhere now: is this name of it? */
+static int judge_carried(struct held *h, const char *was, const char *name) {
         char path[PATH_MAX];
         struct closed_look look;
-        struct stat st;
 
-        if (n == 0 || strlen(p->path) >= sizeof path)
-                return 0;
-        memcpy(path, p->path, n);
-        path[n] = '\0';
-        if ((p->dir >= 0 ? fstat(p->dir, &st) : stat(path, &st)) < 0)
-                return 0;
-
-        known = closed_dir(h->broker->closed, &st);
-        if (!known) {
-                closed_look(h->broker->closed, path, &look);
-                if (look.above || look.guard)
-                        closed_learn_dir(h->broker->closed, path, n);
-                return 0;
-        }
-        if (here->guard || strcmp(known, path) == 0)
-                return 0; /* it has been judged there */
-
-        if (snprintf(path, sizeof path, "%s/%s", known, name) >= (int)sizeof path)
+        if (snprintf(path, sizeof path, "%s/%s", was, name) >= (int)sizeof path)
                 return -ENAMETOOLONG;
         closed_look(h->broker->closed, path, &look);
         return look.guard && !closed_is_swept(look.guard) ? refuse(h, look.guard->path) : 0;
 }
 
-int judge_change(struct held *h, const struct place *p) {
-        struct closed_look look;
+static int dir_stat(const struct place *p, size_t n, struct stat *ret) {
+        char path[PATH_MAX];
+
+        if (p->dir >= 0)
+                return fstat(p->dir, ret);
+        memcpy(path, p->path, n);
+        path[n] = '\0';
+        return stat(path, ret);
+}
+
+/* By its directory, if that was a guarded one: it may have been carried elsewhere, even since it was found. */
+static int judge_dir(struct held *h, const struct place *p, const struct closed_look *here) {
+        const char *name = strrchr(p->path, '/') + 1, *was;
+        size_t n = (size_t)(name - p->path) - 1;
+        struct stat st = p->dir_st;
+
+        if (n == 0)
+                return 0;
+        if (!p->dir_known && dir_stat(p, n, &st) < 0)
+                return 0;
+
+        was = closed_dir(h->broker->closed, &st);
+        if (!was) {
+                if (here->dir_counts)
+                        closed_learn_dir(h->broker->closed, p->path, n);
+                return 0;
+        }
+        if (here->guard || (strncmp(was, p->path, n) == 0 && was[n] == '\0'))
+                return 0; /* it has been judged there */
+        return judge_carried(h, was, name);
+}
+
+/* *look is what is known of the path, and nothing where nobody asks by path. */
+static int judge_looking(struct held *h, const struct place *p, struct closed_look *look) {
         int r;
 
+        *look = (struct closed_look){ 0 };
         r = judge_glob(h, p->path);
         if (r < 0 || !h->broker->closed || p->path[0] != '/')
                 return r;
 
-        closed_look(h->broker->closed, p->path, &look);
-        r = judge_dir(h, p, &look);
+        closed_look(h->broker->closed, p->path, look);
+        r = judge_dir(h, p, look);
         if (r < 0)
                 return r;
-        if (look.guard && !is_swept_and_own(h, &look, p) && !is_copy(h, p))
-                return refuse(h, look.guard->path);
+        if (look->guard && !is_swept_and_own(h, look, p) && !is_copy(h, p))
+                return refuse(h, look->guard->path);
         return closed_copy_by_lock(h->broker->closed, p->path) ? refuse(h, p->path) : 0;
 }
 
-int judge_object(struct held *h, int object) {
+int judge_change(struct held *h, const struct place *p) {
+        struct closed_look look;
+
+        return judge_looking(h, p, &look);
+}
+
+static int judge_stat(struct held *h, const struct stat *st) {
         const struct plan_guard *guard;
+
+        guard = closed_object(h->broker->closed, st, S_ISREG(st->st_mode) && st->st_nlink > 1);
+        return guard ? refuse(h, guard->path) : 0;
+}
+
+int judge_object(struct held *h, int object) {
         struct stat st;
 
         if (!h->broker->closed)
                 return 0;
-        if (fstat(object, &st) < 0)
-                return -errno;
-        guard = closed_object(h->broker->closed, &st, S_ISREG(st.st_mode) && st.st_nlink > 1);
-        return guard ? refuse(h, guard->path) : 0;
+        return fstat(object, &st) < 0 ? -errno : judge_stat(h, &st);
 }
 
 struct on_the_way {
@@ -139,7 +161,7 @@ int judge_new(struct held *h, const struct place *p, mode_t kind) {
         struct closed_look look;
         int r;
 
-        r = judge_change(h, p);
+        r = judge_looking(h, p, &look);
         if (r < 0 || !h->broker->closed || p->path[0] != '/')
                 return r;
 
@@ -148,11 +170,10 @@ int judge_new(struct held *h, const struct place *p, mode_t kind) {
                 return r;
 
         /* A directory that the host carried here from a guarded place. */
-        r = judge_object(h, p->dir);
+        r = p->dir_known ? judge_stat(h, &p->dir_st) : judge_object(h, p->dir);
         if (r < 0)
                 return r;
 
-        closed_look(h->broker->closed, p->path, &look);
         if (look.above && closed_below(h->broker->closed, p->path, find_fixed, &way))
                 return refuse(h, way.found->path);
         return 0;

@@ -28,33 +28,26 @@ int broker_find(struct held *h, int dirfd, __u64 address, enum walk_mode mode, s
                 h->path[0] = '\0';
                 return r;
         }
-        struct place p;
-        r = walk(&h->tracee, dirfd, h->path, mode, &p);
+        r = walk(&h->tracee, dirfd, h->path, mode, ret);
         if (r < 0)
                 return r;
-        memcpy(h->path, p.path, strlen(p.path) + 1);
-        *ret = p;
+        memcpy(h->path, ret->path, strlen(ret->path) + 1);
         return 0;
 }
 
 /* A place for a new name. What is there already is found out by the call itself. */
 static int find_new(struct held *h, int dirfd, __u64 address, mode_t kind, struct place *ret) {
-        struct place p;
         int r;
 
         h->writes = true;
-        r = broker_find(h, dirfd, address, WALK_PARENT, &p);
+        r = broker_find(h, dirfd, address, WALK_PARENT, ret);
         if (r < 0)
                 return r;
-        r = p.dir < 0 || (p.object >= 0 && !p.parent) ? -EEXIST : judge_new(h, &p, kind);
-        if (r == -EACCES && h->glob && faccessat(p.dir, p.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        r = ret->dir < 0 || (ret->object >= 0 && !ret->parent) ? -EEXIST : judge_new(h, ret, kind);
+        if (r == -EACCES && h->glob && faccessat(ret->dir, ret->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
                 h->glob = NULL; /* nothing would have changed */
                 r = -EEXIST;
         }
-        if (r < 0)
-                place_done(&p);
-        else
-                *ret = p;
         return r;
 }
 

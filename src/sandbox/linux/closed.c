@@ -187,6 +187,8 @@ void closed_look(const struct closed *c, const char *path, struct closed_look *r
                         }
                         if (ends)
                                 ret->above = slot->path && slot->above;
+                        else
+                                ret->dir_counts = ret->guard || (slot->path && slot->above);
                 }
                 if (ends)
                         break;

@@ -23,6 +23,7 @@ struct closed_look {
         const struct plan_guard *guard; /* at this path or above it, or NULL */
         bool at;                        /* it is at this very path */
         bool above;                     /* there are guards below this path */
+        bool dir_counts;                /* its directory holds guards, or lies in one */
 };
 
 int closed_new(const struct plan *p, struct closed **ret);

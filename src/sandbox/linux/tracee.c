@@ -121,7 +121,7 @@ static int check_same_root(const struct tracee *t) {
 }
 
 void tracee_init(struct tracee *t, int notify_fd, const struct seccomp_notif *call) {
-        *t = (struct tracee){ .notify_fd = notify_fd, .id = call->id, .tid = (pid_t)call->pid, .proc = -1 };
+        *t = (struct tracee){ .notify_fd = notify_fd, .id = call->id, .tid = (pid_t)call->pid, .proc = -1, .kept = -1 };
 }
 
 int tracee_open(struct tracee *t) {
@@ -148,6 +148,10 @@ struct known {
 };
 static struct known known[64];
 static uint64_t umask_changed_ns;
+
+static struct known *known_slot(pid_t tid) {
+        return &known[(unsigned)tid % (sizeof known / sizeof *known)];
+}
 
 static bool thread_lives(int pidfd) {
         struct pollfd end = { .fd = pidfd, .events = POLLIN };
@@ -192,13 +196,14 @@ static int known_fill(struct known *k, struct tracee *t) {
 }
 
 int tracee_open_known(struct tracee *t) {
-        struct known *k = &known[(unsigned)t->tid % (sizeof known / sizeof *known)];
+        struct known *k = known_slot(t->tid);
         int r;
 
-        if (k->tid == t->tid && !k->stale && thread_lives(k->pidfd)) {
+        if (k->tid == t->tid && !k->stale) {
                 t->tgid = k->tgid;
                 t->umask = k->umask;
                 t->proc = k->proc;
+                t->kept = k->pidfd;
                 return 0;
         }
         known_forget(k);
@@ -210,13 +215,25 @@ int tracee_open_known(struct tracee *t) {
         return r;
 }
 
-void tracee_umask_changes(const struct tracee *t, mode_t mask) {
+bool tracee_renew(struct tracee *t) {
+        if (t->kept < 0)
+                return false;
+        known_forget(known_slot(t->tid));
+        t->proc = t->kept = -1;
+        return tracee_open_known(t) == 0;
+}
+
+int tracee_umask_changes(const struct tracee *t, mode_t mask) {
+        if (tracee_confirm(t) < 0)
+                return -ESRCH;
+
         umask_changed_ns = clock_ns();
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
                 if (known[i].tid && known[i].tgid == t->tgid)
                         known[i].umask = mask & 0777;
                 else
                         known_forget(&known[i]); /* it may share the mask, for all that is known */
+        return 0;
 }
 
 void tracee_find_name(struct tracee *t) {
@@ -229,6 +246,15 @@ void tracee_find_name(struct tracee *t) {
 bool tracee_waits(const struct tracee *t) {
         uint64_t id = t->id;
         return ioctl(t->notify_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+/* A thread that lives now had its number, and its memory, all the time: one question for what is kept and what was read.
+ * Its call waits as long as it lives, since there are descriptors of threads (Linux 6.9): nothing but its end interrupts
+ * it. */
+int tracee_confirm(const struct tracee *t) {
+        bool same = t->kept >= 0 ? thread_lives(t->kept) : tracee_waits(t);
+
+        return same ? 0 : -ESRCH;
 }
 
 /* Not by /proc/TID/mem, which belongs to root where the program is not dumpable, and root is nobody in the sandbox. */
@@ -257,7 +283,7 @@ int tracee_write(const struct tracee *t, uint64_t address, const void *from, siz
 int tracee_read(const struct tracee *t, uint64_t address, void *into, size_t n) {
         if (n > 0 && peek(t, address, into, n) != (ssize_t)n)
                 return -EFAULT;
-        return tracee_waits(t) ? 0 : -ESRCH;
+        return tracee_confirm(t);
 }
 
 int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t size) {
@@ -274,7 +300,7 @@ int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t
                 if (got <= 0)
                         return -EFAULT;
                 if (memchr(ret + n, '\0', (size_t)got))
-                        return tracee_waits(t) ? 0 : -ESRCH; /* else it may have been a successor's memory */
+                        return tracee_confirm(t); /* else it may have been a successor's memory */
                 n += (size_t)got;
         }
         return -ENAMETOOLONG;
@@ -338,6 +364,18 @@ int tracee_open_base(struct tracee *t, int dirfd) {
         if (fd == -EACCES && dirfd != AT_FDCWD)
                 fd = tracee_take(t, dirfd, &(struct tracee_bytes){ 0 });
         return fd == -ENOENT && dirfd != AT_FDCWD ? -EBADF : fd;
+}
+
+ssize_t tracee_base_path(const struct tracee *t, int dirfd, char *ret, size_t size) {
+        char what[16] = "cwd";
+        ssize_t n;
+
+        if (t->proc < 0 || (dirfd != AT_FDCWD && dirfd < 0))
+                return -EBADF;
+        if (dirfd != AT_FDCWD)
+                snprintf(what, sizeof what, "fd/%d", dirfd);
+        n = readlinkat(t->proc, what, ret, size);
+        return n < 0 ? -errno : n;
 }
 
 int tracee_follow_magic(const struct tracee *t, int directory_fd, const char *name) {

@@ -19,6 +19,7 @@ struct tracee {
         pid_t tgid;  /* its process */
         mode_t umask;
         int proc;      /* /proc/TID, kept by somebody else, or -1 */
+        int kept;      /* a descriptor of the thread, kept from an earlier call, or -1 */
         char name[16]; /* comm, for reports */
 };
 
@@ -26,10 +27,15 @@ void tracee_init(struct tracee *t, int notify_fd, const struct seccomp_notif *ca
 /* What paths need. -ESRCH when the call no longer waits; -EACCES when the process does not share the broker's root
  * directory. */
 int tracee_open(struct tracee *t);
-/* The same, and much cheaper for a thread that was here before. One caller at a time. */
+/* The same, and much cheaper for a thread that was here before. One caller at a time. That the thread is still the one
+ * that was here is found out by whatever reads of it: -ESRCH if not, and then tracee_renew() is true once. */
 int tracee_open_known(struct tracee *t);
-/* It is about to change its umask. */
-void tracee_umask_changes(const struct tracee *t, mode_t mask);
+/* What was kept belongs to a thread that is gone: it is forgotten, and the call may be begun again. */
+bool tracee_renew(struct tracee *t);
+/* 0 if all that was read so far is the caller's, else -ESRCH. */
+int tracee_confirm(const struct tracee *t);
+/* It is about to change its umask. -ESRCH. */
+int tracee_umask_changes(const struct tracee *t, mode_t mask);
 /* Fills in its name. */
 void tracee_find_name(struct tracee *t);
 /* Whether the call still waits: what was read belongs to it and to no successor of its thread id. */
@@ -53,6 +59,8 @@ int tracee_take(struct tracee *t, int number, const struct tracee_bytes *b);
 int tracee_socket_file(int socket_fd);
 /* The directory that a relative path starts from, as an O_PATH descriptor: AT_FDCWD or one of its descriptors. */
 int tracee_open_base(struct tracee *t, int dirfd);
+/* Where that directory is, without opening it; needs a known thread. The length, or a negative errno. */
+ssize_t tracee_base_path(const struct tracee *t, int dirfd, char *ret, size_t size);
 /* One of its own magic links (/proc/PID/fd/3, cwd, root, exe), followed. */
 int tracee_follow_magic(const struct tracee *t, int directory_fd, const char *name);
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two ways to the same answer. Nearly every path is resolved by one openat2 call in the broker: both processes share
- * the root and the mounts, so it finds what the tracee would find. The exception is /proc, where `self` means whoever
+ * Three ways to the same answer. A path for a new name is spelled out first: where the caller is, and the names it
+ * gives. If none of them is a link, which the kernel checks as it opens the directory, then what was spelled is the
+ * canonical path of what was opened at that moment; nobody has to ask for it.
+ *
+ * Nearly every other path is resolved by one openat2 call in the broker: both processes share the root and the mounts,
+ * so it finds what the tracee would find. The exception is /proc, where `self` means whoever
  * looks: a path that ends there, or passes through one of its magic links, is walked again component by component with
  * the tracee's own numbers. So is a path that was not found and has a link on its way: the link may be /proc/self, and
  * then it was looked for among the broker's descriptors and threads. Magic links are followed only for the tracee's own
@@ -16,6 +20,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -23,6 +28,12 @@
 #include <unistd.h>
 
 enum { LINKS_MAX = 40 };
+
+void place_init(struct place *p) {
+        p->object = p->dir = -1;
+        p->wants_directory = p->borrowed = p->parent = p->dir_known = false;
+        p->name[0] = p->path[0] = '\0';
+}
 
 void place_done(struct place *p) {
         close_fd(&p->object);
@@ -65,6 +76,23 @@ static int fd_path(int fd, char *ret, size_t size) {
 static bool on_proc(int fd) {
         struct statfs fs;
         return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC;
+}
+
+/* The same with what is known of file systems already. Nobody mounts anything in here (the filter), and mounts of the
+ * host stay outside (they are private): a device number that was not /proc's once never is. Number 0 is nobody's. */
+static bool dir_on_proc(struct place *p) {
+        static _Atomic dev_t plain[8];
+        static atomic_uint learned;
+
+        p->dir_known = fstat(p->dir, &p->dir_st) == 0;
+        for (size_t i = 0; p->dir_known && i < sizeof plain / sizeof *plain; i++)
+                if (atomic_load_explicit(&plain[i], memory_order_relaxed) == p->dir_st.st_dev)
+                        return false;
+        if (on_proc(p->dir))
+                return true;
+        if (p->dir_known)
+                atomic_store(&plain[atomic_fetch_add(&learned, 1) % (sizeof plain / sizeof *plain)], p->dir_st.st_dev);
+        return false;
 }
 
 static int open_resolving(int base, const char *path, int flags, uint64_t resolve) {
@@ -283,7 +311,7 @@ static int split_off_name(int base, const char *path, struct place *p) {
         p->borrowed = !start;
         memcpy(p->name, name.p, name.n);
         p->name[name.n] = '\0';
-        return on_proc(dir) ? -ELOOP : 0;
+        return dir_on_proc(p) ? -ELOOP : 0;
 }
 
 /* With the name apart: the object is looked up by it in the directory that is held. */
@@ -309,47 +337,123 @@ static int walk_from(const struct tracee *t, int from, const char *path, enum wa
                 return r;
         place_done(p);
         p->name[0] = '\0';
-        p->parent = false; /* the object comes with it */
+        p->parent = p->dir_known = false; /* the object comes with it */
         return walk_slowly(t, from, path, mode, p);
 }
 
+/* --- spelled out --- */
+
+/* Appends the names of a path, each with a slash before it. -ELOOP for what is not plain: "..", a slash at the end. */
+static int spell_names(char *text, size_t n, const char *path) {
+        while (*path) {
+                size_t length = strcspn(path, "/");
+                bool nothing = length == 0 || (length == 1 && path[0] == '.'), ends = path[length] == '\0';
+
+                if ((length == 2 && path[0] == '.' && path[1] == '.') || length > NAME_MAX || (nothing && ends))
+                        return -ELOOP;
+                if (!nothing) {
+                        if (n + 1 + length >= PATH_MAX)
+                                return -ELOOP;
+                        text[n] = '/';
+                        memcpy(text + n + 1, path, length);
+                        n += 1 + length;
+                }
+                if (!ends && path[length + 1] == '\0')
+                        return -ELOOP;
+                path += length + !ends;
+        }
+        text[n] = '\0';
+        return 0;
+}
+
+static int spell(const struct tracee *t, int dirfd, const char *path, char text[static PATH_MAX]) {
+        static const char gone[] = " (deleted)";
+        ssize_t n = 0;
+
+        if (path[0] != '/') {
+                n = tracee_base_path(t, dirfd, text, PATH_MAX);
+                if (n < 0 || text[0] != '/' || n == PATH_MAX)
+                        return -ELOOP;
+                if (n >= (ssize_t)sizeof gone && memcmp(text + n - (sizeof gone - 1), gone, sizeof gone - 1) == 0)
+                        return -ELOOP;
+                if (n == 1)
+                        n = 0; /* "/": the names bring their slash */
+        }
+        return spell_names(text, (size_t)n, path);
+}
+
+/* The directory and the last name. Whatever is not plain, and every error, is left to the other ways: -ELOOP. */
+static int walk_spelled(const struct tracee *t, int dirfd, const char *path, struct place *p) {
+        char *slash;
+        size_t n;
+
+        if (spell(t, dirfd, path, p->path) < 0)
+                return -ELOOP;
+        slash = strrchr(p->path, '/');
+        if (!slash || is_own_proc(p->path))
+                return -ELOOP;
+
+        n = strlen(slash + 1);
+        memcpy(p->name, slash + 1, n + 1);
+        *slash = '\0';
+        p->dir = open_resolving(AT_FDCWD, slash == p->path ? "/" : p->path, O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+        *slash = '/';
+        if (p->dir < 0 || dir_on_proc(p)) {
+                place_done(p);
+                p->dir_known = false;
+                return -ELOOP;
+        }
+        p->parent = true;
+        return 0;
+}
+
 int walk_descriptor(struct tracee *t, int number, struct place *ret) {
-        struct place p = { .object = -1, .dir = -1 };
         int r;
 
-        p.object = tracee_open_base(t, number);
-        if (p.object < 0)
-                return p.object;
-        r = tracee_waits(t) ? settle(&p) : -ESRCH;
+        place_init(ret);
+        ret->object = tracee_open_base(t, number);
+        if (ret->object < 0)
+                return ret->object;
+        r = tracee_confirm(t);
+        if (r == 0)
+                r = settle(ret);
         if (r < 0)
-                place_done(&p);
-        else
-                *ret = p;
+                place_done(ret);
         return r;
 }
 
-int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret) {
-        struct place p = { .object = -1, .dir = -1 };
-        if (path[0] == '\0')
-                return -ENOENT;
-        p.wants_directory = path[strlen(path) - 1] == '/';
+static int walk_based(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *p) {
         cleanup(close_fd) int base = path[0] == '/' ? -1 : tracee_open_base(t, dirfd);
+        int r;
+
         if (path[0] != '/' && base < 0)
                 return base;
-        int r = walk_from(t, base >= 0 ? base : AT_FDCWD, path, mode, &p);
-        if (r == 0 && p.object < 0 && p.dir < 0)
+        r = walk_from(t, base >= 0 ? base : AT_FDCWD, path, mode, p);
+        if (r == 0 && p->object < 0 && p->dir < 0)
                 r = -ENOENT;
-        p.parent &= p.object < 0;
+        p->parent &= p->object < 0;
         if (r == 0)
-                r = settle(&p);
+                r = settle(p);
         if (r < 0) {
-                place_done(&p);
+                place_done(p);
                 return r;
         }
-        if (p.borrowed) { /* the directory goes on with the place */
+        if (p->borrowed) { /* the directory goes on with the place */
                 (void)take_fd(&base);
-                p.borrowed = false;
+                p->borrowed = false;
         }
-        *ret = p;
         return 0;
+}
+
+int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret) {
+        place_init(ret);
+        if (path[0] == '\0')
+                return -ENOENT;
+
+        /* A name alone is looked for where the caller is: nothing is gained by spelling that. */
+        if (mode == WALK_PARENT && strchr(path, '/') && walk_spelled(t, dirfd, path, ret) == 0)
+                return 0;
+
+        ret->wants_directory = path[strlen(path) - 1] == '/';
+        return walk_based(t, dirfd, path, mode, ret);
 }

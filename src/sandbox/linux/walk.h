@@ -7,16 +7,22 @@
 #include "sandbox/linux/tracee.h"
 
 #include <limits.h>
+#include <sys/stat.h>
 
 struct place {
         int object; /* O_PATH, or -1 when nothing is there */
         int dir;    /* its directory, O_PATH, or -1 when reached without a name ("/", "..", an open descriptor) */
-        char name[NAME_MAX + 1];
-        char path[PATH_MAX];  /* canonical; does not begin with '/' for pipes, sockets and other nameless objects */
         bool wants_directory; /* the path ended in a slash */
         bool borrowed;        /* `dir` is somebody else's to close */
         bool parent;          /* WALK_PARENT: nobody has looked for the object */
+        bool dir_known;       /* `dir_st` is what fstat() says of `dir` */
+        struct stat dir_st;
+        char name[NAME_MAX + 1];
+        char path[PATH_MAX]; /* canonical; does not begin with '/' for pipes, sockets and other nameless objects */
 };
+
+/* A place that is nowhere yet. Its texts are left as they are: they are long, and there is one of these in every call. */
+void place_init(struct place *p);
 
 enum walk_mode {
         WALK_FOLLOW,   /* a link in the last place is followed; a dangling one leads to where it points */
