@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum { WAITING_OPENS_MAX = 64, TRIES_MAX = 8 };
-enum { OPEN_THERE = 16 }; /* beside OP_ANSWERED and the like: something has that name already */
+enum { OPEN_OTHERWISE = 16 }; /* beside OP_ANSWERED and the like: this way does not lead to an answer */
 
 struct waiting_open {
         struct tracee tracee; /* its id and notify descriptor */
@@ -150,8 +150,93 @@ static int open_found(struct held *h, struct place *p, int flags, mode_t mode) {
         return r < 0 ? r : open_existing(h, p, flags, mode);
 }
 
-/* The usual case of something new costs no look at what is there. */
-static int open_quickly(struct held *h, int dirfd, int flags, mode_t mode) {
+/*
+ * A file or a directory that is read and has no link on its way: what was spelled is judged, and the kernel opens what
+ * has that very path at that moment, or nothing. Whatever is special about it is left to the other way, OPEN_OTHERWISE.
+ *
+ * The look before is there because opening a FIFO or a device does something. Only the host could put one in its place
+ * in between (names are changed inside by this thread alone): then the sandbox waits for the host.
+ */
+static int open_to_read(struct held *h, int dirfd, int flags) {
+        char path[PATH_MAX];
+        struct stat st;
+        int r;
+
+        if (walk_spell(&h->tracee, dirfd, h->path, path) < 0)
+                return OPEN_OTHERWISE;
+        if (fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+                r = errno == ENOENT ? walk_open_spelled(path, O_PATH | O_CLOEXEC) : -ELOOP;
+                if (r >= 0)
+                        close(r); /* it appeared just now */
+                if (r != -ENOENT)
+                        return OPEN_OTHERWISE;
+                memcpy(h->path, path, strlen(path) + 1);
+                return -ENOENT;
+        }
+        if ((!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) || walk_may_be_proc(st.st_dev))
+                return OPEN_OTHERWISE;
+        r = tracee_confirm(&h->tracee);
+        if (r < 0)
+                return r;
+
+        if (broker_denies(h->broker->rules, path, false))
+                return OPEN_OTHERWISE; /* and there refused, with a report */
+        cleanup(close_fd) int fd = walk_open_spelled(path, flags | O_CLOEXEC);
+        if (fd < 0)
+                return OPEN_OTHERWISE;
+        memcpy(h->path, path, strlen(path) + 1);
+        return broker_give_fd(&h->tracee, &fd, flags & O_CLOEXEC);
+}
+
+/* Only what openat2() takes, and nothing that makes or changes something. */
+static bool only_reads(int flags) {
+        /* O_NOFOLLOW, and the kernel's O_LARGEFILE, which the C library may have as 0: one is the one on x86, the other
+         * on aarch64. */
+        const int either = 0100000 | 0400000;
+        const int harmless = O_CLOEXEC | O_DIRECTORY | O_NONBLOCK | O_NOCTTY | O_NOATIME | either;
+
+        return (flags & ~harmless) == O_RDONLY;
+}
+
+/* Something with that name is in the directory already. A file is judged and opened from there. */
+static int open_there(struct held *h, struct place *p, int flags, mode_t mode) {
+        struct stat st;
+
+        p->object = openat(p->dir, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        if (p->object < 0)
+                return errno == ENOENT && !(flags & O_CREAT) ? -ENOENT : OPEN_OTHERWISE;
+        if (fstat(p->object, &st) < 0 || !S_ISREG(st.st_mode))
+                return OPEN_OTHERWISE;
+        p->parent = false;
+        return open_found(h, p, flags, mode);
+}
+
+static int open_or_make(struct held *h, struct place *p, int flags, mode_t mode) {
+        const struct plan_copy_of *copy;
+        int r;
+
+        if (!(flags & O_CREAT))
+                return open_there(h, p, flags, mode);
+        copy = copy_of_lock(h, p);
+        if (copy)
+                return copy_lock_open(h, copy, flags);
+
+        r = open_new(h, p, flags, mode);
+        if (flags & O_EXCL)
+                return r;
+        if (r == -EEXIST)
+                return open_there(h, p, flags, mode);
+
+        /* Refused as something new; what is there may be another matter (a link that leads elsewhere). */
+        if (r == -EACCES && h->glob && faccessat(p->dir, p->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+                h->glob = NULL;
+                return OPEN_OTHERWISE;
+        }
+        return r;
+}
+
+/* For changing: by its directory, so that the usual case of something new costs no look at what is there. */
+static int open_to_change(struct held *h, int dirfd, int flags, mode_t mode) {
         cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
         int r;
 
@@ -159,69 +244,56 @@ static int open_quickly(struct held *h, int dirfd, int flags, mode_t mode) {
         if (r < 0)
                 return r;
         if (!p.parent || p.wants_directory)
-                return OPEN_THERE;
+                return OPEN_OTHERWISE;
 
-        char asked[PATH_MAX];
-        memcpy(asked, h->path, strlen(h->path) + 1);
-        memcpy(h->path, p.path, strlen(p.path) + 1);
         h->writes = true;
-
-        const struct plan_copy_of *copy = copy_of_lock(h, &p);
-        if (copy)
-                return copy_lock_open(h, copy, flags);
-
-        r = open_new(h, &p, flags, mode);
-        if (r == -EEXIST && !(flags & O_EXCL)) {
-                memcpy(h->path, asked, strlen(asked) + 1);
-                return OPEN_THERE;
-        }
-        /* Refused as something new; what is there may be another matter (a link that leads elsewhere). */
-        if (r == -EACCES && h->glob && !(flags & O_EXCL) && faccessat(p.dir, p.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-                memcpy(h->path, asked, strlen(asked) + 1);
-                h->glob = NULL;
-                return OPEN_THERE;
-        }
+        r = open_or_make(h, &p, flags, mode);
+        if (r != OPEN_OTHERWISE)
+                memcpy(h->path, p.path, strlen(p.path) + 1);
         return r;
+}
+
+/* The usual cases, or OPEN_OTHERWISE. */
+static int open_quickly(struct held *h, int dirfd, int flags, mode_t mode) {
+        if (only_reads(flags))
+                return open_to_read(h, dirfd, flags);
+        if ((flags & (O_PATH | O_DIRECTORY)) || !opens_for_change(flags, false))
+                return OPEN_OTHERWISE;
+        return open_to_change(h, dirfd, flags, mode);
 }
 
 static int open_once(struct held *h, int dirfd, int flags, mode_t mode) {
         bool nofollow = (flags & O_NOFOLLOW) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
-        bool temporary = (flags & O_TMPFILE) == O_TMPFILE;
+        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+        char asked[PATH_MAX];
         int r;
 
-        if ((flags & O_CREAT) && !(flags & (O_PATH | O_DIRECTORY)) && !temporary) {
-                r = open_quickly(h, dirfd, flags, mode);
-                if (r != OPEN_THERE)
-                        return r;
-        }
-
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
         r = walk(&h->tracee, dirfd, h->path, nofollow ? WALK_NOFOLLOW : WALK_FOLLOW, &p);
         if (r < 0)
                 return r;
 
-        char asked[PATH_MAX];
         memcpy(asked, h->path, strlen(h->path) + 1);
         memcpy(h->path, p.path, strlen(p.path) + 1);
         r = open_found(h, &p, flags, mode);
         if (r != -EEXIST || (flags & O_EXCL))
                 return r;
         memcpy(h->path, asked, strlen(asked) + 1);
-        return OPEN_THERE;
+        return OPEN_OTHERWISE;
 }
 
 /* A name that comes and goes while it is looked at is looked at again. */
 static int open_path(struct held *h, int dirfd, int flags, mode_t mode) {
-        int r = OPEN_THERE;
+        int r;
 
         mode &= 07777 & ~h->tracee.umask;
-        for (int i = 0; i < TRIES_MAX && r == OPEN_THERE; i++)
+        r = open_quickly(h, dirfd, flags, mode);
+        for (int i = 0; i < TRIES_MAX && r == OPEN_OTHERWISE; i++)
                 r = open_once(h, dirfd, flags, mode);
-        return r == OPEN_THERE ? -EAGAIN : r;
+        return r == OPEN_OTHERWISE ? -EAGAIN : r;
 }
 
 static int open_at(struct held *h, int dirfd, __u64 address, int flags, mode_t mode) {
-        int r = tracee_read_path(&h->tracee, address, h->path, sizeof h->path);
+        int r = tracee_copy_path(&h->tracee, address, h->path, sizeof h->path);
 
         if (r < 0) {
                 h->path[0] = '\0';

@@ -23,7 +23,7 @@ static int result_of(long r) {
 }
 
 int broker_find(struct held *h, int dirfd, __u64 address, enum walk_mode mode, struct place *ret) {
-        int r = tracee_read_path(&h->tracee, address, h->path, sizeof h->path);
+        int r = tracee_copy_path(&h->tracee, address, h->path, sizeof h->path);
         if (r < 0) {
                 h->path[0] = '\0';
                 return r;

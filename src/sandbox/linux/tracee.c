@@ -128,7 +128,11 @@ int tracee_open(struct tracee *t) {
         int r = read_status(t);
         if (r == 0)
                 r = check_same_root(t);
-        return r == 0 && !tracee_waits(t) ? -ESRCH : r;
+        if (r == 0) {
+                t->proven = tracee_waits(t);
+                r = t->proven ? 0 : -ESRCH;
+        }
+        return r;
 }
 
 /* --- what is kept of threads from call to call ---
@@ -220,10 +224,11 @@ bool tracee_renew(struct tracee *t) {
                 return false;
         known_forget(known_slot(t->tid));
         t->proc = t->kept = -1;
+        t->proven = false;
         return tracee_open_known(t) == 0;
 }
 
-int tracee_umask_changes(const struct tracee *t, mode_t mask) {
+int tracee_umask_changes(struct tracee *t, mode_t mask) {
         if (tracee_confirm(t) < 0)
                 return -ESRCH;
 
@@ -251,10 +256,16 @@ bool tracee_waits(const struct tracee *t) {
 /* A thread that lives now had its number, and its memory, all the time: one question for what is kept and what was read.
  * Its call waits as long as it lives, since there are descriptors of threads (Linux 6.9): nothing but its end interrupts
  * it. */
-int tracee_confirm(const struct tracee *t) {
-        bool same = t->kept >= 0 ? thread_lives(t->kept) : tracee_waits(t);
+int tracee_confirm(struct tracee *t) {
+        if (!t->proven)
+                t->proven = t->kept >= 0 ? thread_lives(t->kept) : tracee_waits(t);
+        return t->proven ? 0 : -ESRCH;
+}
 
-        return same ? 0 : -ESRCH;
+/* What was found below the descriptor of /proc/TID that was kept is the thread's, and only while it lives. */
+static void seen_by_proc(struct tracee *t) {
+        if (t->kept >= 0)
+                t->proven = true;
 }
 
 /* Not by /proc/TID/mem, which belongs to root where the program is not dumpable, and root is nobody in the sandbox. */
@@ -280,15 +291,18 @@ int tracee_write(const struct tracee *t, uint64_t address, const void *from, siz
         return put == (ssize_t)n ? 0 : -EFAULT;
 }
 
-int tracee_read(const struct tracee *t, uint64_t address, void *into, size_t n) {
+int tracee_read(struct tracee *t, uint64_t address, void *into, size_t n) {
+        t->proven = false;
         if (n > 0 && peek(t, address, into, n) != (ssize_t)n)
                 return -EFAULT;
         return tracee_confirm(t);
 }
 
-int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t size) {
+int tracee_copy_path(struct tracee *t, uint64_t address, char *ret, size_t size) {
         enum { PAGE = 4096 /* the smallest there is */, SHORT = 256 };
         size_t n = 0;
+
+        t->proven = false;
         while (n < size) {
                 /* Up to the end of the page: the next one may not be mapped, and need not be. Most paths are short. */
                 size_t step = PAGE - (size_t)((address + n) & (PAGE - 1));
@@ -300,10 +314,17 @@ int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t
                 if (got <= 0)
                         return -EFAULT;
                 if (memchr(ret + n, '\0', (size_t)got))
-                        return tracee_confirm(t); /* else it may have been a successor's memory */
+                        return 0;
                 n += (size_t)got;
         }
         return -ENAMETOOLONG;
+}
+
+/* It may have been a successor's memory. */
+int tracee_read_path(struct tracee *t, uint64_t address, char *ret, size_t size) {
+        int r = tracee_copy_path(t, address, ret, size);
+
+        return r < 0 ? r : tracee_confirm(t);
 }
 
 /* A thread may have descriptors of its own; before Linux 6.9 only those of its process can be had. */
@@ -360,13 +381,17 @@ int tracee_open_base(struct tracee *t, int dirfd) {
                 snprintf(what, sizeof what, "fd/%d", dirfd);
         }
         int fd = open_proc(t, what, O_PATH);
+        if (fd >= 0)
+                seen_by_proc(t);
+        else if (t->kept >= 0 && !thread_lives(t->kept))
+                return -ESRCH;
         /* Descriptors of a program that is not dumpable are root's, as its memory is. */
         if (fd == -EACCES && dirfd != AT_FDCWD)
                 fd = tracee_take(t, dirfd, &(struct tracee_bytes){ 0 });
         return fd == -ENOENT && dirfd != AT_FDCWD ? -EBADF : fd;
 }
 
-ssize_t tracee_base_path(const struct tracee *t, int dirfd, char *ret, size_t size) {
+ssize_t tracee_base_path(struct tracee *t, int dirfd, char *ret, size_t size) {
         char what[16] = "cwd";
         ssize_t n;
 
@@ -375,7 +400,10 @@ ssize_t tracee_base_path(const struct tracee *t, int dirfd, char *ret, size_t si
         if (dirfd != AT_FDCWD)
                 snprintf(what, sizeof what, "fd/%d", dirfd);
         n = readlinkat(t->proc, what, ret, size);
-        return n < 0 ? -errno : n;
+        if (n < 0)
+                return -errno;
+        seen_by_proc(t);
+        return n;
 }
 
 int tracee_follow_magic(const struct tracee *t, int directory_fd, const char *name) {

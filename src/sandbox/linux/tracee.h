@@ -20,6 +20,7 @@ struct tracee {
         mode_t umask;
         int proc;      /* /proc/TID, kept by somebody else, or -1 */
         int kept;      /* a descriptor of the thread, kept from an earlier call, or -1 */
+        bool proven;   /* since its memory was read, the thread was seen to live */
         char name[16]; /* comm, for reports */
 };
 
@@ -33,17 +34,19 @@ int tracee_open_known(struct tracee *t);
 /* What was kept belongs to a thread that is gone: it is forgotten, and the call may be begun again. */
 bool tracee_renew(struct tracee *t);
 /* 0 if all that was read so far is the caller's, else -ESRCH. */
-int tracee_confirm(const struct tracee *t);
+int tracee_confirm(struct tracee *t);
 /* It is about to change its umask. -ESRCH. */
-int tracee_umask_changes(const struct tracee *t, mode_t mask);
+int tracee_umask_changes(struct tracee *t, mode_t mask);
 /* Fills in its name. */
 void tracee_find_name(struct tracee *t);
 /* Whether the call still waits: what was read belongs to it and to no successor of its thread id. */
 bool tracee_waits(const struct tracee *t);
 /* A path argument, copied once. -EFAULT, -ENAMETOOLONG. */
-int tracee_read_path(const struct tracee *t, uint64_t address, char *ret, size_t size);
+int tracee_read_path(struct tracee *t, uint64_t address, char *ret, size_t size);
+/* The same, but whether it was the caller's memory has to be confirmed, or found out by walk(). */
+int tracee_copy_path(struct tracee *t, uint64_t address, char *ret, size_t size);
 /* Bytes of its memory, all of them. -EFAULT, -ESRCH. */
-int tracee_read(const struct tracee *t, uint64_t address, void *into, size_t n);
+int tracee_read(struct tracee *t, uint64_t address, void *into, size_t n);
 /* Where a call has its result. -EFAULT. */
 int tracee_write(const struct tracee *t, uint64_t address, const void *from, size_t n);
 /* Bytes of its memory, n of them exactly. */
@@ -60,7 +63,7 @@ int tracee_socket_file(int socket_fd);
 /* The directory that a relative path starts from, as an O_PATH descriptor: AT_FDCWD or one of its descriptors. */
 int tracee_open_base(struct tracee *t, int dirfd);
 /* Where that directory is, without opening it; needs a known thread. The length, or a negative errno. */
-ssize_t tracee_base_path(const struct tracee *t, int dirfd, char *ret, size_t size);
+ssize_t tracee_base_path(struct tracee *t, int dirfd, char *ret, size_t size);
 /* One of its own magic links (/proc/PID/fd/3, cwd, root, exe), followed. */
 int tracee_follow_magic(const struct tracee *t, int directory_fd, const char *name);
 

@@ -73,26 +73,45 @@ static int fd_path(int fd, char *ret, size_t size) {
         return 0;
 }
 
-static bool on_proc(int fd) {
-        struct statfs fs;
-        return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC;
+/* Device numbers of file systems that are not /proc. Nobody mounts anything in here (the filter), and mounts of the host
+ * stay outside (they are private): a number that was not /proc's once never is. Number 0 is nobody's. */
+static _Atomic dev_t plain_devices[8];
+
+bool walk_may_be_proc(dev_t device) {
+        for (size_t i = 0; i < sizeof plain_devices / sizeof *plain_devices; i++)
+                if (atomic_load_explicit(&plain_devices[i], memory_order_relaxed) == device)
+                        return false;
+        return true;
 }
 
-/* The same with what is known of file systems already. Nobody mounts anything in here (the filter), and mounts of the
- * host stay outside (they are private): a device number that was not /proc's once never is. Number 0 is nobody's. */
-static bool dir_on_proc(struct place *p) {
-        static _Atomic dev_t plain[8];
+static void learn_plain(dev_t device) {
         static atomic_uint learned;
+        unsigned slot = atomic_fetch_add(&learned, 1) % (sizeof plain_devices / sizeof *plain_devices);
 
-        p->dir_known = fstat(p->dir, &p->dir_st) == 0;
-        for (size_t i = 0; p->dir_known && i < sizeof plain / sizeof *plain; i++)
-                if (atomic_load_explicit(&plain[i], memory_order_relaxed) == p->dir_st.st_dev)
-                        return false;
-        if (on_proc(p->dir))
+        atomic_store(&plain_devices[slot], device);
+}
+
+static bool is_on_proc(int fd, const struct stat *st) {
+        struct statfs fs;
+
+        if (st && !walk_may_be_proc(st->st_dev))
+                return false;
+        if (fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC)
                 return true;
-        if (p->dir_known)
-                atomic_store(&plain[atomic_fetch_add(&learned, 1) % (sizeof plain / sizeof *plain)], p->dir_st.st_dev);
+        if (st)
+                learn_plain(st->st_dev);
         return false;
+}
+
+static bool on_proc(int fd) {
+        struct stat st;
+
+        return is_on_proc(fd, fstat(fd, &st) == 0 ? &st : NULL);
+}
+
+static bool dir_on_proc(struct place *p) {
+        p->dir_known = fstat(p->dir, &p->dir_st) == 0;
+        return is_on_proc(p->dir, p->dir_known ? &p->dir_st : NULL);
 }
 
 static int open_resolving(int base, const char *path, int flags, uint64_t resolve) {
@@ -366,7 +385,7 @@ static int spell_names(char *text, size_t n, const char *path) {
         return 0;
 }
 
-static int spell(const struct tracee *t, int dirfd, const char *path, char text[static PATH_MAX]) {
+static int spell(struct tracee *t, int dirfd, const char *path, char text[static PATH_MAX]) {
         static const char gone[] = " (deleted)";
         ssize_t n = 0;
 
@@ -382,21 +401,34 @@ static int spell(const struct tracee *t, int dirfd, const char *path, char text[
         return spell_names(text, (size_t)n, path);
 }
 
+int walk_spell(struct tracee *t, int dirfd, const char *path, char ret[static PATH_MAX]) {
+        int r = spell(t, dirfd, path, ret);
+
+        return r == 0 && str_starts(str_of(ret), STR("/proc/")) ? -ELOOP : r;
+}
+
+int walk_open_spelled(const char *path, int flags) {
+        struct open_how how = { .flags = (unsigned)flags, .resolve = RESOLVE_NO_SYMLINKS };
+        int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+
+        return fd >= 0 ? fd : -errno;
+}
+
 /* The directory and the last name. Whatever is not plain, and every error, is left to the other ways: -ELOOP. */
-static int walk_spelled(const struct tracee *t, int dirfd, const char *path, struct place *p) {
+static int walk_spelled(struct tracee *t, int dirfd, const char *path, struct place *p) {
         char *slash;
         size_t n;
 
-        if (spell(t, dirfd, path, p->path) < 0)
+        if (walk_spell(t, dirfd, path, p->path) < 0)
                 return -ELOOP;
         slash = strrchr(p->path, '/');
-        if (!slash || is_own_proc(p->path))
+        if (!slash)
                 return -ELOOP;
 
         n = strlen(slash + 1);
         memcpy(p->name, slash + 1, n + 1);
         *slash = '\0';
-        p->dir = open_resolving(AT_FDCWD, slash == p->path ? "/" : p->path, O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+        p->dir = walk_open_spelled(slash == p->path ? "/" : p->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         *slash = '/';
         if (p->dir < 0 || dir_on_proc(p)) {
                 place_done(p);
@@ -446,14 +478,22 @@ static int walk_based(struct tracee *t, int dirfd, const char *path, enum walk_m
 }
 
 int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret) {
+        int r;
+
         place_init(ret);
         if (path[0] == '\0')
-                return -ENOENT;
+                return tracee_confirm(t) < 0 ? -ESRCH : -ENOENT;
 
         /* A name alone is looked for where the caller is: nothing is gained by spelling that. */
-        if (mode == WALK_PARENT && strchr(path, '/') && walk_spelled(t, dirfd, path, ret) == 0)
-                return 0;
-
-        ret->wants_directory = path[strlen(path) - 1] == '/';
-        return walk_based(t, dirfd, path, mode, ret);
+        r = mode == WALK_PARENT && strchr(path, '/') ? walk_spelled(t, dirfd, path, ret) : -ELOOP;
+        if (r < 0) {
+                ret->wants_directory = path[strlen(path) - 1] == '/';
+                r = walk_based(t, dirfd, path, mode, ret);
+        }
+        if (r == 0) {
+                r = tracee_confirm(t);
+                if (r < 0)
+                        place_done(ret);
+        }
+        return r;
 }

@@ -30,6 +30,14 @@ enum walk_mode {
         WALK_PARENT,   /* its directory and its name, whatever is there: for calls that find out by themselves */
 };
 
+/* The path spelled out: canonical if no name in it is a link. -ELOOP for what is not plain (see walk.c), and for /proc,
+ * where the same name is another thing for everyone. */
+int walk_spell(struct tracee *t, int dirfd, const char *path, char ret[static PATH_MAX]);
+/* Opens a path that was spelled, unless there is a link on its way: -ELOOP. */
+int walk_open_spelled(const char *path, int flags);
+/* Whether something with this device number is on /proc, for all that is known; true if nothing is. */
+bool walk_may_be_proc(dev_t device);
+
 int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret);
 /* One of its descriptors, whatever that is. */
 int walk_descriptor(struct tracee *t, int number, struct place *ret);
