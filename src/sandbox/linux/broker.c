@@ -196,8 +196,8 @@ static void serve_socket(struct held *h, const struct broker_op *op) {
         take_turn();
 }
 
-/* Whatever is read of the caller is read before anything is done: a call that turns out to be of another thread than the
- * one whose descriptors were kept can be begun again. */
+/* Whatever is read of the caller is read before anything is done: a call that turns out to be of another thread than
+ * the one whose descriptors were kept can be begun again. */
 static int run_file_op(struct held *h, const struct broker_op *op) {
         int r = op->run(h);
 

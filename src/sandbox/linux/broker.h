@@ -67,6 +67,7 @@ struct broker_filter {
         struct str main; /* what follows, or empty: everything else is allowed */
         bool traced;     /* what the main filter refuses is handed over too */
         bool files;      /* every call that reaches files by name */
+        bool modes;      /* and every one that changes a file's mode or owner by its descriptor */
         bool writes;     /* those that change something */
         bool sockets;
 };

@@ -13,6 +13,7 @@
  */
 #include "base/cleanup.h"
 #include "plan/plan.h"
+#include "policy/glob.h"
 #include "sandbox/linux/broker.h"
 #include "sandbox/linux/broker_ops.h"
 
@@ -109,12 +110,6 @@ static void resolve(struct front *f) {
         }
 }
 
-static void hand_over(struct front *f, const struct broker_op *ops, size_t n, bool asked) {
-        for (size_t i = 0; i < n; i++)
-                if (asked || ops[i].nr != SYS_bind) /* the broker could not reach the socket */
-                        when_equal(f, (uint32_t)ops[i].nr, TO_NOTIFY, ONWARDS);
-}
-
 /* All but pairs, most of which are none of the broker's business. */
 static void hand_over_sockets(struct front *f) {
         for (size_t i = 0; i < broker_socket_ops_n; i++)
@@ -122,17 +117,27 @@ static void hand_over_sockets(struct front *f) {
                         when_equal(f, (uint32_t)broker_socket_ops[i].nr, TO_NOTIFY, ONWARDS);
 }
 
-static void hand_over_changes(struct front *f, bool asked) {
+/* Reading is the kernel's business alone where only changes are judged. */
+static enum label op_label(const struct broker_op *op, const struct broker_filter *b) {
         static const enum label where[] = {
                 [OP_ALWAYS] = TO_NOTIFY,
                 [OP_IF_ARG1_WRITES] = TO_FLAGS_1,
                 [OP_IF_ARG2_WRITES] = TO_FLAGS_2,
                 [OP_IF_MODE_GIVES] = TO_MODE,
+                [OP_NEVER] = ONWARDS,
         };
+        bool mode = op->when == OP_IF_MODE_GIVES || op->when == OP_NEVER;
 
-        for (size_t i = 0; i < broker_ops_n; i++)
-                if (broker_ops[i].when != OP_NEVER && (asked || broker_ops[i].nr != SYS_bind))
-                        when_equal(f, (uint32_t)broker_ops[i].nr, where[broker_ops[i].when], ONWARDS);
+        return b->files && (b->modes || !mode) ? TO_NOTIFY : where[op->when];
+}
+
+static void hand_over_files(struct front *f, const struct broker_filter *b, bool asked) {
+        for (size_t i = 0; i < broker_ops_n; i++) {
+                enum label where = op_label(&broker_ops[i], b);
+
+                if (where != ONWARDS && (asked || broker_ops[i].nr != SYS_bind)) /* it could not reach the socket */
+                        when_equal(f, (uint32_t)broker_ops[i].nr, where, ONWARDS);
+        }
 }
 
 static void look_at_argument(struct front *f, enum label label, size_t offset, uint32_t bits) {
@@ -141,7 +146,7 @@ static void look_at_argument(struct front *f, enum label label, size_t offset, u
         emit(f, BPF_JMP | BPF_JSET | BPF_K, bits, TO_NOTIFY, TO_MAIN);
 }
 
-/* Reading is the kernel's business alone. O_TMPFILE comes with one of these flags. Archives are unpacked with a mode
+/* O_TMPFILE comes with one of these flags. Archives are unpacked with a mode
  * for each file, by its descriptor: those that give nobody else anything are the kernel's too. */
 static void look_at_arguments(struct front *f) {
         const uint32_t flags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, mode = 07022;
@@ -170,10 +175,8 @@ static void judge_datagrams(struct front *f, bool asked) {
 
 static void make_front(struct front *f, const struct broker_filter *b, bool asked) {
         begin(f);
-        if (b->files)
-                hand_over(f, broker_ops, broker_ops_n, asked);
-        else if (b->writes)
-                hand_over_changes(f, asked);
+        if (b->files || b->writes)
+                hand_over_files(f, b, asked);
         if (b->files || b->writes)
                 when_equal(f, SYS_landlock_create_ruleset, TO_ABSENT, ONWARDS);
         if (b->sockets) {
@@ -186,7 +189,7 @@ static void make_front(struct front *f, const struct broker_filter *b, bool aske
         always(f, TO_MAIN);
         if (b->sockets)
                 judge_datagrams(f, asked);
-        if (b->writes && !b->files)
+        if (b->files || b->writes)
                 look_at_arguments(f);
         finish(f, TO_REFUSE, b->traced ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM);
         finish(f, TO_NOTIFY, SECCOMP_RET_USER_NOTIF);
@@ -277,10 +280,23 @@ bool broker_filter_has_main(const struct plan *p) {
         return (p->flags & PLAN_TRACE) || is_kept(p);
 }
 
+/* A glob that refuses writing alone leaves descriptors to be had, by which a mode can be changed. One that refuses
+ * reading leaves none. What is protected by a pattern is held as guards are: see OP_IF_MODE_GIVES. */
+static bool has_glob_against_writing(const struct plan *p) {
+        for (size_t i = 0; i < p->path_rules.n; i++) {
+                const struct plan_path_rule *rule = &p->path_rules.p[i];
+
+                if (!rule->grants && !rule->decides_read && !rule->protected && glob_has_magic(str_of(rule->pattern)))
+                        return true;
+        }
+        return false;
+}
+
 struct broker_filter broker_filter_of(const struct plan *p) {
         return (struct broker_filter){ .main = broker_filter_has_main(p) ? p->seccomp : STR(""),
                                        .traced = p->flags & PLAN_TRACE,
                                        .files = p->flags & PLAN_BROKER,
+                                       .modes = (p->flags & (PLAN_TRACE | PLAN_OBSERVE)) || has_glob_against_writing(p),
                                        .writes = p->flags & PLAN_WRITES,
                                        .sockets = p->flags & PLAN_SOCKETS };
 }

@@ -185,7 +185,7 @@ static int open_to_read(struct held *h, int dirfd, int flags) {
         if (fd < 0)
                 return OPEN_OTHERWISE;
         memcpy(h->path, path, strlen(path) + 1);
-        return broker_give_fd(&h->tracee, &fd, flags & O_CLOEXEC);
+        return broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
 }
 
 /* Only what openat2() takes, and nothing that makes or changes something. */

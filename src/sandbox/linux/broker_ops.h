@@ -43,10 +43,12 @@ extern const size_t broker_ops_n;
 extern const struct broker_op broker_socket_ops[];
 extern const size_t broker_socket_ops_n;
 
-/* Answers the held call with a copy of the descriptor; OP_ANSWERED or a negative errno. */
+/* Answers the held call with a copy of the descriptor; OP_ANSWERED or a negative errno. The broker's own is closed a
+ * moment after the caller goes on, before any other call is served. */
 int broker_pass_fd(const struct tracee *t, int fd, bool close_on_exec);
-/* The same for one that can be written: the broker has let go of it before the caller goes on. Somebody who closes a
- * program that was written, and runs it, would else find it busy. */
+/* The same for one that can be written: the broker has let go of it before the caller goes on, which wakes the caller
+ * twice. Somebody who closes a program that was written, and runs it, would else find it busy, and a lock would outlive
+ * its file. */
 int broker_give_fd(const struct tracee *t, int *fd, bool close_on_exec);
 int broker_answer(const struct tracee *t, int result);
 

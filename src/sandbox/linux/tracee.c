@@ -253,9 +253,9 @@ bool tracee_waits(const struct tracee *t) {
         return ioctl(t->notify_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
-/* A thread that lives now had its number, and its memory, all the time: one question for what is kept and what was read.
- * Its call waits as long as it lives, since there are descriptors of threads (Linux 6.9): nothing but its end interrupts
- * it. */
+/* A thread that lives now had its number, and its memory, all the time: one question for what is kept and what was
+ * read. Its call waits as long as it lives, since there are descriptors of threads (Linux 6.9): nothing but its end
+ * interrupts it. */
 int tracee_confirm(struct tracee *t) {
         if (!t->proven)
                 t->proven = t->kept >= 0 ? thread_lives(t->kept) : tracee_waits(t);

@@ -73,8 +73,8 @@ static int fd_path(int fd, char *ret, size_t size) {
         return 0;
 }
 
-/* Device numbers of file systems that are not /proc. Nobody mounts anything in here (the filter), and mounts of the host
- * stay outside (they are private): a number that was not /proc's once never is. Number 0 is nobody's. */
+/* Device numbers of file systems that are not /proc. Nobody mounts anything in here (the filter), and mounts of the
+ * host stay outside (they are private): a number that was not /proc's once never is. Number 0 is nobody's. */
 static _Atomic dev_t plain_devices[8];
 
 bool walk_may_be_proc(dev_t device) {

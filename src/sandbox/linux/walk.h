@@ -21,7 +21,8 @@ struct place {
         char path[PATH_MAX]; /* canonical; does not begin with '/' for pipes, sockets and other nameless objects */
 };
 
-/* A place that is nowhere yet. Its texts are left as they are: they are long, and there is one of these in every call. */
+/* A place that is nowhere yet. Its texts are left as they are: they are long, and there is one of these in every call.
+ */
 void place_init(struct place *p);
 
 enum walk_mode {
