@@ -62,27 +62,13 @@ static const struct kind {
 };
 static_assert(sizeof kinds / sizeof kinds[0] == LISTENER_KINDS, "one row per kind of listener");
 
-static void give_back(struct worker *w) {
-        quota_leave(w->gateway->quota);
-        worker_left(w, atomic_fetch_sub_explicit(&w->clients, 1, memory_order_relaxed));
-}
-
-void client_done(struct client *c) {
-        if (!c->worker)
-                return;
-        stream_close(c->stream);
-        give_back(c->worker);
-        c->stream = NULL;
-        c->worker = NULL;
-}
-
 /* On the worker that will keep it, which has counted it already. */
 static void serve(struct worker *w, const struct gateway_listener *listener, int fd) {
         const struct kind *kind = &kinds[listener->kind];
         struct client c = { .worker = w, .listener = listener, .since = loop_now(w->loop), .via = kind->via };
         c.number = atomic_fetch_add_explicit(&w->gateway->connections_ever, 1, memory_order_relaxed) + 1;
         if (stream_socket_new(w->loop, fd, &c.stream) < 0) {
-                give_back(w);
+                worker_takes_place_back(w);
                 return;
         }
         kind->start(&c);

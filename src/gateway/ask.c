@@ -14,6 +14,7 @@ struct ask {
         struct link calls; /* struct gate_call.asking */
         uint64_t serial;
         struct authority target;
+        ask_answered_fn *answered;
 };
 
 static uint64_t new_serial(void) {
@@ -42,11 +43,15 @@ static void drop(struct ask *a) {
 
 static void on_limit(struct timer *t) {
         struct gate_call *c = link_owner(t, struct gate_call, ask_limit);
+        size_t asks, calls;
+        const struct ask *ask = find(c->worker, &c->target, &asks, &calls);
+        ask_answered_fn *answered = ask->answered; /* leaving may free it */
+
         ask_leave(c, true);
-        gate_answered(c, DECISION_DENY, -ETIMEDOUT);
+        answered(c, DECISION_DENY, -ETIMEDOUT);
 }
 
-int ask_hold(struct gate_call *c) {
+int ask_hold(struct gate_call *c, ask_answered_fn *answered) {
         struct worker *w = c->worker;
         size_t asks, calls;
         struct ask *a = find(w, &c->target, &asks, &calls);
@@ -57,6 +62,7 @@ int ask_hold(struct gate_call *c) {
                 if (!a)
                         return -ENOMEM;
                 a->target = c->target;
+                a->answered = answered;
                 a->serial = new_serial();
                 link_init(&a->calls);
                 int r = control_ask(w->gateway->control, w, a->serial, &a->target, c->via);
@@ -88,14 +94,16 @@ void ask_leave(struct gate_call *c, bool expired) {
 }
 
 static void settle(struct ask *a, enum decision d) {
+        ask_answered_fn *answered = a->answered;
         struct link calls;
+
         link_take_all(&a->calls, &calls);
         drop(a);
         while (!link_is_empty(&calls)) {
                 struct gate_call *c = link_owner(calls.next, struct gate_call, asking);
                 link_remove(&c->asking);
                 timer_stop(&c->ask_limit);
-                gate_answered(c, d, d == DECISION_DENY ? -EACCES : 0);
+                answered(c, d, d == DECISION_DENY ? -EACCES : 0);
         }
 }
 

@@ -7,12 +7,12 @@
  */
 #include "gateway/gate.h"
 
-/* Holds the call; ask_answer() goes on with it. -ENOSPC: too many questions or callers wait already. */
-int ask_hold(struct gate_call *c);
+/* Holds the call. answered() goes on with it when the person has spoken, or nobody did (-ETIMEDOUT). -ENOSPC: too many
+ * questions or callers wait already. */
+typedef void ask_answered_fn(struct gate_call *call, enum decision decision, int error);
+int ask_hold(struct gate_call *call, ask_answered_fn *answered);
 void ask_leave(struct gate_call *c, bool expired);
 /* On the worker's thread, from the control thread's answer. `serial` tells an old answer from a new question. */
 void ask_answer(struct worker *w, uint64_t serial, enum decision d);
 /* The policy has changed: what it now decides by itself waits no longer. */
 void ask_judge_again(struct worker *w);
-/* gate.c: the person has spoken (or nobody did: -ETIMEDOUT). */
-void gate_answered(struct gate_call *c, enum decision d, int error);

@@ -122,6 +122,7 @@ static void on_swapped(struct task *t) {
 static void on_swap(struct task *t) {
         struct swap *s = link_owner(t, struct swap, task);
         worker_set_policy(s->worker, s->policy);
+        ask_judge_again(s->worker);
         task_init(&s->task, on_swapped);
         loop_post(s->control->loop, &s->task);
 }

@@ -7,7 +7,6 @@
 #include "gateway/chain.h"
 #include "gateway/dns/synthetic.h"
 #include "gateway/http/http_session.h"
-#include "gateway/intercept.h"
 #include "gateway/quota.h"
 
 #include <assert.h>
@@ -128,7 +127,7 @@ struct verdict gate_judge(struct worker *w, const struct authority *target, bool
 
 /* With the vault's help a tunnel's requests can be seen too. */
 static struct verdict judge(struct gate_call *c) {
-        c->intercept = !c->request_visible && intercept_is_wanted(c->worker, &c->target);
+        c->intercept = !c->request_visible && gate_wants_interception(c->worker, &c->target);
         struct verdict v = gate_judge(c->worker, &c->target, c->request_visible || c->intercept);
         if (v.decision == DECISION_ASK && (c->asked || c->approved)) {
                 v.decision = DECISION_ALLOW;
@@ -330,6 +329,8 @@ static void go_on(struct gate_call *c) {
 
 /* opening */
 
+static void gate_answered(struct gate_call *c, enum decision d, int error);
+
 static void decide(struct gate_call *c) {
         switch (c->verdict.decision) {
         case DECISION_ALLOW:
@@ -338,7 +339,7 @@ static void decide(struct gate_call *c) {
         case DECISION_ASK:
                 if (c->worker->gateway->start.can_ask) {
                         enter(c, GATE_ASKING);
-                        int r = ask_hold(c);
+                        int r = ask_hold(c, gate_answered);
                         if (r == 0)
                                 return;
                         c->error = r;
@@ -352,7 +353,7 @@ static void decide(struct gate_call *c) {
         }
 }
 
-void gate_answered(struct gate_call *c, enum decision d, int error) {
+static void gate_answered(struct gate_call *c, enum decision d, int error) {
         c->generation = c->worker->policy->generation;
         if (d == DECISION_ASK) {
                 c->verdict = judge(c);
@@ -386,6 +387,14 @@ void gate_open(struct gate_call *c) {
         c->generation = w->policy->generation;
         c->verdict = judge(c);
         decide(c);
+}
+
+bool gate_wants_interception(const struct worker *worker, const struct authority *target) {
+        if (!worker->tls)
+                return false;
+
+        return worker_has_credential(worker, target) ||
+               verdict_target(worker_snapshot(worker), &target->host, target->port).needs_request;
 }
 
 bool gate_is_held(const struct gate_call *c) {

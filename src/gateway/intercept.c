@@ -70,22 +70,8 @@ struct intercept {
 
 /* what is opened */
 
-static bool has_credential(const struct gateway *g, const struct authority *target) {
-        if (!g->credentials)
-                return false;
-        struct credential_set at = credentials_at(g->credentials, &target->host, target->port);
-        return !credential_set_is_empty(&at);
-}
-
-bool intercept_is_wanted(const struct worker *w, const struct authority *target) {
-        if (!w->tls)
-                return false;
-        return has_credential(w->gateway, target) ||
-               verdict_target(worker_snapshot(w), &target->host, target->port).needs_request;
-}
-
 bool intercept_expects_tls(const struct worker *w, const struct authority *target) {
-        return target->port == HTTPS_PORT || has_credential(w->gateway, target);
+        return target->port == HTTPS_PORT || worker_has_credential(w, target);
 }
 
 /* the end */

@@ -7,8 +7,6 @@
 #include "gateway/dns/synthetic.h"
 #include "gateway/gate.h"
 
-/* Whether a tunnel to this target is to be opened. */
-bool intercept_is_wanted(const struct worker *w, const struct authority *target);
 /* Whether it can be nothing but TLS: a credential is bound to the target, or it is https's own port. */
 bool intercept_expects_tls(const struct worker *w, const struct authority *target);
 

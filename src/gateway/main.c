@@ -20,7 +20,7 @@
 #include "gateway/dns/synthetic.h"
 #include "gateway/quota.h"
 #include "gateway/webhook.h"
-#include "gateway/worker.h"
+#include "gateway/worker_parts.h"
 #include "ipc/credentials.h"
 #include "net/tls.h"
 

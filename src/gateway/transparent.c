@@ -167,7 +167,7 @@ int transparent_start(const struct client *c) {
                 return 0;
         }
         struct verdict v = verdict_target(worker_snapshot(w), &k->call.target.host, k->call.target.port);
-        k->intercepts = v.decision != DECISION_DENY && intercept_is_wanted(w, &k->call.target);
+        k->intercepts = v.decision != DECISION_DENY && gate_wants_interception(w, &k->call.target);
         bool wants_word = v.needs_request || k->intercepts;
         if (v.decision != DECISION_DENY && (wants_word || http_is_usual(k->call.target.port))) {
                 /* A rule that must see the request cannot be met by a client that stays silent: gate_open() refuses

@@ -31,8 +31,9 @@ struct worker {
         struct policy_ref *policy; /* what to judge by now; changes only between callbacks, and so do the next two */
         struct gateway_limits limits;
         uint64_t ask_timeout_ns;
-        struct link judged; /* struct judged: what is open under a verdict, for new policies */
-        struct link asks;   /* struct ask: questions that calls of this worker wait for */
+        struct link http_sessions; /* struct http_session: all of them, for the end */
+        struct link judged;        /* struct judged: what is open under a verdict, for new policies */
+        struct link asks;          /* struct ask: questions that calls of this worker wait for */
         struct report report;
         struct pace pace; /* of refusals that are repeated */
         struct upstream_pool *upstreams;
@@ -46,10 +47,6 @@ struct worker {
         pthread_t thread;
 };
 
-/* Makes the worker and all that needs files; its thread is not started. */
-int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct worker **ret, struct err *e);
-/* Closes and reports everything that is open. On the thread that ran the loop, after it has stopped, or before. */
-void worker_free(struct worker *w);
 /* The thread: runs until loop_stop(). */
 void *worker_main(void *worker);
 
@@ -73,8 +70,13 @@ struct client {
         uint8_t via;     /* enum event_via */
 };
 
+/* Whether a credential of this sandbox goes there. */
+bool worker_has_credential(const struct worker *worker, const struct authority *target);
+
 /* One of `before` connections has left this worker. */
 void worker_left(struct worker *w, unsigned before);
+/* The place of one connection, which was counted when it was accepted. */
+void worker_takes_place_back(struct worker *worker);
 /* Closes the stream, if it is still there, and gives the place back. */
 void client_done(struct client *c);
 /* There is no memory for its session: the same, and -ENOMEM. */
@@ -103,5 +105,10 @@ static inline void judged_remove(struct judged *j) {
         link_remove(&j->link);
 }
 
-/* The new policy for this worker; takes one reference. Judges all again. On the worker's thread. */
+/* The new policy for this worker; takes one reference. Judges all that is open again; what is held is for
+ * ask_judge_again(). On the worker's thread. */
 void worker_set_policy(struct worker *w, struct policy_ref *p);
+/* The end: everything that is open is closed and reported. */
+void worker_revoke_all(struct worker *w);
+/* The timer behind worker_left(). */
+void worker_on_trim(struct timer *t);

@@ -231,12 +231,6 @@ def test_two_sandboxes_in_one_workspace(start, repo):
     assert not evil(repo, EXISTING) and (repo / ".envrc").read_text() == "host 19\n"
 
 
-def test_what_git_says_when_its_configuration_is_kept(sh, repo):
-    for command in ("git config x.y z", "git remote add origin https://example.com/x"):
-        result = sh(command, env=ENVIRONMENT)
-        assert result.status != 0 and "Permission denied" in result.errors and ".git/config" in result.errors, result
-
-
 def test_everything_else_goes_on(sh, repo):
     """What programs do all day, in the directories that have protected names in them and elsewhere."""
     script = r"""set -e

@@ -202,8 +202,7 @@ void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reas
 /* The rest of a request that is on its way. why: what is wrong with it, for the record and the client. */
 void http_refuse_rest(struct http_session *s, enum reason reason, const char *why);
 
-/* http_pool.c: a session that waits for a request, as all do at first; and whenever it begins or ceases to. */
-void upstream_pool_watch(struct upstream_pool *p, struct link *session);
+/* http_pool.c: whenever a session begins to wait for a request, as all do at first, or ceases to. */
 void upstream_pool_waits(struct upstream_pool *p, bool waits);
 /* A connection to the target that rests here, or NULL. once: what is sent on it cannot be sent again, so only one that
  * was used a moment ago and is alive now will do. */

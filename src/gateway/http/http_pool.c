@@ -46,8 +46,7 @@ struct upstream_pool {
         size_t n, waiting;  /* at rest; sessions that wait for a request */
         struct link by_age; /* all that rest, the oldest first */
         struct timer sweep;
-        bool sweeping;        /* the timer runs: something rests, or did a moment ago */
-        struct link sessions; /* all HTTP sessions of the worker */
+        bool sweeping; /* the timer runs: something rests, or did a moment ago */
         struct link buckets[BUCKETS];
 };
 
@@ -211,17 +210,11 @@ int upstream_pool_new(struct worker *w, struct upstream_pool **ret) {
                 return -ENOMEM;
         p->worker = w;
         link_init(&p->by_age);
-        link_init(&p->sessions);
         timer_init(&p->sweep, w->loop, on_sweep);
         for (size_t i = 0; i < BUCKETS; i++)
                 link_init(&p->buckets[i]);
         *ret = p;
         return 0;
-}
-
-void upstream_pool_watch(struct upstream_pool *p, struct link *session) {
-        link_append(&p->sessions, session);
-        p->waiting++;
 }
 
 void upstream_pool_waits(struct upstream_pool *p, bool waits) {
@@ -231,8 +224,6 @@ void upstream_pool_waits(struct upstream_pool *p, bool waits) {
 void upstream_pool_free(struct upstream_pool *p) {
         if (!p)
                 return;
-        while (!link_is_empty(&p->sessions))
-                http_session_end(link_owner(p->sessions.next, struct http_session, of_worker), false);
         for (struct upstream *u; (u = oldest(p));)
                 stream_close(detach(u));
         timer_stop(&p->sweep);

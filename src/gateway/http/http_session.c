@@ -471,7 +471,8 @@ static int start(const struct client *client, struct http_session *s) {
         if (!s)
                 return client_has_no_room(client);
         stream_set_owner(s->client.stream, on_client, s);
-        upstream_pool_watch(client->worker->upstreams, &s->of_worker);
+        link_append(&client->worker->http_sessions, &s->of_worker);
+        upstream_pool_waits(client->worker->upstreams, true);
         http_session_limit(s, http_settings(s)->header_ns);
         http_session_run(s);
         return 0;
@@ -525,4 +526,9 @@ int http_session_start_api(const struct client *client) {
                 s = NULL;
         }
         return start(client, s);
+}
+
+void http_sessions_end(struct worker *worker) {
+        while (!link_is_empty(&worker->http_sessions))
+                http_session_end(link_owner(worker->http_sessions.next, struct http_session, of_worker), false);
 }

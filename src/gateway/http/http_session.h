@@ -36,3 +36,4 @@ int http_session_start_api(const struct client *client);
 /* For worker_new() and worker_free(). */
 int upstream_pool_new(struct worker *w, struct upstream_pool **ret);
 void upstream_pool_free(struct upstream_pool *p);
+void http_sessions_end(struct worker *worker);
