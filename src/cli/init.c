@@ -62,7 +62,7 @@ const struct verb verb_init = {
         .synopsis = "[OPTIONS] [DIR]",
         .help = "make a first policy for this project",
         .about = "Looks at what the project in DIR (or here) is made of (package.json, pyproject.toml, Cargo.toml, "
-                 "go.mod and others), at its "
+                 "go.mod, Dockerfile and others), at its "
                  "git remotes, and at the agents and tokens of this machine, and proposes a .bailey.yaml in which "
                  "every line says why it "
                  "is there. After a yes it is written and trusted, as it is now. Nothing of the project is run, and a "

@@ -117,6 +117,12 @@ static void op_attach(struct tree *t, uint16_t slot, uint16_t at, const char *ta
         push(t, (struct plan_op){ .kind = PLAN_OP_ATTACH, .slot = slot, .at = at, .target = target });
 }
 
+/* What is only on the way to something. In a mask it is closed as the mask is: whoever looks after masks while the
+ * sandbox runs takes a directory that can be read for one of the host's. */
+static uint32_t way_mode(const char *path) {
+        return str_starts(str_of(path), STR("mask-")) ? 0111 : 0755;
+}
+
 /* Makes the directory in our tmpfs, its parents first, each once. */
 static void make_dir(struct tree *t, const char *path, uint32_t mode) {
         for (size_t i = 0; i < t->made.n; i++)
@@ -124,7 +130,7 @@ static void make_dir(struct tree *t, const char *path, uint32_t mode) {
                         return;
         const char *slash = strrchr(path, '/');
         if (slash)
-                make_dir(t, text(t, plan_copy(t->p, str_n(path, (size_t)(slash - path)))), 0755);
+                make_dir(t, text(t, plan_copy(t->p, str_n(path, (size_t)(slash - path)))), way_mode(path));
         if (vec_push(&t->made, path) < 0)
                 t->error = -ENOMEM;
         push(t, (struct plan_op){ .kind = PLAN_OP_MKDIR, .at = t->base, .mode = mode, .target = path });
@@ -133,7 +139,7 @@ static void make_dir(struct tree *t, const char *path, uint32_t mode) {
 static void make_file(struct tree *t, const char *path, uint32_t mode, const char *content) {
         const char *slash = strrchr(path, '/');
         if (slash)
-                make_dir(t, text(t, plan_copy(t->p, str_n(path, (size_t)(slash - path)))), 0755);
+                make_dir(t, text(t, plan_copy(t->p, str_n(path, (size_t)(slash - path)))), way_mode(path));
         push(t, (struct plan_op){ .kind = PLAN_OP_FILE, .at = t->base, .mode = mode, .target = path, .data = content });
 }
 

@@ -35,6 +35,7 @@
 #include "run/run_git.h"
 #include "run/run_home.h"
 #include "run/run_listen.h"
+#include "run/run_introduce.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -341,6 +342,8 @@ static void print_idle(void *arg, const char *text) {
 }
 
 static void print_notes(const struct run *r) {
+        if (!r->q->quiet && !r->q->link && !r->q->learn)
+                run_introduce(r->policy);
         print_profile(r);
         print_held_back(r);
         policy_idle_grants(r->policy, print_idle, NULL);

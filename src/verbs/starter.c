@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { POLICY_BYTES_MAX = 256 << 10, FILE_BYTES_MAX = 4 << 20, REMOTES_MAX = 64 };
+enum { POLICY_BYTES_MAX = 256 << 10, FILE_BYTES_MAX = 4 << 20, REMOTES_MAX = 64, STAGES_MAX = 32 };
 
 #define POLICY_NAME ".bailey.yaml"
 
@@ -164,6 +164,67 @@ static int look_at_package(int directory_fd, struct findings *found, struct err 
         return 0;
 }
 
+/* The registry that an image comes from, with a port: its first part where that is a host, else Docker Hub's. */
+static int add_registry(struct str image, struct findings *found, struct err *err) {
+        ptrdiff_t slash = str_find(image, '/');
+        struct str first = slash > 0 ? str_first(image, (size_t)slash) : (struct str){ 0 };
+        struct authority authority;
+
+        if (str_find(image, '$') >= 0 || str_is(image, "scratch"))
+                return 0;
+        if (first.n == 0 || (str_find(first, '.') < 0 && str_find(first, ':') < 0) || str_is(first, "docker.io"))
+                return findings_add(found, "@docker", "Dockerfile: images", err);
+        if (authority_parse(first, 443, &authority, NULL) < 0 || authority.host.kind != HOST_NAME)
+                return 0;
+        cleanup(free_ptr) char *pattern = str_format("%s:%d", authority.host.name, authority.port);
+        if (!pattern)
+                return err_set(err, ENOMEM, "out of memory");
+        return findings_add(found, pattern, "Dockerfile: images", err);
+}
+
+/* Words are apart by blanks and tabs; false at the end. */
+static bool next_word(struct str *rest, struct str *ret) {
+        size_t n = 0;
+
+        *rest = str_trim(*rest);
+        while (n < rest->n && rest->p[n] != ' ' && rest->p[n] != '\t')
+                n++;
+        *ret = str_first(*rest, n);
+        *rest = str_skip(*rest, n);
+        return n > 0;
+}
+
+/* FROM [--platform=...] IMAGE [AS STAGE]. A stage can be the image of a later line. */
+static int look_at_from(struct str line, struct str stages[STAGES_MAX], size_t *n, struct findings *found,
+                        struct err *err) {
+        struct str word = { 0 }, image = { 0 };
+
+        if (!next_word(&line, &word) || !str_eq_nocase(word, STR("from")))
+                return 0;
+        while (next_word(&line, &image) && str_starts(image, STR("--")))
+                image = (struct str){ 0 };
+        for (size_t i = 0; i < *n; i++)
+                if (str_eq_nocase(stages[i], image))
+                        return 0;
+        if (next_word(&line, &word) && str_eq_nocase(word, STR("as")) && next_word(&line, &word) && *n < STAGES_MAX)
+                stages[(*n)++] = word;
+        return image.n ? add_registry(image, found, err) : 0;
+}
+
+static int look_at_images(int directory_fd, struct findings *found, struct err *err) {
+        cleanup(buf_done) struct buf text = BUF(FILE_BYTES_MAX + 1);
+        struct str stages[STAGES_MAX], line;
+        size_t n = 0;
+
+        int r = project_read(directory_fd, "Dockerfile", &text, err);
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        struct str rest = buf_str(&text);
+        while (r == 0 && str_split(&rest, '\n', &line))
+                r = look_at_from(line, stages, &n, found, err);
+        return r;
+}
+
 static int look_at_files(int directory_fd, struct findings *found, struct err *err) {
         for (size_t i = 0; i < sizeof project_files / sizeof *project_files; i++) {
                 struct stat st;
@@ -173,7 +234,8 @@ static int look_at_files(int directory_fd, struct findings *found, struct err *e
                 if (r < 0)
                         return r;
         }
-        return look_at_package(directory_fd, found, err);
+        int r = look_at_images(directory_fd, found, err);
+        return r < 0 ? r : look_at_package(directory_fd, found, err);
 }
 
 /* HOST[:PORT] of https://host/..., ssh://user@host:port/... and user@host:path; empty for a path and for all else. */

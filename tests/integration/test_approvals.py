@@ -359,6 +359,8 @@ def test_what_was_typed_before_does_not_count(terminal, origin):
 
 
 def test_full_screen_program_is_left_alone(terminal, origin, bailey, home):
+    (home / ".local/state/bailey").mkdir(parents=True, mode=0o700, exist_ok=True)
+    (home / ".local/state/bailey/introduced").touch()  # not the first run, which has more to say
     t = terminal("stty raw -echo; echo drawing; " + fetch(origin) + "stty sane; echo d''one")
     before = t.expect(b"drawing")
     wait_for(lambda: json.loads(bailey("pending", "--json").check().text), "the question")

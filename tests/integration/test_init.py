@@ -47,6 +47,29 @@ def test_what_is_no_host_brings_nothing(bailey, work, url):
     assert "evil.test" not in text and "allow: []" in text
 
 
+IMAGES = {"FROM debian:12": ["@docker"], "from --platform=$BUILDPLATFORM  node:22 AS build\nFROM build": ["@docker"],
+          "FROM ghcr.io/a/b:1": ["ghcr.io:443"], "\tFROM registry.corp.test:5000/x AS y\nFROM y\nFROM scratch": ["registry.corp.test:5000"],
+          "FROM scratch": [], "FROM $BASE": [], "FROM": [], "RUN echo FROM debian": [], "FROM 10.0.0.1:5000/x": [], "FROM bad host/x": ["@docker"],
+          'FROM evil.test"/x': [], "FROM --platform=x": [], "\0FROM debian": [], "FROM docker.io/library/debian": ["@docker"]}
+
+
+@pytest.mark.parametrize("text", IMAGES)
+def test_images_bring_their_registry(bailey, work, text):
+    (work / "Dockerfile").write_text(text)
+    said = bailey("init", "--print", cwd=work).check().text
+    for pattern in IMAGES[text]:
+        assert f'- "{pattern}" # Dockerfile: images' in said
+    assert said.count("# Dockerfile") == len(IMAGES[text]), said
+
+
+def test_submodules_bring_their_host(bailey, work):
+    (work / ".gitmodules").write_text('[submodule "x"]\n\tpath = x\n\turl = https://git.corp.test/x\n')
+    assert '- "git.corp.test:443" # a submodule' in bailey("init", "--print", cwd=work).check().text
+    (work / ".gitmodules").write_text('[submodule "x"\n\turl = https://git.corp.test/x\n')
+    result = bailey("init", "--yes", cwd=work)
+    assert result.status == 3 and ".gitmodules" in result.errors and not (work / ".bailey.yaml").exists()
+
+
 def test_yes_writes_and_trusts(bailey, work):
     (work / "package.json").write_text(json.dumps({"devDependencies": {"@playwright/test": "1"}}))
     bailey("init", "--yes", cwd=work, env={"GITHUB_TOKEN": "ghp_" + "x" * 36}).check()

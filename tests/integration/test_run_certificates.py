@@ -97,3 +97,14 @@ def test_a_java_of_ones_own_is_told_by_its_variable(opened, home):
     store.mkdir(parents=True)
     (store / "cacerts").write_bytes(b"x")
     assert "trustStore=" in opened("echo $JAVA_TOOL_OPTIONS", env={"JAVA_HOME": str(home / "jdk")}).check().text
+
+
+@pytest.mark.parametrize("state", [None, "elsewhere/state"])
+@pytest.mark.parametrize("options", [(), ("--trace-denials",), ("--deny-read", "**/.env")])
+def test_they_stay_readable_while_it_runs(opened, home, state, options):
+    """Masks of denied places are looked after while a command runs: the state directory is one of them, and the certificates are below it.
+    In a home without one, and with one that a variable names."""
+    env = {"XDG_STATE_HOME": str(home / state)} if state else {}
+    script = 'for i in 1 2 3 4; do sleep 0.2; test -s "$CURL_CA_BUNDLE"; head -c 9 "$CURL_CA_BUNDLE" >/dev/null; done; echo -n readable'
+    script += '; ! ls "$(dirname "$(dirname "$(dirname "$CURL_CA_BUNDLE")")")"/audit 2>/dev/null'
+    assert opened(script, *options, env=env).check().text == "readable"

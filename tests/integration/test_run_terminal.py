@@ -157,3 +157,26 @@ def test_devices_keep_their_modes(bailey, work):
     assert bailey("run", "--", "chmod", "600", "/dev/null", "/dev/zero", "/dev/tty", cwd=work).status != 0
     assert before == [os.stat(f"/dev/{name}").st_mode for name in ("null", "zero", "tty")]
     bailey("run", "--", "sh", "-c", "echo x > /dev/null; head -c 3 /dev/zero", cwd=work).check()
+
+
+def test_the_first_run_says_what_holds(terminal, home, bailey):
+    """Three lines, on a terminal, once for a user; an empty file remembers it."""
+    marker = home / ".local/state/bailey/introduced"
+    assert "no policy yet" not in bailey("run", "--", "true", cwd=home / "work").check().errors and not marker.exists()  # no terminal
+    terminal.type('$B run --quiet -- true; echo "quiet ""done"\n')
+    assert b"no policy yet" not in terminal.expect(b"quiet done")
+    terminal.type('echo "mode: read-only" > .bailey.yaml; $B run -- true; rm .bailey.yaml; echo "with ""one"\n')
+    assert b"no policy yet" not in terminal.expect(b"with one")
+    assert not marker.exists()
+    terminal.type('$B run -- true; echo "first ""done"\n')
+    said = terminal.expect(b"first done")
+    assert said.count(b"bailey: ") == 3 and b"work and a /tmp of its own" in said and b"it reaches no host" in said and b"bailey init" in said, said
+    assert marker.exists() and marker.stat().st_size == 0 and marker.stat().st_mode & 0o777 == 0o600
+    terminal.type('$B run -- true; echo "second ""done"\n')
+    assert b"no policy yet" not in terminal.expect(b"second done")
+    marker.unlink()
+    terminal.type('$B run -m read-only -- true; echo "third ""done"\n')
+    assert b"writes only in a /tmp of its own" in terminal.expect(b"third done")
+    marker.unlink()
+    terminal.type('$B run --allow a.test -- true; echo "fourth ""done"\n')
+    assert b"only the hosts that you allowed" in terminal.expect(b"fourth done")

@@ -43,15 +43,35 @@ static bool denies(const struct path_rules *rules, const struct path_rule *rule)
                path_rules_host_access(rules, rule->pattern, NULL) == PATH_DENIED;
 }
 
+/* In the sandbox's own home the host's directory is not there, and what is granted below lies in one of the sandbox's:
+ * a mask would take that away, and hide nothing. */
+static bool holds_grant_in_own_home(const struct path_rules *rules, const char *path) {
+        bool in_own = false, holds_grant = false;
+
+        for (size_t i = 0; i < path_rules_count(rules); i++) {
+                const struct path_rule *rule = path_rules_at(rules, i);
+                bool around = !rule->is_glob && path_is_within(path, rule->pattern);
+                if (rule->own)
+                        in_own |= around;
+                else if (rule->grants && around && !path_is_within(rule->pattern, path) && in_own)
+                        return false; /* a part of the real home is laid in, with what is denied in it */
+                else if (rule->grants && !rule->is_glob)
+                        holds_grant |= path_is_within(rule->pattern, path);
+        }
+        return in_own && holds_grant;
+}
+
 /* As the rules spell them, for what is not there yet, and as the survey found them, where links lead elsewhere. */
 static int collect(struct denials *d) {
         int r = 0;
         for (size_t i = 0; i < path_rules_count(d->rules) && r == 0; i++)
-                if (denies(d->rules, path_rules_at(d->rules, i)))
+                if (denies(d->rules, path_rules_at(d->rules, i)) &&
+                    !holds_grant_in_own_home(d->rules, path_rules_at(d->rules, i)->pattern))
                         r = add(d, path_rules_at(d->rules, i)->pattern);
         for (size_t i = 0; i < d->host->paths.n && r == 0; i++) {
                 const struct plan_path *path = &d->host->paths.p[i];
-                if (path->access == PATH_DENIED && path->type != PLAN_PATH_MISSING && !is_private(path->path))
+                if (path->access == PATH_DENIED && path->type != PLAN_PATH_MISSING && !is_private(path->path) &&
+                    !holds_grant_in_own_home(d->rules, path->path))
                         r = add(d, path->path);
         }
         return r;

@@ -19,6 +19,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,8 +54,10 @@ static int make_source(void) {
 static bool is_mask(int fd, const struct statx *st) {
         struct statfs fs;
         const unsigned open_modes = S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;
-        return (st->stx_attributes & STATX_ATTR_MOUNT_ROOT) && !(st->stx_mode & open_modes) && fstatfs(fd, &fs) == 0 &&
-               fs.f_type == TMPFS_MAGIC;
+        if ((st->stx_mode & open_modes) || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+                return false;
+        /* A closed directory in the plan's own, which is read-only, is on the way to something that is granted. */
+        return (st->stx_attributes & STATX_ATTR_MOUNT_ROOT) || (fs.f_flags & ST_RDONLY);
 }
 
 /* What is there is in the way of nobody any more. 1: masked, 0: not there, or masked already. */

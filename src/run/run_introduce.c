@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/run_introduce.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "conf/dirs.h"
+#include "policy/home_kind.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The user's file, one that was named instead, or the workspace's. */
+static bool has_policy(const struct policy *policy) {
+        cleanup(free_ptr) char *path = path_join(policy->workspace, ".bailey.yaml");
+        return policy->file || !path || faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* True once. Whoever has nowhere to remember it is not told at each run. */
+static bool remember(void) {
+        cleanup(free_ptr) char *state = NULL;
+        struct err ignored = { 0 };
+
+        if (dirs_state(&state) < 0 || path_make_private_dir(state, &ignored) < 0)
+                return false;
+        cleanup(free_ptr) char *path = path_join(state, "introduced");
+        cleanup(close_fd) int fd = path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+        return fd >= 0;
+}
+
+static const char *describe_network(const struct policy *policy) {
+        if (policy->mode == MODE_FULL_NETWORK)
+                return "it reaches any public host";
+        if (policy->mode != MODE_WORKSPACE_WRITE_WHITELIST)
+                return "it reaches no host";
+        return policy->network.allow.n ? "it reaches only the hosts that you allowed" : "it reaches no host";
+}
+
+static void say(const struct policy *policy) {
+        bool read_only = policy->mode == MODE_READ_ONLY;
+        const char *home =
+            home_is_own(policy) ? "has a home of its own instead of yours" : "finds your keys and passwords hidden";
+        const char *network = describe_network(policy);
+
+        if (read_only)
+                log_notice(
+                    "there is no policy yet, so this holds: the command writes only in a /tmp of its own, %s, and %s",
+                    home, network);
+        else
+                log_notice(
+                    "there is no policy yet, so this holds: the command writes only in %s and a /tmp of its own, %s, "
+                    "and %s",
+                    policy->workspace, home, network);
+        log_notice(
+            "to change that: --allow HOST for one run (--allow @dev is what most projects want), --write PATH, or "
+            "`bailey init`, which writes a policy for this project");
+        log_notice(
+            "what was refused is told at the end; `bailey log` has all of it and `bailey why HOST|PATH` explains. "
+            "This is said once");
+}
+
+void run_introduce(const struct policy *policy) {
+        if (!isatty(STDERR_FILENO) || getenv("BAILEY_SANDBOX") || has_policy(policy))
+                return;
+        if (remember())
+                say(policy);
+}
