@@ -170,6 +170,109 @@ static bool value_is_plain(struct str value) {
         return value.n <= 3 && str_to_u64(value, 999, &number);
 }
 
+/*
+ * By the words of a name, wherever they stand: PARTNER_JWT_V2, SLACK_WEBHOOK_URL_OPS, vendorTokenForBuild. A word that
+ * says what else is known about the secret, at the end, makes it a setting: TOKEN_FILE, JWT_ALGORITHM.
+ */
+enum { WORDS_MAX = 16 };
+
+static const char *const secret_words[] = {
+        "TOKEN",      "SECRET",      "SECRETS",    "PASSWORD",   "PASSWORDS",   "PASSWD",    "PASSPHRASE",
+        "PASSCODE",   "APIKEY",      "APIKEYS",    "JWT",        "JWTS",        "BEARER",    "CREDS",
+        "CREDENTIAL", "CREDENTIALS", "PRIVATEKEY", "ACCESSKEY",  "AUTHKEY",     "PAT",       "DSN",
+        "SECRETKEY",  "SIGNINGKEY",  "MNEMONIC",   "SEEDPHRASE", "ACCESSTOKEN", "AUTHTOKEN",
+};
+
+/* In front of KEY. */
+static const char *const key_words[] = {
+        "API",     "ACCESS", "PRIVATE", "SECRET",  "SIGNING", "ENCRYPTION", "MASTER", "AUTH", "SERVICE", "ACCOUNT",
+        "LICENSE", "DEPLOY", "SSH",     "SESSION", "ADMIN",   "CLIENT",     "JWT",    "DATA", "ROOT",    "STORAGE",
+};
+
+static const char *const setting_words[] = {
+        "FILE",      "PATH",     "DIR",      "HOST",     "PORT",     "NAME",        "TYPE",       "ALG",
+        "ALGORITHM", "TTL",      "EXPIRY",   "EXPIRES",  "LIMIT",    "LENGTH",      "SIZE",       "COUNT",
+        "TIMEOUT",   "ENABLED",  "DISABLED", "MODE",     "PROVIDER", "METHOD",      "HEADER",     "ISSUER",
+        "REGION",    "AUDIENCE", "POLICY",   "PROMPT",   "STORE",    "HELPER",      "FORMAT",     "SOCK",
+        "DOMAIN",    "REALM",    "USER",     "USERNAME", "SERVER",   "PARALLELISM", "EXPIRATION", "ENDPOINT",
+        "URL",       "URI",      "ADDR",     "MANAGER",  "CMD",      "COMMAND",     "FILES",      "ID",
+        "MIN",       "MAX",      "INTERVAL", "BACKEND",  "HASHER",   "HASHERS",     "VALIDATORS", "SCOPE",
+        "SCOPES",    "PREFIX",   "VERSION",  "COLOR",    "BUDGET",
+};
+
+struct name_words {
+        struct str word[WORDS_MAX];
+        size_t n;
+};
+
+static bool ascii_is_lower(char c) {
+        return c >= 'a' && c <= 'z';
+}
+
+/* At everything that is no letter or digit, and where a capital follows a small letter. */
+static void name_split(struct str name, struct name_words *ret) {
+        size_t start = 0;
+
+        ret->n = 0;
+        for (size_t i = 0; i <= name.n; i++) {
+                bool ends = i == name.n || !ascii_is_alnum(name.p[i]);
+                bool camel =
+                    !ends && i > start && ascii_is_lower(name.p[i - 1]) && name.p[i] >= 'A' && name.p[i] <= 'Z';
+
+                if (!ends && !camel)
+                        continue;
+                if (i > start && ret->n < WORDS_MAX)
+                        ret->word[ret->n++] = str_n(name.p + start, i - start);
+                start = camel ? i : i + 1;
+        }
+}
+
+static bool word_is_one_of(struct str word, const char *const *list, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (str_eq_nocase(word, str_of(list[i])))
+                        return true;
+        return false;
+}
+
+static bool is_small_number(struct str value) {
+        uint64_t number;
+
+        return value.n <= 9 && str_to_u64(value, 999999999, &number);
+}
+
+static bool words_name_webhook(const struct name_words *words, struct str value) {
+        for (size_t i = 0; i < words->n; i++)
+                if (str_eq_nocase(words->word[i], STR("WEBHOOK")) || str_eq_nocase(words->word[i], STR("WEBHOOKS")))
+                        return str_starts(value, STR("http")); /* whoever knows the address may post to it */
+        return false;
+}
+
+static bool words_name_secret(const struct name_words *words) {
+        if (words->n == 0 || word_is_one_of(words->word[words->n - 1], setting_words, COUNT(setting_words)))
+                return false;
+        for (size_t i = 0; i < words->n; i++) {
+                struct str word = words->word[i];
+                bool key = str_eq_nocase(word, STR("KEY")) || str_eq_nocase(word, STR("KEYS"));
+
+                if (word_is_one_of(word, secret_words, COUNT(secret_words)))
+                        return true;
+                if (key && i > 0 && word_is_one_of(words->word[i - 1], key_words, COUNT(key_words)))
+                        return true;
+        }
+        return false;
+}
+
+static const char *env_secret_words(struct str name, struct str value) {
+        struct name_words words;
+
+        if (value.n < 6 || is_small_number(value))
+                return NULL;
+        name_split(name, &words);
+        if (words_name_webhook(&words, value))
+                return "the address of a webhook";
+        return words_name_secret(&words) ? "credential by a word of its name" : NULL;
+}
+
 const char *env_secret_name(struct str name, struct str value) {
         struct str stem = name_stem(name);
         bool found = false;
@@ -184,7 +287,8 @@ const char *env_secret_name(struct str name, struct str value) {
         (void)name_find(harmless_rows, COUNT(harmless_rows), stem, &found);
         if (found || value_is_plain(value))
                 return NULL;
-        return name_find(weak_rows, COUNT(weak_rows), stem, &found);
+        why = name_find(weak_rows, COUNT(weak_rows), stem, &found);
+        return found ? why : env_secret_words(name, value);
 }
 
 /*
@@ -282,6 +386,13 @@ static const struct text_row {
         { "\"private_key\"", "a private key" },
         { "AccountKey=", "a connection string with a key" },
         { "SharedAccessKey=", "a connection string with a key" },
+        { "SharedAccessSignature=", "a connection string with a key" },
+        { "hooks.slack.com/", "the address of a webhook" },
+        { "/api/webhooks/", "the address of a webhook" },
+        { ".webhook.office.com/", "the address of a webhook" },
+        { "outlook.office.com/webhook", "the address of a webhook" },
+        { "hooks.zapier.com/hooks/", "the address of a webhook" },
+        { "api.telegram.org/bot", "the address of a webhook" },
 };
 
 static bool is_key_letter(char c, enum letters letters) {
@@ -384,6 +495,45 @@ static bool value_setting_at(struct str rest) {
         return false;
 }
 
+/* In a URL: "?access_token=...". */
+static bool value_parameter_at(struct str rest) {
+        static const char *const keys[] = { "token=",
+                                            "access_token=",
+                                            "api_key=",
+                                            "apikey=",
+                                            "api-key=",
+                                            "secret=",
+                                            "client_secret=",
+                                            "sig=",
+                                            "signature=",
+                                            "auth=",
+                                            "key=",
+                                            "private_token=",
+                                            "auth_token=",
+                                            "X-Amz-Signature=",
+                                            "X-Goog-Signature=",
+                                            "X-Amz-Security-Token=" };
+
+        for (size_t i = 0; i < COUNT(keys); i++) {
+                struct str key = str_of(keys[i]);
+
+                if (rest.n > key.n && str_eq_nocase(str_first(rest, key.n), key))
+                        return run_of(str_skip(rest, key.n), LETTERS_KEY) >= 12;
+        }
+        return false;
+}
+
+/* A bot of Telegram: its number, a colon, 35 letters. */
+static bool value_bot_at(struct str rest) {
+        size_t digits = 0;
+
+        while (digits < rest.n && ascii_is_digit(rest.p[digits]))
+                digits++;
+        if (digits < 8 || digits > 12 || digits >= rest.n || rest.p[digits] != ':')
+                return false;
+        return base64_part(str_skip(rest, digits + 1)) == 35;
+}
+
 static bool value_scheme_at(struct str rest) {
         if (rest.n > 20 &&
             (str_eq_nocase(str_first(rest, 7), STR("bearer ")) || str_eq_nocase(str_first(rest, 6), STR("basic ")))) {
@@ -408,6 +558,10 @@ static const char *value_at(struct str value, size_t i) {
                 return "a key of a known form";
         if (value_jwt_at(rest))
                 return "a signed token";
+        if (value_bot_at(rest))
+                return "a key of a known form";
+        if (i > 0 && (value.p[i - 1] == '?' || value.p[i - 1] == '&') && value_parameter_at(rest))
+                return "a URL with a key";
         if (value_setting_at(rest) || (i == 0 && value_scheme_at(rest)))
                 return "a setting with a password";
         return NULL;
