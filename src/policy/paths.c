@@ -268,6 +268,23 @@ static int add_denied(struct path_rules *r, const char *home, struct err *e) {
         return 0;
 }
 
+/* A root that is an agent's own directory, wherever it lies. */
+static int add_agent_settings(struct path_rules *r, const char *root, struct err *e) {
+        const struct path_rule kind = { .built_in = true, .protected = true };
+
+        for (size_t i = 0; i < builtin_agent_settings_n; i++) {
+                const struct builtin_path *row = &builtin_agent_settings[i];
+                size_t n = builtin_agent_directory(row->path), root_n = strlen(root);
+
+                if (root_n <= n || root[root_n - n - 1] != '/' || memcmp(root + root_n - n, row->path, n) != 0)
+                        continue;
+                int status = push(r, kind, path_join(root, row->path + n + 1), row->reason, e);
+                if (status < 0)
+                        return status;
+        }
+        return 0;
+}
+
 /* What is protected in the workspace is protected in every other directory that is granted for writing: a repository
  * there is a repository too. A root inside of another one is an ordinary directory of it. */
 static int add_roots(struct path_rules *r, const char *home, const char *workspace, struct err *e) {
@@ -291,6 +308,8 @@ static int add_roots(struct path_rules *r, const char *home, const char *workspa
                         continue;
 
                 int status = add_protected(r, rule.pattern, builtin_protected, builtin_protected_n, e);
+                if (status == 0)
+                        status = add_agent_settings(r, rule.pattern, e);
                 if (status < 0)
                         return status;
         }

@@ -19,3 +19,9 @@ extern const size_t builtin_protected_n;
 /* The same for the home directory alone: elsewhere these are ordinary names. */
 extern const struct builtin_path builtin_home_protected[];
 extern const size_t builtin_home_protected_n;
+
+/* Settings of agents, below a directory that is granted itself: DIRECTORY/NAME. */
+extern const struct builtin_path builtin_agent_settings[];
+extern const size_t builtin_agent_settings_n;
+/* How long the agent's directory is at the beginning of such a row. */
+size_t builtin_agent_directory(const char *row);

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A directory of an agent's that a person grants: its data is written, its settings are not, since the agent outside obeys them."""
+import pytest
+
+pytestmark = pytest.mark.visible_home
+
+SETTINGS = [".claude/settings.json", ".claude/hooks/x", ".claude/plugins/p", ".claude/commands/c.md", ".codex/config.toml", ".codex/.env",
+            ".gemini/settings.json", ".gemini/extensions/x/gemini-extension.json", ".qwen/settings.json", ".copilot/mcp-config.json",
+            ".cursor/mcp.json", ".continue/config.yaml", ".config/opencode/opencode.json", ".cache/opencode/node_modules/x",
+            ".local/share/opencode/bin/x", ".factory/mcp.json", ".config/amp/settings.json", ".kiro/settings/mcp.json"]
+DIRECTORIES = (".config/opencode", ".cache/opencode", ".local/share/opencode", ".config/amp")
+
+
+def directory(path):
+    return next((name for name in DIRECTORIES if path.startswith(name)), path.split("/")[0])
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["missing", "there"])
+@pytest.mark.parametrize("options", [(), ("--home", "real")], ids=str)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_stay_as_they_were(sh, home, name, options, there):
+    path, place = home / name, home / directory(name)
+    place.mkdir(parents=True)
+    if there:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine\n")
+    sh(f"mkdir -p {path.parent}; echo evil > {path}; rm -f {path}; echo evil > {path}; mv {path.parent} {path.parent}.old; echo data > {place}/history.jsonl",
+       "--write", place, *options)
+    assert path.read_text() == "mine\n" if there else not path.exists()
+
+
+def test_data_is_written(sh, home):
+    (home / ".claude/projects").mkdir(parents=True)
+    sh("echo data > ~/.claude/history.jsonl; echo s > ~/.claude/projects/s.jsonl", "--write", home / ".claude").check()
+    assert (home / ".claude/history.jsonl").read_text() == "data\n" and (home / ".claude/projects/s.jsonl").exists()
+
+
+def test_a_grant_of_the_file_itself_opens_it(sh, home, bailey, work):
+    (home / ".claude").mkdir()
+    (home / ".claude/settings.json").write_text("{}\n")
+    options = ("--write", home / ".claude", "--write", home / ".claude/settings.json")
+    sh("echo wanted > ~/.claude/settings.json", *options).check()
+    assert (home / ".claude/settings.json").read_text() == "wanted\n"
+    told = bailey("why", "--write", home / ".claude", home / ".claude/settings.json", cwd=work)
+    assert "not written" in told.text or "read" in told.text.splitlines()[0], told
+
+
+@pytest.mark.parametrize("name", [".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".copilot/config.json",
+                                  ".local/share/opencode/auth.json", ".config/github-copilot/apps.json", ".qwen/oauth_creds.json",
+                                  ".m2/settings.xml", ".cache/huggingface/token", ".local/share/fish/fish_history"])
+@pytest.mark.parametrize("options", [("--home", "real"), ()], ids=str)
+def test_sign_ins_are_not_read(sh, home, name, options):
+    path = home / name
+    path.parent.mkdir(parents=True)
+    path.write_text("SECRET\n")
+    assert "SECRET" not in sh(f"cat {path}; cp {path} x; cat x; ln {path} y; cat y", *options).text
+    if not options:
+        assert "SECRET" not in sh(f"cat {path}", "--write", home / name.split("/")[0]).text
