@@ -133,6 +133,10 @@ static int run_rm(const struct call *call, struct err *err) {
 
 static void print_swept(const char *id, const struct guard_found *found, void *context) {
         (void)id;
+        if (found->done == GUARD_PRUNED) {
+                printf("removed what was kept of %s: too old, or too much in all\n", found->path);
+                return;
+        }
         ++*(size_t *)context;
         printf("swept ");
         print_text(found->path);
@@ -198,7 +202,9 @@ const struct verb verb_kept = {
         .about =
             "What a command makes under a name that programs outside obey (.git/hooks, .vscode, .envrc and others) "
             "is moved aside when the run ends. It is kept, outside of every sandbox, until you put it back or throw "
-            "it away. Without a word after it, it lists what is kept.",
+            "it away, for 30 days and up to 1 GiB in all: when a run keeps something more, the oldest goes, and the "
+            "run "
+            "says so. Without a word after it, it lists what is kept.",
         .subs = subs,
         .tables = { &ls_table },
         .run = run_ls,

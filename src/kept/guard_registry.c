@@ -229,11 +229,21 @@ struct store {
         void *context;
 };
 
+static void store_pruned(const char *id, void *context) {
+        const struct store *store = context;
+        const struct guard_found gone = { .path = id, .done = GUARD_PRUNED };
+
+        if (store->report)
+                store->report(store->id, &gone, store->context);
+}
+
 static int store_open(void *context) {
         struct store *store = context;
 
         if (kept_open(store->id, &store->fd, NULL) < 0)
                 store->fd = -1;
+        else
+                (void)kept_prune(store->id, store_pruned, store); /* nothing depends on it */
         return store->fd;
 }
 
@@ -578,6 +588,10 @@ void guards_note(struct audit *audit, const char *id, const struct guard_found *
                                  "rewrote %s: protected, and not there before; only harmless settings stay%s%s%s%s",
                                  found->path, found->kept ? ", all of it is kept as " : "", found->kept ? id : "",
                                  found->kept ? "/" : "", found->kept ? found->kept : "");
+                break;
+        case GUARD_PRUNED:
+                (void)audit_note(audit, "removed what was kept of %s: more than %d days old, or beyond 1 GiB in all",
+                                 found->path, KEPT_DAYS_MAX);
                 break;
         default:
                 (void)audit_note(audit, "put the link %s back: protected, and replaced", found->path);

@@ -11,6 +11,8 @@
 #include "base/err.h"
 #include "base/vec.h"
 
+#include <stdint.h>
+
 struct kept_entry {
         char *id;   /* of the run */
         char *name; /* in the store */
@@ -30,5 +32,11 @@ int kept_list(const char *id, kept_entries *ret, struct err *err);
 char *kept_place(const struct kept_entry *entry);
 /* Moves it back to its place. -EEXIST when something is there. */
 int kept_restore(const struct kept_entry *entry, struct err *err);
+/* The oldest runs go when what is kept is older or more than this; `except` is the id of the run that keeps something
+ * now. */
+enum { KEPT_DAYS_MAX = 30 };
+#define KEPT_BYTES_MAX ((uint64_t)1 << 30)
+typedef void kept_pruned(const char *id, void *context);
+int kept_prune(const char *except, kept_pruned *pruned, void *context);
 /* Removes all that is kept of a run. */
 int kept_remove(const char *id, struct err *err);

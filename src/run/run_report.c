@@ -5,6 +5,7 @@
 #include "base/escape.h"
 #include "control/link.h"
 #include "kept/git_copies.h"
+#include "kept/kept.h"
 #include "plan/engines.h"
 #include "policy/paths.h"
 #include "policy/pattern.h"
@@ -140,6 +141,7 @@ static const char *const guard_did[] = {
         [GUARD_BESIDE] = "moved away",
         [GUARD_FILTERED] = "left the harmless settings only in",
         [GUARD_LINK_BACK] = "put back",
+        [GUARD_PRUNED] = "removed what was kept of",
 };
 
 static char *guard_why(const struct guard_found *found, bool own) {
@@ -156,6 +158,8 @@ static char *guard_why(const struct guard_found *found, bool own) {
                         return str_format(
                             "the command made the repository; all of the file is kept: see `bailey kept`");
                 return str_format("the command made the repository");
+        case GUARD_PRUNED:
+                return str_format("it was more than %d days old, or all of it more than 1 GiB", KEPT_DAYS_MAX);
         default:
                 return str_format("a protected link that was replaced");
         }

@@ -217,3 +217,37 @@ def test_the_record_says_what_happened(sh, home, work):
     sh(GIT + "git init -q; git config alias.x y; echo x > .envrc").check()
     text = "".join(path.read_text() for path in (home / ".local/state/bailey/audit").glob("*.jsonl"))
     assert "moved" in text and ".envrc away" in text and "rewrote" in text and "only harmless settings" in text and "removed" not in text
+
+
+def fill(home, name, days=0, size=0):
+    """What an earlier run left in the store."""
+    place = home / ".local/state/bailey/kept" / name
+    place.mkdir(parents=True)
+    (place / "000-.envrc").write_text("echo old\n")
+    if size:
+        with open(place / "000-.vscode", "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+    when = time.time() - days * 86400
+    os.utime(place, (when, when))
+    return place
+
+
+def test_what_is_kept_is_bounded_in_age(sh, home, work):
+    old, young = fill(home, "a-run-of-old", days=31), fill(home, "a-run-of-late", days=29)
+    result = sh("echo x > .envrc").check()
+    assert not old.exists() and young.exists()
+    assert "removed what was kept of a-run-of-old" in result.errors and not (work / ".envrc").exists()
+    assert old.parent.joinpath("a-run-of-late/000-.envrc").exists()
+
+
+def test_what_is_kept_is_bounded_in_size(sh, home):
+    places = [fill(home, f"run-{days}", days=days, size=400 << 20) for days in (5, 4, 3)]
+    result = sh("echo x > .envrc").check()
+    assert [place.exists() for place in places] == [False, True, True]
+    assert "removed what was kept of run-5" in result.errors
+
+
+def test_a_run_that_keeps_nothing_removes_nothing(sh, home):
+    old = fill(home, "a-run-of-old", days=400)
+    assert sh("echo x > plain").check().errors == ""
+    assert old.exists()
