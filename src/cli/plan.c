@@ -2,20 +2,51 @@
 #include "base/cleanup.h"
 #include "cli/verb.h"
 #include "run/run.h"
+#include "verbs/macos_plan.h"
 #include "verbs/policy_options.h"
 
 #include <stdio.h>
 
-enum { PLAN_JSON, PLAN_OPTIONS };
+enum { PLAN_FOR, PLAN_JSON, PLAN_OPTIONS };
+static const char *const systems[] = { "linux", "macos", NULL };
 static const struct option rows[] = {
+        [PLAN_FOR] = { .flag = "for",
+                       .type = OPTION_CHOICE,
+                       .metavar = "SYSTEM",
+                       .choices = systems,
+                       .fallback = "linux",
+                       .help = "the system whose plan is shown; macos: a Seatbelt profile, never yet run on a Mac" },
         [PLAN_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print one JSON object" },
 };
 static const struct option_table table = { "Output", rows, PLAN_OPTIONS };
 
 enum { OUTPUT_MAX = 16 << 20 };
 
+static int run_macos(const struct call *call, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
+        const struct macos_plan_request request = { .options = &call->options,
+                                                    .argv = call->argv,
+                                                    .json = option_get_flag(&call->options, &rows[PLAN_JSON]) };
+
+        switch (macos_plan_show(&request, &out, e)) {
+        case MACOS_PLAN_SHOWN:
+                fwrite(out.p, 1, out.n, stdout);
+                return EXIT_OK;
+        case MACOS_PLAN_BAD_POLICY:
+                return EXIT_CONFIG;
+        case MACOS_PLAN_REFUSED:
+                return EXIT_REFUSED;
+        default:
+                return EXIT_SYSTEM;
+        }
+}
+
 static int run(const struct call *call, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
+        const char *wanted = option_get(&call->options, &rows[PLAN_FOR]);
+
+        if (wanted && strcmp(wanted, "macos") == 0)
+                return run_macos(call, e);
         struct run_request request = { .options = &call->options, .argv = call->argv };
         switch (run_show_plan(&request, option_get_flag(&call->options, &rows[PLAN_JSON]), &out, e)) {
         case RUN_ENDED:
@@ -37,7 +68,9 @@ const struct verb verb_plan = {
         .synopsis = "[OPTIONS] [--] COMMAND [ARG...]",
         .help = "print what run would set up; run nothing",
         .about = "Every step between starting and the program's first instruction, in order: mounts, Landlock rules, "
-                 "network, limits, environment.",
+                 "network, limits, environment.\n\nWith --for macos: the Seatbelt profile that the same policy gives "
+                 "on a Mac, with a comment on each rule. It is generated and checked on Linux and was never yet run "
+                 "on a Mac; see docs/macos.md.",
         .tables = { &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
                     &policy_table_limits, &table },
         .min_words = 1,

@@ -7,6 +7,7 @@
 #include "policy/check.h"
 #include "policy/credential.h"
 #include "policy/home_kind.h"
+#include "policy/macos.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -70,6 +71,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_ALLOW_DEGRADED] = { SLOT_BOOL, AT(process.allow_degraded) },
         [ROW_BASE_URLS] = { SLOT_BOOL, AT(process.base_urls) },
         [ROW_NESTING] = { SLOT_BOOL, AT(process.nesting) },
+        [ROW_MACOS_ALLOW] = { SLOT_TEXTS, AT(macos_allow), .check = macos_word_check },
         [ROW_TRACE_DENIALS] = { SLOT_BOOL, AT(process.trace_denials) },
         [ROW_AUDIT] = { SLOT_TEXT, AT(audit_path) },
         [ROW_APPROVAL_COMMAND] = { SLOT_TEXT, AT(approval.command) },

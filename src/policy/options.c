@@ -268,6 +268,13 @@ const struct option policy_rows[POLICY_ROWS] = {
                           .help = "let programs make sandboxes of their own inside (bwrap, unshare, Chromium's); opens "
                                   "more "
                                   "of the kernel, see SECURITY.md" },
+        [ROW_MACOS_ALLOW] = { .flag = "macos-allow",
+                              .key = "macos.allow",
+                              .env = "BAILEY_MACOS_ALLOW",
+                              .type = OPTION_LIST,
+                              .metavar = "WORD",
+                              .help = "on macOS, open what is closed there: keychain, clipboard, open, browser, xcode, "
+                                      "docker, localhost" },
         [ROW_AUDIT] = { .flag = "audit",
                         .key = "audit",
                         .env = "BAILEY_AUDIT",

@@ -48,6 +48,7 @@ enum policy_row {
         ROW_ALLOW_DEGRADED,
         ROW_TRACE_DENIALS,
         ROW_NESTING,
+        ROW_MACOS_ALLOW,
         ROW_AUDIT,
         /* Approvals */
         ROW_APPROVAL_COMMAND,

@@ -150,6 +150,7 @@ struct policy {
         struct {
                 char *command, *webhook; /* NULL: none */
         } approval;
+        origin_texts macos_allow; /* words of plan/macos/seatbelt.h */
         char *agent;
         VEC(struct command_rule) commands;
         VEC(struct credential) credentials;

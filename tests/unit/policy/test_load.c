@@ -279,6 +279,7 @@ static const struct {
         { ROW_ALLOW_DEGRADED, "process: { allow_degraded: false }", "process: { allow_degraded: true }" },
         { ROW_QUIET_HOSTS, NULL, "network: { quiet: [example.com] }" },
         { ROW_NESTING, "process: { nesting: false }", "process: { nesting: true }" },
+        { ROW_MACOS_ALLOW, NULL, "macos: { allow: [clipboard] }" },
         { ROW_BASE_URLS, "process: { env: { base_urls: false } }", "process: { env: { base_urls: true } }" },
         { ROW_TRACE_DENIALS, "process: { trace_denials: true }", NULL },
         { ROW_AUDIT, NULL, "audit: /tmp/x" },

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile in Seatbelt's language, for people who read it and for the kernel's compiler. */
+#include "base/cleanup.h"
+#include "plan/macos/seatbelt_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* How a filter is written: its word, and how its text is. */
+enum form { FORM_STRING, FORM_WORD, FORM_REGEX, FORM_PATH, FORM_ADDRESS };
+
+static const struct {
+        const char *word;
+        enum form form;
+} forms[] = {
+        [SEATBELT_END] = { "", FORM_WORD },
+        [SEATBELT_LITERAL] = { "literal", FORM_PATH },
+        [SEATBELT_SUBPATH] = { "subpath", FORM_PATH },
+        [SEATBELT_REGEX] = { "regex", FORM_REGEX },
+        [SEATBELT_VNODE_TYPE] = { "vnode-type", FORM_WORD },
+        [SEATBELT_EXTENSION] = { "extension", FORM_STRING },
+        [SEATBELT_TARGET] = { "target", FORM_WORD },
+        [SEATBELT_SYSCTL_NAME] = { "sysctl-name", FORM_STRING },
+        [SEATBELT_SYSCTL_NAME_PREFIX] = { "sysctl-name-prefix", FORM_STRING },
+        [SEATBELT_GLOBAL_NAME] = { "global-name", FORM_STRING },
+        [SEATBELT_GLOBAL_NAME_REGEX] = { "global-name-regex", FORM_REGEX },
+        [SEATBELT_LOCAL_NAME] = { "local-name", FORM_STRING },
+        [SEATBELT_IPC_NAME] = { "ipc-posix-name", FORM_STRING },
+        [SEATBELT_IPC_NAME_PREFIX] = { "ipc-posix-name-prefix", FORM_STRING },
+        [SEATBELT_IPC_NAME_REGEX] = { "ipc-posix-name-regex", FORM_REGEX },
+        [SEATBELT_IOKIT_CLASS] = { "iokit-registry-entry-class", FORM_STRING },
+        [SEATBELT_REMOTE_IP] = { "remote ip", FORM_ADDRESS },
+        [SEATBELT_LOCAL_IP] = { "local ip", FORM_ADDRESS },
+        [SEATBELT_SOCKET_DOMAIN] = { "socket-domain", FORM_WORD },
+};
+static_assert(sizeof forms / sizeof *forms == SEATBELT_FILTER_KINDS, "a form for each filter");
+
+static const char *parameter_of(const struct seatbelt *s, const char *path) {
+        for (size_t i = 0; i < s->parameters.n; i++)
+                if (strcmp(s->parameters.p[i].value, path) == 0)
+                        return s->parameters.p[i].name;
+        return NULL;
+}
+
+static int write_filter(const struct seatbelt *s, const struct seatbelt_filter *f, struct buf *out) {
+        const char *word = forms[f->kind].word, *parameter = NULL;
+        int r = f->negated ? buf_add(out, "(require-not ") : 0;
+
+        if (forms[f->kind].form == FORM_PATH)
+                parameter = parameter_of(s, f->text);
+        if (r < 0)
+                return r;
+
+        if (parameter)
+                r = buf_printf(out, "(%s (param \"%s\"))", word, parameter);
+        else if (forms[f->kind].form == FORM_WORD)
+                r = buf_printf(out, "(%s %s)", word, f->text);
+        else
+                r = buf_printf(out, "(%s %s\"%s\")", word, forms[f->kind].form == FORM_REGEX ? "#" : "", f->text);
+        return r == 0 && f->negated ? buf_add_char(out, ')') : r;
+}
+
+/* A comment is ASCII without line ends and quotes, whatever the text was. */
+static int write_comment(const char *before, const char *text, struct buf *out) {
+        int r = buf_add(out, before);
+
+        for (const char *c = text; *c && r == 0; c++) {
+                bool plain = *c >= ' ' && *c <= '~' && *c != '"';
+
+                r = buf_add_char(out, plain ? *c : '?');
+        }
+        return r;
+}
+
+/* Filters that hold together, on one line. */
+static size_t write_clause(const struct seatbelt *s, const struct seatbelt_filter *f, size_t n, struct buf *out,
+                           int *ret_r) {
+        size_t joined = 1;
+
+        while (joined < n && f[joined].joined)
+                joined++;
+        int r = joined > 1 ? buf_add(out, "(require-all ") : 0;
+        for (size_t i = 0; i < joined && r == 0; i++) {
+                r = i > 0 ? buf_add_char(out, ' ') : 0;
+                if (r == 0)
+                        r = write_filter(s, &f[i], out);
+        }
+        *ret_r = r == 0 && joined > 1 ? buf_add_char(out, ')') : r;
+        return joined;
+}
+
+/* A literal and a subpath of one name stand on one line. */
+static bool is_pair(const struct seatbelt_filter *f, size_t n) {
+        return n > 1 && f[0].kind == SEATBELT_LITERAL && f[1].kind == SEATBELT_SUBPATH && !f[1].joined &&
+               strcmp(f[0].text, f[1].text) == 0;
+}
+
+static int write_filters(const struct seatbelt *s, const struct seatbelt_rule *rule, struct buf *out) {
+        const struct seatbelt_filter *f = &s->filters.p[rule->first];
+        int r = 0;
+
+        for (size_t i = 0; i < rule->n && r == 0;) {
+                const char *why = f[i].why;
+                bool pair = is_pair(&f[i], rule->n - i);
+
+                r = buf_add(out, "\n        ");
+                if (r == 0)
+                        i += write_clause(s, &f[i], rule->n - i, out, &r);
+                if (r == 0 && pair) {
+                        r = buf_add_char(out, ' ');
+                        if (r == 0)
+                                i += write_clause(s, &f[i], rule->n - i, out, &r);
+                }
+                if (r == 0 && why && *why)
+                        r = write_comment(" ; ", why, out);
+        }
+        return r;
+}
+
+static int write_rule(const struct seatbelt *s, const struct seatbelt_rule *rule, struct buf *out) {
+        int r = rule->why ? write_comment("; ", rule->why, out) : 0;
+
+        if (r == 0)
+                r = buf_printf(out, "%s(%s %s", rule->why ? "\n" : "", rule->allows ? "allow" : "deny",
+                               rule->operations);
+        if (r == 0)
+                r = write_filters(s, rule, out);
+        if (r == 0 && !rule->allows)
+                r = buf_printf(out, "\n        (with message \"%s\")", s->tag);
+        /* The last line may end with a comment. */
+        return r == 0 ? buf_add(out, rule->n > 0 ? "\n)\n" : ")\n") : r;
+}
+
+int seatbelt_text(const struct seatbelt *s, struct buf *out) {
+        const char *section = "";
+        int r = buf_add(out, "; Seatbelt profile, generated by Bailey. Of several rules with a filter, the last that "
+                             "matches decides.\n");
+
+        for (size_t i = 0; i < s->notes.n && r == 0; i++) {
+                r = write_comment("; note: ", s->notes.p[i], out);
+                if (r == 0)
+                        r = buf_add_char(out, '\n');
+        }
+        for (size_t i = 0; i < s->parameters.n && r == 0; i++) {
+                r = buf_printf(out, "; parameter %s: ", s->parameters.p[i].name);
+                if (r == 0)
+                        r = write_comment("", s->parameters.p[i].value, out);
+                if (r == 0)
+                        r = buf_add_char(out, '\n');
+        }
+        if (r == 0)
+                r = buf_printf(out, "(version 1)\n(deny default (with message \"%s\"))\n", s->tag);
+        for (size_t i = 0; i < s->rules.n && r == 0; i++) {
+                const struct seatbelt_rule *rule = &s->rules.p[i];
+
+                if (strcmp(section, rule->section) != 0)
+                        r = buf_printf(out, "\n; --- %s ---\n\n", rule->section);
+                section = rule->section;
+                if (r == 0)
+                        r = write_rule(s, rule, out);
+        }
+        return r;
+}

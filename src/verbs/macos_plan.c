@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The facts about a Mac that this machine is not: where temporary files and the sandbox's own home would be, and which
+ * ports the gateway would have. All else is the policy's, with this machine's paths.
+ */
+#include "verbs/macos_plan.h"
+
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "plan/build.h"
+#include "plan/macos/launch.h"
+#include "policy/home_kind.h"
+#include "policy/load.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define PREVIEW "preview"
+#define PREVIEW_TMPDIR "/private/var/folders/zz/user/T/bailey-" PREVIEW
+#define PREVIEW_HOME "Library/Application Support/bailey/homes/" PREVIEW
+
+static int build(const struct macos_plan_request *q, const struct policy *policy, struct macos_launch **ret,
+                 struct err *e) {
+        bool network = plan_network(policy) != NETWORK_NONE;
+        cleanup(path_rules_freep) struct path_rules *rules = NULL;
+        cleanup(free_ptr) char *own_home = NULL, *cwd = getcwd(NULL, 0);
+        int r = path_rules_compile(policy, &rules, e);
+
+        if (r < 0)
+                return r;
+        if (home_is_own(policy)) {
+                own_home = path_join(policy->home, PREVIEW_HOME);
+                if (!own_home)
+                        return err_set(e, ENOMEM, "out of memory");
+        }
+        const struct seatbelt_host host = {
+                .home = policy->home,
+                .own_home = own_home,
+                .tmpdir = PREVIEW_TMPDIR,
+                .http_port = network ? PLAN_PORT_HTTP : 0,
+                .socks_port = network ? PLAN_PORT_SOCKS5 : 0,
+                .api_port = network && policy->credentials.n > 0 ? PLAN_PORT_API : 0,
+                .tag = "bailey-" PREVIEW,
+        };
+        const struct macos_request request = {
+                .policy = policy,
+                .rules = rules,
+                .host = &host,
+                .environment = environ,
+                .argv = q->argv,
+                .cwd = cwd && path_is_within(cwd, policy->workspace) ? cwd : policy->workspace,
+                .id = PREVIEW,
+                .secret = PREVIEW,
+        };
+        return macos_launch_build(&request, ret, e);
+}
+
+enum macos_plan_end macos_plan_show(const struct macos_plan_request *q, struct buf *out, struct err *e) {
+        const struct policy_request request = { .command_line = q->options, .program = q->argv[0] };
+        cleanup(policy_freep) struct policy *policy = NULL;
+        cleanup(macos_launch_freep) struct macos_launch *launch = NULL;
+        int r = policy_load(&request, &policy, e);
+
+        if (r < 0)
+                return r == -EPERM ? MACOS_PLAN_REFUSED : MACOS_PLAN_BAD_POLICY;
+        r = build(q, policy, &launch, e);
+        if (r < 0)
+                return r == -ENOMEM ? MACOS_PLAN_FAILED : MACOS_PLAN_BAD_POLICY;
+        r = q->json ? macos_launch_json(launch, out) : macos_launch_text(launch, out);
+        if (r < 0)
+                err_set(e, -r, "the plan is too large to print");
+        return r < 0 ? MACOS_PLAN_FAILED : MACOS_PLAN_SHOWN;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* `bailey plan --for macos`: what a Mac would be told, shown on any system. */
+#include "base/buf.h"
+#include "base/err.h"
+#include "conf/option.h"
+
+struct macos_plan_request {
+        const struct option_values *options; /* of the policy */
+        char *const *argv;
+        bool json;
+};
+
+enum macos_plan_end { MACOS_PLAN_SHOWN, MACOS_PLAN_BAD_POLICY, MACOS_PLAN_REFUSED, MACOS_PLAN_FAILED };
+
+enum macos_plan_end macos_plan_show(const struct macos_plan_request *q, struct buf *out, struct err *e);

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The judge of Seatbelt profiles, held to what is known about them: tests/cases/sbpl/facts.txt. */
+#include "../cmocka_all.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "sbpl.h"
+
+#include <stdio.h>
+
+static const struct sbpl_parameter parameters[] = { { "PLACE", "/given" }, { NULL, NULL } };
+
+struct state {
+        const char *fact;
+        struct buf profile;
+        struct sbpl *sbpl;
+        struct err why;
+        bool parsed;
+        size_t questions, failures;
+        int line;
+};
+
+static void fact_failed(struct state *s, const char *what) {
+        fprintf(stderr, "facts.txt:%d: %s: %s\n", s->line, s->fact, what);
+        s->failures++;
+}
+
+/* What a text file cannot hold stands in the profile as a word. */
+static int add_profile_line(struct buf *out, struct str line) {
+        for (size_t i = 0; i < line.n; i++) {
+                struct str rest = str_skip(line, i);
+                int r = 0;
+
+                if (str_starts(rest, STR("LONG1100"))) {
+                        for (size_t n = 0; n < 1100 && r == 0; n++)
+                                r = buf_add_char(out, 'a');
+                        i += 7;
+                } else if (str_starts(rest, STR("\\x")) && rest.n >= 4) {
+                        r = buf_add_char(out, (char)(ascii_hex(rest.p[2]) << 4 | ascii_hex(rest.p[3])));
+                        i += 3;
+                } else {
+                        r = buf_add_char(out, line.p[i]);
+                }
+                if (r < 0)
+                        return r;
+        }
+        return buf_add_char(out, '\n');
+}
+
+static bool parse_once(struct state *s) {
+        if (!s->parsed) {
+                s->parsed = true;
+                err_clear(&s->why);
+                (void)sbpl_parse(buf_str(&s->profile), parameters, &s->sbpl, &s->why);
+        }
+        return s->sbpl != NULL;
+}
+
+/* key=value words; the texts belong to `words`. */
+static bool read_question(char *words, struct sbpl_question *q, bool *ret_allowed) {
+        char *next = words;
+        bool said = false;
+
+        q->operation = strsep(&next, " ");
+        for (char *word; (word = strsep(&next, " "));) {
+                char *value = strchr(word, '=');
+                size_t n = value ? (size_t)(value - word) : strlen(word);
+                struct str key = str_n(word, n);
+
+                value = value ? value + 1 : NULL;
+                if (str_is(key, "allow") || str_is(key, "deny")) {
+                        *ret_allowed = str_is(key, "allow");
+                        said = true;
+                } else if (!value) {
+                        return false;
+                } else if (str_is(key, "path")) {
+                        q->path = value;
+                } else if (str_is(key, "type")) {
+                        q->type = value;
+                } else if (str_is(key, "target")) {
+                        q->target = value;
+                } else if (str_is(key, "name")) {
+                        q->name = value;
+                } else if (str_is(key, "ip") || str_is(key, "own-ip")) {
+                        q->address = value;
+                        q->own_address = str_is(key, "own-ip");
+                } else if (str_is(key, "port")) {
+                        q->port = (unsigned)strtoul(value, NULL, 10);
+                } else if (str_is(key, "domain")) {
+                        q->domain = value;
+                } else if (str_is(key, "ext")) {
+                        q->extension = value;
+                } else {
+                        return false;
+                }
+        }
+        return said && q->operation;
+}
+
+static void ask(struct state *s, struct str text) {
+        cleanup(free_ptr) char *words = str_dup(text);
+        struct sbpl_question q = { 0 };
+        bool allowed = false;
+
+        s->questions++;
+        if (!parse_once(s))
+                fact_failed(s, err_text(&s->why));
+        else if (!words || !read_question(words, &q, &allowed))
+                fact_failed(s, "not a question");
+        else if ((sbpl_ask(s->sbpl, &q).verdict == SBPL_ALLOW) != allowed)
+                fact_failed(s, allowed ? "was denied" : "was allowed");
+}
+
+static void check_line(struct state *s, struct str line) {
+        s->questions++;
+        if (str_starts(line, STR("invalid "))) {
+                cleanup(free_ptr) char *words = str_dup(str_skip(line, 8));
+                if (parse_once(s) || !strstr(err_text(&s->why), words))
+                        fact_failed(s, s->sbpl ? "is valid" : err_text(&s->why));
+        } else if (str_starts(line, STR("nests "))) {
+                if (!parse_once(s) || sbpl_can_nest(s->sbpl) != str_is(str_skip(line, 6), "yes"))
+                        fact_failed(s, "nests otherwise");
+        } else if (str_starts(line, STR("starts "))) {
+                cleanup(free_ptr) char *program = str_dup(str_skip(line, 7));
+                char *said = strchr(program, ' ');
+                *said++ = '\0';
+                if (!parse_once(s) || sbpl_can_start(s->sbpl, program) != (strcmp(said, "yes") == 0))
+                        fact_failed(s, "starts otherwise");
+        } else {
+                fact_failed(s, "not a line of this format");
+        }
+}
+
+static void take_line(struct state *s, struct str line) {
+        if (line.n == 0 || line.p[0] == '#')
+                return;
+        if (str_starts(line, STR("fact "))) {
+                sbpl_free(s->sbpl);
+                s->sbpl = NULL;
+                s->parsed = false;
+                buf_clear(&s->profile);
+                free((char *)s->fact);
+                s->fact = str_dup(str_skip(line, 5));
+        } else if (str_starts(line, STR("| "))) {
+                assert_int_equal(add_profile_line(&s->profile, str_skip(line, 2)), 0);
+        } else if (str_starts(line, STR("ask "))) {
+                ask(s, str_skip(line, 4));
+        } else {
+                check_line(s, line);
+        }
+}
+
+static void facts(void **state) {
+        (void)state;
+        struct state s = { .profile = BUF(65536) };
+        cleanup(buf_done) struct buf text = BUF(1 << 20);
+        struct err e = { 0 };
+        char path[512];
+
+        snprintf(path, sizeof path, "%s/sbpl/facts.txt", getenv("CASES"));
+        if (path_read_file(path, 1 << 20, &text, &e) < 0)
+                fail_msg("%s", err_text(&e));
+        struct str rest = buf_str(&text), line;
+        while (str_split(&rest, '\n', &line)) {
+                s.line++;
+                take_line(&s, line);
+        }
+        sbpl_free(s.sbpl);
+        buf_done(&s.profile);
+        free((char *)s.fact);
+        assert_true(s.questions > 60);
+        assert_int_equal(s.failures, 0);
+}
+
+static void what_is_no_profile(void **state) {
+        (void)state;
+        static const char *const texts[] = { "(",
+                                             ")",
+                                             "(version 2)",
+                                             "(version 1) (allow)",
+                                             "\"",
+                                             "#\"(",
+                                             "(version 1) allow x",
+                                             "(version 1) (allow file-read* (subpath))",
+                                             "(version 1) (import \"system.sb\")" };
+
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+                struct sbpl *sbpl = NULL;
+                struct err e = { 0 };
+
+                assert_true(sbpl_parse(str_of(texts[i]), NULL, &sbpl, &e) < 0);
+                assert_null(sbpl);
+                assert_true(e.code != 0);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = { cmocka_unit_test(facts), cmocka_unit_test(what_is_no_profile) };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

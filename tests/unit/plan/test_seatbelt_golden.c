@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Golden profiles: tests/cases/macos/NAME.case, a policy, gives NAME.sb, on any machine. Each profile of an agent gives
+ * agent-NAME.lines: what it adds to default.sb (+) and takes away (-). With UPDATE_CASES=1 in the environment the
+ * expected files are written anew; look at the difference before you commit it.
+ * Then what a golden file cannot say: spellings, moves, sockets, groups, refusals.
+ */
+#include "../cmocka_all.h"
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "plan/macos/launch.h"
+#include "policy/load.h"
+#include "policy/macos.h"
+#include "policy/profile.h"
+#include "seatbelt_kit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define HOME "/Users/ada"
+#define WORK HOME "/src/engine"
+#define OWN HOME "/Library/Application Support/bailey/homes/engine"
+#define TEMPORARY "/private/var/folders/zz/ada/T/bailey-run"
+
+static char folder[512];
+
+static void replace(char **text, const char *with) {
+        free(*text);
+        *text = str_dup(str_of(with));
+        assert_non_null(*text);
+}
+
+/* A policy as a Mac would have it: loaded here, with that one's home and workspace. */
+static struct policy *load(const char *text) {
+        struct policy_request request = { .only_text = text, .workspace = folder };
+        struct policy *p = NULL;
+        struct err e = { 0 };
+
+        setenv("HOME", HOME, 1);
+        if (policy_load(&request, &p, &e) < 0)
+                fail_msg("%s in %s", err_text(&e), text);
+        replace(&p->workspace, WORK);
+        replace(&p->home, HOME);
+        replace(&p->home_inside, HOME);
+        origin_texts_done(&p->filesystem.hidden_homes);
+        origin_texts_done(&p->filesystem.moved);
+        return p;
+}
+
+static struct seatbelt_host host_of(const struct policy *p) {
+        bool network = p->mode == MODE_WORKSPACE_WRITE_WHITELIST || p->mode == MODE_FULL_NETWORK;
+        bool real = p->filesystem.home && strcmp(p->filesystem.home, "real") == 0;
+        static const char *const sockets[] = { HOME "/.docker/run/docker.sock", "/private/var/run/docker.sock",
+                                               HOME "/agent.sock", HOME "/other.sock", NULL };
+
+        return (struct seatbelt_host){ .home = HOME,
+                                       .own_home = real ? NULL : OWN,
+                                       .tmpdir = TEMPORARY,
+                                       .http_port = network ? 49152 : 0,
+                                       .socks_port = network ? 49153 : 0,
+                                       .api_port = network && p->credentials.n ? 49154 : 0,
+                                       .sockets = sockets,
+                                       .tag = "bailey-run" };
+}
+
+static void make(const char *text, struct made *made) {
+        cleanup(policy_freep) struct policy *p = load(text);
+        cleanup(path_rules_freep) struct path_rules *rules = NULL;
+        const struct seatbelt_host host = host_of(p);
+        struct err e = { 0 };
+
+        if (path_rules_compile(p, &rules, &e) < 0 || made_make(made, p, rules, &host, &e) < 0)
+                fail_msg("%s", err_text(&e));
+}
+
+static void compare(const char *path, const char *text) {
+        cleanup(buf_done) struct buf wanted = { 0 };
+        struct err e = { 0 };
+
+        if (getenv("UPDATE_CASES")) {
+                if (path_replace_file(path, str_of(text), 0644, &e) < 0)
+                        fail_msg("%s", err_text(&e));
+                return;
+        }
+        if (path_read_file(path, 4 << 20, &wanted, &e) < 0)
+                fail_msg("%s", err_text(&e));
+        if (!str_eq(buf_str(&wanted), str_of(text)))
+                fail_msg("%s: the profile changed; UPDATE_CASES=1 writes it, then look at the difference", path);
+}
+
+static void check_case(const char *name) {
+        char input[1024], output[1024];
+        cleanup(buf_done) struct buf text = { 0 };
+        cleanup(made_done) struct made made = { 0 };
+        struct err e = { 0 };
+
+        snprintf(input, sizeof input, "%s/%s.case", folder, name);
+        snprintf(output, sizeof output, "%s/%s.sb", folder, name);
+        if (path_read_file(input, 1 << 20, &text, &e) < 0)
+                fail_msg("%s", err_text(&e));
+        make(buf_text(&text), &made);
+        compare(output, made.text);
+        if (!strstr(buf_text(&text), "macos:"))
+                made_check_text(&made);
+}
+
+static void test_golden(void **state) {
+        (void)state;
+        DIR *d = opendir(folder);
+        size_t n = 0;
+
+        assert_non_null(d);
+        for (struct dirent *entry; (entry = readdir(d));) {
+                struct str name = str_of(entry->d_name);
+
+                if (!str_ends(name, STR(".case")))
+                        continue;
+                entry->d_name[name.n - 5] = '\0';
+                check_case(entry->d_name);
+                n++;
+        }
+        closedir(d);
+        assert_true(n >= 7);
+}
+
+static bool has_line(const char *text, struct str line) {
+        struct str rest = str_of(text), one;
+
+        while (str_split(&rest, '\n', &one))
+                if (str_eq(one, line))
+                        return true;
+        return false;
+}
+
+static void add_difference(struct buf *out, char sign, const char *text, const char *without) {
+        struct str rest = str_of(text), line;
+
+        while (str_split(&rest, '\n', &line))
+                if (line.n > 300 &&
+                    !has_line(without, line)) /* expressions over all protected names, as in default.sb */
+                        assert_int_equal(buf_printf(out, "%c %.*s... %zu bytes\n", sign, 80, line.p, line.n), 0);
+                else if (!has_line(without, line))
+                        assert_int_equal(buf_printf(out, "%c %.*s\n", sign, STR_FMT(line)), 0);
+}
+
+/* For each home that an agent may have. */
+static void test_profiles(void **state) {
+        (void)state;
+        static const char *const homes[] = { "workspace", "real" };
+
+        for (size_t h = 0; h < 2; h++) {
+                cleanup(free_ptr) char *text = str_format("filesystem: { home: %s }\n", homes[h]);
+                cleanup(made_done) struct made plain = { 0 };
+                make(text, &plain);
+                for (size_t i = 0; i < n_profiles_built_in; i++) {
+                        const char *name = profiles_built_in[i].name;
+                        cleanup(free_ptr) char *with = str_format("%sprofile: [%s]\n", text, name);
+                        cleanup(free_ptr) char *path = str_format("%s/agent-%s-%s.lines", folder, name, homes[h]);
+                        cleanup(made_done) struct made made = { 0 };
+                        cleanup(buf_done) struct buf lines = BUF(1 << 20);
+
+                        make(with, &made);
+                        add_difference(&lines, '+', made.text, plain.text);
+                        add_difference(&lines, '-', plain.text, made.text);
+                        compare(path, lines.n ? buf_text(&lines) : "");
+                        made_check_text(&made);
+                }
+        }
+}
+
+/* --- by question --- */
+
+static bool allows(const struct made *made, const char *operation, const char *path, const char *type) {
+        return made_allows(made, (struct sbpl_question){ .operation = operation, .path = path, .type = type });
+}
+
+static bool looks_up(const struct made *made, const char *name) {
+        return made_allows(made, (struct sbpl_question){ .operation = "mach-lookup", .name = name });
+}
+
+static bool connects(const struct made *made, const char *address, unsigned port) {
+        return made_allows(made,
+                           (struct sbpl_question){ .operation = "network-outbound", .address = address, .port = port });
+}
+
+/* A name that does not exist is created in another spelling, and read by a program that asks for the usual one. */
+static void test_spellings(void **state) {
+        (void)state;
+        cleanup(made_done) struct made made = { 0 };
+        static const char *const refused[] = {
+                ".vscode", ".VSCODE",        ".VsCode", ".Git/Hooks", ".git/HOOKS/pre-commit", ".Claude/settings.json",
+                ".ENVRC",  "Secrets/KEY.pem"
+        };
+        static const char *const allowed[] = { ".vscodex", ".git/index", "src/.vscode/x", "open/Key.pem", "a.C" };
+
+        make("filesystem: { deny_read: [\"**/secrets/*.pem\"], deny_write: [\"~/src/engine/*.c\"] }\n", &made);
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+                cleanup(free_ptr) char *path = path_join(WORK, refused[i]);
+                if (allows(&made, "file-write-create", path, NULL))
+                        fail_msg("%s may be made", path);
+        }
+        for (size_t i = 0; i + 1 < sizeof allowed / sizeof *allowed; i++) {
+                cleanup(free_ptr) char *path = path_join(WORK, allowed[i]);
+                if (!allows(&made, "file-write-create", path, NULL))
+                        fail_msg("%s may not be made", path);
+        }
+        assert_false(allows(&made, "file-write-data", WORK "/a.C", NULL));
+        assert_true(allows(&made, "file-read-data", WORK "/a.C", NULL));
+        assert_false(allows(&made, "file-read-data", WORK "/deep/SECRETS/a.PEM", NULL));
+}
+
+static void test_moves(void **state) {
+        (void)state;
+        cleanup(made_done) struct made made = { 0 };
+
+        make("filesystem: { write: [/opt/cache], deny_read: [~/src/engine/a/b/c, \"~/src/engine/lib/*/key\", "
+             "\"**/in/key\"] }\n",
+             &made);
+        assert_false(allows(&made, "file-write-unlink", WORK, "DIRECTORY"));
+        assert_false(allows(&made, "file-write-unlink", "/opt/cache", "DIRECTORY"));
+        assert_false(allows(&made, "file-write-unlink", WORK "/.git", "DIRECTORY"));
+        assert_false(allows(&made, "file-write-unlink", WORK "/a", "DIRECTORY"));
+        assert_false(allows(&made, "file-write-unlink", WORK "/a/b", "DIRECTORY"));
+        assert_false(allows(&made, "file-write-unlink", WORK "/a/b/c", "DIRECTORY"));
+        assert_false(allows(&made, "file-write-unlink", WORK "/lib", "DIRECTORY"));
+        assert_false(allows(&made, "file-write-unlink", WORK "/lib/x", "DIRECTORY"));
+        assert_false(allows(&made, "file-write-unlink", WORK "/q/in", "DIRECTORY"));
+        assert_true(allows(&made, "file-write-unlink", WORK "/q", "DIRECTORY"));
+        assert_true(allows(&made, "file-write-unlink", WORK "/a/x", "DIRECTORY"));
+        assert_true(allows(&made, "file-write-unlink", WORK "/.git/index.lock", NULL));
+        assert_true(allows(&made, "file-write-unlink", WORK "/node_modules", "DIRECTORY"));
+        /* no link takes the place of a directory above a protected name, in any spelling */
+        assert_false(allows(&made, "file-write-create", WORK "/.git", "SYMLINK"));
+        assert_false(allows(&made, "file-write-create", WORK "/.GIT", "SYMLINK"));
+        assert_true(allows(&made, "file-write-create", WORK "/.git", "DIRECTORY"));
+        assert_true(allows(&made, "file-write-create", WORK "/link", "SYMLINK"));
+}
+
+static void test_ways(void **state) {
+        (void)state;
+        cleanup(made_done) struct made made = { 0 };
+
+        make("filesystem: { reads: deny }\n", &made);
+        static const char *const ways[] = { "/Users", HOME, HOME "/src", "/private/var/folders", "/tmp", "/var" };
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+                assert_true(allows(&made, "file-read-metadata", ways[i], "DIRECTORY"));
+        assert_false(allows(&made, "file-read-data", HOME, "DIRECTORY"));
+        assert_false(allows(&made, "file-read-metadata", HOME "/other", NULL));
+        assert_false(allows(&made, "file-read-data", "/opt/homebrew/bin/x", NULL));
+        assert_false(looks_up(&made, "com.apple.cfprefsd.daemon"));
+        assert_true(allows(&made, "file-read-data", "/private/etc/passwd", NULL));
+        assert_false(allows(&made, "file-read-data", "/private/etc/master.passwd", NULL));
+}
+
+static void test_network(void **state) {
+        (void)state;
+        cleanup(made_done) struct made filtered = { 0 }, none = { 0 }, ports = { 0 };
+
+        make("filesystem: { home: workspace }\n", &filtered);
+        assert_true(connects(&filtered, "127.0.0.1", 49152));
+        assert_true(connects(&filtered, "::1", 49153));
+        assert_false(connects(&filtered, "127.0.0.1", 49154));
+        assert_false(connects(&filtered, "127.0.0.1", 22));
+        assert_false(connects(&filtered, "10.0.0.1", 49152));
+        assert_false(connects(&filtered, "1.1.1.1", 53));
+        assert_true(looks_up(&filtered, "com.apple.trustd.agent"));
+        assert_false(made_allows(
+            &filtered, (struct sbpl_question){ .operation = "network-bind", .address = "127.0.0.1", .port = 8080 }));
+
+        make("mode: workspace-write\n", &none);
+        assert_false(connects(&none, "127.0.0.1", 49152));
+        assert_false(looks_up(&none, "com.apple.trustd.agent"));
+
+        make("network: { host_port: [5432], publish: [\"8080:8080\"] }\n", &ports);
+        assert_true(connects(&ports, "127.0.0.1", 5432));
+        assert_false(connects(&ports, "127.0.0.1", 8080));
+        assert_true(made_allows(
+            &ports, (struct sbpl_question){ .operation = "network-inbound", .address = "127.0.0.1", .port = 8080 }));
+        assert_false(made_allows(
+            &ports, (struct sbpl_question){ .operation = "network-inbound", .address = "10.9.9.9", .port = 8080 }));
+}
+
+static void test_sockets(void **state) {
+        (void)state;
+        cleanup(made_done) struct made made = { 0 }, docker = { 0 };
+
+        make("filesystem: { read: [~/agent.sock], deny_read: [~/denied] }\n", &made);
+        assert_true(allows(&made, "network-outbound", HOME "/agent.sock", "SOCKET"));
+        assert_false(allows(&made, "network-outbound", HOME "/other.sock", "SOCKET"));
+        assert_false(allows(&made, "network-outbound", "/private/var/run/docker.sock", "SOCKET"));
+        assert_false(allows(&made, "network-outbound", HOME "/.docker/run/docker.sock", "SOCKET"));
+        assert_false(allows(&made, "network-outbound", WORK "/.sock", "SOCKET"));
+        assert_true(allows(&made, "network-outbound", TEMPORARY "/x.sock", "SOCKET"));
+        assert_true(allows(&made, "network-bind", OWN "/x.sock", "SOCKET"));
+        assert_true(made_allows(&made, (struct sbpl_question){ .operation = "system-socket", .domain = "AF_UNIX" }));
+        assert_false(made_allows(&made, (struct sbpl_question){ .operation = "system-socket", .domain = "AF_SYSTEM" }));
+
+        make("macos: { allow: [docker] }\n", &docker);
+        assert_true(allows(&docker, "network-outbound", "/private/var/run/docker.sock", "SOCKET"));
+        assert_true(allows(&docker, "network-outbound", HOME "/.docker/run/docker.sock", "SOCKET"));
+        assert_false(allows(&docker, "network-outbound", HOME "/other.sock", "SOCKET"));
+}
+
+/* Each word opens its own things, and no other word does. */
+static void test_groups(void **state) {
+        (void)state;
+        static const struct {
+                const char *word;
+                struct sbpl_question question;
+        } rows[] = {
+                { "keychain", { .operation = "mach-lookup", .name = "com.apple.SecurityServer" } },
+                { "keychain", { .operation = "mach-lookup", .name = "com.apple.securityd.xpc" } },
+                { "keychain", { .operation = "file-read-data", .path = HOME "/Library/Keychains/login.keychain-db" } },
+                { "clipboard", { .operation = "mach-lookup", .name = "com.apple.pasteboard.1" } },
+                { "open", { .operation = "lsopen" } },
+                { "open", { .operation = "mach-lookup", .name = "com.apple.coreservices.appleevents" } },
+                { "browser", { .operation = "mach-register", .name = "org.chromium.Chromium.x" } },
+                { "browser", { .operation = "mach-lookup", .name = "org.chromium.Chromium.x" } },
+                { "browser", { .operation = "mach-lookup", .name = "com.apple.windowserver.active" } },
+                { "xcode", { .operation = "file-write-data", .path = HOME "/Library/Developer/Xcode/DerivedData/x" } },
+                { "docker", { .operation = "mach-lookup", .name = "com.docker.backend" } },
+                { "localhost", { .operation = "network-outbound", .address = "127.0.0.1", .port = 9 } },
+                { "localhost", { .operation = "network-inbound", .address = "127.0.0.1", .port = 9 } },
+        };
+
+        for (unsigned word = 0; word < MACOS_WORDS; word++) {
+                cleanup(free_ptr) char *text = str_format("macos: { allow: [%s] }\n", macos_word_name(word));
+                cleanup(made_done) struct made made = { 0 };
+                size_t opened = 0;
+
+                make(text, &made);
+                for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                        bool own = strcmp(rows[i].word, macos_word_name(word)) == 0;
+
+                        if (made_allows(&made, rows[i].question) != own)
+                                fail_msg("%s: %s %s", macos_word_name(word), rows[i].question.operation,
+                                         own ? "is closed" : "is open");
+                        opened += own;
+                }
+                assert_true(opened > 0);
+                assert_non_null(strstr(made.text, macos_word_help(word)));
+        }
+        assert_null(macos_word_name(MACOS_WORDS));
+        assert_int_equal(macos_word(STR("keychains")), 0);
+}
+
+/* In the mode that writes nothing a group gives nothing to write. */
+static void test_read_only(void **state) {
+        (void)state;
+        cleanup(made_done) struct made made = { 0 };
+
+        make("mode: read-only\nmacos: { allow: [xcode] }\n", &made);
+        assert_false(allows(&made, "file-write-data", HOME "/Library/Developer/Xcode/DerivedData/x", NULL));
+        assert_true(allows(&made, "file-read-data", HOME "/Library/Developer/Xcode/DerivedData/x", NULL));
+        assert_false(allows(&made, "file-write-data", WORK "/x", NULL));
+        assert_true(allows(&made, "file-read-data", WORK "/x", NULL));
+        assert_true(allows(&made, "file-write-data", TEMPORARY "/x", NULL));
+        assert_true(allows(&made, "file-write-data", OWN "/x", NULL));
+}
+
+static void test_homes(void **state) {
+        (void)state;
+        cleanup(made_done) struct made own = { 0 }, real = { 0 };
+
+        make("filesystem: { home: workspace, read: [~/Library] }\n", &own);
+        assert_false(allows(&own, "file-read-data", HOME "/notes.txt", NULL));
+        assert_true(allows(&own, "file-read-data", HOME "/.cargo/bin/cargo", NULL));
+        assert_false(allows(&own, "file-write-data", HOME "/.cargo/bin/cargo", NULL));
+        assert_false(allows(&own, "file-read-data", HOME "/.cargo/credentials.toml", NULL));
+        assert_false(allows(&own, "file-read-data", HOME "/Library/Keychains/x", NULL));
+        assert_false(allows(&own, "file-read-data", HOME "/Library/Application Support/Google/Chrome/x", NULL));
+        assert_true(allows(&own, "file-read-data", HOME "/Library/Fonts/x", NULL));
+
+        make("filesystem: { home: real, write: [~/Library] }\n", &real);
+        assert_true(allows(&real, "file-read-data", HOME "/notes.txt", NULL));
+        assert_false(allows(&real, "file-read-data", HOME "/.ssh/id_ed25519", NULL));
+        assert_false(allows(&real, "file-write-create", HOME "/Library/LaunchAgents/x.plist", NULL));
+        assert_false(allows(&real, "file-write-create", HOME "/Library/launchagents/x.plist", NULL));
+        assert_true(allows(&real, "file-write-create", HOME "/Library/Fonts/x", NULL));
+        assert_false(allows(&real, "file-read-data", "/Volumes/Backup/x", NULL));
+        assert_false(allows(&real, "file-read-data", "/private/tmp/x", NULL));
+}
+
+/* --- refusals --- */
+
+static void test_refusals(void **state) {
+        (void)state;
+        static const struct {
+                const char *policy, *says;
+                int code;
+        } rows[] = {
+                { "filesystem: { overlay: true }", "no overlay", -EOPNOTSUPP },
+                { "process: { nesting: true }", "second profile", -EOPNOTSUPP },
+                { "network: { publish: [\"8080:80\"] }", "another number outside", -EOPNOTSUPP },
+        };
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                cleanup(policy_freep) struct policy *p = load(rows[i].policy);
+                cleanup(path_rules_freep) struct path_rules *rules = NULL;
+                const struct seatbelt_host host = host_of(p);
+                struct made made;
+                struct err e = { 0 };
+
+                assert_int_equal(path_rules_compile(p, &rules, &e), 0);
+                assert_int_equal(made_make(&made, p, rules, &host, &e), rows[i].code);
+                if (!strstr(err_text(&e), rows[i].says))
+                        fail_msg("%s", err_text(&e));
+        }
+}
+
+static void test_bad_facts(void **state) {
+        (void)state;
+        cleanup(policy_freep) struct policy *p = load("mode: workspace-write\n");
+        cleanup(path_rules_freep) struct path_rules *rules = NULL;
+        const struct seatbelt_host good = host_of(p);
+        struct seatbelt_host bad[6] = { good, good, good, good, good, good };
+        struct err e = { 0 };
+
+        bad[0].home = "ada";
+        bad[1].tmpdir = "/private/tmp/../etc";
+        bad[2].own_home = "/a//b";
+        bad[3].tag = "x\")(allow default)(\"";
+        bad[4].tag = "";
+        bad[5].http_port = 80; /* the policy has no network */
+        assert_int_equal(path_rules_compile(p, &rules, &e), 0);
+        for (size_t i = 0; i < 6; i++) {
+                struct made made;
+
+                assert_int_equal(made_make(&made, p, rules, &bad[i], &e), -EINVAL);
+        }
+}
+
+/* --- the launch around it --- */
+
+static char **sample_environment(void) {
+        static const char *const lines[] = { "PATH=/usr/bin",
+                                             "DYLD_INSERT_LIBRARIES=/x",
+                                             "MallocStackLogging=1",
+                                             "SSH_AUTH_SOCK=/x",
+                                             "XPC_FLAGS=1",
+                                             "JAVA_TOOL_OPTIONS=-Xmx1g",
+                                             NULL };
+
+        return (char **)lines;
+}
+
+static void test_launch(void **state) {
+        (void)state;
+        cleanup(policy_freep) struct policy *p = load("process: { limits: { files: 99 } }\n");
+        cleanup(path_rules_freep) struct path_rules *rules = NULL;
+        cleanup(macos_launch_freep) struct macos_launch *launch = NULL;
+        cleanup(buf_done) struct buf text = BUF(4 << 20), json = BUF(4 << 20);
+        const struct seatbelt_host host = host_of(p);
+        char *const argv[] = { (char *)"claude", (char *)"--x y", NULL };
+        struct macos_request request = { .policy = p,
+                                         .rules = NULL,
+                                         .host = &host,
+                                         .environment = sample_environment(),
+                                         .argv = argv,
+                                         .cwd = WORK,
+                                         .id = "run",
+                                         .secret = "s3cr3tOfTheRun" };
+        struct err e = { 0 };
+
+        assert_int_equal(path_rules_compile(p, &rules, &e), 0);
+        request.rules = rules;
+        if (macos_launch_build(&request, &launch, &e) < 0)
+                fail_msg("%s", err_text(&e));
+        assert_int_equal(macos_launch_text(launch, &text), 0);
+        assert_int_equal(macos_launch_json(launch, &json), 0);
+        const char *shown = buf_text(&text);
+        assert_null(strstr(shown, "s3cr3t"));
+        assert_null(strstr(buf_text(&json), "s3cr3t"));
+        assert_null(strstr(shown, "DYLD_"));
+        assert_null(strstr(shown, "Malloc"));
+        assert_null(strstr(shown, "XPC_"));
+        assert_null(strstr(shown, "SSH_AUTH_SOCK"));
+        assert_non_null(strstr(shown, "HTTPS_PROXY=http://bailey:SECRET@127.0.0.1:49152"));
+        assert_non_null(strstr(shown, "ALL_PROXY=socks5h://bailey:SECRET@127.0.0.1:49153"));
+        assert_non_null(strstr(shown, "JAVA_TOOL_OPTIONS=-Xmx1g -Djava.net.preferIPv4Stack=true"));
+        assert_non_null(strstr(shown, "TMPDIR=" TEMPORARY));
+        assert_non_null(strstr(shown, "HOME=" OWN));
+        assert_non_null(strstr(shown, "; limit: files 99\n; limit: core 0\n"));
+        bool real = false;
+        for (char **line = launch->environment; *line; line++)
+                real = real || strcmp(*line, "https_proxy=http://bailey:s3cr3tOfTheRun@127.0.0.1:49152") == 0;
+        assert_true(real);
+
+        macos_launch_free(launch);
+        launch = NULL;
+        request.secret = NULL;
+        assert_int_equal(macos_launch_build(&request, &launch, &e), -EINVAL);
+        request.secret = "with@sign";
+        assert_int_equal(macos_launch_build(&request, &launch, &e), -EINVAL);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_golden),  cmocka_unit_test(test_profiles), cmocka_unit_test(test_spellings),
+                cmocka_unit_test(test_moves),   cmocka_unit_test(test_ways),     cmocka_unit_test(test_network),
+                cmocka_unit_test(test_sockets), cmocka_unit_test(test_groups),   cmocka_unit_test(test_read_only),
+                cmocka_unit_test(test_homes),   cmocka_unit_test(test_refusals), cmocka_unit_test(test_bad_facts),
+                cmocka_unit_test(test_launch),
+        };
+
+        snprintf(folder, sizeof folder, "%s/macos", getenv("CASES"));
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
