@@ -3,16 +3,16 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/spawn.h"
 #include "conf/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ANSWER_MAX = 1 << 20, NOT_STARTED = 127 };
+enum { ANSWER_MAX = 1 << 20 };
 
 int words_add(text_list *l, const char *format, ...) {
         cleanup(buf_done) struct buf text = BUF(ANSWER_MAX);
@@ -30,47 +30,45 @@ int words_add(text_list *l, const char *format, ...) {
         return 0;
 }
 
-static _Noreturn void become(const text_list *argv, int out, bool quiet) {
-        sigset_t none;
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        int null = out >= 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
-        if (out >= 0 && (dup2(null, 0) < 0 || dup2(out, 1) < 0 || (quiet && dup2(null, 2) < 0)))
-                _exit(NOT_STARTED);
-        execvp(argv->p[0], argv->p);
-        _exit(NOT_STARTED);
+static int engine_spawn(const text_list *argv, int input, int out, bool quiet, pid_t *ret_pid, struct err *err) {
+        char path[PATH_MAX];
+
+        if (!spawn_find(argv->p[0], environ, path))
+                return err_set(err, ENOENT, "%s is not installed (not found in PATH), or cannot be run", argv->p[0]);
+
+        const struct spawn spawn = { .program = path,
+                                     .argv = argv->p,
+                                     .environment = environ,
+                                     .input = input,
+                                     .output = out,
+                                     .errors = quiet ? SPAWN_NULL : SPAWN_KEEP };
+        return spawn_start(&spawn, ret_pid, err);
 }
 
-int engine_start(const text_list *argv, pid_t *ret_pid, struct err *e) {
-        pid_t pid = fork();
-        if (pid == 0)
-                become(argv, -1, false);
-        if (pid < 0)
-                return err_errno(e, "cannot start %s", argv->p[0]);
-        *ret_pid = pid;
-        return 0;
+int engine_start(const text_list *argv, pid_t *ret_pid, struct err *err) {
+        return engine_spawn(argv, SPAWN_KEEP, SPAWN_KEEP, false, ret_pid, err);
 }
 
-int engine_call(const text_list *argv, bool quiet, struct buf *out, struct err *e) {
-        int ends[2], status = 0;
+int engine_call(const text_list *argv, bool quiet, struct buf *out, struct err *err) {
+        int ends[2];
+        pid_t pid;
+
         if (pipe2(ends, O_CLOEXEC) < 0)
-                return err_errno(e, "cannot make a pipe");
+                return err_errno(err, "cannot make a pipe");
         cleanup(close_fd) int from = ends[0], to = ends[1];
-        pid_t pid = fork();
-        if (pid == 0)
-                become(argv, to, quiet);
-        if (pid < 0)
-                return err_errno(e, "cannot start %s", argv->p[0]);
+
+        int r = engine_spawn(argv, SPAWN_NULL, to, quiet, &pid, err);
+        if (r < 0)
+                return r;
+
         close_fd(&to);
         *out = BUF(ANSWER_MAX);
-        int r = fd_read_all(from, out);
+        r = fd_read_all(from, out);
         close_fd(&from);
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-                ;
+
+        int status = spawn_wait(pid);
         if (r < 0)
-                return err_set(e, -r, "cannot read what %s prints: %s", argv->p[0], strerror(-r));
-        if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_STARTED)
-                return err_set(e, ENOENT, "%s is not installed (not found in PATH), or cannot be run", argv->p[0]);
+                return err_set(err, -r, "cannot read what %s prints: %s", argv->p[0], strerror(-r));
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/spawn.h"
 #include "conf/json.h"
 #include "control/live_internal.h"
 
@@ -22,36 +23,6 @@
 
 enum { HOOK_MS = 30000, OUTPUT_MAX = 4096, LAST_ALARM_MS = 3000 };
 extern char **environ;
-
-struct hook_start {
-        const char *program;
-        char *const *argv;
-        int input, secret, output; /* secret: fd 3, -1 for none */
-        pid_t parent;
-};
-
-static _Noreturn void run_child(const struct hook_start *s) {
-        const struct sigaction standard = { .sa_handler = SIG_DFL };
-        sigset_t none;
-        int null = open("/dev/null", O_RDWR);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != s->parent)
-                _exit(127);
-        if (chdir("/") < 0) /* the workspace is the sandbox's: nothing there is to be found by chance */
-                _exit(127);
-        setsid(); /* not on the person's terminal */
-        for (int n = 1; n < NSIG; n++)
-                sigaction(n, &standard, NULL);
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        int secret = s->secret < 0 ? -1 : fcntl(s->secret, F_DUPFD, 10);
-        if (dup2(s->input, 0) < 0 || dup2(s->output, 1) < 0 || dup2(null, 2) < 0 ||
-            (secret >= 0 && dup2(secret, 3) < 0))
-                _exit(127);
-        fd_close_from(secret >= 0 ? 4 : 3);
-        execve(s->program, s->argv, environ);
-        _exit(127);
-}
 
 static struct hook *free_place(struct live *c) {
         for (size_t i = 0; i < LIVE_HOOKS_MAX; i++)
@@ -77,12 +48,21 @@ static int start(struct live *c, uint64_t question, const char *program, char *c
         ours = ends[0];
         theirs = ends[1];
         (void)fd_set_nonblocking(theirs, false);
-        const struct hook_start s = { program, argv, input, secret_fd, theirs, getpid() };
-        pid_t pid = fork();
-        if (pid == 0)
-                run_child(&s);
-        if (pid < 0)
-                return err_errno(e, "no process");
+        const struct spawn spawn = { .program = program,
+                                     .argv = argv,
+                                     .environment = environ,
+                                     .input = input,
+                                     .output = theirs,
+                                     .errors = SPAWN_NULL,
+                                     .fds = &secret_fd,
+                                     .n_fds = secret_fd >= 0,
+                                     .flags = SPAWN_WITH_PARENT | SPAWN_OWN_SESSION | SPAWN_AT_ROOT };
+        pid_t pid;
+
+        r = spawn_start(&spawn, &pid, e);
+        if (r < 0)
+                return r;
+
         *h = (struct hook){ .pid = pid,
                             .output = take_fd(&ours),
                             .question = question,
@@ -117,8 +97,7 @@ static void end(struct hook *h, bool group) {
         if (h->pid == 0)
                 return;
         kill(group ? -h->pid : h->pid, SIGKILL);
-        while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
-                ;
+        (void)spawn_wait(h->pid);
         close_fd(&h->output);
         buf_done(&h->text);
         *h = (struct hook){ .output = -1 };

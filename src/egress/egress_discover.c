@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/secret.h"
+#include "base/spawn.h"
 #include "conf/json.h"
 #include "roles/vault_tell.h"
 
@@ -134,19 +135,24 @@ int egress_environment(const mappings *m, char *const *environment, text_list *r
  */
 enum { LIST_MS = 60000, LIST_BYTES = 4 << 20, NAMES_BYTES = 1 << 20 };
 
-static _Noreturn void run_bws(const char *project, char *const *environment, int to) {
-        char *const all[] = {
-                (char *)"bws", (char *)"secret", (char *)"list", (char *)"--output", (char *)"json", NULL
-        };
-        char *const one[] = {
+static int start_bws(const char *project, char *const *environment, int to, pid_t *ret_pid) {
+        char *const argv[] = {
                 (char *)"bws", (char *)"secret", (char *)"list", (char *)"--output", (char *)"json", (char *)project,
                 NULL
         };
-        int null = open("/dev/null", O_RDWR);
-        if (null < 0 || dup2(null, 0) < 0 || dup2(to, 1) < 0)
-                _exit(126);
-        execvpe("bws", project ? one : all, environment);
-        _exit(127);
+        char path[PATH_MAX];
+
+        if (!spawn_find("bws", environment, path))
+                return -ENOENT;
+
+        const struct spawn spawn = { .program = path,
+                                     .argv = argv,
+                                     .environment = environment,
+                                     .input = SPAWN_NULL,
+                                     .output = to,
+                                     .errors = SPAWN_KEEP,
+                                     .flags = SPAWN_WITH_PARENT };
+        return spawn_start(&spawn, ret_pid, NULL);
 }
 
 static int say_names(struct str json, int to) {
@@ -165,28 +171,31 @@ static int say_names(struct str json, int to) {
 }
 
 /* Exit codes of the child that lists. */
-enum { LIST_NOT_JSON = 3, LIST_FAILED = 4 };
+enum { LIST_NOT_JSON = 3, LIST_FAILED = 4, LIST_NOT_INSTALLED = 127 };
 
 static _Noreturn void list_in_child(const char *project, char *const *environment, int to) {
         int ends[2], status = 0;
         struct buf text = BUF(LIST_BYTES);
         if (pipe2(ends, O_CLOEXEC) < 0)
                 _exit(LIST_FAILED);
-        pid_t pid = fork();
-        if (pid == 0)
-                run_bws(project, environment, ends[1]);
+        pid_t pid;
+        int r = start_bws(project, environment, ends[1], &pid);
+        if (r < 0)
+                _exit(r == -ENOENT ? LIST_NOT_INSTALLED : LIST_FAILED);
+
         close(ends[1]);
-        if (pid < 0 || fd_read_all(ends[0], &text) < 0 || waitpid(pid, &status, 0) < 0)
+        if (fd_read_all(ends[0], &text) < 0)
                 _exit(LIST_FAILED);
+        status = spawn_wait(pid);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-                _exit(WIFEXITED(status) && WEXITSTATUS(status) == 127 ? 127 : LIST_FAILED);
+                _exit(LIST_FAILED);
         _exit(say_names(buf_str(&text), to) < 0 ? LIST_NOT_JSON : 0);
 }
 
 static int judge(int status, struct err *e) {
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
                 return 0;
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        if (WIFEXITED(status) && WEXITSTATUS(status) == LIST_NOT_INSTALLED)
                 return err_set(e, ENOENT, "bws, Bitwarden's command for secrets, is not installed (not in PATH)");
         if (WIFEXITED(status) && WEXITSTATUS(status) == LIST_NOT_JSON)
                 return err_set(e, EBADMSG, "what bws printed is not a list of secrets");

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/random.h"
+#include "base/spawn.h"
 #include "conf/emit.h"
 #include "container/engine_network.h"
 #include "egress/egress.h"
@@ -25,6 +26,7 @@
 #include "roles/listen.h"
 #include "roles/vault_session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -146,27 +148,6 @@ static void tail(const char *directory, off_t from, const struct egress_talk *ta
         }
 }
 
-struct spawn {
-        char self[PATH_MAX], nonce[EGRESS_NONCE_MAX];
-        int log, status, null;
-        char *const *envp;
-};
-
-static _Noreturn void become(const struct spawn *s) {
-        char *const argv[] = { (char *)"bailey", (char *)"egress", (char *)"serve", (char *)s->nonce, NULL };
-        sigset_t none;
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        setsid();
-        umask(077);
-        int status = fcntl(s->status, F_DUPFD, EGRESS_STATUS_FD + 1),
-            log = fcntl(s->log, F_DUPFD, EGRESS_STATUS_FD + 1), null = fcntl(s->null, F_DUPFD, EGRESS_STATUS_FD + 1);
-        if (chdir("/") == 0 && dup2(null, 0) == 0 && dup2(log, 1) == 1 && dup2(log, 2) == 2 &&
-            dup2(status, EGRESS_STATUS_FD) == EGRESS_STATUS_FD && fd_close_from(EGRESS_STATUS_FD + 1) == 0)
-                execve(s->self, argv, s->envp);
-        _exit(127);
-}
-
 /* Waits for the word; false when the pipe ends or the time is over. */
 static bool wait_ready(int from) {
         char text[16];
@@ -182,38 +163,56 @@ static bool wait_ready(int from) {
         }
 }
 
-static int spawn(const char *directory, char *const *envp, const struct egress_talk *talk, struct err *e) {
-        struct spawn s = { .envp = envp };
-        int ends[2], status = 0;
+static int daemon_spawn(char *const *environment, int log, int status, pid_t *ret_pid, struct err *err) {
+        char self[PATH_MAX], nonce[EGRESS_NONCE_MAX];
+        char *const argv[] = { (char *)"bailey", (char *)"egress", (char *)"serve", nonce, NULL };
+        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+        if (n <= 0)
+                return err_errno(err, "cannot find out where this program is (/proc/self/exe)");
+        self[n] = '\0';
+        random_id(nonce, sizeof nonce);
+
+        const struct spawn spawn = { .program = self,
+                                     .argv = argv,
+                                     .environment = environment,
+                                     .input = SPAWN_NULL,
+                                     .output = log,
+                                     .errors = log,
+                                     .fds = &status,
+                                     .n_fds = 1,
+                                     .flags = SPAWN_OWN_SESSION | SPAWN_AT_ROOT | SPAWN_PRIVATE };
+        static_assert(EGRESS_STATUS_FD == 3, "the first descriptor after the standard ones");
+        return spawn_start(&spawn, ret_pid, err);
+}
+
+static int daemon_start(const char *directory, char *const *environment, const struct egress_talk *talk,
+                        struct err *err) {
+        cleanup(close_fd) int log = -1, other = -1;
+        struct egress_identity id;
         off_t log_end = 0;
-        cleanup(close_fd) int log = -1, null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        int r = open_log(directory, &log, &log_end, e);
+        int ends[2], r;
+        pid_t pid;
+
+        r = open_log(directory, &log, &log_end, err);
         if (r < 0)
                 return r;
-        ssize_t n = readlink("/proc/self/exe", s.self, sizeof s.self - 1);
-        if (n <= 0 || null < 0 || pipe2(ends, O_CLOEXEC) < 0)
-                return err_errno(e, "cannot prepare the service");
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return err_errno(err, "cannot prepare the service");
+
         cleanup(close_fd) int from = ends[0], to = ends[1];
-        random_id(s.nonce, sizeof s.nonce);
-        s.log = log;
-        s.status = to;
-        s.null = null;
-        pid_t pid = fork();
-        if (pid == 0)
-                become(&s);
-        if (pid < 0)
-                return err_errno(e, "cannot make a process");
+        r = daemon_spawn(environment, log, to, &pid, err);
+        if (r < 0)
+                return r;
         close_fd(&to);
         if (wait_ready(from))
                 return 0;
+
         kill(pid, SIGKILL); /* our own child and not reaped: nobody else has its number */
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-                ;
-        struct egress_identity id;
-        cleanup(close_fd) int other = -1;
+        (void)spawn_wait(pid);
         (void)egress_pid_find(directory, true, &id, &other, NULL);
         tail(directory, log_end, talk);
-        return err_set(e, EPROTO, "the gateway did not start; its log is %s/%s", directory, EGRESS_LOG);
+        return err_set(err, EPROTO, "the gateway did not start; its log is %s/%s", directory, EGRESS_LOG);
 }
 
 static int start_with(const char *directory, const struct egress_settings *s, const struct egress_talk *talk,
@@ -225,7 +224,7 @@ static int start_with(const char *directory, const struct egress_settings *s, co
         r = r < 0 ? r : mappings_of(p, &m, e);
         r = r < 0 ? r : egress_environment(&m, environ, &environment, e);
         char *const nothing[] = { NULL };
-        return r < 0 ? r : spawn(directory, environment.n ? environment.p : nothing, talk, e);
+        return r < 0 ? r : daemon_start(directory, environment.n ? environment.p : nothing, talk, e);
 }
 
 /* The settings as they are, with the environment for what Bitwarden does not have: only when they allow it. */

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/spawn.h"
 #include "ipc/gateway.h"
 #include "roles/gateway_process.h"
 #include "roles/helper.h"
@@ -12,14 +13,14 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static_assert(GATEWAY_FD_LISTENERS + GATEWAY_LISTENERS_MAX + 1 + GATEWAY_WORKERS_MAX <= 3 + HELPER_FDS_MAX,
+static_assert(GATEWAY_FD_LISTENERS + GATEWAY_LISTENERS_MAX + 1 + GATEWAY_WORKERS_MAX <= 3 + SPAWN_FDS_MAX,
               "the most that a gateway is given");
 
 int gateway_spawn(const char *program, int start_block, int snapshot, const int *others, size_t n_others,
                   struct gateway_child *ret, struct err *e) {
         enum { FIRST = GATEWAY_FD_START };
-        int control[2], events[2], fds[HELPER_FDS_MAX];
-        if (n_others > HELPER_FDS_MAX - (GATEWAY_FD_LISTENERS - FIRST))
+        int control[2], events[2], fds[SPAWN_FDS_MAX];
+        if (n_others > SPAWN_FDS_MAX - (GATEWAY_FD_LISTENERS - FIRST))
                 return err_set(e, EINVAL, "%zu descriptors for the gateway", n_others);
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) < 0)
                 return err_errno(e, "cannot create the gateway's control socket");

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The child shares the parent's memory until it executes (vfork), so that starting costs the same however large the
- * parent is. Everything it needs was computed before: it only moves descriptors and executes. It gets an empty
- * environment, its own session (Ctrl-C is for the supervisor), death with its parent, and nothing open but what
- * the caller lists.
+ * A helper gets an environment of a few names, its own session (Ctrl-C is for the supervisor), death with its parent,
+ * and nothing open but what the caller lists.
  */
 #include "roles/helper.h"
 
@@ -11,6 +9,7 @@
 #include "base/confine.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +22,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { FIRST = 3 };
 
 /* Variables that a helper may see: which roots the user trusts, and a sanitizer's own settings where it is built with
  * one. */
@@ -54,113 +51,29 @@ static void make_environment(char *ret[PASSED]) {
         ret[n] = NULL;
 }
 
-struct exec_plan {
-        const char *program;
-        char *const *argv, *const *envp;
-        int sources[HELPER_FDS_MAX]; /* for FIRST, FIRST + 1, ...; all above the last, so that no move overwrites
-                                        another */
-        int n;
-        int null, failure; /* failure: where the child writes its errno */
-        pid_t parent;
-};
-
-static bool move_descriptors(const struct exec_plan *p) {
-        if (dup2(p->null, 0) < 0 || dup2(p->null, 1) < 0)
-                return false;
-        for (int i = 0; i < p->n; i++)
-                if (dup2(p->sources[i], FIRST + i) < 0)
-                        return false;
-        /* The rest is close-on-exec if it is ours; whatever else this process was started with goes too. */
-        for (int fd = FIRST + p->n; fd < p->failure; fd++)
-                close(fd);
-        return syscall(SYS_close_range, (unsigned)p->failure + 1, ~0U, 0) == 0 || errno == ENOSYS;
-}
-
-/* In the child. Only system calls from here on: the memory is the parent's. */
-static _Noreturn void run_child(const struct exec_plan *p) {
-        const struct sigaction standard = { .sa_handler = SIG_DFL };
-        sigset_t none;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != p->parent)
-                _exit(127); /* the parent died before that took hold */
-        setsid();
-        for (int s = 1; s < NSIG; s++)
-                sigaction(s, &standard, NULL);
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        if (move_descriptors(p))
-                execve(p->program, p->argv, p->envp);
-        int code = errno;
-        (void)!write(p->failure, &code, sizeof code);
-        _exit(127);
-}
-
-/* The process, or a negative errno. */
-static pid_t start_child(const struct exec_plan *p) {
-        sigset_t all, before;
-        sigfillset(&all);
-        sigprocmask(SIG_SETMASK, &all, &before); /* no handler of ours may run in the shared memory */
-        pid_t pid = vfork();
-        if (pid == 0)
-                run_child(p);
-        pid = pid < 0 ? -errno : pid;
-        sigprocmask(SIG_SETMASK, &before, NULL);
-        return pid;
-}
-
-/* Out of the way of the n targets, and no higher: the limit of descriptors may be low. */
-static int lift(int fd, int n, int *ret) {
-        *ret = fcntl(fd, F_DUPFD_CLOEXEC, FIRST + n);
-        return *ret < 0 ? -errno : 0;
-}
-
-static int spawn(const char *name, const char *program, const int *fds, int n, pid_t *ret_pid, struct err *e) {
-        char *argv[] = { (char *)name, NULL }, *envp[PASSED];
-        struct exec_plan p = { .program = program, .argv = argv, .envp = envp, .n = n, .parent = getpid() };
-        int failure[2] = { -1, -1 }, r = 0, lifted = 0;
-        make_environment(envp);
-        cleanup(close_fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC), report = -1;
-        p.null = null;
-        if (null < 0 || pipe2(failure, O_CLOEXEC) < 0)
-                return err_errno(e, "cannot prepare the descriptors of %s", name);
-        r = lift(failure[1], n, &report);
-        close(failure[1]);
-        cleanup(close_fd) int failed = failure[0];
-        p.failure = report;
-        for (; r == 0 && lifted < n; lifted += r == 0)
-                r = lift(fds[lifted], n, &p.sources[lifted]);
-
-        pid_t pid = r == 0 ? start_child(&p) : -1;
-        if (r == 0 && pid < 0)
-                r = (int)pid;
-        for (int i = 0; i < lifted; i++)
-                close(p.sources[i]);
-        close_fd(&report);
-        if (r < 0)
-                return err_set(e, -r, "cannot start a process for %s: %s", name, strerror(-r));
-        int code;
-        if (fd_read_exact(failed, &code, sizeof code) == 0) {
-                siginfo_t info;
-                waitid(P_PID, (id_t)pid, &info, WEXITED);
-                return err_set(e, code, "cannot execute %s: %s", program, strerror(code));
-        }
-        *ret_pid = pid;
-        return 0;
-}
-
 int helper_spawn(const char *name, const char *program, const int *fds, size_t n, struct helper *ret, struct err *e) {
+        char *argv[] = { (char *)name, NULL }, *environment[PASSED];
+        const struct spawn spawn = { .program = program,
+                                     .argv = argv,
+                                     .environment = environment,
+                                     .input = SPAWN_NULL,
+                                     .output = SPAWN_NULL,
+                                     .errors = SPAWN_KEEP,
+                                     .fds = fds,
+                                     .n_fds = n,
+                                     .flags = SPAWN_WITH_PARENT | SPAWN_OWN_SESSION };
         pid_t pid;
-        if (n > HELPER_FDS_MAX)
-                return err_set(e, EINVAL, "%zu descriptors for %s", n, name);
-        int r = spawn(name, program, fds, (int)n, &pid, e);
+
+        make_environment(environment);
+        int r = spawn_start(&spawn, &pid, e);
         if (r < 0)
                 return r;
+
         cleanup(close_fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
         if (pidfd < 0) {
                 r = err_errno(e, "cannot watch %s", name);
                 kill(pid, SIGKILL);
-                siginfo_t info;
-                waitid(P_PID, (id_t)pid, &info, WEXITED);
+                (void)spawn_wait(pid);
                 return r;
         }
         (void)fcntl(pidfd, F_SETFD, FD_CLOEXEC);

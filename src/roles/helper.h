@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { HELPER_FDS_MAX = 128 };
-
 struct helper {
         pid_t pid;
         int pidfd;
