@@ -65,14 +65,49 @@ static struct seatbelt_host host_of(const struct policy *p) {
                                        .tag = "bailey-run" };
 }
 
-static void make(const char *text, struct made *made) {
+/* The lists of names that Bailey closes by itself grow often; a golden file shows a few of them. */
+static bool is_shown(const struct path_rule *rule) {
+        static const char *const sample[] = { "/.ssh",        "/.aws",        "/.git/hooks",
+                                              "/.git/config", "/.vscode",     "/.bashrc",
+                                              "/.claude",     "/etc/sudoers", "/etc/ssh/ssh_host_*_key" };
+
+        if (!rule->built_in || rule->grants || rule->own)
+                return true;
+        for (size_t i = 0; i < sizeof sample / sizeof *sample; i++)
+                if (str_ends(str_of(rule->pattern), str_of(sample[i])))
+                        return true;
+        return false;
+}
+
+static struct path_rules *shorten(struct path_rules *taken) {
+        cleanup(path_rules_freep) struct path_rules *rules = taken;
+        VEC(struct path_rule) list = { 0 };
+        struct path_rules *few = NULL;
+
+        for (size_t i = 0; i < path_rules_count(rules); i++)
+                if (is_shown(path_rules_at(rules, i)))
+                        assert_int_equal(vec_push(&list, *path_rules_at(rules, i)), 0);
+        assert_int_equal(path_rules_restore(list.p, list.n, path_rules_reads_open(rules), &few, NULL), 0);
+        vec_done(&list);
+        return few;
+}
+
+static void make_from(const char *text, bool few, struct made *made) {
         cleanup(policy_freep) struct policy *p = load(text);
         cleanup(path_rules_freep) struct path_rules *rules = NULL;
         const struct seatbelt_host host = host_of(p);
         struct err e = { 0 };
 
-        if (path_rules_compile(p, &rules, &e) < 0 || made_make(made, p, rules, &host, &e) < 0)
+        if (path_rules_compile(p, &rules, &e) < 0)
                 fail_msg("%s", err_text(&e));
+        if (few)
+                rules = shorten(rules);
+        if (made_make(made, p, rules, &host, &e) < 0)
+                fail_msg("%s", err_text(&e));
+}
+
+static void make(const char *text, struct made *made) {
+        make_from(text, false, made);
 }
 
 static void compare(const char *path, const char *text) {
@@ -100,7 +135,7 @@ static void check_case(const char *name) {
         snprintf(output, sizeof output, "%s/%s.sb", folder, name);
         if (path_read_file(input, 1 << 20, &text, &e) < 0)
                 fail_msg("%s", err_text(&e));
-        make(buf_text(&text), &made);
+        make_from(buf_text(&text), true, &made);
         compare(output, made.text);
         if (!strstr(buf_text(&text), "macos:"))
                 made_check_text(&made);
@@ -153,7 +188,7 @@ static void test_profiles(void **state) {
         for (size_t h = 0; h < 2; h++) {
                 cleanup(free_ptr) char *text = str_format("filesystem: { home: %s }\n", homes[h]);
                 cleanup(made_done) struct made plain = { 0 };
-                make(text, &plain);
+                make_from(text, true, &plain);
                 for (size_t i = 0; i < n_profiles_built_in; i++) {
                         const char *name = profiles_built_in[i].name;
                         cleanup(free_ptr) char *with = str_format("%sprofile: [%s]\n", text, name);
@@ -161,7 +196,7 @@ static void test_profiles(void **state) {
                         cleanup(made_done) struct made made = { 0 };
                         cleanup(buf_done) struct buf lines = BUF(1 << 20);
 
-                        make(with, &made);
+                        make_from(with, true, &made);
                         add_difference(&lines, '+', made.text, plain.text);
                         add_difference(&lines, '-', plain.text, made.text);
                         compare(path, lines.n ? buf_text(&lines) : "");
