@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "verbs/log_keep.h"
 #include "verbs/log_view.h"
 
 #include "base/cleanup.h"
@@ -10,7 +11,22 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ROW_FOLLOW, ROW_DENIED, ROW_JSON, ROW_REQUESTS, ROW_RUN, ROW_SINCE, LOG_ROWS };
+enum {
+        ROW_FOLLOW,
+        ROW_DENIED,
+        ROW_JSON,
+        ROW_REQUESTS,
+        ROW_RUN,
+        ROW_SINCE,
+        ROW_UNTIL,
+        ROW_ALL,
+        ROW_HOST,
+        ROW_PATH,
+        ROW_RULE,
+        ROW_CREDENTIAL,
+        ROW_LIMIT,
+        LOG_ROWS
+};
 static const struct option rows[] = {
         [ROW_FOLLOW] = { .flag = "follow", .letter = 'f', .type = OPTION_FLAG, .help = "go on as the log grows" },
         [ROW_DENIED] = { .flag = "denied", .letter = 'd', .type = OPTION_FLAG, .help = "only what was refused" },
@@ -27,6 +43,30 @@ static const struct option rows[] = {
                         .type = OPTION_STRING,
                         .metavar = "WHEN",
                         .help = "from this long ago (10m), or from this time (2026-11-15T03:00, UTC)" },
+        [ROW_UNTIL] = { .flag = "until", .type = OPTION_STRING, .metavar = "WHEN", .help = "with --all: before then" },
+        [ROW_ALL] = { .flag = "all", .letter = 'a', .type = OPTION_FLAG, .help = "search the logs of all runs" },
+        [ROW_HOST] = { .flag = "host",
+                       .type = OPTION_STRING,
+                       .metavar = "HOST",
+                       .help = "with --all: only this host; * stands for anything" },
+        [ROW_PATH] = { .flag = "path",
+                       .type = OPTION_STRING,
+                       .metavar = "TEXT",
+                       .help = "with --all: only paths and commands that contain this" },
+        [ROW_RULE] = { .flag = "rule",
+                       .type = OPTION_STRING,
+                       .metavar = "RULE",
+                       .help = "with --all: only what this rule decided; * stands for anything" },
+        [ROW_CREDENTIAL] = { .flag = "credential",
+                             .type = OPTION_STRING,
+                             .metavar = "NAME",
+                             .help = "with --all: only requests into which this credential was put" },
+        [ROW_LIMIT] = { .flag = "limit",
+                        .type = OPTION_INTEGER,
+                        .metavar = "NUMBER",
+                        .min = 1,
+                        .max = 1000000,
+                        .help = "with --all: the newest so many" },
 };
 static_assert(sizeof rows / sizeof *rows == LOG_ROWS, "one row each");
 static const struct option_table table = { "Options", rows, LOG_ROWS };
@@ -52,8 +92,25 @@ static int code_of(int r) {
         return r == -EINVAL ? EXIT_USAGE : r == -ENOENT ? EXIT_UNAVAILABLE : EXIT_SYSTEM;
 }
 
+/* Options that only a search over all runs understands. */
+static int check_all(const struct call *call, bool all, struct err *e) {
+        static const unsigned char only[] = { ROW_UNTIL, ROW_HOST, ROW_PATH, ROW_RULE, ROW_CREDENTIAL, ROW_LIMIT };
+
+        for (size_t i = 0; i < sizeof only && !all; i++)
+                if (option_get(&call->options, &rows[only[i]]))
+                        return err_set(e, EINVAL, "--%s is for searches over all runs: add --all", rows[only[i]].flag);
+        if (all && option_get_flag(&call->options, &rows[ROW_FOLLOW]))
+                return err_set(e, EINVAL, "--all does not follow; \"bailey events\" shows what all sandboxes do");
+        if (all && call->argc)
+                return err_set(e, EINVAL, "--all is about the logs of all runs, not about one file");
+        return 0;
+}
+
 static int run(const struct call *call, struct err *e) {
         const struct option_values *v = &call->options;
+        bool all = option_get_flag(v, &rows[ROW_ALL]);
+        if (check_all(call, all, e) < 0)
+                return EXIT_USAGE;
         bool follow = option_get_flag(v, &rows[ROW_FOLLOW]);
         const struct log_request q = {
                 .file = call->argc ? call->argv[0] : NULL,
@@ -63,11 +120,18 @@ static int run(const struct call *call, struct err *e) {
                 .denied = option_get_flag(v, &rows[ROW_DENIED]),
                 .json = option_get_flag(v, &rows[ROW_JSON]),
                 .requests = option_get_flag(v, &rows[ROW_REQUESTS]),
+                .all = all,
+                .until = option_get(v, &rows[ROW_UNTIL]),
+                .host = option_get(v, &rows[ROW_HOST]),
+                .path = option_get(v, &rows[ROW_PATH]),
+                .rule = option_get(v, &rows[ROW_RULE]),
+                .credential = option_get(v, &rows[ROW_CREDENTIAL]),
+                .limit = (unsigned)option_get_number(v, &rows[ROW_LIMIT]),
                 .color = frame_color(call, STDOUT_FILENO),
                 .on_line = on_line,
                 .arg = &follow,
         };
-        int r = log_show(&q, e);
+        int r = all ? log_search(&q, e) : log_show(&q, e);
         return r == 0 || (r == -EPIPE && !e->code) ? EXIT_OK : code_of(r);
 }
 
@@ -98,7 +162,59 @@ static const struct verb verb_log_verify = {
         .max_words = 1,
         .run = run_verify,
 };
-static const struct verb *const subs[] = { &verb_log_verify, NULL };
+
+enum { PRUNE_AGE, PRUNE_SIZE, PRUNE_DRY, PRUNE_JSON, PRUNE_ROWS };
+static const struct option prune_rows[] = {
+        [PRUNE_AGE] = { .flag = "max-age",
+                        .type = OPTION_DURATION,
+                        .metavar = "DURATION",
+                        .help = "drop logs that are older than this (30d), instead of log.max_age; 0 for none" },
+        [PRUNE_SIZE] = { .flag = "max-size",
+                         .type = OPTION_SIZE,
+                         .metavar = "SIZE",
+                         .help = "drop the oldest until all together are no larger (1GiB), instead of log.max_size; 0 "
+                                 "for no limit" },
+        [PRUNE_DRY] = { .flag = "dry-run",
+                        .letter = 'n',
+                        .type = OPTION_FLAG,
+                        .help = "only say what would be dropped" },
+        [PRUNE_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print one JSON object" },
+};
+static const struct option_table prune_table = { "Options", prune_rows, PRUNE_ROWS };
+
+static int run_prune(const struct call *call, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(64 << 20);
+        const struct option_values *v = &call->options;
+        const struct log_keep_request q = { .has_max_age = option_get(v, &prune_rows[PRUNE_AGE]) != NULL,
+                                            .has_max_size = option_get(v, &prune_rows[PRUNE_SIZE]) != NULL,
+                                            .max_age_ns = (uint64_t)option_get_number(v, &prune_rows[PRUNE_AGE]),
+                                            .max_bytes = (uint64_t)option_get_number(v, &prune_rows[PRUNE_SIZE]),
+                                            .dry = option_get_flag(v, &prune_rows[PRUNE_DRY]),
+                                            .json = option_get_flag(v, &prune_rows[PRUNE_JSON]) };
+        int r = log_keep(&q, &out, e);
+
+        fwrite(out.p ? out.p : "", 1, r < 0 ? 0 : out.n, stdout);
+        return r == 0 ? EXIT_OK : code_of(r);
+}
+
+static const struct verb verb_log_prune = {
+        .name = "prune",
+        .group = GROUP_WATCH,
+        .synopsis = "[OPTIONS]",
+        .help = "drop audit logs that are too old or too much",
+        .about =
+            "Logs of runs are dropped whole, the oldest first: those that are older than log.max_age (365d), and as "
+            "many as it takes for all together to be no larger than log.max_size (4GiB). Runs do the same by "
+            "themselves, "
+            "about once an hour. A log that is being written stays, and so does the newest.\n"
+            "What is dropped is on record: dropped.jsonl in the directory of the logs has the run, its times, the "
+            "number "
+            "of its records and the SHA-256 of the last one, and is a hash-chained log itself.",
+        .tables = { &prune_table },
+        .max_words = 0,
+        .run = run_prune,
+};
+static const struct verb *const subs[] = { &verb_log_verify, &verb_log_prune, NULL };
 
 const struct verb verb_log = {
         .name = "log",
@@ -106,7 +222,10 @@ const struct verb verb_log = {
         .synopsis = "[OPTIONS] [FILE]",
         .help = "show what was tried, allowed and refused",
         .about = "One line per record of the audit log: of the latest run, of another one (--run), or of a FILE. "
-                 "Times are local. \"bailey log verify\" proves that nothing was changed.",
+                 "Times are local. \"bailey log verify\" proves that nothing was changed.\n"
+                 "With --all it searches the logs of all runs, by host, path, rule, credential and time. An index "
+                 "(index.db in the state directory) finds the records; it is made from the logs and can be removed at "
+                 "any time.",
         .tables = { &table },
         .subs = subs,
         .max_words = 1,

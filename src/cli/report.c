@@ -40,7 +40,7 @@ static int report_code(int r) {
         }
 }
 
-static int report_run(const struct call *call, struct err *e) {
+static int report_run(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(REPORT_MAX);
         const struct option_values *options = &call->options;
         const char *output = option_get(options, &rows[ROW_OUTPUT]);
@@ -50,7 +50,7 @@ static int report_run(const struct call *call, struct err *e) {
         int r;
 
         if (json && markdown) {
-                err_set(e, EINVAL, "--json and --md are two forms: choose one");
+                err_set(err, EINVAL, "--json and --md are two forms: choose one");
                 return EXIT_USAGE;
         }
         if (json)
@@ -58,15 +58,15 @@ static int report_run(const struct call *call, struct err *e) {
         else if (markdown)
                 q.form = REPORT_MARKDOWN;
         if (q.form == REPORT_HTML && !output && isatty(STDOUT_FILENO)) {
-                err_set(e, EINVAL, "the report is an HTML page: name a file with -o FILE, or read it here with --md");
+                err_set(err, EINVAL, "the report is an HTML page: name a file with -o FILE, or read it here with --md");
                 return EXIT_USAGE;
         }
 
-        r = report_write(&q, &out, e);
+        r = report_write(&q, &out, err);
         if (r < 0)
                 return report_code(r);
         if (output) {
-                r = path_replace_file(output, buf_str(&out), 0600, e);
+                r = path_replace_file(output, buf_str(&out), 0600, err);
                 return r < 0 ? EXIT_SYSTEM : EXIT_OK;
         }
         fwrite(out.p, 1, out.n, stdout);

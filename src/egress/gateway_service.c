@@ -14,7 +14,7 @@
 #include "roles/host_addresses.h"
 #include "roles/listen.h"
 #include "roles/vault_session.h"
-#include "store/audit_place.h"
+#include "store/audit_keep.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -353,7 +353,7 @@ static int open_audit(struct service *s, const struct policy *p, struct err *e) 
         if (r == 0)
                 r = audit_flush(s->audit, e);
         if (r == 0 && path)
-                (void)audit_prune(AUDIT_RUNS_KEPT, NULL); /* the oldest runs; nothing depends on it */
+                audit_keep_sometimes(&(struct audit_limits){ p->log.max_age_ns, p->log.max_bytes });
         return r;
 }
 

@@ -74,6 +74,8 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_MACOS_ALLOW] = { SLOT_TEXTS, AT(macos_allow), .check = macos_word_check },
         [ROW_TRACE_DENIALS] = { SLOT_BOOL, AT(process.trace_denials) },
         [ROW_AUDIT] = { SLOT_TEXT, AT(audit_path) },
+        [ROW_LOG_MAX_AGE] = { SLOT_U64, AT(log.max_age_ns) },
+        [ROW_LOG_MAX_SIZE] = { SLOT_U64, AT(log.max_bytes) },
         [ROW_APPROVAL_COMMAND] = { SLOT_TEXT, AT(approval.command) },
         [ROW_APPROVAL_WEBHOOK] = { SLOT_TEXT, AT(approval.webhook), .check = check_webhook },
         [ROW_PROCESSES] = { SLOT_U64, AT(process.limits.processes) },

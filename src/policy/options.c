@@ -281,6 +281,19 @@ const struct option policy_rows[POLICY_ROWS] = {
                         .type = OPTION_PATH,
                         .metavar = "FILE",
                         .help = "write the audit log here: a place that the sandbox may not write to" },
+        [ROW_LOG_MAX_AGE] = { .key = "log.max_age",
+                              .type = OPTION_DURATION,
+                              .max = SECONDS(3650LL * 86400),
+                              .fallback = "365d",
+                              .trust = TRUST_NEVER,
+                              .help = "audit logs of runs that are older than this are dropped, on record; 0 to keep "
+                                      "them for ever" },
+        [ROW_LOG_MAX_SIZE] = { .key = "log.max_size",
+                               .type = OPTION_SIZE,
+                               .fallback = "4GiB",
+                               .trust = TRUST_NEVER,
+                               .help = "the oldest audit logs are dropped, on record, while all together are larger; 0 "
+                                       "for no limit" },
 
         [ROW_APPROVAL_COMMAND] = { .key = "approval.command",
                                    .type = OPTION_STRING,
@@ -412,7 +425,7 @@ const struct option policy_rows[POLICY_ROWS] = {
 const struct option_table policy_table_general = TABLE("Policy", ROW_POLICY, ROW_AGENT);
 const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_DNS_SERVERS);
 const struct option_table policy_table_files = TABLE("Files", ROW_HOME, ROW_OVERLAY);
-const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_AUDIT);
+const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_LOG_MAX_SIZE);
 const struct option_table policy_table_credentials = TABLE("Credentials", ROW_CREDENTIAL, ROW_CREDENTIAL);
 const struct option_table policy_table_approvals = TABLE("Approvals", ROW_APPROVAL_COMMAND, ROW_APPROVAL_WEBHOOK);
 const struct option_table policy_table_limits = TABLE("Limits", ROW_PROCESSES, ROW_LIMIT_BYTES_OUT);

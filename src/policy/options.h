@@ -50,6 +50,8 @@ enum policy_row {
         ROW_NESTING,
         ROW_MACOS_ALLOW,
         ROW_AUDIT,
+        ROW_LOG_MAX_AGE,
+        ROW_LOG_MAX_SIZE,
         /* Approvals */
         ROW_APPROVAL_COMMAND,
         ROW_APPROVAL_WEBHOOK,

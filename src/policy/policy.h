@@ -148,6 +148,9 @@ struct policy {
 
         char *audit_path; /* NULL: the default place in the state directory */
         struct {
+                uint64_t max_age_ns, max_bytes; /* 0: kept for ever, however large */
+        } log;
+        struct {
                 char *command, *webhook; /* NULL: none */
         } approval;
         origin_texts macos_allow; /* words of plan/macos/seatbelt.h */

@@ -289,6 +289,8 @@ static void tear_down(struct run *r) {
                         log_error("the audit is not whole: %s", err_text(&e));
         }
         r->audit = NULL;
+        if (r->policy && !r->policy->audit_path && !r->preview)
+                audit_keep_sometimes(&(struct audit_limits){ r->policy->log.max_age_ns, r->policy->log.max_bytes });
         sandbox_finish(&r->sandbox);
 }
 

@@ -20,7 +20,7 @@
 #include "run/terminal_state.h"
 #include "sandbox/linux/denials.h"
 #include "sandbox/sandbox.h"
-#include "store/audit.h"
+#include "store/audit_keep.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -2,16 +2,11 @@
 #include "store/audit_place.h"
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/path.h"
 #include "conf/dirs.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char suffix[] = ".jsonl";
 enum { STAMP = 23 }; /* "20261115-031407-123456-" */
@@ -101,7 +96,7 @@ int audit_runs(audit_names *ret, struct err *err) {
         return 0;
 }
 
-static struct str id_of(const char *path) {
+struct str audit_run_id(const char *path) {
         struct str name = str_skip(path_basename(path), STAMP);
         return str_first(name, name.n - (sizeof suffix - 1));
 }
@@ -116,13 +111,13 @@ int audit_find_run(const char *run_id, char **ret, struct err *err) {
         size_t matches = 0;
 
         for (size_t i = 0; i < runs.n; i++) {
-                if (run_id && str_is(id_of(runs.p[i]), run_id)) {
+                if (run_id && str_is(audit_run_id(runs.p[i]), run_id)) {
                         found = runs.p[i];
                         matches = 1;
                         break;
                 }
 
-                if (!run_id || str_starts(id_of(runs.p[i]), str_of(run_id))) {
+                if (!run_id || str_starts(audit_run_id(runs.p[i]), str_of(run_id))) {
                         found = runs.p[i]; /* the last one is the latest */
                         matches++;
                 }
@@ -137,22 +132,4 @@ int audit_find_run(const char *run_id, char **ret, struct err *err) {
 
         *ret = str_format("%s", found);
         return *ret ? 0 : err_set(err, ENOMEM, "out of memory");
-}
-
-/* The writer holds the lock; whoever gets it knows that nobody writes. */
-static void remove_run(const char *path) {
-        cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        cleanup(audit_names_done) audit_names names = { 0 };
-        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || audit_files(path, &names, NULL) < 0)
-                return;
-        for (size_t i = 0; i < names.n; i++)
-                unlink(names.p[i]);
-}
-
-int audit_prune(size_t keep, struct err *err) {
-        cleanup(audit_names_done) audit_names runs = { 0 };
-        int r = audit_runs(&runs, err);
-        for (size_t i = 0; r == 0 && i + keep < runs.n; i++)
-                remove_run(runs.p[i]);
-        return r;
 }

@@ -9,8 +9,6 @@
 #include "base/clock.h"
 #include "store/audit_read.h"
 
-#define AUDIT_RUNS_KEPT 200
-
 /* Not created. */
 int audit_directory(char **ret, struct err *err);
 /* Makes the directory and the name for a new run. */
@@ -19,5 +17,5 @@ int audit_run_path(const char *run_id, char **ret, struct err *err);
 int audit_runs(audit_names *ret, struct err *err);
 /* The log of the run (its id, or the beginning of one if only one begins so), of the latest run for NULL. */
 int audit_find_run(const char *run_id, char **ret, struct err *err);
-/* Removes the oldest runs beyond the number, never one that is being written. */
-int audit_prune(size_t keep, struct err *err);
+/* The id in the name of a run's log, as audit_run_path() made it. */
+struct str audit_run_id(const char *path);

@@ -3,7 +3,7 @@
  * What is read here was written by this program, but about names and paths that a hostile program chose, and perhaps
  * edited since: every text is unescaped and escaped again for a terminal before it is shown.
  */
-#include "verbs/log_view.h"
+#include "verbs/log_view_internal.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -24,16 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SHOWN_MAX = 300, TARGET_WIDTH = 40, VIA_WIDTH = 11, FOLLOW_MS = 1000 };
+enum { SHOWN_MAX = 300, TARGET_WIDTH = 40, VIA_WIDTH = 11, RUN_WIDTH = 12, FOLLOW_MS = 1000 };
 
-struct view {
-        const struct log_request *request;
-        char since[CLOCK_TEXT_MAX]; /* "": everything */
-        char day[16];               /* shown last */
-        struct buf line, text;
-};
-
-static void view_done(struct view *v) {
+void log_view_done(struct view *v) {
         buf_done(&v->line);
         buf_done(&v->text);
 }
@@ -46,7 +39,7 @@ int log_find(const char *file, const char *run, char **ret, struct err *e) {
 }
 
 /* The records' own times are UTC text that sorts: the limit is brought into the same form. */
-static int parse_since(const char *text, char ret[static CLOCK_TEXT_MAX], struct err *e) {
+int log_parse_time(const char *option, const char *text, char ret[static CLOCK_TEXT_MAX], struct err *e) {
         static const char form[] = "dddd-dd-ddTdd:dd:dd";
         uint64_t ago;
         size_t n = text ? strlen(text) : 0;
@@ -63,8 +56,8 @@ static int parse_since(const char *text, char ret[static CLOCK_TEXT_MAX], struct
                 fits =
                     form[i] == 'd' ? ascii_is_digit(text[i]) : form[i] == text[i] || (form[i] == 'T' && text[i] == ' ');
         if (!fits)
-                return err_set(e, EINVAL,
-                               "--since takes a duration such as 10m, or a time such as 2026-11-15T03:00 (UTC)");
+                return err_set(e, EINVAL, "%s takes a duration such as 10m, or a time such as 2026-11-15T03:00 (UTC)",
+                               option);
         snprintf(ret, CLOCK_TEXT_MAX, "%s", text);
         if (n > 10)
                 ret[10] = 'T';
@@ -200,6 +193,14 @@ static int add_record(struct view *v, const struct audit_record *rec) {
         int r = add_time(v, rec);
         if (r < 0)
                 return r;
+        if (v->request->all) {
+                r = buf_add(&v->line, "  ");
+                if (r < 0)
+                        return r;
+                r = add_padded(v, rec->run_id, RUN_WIDTH);
+                if (r < 0)
+                        return r;
+        }
         if (!rec->has_allowed) {
                 r = buf_printf(&v->line, "  %-5s  ", "note");
                 return r < 0 ? r : add_shown(v, rec->detail);
@@ -265,6 +266,21 @@ static bool wanted(const struct view *v, const struct audit_record *rec) {
         return since.n == 0 || memcmp(rec->ts.p, since.p, rec->ts.n < since.n ? rec->ts.n : since.n) >= 0;
 }
 
+int log_view_record(struct view *v, struct str line, const struct audit_record *rec) {
+        int r;
+
+        buf_clear(&v->line);
+        if (v->request->requests)
+                r = add_request(v, rec);
+        else if (v->request->json)
+                r = buf_append(&v->line, line);
+        else
+                r = add_record(v, rec);
+        if (r < 0)
+                return r;
+        return buf_add_char(&v->line, '\n');
+}
+
 static int show_line(struct view *v, struct str line, const struct audit_reader *reader, struct err *e) {
         struct audit_record rec;
         int r = audit_line_parse(line, &rec, e);
@@ -273,11 +289,7 @@ static int show_line(struct view *v, struct str line, const struct audit_reader 
                                 (uintmax_t)reader->line);
         if (!wanted(v, &rec))
                 return 0;
-        buf_clear(&v->line);
-        r = v->request->requests ? add_request(v, &rec)
-            : v->request->json   ? buf_append(&v->line, line)
-                                 : add_record(v, &rec);
-        r = r < 0 ? r : buf_add_char(&v->line, '\n');
+        r = log_view_record(v, line, &rec);
         if (r < 0)
                 return err_set(e, -r, "%s:%ju: the record cannot be shown", reader->path, (uintmax_t)reader->line);
         return v->request->on_line(v->request->arg, buf_str(&v->line));
@@ -323,10 +335,11 @@ static int follow(struct view *v, struct audit_reader *reader, const char *path,
 }
 
 int log_show(const struct log_request *q, struct err *e) {
-        cleanup(view_done) struct view v = { .request = q, .line = BUF(AUDIT_LINE_MAX), .text = BUF(AUDIT_LINE_MAX) };
+        cleanup(
+            log_view_done) struct view v = { .request = q, .line = BUF(AUDIT_LINE_MAX), .text = BUF(AUDIT_LINE_MAX) };
         cleanup(free_ptr) char *path = NULL;
         cleanup(audit_names_done) audit_names names = { 0 };
-        int r = parse_since(q->since, v.since, e);
+        int r = log_parse_time("--since", q->since, v.since, e);
         if (r == 0)
                 r = log_find(q->file, q->run, &path, e);
         if (r == 0)

@@ -9,7 +9,11 @@ struct log_request {
         const char *run;   /* id, or the beginning of one; NULL: the latest run, or all records of `file` */
         const char *since; /* "10m", or "2026-11-15T03:00" (UTC); NULL: from the beginning */
         bool follow, denied, json, color;
-        bool requests; /* only network requests, as JSON objects with a few fields of stable names */
+        /* Over all runs, by the index: of these only (see store/audit_index.h); NULL: any. */
+        bool all;
+        const char *until, *host, *path, *rule, *credential;
+        unsigned limit; /* the newest so many; 0: all */
+        bool requests;  /* only network requests, as JSON objects with a few fields of stable names */
         /* Takes one line with its line break; a negative return ends it. */
         int (*on_line)(void *arg, struct str line);
         void *arg;
@@ -17,6 +21,8 @@ struct log_request {
 
 /* -EINVAL: the request is wrong; -ENOENT: there is no such log. */
 int log_show(const struct log_request *r, struct err *e);
+/* The same over all runs. */
+int log_search(const struct log_request *r, struct err *e);
 /* The log that a verb means: `file`, or that of the run, or of the latest run. */
 int log_find(const char *file, const char *run, char **ret, struct err *e);
 /* The proof as data. -EBADMSG: it is not whole, and e says why. *ret_running: somebody still writes to it. */

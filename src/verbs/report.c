@@ -400,26 +400,27 @@ static int take_record(struct report *rep, const struct audit_record *record) {
         return take_credentials(rep, record->swapped, host, at_us);
 }
 
-static int take_file(struct report *rep, const char *path, struct str run_id, struct err *e) {
+static int take_file(struct report *rep, const char *path, struct str run_id, struct err *err) {
         cleanup(audit_reader_done) struct audit_reader reader = { .fd = -1 };
         struct str line;
         int r;
 
-        r = audit_reader_open(&reader, path, e);
+        r = audit_reader_open(&reader, path, err);
         if (r < 0)
                 return r;
 
-        while ((r = audit_reader_next(&reader, &line, e)) > 0) {
+        while ((r = audit_reader_next(&reader, &line, err)) > 0) {
                 struct audit_record record;
 
-                r = audit_line_parse(line, &record, e);
+                r = audit_line_parse(line, &record, err);
                 if (r < 0)
-                        return err_wrap(e, r, "%s:%ju (\"bailey log verify\" says more)", path, (uintmax_t)reader.line);
+                        return err_wrap(err, r, "%s:%ju (\"bailey log verify\" says more)", path,
+                                        (uintmax_t)reader.line);
                 if (run_id.n && !str_starts(record.run_id, run_id))
                         continue;
                 r = take_record(rep, &record);
                 if (r < 0)
-                        return err_set(e, -r, "%s:%ju: the record does not fit into the report", path,
+                        return err_set(err, -r, "%s:%ju: the record does not fit into the report", path,
                                        (uintmax_t)reader.line);
         }
         return r;
@@ -435,32 +436,32 @@ static void take_changes(struct report *rep) {
                 rep->has_changes = overlays_changes(&overlay, &rep->changes, &why) == 0;
 }
 
-static int report_collect(const struct report_request *q, struct report *rep, struct err *e) {
+static int report_collect(const struct report_request *q, struct report *rep, struct err *err) {
         cleanup(audit_names_done) audit_names names = { 0 };
         struct str run_id = q->file && q->run ? str_of(q->run) : STR("");
         int r;
 
-        r = log_find(q->file, q->run, &rep->path, e);
+        r = log_find(q->file, q->run, &rep->path, err);
         if (r < 0)
                 return r;
-        r = audit_files(rep->path, &names, e);
+        r = audit_files(rep->path, &names, err);
         if (r < 0)
                 return r;
 
         for (size_t i = 0; i < names.n; i++) {
-                r = take_file(rep, names.p[i], run_id, e);
+                r = take_file(rep, names.p[i], run_id, err);
                 if (r < 0)
                         return r;
         }
         if (rep->records == 0)
-                return err_set(e, ENOENT, "%s has no record%s%s", rep->path, run_id.n ? " of the run " : "",
+                return err_set(err, ENOENT, "%s has no record%s%s", rep->path, run_id.n ? " of the run " : "",
                                run_id.n ? q->run : "");
 
         take_changes(rep);
         return 0;
 }
 
-int report_write(const struct report_request *q, struct buf *out, struct err *e) {
+int report_write(const struct report_request *q, struct buf *out, struct err *err) {
         static int (*const writers[])(const struct report *, struct buf *) = { [REPORT_HTML] = report_put_html,
                                                                                [REPORT_MARKDOWN] = report_put_markdown,
                                                                                [REPORT_JSON] = report_put_json };
@@ -468,15 +469,15 @@ int report_write(const struct report_request *q, struct buf *out, struct err *e)
         cleanup(report_done) struct report rep = { .scratch = BUF(2 * AUDIT_LINE_MAX) };
         int r;
 
-        r = report_collect(q, &rep, e);
+        r = report_collect(q, &rep, err);
         if (r < 0)
                 return r;
 
         r = log_prove(rep.path, &rep.proof, &rep.running, &rep.broken);
         if (r < 0 && r != -EBADMSG)
-                return err_set(e, -r, "%s", err_text(&rep.broken));
+                return err_set(err, -r, "%s", err_text(&rep.broken));
         rep.whole = r == 0;
 
         r = writers[q->form](&rep, out);
-        return r < 0 ? err_set(e, -r, "the report is larger than %u MiB", REPORT_MAX >> 20) : 0;
+        return r < 0 ? err_set(err, -r, "the report is larger than %u MiB", REPORT_MAX >> 20) : 0;
 }

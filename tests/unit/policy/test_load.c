@@ -330,6 +330,8 @@ static const struct {
         enum policy_row row;
         const char *text;
 } own_cases[] = {
+        { ROW_LOG_MAX_AGE, "log: { max_age: 1d }" },
+        { ROW_LOG_MAX_SIZE, "log: { max_size: 1MiB }" },
         { ROW_APPROVAL_COMMAND, "approval: { command: 'touch x' }" },
         { ROW_APPROVAL_WEBHOOK, "approval: { webhook: 'http://a.example/' }" },
 };

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bailey log --all: records of every run, found by the index and shown from the logs themselves. */
+#include "base/cleanup.h"
+#include "store/audit_index.h"
+#include "verbs/log_view_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+struct search {
+        struct view view;
+        VEC(char *) held; /* lines of a search for the newest, which comes from behind */
+        struct err *err;
+};
+
+static void search_done(struct search *s) {
+        log_view_done(&s->view);
+        for (size_t i = 0; i < s->held.n; i++)
+                free(s->held.p[i]);
+        vec_done(&s->held);
+}
+
+static bool is_network(struct str kind) {
+        return str_is(kind, event_kind_name(EVENT_REQUEST)) || str_is(kind, event_kind_name(EVENT_TUNNEL_OPEN)) ||
+               str_is(kind, event_kind_name(EVENT_DNS)) || str_is(kind, event_kind_name(EVENT_PACKET));
+}
+
+static int show_hit(struct search *s, struct str line) {
+        const struct log_request *q = s->view.request;
+        struct audit_record record;
+        int r;
+
+        r = audit_line_parse(line, &record, s->err);
+        if (r < 0)
+                return r;
+        if (q->requests && !is_network(record.kind))
+                return 0;
+        r = log_view_record(&s->view, line, &record);
+        if (r < 0)
+                return err_set(s->err, -r, "a record cannot be shown");
+        return q->on_line(q->arg, buf_str(&s->view.line));
+}
+
+static int on_hit(void *arg, const struct audit_hit *hit) {
+        struct search *s = arg;
+
+        if (!s->view.request->limit)
+                return show_hit(s, hit->line);
+
+        char *copy = str_dup(hit->line);
+        if (!copy || vec_push(&s->held, copy) < 0) {
+                free(copy);
+                return err_set(s->err, ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+static uint64_t time_of(const char text[static CLOCK_TEXT_MAX]) {
+        char whole[CLOCK_TEXT_MAX + 4];
+        uint64_t at_us;
+
+        if (audit_time(str_of(text), &at_us))
+                return at_us;
+        snprintf(whole, sizeof whole, "%s%s", text, strlen(text) == 16 ? ":00" : "");
+        return clock_parse_text(str_of(whole), &at_us) ? at_us : 0;
+}
+
+static int parse_times(const struct log_request *q, struct audit_query *ret, struct err *err) {
+        char since[CLOCK_TEXT_MAX], until[CLOCK_TEXT_MAX];
+        int r;
+
+        r = log_parse_time("--since", q->since, since, err);
+        if (r < 0)
+                return r;
+        r = log_parse_time("--until", q->until, until, err);
+        if (r < 0)
+                return r;
+        ret->since_us = time_of(since);
+        ret->until_us = time_of(until);
+        return 0;
+}
+
+int log_search(const struct log_request *q, struct err *err) {
+        cleanup(audit_index_freep) struct audit_index *ix = NULL;
+        cleanup(search_done) struct search s = {
+                .view = { .request = q, .line = BUF(AUDIT_LINE_MAX), .text = BUF(AUDIT_LINE_MAX) }, .err = err
+        };
+        struct audit_query query = { .run = q->run,
+                                     .host = q->host,
+                                     .path = q->path,
+                                     .rule = q->rule,
+                                     .credential = q->credential,
+                                     .verdict = q->denied ? VERDICT_REFUSED : VERDICT_ANY,
+                                     .newest_first = q->limit != 0,
+                                     .limit = q->limit };
+        int r;
+
+        r = parse_times(q, &query, err);
+        if (r < 0)
+                return r;
+        r = audit_index_open(&ix, err);
+        if (r < 0)
+                return r;
+        r = audit_index_update(ix, err);
+        if (r < 0)
+                return r;
+
+        r = audit_index_search(ix, &query, on_hit, &s, err);
+        for (size_t i = s.held.n; i-- > 0 && r == 0;)
+                r = show_hit(&s, str_of(s.held.p[i]));
+        return r;
+}
