@@ -3,6 +3,7 @@
 import math
 import statistics
 
+from .files import ALONE, BAILEY, BWRAP, GLOB, JOBS, TRACE
 from .gateway import CASES
 from .samples import PARTS
 
@@ -33,7 +34,7 @@ def summarise_all(samples):
     """The figures, without the samples."""
     gateway = {case: {name: dict(summarise(each, ("rate", "cpu_us", "p50_us", "p99_us", "record_us")), errors=sum(s["errors"] for s in each))
                       for name, each in targets.items()} for case, targets in samples.cases().items()}
-    commands = {part: {name: summarise(each, ("ms", "cpu_ms")) for name, each in samples.get(part).items()} for part in ("launch", "end", "checkout", "unpack")}
+    commands = {part: {name: summarise(each, ("ms", "cpu_ms")) for name, each in samples.get(part).items()} for part in ("launch", "end", *JOBS)}
     approval = {name: summarise(each, ("ms",)) for name, each in samples.get("approval").items()}
     growth = {part: {name: {int(count): {key: statistics.median(s[key] for s in each) for key in each[0]} for count, each in counts.items()}
                      for name, counts in samples.get(part).items()} for part in ("connections", "sandboxes")}
@@ -131,6 +132,10 @@ def idle_kib(figures):
 TARGETS = [
     Target("launch, over bwrap's agent profile", over("launch", "bailey run", AGENT, "ms"), at_most=0.66),
     Target("launch in 300,000 files, over bwrap", over("launch", "bailey run, 300,000 files", AGENT, "ms"), at_most=0.66),
+    *(Target(f"{JOBS[job][0]}, over bwrap", over(job, BAILEY, BWRAP, "ms"), at_most=1.1) for job in ("checkout", "unpack", "kernel", "npm")),
+    *(Target(f"{JOBS[job][0]}, over no sandbox", over(job, BAILEY, ALONE, "cpu_ms"), at_most=1.1) for job in ("grep", "ripgrep", "find", "status", "python")),
+    *(Target(f"{JOBS[job][0]}, with {words}, over no sandbox", over(job, command, ALONE, "cpu_ms"), at_most=1.5)
+      for command, words in ((GLOB, "a deny glob"), (TRACE, "a trace")) for job in ("grep", "ripgrep", "find", "status", "write")),
     Target("processor time of a request, over HAProxy", through("http", "haproxy"), at_most=0.8),
     Target("median time of a request on one connection, over HAProxy", through("http1", "haproxy", "p50_us"), at_most=1.0),
     Target("processor time of a CONNECT tunnel, over the bare relay", through("connect", "relay"), at_most=1.3),

@@ -1,42 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many files: 10,000 checked out, and as many unpacked, beside bwrap and no sandbox. Where a writable place has protected names in it, each change
-is judged by the broker; bwrap lets the same calls through, which is what a sandbox costs without that (of its processor time, what its own
-process 1 collects is not seen from outside: compare the time that passes)."""
+"""Work inside: what developers' tools do to files, beside bwrap and no sandbox, in memory so that no disk is measured. Where a writable place has
+protected names in it, each change is judged by the broker; with a deny glob or a trace, each open() is. bwrap lets the same calls through, which is
+what a sandbox costs without that (of its processor time, what its own process 1 collects is not seen from outside: compare the time that passes)."""
+import base64
+import hashlib
+import io
+import json
+import os
 import subprocess
+import tarfile
 
 from .launch import AGENT, environment, interleaved, try_out
 
-FILES, DIRECTORIES = 10000, 100
-ALONE, BWRAP, BAILEY, GLOB = "no sandbox", "bwrap, the directory writable", "bailey run", "bailey run, a deny glob"
-JOBS = {"checkout": "rm -rf tree && git checkout -q -f HEAD", "unpack": "rm -rf tree && tar xf tree.tar"}
+FILES, DIRECTORIES, PACKAGES, PACKAGE_FILES = 10000, 100, 100, 30
+ALONE, BWRAP, BAILEY, GLOB, TRACE = "no sandbox", "bwrap, the directory writable", "bailey run", "bailey run, a deny glob", "bailey run, a trace"
+WRITE = "import os\nfor n in range(10000):\n    os.makedirs(f'small/{n % 100}', exist_ok=True) if n < 100 else 0\n    open(f'small/{n % 100}/{n}', 'w').write('x' * 300)"
+CONNECT = ("import os, socket, tempfile\nplace = tempfile.mkdtemp() + '/s'\nlistener = socket.socket(socket.AF_UNIX); listener.bind(place); listener.listen(8)\n"
+           "for _ in range(5000):\n    s = socket.socket(socket.AF_UNIX); s.connect(place); listener.accept()[0].close(); s.close()")
+
+
+def five_times(command):
+    """So that it is not the launch which is measured."""
+    return f"for i in 1 2 3 4 5; do {command}; done; true"
+
+
+# A part of the lab each: what the report calls it, and the command.
+JOBS = {
+    "checkout": ("10,000 files removed and checked out by git", "rm -rf tree && git checkout -q -f HEAD"),
+    "unpack": ("10,000 files removed and unpacked by tar", "rm -rf tree && tar xf tree.tar"),
+    "kernel": ("10,000 files as a release is packed: removed, decompressed and unpacked", "rm -rf tree && tar xJf tree.tar.xz"),
+    "npm": ("`npm ci` of 100 packages with 30 files each", "cd npm && npm ci --offline --ignore-scripts --no-audit --no-fund >/dev/null"),
+    "write": ("10,000 small files removed and written by Python", f"rm -rf small && /usr/bin/python3 -c \"{WRITE}\""),
+    "grep": ("10,000 files read by `grep -r`, five times", five_times("grep -r nowhere tree")),
+    "ripgrep": ("10,000 files read by ripgrep, five times", five_times("rg -j1 nowhere tree")),
+    "find": ("10,000 files found by size, five times", five_times("find tree -size +900k")),
+    "status": ("`git status` in 10,000 files, five times", five_times("git status >/dev/null")),
+    "python": ("`python3 -c pass`, five times", five_times("/usr/bin/python3 -c pass")),
+    "connect": ("5,000 connections to a Unix socket inside", f"/usr/bin/python3 -c \"{CONNECT}\""),
+}
+
+
+def package(place, name):
+    """An archive as registries have them, and what a lock file says of it."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for file in ["package.json", *(f"lib/f{n}.js" for n in range(PACKAGE_FILES))]:
+            text = json.dumps({"name": name, "version": "1.0.0"}) if file == "package.json" else f"module.exports = '{name} {file}'\n" * 40
+            info = tarfile.TarInfo(f"package/{file}")
+            info.size, info.mode = len(text), 0o644
+            archive.addfile(info, io.BytesIO(text.encode()))
+    (place / f"{name}.tgz").write_bytes(packed.getvalue())
+    digest = base64.b64encode(hashlib.sha512(packed.getvalue()).digest()).decode()
+    return {"version": "1.0.0", "resolved": f"file:{name}.tgz", "integrity": f"sha512-{digest}"}
+
+
+def prepare_npm(place):
+    place.mkdir()
+    names = [f"package{n}" for n in range(PACKAGES)]
+    wanted = {"name": "lab", "version": "1.0.0", "dependencies": {name: f"file:{name}.tgz" for name in names}}
+    packages = {"": wanted, **{f"node_modules/{name}": package(place, name) for name in names}}
+    (place / "package.json").write_text(json.dumps(wanted))
+    (place / "package-lock.json").write_text(json.dumps({"name": "lab", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": packages}))
 
 
 def prepare(place):
-    """A repository with the files, and an archive of them."""
+    """A repository with the files, archives of them, and a project of node's."""
+    subprocess.run(["mount", "-t", "tmpfs", "lab", place], check=True)
     for number in range(FILES):
         directory = place / f"tree/d{number % DIRECTORIES}"
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / f"f{number}.txt").write_text(f"{number}\n" * 200)
-    script = """git init -q . && git add tree && git -c user.name=lab -c user.email=lab@example.org commit -qm all && tar cf tree.tar tree"""
+        # Half of it says nothing twice: a release shrinks to about half as well.
+        (directory / f"f{number}.txt").write_text(f"{number}\n" * 200 + os.urandom(1200).hex())
+    script = """git init -q . && git add tree && git -c user.name=lab -c user.email=lab@example.org commit -qm all && tar cf tree.tar tree && xz -0 -k tree.tar
+        printf '%s\\n' '*.tar*' /npm /npm-cache /small > .git/info/exclude"""
     subprocess.run(["sh", "-c", script], cwd=place, check=True)
+    prepare_npm(place / "npm")
+    (place / "whole").touch()
 
 
 def commands(build, place, job):
-    script = ["sh", "-c", f"cd {place} && {JOBS[job]}"]
-    bailey = [build / "src/cli/bailey", "run", "--quiet", "-w", place, "--no-workspace-policy"]
+    script = ["sh", "-c", f"cd {place} && {JOBS[job][1]}"]
+    bailey = [build / "src/cli/bailey", "run", "--quiet", "-w", place, "--no-workspace-policy", "--env", f"npm_config_cache={place}/npm-cache"]
     return {
         ALONE: script,
         BWRAP: [*AGENT, "--bind", place, place, *script],
         BAILEY: [*bailey, "--", *script],
         GLOB: [*bailey, "--deny-read", "**/.env", "--", *script],
+        TRACE: [*bailey, "--trace-denials", "--", *script],
     }
 
 
 def run_files(build, run, job, rounds, say):
     """{command: [{"ms":, "cpu_ms":}]}, and what does not work here."""
     place = run / "workspace"
-    env = environment(run / "place")
-    if not (place / "tree.tar").exists():
+    env = environment(run / "place", npm_config_cache=str(place / "npm-cache"))
+    if not (place / "whole").exists():
         place.mkdir(parents=True)
         prepare(place)
     all_commands = {name: lambda argv=argv: argv for name, argv in commands(build, place, job).items()}

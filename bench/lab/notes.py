@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the report says about figures that are not as they should be: what is known, and what is only supposed. A note about a target is printed where the
 target is missed, and only then; its key is the target's words in figures.py. Anything that a run measures is said by report.py with that run's figures."""
+from .files import JOBS
 
 LAUNCH = ("The counter-experiment: a build whose supervisor was handed the finished plan, and that read no policy, looked at no files, wrote no record, opened no control socket and swept "
           "nothing, took 3.16 ms where the whole took 3.32 (bwrap 4.22, `limit` 1.99, in one run). So all that Bailey itself decides and records costs 0.16 ms of a launch, and without "
           "any of it the target is missed too (0.75). The rest is the kernel's work for what a plan holds and bwrap's profile has not: rules that capture the network (0.2 ms), listeners, "
           "a filter of 200 instructions (0.14), Landlock, twice as many mounts as `limit`, and a second process that outlives the first steps. ARCHITECTURE.md has the samples.")
+JUDGED = ("The counter-experiment is `lab-notify` (a table below): what a call costs at least that is performed by somebody else, with nothing judged. The files here are small and in memory, so a "
+          "call takes 1 to 4 us without a sandbox, and the round trip alone is more than the target leaves. On a disk, with larger files or with decompression the same microseconds are a smaller share.")
 NOTES = {
+    **{f"{JOBS[job][0]}, over bwrap": JUDGED for job in ("checkout", "unpack", "npm", "kernel")},
+    **{f"{JOBS[job][0]}, with {words}, over no sandbox": JUDGED for words in ("a deny glob", "a trace") for job in ("grep", "ripgrep", "write")},
     "launch, over bwrap's agent profile": LAUNCH,
     "launch in 300,000 files, over bwrap": "As above: the size of the workspace adds nothing.",
     "processor time of a request, over HAProxy": "Two thirds of it is the kernel's, for two calls to send and two to receive; a tenth is the record.",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report: tables and words, made of figures."""
 from .figures import AGENT, SPREAD_MAX, TARGETS, best_peer, ratio, slope
-from .files import ALONE
+from .files import ALONE, JOBS
 from .gateway import CASES, LONG
 from .growth import AT_REST, FEW
 from .machine import QUIET
@@ -92,6 +92,16 @@ def commands_text(title, rows, base, words):
         for name, row in sorted(rows.items(), key=lambda each: each[1]["ms"])]))
 
 
+def work_text(title, rows):
+    """What people's own work costs: time and processor time, each over no sandbox."""
+    if not rows:
+        return []
+    return section(title, *table(["", "ms", "spread", "over no sandbox", "CPU ms", "spread", "over no sandbox"], [
+        [bold(name), number(row["ms"], row["ms_spread"]), percent(row["ms_spread"]), times(ratio(rows, name, ALONE, "ms")),
+         number(row["cpu_ms"], row["cpu_ms_spread"]), percent(row["cpu_ms_spread"]), times(ratio(rows, name, ALONE, "cpu_ms"))]
+        for name, row in sorted(rows.items(), key=lambda each: each[1]["cpu_ms"])]))
+
+
 def case_text(case, rows):
     lines = []
     for name, row in sorted(rows.items(), key=lambda each: each[1]["cpu_us"]):
@@ -141,7 +151,11 @@ def approval_text(rows):
 
 
 def micro_text(micro):
-    lines, policy, audit, api = [], micro.get("policy_lookup"), micro.get("audit_line"), micro.get("api")
+    lines, policy, audit, api, notify = [], micro.get("policy_lookup"), micro.get("audit_line"), micro.get("api"), micro.get("notify")
+    if notify:
+        lines += section("An open() that somebody else performs, CPU us of both", "By `lab-notify`: one file, again and again. Nothing is judged. The least is what nobody can do without "
+                         "who performs calls for others: the path is read, the caller's directory asked for, the file looked at and opened, the descriptor handed over.", "",
+                         *table(["nobody is asked", "the round trip alone", "the least"], [[number(notify[k]) for k in ("alone_us", "round_trip_us", "least_us")]]))
     if policy:
         lines += section("Policy lookups, ns of processor time", "![](benchmarks-rules.svg)", "", *table(
             ["rules", "exact", "wildcard", "miss", "network", "network, miss", "build ms", "open ms", "bytes/rule"],
@@ -250,7 +264,6 @@ def markdown(figures, about):
         *head_text(about), *targets_text(figures), *beside_text(figures),
         *commands_text("Launch of /bin/true", figures["launch"], AGENT, "over bwrap's"),
         *commands_text("`bailey run` with one https request inside", figures["end"], "curl alone", "over curl alone"),
-        *commands_text("10,000 files removed and checked out by git", figures["checkout"], ALONE, "over no sandbox"),
-        *commands_text("10,000 files removed and unpacked by tar", figures["unpack"], ALONE, "over no sandbox"),
+        *(line for job, (title, _) in JOBS.items() for line in work_text(title, figures[job])),
         *cases_text(figures), *idle_text(figures["idle"]), *approval_text(figures["approval"]), *micro_text(figures["micro"]), *record_text(figures),
         *growth_text(figures, about), *tail_text(about)])

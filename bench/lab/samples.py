@@ -6,7 +6,9 @@ A part is what is compared within itself (all servers of one case, all commands 
 import datetime
 import json
 
-PARTS = ("micro", "launch", "sandboxes", "checkout", "unpack", "end", "approval", "gateway", "idle", "connections")
+from .files import JOBS
+
+PARTS = ("micro", "launch", "sandboxes", *JOBS, "end", "approval", "gateway", "idle", "connections")
 
 
 class Samples:
