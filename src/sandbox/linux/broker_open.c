@@ -243,6 +243,8 @@ static int open_to_change(struct held *h, int dirfd, int flags, mode_t mode) {
         r = walk(&h->tracee, dirfd, h->path, WALK_PARENT, &p);
         if (r < 0)
                 return r;
+        if ((flags & O_CREAT) && p.wants_directory && p.name[0])
+                return -EISDIR; /* as the kernel says, whatever is there */
         if (!p.parent || p.wants_directory)
                 return OPEN_OTHERWISE;
 

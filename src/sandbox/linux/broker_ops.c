@@ -44,6 +44,8 @@ static int find_new(struct held *h, int dirfd, __u64 address, mode_t kind, struc
         if (r < 0)
                 return r;
         r = ret->dir < 0 || (ret->object >= 0 && !ret->parent) ? -EEXIST : judge_new(h, ret, kind);
+        if (r == 0 && ret->wants_directory && kind != S_IFDIR)
+                r = faccessat(ret->dir, ret->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? -EEXIST : -ENOENT;
         if (r == -EACCES && h->glob && faccessat(ret->dir, ret->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
                 h->glob = NULL; /* nothing would have changed */
                 r = -EEXIST;

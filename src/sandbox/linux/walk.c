@@ -389,6 +389,8 @@ static int spell(struct tracee *t, int dirfd, const char *path, char text[static
         static const char gone[] = " (deleted)";
         ssize_t n = 0;
 
+        if (path[0] == '\0')
+                return -ELOOP;
         if (path[0] != '/') {
                 n = tracee_base_path(t, dirfd, text, PATH_MAX);
                 if (n < 0 || text[0] != '/' || n == PATH_MAX)

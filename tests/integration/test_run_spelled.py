@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The broker's short ways: a path that is judged as it is spelled, a thread that is known from its last call, a worker that keeps the turn. Each is attacked
+by what could make it wrong: other threads, the host, links, and paths that are spelled in every odd form."""
+import json
+import os
+import subprocess
+import threading
+
+import pytest
+
+SECRET = "the-secret-value"
+GLOB = ("--deny-read", "**/.env", "--deny-read", "**/secrets/*")
+pytestmark = pytest.mark.visible_home
+PYTHON = "/usr/bin/python3"
+
+# Every odd form of a path, opened in every way; prints what came of it. The same outside and inside.
+FORMS = r"""
+import errno, json, os, sys
+os.makedirs("d/e"); open("d/f", "w").write("f"); open("d/e/g", "w").write("g")
+for name, to in (("to_d", "d"), ("to_f", "d/f"), ("nowhere", "d/none"), ("loop", "loop"), ("d/up", ".."), ("d/self", "/proc/self/cwd/d/f")): os.symlink(to, name)
+os.mkfifo("pipe"); long = "n" * 255
+paths = ["", ".", "..", "/", "//", "d", "d/", "d//", "d/.", "d/..", "./d/f", "d//f", "d/./f", "d/f/", "d/f/.", "d/f/x", "d/e/../f", "none/../d/f", "none", "none/x", "none/", "d/none",
+         "to_d/f", "to_f", "to_f/", "nowhere", "loop", "loop/x", "d/up/d/f", "d/self", "d/" + long, "d/" + long + "n", "/".join(["d/up"] * 45) + "/d/f", "d/" + "./" * 2040 + "f",
+         "d/" + "/" * 4100 + "f", ".../f", "d/...", "/proc/self/cwd/d/f", "/proc/thread-self/status", "/proc/self/fd/0/x", "/dev/null", "/dev/null/", "//dev//null", os.getcwd() + "/d/f",
+         os.getcwd() + "//d/./e/g", os.getcwd() + "/to_d/f"]
+R, W, C, T = os.O_RDONLY, os.O_WRONLY, os.O_CREAT, os.O_TRUNC
+ways = {"read": R, "directory": R | os.O_DIRECTORY, "nofollow": R | os.O_NOFOLLOW, "write": W, "append": W | os.O_APPEND, "make": W | C, "anew": W | C | os.O_EXCL, "over": W | C | T,
+        "read or make": R | C, "read and write": os.O_RDWR, "made anew, not followed": W | C | os.O_NOFOLLOW}
+found = {}
+def note(what, do):
+    try:
+        got = do()
+        found[what] = got if isinstance(got, str) else "done"
+    except OSError as error:
+        found[what] = errno.errorcode[error.errno]
+def opened(path, flags, **more):
+    fd = os.open(path, flags, 0o640, **more)
+    where, mode = os.readlink(f"/proc/self/fd/{fd}"), os.fstat(fd).st_mode
+    os.close(fd)
+    return f"{where.replace(os.getcwd(), 'CWD').replace(os.path.dirname(os.getcwd()), 'UP')} {mode:o}" if not where.startswith("/proc") else "on proc"
+def shown(path):
+    return f"{path.replace(os.getcwd(), 'CWD')[:60]!r}, the {paths.index(path)}th"
+def clean():
+    for name in ("none", "d/none", "d/" + long, "d/..."):
+        try: os.unlink(name)
+        except OSError: pass
+os.umask(0o027)
+for way, flags in ways.items():
+    for path in paths:
+        if path.startswith(("/dev", "//dev", "/proc/thread")) and way != "read": continue
+        note(f"{way} {shown(path)}", lambda: opened(path, flags)); clean()
+deep = os.open("d", os.O_RDONLY); file = os.open("d/f", os.O_RDONLY)
+for base, number in (("directory", deep), ("file", file), ("closed", 999), ("negative", -5)):
+    for path in ("f", "e/g", "./e//g", "../d/f", "none/x", ""):
+        for way in ("read", "over", "anew"):
+            note(f"{way} {path!r} at a {base}", lambda: opened(path, ways[way], dir_fd=number)); clean()
+for path in paths:
+    if path.startswith(("/", "..")) or "to_" in path or "up" in path: continue  # nothing outside of this directory is changed
+    for name, do in (("mkdir", os.mkdir), ("link", lambda p: os.link("d/e/g", p)), ("symlink", lambda p: os.symlink("x", p)), ("rmdir", os.rmdir)):
+        if name == "rmdir" and path.endswith(".."): continue  # refused everywhere, in another word
+        what = f"{name} {shown(path)}"
+        note(what, lambda: do(path))
+        if name == "mkdir" and found[what] == "done": os.rmdir(path)
+        clean()
+        if not os.path.isdir("d/e"): os.makedirs("d/e"); open("d/e/g", "w").write("g")
+note("pipe", lambda: opened("pipe", R | os.O_NONBLOCK)); note("pipe, nobody reads", lambda: opened("pipe", W | os.O_NONBLOCK))
+os.mkdir("gone"); os.mkdir("gone (deleted)"); open("gone (deleted)/f", "w").write("wrong"); os.chdir("gone"); os.rmdir("../gone")
+for path in ("f", "./x/f", "../d/f"): note(f"{path} in a directory that is gone", lambda: opened(path, R)); note(f"{path} made there", lambda: opened(path, W | C))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("options", [(), GLOB, ("--trace-denials",)], ids=["protected names", "globs", "trace"])
+def test_paths_in_every_form_mean_what_they_mean_outside(bailey, home, work, options):
+    outside = home / "outside"
+    outside.mkdir()
+    expected = json.loads(subprocess.run([PYTHON, "-c", FORMS], cwd=outside, check=True, capture_output=True, text=True).stdout)
+    found = json.loads(bailey("run", "--quiet", *options, "--", PYTHON, "-c", FORMS, cwd=work).check().text)
+    different = {what: (expected[what], got) for what, got in found.items() if got != expected[what]}
+    assert len(found) == len(expected) > 500 and not different, different
+
+
+# Reads by several threads that change what the others have asked for: the buffer of a path, the working directory, the names themselves.
+READERS = r"""
+import ctypes, os, sys, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+top, end, seen = os.getcwd(), time.monotonic() + float(sys.argv[1]), set()
+def read(fd):
+    if fd >= 0: seen.add(os.read(fd, 100)); os.close(fd)
+buffer = ctypes.create_string_buffer(b"sub/plain", 64)
+def flip():
+    while time.monotonic() < end: buffer.value = b"secrets/a"; buffer.value = b"sub/plain"; buffer.value = b"./sub/.env"
+def by_buffer():
+    while time.monotonic() < end: read(libc.open(buffer, 0)); read(libc.openat(-100, buffer, 0))
+def wander():  # the working directory is shared by all threads
+    while time.monotonic() < end: os.chdir(top + "/sub"); os.chdir(top + "/secrets"); os.chdir(top)
+def by_place():
+    while time.monotonic() < end:
+        for path in (b"a", b"x/a", b"./x/a", b"plain"): read(libc.open(path, 0))
+def swap():
+    while time.monotonic() < end:
+        for act in (lambda: os.rename(top + "/sub/x", top + "/sub/y"), lambda: os.symlink(top + "/secrets", top + "/sub/x"), lambda: os.unlink(top + "/sub/x"),
+                    lambda: os.rename(top + "/sub/y", top + "/sub/x")):
+            try: act()
+            except OSError: pass
+def by_name():
+    while time.monotonic() < end: read(libc.open((top + "/sub/x/a").encode(), 0)); read(libc.open((top + "/sub/x/b").encode(), 0))
+threads = [threading.Thread(target=each) for each in (flip, by_buffer, wander, by_place, swap, by_name)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(sorted(seen))
+"""
+
+
+def make_readable(work):
+    for name, text in {"sub/plain": "plain", "sub/x/a": "plain", "sub/x/b": "plain", "sub/.env": SECRET, "secrets/a": SECRET, "secrets/b": SECRET}.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(text)
+
+
+def test_threads_that_change_what_is_asked_for(bailey, work):
+    make_readable(work)
+    result = bailey("run", "--quiet", *GLOB, "--", PYTHON, "-c", READERS, "4", cwd=work).check()
+    assert "plain" in result.text and SECRET not in result.text, result
+
+
+def swapping(place, name, to):
+    """The host puts a link in a directory's place and takes it away again, until it is told to stop."""
+    stop = threading.Event()
+
+    def swap():
+        while not stop.is_set():
+            os.rename(place / name, place / f"{name}.aside")
+            os.symlink(to, place / name)
+            os.unlink(place / name)
+            os.rename(place / f"{name}.aside", place / name)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    return stop, thread
+
+
+def test_the_host_swaps_a_directory_that_is_read(bailey, work):
+    make_readable(work)
+    script = """import os, time
+seen, end = set(), time.monotonic() + 3
+while time.monotonic() < end:
+    for path in ("sub/x/a", "./sub//x/b", os.getcwd() + "/sub/x/a"):
+        try: seen.add(open(path).read())
+        except OSError: pass
+print(sorted(seen))"""
+    stop, thread = swapping(work / "sub", "x", work / "secrets")
+    try:
+        result = bailey("run", "--quiet", *GLOB, "--", PYTHON, "-c", script, cwd=work).check()
+    finally:
+        stop.set()
+        thread.join()
+    assert "plain" in result.text and SECRET not in result.text, result
+
+
+def test_the_host_swaps_a_directory_that_is_written(bailey, work):
+    """The link leads to what is protected. Every way to change a name by a path with a directory in it."""
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    hooks = work / ".git/hooks"
+    (hooks / "there").write_text("kept")
+    (work / "build/tree").mkdir(parents=True)
+    (work / "build/tree/there").write_text("")
+    before = sorted(os.listdir(hooks))
+    script = """import os, time
+end, count = time.monotonic() + 3, 0
+def attempt(do):
+    try: do(); return 1
+    except OSError: return 0
+while time.monotonic() < end:
+    for at in ("build/tree", "./build//tree", os.getcwd() + "/build/tree"):
+        count += attempt(lambda: open(at + "/there", "w").write("evil"))
+        count += attempt(lambda: os.close(os.open(at + "/new", os.O_WRONLY | os.O_CREAT | os.O_EXCL)))
+        for do in (lambda: os.truncate(at + "/there", 0), lambda: os.mkdir(at + "/dir"), lambda: os.symlink("x", at + "/link"), lambda: os.link("own", at + "/hard"),
+                   lambda: os.rename("own", at + "/moved"), lambda: os.rename(at + "/there", at + "/renamed"), lambda: os.rename(at + "/renamed", at + "/there"),
+                   lambda: os.chmod(at + "/there", 0o777), lambda: open("own", "w").close()):
+            attempt(do)
+        for name in ("new", "link", "hard", "moved"): attempt(lambda: os.unlink(at + "/" + name))
+        attempt(lambda: os.rmdir(at + "/dir"))
+print(count)"""
+    stop, thread = swapping(work / "build", "tree", hooks)
+    try:
+        result = bailey("run", "--quiet", "--", PYTHON, "-c", script, cwd=work).check()
+    finally:
+        stop.set()
+        thread.join()
+    assert int(result.text) > 10 and sorted(os.listdir(hooks)) == before and (hooks / "there").read_text() == "kept", result
+    assert (hooks / "there").stat().st_mode & 0o777 != 0o777
+
+
+def test_the_host_carries_the_working_directory_into_what_is_protected(start, work):
+    """A path that begins where the caller is: that place has another name now."""
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (work / "build/deep").mkdir(parents=True)
+    script = """import os, time
+os.chdir("build/deep"); open("../ready", "w").close()
+end = time.monotonic() + 60
+while not os.path.exists("../../.git/hooks/build/go") and time.monotonic() < end: time.sleep(0.01)
+for path in ("planted", "./planted", "../planted", "../deep/planted"):
+    try: open(path, "w").write("x"); print("written", path)
+    except OSError as error: print("refused")"""
+    child = start(["bailey", "run", "--quiet", "--", PYTHON, "-c", script], cwd=work)
+    for _ in range(1200):
+        if (work / "build/ready").exists():
+            break
+        threading.Event().wait(0.05)
+    os.rename(work / "build", work / ".git/hooks/build")
+    (work / ".git/hooks/build/go").touch()
+    result = child.wait(90)
+    assert result.text.split() == ["refused"] * 4, result
+    assert not list((work / ".git/hooks").rglob("planted"))
+
+
+def test_modes_by_descriptor(bailey, work):
+    """A glob against writing keeps them; one against reading leaves them to the kernel."""
+    (work / "Makefile").write_text("")
+    (work / "Makefile").chmod(0o644)
+    script = "import os; fd = os.open('Makefile', os.O_RDONLY); os.fchmod(fd, 0o600); os.fchown(fd, -1, -1)"
+    assert bailey("run", "--quiet", "--deny-write", "**/Makefile", "--", PYTHON, "-c", script, cwd=work).status != 0
+    assert (work / "Makefile").stat().st_mode & 0o777 == 0o644
+    bailey("run", "--quiet", "--deny-read", "**/.env", "--", PYTHON, "-c", script, cwd=work).check()
+    assert (work / "Makefile").stat().st_mode & 0o777 == 0o600
+
+
+# Threads that come and go under numbers of others, each with a mask and a directory of its own, while connections wait for somebody who does not take them.
+CROWD = r"""
+import os, socket, threading, time
+listener = socket.socket(socket.AF_UNIX); listener.bind("full"); listener.listen(0)
+def wait_long():
+    s = socket.socket(socket.AF_UNIX)
+    try: s.connect("full"); time.sleep(30)
+    except OSError: pass
+for _ in range(12): threading.Thread(target=wait_long, daemon=True).start()
+time.sleep(0.3)
+wrong = 0
+for round in range(40):
+    children = []
+    for n in range(8):
+        pid = os.fork()
+        if pid == 0:
+            mask = (round * 8 + n) % 512; os.umask(mask); os.makedirs(f"c{n}/{round}", 0o777, exist_ok=True) if mask & 0o700 == 0 else os.mkdir(f"own{n}-{round}")
+            os.close(os.open(f"f{n}-{round}", os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o777)); os._exit(os.stat(f"f{n}-{round}").st_mode & 0o777 != 0o777 & ~mask)
+        children.append(pid)
+    wrong += sum(os.waitpid(pid, 0)[1] != 0 for pid in children)
+print("wrong", wrong, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("options", [(), GLOB], ids=["protected names", "globs"])
+def test_a_crowd_of_short_lives_beside_calls_that_wait(bailey, work, options):
+    result = bailey("run", "--quiet", *options, "--", PYTHON, "-c", CROWD, cwd=work)
+    assert result.status == 0 and result.text.split() == ["wrong", "0"], result
