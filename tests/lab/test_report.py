@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "
 
 from lab import figures, report  # noqa: E402
 from lab.charts import charts  # noqa: E402
+from lab.files import JOBS  # noqa: E402
 from lab.gateway import CASES  # noqa: E402
 from lab.growth import AT_REST, FEW  # noqa: E402
 from lab.notes import NOTES, SANDBOXES  # noqa: E402
@@ -42,15 +43,17 @@ def whole():
     for case in CASES:
         kept.add(f"case/{case.name}", {name: several(*([9.8, 10, 10.2] if name == "bailey" else [19.6, 20, 20.4])) for name, *_ in case.targets})
     kept.add("launch", {"bailey run": timed(2.4, 2.5, 2.6), "bailey run, 300,000 files": timed(2.5), "bwrap, agent profile": timed(4.9, 5, 5.1), "limit": timed(2)})
-    for job in ("checkout", "unpack"):
-        kept.add(job, {"no sandbox": timed(500), "bwrap, the directory writable": timed(510), "bailey run": timed(550), "bailey run, a deny glob": timed(560)})
+    for job in JOBS:
+        kept.add(job, {"no sandbox": timed(500), "bwrap, the directory writable": timed(510), "bailey run": timed(550), "bailey run, a deny glob": timed(560),
+                       "bailey run, a trace": timed(570)})
     kept.add("end", {"curl alone": timed(40), "bailey run, token swapped": timed(60), "bwrap, the host's network": timed(45)})
     kept.add("approval", {"control socket": [{"ms": 0.5}], "bailey allow": [{"ms": 2.0}]})
     kept.add("idle", {"bailey": {"kib": 1.5, "open": 5000}, "relay": {"kib": 0.5, "open": 5000}, "srt": {"kib": 25, "open": 4875}})
     kept.add("micro", {
         "policy_lookup": {"results": [dict({"entries": n, "build_ms": 10, "open_ms": 1, "bytes_per_rule": 80},
                                            **{f"{k}_ns": 400 for k in ("hit", "wildcard_hit", "miss", "net_hit", "net_miss")}) for n in (100000, 1000000)]},
-        "audit_line": {"decode_ns": 40, "line_ns": 800, "write_ns": 200}, "api": {"check_200_us": 30, "exec_ms": 4, "run_ms": 4, "exec_over_run": 1.0}})
+        "audit_line": {"decode_ns": 40, "line_ns": 800, "write_ns": 200}, "api": {"check_200_us": 30, "exec_ms": 4, "run_ms": 4, "exec_over_run": 1.0},
+        "notify": {"alone_us": 0.7, "round_trip_us": 2.5, "least_us": 6.3}})
     kept.add("connections", {"bailey": {FEW: in_use(10), MANY: in_use(15)}, "bailey, 2 workers": {FEW: in_use(11), MANY: in_use(16)},
                              "relay": {FEW: in_use(8), MANY: in_use(10)}, "bailey" + AT_REST: {MANY: in_use(10.1)}, "relay" + AT_REST: {MANY: in_use(8.1)}})
     kept.add("sandboxes", {name: {count: [{"ms_each": 3, "cpu_ms_each": cpu, "mib_each": 1}] for count in (100, 200)} for name, cpu in (("bailey run", 5), ("limit", 2))})
