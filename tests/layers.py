@@ -39,7 +39,9 @@ LAYERS = {
                "container/engine.h", "container/engine_network.h"],
     "verbs": ["bailey", "base", "conf", "shell", "policy", "ipc", "store", "plan", "sandbox", "roles", "control", "kept", "run",
               "egress", "api/capture.h", "api/commands.h"],
-    "cli": ["bailey", "base", "conf", "kept", "run", "container", "egress", "verbs"],
+    # Settings of other tools as a policy: files in, text out.
+    "import": ["base", "conf", "policy"],
+    "cli": ["bailey", "base", "conf", "kept", "run", "container", "egress", "verbs", "import/compare.h", "import/import.h"],
 }
 
 # A library's types stay behind one module: header pattern: files that may include it.

@@ -20,6 +20,7 @@ extern const struct verb verb_gateway;
 extern const struct verb verb_help;
 extern const struct verb verb_home;
 extern const struct verb verb_hook;
+extern const struct verb verb_import;
 extern const struct verb verb_init;
 extern const struct verb verb_kept;
 extern const struct verb verb_kill;
@@ -57,6 +58,7 @@ const struct verb *const verbs[] = {
         &verb_home,
         /* GROUP_POLICY */
         &verb_init,
+        &verb_import,
         &verb_policy,
         &verb_profile,
         &verb_why,

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Codex: config.toml with sandbox_mode and its table, or with [permissions.NAME], and rule files (*.rules). The
+ * strictest of all rules that match wins. What a rule allows runs outside of Codex's sandbox; here it runs inside.
+ *
+ * Codex keeps .git, .codex and .agents of every writable directory from being written to; so does the result.
+ */
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "conf/suggest.h"
+#include "import/source.h"
+
+#include <errno.h>
+
+#define NOT_HERE "not a matter of the sandbox"
+
+static const char *const kept_back[] = { ".git", ".codex", ".agents" };
+
+static int keep_back(struct import_source *source, const struct node *node, const char *directory, struct err *err) {
+        cleanup(free_ptr) char *place = node_origin(source->document, node);
+        int r = place ? 0 : err_set(err, ENOMEM, "out of memory");
+
+        for (size_t i = 0; r == 0 && i < sizeof kept_back / sizeof *kept_back; i++) {
+                cleanup(free_ptr) char *path = path_join(directory, kept_back[i]);
+                r = path ? import_add(source->model, IMPORT_DENY_WRITE, str_of(path), place, STR(""), err)
+                         : err_set(err, ENOMEM, "out of memory");
+        }
+        return r;
+}
+
+/* --- sandbox_mode --- */
+
+static int add_root(struct import_source *source, const struct node *node, struct err *err) {
+        size_t before = source->model->lists[IMPORT_WRITE].n;
+        int r = import_path(source, node, node->text, IMPORT_WRITE, ANCHOR_PLAIN, err);
+        const import_entries *writes = &source->model->lists[IMPORT_WRITE];
+
+        if (r < 0 || writes->n == before)
+                return r;
+        return keep_back(source, node, writes->p[writes->n - 1].text, err);
+}
+
+static int add_roots(struct import_source *source, const struct node *node, struct err *err) {
+        return import_each(source, node, add_root, err);
+}
+
+static int network_access(struct import_source *source, const struct node *node, struct err *err) {
+        bool on = false;
+        int r = import_want_bool(source, node, &on, err);
+
+        if (r == 0 && on)
+                source->model->network = IMPORT_NETWORK_ANY;
+        return r;
+}
+
+static int read_workspace_write(struct import_source *source, const struct node *map, struct err *err) {
+        static const struct import_key keys[] = {
+                { "writable_roots", add_roots, NULL, false },
+                { "network_access", network_access, NULL, false },
+                { "exclude_tmpdir_env_var", NULL, NULL, false }, /* the sandbox has a /tmp of its own */
+                { "exclude_slash_tmp", NULL, NULL, false },
+        };
+
+        return import_keys(source, map, IMPORT_KEYS(keys), "an unknown key about the sandbox", true, err);
+}
+
+/* The table counts only in its own mode. */
+static int read_mode(struct import_source *source, const struct node *root, struct err *err) {
+        const struct node *mode = node_get(root, STR("sandbox_mode"));
+        const struct node *table = node_get(root, STR("sandbox_workspace_write"));
+        int r = import_want_text(source, mode, err);
+
+        if (r < 0)
+                return r;
+        if (str_is(mode->text, "read-only"))
+                return table ? import_say(source, table, false, err, "it counts in the mode workspace-write only") : 0;
+        if (str_is(mode->text, "danger-full-access"))
+                return node_error(source->document, mode, err,
+                                  "danger-full-access means no sandbox at all: every file, every host. There is no "
+                                  "such policy; set sandbox_mode to workspace-write, or write a policy by hand");
+        if (!str_is(mode->text, "workspace-write"))
+                return node_error(source->document, mode, err,
+                                  "%s is no sandbox_mode: read-only, workspace-write, danger-full-access",
+                                  show(mode->text).text);
+        source->model->workspace_writable = true;
+        r = keep_back(source, mode, source->model->workspace, err);
+        return r < 0 || !table ? r : read_workspace_write(source, table, err);
+}
+
+/* --- [permissions.NAME] --- */
+
+static bool is_word(const struct node *node, const char *word) {
+        return node->kind == NODE_SCALAR && str_is(node->text, word);
+}
+
+static int read_system_roots(struct import_source *source, const struct node *node, struct err *err) {
+        static const char *const system_roots[] = { "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt" };
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < sizeof system_roots / sizeof *system_roots; i++)
+                r = import_path(source, node, str_of(system_roots[i]), IMPORT_READ, ANCHOR_PLAIN, err);
+        return r;
+}
+
+/* One place, or a place with places below it. */
+static int read_place(struct import_source *source, const struct node *node, struct str path, struct err *err) {
+        bool workspace = str_starts(path, STR(":workspace_roots")) || str_starts(path, STR(":project_roots")) ||
+                         str_is(path, ":cwd");
+        bool write = is_word(node, "write"), read = is_word(node, "read");
+
+        if (node->kind == NODE_MAP) {
+                int r = 0;
+                for (const struct node *n = node->first; r == 0 && n; n = n->next) {
+                        cleanup(free_ptr) char *below = str_is(n->key, ".")
+                                                            ? str_dup(path)
+                                                            : str_format("%.*s/%.*s", STR_FMT(path), STR_FMT(n->key));
+                        r = below ? read_place(source, n, str_of(below), err) : err_set(err, ENOMEM, "out of memory");
+                }
+                return r;
+        }
+        if (!write && !read && !is_word(node, "none") && !is_word(node, "deny"))
+                return node_error(source->document, node, err, "%s must be read, write or none", show(node->key).text);
+        if (str_is(path, ":minimal"))
+                return read || write ? read_system_roots(source, node, err) : 0;
+        if (str_is(path, ":root"))
+                path = STR("/");
+        else if (str_is(path, ":tmpdir") || str_is(path, ":slash_tmp"))
+                return 0; /* the sandbox has a /tmp of its own */
+        else if (workspace) {
+                ptrdiff_t slash = str_find(path, '/');
+                path = slash < 0 ? STR(".") : str_skip(path, (size_t)slash + 1);
+        } else if (path.n > 0 && path.p[0] == ':')
+                return import_say(source, node, !read && !write, err, "an unknown name of a place");
+
+        if (!read && !write) {
+                int r = import_path(source, node, path, IMPORT_DENY_READ, ANCHOR_PLAIN, err);
+                return r < 0 ? r : import_path(source, node, path, IMPORT_DENY_WRITE, ANCHOR_PLAIN, err);
+        }
+        if (write)
+                return add_root(source,
+                                &(struct node){ .kind = NODE_SCALAR,
+                                                .quoted = true,
+                                                .text = path,
+                                                .key = node->key,
+                                                .line = node->line,
+                                                .column = node->column },
+                                err);
+        return import_path(source, node, path, IMPORT_READ, ANCHOR_PLAIN, err);
+}
+
+/* Codex goes by the most specific place, as Bailey does; a place that is only read inside of one that is written to is
+ * a denial to write here. */
+static int read_places(struct import_source *source, const struct node *map, struct err *err) {
+        int r = import_want_map(source, map, err);
+
+        source->model->reads_listed = source->model->reads_limit_writes = true;
+        for (const struct node *n = map->first; r == 0 && n; n = n->next) {
+                if (str_is(n->key, "glob_scan_max_depth"))
+                        continue;
+                r = read_place(source, n, n->key, err);
+        }
+        return r;
+}
+
+static int read_domain(struct import_source *source, const struct node *node, struct err *err) {
+        bool allow = is_word(node, "allow");
+        struct str text = node->key;
+        int r = 0;
+
+        if (!allow && !is_word(node, "deny"))
+                return node_error(source->document, node, err, "%s must be allow or deny", show(node->key).text);
+        if (str_starts(text, STR("**."))) { /* with the name itself */
+                struct str name = str_skip(text, 3);
+                r = allow ? import_allow_host(source, node, name, err) : import_deny_host(source, node, name, err);
+                text = str_skip(text, 1);
+        }
+        if (r < 0)
+                return r;
+        return allow ? import_allow_host(source, node, text, err) : import_deny_host(source, node, text, err);
+}
+
+static int read_domains(struct import_source *source, const struct node *map, struct err *err) {
+        int r = import_want_map(source, map, err);
+
+        for (const struct node *n = map->first; r == 0 && n; n = n->next)
+                r = read_domain(source, n, err);
+        return r;
+}
+
+static int read_sockets(struct import_source *source, const struct node *map, struct err *err) {
+        int r = import_want_map(source, map, err);
+
+        for (const struct node *n = map->first; r == 0 && n; n = n->next)
+                r = import_path(source, n, n->key, is_word(n, "allow") ? IMPORT_READ : IMPORT_DENY_READ, ANCHOR_PLAIN,
+                                err);
+        return r;
+}
+
+static int read_method_mode(struct import_source *source, const struct node *node, struct err *err) {
+        if (is_word(node, "limited"))
+                source->model->safe_methods = true;
+        else if (!is_word(node, "full"))
+                return node_error(source->document, node, err, "'mode' must be full or limited");
+        return 0;
+}
+
+static int read_network(struct import_source *source, const struct node *map, struct err *err) {
+        static const struct import_key keys[] = {
+                { "enabled", NULL, NULL, false },
+                { "domains", read_domains, NULL, false },
+                { "mode", read_method_mode, NULL, false },
+                { "unix_sockets", read_sockets, NULL, false },
+                { "allow_local_binding", NULL, NULL, false },
+                { "proxy_url", NULL, NULL, false },
+                { "socks_url", NULL, NULL, false },
+                { "enable_socks5", NULL, NULL, false },
+                { "enable_socks5_udp", NULL, "a sandbox has TCP and DNS only", false },
+                { "allow_upstream_proxy", NULL, "an upstream proxy is network.upstream_proxy", false },
+        };
+        int r = import_want_map(source, map, err);
+        if (r < 0)
+                return r;
+        const struct node *enabled = node_get(map, STR("enabled")), *domains = node_get(map, STR("domains"));
+        bool on = false;
+
+        r = enabled ? import_want_bool(source, enabled, &on, err) : 0;
+        if (r < 0 || !on)
+                return r;
+        source->model->network = domains ? IMPORT_NETWORK_LISTED : IMPORT_NETWORK_ANY;
+        return import_keys(source, map, IMPORT_KEYS(keys), "an unknown key about the network", true, err);
+}
+
+static int read_workspace_roots(struct import_source *source, const struct node *map, struct err *err) {
+        int r = import_want_map(source, map, err);
+
+        for (const struct node *n = map->first; r == 0 && n; n = n->next)
+                r = import_say(source, n, false, err, "a workspace beside this one: grant it with filesystem.write");
+        return r;
+}
+
+static int read_profile(struct import_source *source, const struct node *root, struct err *err) {
+        static const struct import_key keys[] = {
+                { "filesystem", read_places, NULL, false },
+                { "network", read_network, NULL, false },
+                { "workspace_roots", read_workspace_roots, NULL, false },
+                { "description", NULL, NULL, false },
+                { "extends", NULL, "the permissions that it extends are not read: their denials are missing", true },
+        };
+        const struct node *name = node_get(root, STR("default_permissions"));
+        const struct node *all = node_get(root, STR("permissions")), *profile = NULL;
+        int r = import_want_text(source, name, err);
+
+        if (r < 0)
+                return r;
+        if (str_is(name->text, ":danger-no-sandbox") || str_is(name->text, ":danger-full-access"))
+                return node_error(source->document, name, err,
+                                  "it means no sandbox at all: every file, every host. There is no such policy");
+        if (str_is(name->text, ":read-only"))
+                return 0;
+        if (str_is(name->text, ":workspace")) {
+                source->model->workspace_writable = true;
+                return keep_back(source, name, source->model->workspace, err);
+        }
+        if (all && all->kind == NODE_MAP)
+                profile = node_get(all, name->text);
+        if (!profile)
+                return node_error(source->document, name, err, "there is no [permissions.%.*s]",
+                                  (int)(name->text.n < 64 ? name->text.n : 64), name->text.p);
+        return import_keys(source, profile, IMPORT_KEYS(keys), "an unknown key about permissions", true, err);
+}
+
+int import_codex(struct import_source *source, const struct node *root, struct err *err) {
+        static const struct import_key keys[] = {
+                { "shell_environment_policy", NULL, "variables are passed with process.env_pass", false },
+                { "approval_policy", NULL, "people are asked as network.ask and commands say", false },
+                { "projects", NULL, NULL, false },
+                { "mcp_servers", NULL, NOT_HERE, false },
+        };
+        int r = import_want_map(source, root, err);
+
+        if (r < 0)
+                return r;
+        bool decides = node_get(root, STR("default_permissions")) || node_get(root, STR("sandbox_mode"));
+        if (decides && !source->model->mode_decided) {
+                source->model->mode_decided = true;
+                r = node_get(root, STR("default_permissions")) ? read_profile(source, root, err)
+                                                               : read_mode(source, root, err);
+        }
+        return r < 0 ? r : import_keys(source, root, IMPORT_KEYS(keys), NULL, false, err);
+}
+
+/* --- rules --- */
+
+enum { TOKENS_MAX = 16, SPELLINGS_MAX = 64 };
+
+struct spelling {
+        struct str words[TOKENS_MAX];
+        size_t n;
+        unsigned left; /* spellings that may still be made */
+        const char *decision;
+        struct str reason;
+};
+
+/* Every choice of alternatives is a rule of its own. */
+static int spell_out(struct import_source *source, const struct node *call, const struct node *token,
+                     struct spelling *so_far, struct err *err) {
+        const struct node *first = token && token->kind == NODE_LIST ? token->first : token;
+        int r = 0;
+
+        if (!token) {
+                if (so_far->left-- == 0)
+                        return node_error(source->document, call, err, "more than %d alternatives", SPELLINGS_MAX);
+                return import_command_argv(source, call, so_far->decision, so_far->words, so_far->n, so_far->reason,
+                                           err);
+        }
+        if (so_far->n == TOKENS_MAX)
+                return node_error(source->document, token, err, "more than %d words", TOKENS_MAX);
+        for (const struct node *n = first; r == 0 && n; n = token->kind == NODE_LIST ? n->next : NULL) {
+                r = import_want_text(source, n, err);
+                if (r < 0)
+                        return r;
+                so_far->words[so_far->n++] = n->text;
+                r = spell_out(source, call, token->next, so_far, err);
+                so_far->n--;
+        }
+        return r;
+}
+
+static int read_prefix_rule(struct import_source *source, const struct node *call, struct err *err) {
+        static const struct {
+                const char *word, *decision;
+        } words[] = { { "allow", "allow" }, { "prompt", "escalate" }, { "forbidden", "forbid" } };
+        const struct node *pattern = node_get(call, STR("pattern")), *decision = node_get(call, STR("decision"));
+        const struct node *why = node_get(call, STR("justification"));
+        struct spelling spelling = { .left = SPELLINGS_MAX, .decision = decision ? NULL : "allow" };
+
+        if (!pattern || pattern->kind != NODE_LIST || pattern->n == 0)
+                return node_error(source->document, call, err, "prefix_rule needs 'pattern', a list of words");
+        for (size_t i = 0; decision && i < sizeof words / sizeof *words; i++)
+                if (is_word(decision, words[i].word))
+                        spelling.decision = words[i].decision;
+        if (!spelling.decision)
+                return node_error(source->document, decision, err, "'decision' must be allow, prompt or forbidden");
+        if (why && why->kind == NODE_SCALAR)
+                spelling.reason = why->text;
+        return spell_out(source, call, pattern->first, &spelling, err);
+}
+
+int import_codex_rules(struct import_source *source, const struct node *root, struct err *err) {
+        int r = 0;
+
+        for (const struct node *call = root->first; r == 0 && call; call = call->next) {
+                if (str_is(call->key, "prefix_rule"))
+                        r = read_prefix_rule(source, call, err);
+                else
+                        r = import_say(source, call, !str_is(call->key, "host_executable"), err,
+                                       "a function that a policy has no word for");
+        }
+        return r;
+}

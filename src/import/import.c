@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "import/import.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "conf/jsonc.h"
+#include "conf/starlark.h"
+#include "conf/suggest.h"
+#include "conf/toml.h"
+#include "import/import_internal.h"
+#include "import/source.h"
+#include "policy/load.h"
+#include "policy/paths.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILES_MAX = 64, SCRIPT_BYTES_MAX = 1 << 20 };
+
+/* Where settings are: below the project (with no link on the way, since the project is not trusted), below the home, or
+ * in the system. Those that count most come first. */
+struct import_place {
+        const char *tool, *path;
+        enum { BELOW_WORKSPACE, BELOW_HOME, ABSOLUTE } base;
+        const char *directory_of; /* every file in it with this ending */
+        bool alone;               /* if it is there, the tool's other places do not count */
+};
+static const struct import_place places[] = {
+        { "claude", "/etc/claude-code/managed-settings.json", ABSOLUTE, NULL, false },
+        { "claude", ".claude/settings.local.json", BELOW_WORKSPACE, NULL, false },
+        { "claude", ".claude/settings.json", BELOW_WORKSPACE, NULL, false },
+        { "claude", ".claude/settings.json", BELOW_HOME, NULL, false },
+        { "codex", ".codex/config.toml", BELOW_WORKSPACE, NULL, false },
+        { "codex", ".codex/config.toml", BELOW_HOME, NULL, false },
+        { "codex", ".codex/rules", BELOW_WORKSPACE, ".rules", false },
+        { "codex", ".codex/rules", BELOW_HOME, ".rules", false },
+        { "srt", ".srt-settings.json", BELOW_HOME, NULL, false },
+        { "fence", "fence.jsonc", BELOW_WORKSPACE, NULL, true },
+        { "fence", "fence.json", BELOW_WORKSPACE, NULL, true },
+        { "fence", ".config/fence/fence.jsonc", BELOW_HOME, NULL, true },
+        { "fence", ".config/fence/fence.json", BELOW_HOME, NULL, true },
+        { "fence", ".fence.json", BELOW_HOME, NULL, true },
+        { "gemini", ".gemini/settings.json", BELOW_WORKSPACE, NULL, false },
+        { "gemini", ".gemini/settings.json", BELOW_HOME, NULL, false },
+        { "gemini", ".gemini/policies", BELOW_HOME, ".toml", false },
+        { "devcontainer", ".devcontainer/init-firewall.sh", BELOW_WORKSPACE, NULL, true },
+};
+
+void import_result_done(struct import_result *result) {
+        buf_done(&result->text);
+}
+
+static int no_memory(struct err *err) {
+        return err_set(err, ENOMEM, "out of memory");
+}
+
+/* --- reading --- */
+
+static int read_open(int fd, const char *path, struct buf *ret, struct err *err) {
+        struct stat st;
+        int r;
+
+        if (fstat(fd, &st) < 0)
+                return err_errno(err, "cannot examine %s", show(str_of(path)).text);
+        if (!S_ISREG(st.st_mode))
+                return err_set(err, EINVAL, "%s is not a regular file", show(str_of(path)).text);
+        r = st.st_size > (off_t)ret->max ? -EMSGSIZE : fd_read_all(fd, ret);
+        if (r == -EMSGSIZE)
+                return err_set(err, EFBIG, "%s:1:1: the file has more than %zu MiB: these are no settings", path,
+                               ret->max >> 20);
+        return r < 0 ? err_set(err, -r, "cannot read %s: %s", show(str_of(path)).text, strerror(-r)) : 0;
+}
+
+static int read_path(const char *path, bool no_links, struct buf *ret, struct err *err) {
+        const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+        cleanup(close_fd) int fd =
+            no_links ? path_open_at(AT_FDCWD, path, flags, 0, PATH_NO_SYMLINKS) : open(path, flags);
+
+        if (fd < 0 && !no_links)
+                return err_errno(err, "cannot open %s", show(str_of(path)).text);
+        if (fd == -ELOOP)
+                return err_set(err, ELOOP,
+                               "%s is a symbolic link, or below one; settings of a project are files of its own. Name "
+                               "the file to have it read all the same",
+                               show(str_of(path)).text);
+        if (fd < 0)
+                return err_set(err, -fd, "cannot open %s: %s", show(str_of(path)).text, strerror(-fd));
+        return read_open(fd, path, ret, err);
+}
+
+int import_open_jsonc(const char *path, struct document **ret, struct err *err) {
+        cleanup(buf_done) struct buf text = BUF(DOCUMENT_BYTES_MAX);
+        int r = read_path(path, true, &text, err);
+
+        return r < 0 ? r : jsonc_read(buf_str(&text), str_of(path), ret, err);
+}
+
+/* --- one file --- */
+
+enum file_kind { KIND_JSONC, KIND_TOML, KIND_RULES, KIND_SCRIPT };
+
+static enum file_kind kind_of(const char *tool, const char *path) {
+        struct str name = str_of(path);
+
+        if (strcmp(tool, "devcontainer") == 0)
+                return KIND_SCRIPT;
+        if (strcmp(tool, "codex") == 0)
+                return str_ends(name, STR(".rules")) ? KIND_RULES : KIND_TOML;
+        return strcmp(tool, "gemini") == 0 && str_ends(name, STR(".toml")) ? KIND_TOML : KIND_JSONC;
+}
+
+static import_handler *reader_of(const char *tool, enum file_kind kind) {
+        if (strcmp(tool, "claude") == 0)
+                return import_claude;
+        if (strcmp(tool, "srt") == 0)
+                return import_srt;
+        if (strcmp(tool, "fence") == 0)
+                return import_fence;
+        if (strcmp(tool, "codex") == 0)
+                return kind == KIND_RULES ? import_codex_rules : import_codex;
+        return kind == KIND_TOML ? import_gemini_policy : import_gemini;
+}
+
+static int parse(enum file_kind kind, struct str text, const char *name, struct document **ret, struct err *err) {
+        switch (kind) {
+        case KIND_TOML:
+                return toml_read(text, str_of(name), ret, err);
+        case KIND_RULES:
+                return starlark_read(text, str_of(name), ret, err);
+        case KIND_SCRIPT:
+                return document_new(str_of(name), ret, err);
+        default:
+                return jsonc_read(text, str_of(name), ret, err);
+        }
+}
+
+/* As people name it: from the project, or from the home. */
+static char *name_of(const struct import_model *model, const char *path) {
+        size_t workspace = strlen(model->workspace), home = strlen(model->home);
+
+        if (workspace > 1 && path_is_within(path, model->workspace) && path[workspace] == '/')
+                return str_dup(str_of(path + workspace + 1));
+        if (home > 1 && path_is_within(path, model->home) && path[home] == '/')
+                return str_format("~%s", path + home);
+        return str_dup(str_of(path));
+}
+
+static int read_text(struct import_source *source, enum file_kind kind, struct str text, struct err *err) {
+        cleanup(document_freep) struct document *document = NULL;
+        cleanup(free_ptr) char *name = name_of(source->model, source->path);
+        int r;
+
+        if (!name)
+                return no_memory(err);
+        if (kind == KIND_SCRIPT && str_has_nul(text))
+                return err_set(err, EINVAL, "%s: this is no script: it holds a zero byte", name);
+        r = parse(kind, text, name, &document, err);
+        if (r < 0)
+                return r;
+        source->document = document;
+        if (kind == KIND_SCRIPT)
+                r = import_devcontainer(source, text, err);
+        else
+                r = reader_of(source->model->tool, kind)(source, document_root(document), err);
+        return r < 0 ? r : import_words_add(&source->model->files, str_of(source->path), err);
+}
+
+/* A "/x" in Claude's rules hangs on where the file is; for a file in the home that may be the home or ~/.claude. */
+static int read_file(struct import_model *model, const char *path, bool no_links, struct err *err) {
+        enum file_kind kind = kind_of(model->tool, path);
+        cleanup(buf_done) struct buf text = BUF(kind == KIND_SCRIPT ? SCRIPT_BYTES_MAX : DOCUMENT_BYTES_MAX);
+        cleanup(free_ptr) char *in_home = path_join(model->home, ".claude");
+        struct import_source source = { .model = model, .path = path, .root = model->workspace };
+        int r;
+
+        if (!in_home)
+                return no_memory(err);
+        if (strcmp(model->tool, "claude") == 0 && !path_is_within(path, model->workspace)) {
+                source.root_unsure = true;
+                source.root = in_home;
+                source.other_root = path_is_within(path, model->home) ? model->home : model->workspace;
+        }
+        r = read_path(path, no_links, &text, err);
+        return r < 0 ? r : read_text(&source, kind, buf_str(&text), err);
+}
+
+/* --- all files --- */
+
+static int compare_names(const void *a, const void *b) {
+        return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int list_directory(const char *path, const char *ending, import_words *ret, struct err *err) {
+        DIR *directory = opendir(path);
+        const struct dirent *entry;
+        int r = 0;
+
+        if (!directory)
+                return 0;
+        while (r == 0 && (entry = readdir(directory))) {
+                cleanup(free_ptr) char *file = NULL;
+                if (!str_ends(str_of(entry->d_name), str_of(ending)) || entry->d_name[0] == '.')
+                        continue;
+                file = path_join(path, entry->d_name);
+                r = file ? import_words_add(ret, str_of(file), err) : no_memory(err);
+                if (r == 0 && ret->n > FILES_MAX)
+                        r = err_set(err, E2BIG, "%s has more than %d files", show(str_of(path)).text, FILES_MAX);
+        }
+        closedir(directory);
+        if (ret->n > 1)
+                qsort(ret->p, ret->n, sizeof *ret->p, compare_names);
+        return r;
+}
+
+static bool is_there(const char *path) {
+        struct stat st;
+
+        return lstat(path, &st) == 0;
+}
+
+static int read_place(struct import_model *model, const struct import_place *place, bool *ret_found, struct err *err) {
+        const char *base = place->base == BELOW_WORKSPACE ? model->workspace : model->home;
+        cleanup(free_ptr) char *path =
+            place->base == ABSOLUTE ? str_dup(str_of(place->path)) : path_join(base, place->path);
+        bool no_links = place->base == BELOW_WORKSPACE;
+        import_words files = { 0 };
+        int r;
+
+        if (!path)
+                return no_memory(err);
+        if (!is_there(path))
+                return 0;
+        r = place->directory_of ? list_directory(path, place->directory_of, &files, err)
+                                : import_words_add(&files, str_of(path), err);
+        for (size_t i = 0; r == 0 && i < files.n; i++) {
+                *ret_found = true;
+                r = read_file(model, files.p[i], no_links, err);
+        }
+        import_words_done(&files);
+        return r;
+}
+
+static int read_places(struct import_model *model, struct err *err) {
+        bool found = false, same_home = strcmp(model->home, model->workspace) == 0;
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < sizeof places / sizeof *places; i++) {
+                if (strcmp(places[i].tool, model->tool) != 0 || (same_home && places[i].base == BELOW_WORKSPACE))
+                        continue;
+                if (places[i].alone && found)
+                        continue;
+                r = read_place(model, &places[i], &found, err);
+        }
+        if (r == 0 && !found)
+                return err_set(err, ENOENT, "there are no settings of %s here; name the files that are to be read",
+                               model->tool);
+        return r;
+}
+
+static int read_named(struct import_model *model, const struct import_request *request, struct err *err) {
+        cleanup(free_ptr) char *here = NULL;
+        int r = 0;
+
+        if (request->n_files > FILES_MAX)
+                return err_set(err, E2BIG, "more than %d files", FILES_MAX);
+        here = realpath(".", NULL);
+        for (size_t i = 0; r == 0 && i < request->n_files; i++) {
+                cleanup(free_ptr) char *path = NULL;
+                if (path_normalise(str_of(request->files[i]), here, &path) < 0)
+                        return err_set(err, EINVAL, "%s is not a path", show(str_of(request->files[i])).text);
+                r = read_file(model, path, false, err);
+        }
+        return r;
+}
+
+/* --- the result --- */
+
+/* What is given away has been loaded once, as a run would. */
+static int prove(const struct import_model *model, const struct buf *text, struct err *err) {
+        cleanup(free_ptr) char *copy = str_dup(buf_str(text));
+        cleanup(free_ptr) void *bytes = NULL;
+        cleanup(policy_freep) struct policy *policy = NULL;
+        cleanup(path_rules_freep) struct path_rules *paths = NULL;
+        const struct policy_request request = { .workspace = model->workspace,
+                                                .only_text = copy,
+                                                .base = model->workspace };
+        struct err why = { 0 };
+        size_t n;
+        int r = copy ? 0 : -ENOMEM;
+
+        if (r == 0)
+                r = policy_load(&request, &policy, &why);
+        if (r == 0)
+                r = policy_compile_network(policy, NULL, 0, &bytes, &n, &why);
+        if (r == 0)
+                r = path_rules_compile(policy, &paths, &why);
+        return r < 0 ? err_set(err, -r, "no policy can say this: %s", err_text(&why)) : 0;
+}
+
+static int finish(struct import_model *model, struct import_result *ret, struct err *err) {
+        cleanup(buf_done) struct buf text = BUF(DOCUMENT_BYTES_MAX);
+        int r;
+
+        r = import_resolve(model, err);
+        if (r == 0)
+                r = import_write(model, &text, err);
+        if (r == 0)
+                r = prove(model, &text, err);
+        if (r < 0)
+                return r;
+        *ret =
+            (struct import_result){ .text = text, .n_notes = model->notes.n, .dropped = import_model_dropped(model) };
+        text = BUF(0);
+        return 0;
+}
+
+int import_make(const struct import_request *request, struct import_result *ret, struct err *err) {
+        cleanup(free_ptr) char *workspace = realpath(request->workspace ? request->workspace : ".", NULL);
+        cleanup(free_ptr) char *home = path_home() ? realpath(path_home(), NULL) : NULL;
+        cleanup(import_model_done) struct import_model model = { .tool = request->tool, .workspace = workspace };
+        int r;
+
+        if (!workspace)
+                return err_errno(err, "cannot find the directory %s",
+                                 show(str_of(request->workspace ? request->workspace : ".")).text);
+        model.home = home ? home : "/nonexistent";
+        r = request->n_files > 0 ? read_named(&model, request, err) : read_places(&model, err);
+        return r < 0 ? r : finish(&model, ret, err);
+}
+
+int import_make_text(const char *tool, const char *kind, struct str text, const char *workspace, const char *home,
+                     struct import_result *ret, struct err *err) {
+        cleanup(import_model_done) struct import_model model = { .tool = tool, .workspace = workspace, .home = home };
+        struct import_source source = { .model = &model, .path = "input", .root = workspace };
+        enum file_kind which = KIND_JSONC;
+        int r;
+
+        if (strcmp(kind, "toml") == 0)
+                which = KIND_TOML;
+        else if (strcmp(kind, "rules") == 0)
+                which = KIND_RULES;
+        else if (strcmp(kind, "sh") == 0)
+                which = KIND_SCRIPT;
+        r = read_text(&source, which, text, err);
+        return r < 0 ? r : finish(&model, ret, err);
+}

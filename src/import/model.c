@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "import/model.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum { NOTES_MAX = 20000 };
+
+void import_words_done(import_words *words) {
+        for (size_t i = 0; i < words->n; i++)
+                free(words->p[i]);
+        vec_done(words);
+}
+
+void import_entry_done(struct import_entry *entry) {
+        free(entry->text);
+        free(entry->place);
+        free(entry->said);
+        free(entry->reason);
+}
+
+static void note_done(struct import_note *note) {
+        free(note->place);
+        free(note->said);
+        free(note->why);
+}
+
+void import_model_done(struct import_model *model) {
+        for (size_t list = 0; list < IMPORT_LISTS; list++) {
+                for (size_t i = 0; i < model->lists[list].n; i++)
+                        import_entry_done(&model->lists[list].p[i]);
+                vec_done(&model->lists[list]);
+        }
+        for (size_t i = 0; i < model->commands.n; i++) {
+                import_words_done(&model->commands.p[i].argv);
+                free(model->commands.p[i].reason);
+                free(model->commands.p[i].place);
+                free(model->commands.p[i].said);
+        }
+        vec_done(&model->commands);
+        for (size_t i = 0; i < model->credentials.n; i++) {
+                import_words_done(&model->credentials.p[i].hosts);
+                free(model->credentials.p[i].env);
+                free(model->credentials.p[i].place);
+        }
+        vec_done(&model->credentials);
+        for (size_t i = 0; i < model->notes.n; i++)
+                note_done(&model->notes.p[i]);
+        vec_done(&model->notes);
+        import_words_done(&model->files);
+        free(model->upstream_proxy);
+}
+
+bool import_model_dropped(const struct import_model *model) {
+        for (size_t i = 0; i < model->notes.n; i++)
+                if (model->notes.p[i].dropped)
+                        return true;
+        return false;
+}
+
+static int no_memory(struct err *err) {
+        return err_set(err, ENOMEM, "out of memory");
+}
+
+static struct import_entry *entry_find(const import_entries *list, struct str text) {
+        enum { LOOKED_AT = 4096 }; /* a list that repeats itself is short; a long one may repeat */
+        size_t n = list->n < LOOKED_AT ? list->n : LOOKED_AT;
+
+        for (size_t i = 0; i < n; i++)
+                if (str_is(text, list->p[i].text))
+                        return &list->p[i];
+        return NULL;
+}
+
+int import_add_path(struct import_model *model, enum import_list list, struct str text, const char *place,
+                    struct str said, bool soft, struct err *err) {
+        struct import_entry *there = entry_find(&model->lists[list], text);
+
+        if (!there) {
+                int r = import_add(model, list, text, place, said, err);
+                import_entries *entries = &model->lists[list];
+                if (r == 0)
+                        entries->p[entries->n - 1].soft = soft;
+                return r;
+        }
+        if (list == IMPORT_DENY_READ)
+                there->soft &= soft;
+        else
+                there->soft |= soft;
+        return 0;
+}
+
+int import_add(struct import_model *model, enum import_list list, struct str text, const char *place, struct str said,
+               struct err *err) {
+        if (entry_find(&model->lists[list], text) && list != IMPORT_ALLOW)
+                return 0;
+
+        struct import_entry entry = {
+                .text = str_dup(text), .place = str_dup(str_of(place)), .said = str_dup(said), .file = model->files.n
+        };
+        if (!entry.text || !entry.place || !entry.said || vec_push(&model->lists[list], entry) < 0) {
+                import_entry_done(&entry);
+                return no_memory(err);
+        }
+        return 0;
+}
+
+int import_note(struct import_model *model, const char *place, struct str said, bool dropped, struct err *err,
+                const char *format, ...) {
+        struct import_note note = { .place = str_dup(str_of(place)), .said = str_dup(said), .dropped = dropped };
+        char text[512];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        note.why = str_dup(str_of(text));
+        if (!note.place || !note.said || !note.why || vec_push(&model->notes, note) < 0) {
+                note_done(&note);
+                return no_memory(err);
+        }
+        if (model->notes.n > NOTES_MAX)
+                return err_set(err, E2BIG, "%s: more than %d entries cannot be said in a policy", place, NOTES_MAX);
+        return 0;
+}
+
+int import_words_add(import_words *words, struct str text, struct err *err) {
+        char *copy = str_dup(text);
+
+        if (!copy || vec_push(words, copy) < 0) {
+                free(copy);
+                return no_memory(err);
+        }
+        return 0;
+}
+
+int import_drop(struct import_model *model, enum import_list list, size_t index, bool dropped, const char *why,
+                struct err *err) {
+        import_entries *entries = &model->lists[list];
+        struct import_entry gone = entries->p[index];
+        int r;
+
+        memmove(&entries->p[index], &entries->p[index + 1], (entries->n - index - 1) * sizeof gone);
+        entries->n--;
+        r = import_note(model, gone.place, str_of(*gone.said ? gone.said : gone.text), dropped, err, "%s", why);
+        import_entry_done(&gone);
+        return r;
+}

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bailey import: realistic settings of each tool and the policies that they become; files that are half written, hostile or enormous.
+
+tests/cases/import/NAME.TOOL.EXT becomes NAME.TOOL.policy, with @WORK@ and @HOME@ for this machine's places; UPDATE=1 writes those.
+"""
+import json
+import os
+import pathlib
+import re
+
+import pytest
+
+from kit.process import SLOW
+
+CASES = pathlib.Path(__file__).resolve().parents[1] / "cases/import"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/import.md"
+FILES = sorted(path for path in CASES.iterdir() if path.suffix != ".policy")
+ENDINGS = {"claude": "json", "codex": "toml", "srt": "json", "fence": "jsonc", "gemini": "json", "devcontainer": "sh"}
+DROPPED = {"project.claude", "team.fence", "settings.gemini", "rules.gemini"}
+GOOD = {"claude": '{"permissions": {"deny": ["Read(./x)"]}}', "codex": 'sandbox_mode = "workspace-write"\n', "srt": '{"network": {"allowedDomains": ["a.test"]}}',
+        "fence": '{"network": {"allowedDomains": ["a.test"]}}', "gemini": '{"tools": {"sandbox": true}}', "devcontainer": 'for domain in "a.test"; do :; done\n'}
+
+
+@pytest.fixture
+def imported(bailey, work):
+    return lambda *words, **more: bailey("import", *words, cwd=work, **more)
+
+
+@pytest.mark.visible_home
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_realistic_file(path, imported, bailey, work, home):
+    tool = path.name.split(".")[1]
+    (work / path.name).write_text(path.read_text())
+    result = imported(tool, path.name)
+    assert result.status == (3 if ".".join(path.name.split(".")[:2]) in DROPPED else 0), result
+    assert ('marked with "!"' in result.errors) == (result.status == 3) == ("\n# ! " in result.text)
+    golden = path.with_suffix(".policy")
+    text = result.text.replace(str(work), "@WORK@").replace(str(home), "@HOME@")
+    if os.environ.get("UPDATE"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+    policy = home / "policy.yaml"
+    policy.write_text(result.text)
+    bailey("policy", "check", policy, cwd=work).check()
+    ran = bailey("run", "--policy", policy, "--", "sh", "-c", "echo ran; (echo x > made) 2> /dev/null", cwd=work, env={"GITHUB_TOKEN": "ghp_" + "x" * 36})
+    assert "ran\n" in ran.text, ran
+    assert (work / "made").exists() == ("the project be written" not in result.text)
+
+
+def test_four_files_of_claude_are_merged(imported, home, work):
+    """Lists add up; a denial of any file holds; ~/.claude's own paths are denied where they may be meant."""
+    for place, rules in ((home, {"deny": ["Read(/keys/**)", "Bash(sudo:*)"], "allow": ["Edit(/everywhere)"]}), (work, {"allow": ["WebFetch(domain:a.test)"]})):
+        (place / ".claude").mkdir()
+        (place / ".claude/settings.json").write_text(json.dumps({"permissions": rules}))
+    (work / ".claude/settings.local.json").write_text('{"permissions": {"deny": ["WebFetch(domain:a.test)"], "defaultMode": "plan"}}')
+    result = imported("claude").check()
+    assert [line for line in result.text.splitlines() if line.startswith("#   ")] == [
+        f"#   {work}/.claude/settings.local.json", f"#   {work}/.claude/settings.json", f"#   {home}/.claude/settings.json"]
+    assert f'- "{home}/.claude/keys"' in result.text and f'- "{home}/keys"' in result.text
+    assert "not certain what this path is relative to" in result.text
+    assert f'    - "{work}" # the source does not let the project be written to' in result.text
+    assert 'argv: ["sudo"]' in result.text
+
+
+def test_an_administrator_s_hosts_alone(imported, work):
+    """allowManagedDomainsOnly: what other files allow does not count."""
+    (work / "a.json").write_text('{"sandbox": {"network": {"allowManagedDomainsOnly": true, "allowedDomains": ["a.test.example"]}}}')
+    (work / "b.json").write_text('{"sandbox": {"network": {"allowedDomains": ["b.test.example", "*"]}}}')
+    text = imported("claude", "a.json", "b.json").check().text
+    assert '- "a.test.example"' in text and '- "b.test.example"' not in text and "full-network" not in text
+
+
+def test_the_project_s_codex_settings_come_first(imported, home, work):
+    for place, mode in ((home, "workspace-write"), (work, "read-only")):
+        (place / ".codex").mkdir()
+        (place / ".codex/config.toml").write_text(f'sandbox_mode = "{mode}"\n')
+    assert "\nmode: read-only\n" in imported("codex").check().text
+    (work / ".codex/config.toml").write_text('sandbox_mode = "danger-full-access"\n')
+    result = imported("codex")
+    assert result.status == 1 and result.out == b"" and ".codex/config.toml:1:16: danger-full-access means no sandbox at all" in result.errors
+
+
+def test_writing(imported, work):
+    """Never without --write, never over something without --force; whole, and no link is followed."""
+    (work / "s.json").write_text(GOOD["srt"])
+    text = imported("srt", "s.json").check().text
+    assert not (work / ".bailey.yaml").exists()
+    imported("srt", "s.json", "--write").check()
+    assert (work / ".bailey.yaml").read_text() == text
+    assert imported("srt", "s.json", "--check").check().text == ""
+    (work / "s.json").write_text('{"network": {"allowedDomains": ["b.test"]}}')
+    again = imported("srt", "s.json", "--write")
+    assert again.status == 1 and "already" in again.errors and (work / ".bailey.yaml").read_text() == text
+    check = imported("srt", "s.json", "--check")
+    assert check.status == 1 and "- " in check.text and '+     - "b.test"' in check.text and '-     - "a.test"' in check.text
+    imported("srt", "s.json", "--write", "--force").check()
+    assert '"b.test"' in (work / ".bailey.yaml").read_text()
+
+    (work / "kept").write_text("mine")
+    (work / "link.yaml").symlink_to("kept")
+    assert imported("srt", "s.json", "--write", "--output", "link.yaml").status == 1
+    imported("srt", "s.json", "--write", "--force", "--output", "link.yaml").check()
+    assert (work / "kept").read_text() == "mine" and not (work / "link.yaml").is_symlink()
+    assert imported("srt", "s.json", "--check", "--output", "none.yaml").status == 1
+    assert imported("srt", "s.json", "--check", "--write").status == 2
+
+
+def test_words(imported):
+    assert "did you mean 'claude'" in imported("clade").errors
+    result = imported("srt")
+    assert result.status == 1 and "there are no settings of srt here" in result.errors
+
+
+BROKEN = {
+    "half": ('{"permissions": {"deny": ["Read(./x)"', 'sandbox_mode = "work', '{"network": {"allowedDomains": [', '{"network": {', '{"tools": ', 'for domain in "a.test" \\\n'),
+    "twice": ('{"permissions": {}, "permissions": {}}', 'a = 1\na = 2\n', '{"network": {}, "network": {}}', '{"ssh": {}, "ssh": {}}', '{"tools": {}, "tools": {}}', None),
+    "types": ('{"permissions": {"deny": "Read"}}', "sandbox_mode = 3\n", '{"network": {"allowedDomains": {"a": 1}}}', '{"filesystem": {"denyRead": [1]}}', '{"tools": {"exclude": true}}', None),
+    "root": ("[]", "= 1\n", '"text"', "7", "null x", None),
+    "bytes": (b'{"a": "\xff"}', b'a = "\xff"\n', b"\x00\x01", b"{\x00}", b'{"a": "\xed\xa0\x80"}', b"for domain in \x00\n"),
+    "deep": (b"[" * 100000, b"a = " + b"[" * 100000, b'{"a":' * 100000, b"[" * 100000, b"[" * 100000, None),
+    "long": (b'{"permissions": {"deny": ["Read(' + b"a" * 100000 + b')"]}}', b'sandbox_mode = "' + b"a" * 100000 + b'"', b'{"filesystem": {"denyRead": ["' + b"/a" * 50000 + b'"]}}',
+             b'{"filesystem": {"denyRead": ["' + b"{a,b}" * 100 + b'"]}}', b'{"tools": {"sandboxAllowedPaths": ["' + b"a" * 100000 + b'"]}}', b'for domain in "a.test' + b"a" * 100000),
+}
+
+
+@pytest.mark.parametrize("tool", ENDINGS)
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_file_is_an_error_with_its_place(what, tool, imported, work):
+    content = BROKEN[what][list(ENDINGS).index(tool)]
+    if content is None:
+        content = BROKEN["half"][list(ENDINGS).index(tool)]
+    name = f"in.{ENDINGS[tool]}"
+    (work / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    result = imported(tool, name, "--write")
+    assert result.status == 1 and result.out == b"" and len(result.errors) < 1500, result
+    assert re.search(rf"bailey: error: import {tool}: {re.escape(name)}(:\d+:\d+)?: ", result.errors), result.errors
+    assert sorted(os.listdir(work)) == [name]
+
+
+@pytest.mark.parametrize("tool", ENDINGS)
+def test_a_file_cut_off_anywhere(tool, imported, work):
+    """Half written at every byte: an error, or the whole meaning of what is there; never a crash, never a file."""
+    text = next(path for path in FILES if path.name.split(".")[1] == tool and path.suffix == f".{ENDINGS[tool]}").read_bytes()
+    name = f"in.{ENDINGS[tool]}"
+    for end in range(0, len(text), max(1, len(text) // (6 if SLOW else 24))):
+        (work / name).write_bytes(text[:end])
+        result = imported(tool, name, "--write", "--output", "out.yaml")
+        assert result.status in (0, 1, 3), result
+        assert (work / "out.yaml").exists() == (result.status != 1)
+        (work / "out.yaml").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("tool", ENDINGS)
+def test_what_is_no_settings_file(tool, imported, work, home):
+    """Devices, pipes, directories and 100 MB are refused at once; a link in the project is not followed unless it is named."""
+    name = f"in.{ENDINGS[tool]}"
+    os.mkfifo(work / "pipe")
+    (work / "directory").mkdir()
+    for path, words in (("/dev/zero", "not a regular file"), ("pipe", "not a regular file"), ("directory", "not a regular file"), ("none", "cannot open")):
+        result = imported(tool, path, "--write", timeout=30)
+        assert result.status == 1 and words in result.errors, result
+    with open(work / name, "wb") as file:
+        file.truncate(100 << 20)
+    result = imported(tool, name, "--write", timeout=30)
+    assert result.status == 1 and "MiB" in result.errors
+    assert not (work / ".bailey.yaml").exists()
+
+
+@pytest.mark.parametrize("tool, place", [("claude", ".claude/settings.json"), ("codex", ".codex/config.toml"), ("fence", "fence.jsonc"),
+                                         ("gemini", ".gemini/settings.json"), ("devcontainer", ".devcontainer/init-firewall.sh")])
+def test_a_link_of_the_project_is_not_followed(tool, place, imported, work, home):
+    """Not the file, and not the directory that it is in: an error must not read out what lies elsewhere."""
+    secret = home / "secret"
+    secret.mkdir()
+    file = secret / pathlib.Path(place).name
+    file.write_text(GOOD[tool] + "hunter2 is no setting")
+    target = work / place
+    target.parent.mkdir(exist_ok=True)
+    target.symlink_to(file)
+    result = imported(tool)
+    assert result.status == 1 and "symbolic link" in result.errors and "hunter2" not in result.errors
+    if "/" in place:
+        target.unlink()
+        target.parent.rmdir()
+        target.parent.symlink_to(secret)
+        result = imported(tool)
+        assert result.status == 1 and "symbolic link" in result.errors and "hunter2" not in result.errors
+
+
+def test_hostile_words_stay_words(imported, bailey, work, tmp_path):
+    """What a source says ends up in comments and strings of the policy, never as a line of it."""
+    evil = 'x"\n  - evil.test\n#\u202e\x1b[31m'
+    (work / "in.json").write_text(json.dumps({"network": {"allowedDomains": [evil, "a.test"], "deniedDomains": [evil], evil: 1},
+                                              "filesystem": {"denyRead": ["/" + evil.replace("/", "_")], "allowWrite": [evil]}}))
+    result = imported("srt", "in.json")
+    assert result.status == 3 and "\x1b" not in result.text and "\u202e" not in result.text
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(result.text)
+    shown = json.loads(bailey("policy", "show", "--json", "--policy", policy, cwd=work).check().text)
+    assert [entry["value"] for entry in shown["network.allow"]] == ["a.test"]
+    assert "evil.test" not in [entry["value"] for entry in shown["network.deny"]]
+
+
+def test_fence_files_extend_each_other(imported, work):
+    (work / "base.json").write_text('{"network": {"deniedDomains": ["b.test.example"]}}')
+    (work / "fence.jsonc").write_text('{"extends": "./base.json", "network": {"allowedDomains": ["*.test.example"]}}')
+    text = imported("fence").check().text
+    assert '- "b.test.example"' in text and '- "*.test.example"' in text
+    (work / "base.json").write_text('{"extends": "./fence.jsonc"}')
+    result = imported("fence")
+    assert result.status == 1 and "extend each other" in result.errors
+
+
+def test_the_example_of_the_documentation(imported, bailey, work, tmp_path):
+    """docs/import.md: its settings become its policy."""
+    blocks = re.findall(r"```(\w+)\n(.*?)```", DOCS.read_text(), re.S)
+    settings = next(text for kind, text in blocks if kind == "jsonc")
+    policy = next(text for kind, text in blocks if kind == "yaml")
+    (work / ".claude").mkdir()
+    (work / ".claude/settings.json").write_text(settings)
+    result = imported("claude")
+    assert result.status == 3
+    body = result.text.split("\nmode: ", 1)[1].replace(str(work), "/home/me/app")
+    assert ("mode: " + body).split() == policy.split()
