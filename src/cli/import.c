@@ -86,10 +86,12 @@ static int write_policy(const struct call *call, const char *path, const struct 
                   : write_new(path, buf_str(&result->text), err);
         if (r < 0)
                 return EXIT_SYSTEM;
-        fprintf(stderr,
-                "bailey: written to %s. Read it; then `bailey trust` accepts it for its project, or use it with "
-                "`bailey run --policy %s -- COMMAND`.\n",
-                show(str_of(path)).text, show(str_of(path)).text);
+        if (option_get(&call->options, &rows[IMPORT_OUTPUT]))
+                fprintf(stderr, "bailey: written to %s. Read it, and use it: bailey run --policy FILE -- COMMAND\n",
+                        show(str_of(path)).text);
+        else
+                fprintf(stderr, "bailey: written to %s. Read it; it counts when you have said: bailey trust\n",
+                        show(str_of(path)).text);
         return result->dropped ? EXIT_CONFIG : EXIT_OK;
 }
 
