@@ -34,14 +34,16 @@
 #include "run/run_files.h"
 #include "run/run_git.h"
 #include "run/run_home.h"
-#include "run/run_listen.h"
 #include "run/run_introduce.h"
+#include "run/run_listen.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -391,12 +393,22 @@ static int open_control(struct run *r, struct err *e) {
         return live_new(&parts, &r->control, e);
 }
 
+/* A sandbox around this one may let namespaces be made (--nesting) and no rules for the network in them. */
+static int check_rules_can_be_made(struct err *err) {
+        cleanup(close_fd) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
+
+        if (fd >= 0 || (errno != EPERM && errno != EACCES))
+                return 0;
+        return err_errno(err, "cannot make rules for the sandbox's network: netlink socket");
+}
+
 /* Everything up to the point where the command runs. */
 static int launch(struct run *r, struct err *e) {
         struct sandbox_options options = { .terminal = r->terminal.fd,
                                            .foreground = r->terminal.lent,
                                            .mask = &r->mask_before };
-        r->degraded = sandbox_prepare(&options, &r->sandbox, &r->no_namespaces) < 0;
+        r->degraded = check_rules_can_be_made(&r->no_namespaces) < 0 ||
+                      sandbox_prepare(&options, &r->sandbox, &r->no_namespaces) < 0;
         int s = run_plan_make(r, e);
         if (s < 0)
                 return s;

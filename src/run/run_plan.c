@@ -143,9 +143,12 @@ int run_plan_make(struct run *r, struct err *e) {
                         return err_set(
                             e, r->no_namespaces.code,
                             "this is already inside the sandbox %s, which lets no other one be made: run the "
-                            "command without `bailey run`, it is confined here. Sandboxes of other programs need "
-                            "--nesting with the outer one; Bailey needs more of the kernel than it opens",
-                            getenv("BAILEY_SANDBOX"));
+                            "command without `bailey run`, it is confined here. %s",
+                            getenv("BAILEY_SANDBOX"),
+                            r->host.landlock_abi
+                                ? "With --allow-degraded another one starts, which protects less"
+                                : "Sandboxes of other programs need --nesting with the outer one; with "
+                                  "that, Bailey starts with --allow-degraded");
                 if (!r->policy->process.allow_degraded)
                         return err_set(e, r->no_namespaces.code,
                                        "%s. `bailey doctor` says why and what helps; with --allow-degraded the "

@@ -93,4 +93,18 @@ def test_a_workspace_may_not_ask_for_it(sh, work):
 def test_bailey_inside_bailey_says_where_it_is(bailey, work):
     result = bailey("run", "--read", str(program("bailey").parent), "--", program("bailey"), "run", "--", "true", cwd=work)
     assert result.status == 122 and "already inside the sandbox" in result.errors and "--nesting" in result.errors, result
-    assert "--allow-degraded" not in result.errors, "it finds no Landlock here, and does not start either"
+    result = bailey("run", "--read", str(program("bailey").parent), "--", program("bailey"), "run", "--allow-degraded", "--", "true", cwd=work)
+    assert result.status != 0 and "Landlock" in result.errors and "a sandbox around this one" in result.errors, result
+
+
+@pytest.mark.user
+def test_bailey_inside_bailey_with_nesting(bailey, work, home):
+    """The outer one opens namespaces and no rules for a network: the inner one is degraded, or says so."""
+    outer = ("run", "--nesting", "--read", str(program("bailey").parent), "--", program("bailey"), "run")
+    result = bailey(*outer, "--", "true", cwd=work)
+    assert result.status == 122 and "already inside the sandbox" in result.errors and "--allow-degraded" in result.errors, result
+    (home / "secret").write_text("SECRET\n")
+    script = "echo x > made; cat ../secret; echo evil > ../secret; true"
+    result = bailey(*outer, "--allow-degraded", "--", "sh", "-c", script, cwd=work)
+    assert result.status == 0 and "lost:" in result.errors and "SECRET" not in result.text, result
+    assert (work / "made").read_text() == "x\n" and (home / "secret").read_text() == "SECRET\n"
