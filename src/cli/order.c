@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pause, resume, kill: one order to one sandbox. */
+/* pause, resume, reload, kill: one order to one sandbox. */
 #include "cli/sandboxes.h"
 #include "cli/verb.h"
 
@@ -50,6 +50,10 @@ static int run_resume(const struct call *call, struct err *e) {
         return order(call, CONTROL_RESUME, "running", e);
 }
 
+static int run_reload(const struct call *call, struct err *e) {
+        return order(call, CONTROL_RELOAD, "has read its policy again", e);
+}
+
 const struct verb verb_kill = {
         .name = "kill",
         .group = GROUP_WATCH,
@@ -81,4 +85,19 @@ const struct verb verb_resume = {
         .min_words = 1,
         .max_words = 1,
         .run = run_resume,
+};
+
+const struct verb verb_reload = {
+        .name = "reload",
+        .group = GROUP_WATCH,
+        .synopsis = "SANDBOX",
+        .help = "let a running sandbox read its policy again",
+        .about = "Rules about hosts, requests and credentials count at once; connections that a new rule refuses are "
+                 "closed. What the "
+                 "launch settled (files, mode, limits) stays as it is, and the sandbox says which settings count "
+                 "later. A policy "
+                 "that is not valid changes nothing, and the error says why. SIGHUP to \"bailey run\" does the same.",
+        .min_words = 1,
+        .max_words = 1,
+        .run = run_reload,
 };

@@ -38,6 +38,7 @@ extern const struct verb verb_trust;
 extern const struct verb verb_pause;
 extern const struct verb verb_pending;
 extern const struct verb verb_plan;
+extern const struct verb verb_reload;
 extern const struct verb verb_resume;
 extern const struct verb verb_run;
 extern const struct verb verb_secrets;
@@ -75,6 +76,7 @@ const struct verb *const verbs[] = {
         &verb_events,
         &verb_pause,
         &verb_resume,
+        &verb_reload,
         &verb_kill,
         &verb_log,
         &verb_report,

@@ -285,6 +285,40 @@ def test_a_network_with_a_way_out_is_refused(closing, environment, home):
         egress("stop").check()
 
 
+def test_a_container_changes_nothing_that_runs_outside(inside, work, home):
+    """Names that are there and names that are not, submodules, links on the way, and a repository that is made inside: asked as a person would."""
+    lib = work.parent / "lib"
+    git = ["git", "-c", "protocol.file.allow=always", "-c", "user.name=x", "-c", "user.email=x@example.com"]
+    for words in (["init", "-q", str(lib)], ["-C", str(lib), "commit", "-q", "--allow-empty", "-m", "x"], ["init", "-q", str(work)],
+                  ["-C", str(work), "submodule", "--quiet", "add", str(lib), "vendor/sub"]):
+        subprocess.run([*git, *words], check=True, timeout=60, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    there = [".envrc", ".npmrc", ".cargo/config.toml", ".claude/settings.json", ".vscode/tasks.json"]
+    missing = [".mcp.json", ".mise.toml", ".idea/workspace.xml", ".lazy.lua", ".trunk/trunk.yaml", ".husky/pre-commit"]
+    for name in there:
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).write_text("mine")
+    (work / "tools").mkdir()
+    (work / ".zed").symlink_to("tools")
+    config = [(work / name).read_text() for name in (".git/config", ".git/modules/vendor/sub/config", "vendor/sub/.git")]
+    monitor = f'[core]\n\tfsmonitor = "touch {home}/ran; false"\n'
+    done = inside(f"""MON='{monitor}'
+for f in {' '.join(there + missing)}; do mkdir -p $(dirname $f); echo evil > $f; rm -f $f; echo evil > $f; mv $f $f.old; echo evil > $f; done
+for f in .git/config .git/modules/vendor/sub/config .git/config.worktree; do echo "$MON" >> $f; done
+echo "gitdir: ../../own/.git" > vendor/sub/.git; rm .zed; mkdir .zed; echo evil > .zed/tasks.json
+git init -q own; echo "$MON" >> own/.git/config; printf '#!/bin/sh\ntouch {home}/ran\n' > own/.git/hooks/post-index-change; chmod +x own/.git/hooks/*; true""",
+                  "--mode", "workspace-write")
+    assert done.status == 0, done
+    for name in there:
+        assert (work / name).read_text() == "mine", name
+    for name in missing:
+        assert not (work / name).exists(), name
+    assert (work / ".zed").is_symlink() and os.readlink(work / ".zed") == "tools"
+    assert config == [(work / name).read_text() for name in (".git/config", ".git/modules/vendor/sub/config", "vendor/sub/.git")]
+    for place in (work, work / "vendor/sub", work / "own"):
+        subprocess.run(["git", "status"], cwd=place, check=False, capture_output=True, timeout=60)
+    assert (work / "own/.git/HEAD").exists() and not (home / "ran").exists()
+
+
 def test_many_protected_paths(inside, work):
     """Two submodules and a name beside them: the list of mounts grows while it is walked."""
     lib = work.parent / "lib"

@@ -273,3 +273,15 @@ def test_reload(sandbox, connect, config):
     while not control.event("reload")["ok"]:
         pass
     assert patterns() == ["fourth.example.com", "live.example.com"] and child.running()
+
+
+def test_reload_by_its_verb(sandbox, connect, config, bailey):
+    config.write_text("network: { allow: [first.example.com] }\n")
+    child = sandbox()
+    patterns = lambda: [rule["pattern"] for rule in connect(child)("rules")["rules"]]  # noqa: E731
+    config.write_text("network: { allow: [second.example.com] }\n")
+    assert bailey("reload", child.id[:6]).check().text == f"{child.id}: has read its policy again\n" and patterns() == ["second.example.com"]
+    config.write_text("network: { alow: [third.example.com] }\n")
+    refused = bailey("reload", child.id)
+    assert refused.status == 5 and "alow" in refused.errors and patterns() == ["second.example.com"], refused
+    assert bailey("reload", "no-such-one").status == 4

@@ -114,6 +114,23 @@ def check_documents():
     return found
 
 
+def check_promises():
+    """Every paragraph of SECURITY.md says which tests show it, and they are there."""
+    text = (TOP / "SECURITY.md").read_text()
+    table = text.split("## What shows it", 1)[1].split("\n## ", 1)[0]
+    rows = {cells[0].strip(): cells[1:] for cells in (line.strip("|").split("|") for line in table.splitlines() if line.startswith("| "))}
+    titles = {title.rstrip(".") for title in re.findall(r"^- \*\*(.+?)\*\*(?!\w|`)", text, flags=re.M)}
+    wrong = [f"no row for '{title}'" for title in sorted(titles - set(rows))]
+    for title, cells in rows.items():
+        files = re.findall(r"`(test_\w+\.py)`", cells[0])
+        wrong += [f"{title}: tests/integration/{name} is not there" for name in files if not (TOP / "tests/integration" / name).exists()]
+        if title != "paragraph" and not files and not cells[1].strip():
+            wrong.append(f"{title}: neither a test nor a word that it has none")
+    for line in wrong:
+        print(f"SECURITY.md: {line}")
+    return 1 if wrong else 0
+
+
 def check_types():
     """The types of the bindings: programs that use them as meant compile, wrong ones do not, and the stubs name what is there."""
     library, stubs = pathlib.Path(os.environ["LINT_BUILD"]) / "src/api/libbailey.so.0", str(TOP / "bindings/python")
