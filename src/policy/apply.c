@@ -57,6 +57,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_UPSTREAM_PROXY] = { SLOT_TEXT, AT(network.upstream_proxy), .check = check_proxy_url },
         [ROW_UPSTREAM_BYPASS] = { SLOT_TEXTS, AT(network.upstream_bypass), .check = check_plain_pattern },
         [ROW_DNS_SERVERS] = { SLOT_TEXTS, AT(network.dns_servers), .check = check_dns_server },
+        [ROW_CA_KEY] = { SLOT_CHOICE, AT(network.ca_key) },
         [ROW_HOME] = { SLOT_TEXT, AT(filesystem.home), .check = home_check },
         [ROW_READS] = { SLOT_FIRST, AT(filesystem.reads_denied) },
         [ROW_READ] = { SLOT_TEXTS, AT(filesystem.read), .check = check_plain_path },

@@ -13,6 +13,7 @@ static const char *const modes[] = { "read-only", "workspace-write", "workspace-
                                      NULL };
 static const char *const presets[] = { "ci", "default", "development", NULL };
 static const char *const ask_ways[] = { "never", "control", "tty", NULL };
+static const char *const ca_keys[] = { "p256", "rsa4096", NULL };
 static const char *const reads_ways[] = { "deny", "allow", NULL };
 
 const struct option policy_rows[POLICY_ROWS] = {
@@ -157,6 +158,16 @@ const struct option policy_rows[POLICY_ROWS] = {
         [ROW_DNS_SERVERS] = { .key = "network.dns_servers",
                               .type = OPTION_LIST,
                               .help = "resolvers to use instead of the system's: ADDRESS or ADDRESS:PORT" },
+        [ROW_CA_KEY] = { .flag = "ca-key",
+                         .key = "network.ca_key",
+                         .env = "BAILEY_CA_KEY",
+                         .type = OPTION_CHOICE,
+                         .metavar = "KIND",
+                         .choices = ca_keys,
+                         .fallback = "p256",
+                         .help =
+                             "the key of the session's CA, where TLS is opened; rsa4096 is for old clients, and takes "
+                             "about a second to make" },
 
         [ROW_HOME] = { .flag = "home",
                        .key = "filesystem.home",
@@ -423,7 +434,7 @@ const struct option policy_rows[POLICY_ROWS] = {
 #define TABLE(title_text, first, last)                                                                                 \
         { .title = title_text, .rows = &policy_rows[first], .n = (last) - (first) + 1 }
 const struct option_table policy_table_general = TABLE("Policy", ROW_POLICY, ROW_AGENT);
-const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_DNS_SERVERS);
+const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_CA_KEY);
 const struct option_table policy_table_files = TABLE("Files", ROW_HOME, ROW_OVERLAY);
 const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_LOG_MAX_SIZE);
 const struct option_table policy_table_credentials = TABLE("Credentials", ROW_CREDENTIAL, ROW_CREDENTIAL);

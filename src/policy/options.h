@@ -31,6 +31,7 @@ enum policy_row {
         ROW_UPSTREAM_PROXY,
         ROW_UPSTREAM_BYPASS,
         ROW_DNS_SERVERS,
+        ROW_CA_KEY,
         /* Files */
         ROW_HOME,
         ROW_READS,

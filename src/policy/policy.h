@@ -14,6 +14,8 @@
 enum policy_mode { MODE_READ_ONLY, MODE_WORKSPACE_WRITE, MODE_WORKSPACE_WRITE_WHITELIST, MODE_FULL_NETWORK, MODES };
 
 enum ask_how { ASK_NEVER, ASK_CONTROL, ASK_TTY };
+/* In the order of the vault's (ipc/vault.h). */
+enum ca_key { CA_KEY_P256, CA_KEY_RSA4096 };
 
 /* Text with where it was written: "policy.yaml:12:5", "--allow", "BAILEY_ALLOW", "default". Both owned. */
 struct origin_text {
@@ -122,6 +124,7 @@ struct policy {
                 origin_texts quiet;        /* patterns: refusals that nobody is told of */
                 origin_texts upstream_bypass;
                 origin_texts dns_servers; /* empty: the system's */
+                enum ca_key ca_key;       /* of the CA that signs for hosts whose TLS is opened */
                 struct gateway_limits limits;
                 VEC(struct port_map) publish, host_ports;
         } network;

@@ -162,6 +162,8 @@ static int start(struct vault_session *v, const struct vault_session_request *q,
                                                  .stand_ins = stand_ins,
                                                  .place = place_of_stand_ins(q->policy),
                                                  .ca_dir = q->place ? q->place->directory : NULL,
+                                                 .ca = q->policy->network.ca_key == CA_KEY_RSA4096 ? VAULT_CA_RSA4096
+                                                                                                   : VAULT_CA_P256,
                                                  .log_level = log_level_now(),
                                                  .environment = q->environment,
                                                  .on_notice = on_notice,

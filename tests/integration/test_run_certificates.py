@@ -108,3 +108,11 @@ def test_they_stay_readable_while_it_runs(opened, home, state, options):
     script = 'for i in 1 2 3 4; do sleep 0.2; test -s "$CURL_CA_BUNDLE"; head -c 9 "$CURL_CA_BUNDLE" >/dev/null; done; echo -n readable'
     script += '; ! ls "$(dirname "$(dirname "$(dirname "$CURL_CA_BUNDLE")")")"/audit 2>/dev/null'
     assert opened(script, *options, env=env).check().text == "readable"
+
+
+@pytest.mark.parametrize("kind,bits", [("p256", 256), ("rsa4096", 4096)])
+def test_the_key_of_the_session_s_ca(sh, kind, bits):
+    script = r"""awk '/BEGIN CERT/{n++} {print > "/tmp/c" n}' "$NODE_EXTRA_CA_CERTS"; for f in /tmp/c*; do
+        openssl x509 -in $f -noout -text 2>/dev/null | grep -A8 'Subject: O = Bailey' | grep -o '([0-9]* bit)'; done"""
+    result = sh(script, "--credential", "openai", "--ca-key", kind, env={"OPENAI_API_KEY": "sk-proj-0123456789abcdef0123"})
+    assert f"({bits} bit)" in result.text, result

@@ -266,6 +266,7 @@ static const struct {
         { ROW_UPSTREAM_PROXY, NULL, "network: { upstream_proxy: 'http://p.example:1' }" },
         { ROW_UPSTREAM_BYPASS, NULL, "network: { upstream_bypass: [a.example.com] }" },
         { ROW_DNS_SERVERS, NULL, "network: { dns_servers: [192.0.2.1] }" },
+        { ROW_CA_KEY, NULL, "network: { ca_key: rsa4096 }" },
         { ROW_HOME, NULL, "filesystem: { home: real }" },
         { ROW_READS, "filesystem: { reads: deny }", NULL },
         { ROW_READ, NULL, "filesystem: { read: [/etc] }" },
