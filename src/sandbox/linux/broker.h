@@ -13,8 +13,9 @@
  * and only those (broker_judge.c, closed.h). Considered and left: watching and mounting again (leaves a moment),
  * judging by a table of directories (paths change when the host moves one; the canonical path costs 0.7 us and is
  * exact), letting the caller go on with its own call (its memory can change; with Landlock below, only terminals and
- * /proc go that way). A call costs 2.5 us for the round trip and some 8 for the rest; what is known of a thread is
- * kept, so that its status is read once (tracee.c).
+ * /proc go that way). The round trip costs 2.5 us, and a judge who does nothing but perform the call 6 (lab-notify); so
+ * every system call counts here: seven for a file that is read, ten for one that is made. Paths are judged as they are
+ * spelled where no name in them is a link (walk.c); what is known of a thread is kept (tracee.c).
  *
  * The same holds for connect() where the kernel cannot tell sockets of the host from the sandbox's own
  * (broker_sockets.c). That part is there in every sandbox below Landlock ABI 9, but its process only from the first
