@@ -68,6 +68,11 @@ int err_wrap(struct err *err, int negative_code, const char *format, ...) {
         return negative_code;
 }
 
+void err_blame(struct err *err, enum err_kind kind) {
+        if (err)
+                err->kind = kind;
+}
+
 void err_clear(struct err *err) {
         if (err) {
                 err->code = 0;

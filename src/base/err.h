@@ -10,13 +10,30 @@
  *     r = conf_load(path, &c, e); if (r < 0) return err_wrap(e, r, "while loading the policy");
  *
  * A function reports or returns, never both. e may be NULL everywhere.
+ *
+ * Whose mistake it is decides the exit code (cli/exit.c maps it, in one place). A function that knows says so before it
+ * takes the steps that it holds for:
+ *
+ *     err_blame(e, ERR_CONFIG);
  */
 #include <stdarg.h>
 
 #define ERR_TEXT_MAX 768
 
+enum err_kind {
+        ERR_SYSTEM, /* a system call or a part of Bailey failed; also when nobody said otherwise */
+        ERR_NO,     /* asked and answered: it is not so, it cannot be reached */
+        ERR_USAGE,
+        ERR_CONFIG,
+        ERR_UNAVAILABLE, /* not on this machine, not running, no such thing */
+        ERR_REFUSED,
+        ERR_TIMEOUT,
+        ERR_KINDS
+};
+
 struct err {
-        int code; /* positive errno, 0 when unset */
+        int code;           /* positive errno, 0 when unset */
+        enum err_kind kind; /* of this error, or of the next; see err_blame() */
         char text[ERR_TEXT_MAX];
 };
 
@@ -39,6 +56,8 @@ static inline int err_assumed_negative(int r) {
 #define err_errno(...) err_assumed_negative(err_errno(__VA_ARGS__))
 #endif
 
+/* Holds for errors from now on, until it is said anew; err_clear() leaves it. */
+void err_blame(struct err *err, enum err_kind kind);
 void err_clear(struct err *err);
 /* The text, or a description of the code when no text was set. Never NULL. */
 const char *err_text(const struct err *err);

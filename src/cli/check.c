@@ -69,14 +69,13 @@ static int run(const struct call *call, struct err *e) {
         struct check_question q = { .words = call->argv,
                                     .n = (size_t)call->argc,
                                     .args = option_get_flag(&call->options, &rows[0]) };
-        enum inspect_fault fault = INSPECT_SYSTEM;
         if (!q.args && q.n > 1) {
                 err_set(e, EINVAL,
                         "more than one word: quote the command, or give its words with --args -- COMMAND...");
                 return EXIT_USAGE;
         }
-        if (check_command(&call->options, &q, &v, &fault, e) < 0)
-                return inspect_exit(fault);
+        if (check_command(&call->options, &q, &v, e) < 0)
+                return exit_of_error(e);
         int status = EXIT_OK;
         if (option_get_flag(&call->options, &rows[1]))
                 status = print_json(&v, e);

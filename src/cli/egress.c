@@ -11,12 +11,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const int codes[] = {
-        [EGRESS_FAULT_USAGE] = EXIT_USAGE,        [EGRESS_FAULT_CONFIG] = EXIT_CONFIG,
-        [EGRESS_FAULT_ABSENT] = EXIT_UNAVAILABLE, [EGRESS_FAULT_REFUSED] = EXIT_REFUSED,
-        [EGRESS_FAULT_SYSTEM] = EXIT_SYSTEM,
-};
-
 static void say(void *arg, bool bad, const char *text) {
         (void)arg;
         fprintf(stderr, bad ? "bailey: egress: warning: %s\n" : "%s\n", text);
@@ -82,13 +76,12 @@ static int run_setup(const struct call *call, struct err *e) {
                                         .rotate_tokens = option_get_flag(v, &setup_rows[ROW_ROTATE]),
                                         .project = option_get(v, &setup_rows[ROW_PROJECT]) };
         const struct egress_talk talk = { .say = say, .confirm = yes ? NULL : confirm };
-        enum egress_fault fault;
         if (!yes && !isatty(STDIN_FILENO)) {
                 err_set(e, ENOTTY, "standard input is no terminal, so nothing can be asked; give --yes to agree");
                 return EXIT_USAGE;
         }
-        if (egress_setup(&q, &talk, &fault, e) < 0)
-                return codes[fault];
+        if (egress_setup(&q, &talk, e) < 0)
+                return exit_of_error(e);
         return EXIT_OK;
 }
 
@@ -110,19 +103,17 @@ static const struct verb verb_setup = {
 /* --- start, stop, restart, reload, disable --- */
 
 static int start(struct err *e) {
-        enum egress_fault fault;
-        int r = egress_start(&quiet_talk, &fault, e);
+        int r = egress_start(&quiet_talk, e);
         if (r < 0)
-                return codes[fault];
+                return exit_of_error(e);
         printf(r == 1 ? "it runs already\n" : "started\n");
         return EXIT_OK;
 }
 
 static int stop(struct err *e) {
-        enum egress_fault fault;
-        int r = egress_stop(&quiet_talk, &fault, e);
+        int r = egress_stop(&quiet_talk, e);
         if (r < 0)
-                return codes[fault];
+                return exit_of_error(e);
         printf(r == 1 ? "it does not run\n" : "stopped\n");
         return EXIT_OK;
 }
@@ -145,18 +136,16 @@ static int run_restart(const struct call *call, struct err *e) {
 
 static int run_reload(const struct call *call, struct err *e) {
         (void)call;
-        enum egress_fault fault;
-        if (egress_reload(&quiet_talk, &fault, e) < 0)
-                return codes[fault];
+        if (egress_reload(&quiet_talk, e) < 0)
+                return exit_of_error(e);
         printf("reloaded\n");
         return EXIT_OK;
 }
 
 static int run_disable(const struct call *call, struct err *e) {
         (void)call;
-        enum egress_fault fault;
-        if (egress_disable(&quiet_talk, &fault, e) < 0)
-                return codes[fault];
+        if (egress_disable(&quiet_talk, e) < 0)
+                return exit_of_error(e);
         printf("disabled\n");
         return EXIT_OK;
 }
@@ -212,12 +201,10 @@ static const struct option_table status_table = { "Output", status_rows, STATUS_
 
 static int run_status(const struct call *call, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(8 << 20);
-        enum egress_fault fault;
         bool running = false;
         if (egress_status(option_get_flag(&call->options, &status_rows[ROW_JSON]),
-                          option_get_flag(&call->options, &status_rows[ROW_SHOW_TOKENS]), &out, &running, &fault,
-                          e) < 0)
-                return codes[fault];
+                          option_get_flag(&call->options, &status_rows[ROW_SHOW_TOKENS]), &out, &running, e) < 0)
+                return exit_of_error(e);
         put(&out);
         return running ? EXIT_OK : EXIT_NO;
 }
@@ -233,8 +220,7 @@ static const struct verb verb_status = {
 
 static int run_config(const struct call *call, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(8 << 20);
-        enum egress_fault fault;
-        return egress_config(call->argv, &out, &fault, e) < 0 ? codes[fault] : put(&out);
+        return egress_config(call->argv, &out, e) < 0 ? exit_of_error(e) : put(&out);
 }
 
 static const struct verb verb_config = {
@@ -261,10 +247,9 @@ static const struct option_table docker_table = { "Output", docker_rows, DOCKER_
 
 static int run_docker_args(const struct call *call, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(8 << 20);
-        enum egress_fault fault;
         if (egress_docker_args(call->argv, option_get_flag(&call->options, &docker_rows[ROW_LINES]), &quiet_talk, &out,
-                               &fault, e) < 0)
-                return codes[fault];
+                               e) < 0)
+                return exit_of_error(e);
         return put(&out);
 }
 

@@ -42,9 +42,8 @@ static int run(const struct call *call, struct err *e) {
                                                .sandbox_id = option_get(v, &rows[ROW_ID]),
                                                .container = option_get_flag(v, &rows[ROW_CONTAINER]),
                                                .json = option_get_flag(v, &rows[ROW_JSON]) };
-        enum environment_fault fault;
-        if (environment_show(&q, &out, &fault, e) < 0)
-                return fault == ENVIRONMENT_USAGE ? EXIT_USAGE : EXIT_CONFIG;
+        if (environment_show(&q, &out, e) < 0)
+                return exit_of_error(e);
         fwrite(out.p ? out.p : "", 1, out.n, stdout);
         return EXIT_OK;
 }

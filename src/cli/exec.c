@@ -91,7 +91,7 @@ static void emit_result(struct emit *j, const bailey_result *r) {
 }
 
 /* A stable word for programs: what became of it. */
-static const char *outcome_name(const struct exec_outcome *o) {
+static const char *outcome_name(const struct exec_outcome *o, const struct err *e) {
         static const char *const ends[] = {
                 [RUN_ENDED] = "ended",
                 [RUN_BAD_POLICY] = "config-invalid",
@@ -103,7 +103,7 @@ static const char *outcome_name(const struct exec_outcome *o) {
         };
         switch (o->stage) {
         case EXEC_NOT_CHECKED:
-                return o->fault == INSPECT_SYSTEM ? "system" : "config-invalid";
+                return e->kind == ERR_SYSTEM ? "system" : "config-invalid";
         case EXEC_FORBIDDEN:
                 return "forbidden-command";
         case EXEC_NOT_APPROVED:
@@ -119,7 +119,7 @@ static int print_json(const struct exec_outcome *o, struct err *e) {
         bool ended = o->stage == EXEC_RAN && o->end == RUN_ENDED && e->code == 0;
         struct emit j = emit_to(&out);
         emit_open(&j, '{');
-        emit_put_text(&j, "outcome", outcome_name(o));
+        emit_put_text(&j, "outcome", outcome_name(o, e));
         emit_put_text(&j, "error", ended ? NULL : err_text(e));
         if (o->stage != EXEC_NOT_CHECKED) {
                 emit_put_text(&j, "decision", v->name);
@@ -137,10 +137,10 @@ static int print_json(const struct exec_outcome *o, struct err *e) {
         return inspect_write(&out, &why) == EXIT_OK ? 0 : err_set(e, EIO, "%s", err_text(&why));
 }
 
-static int exit_of(const struct exec_outcome *o) {
+static int exit_of(const struct exec_outcome *o, const struct err *e) {
         switch (o->stage) {
         case EXEC_NOT_CHECKED:
-                return inspect_exit(o->fault);
+                return exit_of_error(e);
         case EXEC_FORBIDDEN:
                 return EXIT_FORBIDDEN;
         case EXEC_NOT_APPROVED:
@@ -174,7 +174,7 @@ static int run(const struct call *call, struct err *e) {
         exec_command(&q, &outcome, e);
         if (json && print_json(&outcome, e) < 0)
                 return EXIT_SYSTEM;
-        return exit_of(&outcome);
+        return exit_of(&outcome, e);
 }
 
 const struct verb verb_exec = {

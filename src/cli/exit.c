@@ -22,3 +22,14 @@ const struct exit_row exit_rows[] = {
         { "128+n", "run, exec, learn: the command died of signal n" },
 };
 const size_t n_exit_rows = sizeof exit_rows / sizeof exit_rows[0];
+
+int exit_of_error(const struct err *err) {
+        static const int codes[] = {
+                [ERR_SYSTEM] = EXIT_SYSTEM,   [ERR_NO] = EXIT_NO,           [ERR_USAGE] = EXIT_USAGE,
+                [ERR_CONFIG] = EXIT_CONFIG,   [ERR_REFUSED] = EXIT_REFUSED, [ERR_UNAVAILABLE] = EXIT_UNAVAILABLE,
+                [ERR_TIMEOUT] = EXIT_TIMEOUT,
+        };
+        static_assert(sizeof codes / sizeof *codes == ERR_KINDS, "one exit code for each kind of error");
+
+        return codes[err->kind];
+}

@@ -10,6 +10,8 @@
  *
  * Every failure of Bailey's own also writes one line to standard error that begins with "bailey: ".
  */
+#include "base/err.h"
+
 #include <stddef.h>
 
 enum exit_code {
@@ -30,6 +32,9 @@ enum exit_code {
         EXIT_NOT_FOUND = 127,
         EXIT_SIGNAL = 128, /* plus the signal's number */
 };
+
+/* What a verb that failed with this error exits with. */
+int exit_of_error(const struct err *err);
 
 /* One row of the documentation: bailey(1), `bailey help exit-codes`. */
 struct exit_row {

@@ -144,9 +144,6 @@ static void on_message(void *arg, bool bad, const char *text) {
 }
 
 static int run(const struct call *call, struct err *e) {
-        static const int codes[] = {
-                [SERVICE_USAGE] = EXIT_USAGE, [SERVICE_CONFIG] = EXIT_CONFIG, [SERVICE_SYSTEM] = EXIT_SYSTEM
-        };
         const char *http[LIST_MAX + 1], *socks[LIST_MAX + 1], *dns[LIST_MAX + 1];
         const struct option_values *v = &call->options;
         if (collect(v, ROW_HTTP, http, e) < 0 || collect(v, ROW_SOCKS, socks, e) < 0 || collect(v, ROW_DNS, dns, e) < 0)
@@ -170,8 +167,7 @@ static int run(const struct call *call, struct err *e) {
         };
         if (option_get_flag(v, &rows[ROW_DIE]) && frame_die_with_parent(SIGTERM, e) < 0)
                 return EXIT_SYSTEM;
-        enum service_fault fault;
-        return gateway_service_run(&s, &fault, e) < 0 ? codes[fault] : EXIT_OK;
+        return gateway_service_run(&s, e) < 0 ? exit_of_error(e) : EXIT_OK;
 }
 
 const struct verb verb_gateway = {

@@ -10,22 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-int inspect_exit(enum inspect_fault fault) {
-        switch (fault) {
-        case INSPECT_COMMAND_LINE:
-                return EXIT_USAGE;
-        case INSPECT_UNTRUSTED:
-                return EXIT_REFUSED;
-        case INSPECT_SYSTEM:
-                return EXIT_SYSTEM;
-        default:
-                return EXIT_CONFIG;
-        }
-}
-
 int inspect_open(const struct call *call, const char *file, struct inspector **ret, struct err *e) {
-        enum inspect_fault fault;
-        return inspector_new(&call->options, file, ret, &fault, e) < 0 ? inspect_exit(fault) : EXIT_OK;
+        return inspector_new(&call->options, file, ret, e) < 0 ? exit_of_error(e) : EXIT_OK;
 }
 
 /* "  label   text", escaped: names and origins may come from anywhere. */

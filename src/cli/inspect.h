@@ -4,7 +4,6 @@
 #include "cli/verb.h"
 #include "verbs/inspect.h"
 
-int inspect_exit(enum inspect_fault fault);
 /* The policy that the call's options give. Returns EXIT_OK or the exit code, with e set. */
 int inspect_open(const struct call *call, const char *file, struct inspector **ret, struct err *e);
 

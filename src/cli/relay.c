@@ -16,11 +16,6 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Options", rows, RELAY_ROWS };
 
-static const int codes[] = {
-        [RELAY_USAGE] = EXIT_USAGE,    [RELAY_NO_GATEWAY] = EXIT_UNAVAILABLE, [RELAY_REFUSED] = EXIT_REFUSED,
-        [RELAY_UNREACHABLE] = EXIT_NO, [RELAY_SYSTEM] = EXIT_SYSTEM,
-};
-
 static const char *proxy(const struct call *call) {
         const char *via = option_get(&call->options, &rows[ROW_VIA]);
         via = via ? via : getenv("ALL_PROXY");
@@ -29,12 +24,11 @@ static const char *proxy(const struct call *call) {
 
 static int run(const struct call *call, struct err *e) {
         const struct relay_settings s = { proxy(call), call->argv[0], call->argv[1], STDIN_FILENO, STDOUT_FILENO };
-        enum relay_fault fault;
         if (!s.via || !*s.via) {
                 err_set(e, EINVAL, "no gateway: give --via ADDR:PORT, or set ALL_PROXY");
                 return EXIT_USAGE;
         }
-        return relay_run(&s, &fault, e) < 0 ? codes[fault] : EXIT_OK;
+        return relay_run(&s, e) < 0 ? exit_of_error(e) : EXIT_OK;
 }
 
 const struct verb verb_relay = {

@@ -15,18 +15,11 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Output", rows, SECRETS_OPTIONS };
 
-static const int codes[] = {
-        [SECRETS_CONFIG] = EXIT_CONFIG,
-        [SECRETS_UNKNOWN] = EXIT_UNAVAILABLE,
-        [SECRETS_SYSTEM] = EXIT_SYSTEM,
-};
-
 static int run_list(const struct call *call, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(1 << 20);
-        enum secrets_fault fault;
         bool json = option_get_flag(&call->options, &rows[SECRETS_JSON]);
-        if (secrets_list(&call->options, json, &out, &fault, e) < 0)
-                return codes[fault];
+        if (secrets_list(&call->options, json, &out, e) < 0)
+                return exit_of_error(e);
         printf("%.*s", STR_FMT(buf_str(&out)));
         return EXIT_OK;
 }
@@ -51,9 +44,8 @@ static int print_json(const char *name, const struct secrets_proof *p) {
 
 static int run_test(const struct call *call, struct err *e) {
         struct secrets_proof proof;
-        enum secrets_fault fault;
-        if (secrets_test(&call->options, call->argv[0], &proof, &fault, e) < 0)
-                return codes[fault];
+        if (secrets_test(&call->options, call->argv[0], &proof, e) < 0)
+                return exit_of_error(e);
         if (option_get_flag(&call->options, &rows[SECRETS_JSON]))
                 return print_json(call->argv[0], &proof);
         bool good = proof.swapped && proof.hidden;
@@ -99,10 +91,9 @@ static const struct verb verb_test = {
 
 static int run_rotate(const struct call *call, struct err *e) {
         const char *name = call->argc > 0 ? call->argv[0] : NULL;
-        enum secrets_fault fault;
 
-        if (secrets_rotate(&call->options, name, &fault, e) < 0)
-                return codes[fault];
+        if (secrets_rotate(&call->options, name, e) < 0)
+                return exit_of_error(e);
 
         printf("%s%s: the next run gets other stand-ins; what runs now keeps its own until it ends\n",
                name ? "rotated " : "rotated all", name ? name : "");

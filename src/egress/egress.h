@@ -10,14 +10,6 @@
 
 #include <stdbool.h>
 
-enum egress_fault {
-        EGRESS_FAULT_USAGE,
-        EGRESS_FAULT_CONFIG,
-        EGRESS_FAULT_ABSENT,  /* not set up, or not running */
-        EGRESS_FAULT_REFUSED, /* the settings say that it must not be done */
-        EGRESS_FAULT_SYSTEM,
-};
-
 /* How a person is told and asked. */
 struct egress_talk {
         void (*say)(void *arg, bool bad, const char *text);
@@ -33,27 +25,24 @@ struct egress_setup {
 
 /* Finds credentials, reads each once (so that a source that does not work is known now), makes CA and stand-ins, and
  * enables the service. What was there stays: sources, stand-ins, other settings. */
-int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, enum egress_fault *ret_fault,
-                 struct err *e);
+int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, struct err *e);
 /* "KEY=VALUE" each, or none; then prints the settings. */
-int egress_config(char *const *assignments, struct buf *out, enum egress_fault *ret_fault, struct err *e);
+int egress_config(char *const *assignments, struct buf *out, struct err *e);
 
 /* Returns when it listens; 1 when it did before. */
-int egress_start(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e);
+int egress_start(const struct egress_talk *talk, struct err *e);
 /* 1 when none ran. */
-int egress_stop(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e);
+int egress_stop(const struct egress_talk *talk, struct err *e);
 /* Returns when the new settings count, and says what has changed; or why everything is as before. */
-int egress_reload(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e);
+int egress_reload(const struct egress_talk *talk, struct err *e);
 /* Stops it; it cannot be started until it is set up again. */
-int egress_disable(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e);
+int egress_disable(const struct egress_talk *talk, struct err *e);
 
 /* `running` is whether it serves. */
-int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_running, enum egress_fault *ret_fault,
-                  struct err *e);
+int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_running, struct err *e);
 /* Arguments for docker or podman, quoted for a shell on one line, or one on each line. `given` are the user's own
  * arguments: what collides with ours is an error, or a warning when the settings do not enforce. */
-int egress_docker_args(char *const *given, bool lines, const struct egress_talk *talk, struct buf *out,
-                       enum egress_fault *ret_fault, struct err *e);
+int egress_docker_args(char *const *given, bool lines, const struct egress_talk *talk, struct buf *out, struct err *e);
 
 /* The service itself, started by egress_start(). */
 enum { EGRESS_STATUS_FD = 3 };

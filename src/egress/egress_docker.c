@@ -229,17 +229,16 @@ static void docker_done(struct docker *d) {
         text_list_done(&d->args);
 }
 
-int egress_docker_args(char *const *given, bool lines, const struct egress_talk *talk, struct buf *out,
-                       enum egress_fault *ret_fault, struct err *e) {
+int egress_docker_args(char *const *given, bool lines, const struct egress_talk *talk, struct buf *out, struct err *e) {
         cleanup(egress_view_done) struct egress_view v = { 0 };
         cleanup(docker_done) struct docker d = { .view = &v, .talk = talk };
-        int r = egress_view_load(&v, ret_fault, e);
+        int r = egress_view_load(&v, e);
         if (r < 0)
                 return r;
-        *ret_fault = EGRESS_FAULT_ABSENT;
+        err_blame(e, ERR_UNAVAILABLE);
         if (!v.running)
                 return err_set(e, ENOENT, "the gateway does not run; start it with \"bailey egress start\"");
-        *ret_fault = EGRESS_FAULT_REFUSED;
+        err_blame(e, ERR_REFUSED);
         r = build(&d, given, e);
         for (size_t i = 0; r == 0 && i < d.args.n; i++) {
                 struct str arg = str_of(d.args.p[i]);

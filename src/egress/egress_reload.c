@@ -88,7 +88,7 @@ static void tell_fixed(const char *directory, const struct egress_settings *s, c
 }
 
 static int ask(const char *directory, int pidfd, const struct egress_settings *s, const struct egress_talk *talk,
-               enum egress_fault *ret_fault, struct err *e) {
+               struct err *e) {
         cleanup(document_freep) struct document *answer = NULL;
         uint32_t number = 0;
         random_bytes(&number, sizeof number);
@@ -101,7 +101,7 @@ static int ask(const char *directory, int pidfd, const struct egress_settings *s
                 return r;
         struct str text = value(document_root(answer), "text"), line;
         if (!str_is(value(document_root(answer), "ok"), "true")) {
-                *ret_fault = EGRESS_FAULT_CONFIG;
+                err_blame(e, ERR_CONFIG);
                 return err_set(e, EINVAL,
                                "everything stays as it was: %.*s (the service has the environment that it was started "
                                "with; \"bailey egress restart\" gives it this one)",
@@ -116,27 +116,27 @@ static int ask(const char *directory, int pidfd, const struct egress_settings *s
         return 0;
 }
 
-int egress_reload(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e) {
+int egress_reload(const struct egress_talk *talk, struct err *e) {
         cleanup(free_ptr) char *directory = NULL, *lock_path = NULL;
         cleanup(egress_settings_done) struct egress_settings s = { 0 };
         cleanup(close_fd) int pidfd = -1, lock = -1;
         struct egress_identity id;
-        *ret_fault = EGRESS_FAULT_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         int r = egress_directory(true, &directory, e);
         if (r < 0)
                 return r;
-        *ret_fault = EGRESS_FAULT_ABSENT;
+        err_blame(e, ERR_UNAVAILABLE);
         if (egress_pid_find(directory, true, &id, &pidfd, NULL) < 0)
                 return err_set(e, ENOENT, "it does not run; start it with \"bailey egress start\"");
-        *ret_fault = EGRESS_FAULT_CONFIG;
+        err_blame(e, ERR_CONFIG);
         r = egress_settings_load(directory, &s, e);
         r = r < 0 ? r : egress_settings_save(directory, &s, e);
         if (r < 0)
                 return err_wrap(e, r, "everything stays as it was");
-        *ret_fault = EGRESS_FAULT_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         lock_path = path_join(directory, "reload.lock");
         lock = lock_path ? open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
         if (lock < 0 || flock(lock, LOCK_EX) < 0)
                 return err_errno(e, "cannot lock %s", lock_path ? lock_path : directory);
-        return ask(directory, pidfd, &s, talk, ret_fault, e);
+        return ask(directory, pidfd, &s, talk, e);
 }

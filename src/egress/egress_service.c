@@ -63,16 +63,16 @@ static void say(const struct egress_talk *t, bool bad, const char *text) {
                 t->say(t->arg, bad, text);
 }
 
-static int load(char **ret_directory, struct egress_settings *ret, enum egress_fault *ret_fault, struct err *e) {
-        *ret_fault = EGRESS_FAULT_SYSTEM;
+static int load(char **ret_directory, struct egress_settings *ret, struct err *e) {
+        err_blame(e, ERR_SYSTEM);
         int r = egress_directory(true, ret_directory, e);
         r = r < 0 ? r : egress_settings_load(*ret_directory, ret, e);
         if (r == -ENOENT) {
-                *ret_fault = EGRESS_FAULT_ABSENT;
+                err_blame(e, ERR_UNAVAILABLE);
                 return err_set(e, ENOENT, "it is not set up yet; run \"bailey egress setup\"");
         }
         if (r < 0)
-                *ret_fault = EGRESS_FAULT_CONFIG;
+                err_blame(e, ERR_CONFIG);
         return r;
 }
 
@@ -252,15 +252,15 @@ static int fall_back(const char *directory, struct egress_settings *s, const str
         return r < 0 ? r : 1;
 }
 
-int egress_start(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e) {
+int egress_start(const struct egress_talk *talk, struct err *e) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(egress_settings_done) struct egress_settings s = { 0 };
         struct egress_identity id;
         cleanup(close_fd) int pidfd = -1;
-        int r = load(&directory, &s, ret_fault, e);
+        int r = load(&directory, &s, e);
         if (r < 0)
                 return r;
-        *ret_fault = EGRESS_FAULT_REFUSED;
+        err_blame(e, ERR_REFUSED);
         if (!s.enabled)
                 return err_set(e, EPERM, "it is disabled; run \"bailey egress setup\" to enable it");
         if (egress_pid_find(directory, true, &id, &pidfd, NULL) == 0)
@@ -269,11 +269,11 @@ int egress_start(const struct egress_talk *talk, enum egress_fault *ret_fault, s
         r = r < 0 ? r : check_bitwarden(&s, e);
         if (r < 0)
                 return r;
-        *ret_fault = EGRESS_FAULT_CONFIG;
+        err_blame(e, ERR_CONFIG);
         r = egress_settings_save(directory, &s, e); /* edited by hand, perhaps: the policy must follow */
         if (r < 0)
                 return r;
-        *ret_fault = EGRESS_FAULT_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         bool may_fall_back = s.allow_env_fallback && uses_bitwarden(&s);
         if (may_fall_back && !getenv("BWS_ACCESS_TOKEN")) /* it cannot work: no log of a failure that was expected */
                 r = fall_back(directory, &s, talk, e);
@@ -288,11 +288,11 @@ int egress_start(const struct egress_talk *talk, enum egress_fault *ret_fault, s
 /*
  * The end.
  */
-int egress_stop(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e) {
+int egress_stop(const struct egress_talk *talk, struct err *e) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(close_fd) int pidfd = -1;
         struct egress_identity id;
-        *ret_fault = EGRESS_FAULT_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         int r = egress_directory(true, &directory, e);
         if (r < 0)
                 return r;
@@ -316,15 +316,15 @@ int egress_stop(const struct egress_talk *talk, enum egress_fault *ret_fault, st
         return 0;
 }
 
-int egress_disable(const struct egress_talk *talk, enum egress_fault *ret_fault, struct err *e) {
+int egress_disable(const struct egress_talk *talk, struct err *e) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(egress_settings_done) struct egress_settings s = { 0 };
-        int r = load(&directory, &s, ret_fault, e);
+        int r = load(&directory, &s, e);
         if (r < 0)
                 return r;
         s.enabled = false;
         r = egress_settings_save(directory, &s, e);
-        r = r < 0 ? r : egress_stop(talk, ret_fault, e);
+        r = r < 0 ? r : egress_stop(talk, e);
         return r < 0 ? r : 0;
 }
 
@@ -497,8 +497,7 @@ static int serve(struct serving *s, const struct egress_settings *settings, stru
                                             .on_message = on_message,
                                             .on_reloaded = on_reloaded,
                                             .arg = s };
-        enum service_fault fault;
-        return gateway_service_run(&o, &fault, e);
+        return gateway_service_run(&o, e);
 }
 
 int egress_serve(const char *nonce, struct err *e) {

@@ -213,20 +213,19 @@ static int load_or_begin(const char *directory, struct egress_settings *ret, str
         return 0;
 }
 
-int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, enum egress_fault *ret_fault,
-                 struct err *e) {
+int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, struct err *e) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(egress_settings_done) struct egress_settings s = { 0 };
         cleanup(close_fd) int pidfd = -1;
         struct egress_identity id;
-        *ret_fault = EGRESS_FAULT_USAGE;
+        err_blame(e, ERR_USAGE);
         if (q->from_bitwarden && q->no_bitwarden)
                 return err_set(e, EINVAL, "--from-bitwarden and --no-bitwarden exclude each other");
-        *ret_fault = EGRESS_FAULT_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         int r = egress_directory(true, &directory, e);
         if (r < 0)
                 return r;
-        *ret_fault = EGRESS_FAULT_CONFIG;
+        err_blame(e, ERR_CONFIG);
         r = load_or_begin(directory, &s, e);
         if (r == 0 && q->project) {
                 free(s.project);
@@ -244,7 +243,7 @@ int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, e
                 .directory = directory, .load = load_tokens, .save = save_tokens, .arg = &tokens
         };
         s.enabled = true;
-        *ret_fault = EGRESS_FAULT_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         r = check_audit(directory, running, e);
         if (r == 0 && open_vault(directory, &s, &place, e) < 0)
                 return err_set(e, e->code, "%s. To take a credential out: \"bailey egress setup --without NAME\"",
@@ -258,14 +257,14 @@ int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, e
         return 0;
 }
 
-int egress_config(char *const *assignments, struct buf *out, enum egress_fault *ret_fault, struct err *e) {
+int egress_config(char *const *assignments, struct buf *out, struct err *e) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(egress_settings_done) struct egress_settings s = { 0 };
-        *ret_fault = EGRESS_FAULT_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         int r = egress_directory(true, &directory, e);
         if (r < 0)
                 return r;
-        *ret_fault = EGRESS_FAULT_CONFIG;
+        err_blame(e, ERR_CONFIG);
         r = load_or_begin(directory, &s, e);
         for (char *const *a = assignments; r == 0 && *a; a++)
                 r = egress_settings_change(&s, str_of(*a), e);

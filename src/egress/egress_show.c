@@ -106,10 +106,9 @@ static int status_text(const struct egress_view *v, bool show_tokens, struct buf
         return r;
 }
 
-int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_running, enum egress_fault *ret_fault,
-                  struct err *e) {
+int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_running, struct err *e) {
         cleanup(egress_view_done) struct egress_view v = { 0 };
-        int r = egress_view_load(&v, ret_fault, e);
+        int r = egress_view_load(&v, e);
         if (r < 0)
                 return r;
         *ret_running = v.running;

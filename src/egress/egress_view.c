@@ -22,13 +22,13 @@ static int read_json(const char *directory, const char *name, struct document **
         return r < 0 ? r : json_read(buf_str(&text), str_of(name), ret, e);
 }
 
-int egress_view_load(struct egress_view *v, enum egress_fault *ret_fault, struct err *e) {
+int egress_view_load(struct egress_view *v, struct err *e) {
         cleanup(close_fd) int pidfd = -1;
-        *ret_fault = EGRESS_FAULT_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         int r = egress_directory(false, &v->directory, e);
         if (r < 0)
                 return r;
-        *ret_fault = EGRESS_FAULT_CONFIG;
+        err_blame(e, ERR_CONFIG);
         r = egress_settings_load(v->directory, &v->settings, e);
         if (r < 0) {
                 if (r == -ENOENT)

@@ -15,7 +15,7 @@ struct egress_view {
         struct document *tokens;  /* NULL: none */
 };
 
-int egress_view_load(struct egress_view *v, enum egress_fault *ret_fault, struct err *e);
+int egress_view_load(struct egress_view *v, struct err *e);
 void egress_view_done(struct egress_view *v);
 /* The first member of a list, and a text, of what one of its files says. */
 const struct node *egress_view_members(const struct document *d, const char *key);

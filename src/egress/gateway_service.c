@@ -527,25 +527,25 @@ static void service_done(struct service *s) {
                 sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 }
 
-static int prepare(struct service *s, enum service_fault *ret_fault, struct err *e) {
+static int prepare(struct service *s, struct err *e) {
         cleanup(close_fd) int addresses = -1;
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
-        *ret_fault = SERVICE_USAGE;
+        err_blame(e, ERR_USAGE);
         int r = open_listeners(s, e);
         if (r < 0)
                 return r;
-        *ret_fault = SERVICE_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         r = host_addresses_watch(&addresses, e);
         if (r < 0)
                 return r;
-        *ret_fault = SERVICE_CONFIG;
+        err_blame(e, ERR_CONFIG);
         r = load_policy(s, &s->policy, &snapshot, &n, e);
         if (r == 0)
                 r = configure(s, s->policy, e);
         if (r < 0)
                 return r;
-        *ret_fault = SERVICE_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         r = open_audit(s, s->policy, e);
         if (r == 0)
                 r = catch_signals(s, e);
@@ -556,7 +556,7 @@ static int prepare(struct service *s, enum service_fault *ret_fault, struct err 
         return r < 0 ? r : make_gateway(s, &addresses, snapshot, n, e);
 }
 
-int gateway_service_run(const struct service_settings *settings, enum service_fault *ret_fault, struct err *e) {
+int gateway_service_run(const struct service_settings *settings, struct err *e) {
         cleanup(service_done) struct service s = { .settings = settings,
                                                    .vaults = { VAULT_SESSION_NONE, VAULT_SESSION_NONE },
                                                    .reload.changes = BUF(CHANGES_MAX),
@@ -564,7 +564,7 @@ int gateway_service_run(const struct service_settings *settings, enum service_fa
                                                    .signals = -1 };
         s.vault = &s.vaults[0];
         gateway_start_init(&s.start);
-        int r = prepare(&s, ret_fault, e);
+        int r = prepare(&s, e);
         if (r < 0)
                 return r;
         loop(&s);

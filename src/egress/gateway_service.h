@@ -9,8 +9,6 @@
 #include "base/err.h"
 #include "conf/option.h"
 
-enum service_fault { SERVICE_USAGE, SERVICE_CONFIG, SERVICE_SYSTEM };
-
 struct service_listener {
         const char *kind; /* "http", "socks", "dns" */
         char address[64]; /* "127.0.0.1:3128" */
@@ -51,5 +49,5 @@ struct service_settings {
         void *arg;
 };
 
-/* Returns 0 after an orderly end. On error *ret_fault says whose mistake it is. */
-int gateway_service_run(const struct service_settings *s, enum service_fault *ret_fault, struct err *e);
+/* Returns 0 after an orderly end. The error's kind says whose mistake it is. */
+int gateway_service_run(const struct service_settings *s, struct err *e);

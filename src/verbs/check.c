@@ -49,7 +49,7 @@ static int take_verdict(struct sh_verdict *from, struct check_verdict *ret, stru
 }
 
 int check_command(const struct option_values *options, const struct check_question *q, struct check_verdict *ret,
-                  enum inspect_fault *ret_fault, struct err *e) {
+                  struct err *e) {
         cleanup(policy_freep) struct policy *policy = NULL;
         cleanup(sh_rules_freep) struct sh_rules *rules = NULL;
         cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
@@ -63,13 +63,13 @@ int check_command(const struct option_values *options, const struct check_questi
                 request.only_text = "";
                 r = policy_load(&request, &policy, e);
         }
-        *ret_fault = r == -EPERM                                          ? INSPECT_UNTRUSTED
-                     : layer == LAYER_COMMAND_LINE || layer == LAYER_CALL ? INSPECT_COMMAND_LINE
-                                                                          : INSPECT_CONFIG;
+        err_blame(e, r == -EPERM                                          ? ERR_REFUSED
+                     : layer == LAYER_COMMAND_LINE || layer == LAYER_CALL ? ERR_USAGE
+                                                                          : ERR_CONFIG);
         r = r < 0 ? r : commands_load(policy, &rules, e);
         if (r < 0)
                 return r;
-        *ret_fault = INSPECT_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         commands_find_place(q->directory, policy->workspace, &place);
         r = classify(rules, &place.setting, q, &v);
         return r < 0 ? err_set(e, ENOMEM, "out of memory") : take_verdict(&v, ret, e);

@@ -22,4 +22,4 @@ struct check_question {
         const char *directory; /* where it would run; NULL: here */
 };
 int check_command(const struct option_values *options, const struct check_question *q, struct check_verdict *ret,
-                  enum inspect_fault *ret_fault, struct err *e);
+                  struct err *e);

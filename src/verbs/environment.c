@@ -70,12 +70,11 @@ static int print_json(const struct env *env, struct buf *out) {
         return r < 0 ? r : buf_add_char(out, '\n');
 }
 
-int environment_show(const struct environment_request *q, struct buf *out, enum environment_fault *ret_fault,
-                     struct err *e) {
+int environment_show(const struct environment_request *q, struct buf *out, struct err *e) {
         const struct policy_request request = { .command_line = q->options, .network_only = true };
         char http[ADDR_TEXT_MAX + 2] = "", socks[ADDR_TEXT_MAX + 2] = "";
         struct env_input in = { .host = q->host, .sandbox_id = q->sandbox_id, .container = q->container };
-        *ret_fault = ENVIRONMENT_USAGE;
+        err_blame(e, ERR_USAGE);
         int r = q->http ? parse_gateway(q->http, "http", http, &in.http_port, e) : 0;
         if (r == 0 && q->socks)
                 r = parse_gateway(q->socks, "socks", socks, &in.socks_port, e);
@@ -88,7 +87,7 @@ int environment_show(const struct environment_request *q, struct buf *out, enum 
         in.bailey = self;
 
         cleanup(policy_freep) struct policy *p = NULL;
-        *ret_fault = ENVIRONMENT_CONFIG;
+        err_blame(e, ERR_CONFIG);
         r = policy_load(&request, &p, e);
         if (r < 0)
                 return r;

@@ -14,8 +14,5 @@ struct environment_request {
         bool json;
 };
 
-enum environment_fault { ENVIRONMENT_USAGE, ENVIRONMENT_CONFIG };
-
 /* Lines for a shell's eval: what is set is exported, what is taken away is unset. Or one JSON array. */
-int environment_show(const struct environment_request *q, struct buf *out, enum environment_fault *ret_fault,
-                     struct err *e);
+int environment_show(const struct environment_request *q, struct buf *out, struct err *e);

@@ -188,7 +188,7 @@ void exec_command(const struct exec_request *q, struct exec_outcome *ret, struct
         cleanup(room_outcome_done) struct room_outcome room = { 0 };
         cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
         *ret = (struct exec_outcome){ .stage = EXEC_NOT_CHECKED, .end = RUN_FAILED };
-        if (check_command(q->options, &q->question, &ret->verdict, &ret->fault, e) < 0)
+        if (check_command(q->options, &q->question, &ret->verdict, e) < 0)
                 return;
         const struct check_verdict *v = &ret->verdict;
         struct judged judged = { .decision = v->name,
@@ -197,7 +197,6 @@ void exec_command(const struct exec_request *q, struct exec_outcome *ret, struct
                                  .rule = v->rule,
                                  .reason = v->reason };
         if (!judged.command) {
-                ret->fault = INSPECT_SYSTEM;
                 err_set(e, ENOMEM, "out of memory, or the command is longer than %d bytes", COMMAND_MAX);
                 return;
         }

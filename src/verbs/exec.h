@@ -22,8 +22,7 @@ struct exec_request {
 enum exec_stage { EXEC_NOT_CHECKED, EXEC_FORBIDDEN, EXEC_NOT_APPROVED, EXEC_RAN };
 
 struct exec_outcome {
-        enum exec_stage stage;
-        enum inspect_fault fault;     /* EXEC_NOT_CHECKED */
+        enum exec_stage stage;        /* EXEC_NOT_CHECKED */
         struct check_verdict verdict; /* of the others */
         enum run_end end;             /* EXEC_RAN */
         int status;                   /* as of run_command() */

@@ -114,8 +114,7 @@ static int judge_words(const struct hook_request *request, const struct node *cw
                        bool args, struct verdict *v, struct err *e) {
         cleanup(check_verdict_done) struct check_verdict said = { 0 };
         const struct check_question q = { .words = words, .n = n, .args = args, .directory = cwd ? cwd->text.p : NULL };
-        enum inspect_fault fault = INSPECT_SYSTEM;
-        int r = check_command(request->options, &q, &said, &fault, e);
+        int r = check_command(request->options, &q, &said, e);
 
         if (r == 0)
                 verdict_add(v, decide(request, said.decision), &said);

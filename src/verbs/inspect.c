@@ -42,10 +42,10 @@ void inspector_freep(struct inspector **i) {
         inspector_free(*i);
 }
 
-static enum inspect_fault fault_of(int r, enum policy_layer layer) {
+static enum err_kind kind_of(int r, enum policy_layer layer) {
         if (r == -ENOMEM)
-                return INSPECT_SYSTEM;
-        return layer == LAYER_COMMAND_LINE || layer == LAYER_CALL ? INSPECT_COMMAND_LINE : INSPECT_CONFIG;
+                return ERR_SYSTEM;
+        return layer == LAYER_COMMAND_LINE || layer == LAYER_CALL ? ERR_USAGE : ERR_CONFIG;
 }
 
 /* As for a run: this host's own addresses are out of reach. */
@@ -59,18 +59,17 @@ static int compile(struct inspector *i, struct err *e) {
         return r < 0 ? r : commands_load(i->policy, &i->commands, e); /* tries their examples */
 }
 
-int inspector_new(const struct option_values *options, const char *file, struct inspector **ret,
-                  enum inspect_fault *ret_fault, struct err *e) {
+int inspector_new(const struct option_values *options, const char *file, struct inspector **ret, struct err *e) {
         cleanup(inspector_freep) struct inspector *i = calloc(1, sizeof *i);
         enum policy_layer layer = LAYER_FILES;
         struct policy_request request = {
                 .command_line = options, .only_file = file, .ret_layer = &layer, .network_only = true
         };
-        *ret_fault = INSPECT_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         if (!i)
                 return err_set(e, ENOMEM, "out of memory");
         int r = policy_load(&request, &i->policy, e);
-        *ret_fault = r == -EPERM ? INSPECT_UNTRUSTED : fault_of(r, layer);
+        err_blame(e, r == -EPERM ? ERR_REFUSED : kind_of(r, layer));
         r = r < 0 ? r : compile(i, e);
         if (r < 0)
                 return r;

@@ -7,20 +7,11 @@
 #include "base/buf.h"
 #include "conf/option.h"
 
-/* Why a policy could not be had. */
-enum inspect_fault {
-        INSPECT_CONFIG,       /* a file or a variable is wrong */
-        INSPECT_COMMAND_LINE, /* an option is wrong */
-        INSPECT_UNTRUSTED,    /* the workspace's file needs trust */
-        INSPECT_SYSTEM,
-};
-
 struct inspector;
 
 /* Loads and compiles the policy that the options (rows of verbs/policy_options.h) give. `file`: nothing but this
  * file. */
-int inspector_new(const struct option_values *options, const char *file, struct inspector **ret,
-                  enum inspect_fault *ret_fault, struct err *e);
+int inspector_new(const struct option_values *options, const char *file, struct inspector **ret, struct err *e);
 void inspector_free(struct inspector *i);
 void inspector_freep(struct inspector **i);
 

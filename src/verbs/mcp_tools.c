@@ -84,9 +84,8 @@ static int say(struct buf *ret, const char *outcome, const char *text) {
 
 static int check_text(struct mcp_toolbox *box, const char *command, struct check_verdict *v, struct err *e) {
         const struct check_question q = { .words = (char *const[]){ (char *)command }, .n = 1 };
-        enum inspect_fault fault = INSPECT_SYSTEM;
 
-        return check_command(box->options, &q, v, &fault, e);
+        return check_command(box->options, &q, v, e);
 }
 
 static int tool_check(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
@@ -117,8 +116,7 @@ static int tool_check(struct mcp_toolbox *box, const struct node *arguments, str
 static int look_up(struct mcp_toolbox *box, const char *target, struct inspect_verdict *v, struct err *e) {
         cleanup(inspector_freep) struct inspector *i = NULL;
         const struct inspect_question q = { .target = target };
-        enum inspect_fault fault;
-        int r = inspector_new(box->options, NULL, &i, &fault, e);
+        int r = inspector_new(box->options, NULL, &i, e);
 
         if (r < 0)
                 return r;

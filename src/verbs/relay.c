@@ -31,17 +31,17 @@ enum { CONNECT_MS = 10000, LINGER_SECONDS = 10, CHUNK = 65536 };
 enum { SOCKS_VERSION = 5, SOCKS_CONNECT = 1, SOCKS_V4 = 1, SOCKS_NAME = 3, SOCKS_V6 = 4, SOCKS_REPLIES = 9 };
 
 static const struct {
-        enum relay_fault fault;
+        enum err_kind kind;
         const char *text;
 } replies[SOCKS_REPLIES] = {
-        [1] = { RELAY_UNREACHABLE, "the name does not resolve, or the gateway failed" },
-        [2] = { RELAY_REFUSED, "policy refuses it (\"bailey log --denied\" says why)" },
-        [3] = { RELAY_UNREACHABLE, "its network is unreachable" },
-        [4] = { RELAY_UNREACHABLE, "it is unreachable" },
-        [5] = { RELAY_UNREACHABLE, "it refuses the connection" },
-        [6] = { RELAY_UNREACHABLE, "it does not answer" },
-        [7] = { RELAY_NO_GATEWAY, "the proxy cannot CONNECT" },
-        [8] = { RELAY_NO_GATEWAY, "the proxy does not know this kind of address" },
+        [1] = { ERR_NO, "the name does not resolve, or the gateway failed" },
+        [2] = { ERR_REFUSED, "policy refuses it (\"bailey log --denied\" says why)" },
+        [3] = { ERR_NO, "its network is unreachable" },
+        [4] = { ERR_NO, "it is unreachable" },
+        [5] = { ERR_NO, "it refuses the connection" },
+        [6] = { ERR_NO, "it does not answer" },
+        [7] = { ERR_UNAVAILABLE, "the proxy cannot CONNECT" },
+        [8] = { ERR_UNAVAILABLE, "the proxy does not know this kind of address" },
 };
 
 /* The proxy is named by address: this program resolves no names. */
@@ -129,8 +129,8 @@ static size_t write_request(const struct authority *t, unsigned char out[static 
         return n;
 }
 
-static int not_a_gateway(int r, enum relay_fault *ret_fault, struct err *e) {
-        *ret_fault = RELAY_NO_GATEWAY;
+static int not_a_gateway(int r, struct err *e) {
+        err_blame(e, ERR_UNAVAILABLE);
         return err_set(e, r < 0 ? -r : EPROTO, "what listens at the proxy's address does not answer as SOCKS5");
 }
 
@@ -139,24 +139,24 @@ static int set_patience(int fd, time_t seconds) {
         return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0 ? -errno : 0;
 }
 
-static int handshake(int fd, const struct authority *target, enum relay_fault *ret_fault, struct err *e) {
+static int handshake(int fd, const struct authority *target, struct err *e) {
         unsigned char request[300], answer[300];
         const unsigned char greeting[] = { SOCKS_VERSION, 1, 0 };
         int r = set_patience(fd, GREETING_SECONDS);
         r = r < 0 ? r : fd_write_all(fd, greeting, sizeof greeting);
         r = r < 0 ? r : fd_read_exact(fd, answer, 2);
         if (r < 0 || answer[0] != SOCKS_VERSION || answer[1] != 0)
-                return not_a_gateway(r, ret_fault, e);
+                return not_a_gateway(r, e);
         r = set_patience(fd, REQUEST_SECONDS);
         r = r < 0 ? r : fd_write_all(fd, request, write_request(target, request));
         r = r < 0 ? r : fd_read_exact(fd, answer, 4);
         if (r < 0 || answer[0] != SOCKS_VERSION)
-                return not_a_gateway(r, ret_fault, e);
+                return not_a_gateway(r, e);
         if (answer[1] != 0) {
                 unsigned code = answer[1] < SOCKS_REPLIES ? answer[1] : 1;
                 char text[AUTHORITY_TEXT_MAX];
                 authority_text(target, text);
-                *ret_fault = replies[code].fault;
+                err_blame(e, replies[code].kind);
                 return err_set(e, EHOSTUNREACH, "%s: %s", text, replies[code].text);
         }
         size_t rest = answer[3] == SOCKS_V4 ? 4 : answer[3] == SOCKS_V6 ? 16 : 0;
@@ -166,7 +166,7 @@ static int handshake(int fd, const struct authority *target, enum relay_fault *r
         }
         r = r < 0 ? r : fd_read_exact(fd, answer, rest + 2);
         r = r < 0 ? r : set_patience(fd, 0);
-        return r < 0 ? not_a_gateway(r, ret_fault, e) : 0;
+        return r < 0 ? not_a_gateway(r, e) : 0;
 }
 
 /* Until the end or an error: 0 or a negative errno. splice() would save a copy, but it waits for the socket with the
@@ -225,22 +225,22 @@ static int relay(int fd, int in, int out, struct err *e) {
         return inward < 0 && inward != -EPIPE ? err_set(e, -inward, "the connection broke: %s", strerror(-inward)) : 0;
 }
 
-int relay_run(const struct relay_settings *s, enum relay_fault *ret_fault, struct err *e) {
+int relay_run(const struct relay_settings *s, struct err *e) {
         struct endpoint via;
         struct authority target;
         cleanup(close_fd) int fd = -1;
-        *ret_fault = RELAY_USAGE;
+        err_blame(e, ERR_USAGE);
         int r = parse_via(s->via, &via, e);
         if (r == 0)
                 r = parse_target(s->host, s->port, &target, e);
         if (r < 0)
                 return r;
-        *ret_fault = RELAY_NO_GATEWAY;
+        err_blame(e, ERR_UNAVAILABLE);
         r = dial(&via, &fd, e);
         if (r == 0)
-                r = handshake(fd, &target, ret_fault, e);
+                r = handshake(fd, &target, e);
         if (r < 0)
                 return r;
-        *ret_fault = RELAY_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         return relay(fd, s->in, s->out, e);
 }

@@ -92,16 +92,15 @@ static int load(const struct option_values *options, struct policy **ret, struct
         return policy_load(&request, ret, e);
 }
 
-int secrets_list(const struct option_values *options, bool json, struct buf *out, enum secrets_fault *ret_fault,
-                 struct err *e) {
+int secrets_list(const struct option_values *options, bool json, struct buf *out, struct err *e) {
         cleanup(policy_freep) struct policy *p = NULL;
         cleanup(mappings_done) mappings list = { 0 };
-        *ret_fault = SECRETS_CONFIG;
+        err_blame(e, ERR_CONFIG);
         int r = load(options, &p, e);
         r = r < 0 ? r : mappings_of(p, &list, e);
         if (r < 0)
                 return r;
-        *ret_fault = SECRETS_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         r = json ? list_json(&list, out) : list_text(&list, out);
         return r < 0 ? err_set(e, -r, "the list is too long to print") : 0;
 }
@@ -128,20 +127,19 @@ static int find_name(const struct policy *p, const char *name, struct err *err) 
                        suggest_text(&near, "").text);
 }
 
-int secrets_rotate(const struct option_values *options, const char *name, enum secrets_fault *ret_fault,
-                   struct err *err) {
-        *ret_fault = SECRETS_CONFIG;
+int secrets_rotate(const struct option_values *options, const char *name, struct err *err) {
+        err_blame(err, ERR_CONFIG);
         if (name) {
                 cleanup(policy_freep) struct policy *p = NULL;
                 int r = load(options, &p, err);
                 r = r < 0 ? r : find_name(p, name, err);
                 if (r < 0) {
-                        *ret_fault = r == -ENOENT ? SECRETS_UNKNOWN : SECRETS_CONFIG;
+                        err_blame(err, r == -ENOENT ? ERR_UNAVAILABLE : ERR_CONFIG);
                         return r;
                 }
         }
 
-        *ret_fault = SECRETS_SYSTEM;
+        err_blame(err, ERR_SYSTEM);
         return stand_ins_rotate(name, err);
 }
 
@@ -429,30 +427,28 @@ static int try_it(struct test *t, const struct secrets_proof *proof, struct err 
         return r < 0 ? r : wait_for_result(t, e);
 }
 
-int secrets_test(const struct option_values *options, const char *name, struct secrets_proof *ret,
-                 enum secrets_fault *ret_fault, struct err *e) {
+int secrets_test(const struct option_values *options, const char *name, struct secrets_proof *ret, struct err *e) {
         cleanup(test_done) struct test t = { .listener = -1, .proxy = -1, .talk = -1, .vault = VAULT_SESSION_NONE };
         uint16_t port = 0;
         *ret = (struct secrets_proof){ 0 };
-        *ret_fault = SECRETS_CONFIG;
+        err_blame(e, ERR_CONFIG);
         int r = load(options, &t.policy, e);
         r = r < 0 ? r : own_commands_check(t.policy, environ, e);
         if (r < 0)
                 return r;
-        *ret_fault = SECRETS_SYSTEM;
+        err_blame(e, ERR_SYSTEM);
         r = open_listeners(&t, &port, e);
         if (r < 0)
                 return r;
         r = narrow_policy(&t, name, port, ret, e);
         if (r < 0) {
-                *ret_fault = r == -ENOENT ? SECRETS_UNKNOWN : SECRETS_CONFIG;
+                err_blame(e, r == -ENOENT ? ERR_UNAVAILABLE : ERR_CONFIG);
                 return r;
         }
         r = make_places(&t, e);
         r = r < 0 ? r : try_it(&t, ret, e);
         if (r < 0) {
-                *ret_fault =
-                    r == -ENODATA ? SECRETS_CONFIG : SECRETS_SYSTEM; /* its source has no value, as for a run */
+                err_blame(e, r == -ENODATA ? ERR_CONFIG : ERR_SYSTEM); /* its source has no value, as for a run */
                 return r;
         }
         ret->swapped = t.result.swapped;

@@ -5,11 +5,8 @@
 #include "base/err.h"
 #include "conf/option.h"
 
-enum secrets_fault { SECRETS_CONFIG, SECRETS_UNKNOWN, SECRETS_SYSTEM };
-
 /* One line, or one JSON object, for each credential. Nothing is read or started. */
-int secrets_list(const struct option_values *options, bool json, struct buf *out, enum secrets_fault *ret_fault,
-                 struct err *e);
+int secrets_list(const struct option_values *options, bool json, struct buf *out, struct err *e);
 
 struct secrets_proof {
         char target[256]; /* the host that was played, as the policy has it */
@@ -21,7 +18,5 @@ struct secrets_proof {
 /* One request from a client through a gateway of its own to an origin of its own that plays the credential's first
  * host, all on loopback: only the source is the real one. */
 /* Other stand-ins from the next run on; name NULL: of all credentials. */
-int secrets_rotate(const struct option_values *options, const char *name, enum secrets_fault *ret_fault,
-                   struct err *err);
-int secrets_test(const struct option_values *options, const char *name, struct secrets_proof *ret,
-                 enum secrets_fault *ret_fault, struct err *e);
+int secrets_rotate(const struct option_values *options, const char *name, struct err *err);
+int secrets_test(const struct option_values *options, const char *name, struct secrets_proof *ret, struct err *e);

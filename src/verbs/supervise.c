@@ -136,10 +136,9 @@ static enum run_end gateway_job(const struct supervise_request *q, const struct 
                 .on_message = on_message,
                 .arg = (void *)(uintptr_t)link,
         };
-        enum service_fault fault;
-        if (gateway_service_run(&settings, &fault, e) == 0)
+        if (gateway_service_run(&settings, e) == 0)
                 return RUN_ENDED;
-        return fault == SERVICE_CONFIG ? RUN_BAD_POLICY : RUN_FAILED;
+        return e->kind == ERR_CONFIG ? RUN_BAD_POLICY : RUN_FAILED;
 }
 
 static void tell_end(const struct link *link, enum run_end end, int status, const struct err *e) {
