@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 60
 MESON   := meson
 # `make` runs one thing at a time; meson and ninja use the cores.
 .NOTPARALLEL:
-.PHONY: all packages packages-demo packages-check packages-test packages-lint packages-bench demo check test test-cross test-packages bench lint format fuzz coverage install deb release clean help
+.PHONY: all packages packages-demo packages-check packages-test packages-lint packages-bench demo check test test-cross macos test-packages bench lint format fuzz coverage install deb release clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -49,6 +49,10 @@ test-packages:
 	@scripts/packages build test cross package
 	@scripts/deb && scripts/release && tests/fresh/packages
 
+# For another system: nothing of it can run here. tests/macos/inspect.py looks at it.
+macos:
+	@scripts/packages macos
+	@scripts/macos
 test-cross:
 	@scripts/packages build cross
 	@tests/run cross
@@ -88,6 +92,7 @@ help:
 	@echo "make demo       see it work"
 	@echo "make check      the quick tests: three minutes on two cores"
 	@echo "make test       everything that CI runs; STAGES='gcc lint' for a part"
+	@echo "make macos      what there is for macOS, built here for both of its architectures"
 	@echo "make test-cross the build for the other architecture (x86_64 or aarch64), in an emulator"
 	@echo "make test-packages  make deb and make release, tried on bare Debian 12 and 13"
 	@echo "make bench      Bailey beside its peers: docs/benchmarks.md; BENCH_OPTIONS='--only launch'"

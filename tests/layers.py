@@ -18,7 +18,7 @@ LAYERS = {
     "ipc": ["base", "policy"],
     "store": ["base", "conf", "policy", "ipc"],
     "plan": ["base", "policy"],
-    "sandbox": ["base", "policy", "ipc", "plan"],
+    "sandbox": ["base", "conf/json_walk.h", "policy", "ipc", "plan"],
     # libbailey: in other people's programs, so that only what is pure is in reach; it launches by `bailey supervise`.
     "api": ["bailey", "base", "conf", "shell", "policy", "ipc", "plan/env.h"],
     "vault": ["base", "conf", "policy", "ipc"],
@@ -65,7 +65,7 @@ LIBRARIES = {
 
 # The C library and the kernel: open to all.
 SYSTEM = ["sys/*", "linux/*", "asm/*", "net/*", "netinet/*", "arpa/*"]
-SYSTEM_NAMES = set("""assert ctype dirent dlfcn errno elf endian execinfo fcntl fnmatch getopt glob grp ifaddrs inttypes langinfo limits link
+SYSTEM_NAMES = set("""assert ctype dirent dlfcn errno elf endian execinfo fcntl fnmatch getopt glob grp ifaddrs inttypes langinfo libproc limits link
     locale malloc math mntent netdb paths poll pthread pty pwd sched semaphore setjmp signal spawn stdalign stdarg stdatomic
     stdbool stddef stdint stdio stdlib stdnoreturn string strings syslog termios threads time ucontext uchar unistd utmp wchar
     wordexp""".split())

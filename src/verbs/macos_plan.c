@@ -17,6 +17,24 @@
 
 extern char **environ;
 
+const struct macos_difference macos_differences[] = {
+        { "connections", "every one is captured, whatever the program does",
+          "none is captured: by the proxy variables, or not at all" },
+        { "names", "the gateway answers them", "cannot be looked up inside; the proxy looks them up" },
+        { "gateway", "in the sandbox's own network", "on the Mac's loopback; it wants the run's secret" },
+        { "denied files", "are not there", "answer `Operation not permitted`" },
+        { "/tmp and home", "the sandbox has its own in their place",
+          "$TMPDIR and $HOME lead elsewhere; the real ones are closed" },
+        { "caches", "the user's below the sandbox's own", "start empty" },
+        { "processes outside", "are invisible", "are visible by number; signals are refused" },
+        { "end of a run", "nothing outlives it", "a program that forks twice may, unless it is a guest" },
+        { "denials", "all are on record", "some are lost in the system log" },
+        { "overlay, nesting", "as options", "refused" },
+        { "limits", "of all processes together", "of each process; none of memory" },
+        { "spellings", "names as they are written", "protected names in every case" },
+};
+const size_t n_macos_differences = sizeof macos_differences / sizeof macos_differences[0];
+
 #define PREVIEW "preview"
 #define PREVIEW_TMPDIR "/private/var/folders/zz/user/T/bailey-" PREVIEW
 #define PREVIEW_HOME "Library/Application Support/bailey/homes/" PREVIEW

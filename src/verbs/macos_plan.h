@@ -11,6 +11,14 @@ struct macos_plan_request {
         bool json;
 };
 
+/* What is otherwise on a Mac than on Linux, for `bailey doctor --for macos` and docs/macos.md. */
+struct macos_difference {
+        const char *about, *on_linux, *on_macos;
+};
+extern const struct macos_difference macos_differences[];
+extern const size_t n_macos_differences;
+#define MACOS_STATE "generated and checked on Linux, never yet run on a Mac"
+
 enum macos_plan_end { MACOS_PLAN_SHOWN, MACOS_PLAN_BAD_POLICY, MACOS_PLAN_REFUSED, MACOS_PLAN_FAILED };
 
 enum macos_plan_end macos_plan_show(const struct macos_plan_request *q, struct buf *out, struct err *e);

@@ -35,6 +35,14 @@ def test_words_open_what_they_name(bailey, workspace):
     assert result.status in (EXIT_USAGE, EXIT_CONFIG) and "did you mean 'clipboard'" in result.errors, result
 
 
+def test_doctor_says_what_differs(bailey, workspace):
+    text = bailey("doctor", "--for", "macos", cwd=workspace).check().text
+    assert "generated and checked on Linux, never yet run on a Mac" in text and "none is captured" in text
+    told = json.loads(bailey("doctor", "--for", "macos", "--json", cwd=workspace).check().text)
+    assert told["tried_on_a_mac"] is False and len(told["differences"]) >= 10
+    assert all(row["linux"] != row["macos"] for row in told["differences"])
+
+
 def test_what_macos_cannot_do_is_refused(bailey, workspace):
     for option, says in (["--overlay"], "no overlay"), (["--nesting"], "second profile"), (["--publish", "8080:80"], "number outside"):
         result = bailey("plan", "--for", "macos", *option, "--", "true", cwd=workspace)

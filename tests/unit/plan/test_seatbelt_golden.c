@@ -317,6 +317,28 @@ static void test_network(void **state) {
             &ports, (struct sbpl_question){ .operation = "network-inbound", .address = "10.9.9.9", .port = 8080 }));
 }
 
+/* One port of the gateway is enough for what a network needs. */
+static void test_ports(void **state) {
+        (void)state;
+        cleanup(policy_freep) struct policy *p = load("mode: full-network\n");
+        cleanup(path_rules_freep) struct path_rules *rules = NULL;
+        struct err e = { 0 };
+
+        assert_int_equal(path_rules_compile(p, &rules, &e), 0);
+        for (unsigned i = 0; i < 3; i++) {
+                cleanup(made_done) struct made made = { 0 };
+                struct seatbelt_host host = host_of(p);
+
+                host.http_port = i == 0 ? 41 : 0;
+                host.socks_port = i == 1 ? 42 : 0;
+                host.api_port = i == 2 ? 43 : 0;
+                assert_int_equal(made_make(&made, p, rules, &host, &e), 0);
+                assert_true(connects(&made, "127.0.0.1", 41 + i));
+                assert_false(connects(&made, "127.0.0.1", 41 + (i + 1) % 3));
+                assert_true(looks_up(&made, "com.apple.trustd"));
+        }
+}
+
 static void test_sockets(void **state) {
         (void)state;
         cleanup(made_done) struct made made = { 0 }, docker = { 0 };
@@ -418,7 +440,102 @@ static void test_homes(void **state) {
         assert_false(allows(&real, "file-read-data", "/private/tmp/x", NULL));
 }
 
+/* Globs one by one, on a volume that does not tell case. */
+static void test_globs(void **state) {
+        (void)state;
+        static const struct {
+                const char *glob, *name;
+                bool refused;
+        } rows[] = {
+                { "[]k]*", "]x", true },
+                { "[]k]*", "kx", true },
+                { "[]k]*", "x", false },
+                { "[!a]", "b", true },
+                { "[!a]", "a", false },
+                { "[!a]", "bb", false },
+                { "[a-c]x", "bx", true },
+                { "[a-c]x", "BX", true },
+                { "[a-c]x", "dx", false },
+                { "[+-9]", "5", true },
+                { "[+-9]", "a", false },
+                { "[+-9]", ",", true },
+                { "[^b]x", "cx", true },
+                { "[^b]x", "bx", false },
+                { "?", "x", true },
+                { "?", "xy", false },
+                { "?", "\xc3\xa9", true },
+                { "a[", "a[", true },
+                { "a.b*", "a.bc", true },
+                { "a.b*", "axbc", false },
+                { "a+*", "a+b", true },
+                { "a+*", "aab", false },
+                { "(x)*", "(x)1", true },
+                { "x{1}*", "x{1}", true },
+                { "x$*", "x$", true },
+                { "*q\"*", "aq\"b", true },
+                { "*q\"*", "aqb", false },
+                { "[\"-#]z", "\"z", true },
+                { "[a\\]z", "\\z", true },
+                { "[x-]z", "-z", true },
+                { "**/deep/*", "a/b/deep/c", true },
+                { "**/deep/*", "deep/c", true },
+                { "**/deep/*", "deep", false },
+                { "x/**", "x/y/z", true },
+                { "x/**", "x", false },
+                { "\xc3\xa9*", "\xc3\xa9t", true },
+        };
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                cleanup(policy_freep) struct policy *p = load("mode: workspace-write\n");
+                cleanup(path_rules_freep) struct path_rules *rules = NULL;
+                cleanup(made_done) struct made made = { 0 };
+                cleanup(free_ptr) char *glob = path_join(WORK "/g", rows[i].glob);
+                cleanup(free_ptr) char *path = path_join(WORK "/g", rows[i].name);
+                const struct seatbelt_host host = host_of(p);
+                struct err e = { 0 };
+
+                assert_int_equal(origin_texts_add(&p->filesystem.deny_read, str_of(glob), "test"), 0);
+                assert_int_equal(path_rules_compile(p, &rules, &e), 0);
+                rules = shorten(rules);
+                assert_int_equal(made_make(&made, p, rules, &host, &e), 0);
+                if (allows(&made, "file-read-data", path, NULL) == rows[i].refused)
+                        fail_msg("%s is %srefused by %s", path, rows[i].refused ? "not " : "", glob);
+        }
+}
+
+/* A grant to read, with one to write inside: other exceptions for reading than for writing, as many of them. */
+static void test_exceptions(void **state) {
+        (void)state;
+        cleanup(made_done) struct made made = { 0 };
+
+        make("filesystem: { deny_read: [\"**/vault\"], read: [~/src/engine/vault], write: [~/src/engine/vault/in] }\n",
+             &made);
+        assert_true(allows(&made, "file-read-data", WORK "/vault/x", NULL));
+        assert_false(allows(&made, "file-write-data", WORK "/vault/x", NULL));
+        assert_true(allows(&made, "file-write-data", WORK "/vault/in/x", NULL));
+        assert_false(allows(&made, "file-read-data", WORK "/other/vault/x", NULL));
+        assert_false(allows(&made, "file-write-data", WORK "/other/vault/x", NULL));
+}
+
 /* --- refusals --- */
+
+static void test_long_pattern(void **state) {
+        (void)state;
+        cleanup(policy_freep) struct policy *p = load("mode: workspace-write\n");
+        cleanup(path_rules_freep) struct path_rules *rules = NULL;
+        const struct seatbelt_host host = host_of(p);
+        char glob[700];
+        struct made made;
+        struct err e = { 0 };
+
+        memset(glob, 'a', sizeof glob);
+        memcpy(glob, "/w/*", 4);
+        glob[sizeof glob - 1] = '\0';
+        assert_int_equal(origin_texts_add(&p->filesystem.deny_read, str_of(glob), "policy.yaml:7"), 0);
+        assert_int_equal(path_rules_compile(p, &rules, &e), 0);
+        assert_int_equal(made_make(&made, p, rules, &host, &e), -EMSGSIZE);
+        assert_non_null(strstr(err_text(&e), "policy.yaml:7: the pattern is too long"));
+}
 
 static void test_refusals(void **state) {
         (void)state;
@@ -488,7 +605,7 @@ static void test_launch(void **state) {
         cleanup(macos_launch_freep) struct macos_launch *launch = NULL;
         cleanup(buf_done) struct buf text = BUF(4 << 20), json = BUF(4 << 20);
         const struct seatbelt_host host = host_of(p);
-        char *const argv[] = { (char *)"claude", (char *)"--x y", NULL };
+        char *const argv[] = { (char *)"claude", (char *)"--x y", (char *)"\xc3\xa9t\xc3\xa9", NULL };
         struct macos_request request = { .policy = p,
                                          .rules = NULL,
                                          .host = &host,
@@ -518,6 +635,11 @@ static void test_launch(void **state) {
         assert_non_null(strstr(shown, "TMPDIR=" TEMPORARY));
         assert_non_null(strstr(shown, "HOME=" OWN));
         assert_non_null(strstr(shown, "; limit: files 99\n; limit: core 0\n"));
+        for (const char *c = shown; *c; c++)
+                assert_true(*c == '\n' || (*c >= ' ' && *c <= '~'));
+        assert_non_null(strstr(shown, "; command: claude --x y ??t??\n; directory: " WORK "\n; limit: files"));
+        assert_non_null(strstr(buf_text(&json), "\"argv\": [\"claude\", \"--x y\", \"\xc3\xa9t\xc3\xa9\"]"));
+        assert_non_null(strstr(buf_text(&json), "\"limits\": {\"files\": 99, \"core\": 0}, \"notes\": [\"never yet"));
         bool real = false;
         for (char **line = launch->environment; *line; line++)
                 real = real || strcmp(*line, "https_proxy=http://bailey:s3cr3tOfTheRun@127.0.0.1:49152") == 0;
@@ -526,6 +648,16 @@ static void test_launch(void **state) {
         macos_launch_free(launch);
         launch = NULL;
         request.secret = NULL;
+        for (size_t i = 0; i < 3; i++) { /* any port of a gateway needs the secret */
+                struct seatbelt_host one = host;
+
+                one.http_port = i == 0 ? 1 : 0;
+                one.socks_port = i == 1 ? 1 : 0;
+                one.api_port = i == 2 ? 1 : 0;
+                request.host = &one;
+                assert_int_equal(macos_launch_build(&request, &launch, &e), -EINVAL);
+        }
+        request.host = &host;
         assert_int_equal(macos_launch_build(&request, &launch, &e), -EINVAL);
         request.secret = "with@sign";
         assert_int_equal(macos_launch_build(&request, &launch, &e), -EINVAL);
@@ -533,11 +665,12 @@ static void test_launch(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_golden),  cmocka_unit_test(test_profiles), cmocka_unit_test(test_spellings),
-                cmocka_unit_test(test_moves),   cmocka_unit_test(test_ways),     cmocka_unit_test(test_network),
-                cmocka_unit_test(test_sockets), cmocka_unit_test(test_groups),   cmocka_unit_test(test_read_only),
-                cmocka_unit_test(test_homes),   cmocka_unit_test(test_refusals), cmocka_unit_test(test_bad_facts),
-                cmocka_unit_test(test_launch),
+                cmocka_unit_test(test_golden),       cmocka_unit_test(test_profiles), cmocka_unit_test(test_spellings),
+                cmocka_unit_test(test_moves),        cmocka_unit_test(test_ways),     cmocka_unit_test(test_network),
+                cmocka_unit_test(test_sockets),      cmocka_unit_test(test_groups),   cmocka_unit_test(test_read_only),
+                cmocka_unit_test(test_homes),        cmocka_unit_test(test_refusals), cmocka_unit_test(test_bad_facts),
+                cmocka_unit_test(test_launch),       cmocka_unit_test(test_globs),    cmocka_unit_test(test_exceptions),
+                cmocka_unit_test(test_long_pattern), cmocka_unit_test(test_ports),
         };
 
         snprintf(folder, sizeof folder, "%s/macos", getenv("CASES"));

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Denials of a run, from the system log. `log` runs in the supervisor: it refuses to run inside of a sandbox. The
+ * kernel drops and merges reports, so that what is told is a lower bound.
+ */
+#include "sandbox/darwin/tool.h"
+#include "sandbox/darwin/violation.h"
+
+struct monitor {
+        pid_t pid; /* 0: none */
+        int fd;
+        struct buf rest; /* a line that has not ended yet */
+        char tag[80];
+        bool skipping; /* the rest of a line that was too long */
+        size_t dropped;
+};
+#define MONITOR_NONE ((struct monitor){ .fd = -1 })
+
+typedef void monitor_found(void *context, const struct violation *violation);
+
+/* Before the command starts. Waits until the log says that it filters, at most `ready_ms`; later it is on its way, and
+ * what happened before may be missing. -ETIMEDOUT, -EPROTO: there is no monitor, and nothing is left running. */
+int monitor_start(struct monitor *m, const struct tool *tool, const char *tag, unsigned ready_ms, struct err *e);
+/* Takes what is there, without waiting. False when the log has ended. */
+bool monitor_take(struct monitor *m, monitor_found *found, void *context);
+/* A last look for `flush_ms`, then it ends. */
+void monitor_stop(struct monitor *m, unsigned flush_ms, monitor_found *found, void *context);
