@@ -22,13 +22,15 @@ LAYERS = {
     # libbailey: in other people's programs, so that only what is pure is in reach; it launches by `bailey supervise`.
     "api": ["bailey", "base", "conf", "shell", "policy", "ipc", "plan/env.h"],
     "vault": ["base", "conf", "policy", "ipc"],
+    # Parsers of git and GraphQL and their refusals: pure, for the gateway and for any transport that comes.
+    "bridge": ["base", "conf", "policy"],
     # Pure: bytes in, facts out. Tests and fuzzers enter it without a loop.
     "gateway/wire": ["base", "policy"],
     "gateway/creds": ["base", "conf/json_walk.h", "net", "policy", "ipc", "gateway/wire", "gateway/worker.h"],
     "gateway/dns": ["base", "net", "policy", "ipc", "gateway/wire", "gateway/gate.h", "gateway/worker.h"],
-    "gateway/http": ["base", "net", "policy", "ipc", "gateway", "gateway/wire", "gateway/creds", "gateway/dns"],
-    "gateway/h2": ["base", "net", "policy", "ipc", "gateway", "gateway/wire", "gateway/creds", "gateway/http"],
-    "gateway": ["base", "net", "policy", "ipc", "gateway/wire", "gateway/creds", "gateway/dns", "gateway/http", "gateway/h2"],
+    "gateway/http": ["base", "net", "policy", "ipc", "bridge", "gateway", "gateway/wire", "gateway/creds", "gateway/dns"],
+    "gateway/h2": ["base", "net", "policy", "ipc", "bridge", "gateway", "gateway/wire", "gateway/creds", "gateway/http"],
+    "gateway": ["base", "net", "policy", "ipc", "bridge", "gateway/wire", "gateway/creds", "gateway/dns", "gateway/http", "gateway/h2"],
     # From here on: the supervisor's side. It talks to the gateway and the vault by message and never includes their inside.
     "roles": ["base", "conf", "policy", "ipc", "store", "plan"],
     "control": ["bailey/version.h", "base", "conf", "policy", "ipc", "store", "plan", "roles"],

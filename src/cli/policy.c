@@ -175,7 +175,9 @@ static int run_test(const struct call *call, struct err *e) {
                                               .method = option_get(&call->options, &test_rows[TEST_METHOD]),
                                               .path = option_get(&call->options, &test_rows[TEST_PATH]),
                                               .address = option_get(&call->options, &test_rows[TEST_ADDRESS]) };
-                if (inspect_host(i, &q, &v, e) < 0)
+                bool repository = inspect_is_repository(i, call->argv[n]);
+                int r = repository ? inspect_repository(i, call->argv[n], &v, e) : inspect_host(i, &q, &v, e);
+                if (r < 0)
                         return EXIT_USAGE;
                 all = all && v.allowed;
                 status = print_test(call, call->argv[n], &v, e);
@@ -185,7 +187,7 @@ static int run_test(const struct call *call, struct err *e) {
 
 static const struct verb verb_test = {
         .name = "test",
-        .synopsis = "[OPTIONS] HOST[:PORT]...",
+        .synopsis = "[OPTIONS] HOST[:PORT] | REPOSITORY[=REF]...",
         .help = "ask for a verdict, with its reason and rule",
         .about = "Says what the policy decides about each host, why, which rule decided and where that rule stands. "
                  "Nothing is "

@@ -37,7 +37,11 @@ static int run(const struct call *call, struct err *e) {
         if (status != EXIT_OK)
                 return status;
         struct inspect_question q = { .target = asked };
-        int r = inspect_is_path(asked) ? inspect_path(i, asked, &v, e) : inspect_host(i, &q, &v, e);
+        int r;
+        if (inspect_is_repository(i, asked))
+                r = inspect_repository(i, asked, &v, e);
+        else
+                r = inspect_is_path(asked) ? inspect_path(i, asked, &v, e) : inspect_host(i, &q, &v, e);
         if (r < 0)
                 return r == -ENOMEM ? EXIT_SYSTEM : EXIT_USAGE;
         status = print(call, &v, e);
@@ -47,13 +51,15 @@ static int run(const struct call *call, struct err *e) {
 const struct verb verb_why = {
         .name = "why",
         .group = GROUP_POLICY,
-        .synopsis = "[OPTIONS] HOST[:PORT] | PATH",
-        .help = "say which rule decides about a host or a path, and why",
+        .synopsis = "[OPTIONS] HOST[:PORT] | PATH | REPOSITORY[=REF]",
+        .help = "say which rule decides about a host, a path or a repository, and why",
         .about = "Explains a verdict without running anything: the rule that decides, where it stands, and what would "
                  "change it. "
                  "A word with a slash in it, or that begins with ~, is a path (./Makefile); everything else is a host. "
                  "Links in a path are resolved, "
-                 "since rules hold for what is reached.\n\nExit code 0: allowed (a path: readable); 1: not.",
+                 "since rules hold for what is reached. A word that begins with a host that the policy names under "
+                 "git, as github.com/acme/app, is a repository: is it fetched from; with =REF (a branch, or refs/...): "
+                 "is it pushed to.\n\nExit code 0: allowed (a path: readable); 1: not.",
         .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_files },
         .min_words = 1,
         .max_words = 1,

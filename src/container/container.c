@@ -266,8 +266,8 @@ static void on_event(void *arg, const struct event *ev, const struct snapshot_ru
         live_event(c->control, ev, rule);
 }
 
-static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
-        live_ask(((struct container *)arg)->control, id, target, via);
+static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via, const char *push) {
+        live_ask(((struct container *)arg)->control, id, target, via, push);
 }
 
 static void on_ask_gone(void *arg, uint64_t id, bool expired) {

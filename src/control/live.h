@@ -72,7 +72,7 @@ void live_step(struct live *c, const struct pollfd *fds, size_t n);
 
 /* What happens to the run. */
 void live_event(struct live *c, const struct event *ev, const struct snapshot_rule *rule);
-void live_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via);
+void live_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via, const char *push);
 /* A command that was escalated. Its answer comes by parts.decided, or never: the asker counts the time. */
 struct question_command;
 int live_ask_command(struct live *c, const struct question_command *command, struct err *e);

@@ -21,6 +21,8 @@ static void deny_now(struct live *c, uint64_t waiting_id) {
 static char *subject(const struct question *q) {
         cleanup(buf_done) struct buf out = BUF(SUBJECT_MAX);
         char target[AUTHORITY_TEXT_MAX];
+        if (q->push)
+                return escape_text(&out, str_of(q->push), QUESTION_SHOWN) < 0 ? NULL : str_dup(buf_str(&out));
         if (!q->command.text) {
                 authority_text(&q->target, target);
                 return str_dup(str_of(target));
@@ -28,17 +30,23 @@ static char *subject(const struct question *q) {
         return escape_text(&out, str_of(q->command.text), QUESTION_SHOWN) < 0 ? NULL : str_dup(buf_str(&out));
 }
 
+static char *hook_text(const struct question *q, const char *id, const char *about) {
+        if (q->push)
+                return str_format("bailey: sandbox %s waits with a %s. Allow it with: bailey allow --push %s", id,
+                                  about, id);
+        if (q->command.text)
+                return str_format(
+                    "bailey: %s wants to run a command that needs approval (%s): %s. Allow it with: bailey "
+                    "allow --command %s",
+                    id, q->command.reason, about, id);
+        return str_format("bailey: sandbox %s wants to connect to %s. Allow it with: bailey allow %s --sandbox %s", id,
+                          about, about, id);
+}
+
 /* For hooks: what a chat shows as text, and what a program reads beside it. */
 static void tell_hooks(struct live *c, const struct question *q, const char *about) {
         cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
-        const char *id = c->parts.id;
-        cleanup(free_ptr) char *text =
-            q->command.text
-                ? str_format("bailey: %s wants to run a command that needs approval (%s): %s. Allow it with: bailey "
-                             "allow --command %s",
-                             id, q->command.reason, about, id)
-                : str_format("bailey: sandbox %s wants to connect to %s. Allow it with: bailey allow %s --sandbox %s",
-                             id, about, about, id);
+        cleanup(free_ptr) char *text = hook_text(q, c->parts.id, about);
         struct emit j = control_event_open(&out, "ask");
         emit_put_text(&j, "text", text);
         emit_put_text(&j, "sandbox", c->parts.id);
@@ -65,10 +73,11 @@ static void tell_all(struct live *c, const struct question *q) {
         live_prompt_consider(c);
 }
 
-void live_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via) {
-        bool fresh = false;
-        const struct policy *p = *c->parts.policy;
-        struct question *q = questions_ask(&c->questions, id, target, via, p->network.ask_timeout_ns, &fresh);
+void live_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via, const char *push) {
+        bool fresh = push[0] != '\0';
+        uint64_t timeout_ns = (*c->parts.policy)->network.ask_timeout_ns;
+        struct question *q = fresh ? questions_ask_push(&c->questions, id, target, via, push, timeout_ns)
+                                   : questions_ask(&c->questions, id, target, via, timeout_ns, &fresh);
         if (!q) {
                 deny_now(c, id);
                 return;
@@ -126,14 +135,13 @@ static void tell_gone(struct live *c, uint64_t number, const char *target, bool 
 }
 
 void live_ask_gone(struct live *c, uint64_t id, bool expired) {
-        char target[AUTHORITY_TEXT_MAX];
         const struct question *q = waiting_under(c, id);
         if (!q)
                 return;
-        authority_text(&q->target, target);
+        cleanup(free_ptr) char *about = subject(q);
         uint64_t number = questions_gone(&c->questions, id);
         if (number)
-                tell_gone(c, number, target, expired);
+                tell_gone(c, number, about ? about : "?", expired);
 }
 
 void live_command_gone(struct live *c, bool expired) {
@@ -157,7 +165,8 @@ static void settle(struct live *c, struct question *q, enum control_answer answe
         enum decision d = answer == ANSWER_ALLOW ? DECISION_ALLOW : DECISION_DENY;
         struct authority target = q->target;
         uint64_t number = q->number;
-        bool about_command = q->command.text;
+        bool about_command = q->command.text, about_push = q->push;
+        const char *kind = question_kind(q);
         cleanup(free_ptr) char *text = subject(q), *command = str_dup(str_of(about_command ? q->command.text : ""));
         for (size_t i = 0; i < q->waiting.n && *c->parts.gateway; i++)
                 gateway_process_answer(*c->parts.gateway, q->waiting.p[i], d);
@@ -169,8 +178,9 @@ static void settle(struct live *c, struct question *q, enum control_answer answe
         (void)audit_note(*c->parts.audit, "answered: %s, %s, scope %s, by %s", text ? text : "?",
                          control_answer_name(answer), control_scope_name(scope), by);
         publish_answer(c, number, answer, scope, by);
-        const struct state_decision decision = { .kind = about_command ? "command" : "host",
-                                                 .host = about_command && command ? command : target.host.name,
+        const char *shown = about_push && text ? text : target.host.name;
+        const struct state_decision decision = { .kind = kind,
+                                                 .host = about_command && command ? command : shown,
                                                  .port = about_command ? 0 : target.port,
                                                  .answer = control_answer_name(answer),
                                                  .scope = control_scope_name(scope),
@@ -203,6 +213,10 @@ int live_answer(struct live *c, uint64_t number, enum control_answer answer, enu
                 int r = remember_command(c, q, answer, scope, e);
                 settle(c, q, answer, scope, by);
                 return r;
+        }
+        if (q->push) { /* one push: whoever says always has said yes to this one */
+                settle(c, q, answer, SCOPE_ONCE, by);
+                return 0;
         }
         authority_text(&q->target, pattern);
         settle(c, q, answer, scope, by);

@@ -33,6 +33,8 @@ static void publish_network(struct live *c, const struct event *ev, const struct
         if (!file)
                 put_string(&j, "rule", rule ? rule->text : STR(""));
         emit_put_text(&j, "reason", reason_code((enum reason)ev->reason));
+        if (ev->act.n)
+                put_string(&j, "act", ev->act);
         if (!file) {
                 emit_put_number(&j, "status", ev->status);
                 emit_put_text(&j, "via", event_via_name((enum event_via)ev->via));

@@ -21,6 +21,11 @@ int prompt_text(struct buf *out, const struct question *q, const char *sandbox_i
         char target[AUTHORITY_TEXT_MAX];
         if (q->command.text)
                 return command_text(out, &q->command);
+        if (q->push) {
+                int r = buf_printf(out, "\r\nbailey: %s waits with a ", sandbox_id);
+                r = r < 0 ? r : escape_text(out, str_of(q->push), QUESTION_SHOWN);
+                return r < 0 ? r : buf_add(out, "\r\nbailey: let it through? once or no: ");
+        }
         authority_text(&q->target, target);
         return buf_printf(out,
                           "\r\nbailey: %s wants to connect to %s, which no rule allows\r\n"

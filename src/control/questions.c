@@ -7,7 +7,7 @@
 
 static struct question *find_target(struct questions *qs, const struct authority *target) {
         for (size_t i = 0; i < qs->list.n; i++)
-                if (!qs->list.p[i].command.text && qs->list.p[i].target.port == target->port &&
+                if (!qs->list.p[i].command.text && !qs->list.p[i].push && qs->list.p[i].target.port == target->port &&
                     host_equal(&qs->list.p[i].target.host, &target->host))
                         return &qs->list.p[i];
         return NULL;
@@ -64,6 +64,21 @@ struct question *questions_ask_command(struct questions *qs, const struct questi
         return q;
 }
 
+struct question *questions_ask_push(struct questions *qs, uint64_t waiting_id, const struct authority *target,
+                                    enum event_via via, const char *push, uint64_t timeout_ns) {
+        struct question fresh = { .target = *target, .via = via, .push = copy(push) };
+        struct question *q = fresh.push ? add(qs, fresh, timeout_ns) : NULL;
+
+        if (!q) {
+                free(fresh.push);
+                return NULL;
+        }
+        if (vec_push(&q->waiting, waiting_id) == 0)
+                return q;
+        questions_remove(qs, q->number);
+        return NULL;
+}
+
 uint64_t questions_gone(struct questions *qs, uint64_t waiting_id) {
         for (size_t i = 0; i < qs->list.n; i++) {
                 struct question *q = &qs->list.p[i];
@@ -90,7 +105,7 @@ struct question *questions_find(struct questions *qs, uint64_t number) {
 
 struct question *questions_covered(struct questions *qs, const struct pattern *p) {
         for (size_t i = 0; i < qs->list.n; i++)
-                if (!qs->list.p[i].command.text &&
+                if (!qs->list.p[i].command.text && !qs->list.p[i].push &&
                     pattern_matches(p, &qs->list.p[i].target.host, qs->list.p[i].target.port))
                         return &qs->list.p[i];
         return NULL;
@@ -102,6 +117,7 @@ void questions_remove(struct questions *qs, uint64_t number) {
                 return;
         vec_done(&q->waiting);
         command_done(&q->command);
+        free(q->push);
         size_t place = (size_t)(q - qs->list.p);
         memmove(q, q + 1, (qs->list.n - place - 1) * sizeof *q);
         qs->list.n--;
@@ -113,14 +129,25 @@ void questions_done(struct questions *qs) {
         vec_done(&qs->list);
 }
 
+const char *question_kind(const struct question *q) {
+        if (q->command.text)
+                return "command";
+        return q->push ? "push" : "host";
+}
+
 void question_emit(struct emit *j, const struct question *q) {
         char asked[CLOCK_TEXT_MAX], expires[CLOCK_TEXT_MAX];
         clock_text(q->asked_us, asked);
         clock_text(q->expires_us, expires);
         emit_open(j, '{');
         emit_put_number(j, "id", q->number);
-        emit_put_text(j, "kind", q->command.text ? "command" : "host");
-        if (q->command.text) {
+        emit_put_text(j, "kind", question_kind(q));
+        if (q->push) {
+                char target[AUTHORITY_TEXT_MAX];
+                authority_text(&q->target, target);
+                emit_put_text(j, "push", q->push);
+                emit_put_text(j, "target", target);
+        } else if (q->command.text) {
                 emit_put_string(j, "command", str_first(str_of(q->command.text), QUESTION_SHOWN));
                 emit_put_string(j, "segment", str_first(str_of(q->command.segment), QUESTION_SHOWN));
                 emit_put_text(j, "rule", *q->command.rule ? q->command.rule : NULL);

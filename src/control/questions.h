@@ -25,6 +25,7 @@ struct question {
         struct authority target;
         enum event_via via;
         struct question_command command;
+        char *push; /* one push to the target, as the gateway describes it; NULL: the question is not about one */
         uint64_t asked_us, expires_us; /* wall clock, to show */
         VEC(uint64_t) waiting;         /* the gateway's ids */
         bool told;                     /* the terminal and the hooks know of it */
@@ -41,6 +42,9 @@ struct question *questions_ask(struct questions *qs, uint64_t waiting_id, const 
 /* The question about a command: copies the texts. NULL: without memory, or there are too many. */
 struct question *questions_ask_command(struct questions *qs, const struct question_command *command,
                                        uint64_t timeout_ns);
+/* The question about one push: never shared with another. Copies the text. */
+struct question *questions_ask_push(struct questions *qs, uint64_t waiting_id, const struct authority *target,
+                                    enum event_via via, const char *push, uint64_t timeout_ns);
 /* Nobody waits under this id any more. Returns the number of a question that is gone with it, or 0. */
 uint64_t questions_gone(struct questions *qs, uint64_t waiting_id);
 struct question *questions_find(struct questions *qs, uint64_t number);
@@ -49,5 +53,7 @@ struct question *questions_covered(struct questions *qs, const struct pattern *p
 void questions_remove(struct questions *qs, uint64_t number);
 void questions_done(struct questions *qs);
 
+/* "host", "command" or "push". */
+const char *question_kind(const struct question *q);
 /* As an object of the protocol. */
 void question_emit(struct emit *j, const struct question *q);

@@ -297,12 +297,12 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
 }
 
 /* A program that started it is asked, or people (bailey pending). */
-static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
+static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via, const char *push) {
         struct service *s = arg;
 
         if (s->control)
-                live_ask(s->control, id, target, via);
-        else if (!s->settings->link || !link_ask(s->settings->link, id, target))
+                live_ask(s->control, id, target, via, push);
+        else if (!s->settings->link || push[0] || !link_ask(s->settings->link, id, target))
                 gateway_process_answer(s->gateway, id, DECISION_DENY);
 }
 

@@ -15,6 +15,7 @@ struct ask {
         uint64_t serial;
         struct authority target;
         ask_answered_fn *answered;
+        char question[GATE_QUESTION_MAX]; /* "": about the target itself */
 };
 
 static uint64_t new_serial(void) {
@@ -22,7 +23,7 @@ static uint64_t new_serial(void) {
         return atomic_fetch_add(&last, 1) + 1;
 }
 
-static struct ask *find(struct worker *w, const struct authority *target, size_t *ret_asks, size_t *ret_calls) {
+static struct ask *find(struct worker *w, const struct gate_call *call, size_t *ret_asks, size_t *ret_calls) {
         struct ask *found = NULL;
         *ret_asks = *ret_calls = 0;
         for (struct link *l = w->asks.next; l != &w->asks; l = l->next) {
@@ -30,8 +31,9 @@ static struct ask *find(struct worker *w, const struct authority *target, size_t
                 ++*ret_asks;
                 for (struct link *k = a->calls.next; k != &a->calls; k = k->next)
                         ++*ret_calls;
-                if (a->target.port == target->port && host_equal(&a->target.host, &target->host))
-                        found = a;
+                if (a->target.port == call->target.port && host_equal(&a->target.host, &call->target.host) &&
+                    strcmp(a->question, call->question) == 0 && !a->question[0])
+                        found = a; /* what is asked about one request is asked for each anew */
         }
         return found;
 }
@@ -41,20 +43,31 @@ static void drop(struct ask *a) {
         free(a);
 }
 
+/* The question that a held call waits for. */
+static const struct ask *find_holder(const struct gate_call *c) {
+        for (struct link *l = c->worker->asks.next; l != &c->worker->asks; l = l->next) {
+                const struct ask *a = link_owner(l, struct ask, link);
+                for (const struct link *k = a->calls.next; k != &a->calls; k = k->next)
+                        if (k == &c->asking)
+                                return a;
+        }
+        return NULL;
+}
+
 static void on_limit(struct timer *t) {
         struct gate_call *c = link_owner(t, struct gate_call, ask_limit);
-        size_t asks, calls;
-        const struct ask *ask = find(c->worker, &c->target, &asks, &calls);
-        ask_answered_fn *answered = ask->answered; /* leaving may free it */
+        const struct ask *holder = find_holder(c);
+        ask_answered_fn *answered = holder ? holder->answered : NULL; /* leaving may free it */
 
         ask_leave(c, true);
-        answered(c, DECISION_DENY, -ETIMEDOUT);
+        if (answered)
+                answered(c, DECISION_DENY, -ETIMEDOUT);
 }
 
 int ask_hold(struct gate_call *c, ask_answered_fn *answered) {
         struct worker *w = c->worker;
         size_t asks, calls;
-        struct ask *a = find(w, &c->target, &asks, &calls);
+        struct ask *a = find(w, c, &asks, &calls);
         if (calls >= CALLS_MAX || (!a && asks >= QUESTIONS_MAX))
                 return -ENOSPC;
         if (!a) {
@@ -63,9 +76,10 @@ int ask_hold(struct gate_call *c, ask_answered_fn *answered) {
                         return -ENOMEM;
                 a->target = c->target;
                 a->answered = answered;
+                memcpy(a->question, c->question, sizeof a->question);
                 a->serial = new_serial();
                 link_init(&a->calls);
-                int r = control_ask(w->gateway->control, w, a->serial, &a->target, c->via);
+                int r = control_ask(w->gateway->control, w, a->serial, &a->target, c->via, a->question);
                 if (r < 0) {
                         free(a);
                         return r;
@@ -123,7 +137,7 @@ void ask_judge_again(struct worker *w) {
                 struct ask *a = link_owner(l, struct ask, link);
                 l = l->next;
                 struct verdict v = verdict_target(worker_snapshot(w), &a->target.host, a->target.port);
-                if (v.decision == DECISION_ASK)
+                if (v.decision == DECISION_ASK || (a->question[0] && v.decision == DECISION_ALLOW))
                         continue;
                 control_ask_gone(w->gateway->control, w, a->serial, false);
                 /* DECISION_ASK makes each call judge anew, so that the deciding rule is the one that is reported. */

@@ -28,6 +28,7 @@ struct question {
         struct link link;
         uint64_t id;
         struct authority target;
+        bool single; /* about one request: nobody else waits for its answer */
         struct {
                 uint64_t serial; /* 0: this worker does not wait */
         } waiting[];             /* by worker */
@@ -210,6 +211,7 @@ struct note { /* from a worker to this thread, or an answer back */
         struct worker *worker;
         uint64_t serial;
         struct authority target;
+        char question[GATE_QUESTION_MAX];
         uint8_t via, decision;
         bool expired;
 };
@@ -224,7 +226,8 @@ static void on_ask(struct task *t) {
         struct control *c = n->control;
         for (struct link *l = c->questions.next; l != &c->questions; l = l->next) {
                 struct question *q = link_owner(l, struct question, link);
-                if (q->target.port != n->target.port || !host_equal(&q->target.host, &n->target.host))
+                if (q->target.port != n->target.port || !host_equal(&q->target.host, &n->target.host) || q->single ||
+                    n->question[0])
                         continue;
                 q->waiting[n->worker->index].serial = n->serial;
                 return;
@@ -234,9 +237,12 @@ static void on_ask(struct task *t) {
                 return; /* the callers' time limits end it */
         q->id = ++c->last_id;
         q->target = n->target;
+        q->single = n->question[0] != '\0';
         q->waiting[n->worker->index].serial = n->serial;
         link_append(&c->questions, &q->link);
-        say(c, &(struct ipc_message){ .kind = IPC_ASK, .id = q->id, .authority = q->target, .number = n->via });
+        struct ipc_message asks = { .kind = IPC_ASK, .id = q->id, .authority = q->target, .number = n->via };
+        memcpy(asks.text, n->question, sizeof asks.text);
+        say(c, &asks);
 }
 
 static void on_gone(struct task *t) {
@@ -271,8 +277,10 @@ static int post_note(struct loop *to, const struct note *what, task_fn *fn) {
         return 0;
 }
 
-int control_ask(struct control *c, struct worker *w, uint64_t serial, const struct authority *target, uint8_t via) {
+int control_ask(struct control *c, struct worker *w, uint64_t serial, const struct authority *target, uint8_t via,
+                const char *question) {
         struct note n = { .control = c, .worker = w, .serial = serial, .target = *target, .via = via };
+        (void)snprintf(n.question, sizeof n.question, "%s", question);
         return post_note(c->loop, &n, on_ask);
 }
 

@@ -125,8 +125,29 @@ struct verdict gate_judge(struct worker *w, const struct authority *target, bool
         return full || !quota_host_may_send(w->gateway->quota, h) ? denied(REASON_LIMIT) : v;
 }
 
+void gate_set_question(struct gate_call *c, struct str text, const struct verdict *v) {
+        text = str_first(text, sizeof c->question - 1);
+        memcpy(c->question, text.p, text.n);
+        c->question[text.n] = '\0';
+        c->verdict = *v;
+}
+
+/* About one thing that the policy allows if a person does. */
+static struct verdict judge_question(struct gate_call *c) {
+        struct verdict v = gate_judge(c->worker, &c->target, true);
+
+        if (v.decision == DECISION_DENY)
+                return v;
+        v.rule = c->verdict.rule;
+        v.decision = c->asked ? DECISION_ALLOW : DECISION_ASK;
+        v.reason = c->asked ? REASON_ALLOWED : REASON_ASK;
+        return v;
+}
+
 /* With the vault's help a tunnel's requests can be seen too. */
 static struct verdict judge(struct gate_call *c) {
+        if (c->question[0])
+                return judge_question(c);
         c->intercept = !c->request_visible && gate_wants_interception(c->worker, &c->target);
         struct verdict v = gate_judge(c->worker, &c->target, c->request_visible || c->intercept);
         if (v.decision == DECISION_ASK && (c->asked || c->approved)) {
@@ -321,7 +342,9 @@ static void get_leaf(struct gate_call *c) {
 
 /* First of all what the client will be shown: without it, nobody is bothered. */
 static void go_on(struct gate_call *c) {
-        if (has_leaf(c))
+        if (c->question[0])
+                tell_later(c);
+        else if (has_leaf(c))
                 find_addresses(c);
         else
                 get_leaf(c);

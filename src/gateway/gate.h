@@ -16,6 +16,8 @@
 #include "gateway/worker.h"
 #include "net/dial.h"
 
+#define GATE_QUESTION_MAX 256
+
 struct gate_call {
         /* set by the caller before gate_open() */
         struct worker *worker;
@@ -25,6 +27,7 @@ struct gate_call {
                                */
         bool approved;        /* a person has said yes to this target on this connection before */
         void (*done)(struct gate_call *c);
+        char question[GATE_QUESTION_MAX]; /* gate_set_question(); "": none */
 
         /* the result */
         struct verdict verdict; /* DECISION_ALLOW and upstream set, or DECISION_DENY and why */
@@ -56,6 +59,9 @@ bool gate_wants_interception(const struct worker *worker, const struct authority
  * already open (a pooled one: also verdict_address() for where it leads). DECISION_ASK is left to gate_open(). */
 struct verdict gate_judge(struct worker *w, const struct authority *target, bool request_visible);
 void gate_open(struct gate_call *c);
+/* Before gate_open(): a person is asked about this one thing that the target's policy allows, and that is all: nothing
+ * is resolved or dialled. `v`: the verdict that asks. */
+void gate_set_question(struct gate_call *c, struct str text, const struct verdict *v);
 /* Whether a refusal of this kind, repeated, is answered later and later (gateway/pace.h). */
 bool gate_is_paced(const struct worker *w, const struct verdict *v);
 /* Forgets the call: closes what is under way, takes back the question. Harmless when nothing is under way. */

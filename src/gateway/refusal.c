@@ -44,7 +44,14 @@ static int how_to_allow(struct buf *out, const char *where, const struct verdict
         case REASON_METHOD:
         case REASON_PATH:
         case REASON_NOT_VISIBLE:
+        case REASON_GRAPHQL:
                 return buf_add(out, " A person can widen the rule in the policy.");
+        case REASON_GIT_REPOSITORY:
+        case REASON_GIT_SERVICE:
+        case REASON_GIT_REF:
+                return buf_add(out, " A person can change the entries under git in the policy.");
+        case REASON_GIT_ONLY:
+                return buf_printf(out, " A person can allow the rest of it with: bailey allow %s", where);
         default:
                 return 0;
         }
@@ -82,9 +89,12 @@ int refusal_text(struct buf *out, const struct snapshot *s, const struct authori
         size_t before = out->n;
         struct snapshot_rule rule;
         const char *reason = reason_text((enum reason)v->reason);
+        bool detailed = why && v->reason >= REASON_GIT_REPOSITORY && v->reason <= REASON_GRAPHQL;
         if (v->reason == REASON_ASK && error == -EACCES)
                 reason = "It was asked about, and the answer was no.";
         int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason);
+        if (r == 0 && detailed)
+                r = buf_printf(out, " (%s)", why);
         if (r == 0 && v->reason == REASON_ADDRESS_CLASS)
                 r = buf_printf(out, " It is a %s address.", addr_class_name((enum addr_class)v->class));
         if (r == 0 && snapshot_rule(s, v->rule, &rule))

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "bridge/git_http.h"
 #include "gateway/quota.h"
 #include "ipc/credentials.h"
 
@@ -96,7 +97,9 @@ static bool is_still_allowed(const struct worker *w, const struct judged *j, str
                 ret->decision = DECISION_DENY;
                 ret->reason = REASON_NOT_VISIBLE;
         }
-        if (ret->decision == DECISION_ALLOW && ret->needs_request && j->method.n > 0)
+        if (ret->decision == DECISION_ALLOW && j->git)
+                *ret = verdict_git(s, j->target, j->git->path, j->git->right).verdict;
+        else if (ret->decision == DECISION_ALLOW && ret->needs_request && j->method.n > 0)
                 *ret = verdict_request(s, &j->target->host, j->target->port, j->method, j->path);
         if (ret->decision != DECISION_ALLOW)
                 return false;

@@ -19,6 +19,7 @@
 struct acceptor;
 struct vault_client;
 struct swap_cache;
+struct git_http;
 struct tls;
 struct upstream_pool; /* of the HTTP sessions: idle connections to origins */
 
@@ -93,10 +94,11 @@ static inline int client_has_no_room(const struct client *c) {
 struct judged {
         struct link link;
         const struct authority *target;
-        struct addr addr;        /* dialled; ADDR_NONE while it is not known */
-        bool asked;              /* a person approved it: a policy that would ask again leaves it open */
-        struct str method, path; /* of the one request that it is; empty: not one request */
-        bool opaque;             /* its requests are not seen: a policy that wants to see them closes it */
+        struct addr addr;           /* dialled; ADDR_NONE while it is not known */
+        bool asked;                 /* a person approved it: a policy that would ask again leaves it open */
+        struct str method, path;    /* of the one request that it is; empty: not one request */
+        const struct git_http *git; /* it is one of git's: judged by repository, not by path; NULL: it is not */
+        bool opaque;                /* its requests are not seen: a policy that wants to see them closes it */
         void (*revoke)(struct judged *j, struct verdict v);
 };
 

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <errno.h>
 
-enum { TEXTS = 5 };
+enum { TEXTS = 6 };
 
 struct wire {
         uint64_t wall_us, connection, bytes_in, bytes_out, duration_us;
@@ -18,10 +18,10 @@ struct wire {
         uint16_t kind, via, scheme, reason, port, status;
         uint16_t text_n[TEXTS];
         uint8_t allowed;
-        uint8_t family, address[16];
-        uint32_t count;
+        uint8_t family, address[16], unused[2];
+        uint32_t count, unused_too;
 };
-static_assert(sizeof(struct wire) == 96, "the record's head has no hidden padding");
+static_assert(sizeof(struct wire) == 104, "the record's head has no hidden padding");
 static_assert(sizeof(struct wire) + TEXTS * EVENT_TEXT_MAX <= EVENT_BATCH_MAX, "one record fits into an empty batch");
 
 /* Later than this is no time a clock shows, and its text would not fit (year 9999). */
@@ -72,7 +72,7 @@ static bool values_valid(const struct wire *wire) {
 }
 
 int event_encode(struct buf *batch, const struct event *ev) {
-        const struct str texts[TEXTS] = { ev->domain, ev->method, ev->path, ev->swapped, ev->detail };
+        const struct str texts[TEXTS] = { ev->domain, ev->method, ev->path, ev->swapped, ev->detail, ev->act };
         struct wire wire = {
                 .wall_us = ev->wall_us,
                 .connection = ev->connection,
@@ -136,7 +136,7 @@ static bool record_valid(const struct wire *wire, size_t available) {
         }
 
         /* Bytes without a meaning are zero: there is one way to write each record. */
-        uint8_t rest = 0;
+        uint8_t rest = wire->unused[0] | wire->unused[1] | (wire->unused_too != 0);
         for (size_t i = wire->family == ADDR_V6 ? 16 : wire->family == ADDR_V4 ? 4 : 0; i < sizeof wire->address; i++)
                 rest |= wire->address[i];
 
@@ -185,6 +185,7 @@ int event_decode(struct str *batch, struct event *ret) {
                 .path = texts[2],
                 .swapped = texts[3],
                 .detail = texts[4],
+                .act = texts[5],
         };
         memcpy(ret->addr.bytes, wire.address, sizeof ret->addr.bytes);
         *batch = rest;

@@ -39,6 +39,8 @@ struct event {
         bool allowed;
         struct addr addr; /* dialled, or ADDR_NONE */
         struct str domain, method, path, swapped, detail;
+        struct str act; /* what a request of git or GraphQL would do: "SERVICE HOST/PATH", a line "REF OLD NEW" for each
+                           ref; or "graphql query|mutation", a line for each field */
 };
 
 /* Stable names for the audit and JSON output; NULL for a value outside the enum. */

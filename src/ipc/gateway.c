@@ -34,7 +34,7 @@ static const struct kind_row {
         [IPC_LIMITS] = { "limits", IPC_SUPERVISOR, .descriptor = true },
         [IPC_READY] = { "ready", IPC_GATEWAY },
         [IPC_SWAPPED] = { "swapped", IPC_GATEWAY, .number_max = UINT32_MAX },
-        [IPC_ASK] = { "ask", IPC_GATEWAY, .id = true, .authority = true, .number_max = VIAS - 1 },
+        [IPC_ASK] = { "ask", IPC_GATEWAY, .id = true, .authority = true, .text = true, .number_max = VIAS - 1 },
         [IPC_ASK_GONE] = { "ask-gone", IPC_GATEWAY, .id = true, .number_max = 1 },
         [IPC_FAILED] = { "failed", IPC_GATEWAY, .text = true },
 };

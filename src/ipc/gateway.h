@@ -91,9 +91,10 @@ enum ipc_kind {
         IPC_VAULT,        /* one descriptor: the vault, for worker `number`; it replaces the one before */
         IPC_LIMITS,       /* one descriptor: a start block; its limits count for what begins from now on */
         /* gateway to supervisor */
-        IPC_READY,    /* confined and accepting */
-        IPC_SWAPPED,  /* number: the generation that judges now; tunnels that it refuses are closed */
-        IPC_ASK,      /* id, authority, number: enum event_via. Hold it, ask a person, IPC_ANSWER */
+        IPC_READY,   /* confined and accepting */
+        IPC_SWAPPED, /* number: the generation that judges now; tunnels that it refuses are closed */
+        IPC_ASK, /* id, authority, number: enum event_via; text: about what at it, "" the host itself. Hold it, ask a
+                    person, IPC_ANSWER */
         IPC_ASK_GONE, /* id: nobody waits for the answer any more; number 1: it did not come in time */
         IPC_FAILED,   /* text says why; the gateway ends */
         IPC_KINDS

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "policy/check.h"
 #include "policy/credential.h"
+#include "policy/git_rules.h"
 #include "policy/home_kind.h"
 #include "policy/macos.h"
 
@@ -26,6 +27,7 @@ enum slot_kind {
         SLOT_PORTS,
         SLOT_FILES,
         SLOT_CREDENTIALS,
+        SLOT_GIT,
 };
 
 struct slot {
@@ -58,6 +60,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_UPSTREAM_BYPASS] = { SLOT_TEXTS, AT(network.upstream_bypass), .check = check_plain_pattern },
         [ROW_DNS_SERVERS] = { SLOT_TEXTS, AT(network.dns_servers), .check = check_dns_server },
         [ROW_CA_KEY] = { SLOT_CHOICE, AT(network.ca_key) },
+        [ROW_GIT] = { SLOT_GIT, .check = check_git_word },
         [ROW_HOME] = { SLOT_TEXT, AT(filesystem.home), .check = home_check },
         [ROW_READS] = { SLOT_FIRST, AT(filesystem.reads_denied) },
         [ROW_READ] = { SLOT_TEXTS, AT(filesystem.read), .check = check_plain_path },
@@ -171,6 +174,8 @@ static int add_to_list(struct policy *p, enum policy_row row, struct str text, c
                 return add_ports(field(p, row), text, shown, e);
         if (slots[row].kind == SLOT_CREDENTIALS)
                 return credential_add(p, text, shown, e);
+        if (slots[row].kind == SLOT_GIT)
+                return git_rule_add_word(p, text, shown, e);
         if (slots[row].replaces)
                 p->network.deny_cidrs_set = true;
         return origin_texts_add(field(p, row), text, shown) < 0 ? no_memory(e) : 0;

@@ -3,7 +3,7 @@
 /*
  * The inside of a snapshot: for policy/snapshot_build.c, policy/snapshot.c and policy/verdict.c only.
  *
- *   header | entries | rules | keys and nets of IPv4 | of IPv6 | requests | texts | pool
+ *   header | entries | rules | keys and nets of IPv4 | of IPv6 | requests | gits | texts | pool
  *
  * Names: `entries` is an open-addressing hash table, at most half full. An entry is a name or a wildcard's suffix and
  * owns a run of rules. The hash is taken label by label from the right, so that one pass over a name gives the hash of
@@ -32,6 +32,7 @@ enum block_section_kind {
         SECTION_KEYS_V6,
         SECTION_NETS_V6,
         SECTION_REQUESTS,
+        SECTION_GITS,
         SECTION_TEXTS,
         SECTION_POOL,
         SECTIONS
@@ -65,7 +66,8 @@ struct block_entry {
 struct block_rule {
         uint32_t text_at; /* in the pool */
         uint32_t origin;  /* index in texts */
-        uint32_t request; /* index in requests; of a deny rule, of its reason in texts; or BLOCK_NONE */
+        uint32_t
+            request; /* index in requests; of LIST_GIT in gits; of a deny rule, of its reason in texts; or BLOCK_NONE */
         uint16_t text_n, port_first, port_last;
         uint8_t list, unused;
 };
@@ -82,6 +84,24 @@ struct block_net {
 
 struct block_request { /* ranges in texts; n 0 means any */
         uint32_t first_method, n_methods, first_path, n_paths;
+        uint32_t first_query, n_queries, first_mutation, n_mutations; /* of a GraphQL rule: none means none */
+        uint32_t graphql;                                             /* 1: requests are GraphQL's and judged as such */
+};
+
+enum {
+        BLOCK_GIT_FETCH = 1,
+        BLOCK_GIT_CREATE = 2,
+        BLOCK_GIT_DELETE = 4,
+        BLOCK_GIT_OPTIONS = 8,
+        BLOCK_GIT_SIGNED = 16,
+        BLOCK_GIT_ASK = 32,
+        BLOCK_GIT_FLAGS = 63
+};
+
+struct block_git {                  /* an entry for repositories, in the order in which they are tried */
+        uint32_t path;              /* pattern: index in texts */
+        uint32_t first_ref, n_refs; /* patterns of refs that may be pushed: range in texts */
+        uint32_t flags;
 };
 
 struct block_text {
@@ -106,6 +126,8 @@ struct snapshot {
         struct block_nets v4, v6;
         const struct block_request *requests;
         size_t n_requests;
+        const struct block_git *gits;
+        size_t n_gits;
         const struct block_text *texts;
         size_t n_texts;
         const char *pool;
@@ -168,6 +190,8 @@ struct match {
         bool private_is_exact;        /* the allow_private rule names one address, not a network */
         bool needs_request;           /* the deciding allow rules have methods or paths */
         uint32_t first_rule, n_rules; /* the run of rules in which rule[LIST_ALLOW] was found */
+        bool git;                     /* there are entries for repositories of this host, whatever the port */
+        uint32_t first_git, n_git;    /* the run that holds them */
 };
 
 void snapshot_match_name(const struct snapshot *s, const struct host *host, uint16_t port, struct match *ret);

@@ -196,6 +196,15 @@ int check_method(struct str text, struct err *e) {
         return consists_of(text, "-") ? 0 : err_set(e, EINVAL, "%s is not a method", show(text).text);
 }
 
+int check_graphql_field(struct str text, struct err *e) {
+        bool name = consists_of(text, "_") && !ascii_is_digit(text.p[0]);
+
+        if (name || str_is(text, "*"))
+                return 0;
+        return err_set(e, EINVAL, "%s is not the name of a GraphQL field, as addComment, or * for all",
+                       show(text).text);
+}
+
 int check_request_path(struct str text, struct err *e) {
         if (text.n == 0 || text.p[0] != '/')
                 return err_set(e, EINVAL, "%s: a path pattern starts with '/', as in /repos/acme/**", show(text).text);

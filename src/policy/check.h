@@ -21,6 +21,7 @@ int check_plain_path(struct str text, struct err *e); /* a grant names places: n
 int check_variable_name(struct str text, struct err *e);
 int check_variable(struct str text, struct err *e); /* NAME=VALUE */
 int check_method(struct str text, struct err *e);
+int check_graphql_field(struct str text, struct err *e);
 int check_request_path(struct str text, struct err *e);
 int check_source(struct str text, struct err *e); /* of a credential: "env:NAME", "file:PATH", ... */
 int check_form(struct str text, struct err *e);   /* of a stand-in: "opaque:PREFIX", "jwt" */

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "conf/suggest.h"
 #include "policy/expand.h"
+#include "policy/git_rules.h"
 #include "policy/mappings.h"
 #include "policy/pattern.h"
 
@@ -105,14 +106,21 @@ static void strs_of(const origin_texts *texts, struct str *ret) {
 }
 
 static int add_request_rule(struct snapshot_builder *b, const struct request_rule *rule, struct err *e) {
-        size_t n_methods = rule->methods.n, n_paths = rule->paths.n;
-        cleanup(free_ptr) struct str *texts = calloc(n_methods + n_paths + 1, sizeof *texts);
+        size_t n_methods = rule->methods.n, n_paths = rule->paths.n, n = n_methods + n_paths;
+        size_t n_queries = rule->queries.n, n_mutations = rule->mutations.n;
+        cleanup(free_ptr) struct str *texts = calloc(n + n_queries + n_mutations + 1, sizeof *texts);
         if (!texts)
                 return err_set(e, ENOMEM, "out of memory for the policy's rules");
         strs_of(&rule->methods, texts);
         strs_of(&rule->paths, texts + n_methods);
-        return snapshot_add_request_rule(b, str_of(rule->host), texts, n_methods, texts + n_methods, n_paths,
-                                         str_of(rule->origin), e);
+        strs_of(&rule->queries, texts + n);
+        strs_of(&rule->mutations, texts + n + n_queries);
+        const struct snapshot_graphql graphql = { .queries = texts + n,
+                                                  .n_queries = n_queries,
+                                                  .mutations = texts + n + n_queries,
+                                                  .n_mutations = n_mutations };
+        return snapshot_add_graphql_rule(b, str_of(rule->host), texts, n_methods, texts + n_methods, n_paths,
+                                         n_queries + n_mutations ? &graphql : NULL, str_of(rule->origin), e);
 }
 
 static int add_deny_cidrs(struct snapshot_builder *b, const origin_texts *texts, struct err *e) {
@@ -160,6 +168,12 @@ int policy_check_no_intercept(const struct policy *p, struct err *err) {
                 for (size_t k = 0; r == 0 && k < p->network.rules.n; k++)
                         r = check_sealed(sealed, str_of(p->network.rules.p[k].host), "rule",
                                          p->network.rules.p[k].origin, err);
+                for (size_t k = 0; r == 0 && k < p->git.n; k++) {
+                        struct str repo = str_of(p->git.p[k].repo);
+                        ptrdiff_t slash = str_find(repo, '/');
+                        r = check_sealed(sealed, str_first(repo, slash < 0 ? 0 : (size_t)slash), "entry under git",
+                                         p->git.p[k].origin, err);
+                }
                 for (size_t k = 0; r == 0 && k < list.n; k++)
                         for (size_t h = 0; r == 0 && h < list.p[k].hosts.n; h++)
                                 r = check_sealed(sealed, str_of(list.p[k].hosts.p[h]), "credential", list.p[k].origin,
@@ -193,6 +207,8 @@ int policy_compile_network(const struct policy *p, const struct endpoint *self, 
                 r = add_credential_hosts(p, b, e);
         for (size_t i = 0; r == 0 && i < p->network.rules.n; i++)
                 r = add_request_rule(b, &p->network.rules.p[i], e);
+        if (r == 0)
+                r = git_rules_compile(p, b, e);
         if (r == 0 && p->network.deny_cidrs_set)
                 r = add_deny_cidrs(b, &p->network.deny_cidrs, e);
         for (size_t i = 0; r == 0 && i < n_self; i++)

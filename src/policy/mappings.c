@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "policy/git_rules.h"
 #include "policy/pattern.h"
 
 #include <errno.h>
@@ -308,6 +309,8 @@ static bool has_request_rule(const struct policy *p, const char *host) {
                 return false;
         if (wanted.kind == PATTERN_NET)
                 host_from_addr(&wanted.net.addr, &wanted.host);
+        if (wanted.kind != PATTERN_WILDCARD && git_rules_name_host(p, &wanted.host))
+                return true;
         for (size_t i = 0; i < p->network.rules.n; i++) {
                 if (pattern_parse_user(str_of(p->network.rules.p[i].host), &rule, NULL) < 0)
                         continue;

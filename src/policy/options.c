@@ -168,6 +168,12 @@ const struct option policy_rows[POLICY_ROWS] = {
                          .help =
                              "the key of the session's CA, where TLS is opened; rsa4096 is for old clients, and takes "
                              "about a second to make" },
+        [ROW_GIT] = { .flag = "git",
+                      .env = "BAILEY_GIT",
+                      .type = OPTION_LIST,
+                      .metavar = "REPO[=REFS]",
+                      .help = "let git fetch from this repository (github.com/acme/app), and push to REFS (agent/**, "
+                              "several with +)" },
 
         [ROW_HOME] = { .flag = "home",
                        .key = "filesystem.home",
@@ -434,7 +440,7 @@ const struct option policy_rows[POLICY_ROWS] = {
 #define TABLE(title_text, first, last)                                                                                 \
         { .title = title_text, .rows = &policy_rows[first], .n = (last) - (first) + 1 }
 const struct option_table policy_table_general = TABLE("Policy", ROW_POLICY, ROW_AGENT);
-const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_CA_KEY);
+const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_GIT);
 const struct option_table policy_table_files = TABLE("Files", ROW_HOME, ROW_OVERLAY);
 const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_LOG_MAX_SIZE);
 const struct option_table policy_table_credentials = TABLE("Credentials", ROW_CREDENTIAL, ROW_CREDENTIAL);

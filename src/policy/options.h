@@ -32,6 +32,7 @@ enum policy_row {
         ROW_UPSTREAM_BYPASS,
         ROW_DNS_SERVERS,
         ROW_CA_KEY,
+        ROW_GIT,
         /* Files */
         ROW_HOME,
         ROW_READS,

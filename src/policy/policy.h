@@ -28,6 +28,19 @@ typedef VEC(struct origin_text) origin_texts;
 struct request_rule {
         char *host, *origin;
         origin_texts methods, paths;
+        origin_texts queries,
+            mutations; /* of a GraphQL rule: names of fields at the root; none in both: no such rule */
+};
+
+/* Yes, no, or nothing said: then the default of the field counts. */
+enum policy_switch { SWITCH_UNSET, SWITCH_OFF, SWITCH_ON };
+
+/* Repositories, and what may be done with them (policy/git_rules.h). */
+struct git_rule {
+        char *repo, *ask, *origin;            /* ask: "push", "never" or NULL */
+        origin_texts push;                    /* patterns of refs */
+        uint8_t fetch, create;                /* enum policy_switch; unset is on */
+        uint8_t delete, options, certificate; /* unset is off */
 };
 
 struct policy_limits { /* 0 means unlimited */
@@ -149,6 +162,7 @@ struct policy {
                 bool base_urls; /* SDKs are pointed to the API proxy by variables */
         } process;
 
+        VEC(struct git_rule) git;
         char *audit_path; /* NULL: the default place in the state directory */
         struct {
                 uint64_t max_age_ns, max_bytes; /* 0: kept for ever, however large */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "conf/suggest.h"
 #include "policy/check.h"
+#include "policy/git_rules.h"
 #include "policy/mappings.h"
 #include "policy/providers.h"
 
@@ -13,6 +14,7 @@
 static const char *const decisions[] = { "forbid", "escalate", "allow", NULL };
 static const char *const accesses[] = { "sandboxed", "whitelist", "full", NULL };
 static const char *const actions[] = { "warn", "pause", "kill", NULL };
+static const char *const git_asks[] = { "never", "push", NULL };
 
 #define TEXT(type, name) .kind = FIELD_TEXT, .offset = offsetof(type, name)
 #define TEXTS(type, name) .kind = FIELD_TEXTS, .offset = offsetof(type, name)
@@ -28,6 +30,38 @@ static const struct record_field rule_fields[] = {
         { { .key = "paths", .type = OPTION_LIST, .help = "path patterns, ** for any depth; none: all" },
           TEXTS(struct request_rule, paths),
           .check = check_request_path },
+        { { .key = "graphql.query", .type = OPTION_LIST, .help = "fields that queries may ask for, * for all" },
+          TEXTS(struct request_rule, queries),
+          .check = check_graphql_field },
+        { { .key = "graphql.mutation", .type = OPTION_LIST, .help = "fields that mutations may name, * for all" },
+          TEXTS(struct request_rule, mutations),
+          .check = check_graphql_field },
+};
+
+#define SWITCH(name) .kind = FIELD_SWITCH, .offset = offsetof(struct git_rule, name)
+
+static const struct record_field git_fields[] = {
+        { { .key = "repo", .type = OPTION_STRING, .help = "HOST[:PORT]/PATH, * for a part and ** for any depth" },
+          TEXT(struct git_rule, repo),
+          .required = true,
+          .check = check_git_repo },
+        { { .key = "fetch", .type = OPTION_FLAG, .help = "clone and fetch from it; true" }, SWITCH(fetch) },
+        { { .key = "push",
+            .type = OPTION_LIST,
+            .help = "refs that may be pushed, as refs/heads/agent/**; none: no push" },
+          TEXTS(struct git_rule, push),
+          .check = check_git_ref },
+        { { .key = "create", .type = OPTION_FLAG, .help = "a push may make such a ref; true" }, SWITCH(create) },
+        { { .key = "delete", .type = OPTION_FLAG, .help = "a push may delete such a ref; false" }, SWITCH(delete) },
+        { { .key = "push_options", .type = OPTION_FLAG, .help = "a push may carry options (git push -o); false" },
+          SWITCH(options) },
+        { { .key = "signed", .type = OPTION_FLAG, .help = "a push may be signed (git push --signed); false" },
+          SWITCH(certificate) },
+        { { .key = "ask",
+            .type = OPTION_CHOICE,
+            .choices = git_asks,
+            .help = "push: hold each push until a person agrees" },
+          TEXT(struct git_rule, ask) },
 };
 
 static const struct record_field command_fields[] = {
@@ -174,6 +208,12 @@ const struct record policy_records[POLICY_RECORDS] = {
           FIELDS(rule_fields),
           LIST(struct request_rule, network.rules),
           .trust = TRUST_WIDENS },
+        { .key = "git",
+          .help = "repositories, and what may be done with them",
+          FIELDS(git_fields),
+          LIST(struct git_rule, git),
+          .trust = TRUST_WIDENS,
+          .check = check_git_rule },
         { .key = "commands",
           .help = "rules for the command classifier",
           FIELDS(command_fields),
@@ -278,6 +318,9 @@ static int read_field(const struct record_field *f, void *place, const struct do
         case FIELD_BOOL:
                 *(bool *)place = number != 0;
                 return 0;
+        case FIELD_SWITCH:
+                *(uint8_t *)place = number ? SWITCH_ON : SWITCH_OFF;
+                return 0;
         case FIELD_U32:
                 *(uint32_t *)place = (uint32_t)number;
                 return 0;
@@ -290,28 +333,63 @@ static int read_field(const struct record_field *f, void *place, const struct do
         }
 }
 
+/* The part of a field's key at the level below `prefix` ("", "graphql."); NULL when it is not below it. */
+static const char *key_below(const struct record_field *f, struct str prefix) {
+        return str_starts(str_of(f->option.key), prefix) ? f->option.key + prefix.n : NULL;
+}
+
 static const struct record_field *find_field(const struct record *record, const struct document *d,
-                                             const struct node *n, struct err *e) {
+                                             const struct node *n, struct str prefix, struct err *e) {
         struct suggestion s = suggest_for(n->key);
         for (size_t i = 0; i < record->n_fields; i++) {
-                if (str_is(n->key, record->fields[i].option.key))
+                const char *key = key_below(&record->fields[i], prefix);
+                if (key && str_is(n->key, key))
                         return &record->fields[i];
-                suggest_offer(&s, record->fields[i].option.key);
+                if (key)
+                        suggest_offer(&s, key);
         }
         node_key_error(d, n, e, "unknown key %s in %s%s", show(n->key).text, record->key, suggest_text(&s, "").text);
         return NULL;
 }
 
-static int read_fields(const struct record *record, void *r, const struct document *d, const struct node *node,
-                       struct err *e) {
+/* A mapping of fields, as graphql: { query: [...] }. True when the record has fields of that form. */
+static bool field_is_section(const struct record *record, struct str key) {
+        for (size_t i = 0; i < record->n_fields; i++) {
+                const char *name = record->fields[i].option.key;
+                if (str_starts(str_of(name), key) && name[key.n] == '.')
+                        return true;
+        }
+        return false;
+}
+
+static int read_level(const struct record *record, void *r, const struct document *d, const struct node *node,
+                      struct str prefix, struct err *e) {
         for (const struct node *n = node->first; n; n = n->next) {
-                const struct record_field *f = find_field(record, d, n, e);
+                if (prefix.n == 0 && n->kind == NODE_MAP && n->first && field_is_section(record, n->key)) {
+                        cleanup(free_ptr) char *below = str_format("%.*s.", STR_FMT(n->key));
+                        int status =
+                            below ? read_level(record, r, d, n, str_of(below), e) : err_set(e, ENOMEM, "out of memory");
+                        if (status < 0)
+                                return status;
+                        continue;
+                }
+                if (prefix.n == 0 && field_is_section(record, n->key))
+                        return node_error(d, n, e, "'%.*s' is a mapping with at least one key in it", STR_FMT(n->key));
+                const struct record_field *f = find_field(record, d, n, prefix, e);
                 if (!f)
                         return -EINVAL;
                 int status = read_field(f, (char *)r + f->offset, d, n, e);
                 if (status < 0)
                         return status;
         }
+        return 0;
+}
+
+static int read_fields(const struct record *record, void *r, const struct document *d, const struct node *node,
+                       struct err *e) {
+        int level = read_level(record, r, d, node, STR(""), e);
+        if (level < 0)
+                return level;
         for (size_t i = 0; i < record->n_fields; i++)
                 if (record->fields[i].required && !node_get(node, str_of(record->fields[i].option.key)))
                         return node_error(d, node, e, "'%s' is missing in this entry of %s: %s",

@@ -7,10 +7,12 @@
 #include "conf/node.h"
 #include "policy/policy.h"
 
-enum field_kind { FIELD_TEXT, FIELD_TEXTS, FIELD_BOOL, FIELD_U32, FIELD_U64 };
+/* FIELD_SWITCH is an enum policy_switch in one byte. */
+enum field_kind { FIELD_TEXT, FIELD_TEXTS, FIELD_BOOL, FIELD_U32, FIELD_U64, FIELD_SWITCH };
 
 struct record_field {
-        struct option option; /* key is the field's name; type, range, choices and help as for any option */
+        struct option option; /* key is the field's name, "a.b" for b in a mapping a; type, range, choices and help as
+                                 for any option */
         enum field_kind kind;
         size_t offset;
         bool required;
@@ -32,7 +34,7 @@ struct record {
         int (*check)(const void *record, struct err *e);
 };
 
-enum { POLICY_RECORDS = 5 };
+enum { POLICY_RECORDS = 6 };
 extern const struct record policy_records[POLICY_RECORDS];
 
 /* Reads one record from a mapping and adds it. `name` is empty unless the record is named. *ret_widens says whether an

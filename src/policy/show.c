@@ -207,6 +207,9 @@ static void put_field(struct shower *s, const struct record_field *f, const void
         case FIELD_BOOL:
                 put(s, *(const bool *)place ? "true" : "false");
                 return;
+        case FIELD_SWITCH:
+                put(s, *(const uint8_t *)place == SWITCH_ON ? "true" : "false");
+                return;
         case FIELD_U64:
                 clock_duration_text(*(const uint64_t *)place, duration);
                 put(s, duration);
@@ -227,10 +230,17 @@ static void put_field(struct shower *s, const struct record_field *f, const void
 
 static bool field_is_set(const struct record_field *f, const void *record) {
         const void *place = (const char *)record + f->offset;
-        return f->kind == FIELD_TEXT    ? *(char *const *)place != NULL
-               : f->kind == FIELD_TEXTS ? ((const origin_texts *)place)->n > 0
-               : f->kind == FIELD_U64   ? *(const uint64_t *)place != 0
-                                        : true;
+        return f->kind == FIELD_TEXT     ? *(char *const *)place != NULL
+               : f->kind == FIELD_TEXTS  ? ((const origin_texts *)place)->n > 0
+               : f->kind == FIELD_U64    ? *(const uint64_t *)place != 0
+               : f->kind == FIELD_SWITCH ? *(const uint8_t *)place != SWITCH_UNSET
+                                         : true;
+}
+
+/* "graphql" of "graphql.query"; empty: the field stands by itself. */
+static struct str field_section(const struct record_field *f) {
+        ptrdiff_t dot = str_find(str_of(f->option.key), '.');
+        return str_first(str_of(f->option.key), dot < 0 ? 0 : (size_t)dot);
 }
 
 static void put_record(struct shower *s, const struct record *record, const void *r, unsigned depth) {
@@ -238,17 +248,25 @@ static void put_record(struct shower *s, const struct record *record, const void
         put_indent(s, depth);
         put(s, record->named ? *(char *const *)((const char *)r + record->name_offset) : "-");
         put(s, record->named ? ": {" : " {");
+        struct str open = { 0 }; /* the mapping that was begun */
         bool first = true;
         for (size_t i = 0; i < record->n_fields; i++) {
-                if (!field_is_set(&record->fields[i], r))
+                const struct record_field *f = &record->fields[i];
+                struct str section = field_section(f);
+                if (!field_is_set(f, r))
                         continue;
+                if (open.n > 0 && !str_eq(open, section))
+                        put(s, " }");
                 put(s, first ? " " : ", ");
-                put(s, record->fields[i].option.key);
+                if (section.n > 0 && !str_eq(open, section) && s->status == 0)
+                        s->status = buf_printf(s->out, "%.*s: { ", STR_FMT(section));
+                open = section;
+                put(s, f->option.key + (section.n ? section.n + 1 : 0));
                 put(s, ": ");
-                put_field(s, &record->fields[i], r);
+                put_field(s, f, r);
                 first = false;
         }
-        put(s, " }");
+        put(s, open.n > 0 ? " } }" : " }");
         put_origin(s, start, *(char *const *)((const char *)r + record->origin_offset));
 }
 
@@ -377,6 +395,12 @@ static void emit_field(struct emit *j, const struct record_field *f, const void 
                 return;
         case FIELD_BOOL:
                 emit_bool(j, *(const bool *)place);
+                return;
+        case FIELD_SWITCH:
+                if (*(const uint8_t *)place == SWITCH_UNSET)
+                        emit_text(j, NULL);
+                else
+                        emit_bool(j, *(const uint8_t *)place == SWITCH_ON);
                 return;
         case FIELD_U32:
                 emit_number(j, *(const uint32_t *)place);

@@ -17,15 +17,11 @@
 /* --- opening --- */
 
 const uint32_t block_section_sizes[SECTIONS] = {
-        [SECTION_ENTRIES] = sizeof(struct block_entry),
-        [SECTION_RULES] = sizeof(struct block_rule),
-        [SECTION_KEYS_V4] = sizeof(struct block_key),
-        [SECTION_NETS_V4] = sizeof(struct block_net),
-        [SECTION_KEYS_V6] = sizeof(struct block_key),
-        [SECTION_NETS_V6] = sizeof(struct block_net),
-        [SECTION_REQUESTS] = sizeof(struct block_request),
-        [SECTION_TEXTS] = sizeof(struct block_text),
-        [SECTION_POOL] = 1,
+        [SECTION_ENTRIES] = sizeof(struct block_entry),    [SECTION_RULES] = sizeof(struct block_rule),
+        [SECTION_KEYS_V4] = sizeof(struct block_key),      [SECTION_NETS_V4] = sizeof(struct block_net),
+        [SECTION_KEYS_V6] = sizeof(struct block_key),      [SECTION_NETS_V6] = sizeof(struct block_net),
+        [SECTION_REQUESTS] = sizeof(struct block_request), [SECTION_GITS] = sizeof(struct block_git),
+        [SECTION_TEXTS] = sizeof(struct block_text),       [SECTION_POOL] = 1,
 };
 
 static int damaged(struct err *e, const char *what) {
@@ -67,6 +63,8 @@ static int open_sections(const void *bytes, size_t n, struct snapshot *s, struct
                         .n = h->sections[SECTION_KEYS_V6].n },
                 .requests = section_at(h, SECTION_REQUESTS),
                 .n_requests = h->sections[SECTION_REQUESTS].n,
+                .gits = section_at(h, SECTION_GITS),
+                .n_gits = h->sections[SECTION_GITS].n,
                 .texts = section_at(h, SECTION_TEXTS),
                 .n_texts = h->sections[SECTION_TEXTS].n,
                 .pool = section_at(h, SECTION_POOL),
@@ -96,21 +94,45 @@ static bool entries_ok(const struct snapshot *s) {
         return s->n_entries > 0 && used <= s->n_entries / 2; /* empty places end every search */
 }
 
+/* What a rule points to beside its own text. */
+static bool reference_ok(const struct snapshot *s, const struct block_rule *rule) {
+        if (rule->list == LIST_GIT)
+                return rule->request < s->n_gits;
+        return rule->request == BLOCK_NONE || rule->request < (rule->list == LIST_DENY ? s->n_texts : s->n_requests);
+}
+
+static bool requests_ok(const struct snapshot *s) {
+        for (size_t i = 0; i < s->n_requests; i++) {
+                const struct block_request *request = &s->requests[i];
+                if (!range_ok(request->first_method, request->n_methods, s->n_texts) ||
+                    !range_ok(request->first_path, request->n_paths, s->n_texts) ||
+                    !range_ok(request->first_query, request->n_queries, s->n_texts) ||
+                    !range_ok(request->first_mutation, request->n_mutations, s->n_texts) || request->graphql > 1)
+                        return false;
+        }
+        return true;
+}
+
+static bool gits_ok(const struct snapshot *s) {
+        for (size_t i = 0; i < s->n_gits; i++) {
+                const struct block_git *git = &s->gits[i];
+                if (git->path >= s->n_texts || !range_ok(git->first_ref, git->n_refs, s->n_texts) ||
+                    git->flags > BLOCK_GIT_FLAGS)
+                        return false;
+        }
+        return true;
+}
+
 static bool rules_ok(const struct snapshot *s) {
         for (size_t i = 0; i < s->n_rules; i++) {
                 const struct block_rule *rule = &s->rules[i];
                 if (rule->list >= LISTS || rule->origin >= s->n_texts || rule->port_first == 0 ||
                     rule->port_first > rule->port_last || !range_ok(rule->text_at, rule->text_n, s->pool_n) ||
-                    (rule->request != BLOCK_NONE &&
-                     rule->request >= (rule->list == LIST_DENY ? s->n_texts : s->n_requests)))
+                    !reference_ok(s, rule))
                         return false;
         }
-        for (size_t i = 0; i < s->n_requests; i++) {
-                const struct block_request *request = &s->requests[i];
-                if (!range_ok(request->first_method, request->n_methods, s->n_texts) ||
-                    !range_ok(request->first_path, request->n_paths, s->n_texts))
-                        return false;
-        }
+        if (!requests_ok(s) || !gits_ok(s))
+                return false;
         for (size_t i = 0; i < s->n_texts; i++)
                 if (!range_ok(s->texts[i].at, s->texts[i].n, s->pool_n))
                         return false;
@@ -245,7 +267,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "block_key_of() turns 
 bool block_rule_covers(const struct block_rule *rule, uint16_t port) {
         if (port != PORT_ANY)
                 return port >= rule->port_first && port <= rule->port_last;
-        bool grants = rule->list == LIST_ALLOW || rule->list == LIST_ALLOW_PRIVATE;
+        bool grants = rule->list == LIST_ALLOW || rule->list == LIST_ALLOW_PRIVATE || rule->list == LIST_GIT;
         return grants || (rule->port_first == 1 && rule->port_last == UINT16_MAX);
 }
 
@@ -255,6 +277,11 @@ static void match_run(const struct snapshot *s, uint32_t first, uint32_t n, uint
         bool allow_is_open = m->rule[LIST_ALLOW] == RULE_NONE;
         for (uint32_t i = first; i < first + n; i++) {
                 const struct block_rule *rule = &s->rules[i];
+                if (rule->list == LIST_GIT && !m->git) {
+                        m->git = true;
+                        m->first_git = first;
+                        m->n_git = n;
+                }
                 bool narrows =
                     rule->list == LIST_ALLOW && rule->request != BLOCK_NONE && allow_is_open && !m->needs_request;
                 if ((m->rule[rule->list] != RULE_NONE && !narrows) || !block_rule_covers(rule, port))

@@ -25,6 +25,7 @@ enum rule_list {
         LIST_REFUSED, /* deny_cidrs */
         LIST_OWN, /* an address of this host: opened only by naming exactly it in allow_private, or by a name there */
         LIST_LISTENER, /* Bailey's own: never opened */
+        LIST_GIT,      /* repositories of a host: snapshot_add_git() */
         LISTS
 };
 
@@ -41,6 +42,26 @@ int snapshot_add_refusal(struct snapshot_builder *b, struct str pattern, struct 
 int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods,
                               size_t n_methods, const struct str *paths, size_t n_paths, struct str origin,
                               struct err *e);
+/* The same for GraphQL: what such a request asks for is judged too, by the names of its fields at the root. "*" is any
+ * of them; an empty list is none. */
+struct snapshot_graphql {
+        const struct str *queries, *mutations;
+        size_t n_queries, n_mutations;
+};
+int snapshot_add_graphql_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods,
+                              size_t n_methods, const struct str *paths, size_t n_paths,
+                              const struct snapshot_graphql *graphql, struct str origin, struct err *e);
+/* Repositories of a host (policy/git.h), most specific first: the first that matches decides. */
+struct snapshot_git {
+        struct str text; /* as it is shown: "github.com/acme/app push refs/heads/x" */
+        struct host host;
+        uint16_t port;   /* at which git is spoken */
+        struct str path; /* pattern */
+        const struct str *refs;
+        size_t n_refs;
+        bool fetch, create, delete, options, certificate, ask;
+};
+int snapshot_add_git(struct snapshot_builder *b, const struct snapshot_git *git, struct str origin, struct err *e);
 /* Addresses that are this host's. port 0: one of its own addresses (LIST_OWN); else a listener of Bailey
  * (LIST_LISTENER). */
 int snapshot_add_self(struct snapshot_builder *b, const struct addr *a, uint16_t port, struct err *e);

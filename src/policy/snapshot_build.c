@@ -47,6 +47,7 @@ struct snapshot_builder {
         VEC(struct net) nets;
         VEC(uint32_t) any; /* rules for any host */
         VEC(struct block_request) requests;
+        VEC(struct block_git) gits;
         VEC(struct block_text) texts;
         struct buf pool;
         struct map origins;   /* text to 1 + its index in texts */
@@ -77,6 +78,7 @@ void snapshot_builder_free(struct snapshot_builder *b) {
         vec_done(&b->nets);
         vec_done(&b->any);
         vec_done(&b->requests);
+        vec_done(&b->gits);
         vec_done(&b->texts);
         buf_done(&b->pool);
         map_done(&b->origins, NULL);
@@ -320,34 +322,82 @@ static int check_path_pattern(struct str s, struct err *e) {
         return 0;
 }
 
-int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods,
-                              size_t n_methods, const struct str *paths, size_t n_paths, struct str origin,
-                              struct err *e) {
-        struct block_request request = { (uint32_t)b->texts.n, (uint32_t)n_methods, (uint32_t)(b->texts.n + n_methods),
-                                         (uint32_t)n_paths };
-        if (n_methods > PATHS_PER_RULE_MAX || n_paths > PATHS_PER_RULE_MAX)
-                return err_set(e, E2BIG, "a rule has more than %d methods or paths", PATHS_PER_RULE_MAX);
-        for (size_t i = 0; i < n_methods; i++) {
+/* A run of texts; where it begins. */
+static int texts_add_all(struct snapshot_builder *b, const struct str *list, size_t n, uint32_t *ret_first,
+                         uint32_t *ret_n, struct err *e) {
+        if (n > PATHS_PER_RULE_MAX)
+                return err_set(e, E2BIG, "a rule has more than %d entries in one list", PATHS_PER_RULE_MAX);
+        *ret_first = (uint32_t)b->texts.n;
+        *ret_n = (uint32_t)n;
+        for (size_t i = 0; i < n; i++)
+                if (text_add(b, list[i]) < 0)
+                        return no_memory(e);
+        return 0;
+}
+
+static int check_lists(const struct str *methods, size_t n_methods, const struct str *paths, size_t n_paths,
+                       struct err *e) {
+        for (size_t i = 0; i < n_methods; i++)
                 if (!is_method(methods[i]))
                         return err_set(e, EINVAL, "%s is not a method; write a word such as GET",
                                        show(methods[i]).text);
-                if (text_add(b, methods[i]) < 0)
-                        return no_memory(e);
-        }
         for (size_t i = 0; i < n_paths; i++) {
                 int r = check_path_pattern(paths[i], e);
                 if (r < 0)
                         return r;
-                if (text_add(b, paths[i]) < 0)
-                        return no_memory(e);
         }
-        if (n_methods == 0 && n_paths == 0)
+        return 0;
+}
+
+int snapshot_add_graphql_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods,
+                              size_t n_methods, const struct str *paths, size_t n_paths,
+                              const struct snapshot_graphql *graphql, struct str origin, struct err *e) {
+        struct block_request request = { .graphql = graphql != NULL };
+        int r = check_lists(methods, n_methods, paths, n_paths, e);
+
+        r = r < 0 ? r : texts_add_all(b, methods, n_methods, &request.first_method, &request.n_methods, e);
+        r = r < 0 ? r : texts_add_all(b, paths, n_paths, &request.first_path, &request.n_paths, e);
+        if (r == 0 && graphql) {
+                r = texts_add_all(b, graphql->queries, graphql->n_queries, &request.first_query, &request.n_queries, e);
+                r = r < 0 ? r
+                          : texts_add_all(b, graphql->mutations, graphql->n_mutations, &request.first_mutation,
+                                          &request.n_mutations, e);
+        }
+        if (r < 0)
+                return r;
+        if (n_methods == 0 && n_paths == 0 && !graphql)
                 return add_pattern(b, LIST_ALLOW, pattern, origin, BLOCK_NONE, e);
         if (vec_push(&b->requests, request) < 0)
                 return no_memory(e);
         return add_pattern(b, LIST_ALLOW, pattern, origin, (uint32_t)(b->requests.n - 1), e);
 }
 
+int snapshot_add_request_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods,
+                              size_t n_methods, const struct str *paths, size_t n_paths, struct str origin,
+                              struct err *e) {
+        return snapshot_add_graphql_rule(b, pattern, methods, n_methods, paths, n_paths, NULL, origin, e);
+}
+
+int snapshot_add_git(struct snapshot_builder *b, const struct snapshot_git *git, struct str origin, struct err *e) {
+        struct block_git entry = { .flags =
+                                       (git->fetch ? BLOCK_GIT_FETCH : 0U) | (git->create ? BLOCK_GIT_CREATE : 0U) |
+                                       (git->delete ? BLOCK_GIT_DELETE : 0U) | (git->options ? BLOCK_GIT_OPTIONS : 0U) |
+                                       (git->certificate ? BLOCK_GIT_SIGNED : 0U) | (git->ask ? BLOCK_GIT_ASK : 0U) };
+        struct pattern p = { .kind = PATTERN_NAME, .host = git->host, .port_first = git->port, .port_last = git->port };
+        uint32_t one;
+
+        if (git->host.kind == HOST_ADDR) {
+                p.kind = PATTERN_NET;
+                p.net = (struct cidr){ git->host.addr, (uint8_t)addr_bits(&git->host.addr) };
+        }
+        int r = texts_add_all(b, &git->path, 1, &entry.path, &one, e);
+        r = r < 0 ? r : texts_add_all(b, git->refs, git->n_refs, &entry.first_ref, &entry.n_refs, e);
+        if (r < 0)
+                return r;
+        if (vec_push(&b->gits, entry) < 0)
+                return no_memory(e);
+        return rule_add(b, LIST_GIT, &p, str_first(git->text, PATTERN_TEXT_MAX), origin, (uint32_t)(b->gits.n - 1), e);
+}
 static int add_net(struct snapshot_builder *b, enum rule_list list, const struct cidr *net, uint16_t port,
                    struct str origin, struct err *e) {
         char text[CIDR_TEXT_MAX];
@@ -519,6 +569,8 @@ static size_t count_nets(const struct net *nets, size_t n) {
 static void layout_rest(const struct snapshot_builder *b, struct layout *l) {
         if (b->requests.n)
                 memcpy(layout_section(l, SECTION_REQUESTS), b->requests.p, b->requests.n * sizeof *b->requests.p);
+        if (b->gits.n)
+                memcpy(layout_section(l, SECTION_GITS), b->gits.p, b->gits.n * sizeof *b->gits.p);
         if (b->texts.n)
                 memcpy(layout_section(l, SECTION_TEXTS), b->texts.p, b->texts.n * sizeof *b->texts.p);
         if (b->pool.n)
@@ -539,9 +591,11 @@ int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct
         const struct net *v6 = b->nets.n ? b->nets.p + n_v4 : NULL;
         size_t count_v4 = count_nets(b->nets.p, n_v4), count_v6 = count_nets(v6, b->nets.n - n_v4);
         const size_t counts[SECTIONS] = {
-                [SECTION_ENTRIES] = b->names.n * 2 + 1, [SECTION_RULES] = b->rules.n, [SECTION_KEYS_V4] = count_v4,
-                [SECTION_NETS_V4] = count_v4,           [SECTION_KEYS_V6] = count_v6, [SECTION_NETS_V6] = count_v6,
-                [SECTION_REQUESTS] = b->requests.n,     [SECTION_TEXTS] = b->texts.n, [SECTION_POOL] = b->pool.n,
+                [SECTION_ENTRIES] = b->names.n * 2 + 1, [SECTION_RULES] = b->rules.n,
+                [SECTION_KEYS_V4] = count_v4,           [SECTION_NETS_V4] = count_v4,
+                [SECTION_KEYS_V6] = count_v6,           [SECTION_NETS_V6] = count_v6,
+                [SECTION_REQUESTS] = b->requests.n,     [SECTION_GITS] = b->gits.n,
+                [SECTION_TEXTS] = b->texts.n,           [SECTION_POOL] = b->pool.n,
         };
         if (layout_new(b, counts, &l) < 0)
                 return no_memory(e);

@@ -85,13 +85,16 @@ static struct verdict judge_lists(const struct snapshot *s, const struct match *
                 v = grant(REASON_ALLOWED_PRIVATE, m->rule[LIST_ALLOW_PRIVATE]);
         else if (m->rule[LIST_ALLOW] != RULE_NONE)
                 v = grant(REASON_ALLOWED, m->rule[LIST_ALLOW]);
+        else if (m->rule[LIST_GIT] != RULE_NONE)
+                v = grant(REASON_ALLOWED, m->rule[LIST_GIT]);
         else if (s->header->mode == NETWORK_OPEN)
                 v = grant(REASON_OPEN_NETWORK, RULE_NONE);
         else if (s->header->ask)
                 return (struct verdict){ .decision = DECISION_ASK, .reason = REASON_ASK, .rule = RULE_NONE };
         else
                 return refuse(REASON_NOT_ALLOWED, RULE_NONE);
-        v.needs_request = m->needs_request;
+        v.needs_request = m->needs_request || m->git;
+        v.git = m->git;
         return v;
 }
 
@@ -105,7 +108,8 @@ static struct verdict judge_target(const struct snapshot *s, const struct host *
                         return v;
                 if (v.reason == REASON_ALLOWED) /* needed no opening: an allow_private rule for it opens nothing more */
                         return judge_lists(s, m);
-                v.needs_request = m->needs_request;
+                v.needs_request = m->needs_request || m->git;
+                v.git = m->git;
                 return v;
         }
         snapshot_match_name(s, host, port, m);
@@ -174,41 +178,130 @@ static bool path_matches(const struct snapshot *s, const struct block_request *r
         return readings->n > 0;
 }
 
-static struct verdict judge_rules(const struct snapshot *s, const struct match *m, uint16_t port, struct str method,
-                                  const struct request_readings *readings, struct verdict granted) {
+/* Servers take a slash at the end, and other capitals, for the same place: what may be meant for GraphQL is judged so.
+ */
+static bool graphql_matches(const struct snapshot *s, const struct block_request *request, struct str path) {
+        char lower[1024], pattern[1024];
+
+        if (!request->graphql)
+                return false;
+        while (path.n > 1 && path.p[path.n - 1] == '/')
+                path.n--;
+        if (path.n > sizeof lower)
+                return request->n_paths == 0;
+        for (size_t i = 0; i < path.n; i++)
+                lower[i] = ascii_lower(path.p[i]);
+        for (uint32_t i = 0; i < request->n_paths; i++) {
+                struct str text = text_at(s, request->first_path + i);
+                for (size_t k = 0; k < text.n && k < sizeof pattern; k++)
+                        pattern[k] = ascii_lower(text.p[k]);
+                if (text.n <= sizeof pattern && glob_match(str_n(pattern, text.n), str_n(lower, path.n)))
+                        return true;
+        }
+        return request->n_paths == 0;
+}
+
+/* Where a GraphQL rule names the path, only GraphQL rules count. */
+static bool rules_are_narrowed(const struct snapshot *s, const struct match *m, uint16_t port, struct str path) {
+        for (uint32_t i = m->first_rule; i < m->first_rule + m->n_rules; i++) {
+                const struct block_rule *rule = &s->rules[i];
+                if (rule->list == LIST_ALLOW && rule->request != BLOCK_NONE && block_rule_covers(rule, port) &&
+                    graphql_matches(s, &s->requests[rule->request], path))
+                        return true;
+        }
+        return false;
+}
+
+static bool field_is_granted(const struct snapshot *s, uint32_t first, uint32_t n, struct str name) {
+        if (str_is(name, "__typename"))
+                return n > 0;
+        for (uint32_t i = 0; i < n; i++) {
+                struct str granted = text_at(s, first + i);
+                if (str_is(granted, "*") || str_eq(granted, name))
+                        return true;
+        }
+        return false;
+}
+
+static bool fields_are_granted(const struct snapshot *s, const struct block_request *request,
+                               const struct graphql_fields *fields) {
+        uint32_t first = fields->mutation ? request->first_mutation : request->first_query;
+        uint32_t n = fields->mutation ? request->n_mutations : request->n_queries;
+
+        for (size_t i = 0; i < fields->n; i++)
+                if (!field_is_granted(s, first, n, fields->names[i]))
+                        return false;
+        return fields->n > 0;
+}
+
+/* What a request is judged by. fields: NULL while its document has not been read. */
+struct asked {
+        uint16_t port;
+        struct str method;
+        const struct request_readings *readings;
+        const struct graphql_fields *fields;
+        bool narrowed; /* only GraphQL rules count */
+};
+
+static struct verdict judge_rules(const struct snapshot *s, const struct match *m, const struct asked *asked,
+                                  struct verdict granted) {
         struct verdict refusal = refuse(REASON_METHOD, m->rule[LIST_ALLOW]);
 
         for (uint32_t i = m->first_rule; i < m->first_rule + m->n_rules; i++) {
                 const struct block_rule *rule = &s->rules[i];
-                if (rule->list != LIST_ALLOW || rule->request == BLOCK_NONE || !block_rule_covers(rule, port))
+                if (rule->list != LIST_ALLOW || rule->request == BLOCK_NONE || !block_rule_covers(rule, asked->port))
                         continue;
 
                 const struct block_request *request = &s->requests[rule->request];
-                if (!method_matches(s, request, method))
+                if ((asked->narrowed && !request->graphql) || !method_matches(s, request, asked->method))
                         continue;
-                if (path_matches(s, request, readings)) {
+                if (!path_matches(s, request, asked->readings)) {
+                        refusal = refuse(REASON_PATH, i);
+                        continue;
+                }
+                if (!asked->fields || fields_are_granted(s, request, asked->fields)) {
                         granted.rule = i;
+                        granted.graphql = request->graphql;
                         return granted;
                 }
-                refusal = refuse(REASON_PATH, i);
+                refusal = refuse(REASON_GRAPHQL, i);
         }
         return refusal;
 }
 
-struct verdict verdict_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
-                               struct str path) {
+static struct verdict judge_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
+                                    struct str path, const struct graphql_fields *fields) {
         struct match m;
         if (port == 0)
                 return refuse(REASON_BAD_NAME, RULE_NONE);
         struct verdict v = judge_target(s, host, port, &m);
         if (v.decision != DECISION_ALLOW || !v.needs_request)
                 return v;
+        if (m.git && m.rule[LIST_ALLOW] == RULE_NONE && s->header->mode != NETWORK_OPEN)
+                return refuse(REASON_GIT_ONLY, m.rule[LIST_GIT]);
+        if (!m.needs_request)
+                return v;
 
         struct request_readings readings;
         request_readings_of(path, &readings);
-        v = judge_rules(s, &m, port, method, &readings, v);
+        const struct asked asked = { .port = port,
+                                     .method = method,
+                                     .readings = &readings,
+                                     .fields = fields,
+                                     .narrowed = rules_are_narrowed(s, &m, port, path) };
+        v = judge_rules(s, &m, &asked, v);
         request_readings_done(&readings);
         return v;
+}
+
+struct verdict verdict_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
+                               struct str path) {
+        return judge_request(s, host, port, method, path, NULL);
+}
+
+struct verdict verdict_graphql(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
+                               struct str path, const struct graphql_fields *fields) {
+        return judge_request(s, host, port, method, path, fields);
 }
 
 /* --- words --- */
@@ -244,6 +337,13 @@ static const struct {
         [REASON_CERTIFICATE] = { "certificate",
                                  "The certificate of the origin cannot be trusted, so nothing was sent." },
         [REASON_TRANSPORT] = { "transport", "A sandbox has TCP and DNS, no other protocols." },
+        [REASON_GIT_REPOSITORY] = { "git-repository", "No rule under git names this repository." },
+        [REASON_GIT_SERVICE] = { "git-service", "The rule for this repository does not allow this." },
+        [REASON_GIT_REF] = { "git-ref", "The rule for this repository does not allow this change of a ref." },
+        [REASON_GIT_FORM] = { "git-form", "It is meant for git, but not in a form that can be judged." },
+        [REASON_GIT_ONLY] = { "git-only", "The host is open for git alone, and this is no request of git's." },
+        [REASON_GRAPHQL] = { "graphql",
+                             "The GraphQL request asks for more than the rule allows, or is not understood." },
 };
 static_assert(sizeof reasons / sizeof reasons[0] == REASONS, "words for each reason");
 

@@ -38,6 +38,12 @@ enum reason {
         REASON_VAULT,       /* the vault is not there, or has no value for a credential now */
         REASON_CERTIFICATE, /* the origin's certificate cannot be trusted: nothing was sent */
         REASON_TRANSPORT,   /* neither TCP nor a question for a name: UDP, ICMP, anything else */
+        REASON_GIT_REPOSITORY, /* no entry under git names this repository */
+        REASON_GIT_SERVICE,    /* an entry does, but allows no fetch, or no push of this kind */
+        REASON_GIT_REF,        /* the push changes a ref that it may not */
+        REASON_GIT_FORM,       /* git's own protocol, spoken in a way that is not understood */
+        REASON_GIT_ONLY,       /* the host is open for git alone, and this request is something else */
+        REASON_GRAPHQL,        /* the GraphQL document asks for a field that is not allowed, or is not understood */
         REASONS
 };
 /* Stable code for x-bailey-reason, the audit and JSON output: "not-allowed", "address-class", ... */
@@ -52,6 +58,8 @@ struct verdict {
         uint8_t reason;     /* enum reason */
         uint8_t class;      /* enum addr_class, when reason is REASON_ADDRESS_CLASS */
         bool needs_request; /* allowed hosts with method or path rules: the request must be seen and judged too */
+        bool git;           /* repositories of this host have entries: git's requests are judged by those */
+        bool graphql;       /* of a request: allowed by a GraphQL rule, if what it asks for is (verdict_graphql()) */
         uint32_t rule;      /* index for snapshot_rule(), or RULE_NONE */
 };
 
@@ -72,3 +80,11 @@ struct verdict verdict_name(const struct snapshot *s, const struct host *host);
  * dots, slashes, backslashes or percent signs, control bytes) matches no path pattern. */
 struct verdict verdict_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
                                struct str path);
+/* The same request, once its GraphQL document was read (bridge/graphql.h): the names of its fields at the root. */
+struct graphql_fields {
+        bool mutation;
+        const struct str *names;
+        size_t n;
+};
+struct verdict verdict_graphql(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
+                               struct str path, const struct graphql_fields *fields);

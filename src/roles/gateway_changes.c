@@ -75,6 +75,8 @@ int gateway_changes(const struct policy *before, const struct policy *after, str
         r = r < 0 ? r : mappings_of(after, &b, NULL);
         r = r < 0 ? r : put_lists(before, after, out);
         r = r < 0 ? r : put_credentials(&a, &b, out);
+        if (r == 0 && before->git.n != after->git.n)
+                r = buf_printf(out, "repositories: %zu, %zu before\n", after->git.n, before->git.n);
         if (r == 0 && before->network.rules.n != after->network.rules.n)
                 r = buf_printf(out, "rules about requests: %zu, %zu before\n", after->network.rules.n,
                                before->network.rules.n);

@@ -261,7 +261,7 @@ static void handle(struct gateway_process *g, const struct ipc_message *m) {
                 break;
         case IPC_ASK:
                 if (g->settings.on_ask)
-                        g->settings.on_ask(g->settings.arg, m->id, &m->authority, (enum event_via)m->number);
+                        g->settings.on_ask(g->settings.arg, m->id, &m->authority, (enum event_via)m->number, m->text);
                 else
                         gateway_process_answer(g, m->id, DECISION_DENY);
                 break;

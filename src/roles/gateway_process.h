@@ -66,7 +66,8 @@ struct gateway_settings {
         int (*compile)(void *arg, void **ret_snapshot, size_t *ret_n, struct err *e);
         /* All optional. `rule` is what decided, or NULL. Pointers are valid during the call only. */
         void (*on_event)(void *arg, const struct event *ev, const struct snapshot_rule *rule);
-        void (*on_ask)(void *arg, uint64_t id, const struct authority *target, enum event_via via); /* NULL: denied */
+        void (*on_ask)(void *arg, uint64_t id, const struct authority *target, enum event_via via,
+                       const char *push); /* push: "", or the one push that it is about. NULL: denied */
         void (*on_ask_gone)(void *arg, uint64_t id, bool expired);
         void (*on_notice)(void *arg, enum gateway_notice notice, const char *text);
         void *arg;

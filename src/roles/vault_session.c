@@ -125,7 +125,7 @@ static void on_notice(void *arg, enum vault_notice notice, const char *text) {
 }
 
 static bool is_wanted(const struct policy *p) {
-        return (p->credentials.n > 0 || p->network.rules.n > 0) && plan_network(p) != NETWORK_NONE;
+        return (p->credentials.n > 0 || p->network.rules.n > 0 || p->git.n > 0) && plan_network(p) != NETWORK_NONE;
 }
 
 static unsigned log_level_now(void) {

@@ -38,12 +38,12 @@ static void on_event(void *arg, const struct event *ev, const struct snapshot_ru
         live_event(r->control, ev, rule);
 }
 
-static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
+static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via, const char *push) {
         struct run *r = arg;
         bool by_link = r->q->link && r->q->link->asks;
         if (r->control && !by_link)
-                live_ask(r->control, id, target, via);
-        else if (!by_link || !link_ask(r->q->link, id, target))
+                live_ask(r->control, id, target, via, push);
+        else if (!by_link || push[0] || !link_ask(r->q->link, id, target))
                 gateway_process_answer(r->gateway, id, DECISION_DENY);
 }
 

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stddef.h>
 
-/* Five strings from the event and the rule's two, each byte of which may become six, and the fixed part. */
-static_assert(6 * 5 * EVENT_TEXT_MAX + 2048 < AUDIT_LINE_MAX, "the longest event fits into a line");
+/* Six strings from the event and the rule's two, each byte of which may become six, and the fixed part. */
+static_assert(6 * 6 * EVENT_TEXT_MAX + 2048 < AUDIT_LINE_MAX, "the longest event fits into a line");
 
 bool audit_id_valid(const char *id) {
         size_t n = 0;
@@ -167,6 +167,53 @@ static void put_count(struct put *p, const struct event *ev) {
         }
 }
 
+/* "REF OLD NEW"; whatever else the gateway says becomes a ref without ids. */
+static void put_ref(struct put *p, struct str line) {
+        struct str ref = { 0 }, before = { 0 }, after = { 0 };
+
+        (void)(str_split(&line, ' ', &ref) && str_split(&line, ' ', &before) && str_split(&line, ' ', &after));
+        put(p, "{\"ref\":");
+        put_json(p, ref);
+        put(p, ",\"old\":");
+        put_json_or_null(p, str_is(before, "-") ? STR("") : before);
+        put(p, ",\"new\":");
+        put_json_or_null(p, str_is(after, "-") ? STR("") : after);
+        put(p, "}");
+}
+
+/* What a request of git or GraphQL would do (ipc/event.h). */
+static void put_act(struct put *p, struct str act) {
+        struct str head = { 0 }, first = { 0 }, second = { 0 }, line;
+        bool graphql, more = false;
+
+        (void)str_split(&act, '\n', &head);
+        (void)(str_split(&head, ' ', &first) && str_split(&head, ' ', &second));
+        graphql = str_is(first, "graphql");
+        if (graphql)
+                put(p, ",\"graphql\":{\"operation\":");
+        else
+                put(p, ",\"git\":{\"service\":");
+        put_json(p, graphql ? second : first);
+        if (!graphql) {
+                put(p, ",\"repository\":");
+                put_json(p, second);
+        }
+        if (graphql)
+                put(p, ",\"fields\":[");
+        else
+                put(p, ",\"refs\":[");
+        while (act.n > 0 && str_split(&act, '\n', &line)) {
+                if (more)
+                        put(p, ",");
+                more = true;
+                if (graphql)
+                        put_json(p, line);
+                else
+                        put_ref(p, line);
+        }
+        put(p, "]}");
+}
+
 static void put_network(struct put *p, const struct event *ev, const struct snapshot_rule *rule) {
         put(p, ",\"method\":");
         put_json_or_null(p, ev->method);
@@ -206,6 +253,8 @@ static void put_network(struct put *p, const struct event *ev, const struct snap
         put_name(p, event_via_name((enum event_via)ev->via));
         put(p, ",\"swapped\":");
         put_names(p, ev->swapped);
+        if (ev->act.n)
+                put_act(p, ev->act);
         put(p, ",\"connection\":");
         put_number(p, ev->connection);
         put_count(p, ev);
@@ -223,7 +272,7 @@ static void put_access(struct put *p, const struct event *ev, const struct snaps
 
 int audit_line_format(struct buf *out, struct audit_head *head, const struct event *ev,
                       const struct snapshot_rule *rule) {
-        size_t texts = ev->domain.n + ev->method.n + ev->path.n + ev->swapped.n + ev->detail.n;
+        size_t texts = ev->domain.n + ev->method.n + ev->path.n + ev->swapped.n + ev->detail.n + 2 * ev->act.n;
         struct put p;
 
         put_begin(&p, out, texts + (rule ? 2 * rule->text.n + rule->origin.n : 0));

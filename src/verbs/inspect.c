@@ -5,6 +5,8 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "conf/emit.h"
+#include "policy/git.h"
+#include "policy/git_verdict.h"
 #include "policy/groups.h"
 #include "policy/idle.h"
 #include "policy/load.h"
@@ -244,7 +246,8 @@ static const char *list_name(enum rule_list list) {
                                              [LIST_ALLOW_PRIVATE] = "network.allow_private",
                                              [LIST_REFUSED] = "network.deny_cidrs",
                                              [LIST_OWN] = "addresses of this host",
-                                             [LIST_LISTENER] = "Bailey's own listeners" };
+                                             [LIST_LISTENER] = "Bailey's own listeners",
+                                             [LIST_GIT] = "git" };
         return (size_t)list < sizeof names / sizeof names[0] ? names[list] : NULL;
 }
 
@@ -326,6 +329,68 @@ int inspect_host(const struct inspector *i, const struct inspect_question *q, st
         }
         if (r < 0)
                 return r;
+        *ret = answer;
+        answer = (struct inspect_verdict){ 0 };
+        return 0;
+}
+
+/* --- repositories --- */
+
+static struct str word_repository(const char *text, struct str *ret_ref) {
+        struct str word = str_of(text);
+        ptrdiff_t equals = str_find(word, '=');
+
+        *ret_ref = equals < 0 ? (struct str){ 0 } : str_skip(word, (size_t)equals + 1);
+        return equals < 0 ? word : str_first(word, (size_t)equals);
+}
+
+bool inspect_is_repository(const struct inspector *i, const char *text) {
+        struct str ref, word = word_repository(text, &ref);
+        struct git_name name;
+
+        return strchr("/.~", text[0]) == NULL && git_name_parse(word, &name, NULL) == 0 &&
+               verdict_git_concerns(i->snapshot, &name.host);
+}
+
+/* With the ref as an update of one that is there; a deletion or a new ref may be judged otherwise. */
+static struct git_verdict judge_repository(const struct inspector *i, const struct git_name *name, struct str ref) {
+        const struct authority target = { .host = name->host, .port = name->port ? name->port : 443 };
+        const struct git_update update = { .ref = ref };
+        const struct git_push push = { .updates = &update, .n = 1 };
+        struct str path = str_n(name->path, name->path_n);
+
+        if (ref.n > 0)
+                return verdict_git_push(i->snapshot, &target, path, &push);
+        return verdict_git(i->snapshot, &target, path, GIT_RIGHT_FETCH);
+}
+
+int inspect_repository(const struct inspector *i, const char *text, struct inspect_verdict *ret, struct err *e) {
+        cleanup(inspect_verdict_done) struct inspect_verdict answer = { 0 };
+        struct str ref, word = word_repository(text, &ref);
+        struct git_name name;
+        int r = git_name_parse(word, &name, e);
+
+        if (r < 0)
+                return r;
+        cleanup(free_ptr) char *whole = ref.n > 0 ? git_ref_expand(ref) : str_dup(STR(""));
+        if (!whole)
+                return err_set(e, ENOMEM, "out of memory");
+        if (whole[0] && !git_ref_is_valid(str_of(whole)))
+                return err_set(e, EINVAL, "%s is no ref: write a branch, as agent/x, or a full name, as refs/tags/v1",
+                               whole);
+
+        struct git_verdict v = judge_repository(i, &name, str_of(whole));
+        const struct authority target = { .host = name.host, .port = name.port ? name.port : 443 };
+        answer.port = target.port;
+        answer.target =
+            str_format("%s %.*s%s%s", whole[0] ? "push to" : "fetch from", STR_FMT(word), whole[0] ? " " : "", whole);
+        if (!answer.target || describe(i, &v.verdict, &target, &answer) < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        answer.needs_request = false;
+        if (v.ask)
+                answer.text = "An entry under git allows it, once a person has agreed.";
+        if (v.why && !answer.detail && !(answer.detail = str_dup(str_of(v.why))))
+                return err_set(e, ENOMEM, "out of memory");
         *ret = answer;
         answer = (struct inspect_verdict){ 0 };
         return 0;

@@ -54,6 +54,10 @@ struct inspect_question {
 };
 int inspect_host(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret,
                  struct err *e);
+/* A repository, HOST/PATH, and with =REF a push to a branch or a full ref. */
+int inspect_repository(const struct inspector *i, const char *text, struct inspect_verdict *ret, struct err *e);
+/* Does the text mean a repository? It begins with a host that the policy names under git. */
+bool inspect_is_repository(const struct inspector *i, const char *text);
 /* Links are resolved as far as the path exists. */
 int inspect_path(const struct inspector *i, const char *path, struct inspect_verdict *ret, struct err *e);
 /* Does the text mean a path? No host has a slash: x/y, ~, . and .. are paths. */

@@ -42,6 +42,11 @@ char *inspect_advice_host(const struct verdict *v, const struct authority *a, co
         case REASON_NOT_VISIBLE:
                 return str_format("the rule names methods or paths; change it where it stands: %s",
                                   origin ? origin : "in the policy");
+        case REASON_GIT_REPOSITORY:
+                return str_dup(STR("to allow it: --git HOST/PATH, or under git in the policy"));
+        case REASON_GIT_SERVICE:
+        case REASON_GIT_REF:
+                return str_format("change the entry where it stands: %s", origin ? origin : "under git in the policy");
         case REASON_ADDRESS_CLASS:
                 return advice_for_class((enum addr_class)v->class, target);
         default:

@@ -215,17 +215,18 @@ static int read_target(struct deciding *d, struct err *e) {
 /*
  * Commands.
  */
-static uint64_t command_question(const struct control_message *m) {
+static uint64_t question_of_kind(const struct control_message *m, const char *wanted) {
         const struct node *questions = node_get(m->root, STR("questions"));
         for (const struct node *n = questions ? questions->first : NULL; n; n = n->next) {
                 const char *kind = control_text(n, "kind");
-                if (kind && strcmp(kind, "command") == 0)
+                if (kind && strcmp(kind, wanted) == 0)
                         return control_number(n, "id");
         }
         return 0;
 }
 
-static int answer_command(const struct decide_request *q, struct buf *out, struct err *e) {
+/* A command, or a push: one at a time, the oldest first. */
+static int answer_waiting(const struct decide_request *q, struct buf *out, struct err *e) {
         cleanup(sandboxes_done) struct sandboxes_list list = { 0 };
         cleanup(control_message_done) struct control_message pending = { 0 }, done = { 0 };
         int r = sandboxes_open(q->target, q->deny ? "bailey deny" : "bailey allow", &list, e);
@@ -237,11 +238,12 @@ static int answer_command(const struct decide_request *q, struct buf *out, struc
         if (r < 0)
                 return r;
         const struct control_request answer = { .what = CONTROL_ANSWER,
-                                                .question = command_question(&pending),
+                                                .question = question_of_kind(&pending, q->push ? "push" : "command"),
                                                 .answer = q->deny ? ANSWER_DENY : ANSWER_ALLOW,
                                                 .scope = q->scope };
         if (!answer.question)
-                return err_set(e, ENOENT, "no command waits in %s; `bailey pending` lists what does", c->id);
+                return err_set(e, ENOENT, "no %s waits in %s; `bailey pending` lists what does",
+                               q->push ? "push" : "command", c->id);
         r = control_client_call(c, &answer, &done, e);
         return r < 0 ? r : buf_printf(out, "%s: %s\n", c->id, q->deny ? "denied" : "allowed");
 }
@@ -258,8 +260,12 @@ static int forget_command(const struct decide_request *q, struct buf *out, struc
 
 int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err *e) {
         cleanup(deciding_done) struct deciding d = { .q = q, .out = out };
+        if (q->push && q->forget)
+                return err_set(e, EINVAL, "answers about pushes are for one push and not remembered");
+        if (q->push)
+                return answer_waiting(q, out, e);
         if (q->command)
-                return q->forget ? forget_command(q, out, e) : answer_command(q, out, e);
+                return q->forget ? forget_command(q, out, e) : answer_waiting(q, out, e);
         int r = read_target(&d, e);
         if (r == 0)
                 r = sandboxes_open(q->sandbox, q->deny ? "bailey deny" : "bailey allow", &d.list, e);

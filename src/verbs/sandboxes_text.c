@@ -93,11 +93,22 @@ static int pending_command(struct buf *out, const char *sandbox, const struct no
         return r < 0 ? r : buf_printf(out, ", for %s): bailey allow --command %s\n", age, sandbox);
 }
 
+static int pending_push(struct buf *out, const char *sandbox, const struct node *q) {
+        char age[32];
+
+        age_of(control_text(q, "asked"), age);
+        int r = buf_printf(out, "%s waits with a ", sandbox);
+        r = r < 0 ? r : put(out, control_text(q, "push"));
+        return r < 0 ? r : buf_printf(out, " (for %s): bailey allow --push %s\n", age, sandbox);
+}
+
 int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct node *q) {
         const char *host = control_text(q, "host");
         char age[32];
         if (control_text(q, "command"))
                 return pending_command(out, sandbox, q);
+        if (control_text(q, "push"))
+                return pending_push(out, sandbox, q);
         age_of(control_text(q, "asked"), age);
         int r = buf_printf(out, "%s wants ", sandbox);
         if (r == 0)

@@ -249,13 +249,15 @@ static int narrow_policy(struct test *t, const char *name, uint16_t port, struct
 /* Only the credential that is tested has its source read; the others stay in the policy's memory, unseen. */
 static int open_vault(struct test *t, void **ret_snapshot, size_t *ret_n, struct err *e) {
         size_t all = t->policy->credentials.n, rules = t->policy->network.rules.n;
+        size_t repositories = t->policy->git.n;
         t->policy->credentials.n = 1;
-        t->policy->network.rules.n = 0;
+        t->policy->network.rules.n = t->policy->git.n = 0;
         const struct vault_session_request q = { .policy = t->policy, .id = t->id, .environment = environ };
         int r = vault_session_open(&t->vault, &q, e);
         r = r < 0 ? r : host_addresses_compile(t->policy, ret_snapshot, ret_n, e);
         t->policy->credentials.n = all;
         t->policy->network.rules.n = rules;
+        t->policy->git.n = repositories;
         return r;
 }
 

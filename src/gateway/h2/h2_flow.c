@@ -39,6 +39,9 @@ static void passed(struct h2_flow *f, size_t n) {
         int32_t id = id_at(f->stream, f->from);
         if (f->own)
                 return;
+        size_t gift = n < f->gift ? n : f->gift;
+        f->gift -= gift;
+        n -= gift;
         f->unsent -= n;
         if (side->stream && id)
                 nghttp2_session_consume_stream(side->ng, id, n);
@@ -74,7 +77,7 @@ void h2_flow_drop(struct h2_flow *f) {
         f->dropped = true;
         buf_clear(&f->bytes);
         buf_clear(&f->raw);
-        f->at = f->raw_at = 0;
+        f->at = f->raw_at = f->gift = 0;
         if (f->unsent > 0)
                 passed(f, f->unsent);
 }

@@ -37,13 +37,15 @@ struct h2_fields {
 struct override; /* gateway/override.h */
 
 struct h2_stream;
-struct h2_swap; /* gateway/h2/h2_swap.h */
+struct h2_examine; /* gateway/h2/h2_examine.h */
+struct h2_swap;    /* gateway/h2/h2_swap.h */
 
 /* A body on its way from one side to the other. */
 struct h2_flow {
         struct h2_stream *stream;
         struct buf bytes; /* received and not sent on; [at, n) */
         size_t at;
+        size_t gift;    /* of `bytes`, at the front: no window waits for these */
         size_t unsent;  /* received and not sent on, also what is held back elsewhere */
         struct buf raw; /* of a body that leaves as other bytes than came (h2_swap_work()): those; [raw_at, n) */
         size_t raw_at;
@@ -59,11 +61,13 @@ struct h2_flow {
 };
 
 enum h2_state {
-        H2_HEAD,     /* its head is being received */
-        H2_KEEPING,  /* its body is received, since it must be signed before its head is sent */
-        H2_WAITING,  /* the vault is asked */
-        H2_PASSING,  /* joined to a stream of the origin's */
-        H2_ANSWERED, /* by ourselves */
+        H2_HEAD,      /* its head is being received */
+        H2_EXAMINING, /* its body is received, since what is in it decides whether it may be sent */
+        H2_DRAINING,  /* it was refused, and the answer waits until all of its body was thrown away */
+        H2_KEEPING,   /* its body is received, since it must be signed before its head is sent */
+        H2_WAITING,   /* the vault is asked */
+        H2_PASSING,   /* joined to a stream of the origin's */
+        H2_ANSWERED,  /* by ourselves */
         H2_STATES
 };
 
@@ -73,6 +77,7 @@ struct h2_stream {
         struct h2_session *session;
         struct judged judged;
         struct h2_flow up, down;
+        struct h2_examine *examine;   /* of a request that is judged by more than method and path */
         struct h2_swap *swap;         /* of a request to a host that has credentials */
         int32_t client_id, origin_id; /* 0: closed, or none yet */
         uint8_t state;                /* enum h2_state */
@@ -190,10 +195,14 @@ void h2_nvs_add_fields(struct h2_nvs *to, const struct h2_fields *f);
 void h2_request_take(struct h2_stream *t, bool ended);
 /* By the policy of this moment; false when it was refused. */
 bool h2_request_judge(struct h2_stream *t, struct str method);
+/* Sends what the client's side has in its fields, judged anew; or asks the vault first. */
+void h2_request_send(struct h2_stream *t);
 /* Whether the origin is still there for it; false when it was reset. */
 bool h2_request_can_leave(struct h2_stream *t);
 /* Answers by the stream's verdict, or for a request that is not as it must be. */
 void h2_refuse(struct h2_stream *t);
+/* With an answer of this type and content; the reason is that of the verdict. */
+void h2_refuse_as(struct h2_stream *t, unsigned status, const char *type, struct str content);
 void h2_refuse_rest(struct h2_stream *t); /* of which a part has been sent */
 void h2_refuse_bytes(struct h2_stream *t, unsigned status, enum reason reason, const char *what);
 

@@ -5,6 +5,7 @@
  * written to the origin is our own text of it. nghttp2 has checked the form before: pseudo fields, fields that belong
  * to a connection, lengths; a stream that fails there is reset and on record.
  */
+#include "gateway/h2/h2_examine.h"
 #include "gateway/h2/h2_swap.h"
 #include "gateway/override.h"
 #include "gateway/refusal.h"
@@ -17,12 +18,12 @@
 
 /* answers of our own */
 
-static void answer(struct h2_stream *t, unsigned status, enum reason reason, struct str text) {
+static void answer_as(struct h2_stream *t, unsigned status, enum reason reason, const char *type, struct str text) {
         char number[8], length[24];
         struct h2_nvs head = { 0 };
         t->status = (uint16_t)status;
         h2_nvs_add(&head, STR(":status"), str_n(number, (size_t)snprintf(number, sizeof number, "%u", status)), false);
-        h2_nvs_add(&head, STR("content-type"), STR("text/plain; charset=utf-8"), false);
+        h2_nvs_add(&head, STR("content-type"), str_of(type), false);
         h2_nvs_add(&head, STR("content-length"), str_n(length, (size_t)snprintf(length, sizeof length, "%zu", text.n)),
                    false);
         h2_nvs_add(&head, STR("cache-control"), STR("no-store"), false);
@@ -30,8 +31,18 @@ static void answer(struct h2_stream *t, unsigned status, enum reason reason, str
         h2_stream_answer(t, &head, text);
 }
 
+static void answer(struct h2_stream *t, unsigned status, enum reason reason, struct str text) {
+        answer_as(t, status, reason, "text/plain; charset=utf-8", text);
+}
+
+void h2_refuse_as(struct h2_stream *t, unsigned status, const char *type, struct str content) {
+        answer_as(t, status, (enum reason)t->verdict.reason, type, content);
+}
+
 void h2_refuse(struct h2_stream *t) {
         struct h2_session *s = t->session;
+        if (h2_examine_refuse(t))
+                return;
         cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
         const struct verdict *v = &t->verdict;
         if (refusal_text(&text, worker_snapshot(s->client.worker), &s->target, v, t->error, t->why) < 0 ||
@@ -129,6 +140,21 @@ static bool is_sound(struct h2_stream *t, const struct h2_fields *f, const struc
         return status == 0;
 }
 
+/* When its head has just come, what else must be seen of it is found out. */
+static struct verdict judge_visible(struct h2_stream *t, struct str method, struct verdict granted) {
+        struct h2_session *s = t->session;
+
+        if (t->examine)
+                return h2_examine_again(t, granted);
+        if (t->state == H2_HEAD)
+                return h2_examine_begin(t, granted);
+        struct verdict v = verdict_request(worker_snapshot(s->client.worker), &s->target.host, s->target.port, method,
+                                           str_of(t->path));
+        if (examine_was_missed(method, str_of(t->path), granted, v))
+                v = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_GIT_FORM, .rule = v.rule };
+        return v;
+}
+
 bool h2_request_judge(struct h2_stream *t, struct str method) {
         struct h2_session *s = t->session;
         struct worker *w = s->client.worker;
@@ -138,7 +164,7 @@ bool h2_request_judge(struct h2_stream *t, struct str method) {
                 t->asked = true;
         }
         if (v.decision == DECISION_ALLOW && v.needs_request) {
-                v = verdict_request(worker_snapshot(w), &s->target.host, s->target.port, method, str_of(t->path));
+                v = judge_visible(t, method, v);
                 if (v.decision == DECISION_ALLOW && t->override) {
                         v.decision = DECISION_DENY;
                         v.reason = t->override->reason;
@@ -182,6 +208,14 @@ static void send_on(struct h2_stream *t, const struct h2_fields *f, const struct
                 h2_stream_fail(t, e == -EDQUOT || e == -ENOMEM ? REASON_LIMIT : REASON_UPSTREAM, e == -EDQUOT ? 0 : e);
 }
 
+void h2_request_send(struct h2_stream *t) {
+        const struct h2_fields *f = t->session->side[H2_CLIENT].fields;
+        struct request r = { h2_fields_find(f, ":method"), h2_fields_find(f, ":scheme"), h2_fields_find(f, ":path") };
+
+        if (h2_request_judge(t, r.method) && h2_request_can_leave(t) && !h2_swap_take(t))
+                send_on(t, f, &r);
+}
+
 void h2_request_take(struct h2_stream *t, bool ended) {
         struct h2_session *s = t->session;
         const struct h2_fields *f = s->side[H2_CLIENT].fields;
@@ -193,6 +227,7 @@ void h2_request_take(struct h2_stream *t, bool ended) {
                 h2_refuse_bytes(t, 503, REASON_LIMIT, "Out of memory");
                 return;
         }
-        if (is_sound(t, f, &r) && h2_request_judge(t, r.method) && h2_request_can_leave(t) && !h2_swap_take(t))
+        if (is_sound(t, f, &r) && h2_request_judge(t, r.method) && h2_request_can_leave(t) && !h2_examine_takes(t) &&
+            !h2_swap_take(t))
                 send_on(t, f, &r);
 }

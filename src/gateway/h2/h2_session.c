@@ -158,7 +158,7 @@ enum { PATROLS = 4 }; /* in the time that a stream may stand still */
 
 static uint64_t patience_with(const struct h2_stream *t) {
         const struct gateway_limits *limits = h2_settings(t->session);
-        return t->state == H2_KEEPING ? limits->idle_ns : limits->tunnel_idle_ns;
+        return t->state == H2_KEEPING || t->state == H2_EXAMINING ? limits->idle_ns : limits->tunnel_idle_ns;
 }
 
 /* Runs while there are streams. One that nobody moves must not live as long as its busy neighbours. */

@@ -4,6 +4,7 @@
  * and resets pass from one to the other, each with its own code; what the origin spoils before it has answered is
  * answered by us. It is on record when both are closed.
  */
+#include "gateway/h2/h2_examine.h"
 #include "gateway/h2/h2_swap.h"
 
 #include "base/alloc.h"
@@ -64,7 +65,8 @@ void h2_stream_record(struct h2_stream *t) {
                                       .method = str_of(t->method),
                                       .path = str_of(t->path),
                                       .swapped = t->swap ? buf_str(&t->swap->names) : STR(""),
-                                      .detail = str_of(t->why) });
+                                      .detail = str_of(t->why),
+                                      .act = t->examine ? buf_str(&t->examine->examine->act) : STR("") });
 }
 
 void h2_stream_end(struct h2_stream *t) {
@@ -75,6 +77,7 @@ void h2_stream_end(struct h2_stream *t) {
         t->session->progress = true;
         h2_flow_done(&t->up);
         h2_flow_done(&t->down);
+        h2_examine_free(t);
         h2_swap_free(t);
         free(t->method);
         free(t->path);
@@ -143,7 +146,7 @@ static void h2_stream_cut(struct h2_stream *t, const char *why) {
 void h2_stream_expire(struct h2_stream *t) {
         bool answered = t->state == H2_ANSWERED;
         t->moved = loop_now(t->session->client.worker->loop);
-        if (t->state == H2_KEEPING)
+        if (t->state == H2_KEEPING || t->state == H2_EXAMINING)
                 h2_refuse_bytes(t, 408, REASON_TIMEOUT, "The request's body did not arrive in time");
         else if (!answered)
                 h2_stream_fail(t, REASON_TIMEOUT, -ETIMEDOUT);
@@ -216,6 +219,7 @@ int h2_stream_send(struct h2_stream *t, const struct h2_nvs *head) {
                                      .asked = t->asked,
                                      .method = str_of(t->method),
                                      .path = str_of(t->path),
+                                     .git = h2_examine_git(t),
                                      .revoke = on_revoked };
         judged_add(s->client.worker, &t->judged);
         return 0;
@@ -276,6 +280,11 @@ void h2_stream_take_data(struct h2_flow *f, const uint8_t *p, size_t n) {
         t->moved = loop_now(t->session->client.worker->loop);
         if (f->from == H2_ORIGIN)
                 t->bytes_in += n;
+        if (t->state == H2_EXAMINING || t->state == H2_DRAINING) {
+                nghttp2_session_consume(from->ng, t->client_id, n);
+                h2_examine_add(t, str_n(p, n));
+                return;
+        }
         if (t->state == H2_KEEPING) {
                 nghttp2_session_consume(from->ng, t->client_id, n);
                 h2_swap_keep(t, str_n(p, n));
@@ -321,7 +330,9 @@ void h2_stream_take_end(struct h2_flow *f) {
                 return;
         }
         f->ended = true;
-        if (f->stream->state == H2_KEEPING)
+        if (f->stream->state == H2_EXAMINING || f->stream->state == H2_DRAINING)
+                h2_examine_ended(f->stream);
+        else if (f->stream->state == H2_KEEPING)
                 h2_swap_kept(f->stream);
         else
                 h2_flow_resume(f);

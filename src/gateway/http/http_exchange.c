@@ -8,6 +8,7 @@
 #include "gateway/http/http_internal.h"
 
 #include "base/cleanup.h"
+#include "gateway/http/http_examine.h"
 #include "gateway/http/http_swap.h"
 #include "gateway/quota.h"
 #include "net/splice.h"
@@ -465,6 +466,7 @@ void http_exchange_begin(struct http_session *s) {
                                      .addr = s->call.addr,
                                      .method = http_session_method(s),
                                      .path = http_session_path(s),
+                                     .git = http_examine_git(s),
                                      .asked = s->call.asked,
                                      .revoke = on_revoked };
         judged_add(s->client.worker, &s->judged);

@@ -11,15 +11,17 @@
 enum http_identity { IDENTITY_PLAIN, IDENTITY_HTTPS };
 
 enum http_state {
-        HTTP_HEAD,     /* waits for a request head, or for the rest of one */
-        HTTP_OPENING,  /* the gate is asked for a connection, or the vault for a credential */
-        HTTP_KEEPING,  /* the body is read, since it must be signed before it is sent */
-        HTTP_EXCHANGE, /* request goes out, response comes back */
-        HTTP_ANSWER,   /* our own answer is on its way to the client */
-        HTTP_SWITCH,   /* a 101 is on its way to the client */
-        HTTP_RELAY,    /* after a 101 */
-        HTTP_LINGER,   /* we said our last byte; the client's are thrown away so that it can read ours */
-        HTTP_GONE,     /* freed at the end of the turn */
+        HTTP_HEAD,      /* waits for a request head, or for the rest of one */
+        HTTP_OPENING,   /* the gate is asked for a connection, or the vault for a credential */
+        HTTP_EXAMINING, /* the body is read, since what is in it decides whether it may be sent */
+        HTTP_DRAINING,  /* the body of a request that was refused is thrown away, before the answer */
+        HTTP_KEEPING,   /* the body is read, since it must be signed before it is sent */
+        HTTP_EXCHANGE,  /* request goes out, response comes back */
+        HTTP_ANSWER,    /* our own answer is on its way to the client */
+        HTTP_SWITCH,    /* a 101 is on its way to the client */
+        HTTP_RELAY,     /* after a 101 */
+        HTTP_LINGER,    /* we said our last byte; the client's are thrown away so that it can read ours */
+        HTTP_GONE,      /* freed at the end of the turn */
         HTTP_STATES
 };
 
@@ -60,8 +62,9 @@ struct http_secure {
         bool used;      /* a request was taken: it is on record */
 };
 
-struct http_swap; /* gateway/http/http_swap.h */
-struct override;  /* gateway/override.h */
+struct http_examine; /* gateway/http/http_examine.h */
+struct http_swap;    /* gateway/http/http_swap.h */
+struct override;     /* gateway/override.h */
 
 struct http_session {
         struct client client;
@@ -83,6 +86,7 @@ struct http_session {
         struct gate_call call; /* target, verdict, generation, address */
         struct judged judged;
         struct http_swap *swap;          /* of a request to a host that has credentials */
+        struct http_examine *examine;    /* of a request that is judged by more than method and path */
         const struct override *override; /* a header that asks for another request; NULL: none */
         struct stream *upstream;
         struct host_bytes *host_bytes; /* the counter, where bytes out are limited */
@@ -198,6 +202,8 @@ void http_body_passed(struct http_body *b, uint64_t n);
  */
 void http_refusal_record(struct http_session *s);
 void http_refuse(struct http_session *s);
+/* With an answer of this type and content; the reason is that of the verdict. */
+void http_refuse_as(struct http_session *s, unsigned status, const char *type, struct str content);
 void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reason, const char *what);
 /* The rest of a request that is on its way. why: what is wrong with it, for the record and the client. */
 void http_refuse_rest(struct http_session *s, enum reason reason, const char *why);

@@ -4,7 +4,7 @@
  * programs. A refused request whose body is still to come ends the connection, since where the next one would begin is
  * not known; all others leave it open.
  */
-#include "gateway/http/http_internal.h"
+#include "gateway/http/http_examine.h"
 #include "gateway/refusal.h"
 #include "gateway/tunnel.h"
 
@@ -12,6 +12,8 @@
 
 static const char *status_text(unsigned status) {
         switch (status) {
+        case 200:
+                return "OK";
         case 400:
                 return "Bad Request";
         case 403:
@@ -46,7 +48,7 @@ void http_refusal_record(struct http_session *s) {
 }
 
 /* Recorded whatever becomes of the answer. */
-static void answer(struct http_session *s, unsigned status, enum reason reason, struct str text) {
+static void answer_as(struct http_session *s, unsigned status, enum reason reason, const char *type, struct str text) {
         if (!s->request.done)
                 s->keep_client = false;
         s->status = (uint16_t)status;
@@ -56,22 +58,20 @@ static void answer(struct http_session *s, unsigned status, enum reason reason, 
                 return;
         }
         buf_done(&s->down.head); /* interim responses that did not go out yet do not matter any more */
-        s->down.head = BUF(REFUSAL_TEXT_MAX * 2);
+        s->down.head = BUF(REFUSAL_TEXT_MAX * 2 + text.n);
         s->down.head_at = 0;
         const char *connection = http_session_connection(s);
         int r = buf_printf(&s->down.head,
                            "HTTP/1.1 %u %s\r\n"
-                           "Content-Type: text/plain; charset=utf-8\r\n"
+                           "Content-Type: %s\r\n"
                            "Content-Length: %zu\r\n"
                            "Cache-Control: no-store\r\n"
                            "x-bailey-reason: %s\r\n"
                            "%s%s%s\r\n",
-                           status, status_text(status), text.n + 1, reason_code(reason),
+                           status, status_text(status), type, text.n, reason_code(reason),
                            connection ? "Connection: " : "", connection ? connection : "", connection ? "\r\n" : "");
         if (r == 0 && !s->head_method)
                 r = buf_append(&s->down.head, text);
-        if (r == 0 && !s->head_method)
-                r = buf_add_char(&s->down.head, '\n');
         if (r < 0) {
                 http_session_end(s, true);
                 return;
@@ -80,13 +80,27 @@ static void answer(struct http_session *s, unsigned status, enum reason reason, 
         http_session_limit(s, http_settings(s)->header_ns);
 }
 
+/* With a line end behind the text. */
+static void answer(struct http_session *s, unsigned status, enum reason reason, struct buf *text) {
+        text->max++;
+        if (buf_add_char(text, '\n') < 0)
+                buf_clear(text);
+        answer_as(s, status, reason, "text/plain; charset=utf-8", buf_str(text));
+}
+
+void http_refuse_as(struct http_session *s, unsigned status, const char *type, struct str content) {
+        answer_as(s, status, (enum reason)s->call.verdict.reason, type, content);
+}
+
 void http_refuse(struct http_session *s) {
         const struct verdict *v = &s->call.verdict;
+        if (http_examine_refuse(s))
+                return;
         cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
         if (refusal_text(&text, worker_snapshot(s->client.worker), &s->call.target, v, s->call.error, s->call.why) < 0)
                 buf_clear(&text);
         unsigned status = v->reason == REASON_METHOD ? 405 : refusal_status(v, s->call.error);
-        answer(s, status, v->reason, buf_str(&text));
+        answer(s, status, v->reason, &text);
 }
 
 void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reason, const char *what) {
@@ -98,7 +112,7 @@ void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reas
                        "Sending the same bytes again will not help; the request itself must change.",
                        what) < 0)
                 buf_clear(&text);
-        answer(s, status, reason, buf_str(&text));
+        answer(s, status, reason, &text);
 }
 
 void http_refuse_rest(struct http_session *s, enum reason reason, const char *why) {
@@ -118,5 +132,5 @@ void http_refuse_rest(struct http_session *s, enum reason reason, const char *wh
         }
         if (refusal_rest_text(&text, &s->call.target, why) < 0)
                 buf_clear(&text);
-        answer(s, 403, reason, buf_str(&text));
+        answer(s, 403, reason, &text);
 }

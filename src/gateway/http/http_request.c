@@ -4,6 +4,7 @@
  * and the bytes that will leave. Nothing of the client's own text is used after http_request_take() has returned.
  */
 #include "gateway/creds/apiproxy.h"
+#include "gateway/http/http_examine.h"
 #include "gateway/http/http_internal.h"
 #include "gateway/http/http_swap.h"
 #include "gateway/override.h"
@@ -151,6 +152,8 @@ static void judge_connect(struct http_session *s, const struct http1_request *r)
 /* On a connection that is there already, or else on a new one. */
 void http_request_send(struct http_session *s) {
         struct worker *w = s->client.worker;
+        if (!http_examine_pass(s))
+                return;
         if (s->call.verdict.decision == DECISION_ALLOW) {
                 s->upstream = s->secure ? http_secure_take(s) : NULL;
                 if (!s->upstream)
@@ -165,18 +168,39 @@ void http_request_send(struct http_session *s) {
         http_exchange_begin(s);
 }
 
-struct verdict http_request_verdict(struct http_session *s, struct verdict granted) {
-        if (granted.decision != DECISION_ALLOW || !granted.needs_request)
-                return granted;
-
-        struct verdict v = verdict_request(worker_snapshot(s->client.worker), &s->call.target.host, s->call.target.port,
-                                           http_session_method(s), http_session_path(s)); /* as it will leave */
+/* Headers that ask for another request than the one that is judged. */
+static struct verdict judge_override(struct http_session *s, struct verdict v) {
         if (v.decision == DECISION_ALLOW && s->override) {
                 v.decision = DECISION_DENY;
                 v.reason = s->override->reason;
                 s->call.why = OVERRIDE_WHY;
         }
         return v;
+}
+
+struct verdict http_request_verdict(struct http_session *s, struct verdict granted) {
+        const struct snapshot *snapshot = worker_snapshot(s->client.worker);
+        struct verdict v;
+
+        if (granted.decision != DECISION_ALLOW || !granted.needs_request)
+                return granted;
+        if (s->examine) {
+                v = examine_verdict(s->examine->examine, snapshot, granted);
+                s->call.why = examine_why(s->examine->examine);
+        } else {
+                v = verdict_request(snapshot, &s->call.target.host, s->call.target.port, http_session_method(s),
+                                    http_session_path(s)); /* as it will leave */
+                if (examine_was_missed(http_session_method(s), http_session_path(s), granted, v))
+                        v = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_GIT_FORM, .rule = v.rule };
+        }
+        return judge_override(s, v);
+}
+
+/* The same when its head has just come: what else must be seen of it is found out. */
+static struct verdict judge_head(struct http_session *s, const struct http1_request *r, struct verdict granted) {
+        if (granted.decision != DECISION_ALLOW || !granted.needs_request)
+                return granted;
+        return judge_override(s, http_examine_begin(s, r, granted));
 }
 
 /* Each request by itself, by the policy of this moment. */
@@ -191,7 +215,7 @@ static void judge_request(struct http_session *s, const struct http1_request *r)
                     pace_is_slow(&w->pace, &s->call.target.host, loop_now(w->loop));
         if (v.decision == DECISION_DENY && !slow && gate_is_paced(w, &v))
                 (void)pace_delay(&w->pace, &s->call.target.host, loop_now(w->loop)); /* one more */
-        v = http_request_verdict(s, v);
+        v = judge_head(s, r, v);
         s->call.verdict = v;
         if (s->secure && s->secure->spoilt != REASON_NONE)
                 http_secure_refuse(s);

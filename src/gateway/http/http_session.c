@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "gateway/http/http_examine.h"
 #include "gateway/http/http_swap.h"
 #include "gateway/intercept.h"
 #include "gateway/tunnel.h"
@@ -30,9 +31,10 @@
 enum { LINGER_BYTES = 1 << 20, STEPS_PER_TURN = 32 };
 
 static const char *const state_names[] = {
-        [HTTP_HEAD] = "head",         [HTTP_OPENING] = "opening", [HTTP_KEEPING] = "keeping",
-        [HTTP_EXCHANGE] = "exchange", [HTTP_ANSWER] = "answer",   [HTTP_SWITCH] = "switch",
-        [HTTP_RELAY] = "relay",       [HTTP_LINGER] = "linger",   [HTTP_GONE] = "gone",
+        [HTTP_HEAD] = "head",           [HTTP_OPENING] = "opening",   [HTTP_KEEPING] = "keeping",
+        [HTTP_EXAMINING] = "examining", [HTTP_DRAINING] = "draining", [HTTP_EXCHANGE] = "exchange",
+        [HTTP_ANSWER] = "answer",       [HTTP_SWITCH] = "switch",     [HTTP_RELAY] = "relay",
+        [HTTP_LINGER] = "linger",       [HTTP_GONE] = "gone",
 };
 _Static_assert(sizeof state_names / sizeof *state_names == HTTP_STATES, "a name for each state");
 
@@ -62,6 +64,7 @@ static void destroy(struct task *t) {
 static void forget_request(struct http_session *s) {
         judged_remove(&s->judged);
         stream_close(take_ptr(&s->upstream));
+        http_examine_free(s);
         http_swap_free(s);
         http_flow_done(&s->up, http_pool(s));
         buf_done(&s->trailers);
@@ -94,7 +97,7 @@ void http_session_end(struct http_session *s, bool abort) {
         if (s->state == HTTP_GONE)
                 return;
         struct worker *w = s->client.worker;
-        if (s->state == HTTP_OPENING)
+        if (s->state == HTTP_OPENING && !(s->examine && s->examine->holding))
                 gate_cancel(&s->call);
         if (s->secure)
                 end_secure(s);
@@ -149,6 +152,7 @@ void http_session_record(struct http_session *s, bool allowed) {
                 .path = str_first(http_session_path(s), EVENT_TEXT_MAX),
                 .swapped = s->swap ? buf_str(&s->swap->names) : STR(""),
                 .detail = str_of(s->call.why),
+                .act = s->examine ? buf_str(&s->examine->examine->act) : STR(""),
         };
         report_event(&w->report, &ev);
 }
@@ -378,6 +382,8 @@ static bool head_step(struct http_session *s) {
 /* Whether the client has left before its connection was there. While it is only dialled, one that sent all it has to
  * say ahead and then its end is still served. */
 static bool client_gave_up(struct http_session *s) {
+        if (s->examine && s->examine->holding)
+                return http_examine_is_held(s) && stream_peer_left(s->client.stream);
         if (gate_is_held(&s->call))
                 return stream_peer_left(s->client.stream);
         if (!s->connect || !s->client.stream->closed || s->in)
@@ -404,6 +410,10 @@ static bool step(struct http_session *s) {
                 return head_step(s);
         case HTTP_KEEPING:
                 return http_swap_keep_step(s);
+        case HTTP_EXAMINING:
+                return http_examine_step(s);
+        case HTTP_DRAINING:
+                return http_examine_drain_step(s);
         case HTTP_EXCHANGE:
                 return http_exchange_step(s);
         case HTTP_ANSWER:

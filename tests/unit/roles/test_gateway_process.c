@@ -44,7 +44,8 @@ static void on_notice(void *arg, enum gateway_notice n, const char *text) {
         snprintf(w->last_notice, sizeof w->last_notice, "%s", text);
 }
 
-static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via) {
+static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via, const char *push) {
+        (void)push;
         struct world *w = arg;
         w->asked = id;
         snprintf(w->asked_host, sizeof w->asked_host, "%s:%u/%d", target->host.name, target->port, (int)via);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bridge/graphql_request.h"
+
+#include "base/cleanup.h"
+#include "conf/json_walk.h"
+
+#include <errno.h>
+
+struct members {
+        struct graphql_call *call;
+        unsigned documents, operations, variables;
+        bool chosen; /* an operation is named */
+};
+
+static int bad(struct graphql_call *call, const char *problem) {
+        call->graphql.problem = problem;
+        return -EBADMSG;
+}
+
+/* --- POST --- */
+
+/* "application/json", with charset=utf-8 or without. */
+static bool is_json(struct str type) {
+        ptrdiff_t end = str_find(type, ';');
+        struct str rest = end < 0 ? STR("") : str_trim(str_skip(type, (size_t)end + 1));
+
+        if (!str_eq_nocase(str_trim(end < 0 ? type : str_first(type, (size_t)end)), STR("application/json")))
+                return false;
+        return rest.n == 0 || str_eq_nocase(rest, STR("charset=utf-8")) ||
+               str_eq_nocase(rest, STR("charset=\"utf-8\""));
+}
+
+static int take_text(struct members *m, const struct json_scalar *scalar, struct buf *out, unsigned *count) {
+        int r;
+
+        if ((*count)++ > 0)
+                return bad(m->call, "a member of it is there twice");
+        if (!scalar->is_string)
+                return bad(m->call, "its query or its operationName is no text");
+        r = json_scalar_text(scalar, out);
+        if (r == -ENOMEM)
+                return r;
+        return r < 0 ? bad(m->call, "its document is longer than 64 KiB, or no text") : 0;
+}
+
+static int take_member(void *arg, const struct json_scalar *scalar) {
+        struct members *m = arg;
+        struct str pointer = scalar->pointer;
+        bool null = str_is(scalar->raw, "null");
+
+        if (str_is(pointer, "/query"))
+                return take_text(m, scalar, &m->call->document, &m->documents);
+        if (str_is(pointer, "/operationName")) {
+                m->chosen |= !null;
+                if (null)
+                        return m->operations++ ? bad(m->call, "a member of it is there twice") : 0;
+                return take_text(m, scalar, &m->call->operation, &m->operations);
+        }
+        if (str_starts(pointer, STR("/variables/")) || str_is(pointer, "/variables"))
+                return 0;
+        if (str_is(pointer, "/extensions") && null)
+                return 0;
+        if (str_starts(pointer, STR("/extensions")))
+                return bad(m->call, "it has extensions, as persisted queries have");
+        return bad(m->call, "it is a batch, or has members that are not known here");
+}
+
+static int read_post(const struct graphql_request *request, struct members *m) {
+        struct str start = request->body;
+        int r;
+
+        if (request->query.n > 0)
+                return bad(m->call, "it is a POST with parameters in its URL, which servers may take for the document");
+        if (request->coded)
+                return bad(m->call, "its body is compressed");
+        if (!is_json(request->content_type))
+                return bad(m->call, "its content type is not application/json");
+        while (start.n > 0 && (start.p[0] == ' ' || start.p[0] == '\n' || start.p[0] == '\r' || start.p[0] == '\t'))
+                start = str_skip(start, 1);
+        if (start.n == 0 || start.p[0] != '{')
+                return bad(m->call, "it is a batch, or no JSON object");
+
+        r = json_walk(request->body, take_member, m);
+        if (r < 0 && r != -ENOMEM && !m->call->graphql.problem)
+                return bad(m->call, "its body is no JSON");
+        return r;
+}
+
+/* --- GET --- */
+
+static int decode_parameter(struct str text, struct buf *out) {
+        for (size_t i = 0; i < text.n; i++) {
+                char c = text.p[i] == '+' ? ' ' : text.p[i];
+                if (c == '%') {
+                        int high = text.n - i >= 3 ? ascii_hex(text.p[i + 1]) : -1;
+                        int low = high >= 0 ? ascii_hex(text.p[i + 2]) : -1;
+                        if (low < 0)
+                                return -EBADMSG;
+                        c = (char)(high << 4 | low);
+                        i += 2;
+                }
+                int r = buf_add_char(out, c);
+                if (r < 0)
+                        return r == -ENOMEM ? r : -EBADMSG;
+        }
+        return 0;
+}
+
+static int take_parameter(struct members *m, struct str name, struct str value) {
+        int r = 0;
+
+        if (str_is(name, "query")) {
+                r = m->documents++ ? -EBADMSG : decode_parameter(value, &m->call->document);
+        } else if (str_is(name, "operationName")) {
+                r = m->operations++ ? -EBADMSG : decode_parameter(value, &m->call->operation);
+                m->chosen = m->call->operation.n > 0;
+        } else if (str_is(name, "variables")) {
+                r = m->variables++ ? -EBADMSG : 0;
+        } else {
+                return bad(m->call, "it has parameters that are not known here");
+        }
+        if (r == -EBADMSG)
+                return bad(m->call, "a parameter of it is there twice, too long, or not escaped as it must be");
+        return r;
+}
+
+static int read_get(const struct graphql_request *request, struct members *m) {
+        struct str rest = request->query, part;
+        int r = 0;
+
+        if (request->body.n > 0)
+                return bad(m->call, "it is a GET with a body");
+        while (r == 0 && str_split(&rest, '&', &part)) {
+                ptrdiff_t equals = str_find(part, '=');
+                if (str_find(part, ';') >= 0)
+                        return bad(m->call, "its parameters could be read in two ways");
+                r = take_parameter(m, equals < 0 ? part : str_first(part, (size_t)equals),
+                                   equals < 0 ? STR("") : str_skip(part, (size_t)equals + 1));
+        }
+        return r;
+}
+
+int graphql_request_read(const struct graphql_request *request, struct graphql_call *ret) {
+        struct members m = { .call = ret };
+        bool get = str_is(request->method, "GET");
+        int r;
+
+        *ret = (struct graphql_call){ .document = BUF(GRAPHQL_DOCUMENT_MAX), .operation = BUF(1024) };
+        if (!get && !str_is(request->method, "POST"))
+                return bad(ret, "it is neither GET nor POST");
+        r = get ? read_get(request, &m) : read_post(request, &m);
+        if (r < 0)
+                return r;
+        if (m.documents != 1)
+                return bad(ret, "it has no document, or only the hash of one");
+        r = graphql_read(buf_str(&ret->document), m.chosen ? buf_str(&ret->operation) : STR(""), &ret->graphql);
+        if (r == 0 && get && ret->graphql.mutation)
+                return bad(ret, "it is a mutation by GET");
+        return r;
+}
+
+void graphql_call_done(struct graphql_call *call) {
+        graphql_done(&call->graphql);
+        buf_done(&call->document);
+        buf_done(&call->operation);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The entries under `git` of a policy: what is wrong with one, the short form REPO[=REF[+REF...]] of the command line,
+ * and what becomes of them in a snapshot.
+ */
+#include "policy/policy.h"
+
+/* For policy/records.c and policy/options.c: texts that a person wrote. */
+int check_git_repo(struct str text, struct err *e);
+int check_git_ref(struct str text, struct err *e);
+int check_git_word(struct str word, struct err *e);
+/* Of a whole entry: rights that contradict each other, or none at all. */
+int check_git_rule(const void *record, struct err *e);
+
+/* REPO: fetch. REPO=REFS: also push to these; "agent/x" is the branch refs/heads/agent/x. */
+int git_rule_add_word(struct policy *p, struct str word, const char *origin, struct err *e);
+/* A new entry with nothing but its name. NULL: out of memory. */
+struct git_rule *git_rule_add(struct policy *p, const char *repo, const char *origin);
+
+/* An entry names this host, at any port. */
+bool git_rules_name_host(const struct policy *p, const struct host *host);
+/* Adds all of them, the most specific first. */
+int git_rules_compile(const struct policy *p, struct snapshot_builder *b, struct err *e);

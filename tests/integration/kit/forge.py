@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A git server as people run them: nginx with TLS in front of fcgiwrap and git http-backend. It records what reaches it."""
+import json
+import os
+import subprocess
+
+from .git import git
+from .process import SLOW, wait_until
+
+CONFIG = """{user} daemon off; pid {dir}/pid; error_log {dir}/error.log; worker_processes 1; events {{ }}
+http {{
+  log_format all escape=json '{{"method":"$request_method","uri":"$request_uri","length":$request_length,"status":$status,'
+                             '"protocol":"$server_protocol","auth":"$http_authorization"}}';
+  access_log {dir}/access.log all;
+  client_body_temp_path {dir}/a; proxy_temp_path {dir}/b; fastcgi_temp_path {dir}/c; uwsgi_temp_path {dir}/d; scgi_temp_path {dir}/e;
+  client_max_body_size 0;
+  server {{
+    listen 127.0.0.1:{port} ssl{http2}; ssl_certificate {pem}; ssl_certificate_key {pem};
+    location /moved/ {{ rewrite ^/moved/(.*)$ /acme/prod.git/$1 redirect; }}
+    location ~ /info/lfs/ {{ proxy_pass http://127.0.0.1:{lfs}; proxy_set_header Host $http_host; proxy_request_buffering off; }}
+    location = /graphql {{ proxy_pass http://127.0.0.1:{lfs}; proxy_set_header Host $http_host; }}
+    location = /page {{ default_type text/plain; return 200 "a page\\n"; }}
+    location / {{
+      fastcgi_pass unix:{dir}/socket; fastcgi_request_buffering off; fastcgi_buffering off; fastcgi_read_timeout 600;
+      fastcgi_param SCRIPT_FILENAME /usr/lib/git-core/git-http-backend; fastcgi_param GIT_PROJECT_ROOT {dir}/repositories;
+      fastcgi_param GIT_HTTP_EXPORT_ALL 1; fastcgi_param PATH_INFO $uri; fastcgi_param QUERY_STRING $query_string;
+      fastcgi_param REQUEST_METHOD $request_method; fastcgi_param CONTENT_TYPE $content_type; fastcgi_param CONTENT_LENGTH $content_length;
+      fastcgi_param REMOTE_USER x; fastcgi_param REMOTE_ADDR 127.0.0.1; fastcgi_param HTTP_CONTENT_ENCODING $http_content_encoding;
+      fastcgi_param GIT_PROTOCOL $http_git_protocol; fastcgi_param GIT_CONFIG_NOSYSTEM 1;
+    }}
+  }}
+}}
+"""
+
+
+class Forge:
+    """forge.make("acme/app") is a bare repository with two commits on main; forge.requests() what nginx has served."""
+
+    def __init__(self, start, authority, directory, host, port, lfs=9, http2=False):
+        self.directory, self.host, self.port = directory, host, port
+        self.repositories = directory / "repositories"
+        self.repositories.mkdir(parents=True)
+        (directory / "nginx.conf").write_text(CONFIG.format(
+            user="user root;" if os.geteuid() == 0 else "", dir=directory, port=port, lfs=lfs, http2=" http2" if http2 else "",
+            pem=authority.issue(host)))
+        environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": str(directory)}
+        self.wrap = start(["fcgiwrap", "-s", f"unix:{directory}/socket"], env=environment)
+        self.nginx = start(["nginx", "-e", directory / "error.log", "-p", directory, "-c", directory / "nginx.conf"])
+        wait_until(lambda: not self.nginx.running() or ((directory / "pid").exists() and (directory / "socket").exists()), 30 * SLOW, "nginx")
+        assert self.nginx.running(), (directory / "error.log").read_text()
+
+    def url(self, name, user=""):
+        return f"https://{user}{self.host}:{self.port}/{name}"
+
+    def make(self, name, work, *options):
+        """A bare repository, and one beside it that it was pushed from."""
+        bare, seed = self.repositories / f"{name}.git", work / f"seed-{name.replace('/', '-')}"
+        bare.parent.mkdir(parents=True, exist_ok=True)
+        for words in (["init", "-q", "--bare", *options, bare], ["init", "-q", *options, seed]):
+            git(*words, cwd=work, check=True)
+        for key, value in {"http.receivepack": "true", "receive.advertisePushOptions": "true", "uploadpack.allowFilter": "true",
+                           "uploadpack.allowAnySHA1InWant": "true"}.items():
+            git("config", key, value, cwd=bare, check=True)
+        for number in range(2):
+            (seed / "file").write_text(f"{number}\n" * 100)
+            git("add", "file", cwd=seed, check=True)
+            git("commit", "-qm", f"commit {number}", cwd=seed, check=True)
+        git("push", "-q", bare, "HEAD:refs/heads/main", cwd=seed, check=True)
+        return bare
+
+    def refs(self, name):
+        done = git("for-each-ref", "--format=%(refname) %(objectname)", cwd=self.repositories / f"{name}.git", check=True)
+        return dict(line.split() for line in done.stdout.splitlines())
+
+    def requests(self):
+        path = self.directory / "access.log"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def forget(self):
+        (self.directory / "access.log").write_text("")
+
+
+def is_there():
+    return subprocess.run(["sh", "-c", "command -v nginx fcgiwrap git-lfs"], capture_output=True).returncode == 0

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real git in a sandbox, through the gate, to a real server: what the policy allows works, and of the rest nothing arrives."""
+import json
+import os
+
+import pytest
+
+from kit.forge import Forge
+
+HOST = "forge.ok.test"
+
+
+@pytest.fixture(params=["h1", "h2"])
+def forge(request, start, authority, tmp_path, free_port):
+    return Forge(start, authority, tmp_path / "forge", HOST, free_port(), http2=request.param == "h2")
+
+
+@pytest.fixture
+def gated(bailey, home, work, authority, forge):
+    """gated(entries, script): the script in a sandbox whose policy has these entries under git."""
+    def run(entries, script, network=None, options=(), **more):
+        hosts, policy, audit = home / "hosts", home / "policy.yaml", home / "audit.jsonl"
+        hosts.write_text(f"127.0.0.1 {HOST}\n")
+        where = f"{HOST}:{forge.port}"
+        entries = [{**entry, "repo": f"{where}/{entry['repo']}"} for entry in entries]
+        policy.write_text(json.dumps({"network": {"allow_private": [where], **(network or {})}, "git": entries}))
+        script = ("export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b GIT_TERMINAL_PROMPT=0 "
+                  f"GIT_CONFIG_GLOBAL=/dev/null URL=https://{where}; git config -f ~/.gitconfig init.defaultBranch main\n" + script)
+        if audit.exists():
+            audit.unlink()
+        done = bailey("run", "--policy", str(policy), "--hosts", str(hosts), "--ca-bundle", str(authority.file), "--audit", str(audit),
+                      *options, "--", "bash", "-c", script, cwd=work, timeout=120, **more)
+        done.records = [json.loads(line) for line in audit.read_text().splitlines()] if audit.exists() else []
+        return done
+    return run
+
+
+APP = {"repo": "acme/app", "push": ["refs/heads/agent/**"]}
+
+
+def test_clone_push_and_refusals(gated, forge, work):
+    forge.make("acme/app", work)
+    forge.make("acme/prod", work)
+    before = forge.refs("acme/app")
+    done = gated([APP], """
+        git clone -q $URL/acme/app.git one && echo cloned; cd one
+        echo text > new && git add new && git commit -qm new
+        git push origin HEAD:refs/heads/agent/x 2>&1 && echo pushed
+        git push origin HEAD:main 2>&1 || echo refused main
+        git push origin HEAD:refs/heads/agent/y HEAD:main 2>&1 || echo refused both
+        git push origin :refs/heads/agent/x 2>&1 || echo refused deletion
+        git push origin HEAD:refs/tags/v1 2>&1 || echo refused tag
+        git clone -q $URL/acme/prod.git two 2>&1 || echo refused prod
+        """)
+    text = done.text
+    assert "cloned" in text and "pushed" in text, str(done)
+    for line in ("refused main", "refused both", "refused deletion", "refused tag", "refused prod"):
+        assert line in text, str(done)
+    assert "! [remote rejected] HEAD -> main (bailey refused it: refs/heads/main: the rule allows no push to this ref)" in text, str(done)
+    after = forge.refs("acme/app")
+    assert after.pop("refs/heads/agent/x")
+    assert after == before
+    posts = [r for r in forge.requests() if r["uri"].endswith("git-receive-pack") and r["method"] == "POST"]
+    assert len(posts) == 1, posts
+    assert not [r for r in forge.requests() if "prod" in r["uri"]]
+
+
+def test_every_way_to_fetch(gated, forge, work):
+    """Protocols, shallow and partial clones, submodules, other clients' spellings of the address."""
+    forge.make("acme/app", work)
+    forge.make("acme/lib", work)
+    done = gated([{"repo": "acme/*"}], """
+        set -e
+        for version in 0 1 2; do git -c protocol.version=$version clone -q $URL/acme/app.git v$version; git -C v$version fetch -q; done
+        git clone -q --depth 1 $URL/acme/app.git shallow && test $(git -C shallow rev-list --count HEAD) = 1
+        git -C shallow fetch -q --unshallow && test $(git -C shallow rev-list --count HEAD) = 2
+        git clone -q --filter=blob:none --no-checkout $URL/acme/app partial && git -C partial checkout -q main
+        git ls-remote -q $URL/acme/app HEAD | grep -q HEAD
+        cd v2 && git -c protocol.file.allow=always submodule add -q $URL/acme/lib.git lib && git commit -qm sub && cd ..
+        git clone -q --recurse-submodules v2 again 2>/dev/null && test -s again/lib/file
+        echo all fine
+        git -C v2 push $URL/acme/app.git HEAD:refs/heads/x 2>&1 || echo no push
+        """)
+    assert "all fine" in done.text and "no push" in done.text, str(done)
+    assert "the rule allows no push" in done.text, str(done)
+    assert not [r for r in forge.requests() if "receive-pack" in r["uri"]]
+    kinds = {r["git"]["service"] for r in done.records if r.get("git")}
+    assert kinds == {"upload-pack", "receive-pack"}, kinds
+    refused = [r for r in done.records if r.get("git") and not r["allowed"]]
+    assert refused and all(r["reason"] == "git-service" and r["rule"] for r in refused), refused
+
+
+def test_every_way_to_push(gated, forge, work):
+    """Many refs, tags, deletions, force, atomic, options; recorded with their refs."""
+    forge.make("acme/app", work)
+    entry = {"repo": "acme/app", "push": ["refs/heads/agent/**", "refs/tags/*"], "delete": True, "push_options": True}
+    done = gated([entry], """
+        set -e
+        git clone -q $URL/acme/app.git one && cd one
+        for i in 1 2 3; do git commit -q --allow-empty -m $i; done
+        for version in 0 1 2; do git -c protocol.version=$version push -q origin HEAD~1:refs/heads/agent/p$version; done
+        git push -q origin $(for i in $(seq 200); do echo HEAD:refs/heads/agent/many/$i; done)
+        git tag v1 && git tag -a -m x v2 && git push -q --tags origin
+        git push -q --force origin HEAD~2:refs/heads/agent/p0
+        git push -q --atomic origin HEAD:refs/heads/agent/a HEAD:refs/heads/agent/b
+        git push -q -o ci.skip origin HEAD:refs/heads/agent/o
+        git push -q origin :refs/heads/agent/b
+        head -c 3000000 /dev/urandom > big && git add big && git commit -qm big && git push -q origin HEAD:refs/heads/agent/big
+        git clone -q --depth 1 $URL/acme/app.git ../shallow && cd ../shallow && git commit -q --allow-empty -m s && git push -q origin HEAD:refs/heads/agent/s
+        echo all fine
+        """)
+    assert "all fine" in done.text, str(done)
+    refs = forge.refs("acme/app")
+    assert len([r for r in refs if r.startswith("refs/heads/agent/many/")]) == 200 and "refs/tags/v2" in refs
+    assert "refs/heads/agent/b" not in refs and "refs/heads/agent/big" in refs and "refs/heads/agent/s" in refs
+    pushes = [r["git"] for r in done.records if r.get("git", {}).get("service") == "receive-pack" and r["method"] == "POST"]
+    deleted = [ref for push in pushes for ref in push["refs"] if ref["ref"] == "refs/heads/agent/b" and set(ref["new"]) == {"0"}]
+    assert deleted and len(deleted[0]["old"]) == 40
+    assert all(p["repository"] == f"{HOST}:{forge.port}/acme/app" for p in pushes)
+
+
+def test_refused_pushes_reach_nobody(gated, forge, work):
+    """Large packs, options, atomic, force, certificates, other repositories by other spellings: not a byte arrives."""
+    forge.make("acme/app", work)
+    forge.make("acme/prod", work)
+    done = gated([APP, {"repo": "acme/prod"}], """
+        git clone -q $URL/acme/app.git one && cd one && git commit -q --allow-empty -m 1
+        git push origin HEAD:refs/heads/agent/probe 2>&1 || echo ALLOWED ONE FAILED
+        head -c 8000000 /dev/urandom > big && git add big && git commit -qm big
+        refuse() { "$@" > out 2>&1 && { echo "PASSED: $*"; cat out; }; grep -E "rejected|remote:|403|unable" out | head -3; }
+        refuse git push origin HEAD:main
+        refuse git -c http.postBuffer=65536 push origin HEAD:main
+        refuse git -c http.version=HTTP/1.1 push origin HEAD:main
+        refuse git push --force origin HEAD:main
+        refuse git push --atomic origin HEAD:refs/heads/agent/z HEAD:main
+        refuse git push -o x origin HEAD:refs/heads/agent/z
+        refuse git push origin HEAD:refs/pull/1/head
+        refuse git push origin :refs/heads/agent/probe
+        refuse git push $URL/acme/prod HEAD:refs/heads/agent/x
+        refuse git push $URL/acme/PROD HEAD:refs/heads/agent/x
+        refuse git push $URL/acme//app HEAD:main
+        refuse git push $URL/acme/./app HEAD:main
+        refuse git push $URL/acme/%61pp HEAD:refs/heads/agent/x
+        refuse git push $URL/acme/app.git/ HEAD:main
+        refuse git push ${URL/https:\\/\\//https:\\/\\/user:pw@}/acme/app.git HEAD:main
+        refuse git clone $URL/moved/ moved
+        echo end
+        """)
+    assert "end" in done.text and "PASSED" not in done.text and "ALLOWED ONE FAILED" not in done.text, str(done)
+    # Before a large push git asks with four bytes, a list without refs, whether it may; that is a request of its own.
+    posts = [r for r in forge.requests() if r["method"] == "POST" and "receive-pack" in r["uri"] and r["length"] > 300]
+    assert len(posts) == 1, posts
+    assert set(forge.refs("acme/app")) == {"refs/heads/main", "refs/heads/agent/probe"}
+    assert set(forge.refs("acme/prod")) == {"refs/heads/main"}
+
+
+def test_the_rest_of_the_host_falls_under_the_usual_rules(gated, forge, work):
+    forge.make("acme/app", work)
+    where = f"{HOST}:{forge.port}"
+    fetch = "curl -s -m 20 -o /dev/null -w '%{http_code} %header{x-bailey-reason}\\n' $URL/page"
+    assert "403 git-only" in gated([APP], fetch).text
+    assert "200" in gated([APP], fetch, network={"allow": [where]}).text
+    done = gated([APP], fetch + "; git ls-remote -q $URL/acme/app main", network={"rules": [{"host": where, "paths": ["/other"]}]})
+    assert "403 path" in done.text and "refs/heads/main" in done.text, str(done)
+    # Dumb files of a repository that an entry names, and WebDAV, which none does.
+    done = gated([APP], "for f in HEAD info/refs objects/info/packs; do curl -s -m 20 -o /dev/null -w '%{http_code}\\n' $URL/acme/app.git/$f; done; "
+                        "curl -s -m 20 -X PROPFIND -o /dev/null -w '%{http_code} %header{x-bailey-reason}\\n' $URL/acme/app.git/")
+    assert done.text.split() == ["200", "200", "200", "403", "git-only"], str(done)
+
+
+def test_sha256(gated, forge, work):
+    forge.make("acme/app", work, "--object-format=sha256")
+    done = gated([APP], """
+        git clone -q $URL/acme/app.git one && cd one && git commit -q --allow-empty -m 1
+        git push -q origin HEAD:refs/heads/agent/x && echo pushed
+        git push origin HEAD:main 2>&1 || echo refused
+        """)
+    assert "pushed" in done.text and "[remote rejected] HEAD -> main" in done.text, str(done)
+    assert len(forge.refs("acme/app")["refs/heads/agent/x"]) == 64
