@@ -43,6 +43,7 @@ extern const struct verb verb_resume;
 extern const struct verb verb_run;
 extern const struct verb verb_secrets;
 extern const struct verb verb_supervise;
+extern const struct verb verb_ui;
 extern const struct verb verb_version;
 extern const struct verb verb_why;
 
@@ -80,6 +81,7 @@ const struct verb *const verbs[] = {
         &verb_kill,
         &verb_log,
         &verb_report,
+        &verb_ui,
         /* GROUP_EGRESS */
         &verb_egress,
         &verb_gateway,

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The dashboard's server, `bailey ui`: a process of its own that shows in a browser what runs, what waits for an answer
+ * and what happened, and takes answers. It stands on what every verb has: the control sockets, the audit logs and the
+ * index over them, and the verbs themselves, which it starts for everything that is not live. It can do nothing that
+ * `bailey allow`, `kill` and the others cannot, and what it does is on record as done by "control (bailey ui)".
+ *
+ * HTTP is read by the gateway's own parser (gateway/wire/http1.h), which is strict, bounded and fuzzed. A library
+ * (libevent's evhttp, libmicrohttpd) would be a second parser with other leniencies, and evhttp would bring libevent
+ * into `bailey`, whose start is measured in microseconds. Some dozens of connections on loopback need no more than
+ * poll().
+ *
+ * Who is let in is said in ui/gate.h.
+ */
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ui_settings {
+        uint16_t port; /* 0: any */
+        bool read_only;
+        /* It listens. The link is good for one browser, for a minute. */
+        void (*on_ready)(void *arg, const char *link);
+        void *arg;
+};
+
+/* Serves until SIGTERM or SIGINT. -EBUSY: another one of this user is running. */
+int ui_run(const struct ui_settings *settings, struct err *err);
+/* A new link of the one that is running; heap text. -ENOENT: none is running. */
+int ui_ask_link(char **ret, struct err *err);

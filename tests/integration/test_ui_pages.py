@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bailey ui in a real browser: a person answers, every view agrees, hostile names are text, every screen works by keyboard alone."""
+import json
+import os
+import pathlib
+import socketserver
+import threading
+import http.server
+
+import pytest
+
+from conftest import program
+from kit.audit import Log, hostile_log, hostile_texts, run_path
+from kit.browser import Browser, modules
+from kit.control import sockets, wait_for
+from kit.dashboard import Dashboard
+
+SCREENS = ["now", "questions", "traffic", "rules", "files", "credentials", "guests", "history", "machine"]
+MODULES = modules()
+pytestmark = pytest.mark.skipif(MODULES is None, reason="Playwright comes from npm, which cannot be reached here")
+
+
+@pytest.fixture
+def browser(tmp_path, nothing_left_behind):
+    browser = Browser(MODULES, tmp_path)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def ui(start):
+    return Dashboard(start)
+
+
+@pytest.fixture
+def page(ui, browser):
+    """The dashboard's page with a session, and live."""
+    browser("open", url=ui.link)
+    browser("wait", code="document.querySelector('.live.on')")
+    return browser
+
+
+@pytest.fixture
+def asking(start, home, work, hosts, origin):
+    def begin(script):
+        return start(["bailey", "run", "--ask", "control", "--hosts", hosts, "--allow-private", f"127.0.0.1:{origin.port}", "--deny", "denied.test", "--", "sh", "-c", script], cwd=work)
+    return begin
+
+
+def screen(browser, name, page="one"):
+    browser("eval", page, code=f"location.hash = '#/{name}'")
+    browser("wait", page, code=f"document.querySelector('main h2') && ![...document.querySelectorAll('main p')].some(p => p.textContent === 'Loading.') && location.hash === '#/{name}'")
+
+
+def clean(browser, ui, page="one"):
+    """Nothing was asked of anybody else, and the page's own policy had nothing to forbid."""
+    look = browser("look", page)
+    assert look["problems"] == [] and all(url.startswith((f"http://127.0.0.1:{ui.port}/", "blob:http://127.0.0.1:")) for url in look["requests"]), look
+
+
+def test_a_person_answers(page, ui, asking, bailey, origin, browser):
+    fetch = f"curl -sS -m 60 http://origin.test:{origin.port}/one; "
+    child = asking(fetch + fetch.replace("one", "two").replace("origin.test", "other.test") + fetch.replace("origin.test", "denied.test") + f"curl -s -m 60 http://refused.test:{origin.port}/; true")
+    assert browser("eval", code="location.hash") == "#/now"  # the key is not in the address any more
+    screen(browser, "questions")
+    browser("wait", code="document.querySelector('.question')")
+    assert f"origin.test:{origin.port}" in browser.text() and bailey("pending").check().text.count("wants") == 1
+    assert browser("eval", code="document.title").startswith("(1)")
+    browser("click", selector="button:has-text('Allow for this sandbox')")
+    browser("wait", code="document.querySelector('.question .target')?.textContent.startsWith('other.test')")
+    browser("press", key="1")  # allow once
+    browser("wait", code="document.querySelector('.question .target')?.textContent.startsWith('refused.test')")
+    bailey("deny", "refused.test").check()  # from the terminal
+    browser("wait", code="!document.querySelector('.question')")
+    child.wait().check()
+    assert len(origin.requests()) == 2
+
+    report = json.loads(bailey("report", "--json").check().text)
+    assert [(q["about"].split(":")[0], q["answer"], q["scope"], q["by"]) for q in report["questions"]] == [
+        ("origin.test", "allow", "sandbox", "control (bailey ui)"), ("other.test", "allow", "once", "control (bailey ui)"), ("refused.test", "deny", "once", "control (bailey deny)")]
+    assert bailey("log", "verify").status == 0
+    browser("eval", code=f"location.hash = '#/run/{report['run']}'")
+    browser("wait", code="document.querySelectorAll('svg.lanes circle').length > 5")
+    text = browser.text()
+    assert "log is whole" in text and report["audit"]["last_sha256"] in text and "control (bailey deny)" in text
+    screen(browser, "traffic")
+    browser("wait", code="document.body.innerText.includes('denied.test')")
+    clean(browser, ui)
+
+
+def test_two_browsers_agree(page, ui, asking, bailey, origin, browser):
+    browser("open", "phone", url=bailey("ui", "--no-open").check().text.strip(), width=390, height=800)
+    asking(f"curl -sS -m 60 http://origin.test:{origin.port}/")
+    for name in ("one", "phone"):
+        screen(browser, "questions", name)
+        browser("wait", name, code="document.querySelector('.question')")
+    browser("click", "phone", selector="button:has-text('Deny once')")
+    for name in ("one", "phone"):
+        browser("wait", name, code="!document.querySelector('.question')")
+
+
+def test_pause_resume_kill(page, start, work, bailey, browser):
+    child = start(["bailey", "run", "--", "sleep", "100"], cwd=work)
+    browser("wait", code="document.body.innerText.includes('sleep 100')")
+    browser("click", selector="button:has-text('Pause')")
+    browser("wait", code="document.body.innerText.includes('paused')")
+    assert "paused" in bailey("ps").check().text
+    browser("click", selector="button:has-text('Resume')")
+    browser("wait", code="document.body.innerText.includes('running')")
+    browser("click", selector="button:has-text('Kill')")
+    assert child.running()  # asked once more
+    browser("click", selector="button:has-text('Kill')")
+    assert child.wait().status == 137
+    browser("wait", code="document.body.innerText.includes('Nothing runs')")
+
+
+def test_rules_come_and_go(page, start, work, home, bailey, browser):
+    start(["bailey", "run", "--allow", "a.example.com", "--", "sleep", "100"], cwd=work)
+    wait_for(lambda: sockets(home), "the sandbox")
+    screen(browser, "rules")
+    browser("wait", code="document.body.innerText.includes('a.example.com')")
+    browser("type", selector="input[aria-label=pattern]", text="*.b.example.com")
+    browser("click", selector="button:has-text('Allow')")
+    browser("wait", code="document.querySelector('#rules').innerText.includes('*.b.example.com')")
+    browser("click", selector="button:has-text('Forget')")
+    browser("wait", code="!document.querySelector('#rules').innerText.includes('*.b.example.com')")
+    browser("type", selector="input[aria-label=pattern]", text="http://no pattern")
+    browser("click", selector="button:has-text('Allow')")
+    browser("wait", code="document.querySelector('#toast').textContent !== ''")
+
+
+def test_silent_mode(page, ui, asking, bailey, origin, browser):
+    child = asking(f"sleep 1; curl -sS -m 60 http://origin.test:{origin.port}/; curl -s -m 60 http://denied.test:{origin.port}/; curl -s -m 60 http://169.254.169.254/; sleep 2")
+    browser("wait", code="document.body.innerText.includes('allow unknown hosts for 5 min')")
+    browser("click", selector="button:has-text('for 5 min')")
+    browser("wait", code="document.querySelector('#banner').innerText.includes('Silent mode')")
+    child.wait()
+    assert len(origin.requests()) == 1  # denied and metadata stay refused
+    browser("wait", code="document.querySelector('#banner').innerText.includes('Allowed so far: 1')")
+    browser("click", selector="button:has-text('End it now')")
+    browser("wait", code=f"document.querySelector('#banner').innerText.includes('origin.test:{origin.port}')")
+    assert "by control (bailey ui silent mode)" in bailey("log").check().text
+
+
+def test_overlay_review(page, ui, bailey, work, browser):
+    (work / "notes").write_text("one\ntwo\n")
+    name = "<img src=x onerror=alert(1)>"
+    bailey("run", "--overlay", "--", "sh", "-c", f"printf 'one\\nTWO\\n' > notes; echo x > '{name}'", cwd=work).check()
+    screen(browser, "files")
+    browser("wait", code="document.body.innerText.includes('onerror=alert')")
+    browser("click", selector="button.link:has-text('notes')")
+    browser("wait", code="document.querySelectorAll('.diff .add').length === 1")
+    assert browser("eval", code="document.querySelector('.diff .del').textContent") == "- two"
+    browser("press", key="Escape")
+    browser("click", selector="button:has-text('Apply')")
+    browser("wait", code="document.body.innerText.includes('No overlay waits')")
+    assert (work / "notes").read_text() == "one\nTWO\n" and (work / name).exists()
+    clean(browser, ui)
+
+
+def test_hostile_texts_are_text(page, ui, home, bailey, browser):
+    hostile_log(home)
+    bailey("log", "--all", "--limit", "1").check()
+    for name in ("files", "credentials", "history", "rules", "traffic", "run/hostile00001"):
+        screen(browser, name)
+        if name == "history":
+            browser("type", selector="input[type=search]", text="alert(1)")
+            browser("click", selector="button:has-text('Search')")
+        browser("wait", code="document.body.innerText.includes('alert(1)')")
+        assert browser("eval", code="document.querySelectorAll('main script, main iframe, main object, main img').length") == 0, name
+        links = browser("eval", code="[...document.querySelectorAll('main a')].map(a => a.getAttribute('href'))")
+        assert all(link.startswith("#/") for link in links), links
+    shown = browser("eval", code="document.querySelector('main').textContent")
+    for text in hostile_texts():
+        plain = "".join(c for c in text if c.isprintable() and ord(c) < 0x2000)
+        assert len(plain) < 4 or text != plain or text in shown, text
+    clean(browser, ui)
+
+
+def test_every_screen(ui, browser, home, bailey, start, work, hosts, origin):
+    """Without a serious finding of axe, in both themes, at the width of a desk and of a phone; reached by keyboard alone."""
+    log = Log(run_path(home, "shown0000001"), "shown0000001")
+    log.note("start: mode workspace-write-whitelist, workspace /home/ann/project")
+    log.note("command: npm test")
+    for number in range(30):
+        log.request(["registry.npmjs.org", "api.github.com", "telemetry.example.net"][number % 3], allowed=number % 3 != 2, rule=["@npm", "api.github.com:443", None][number % 3], path=f"/package/{number}", swapped=["github"] if number % 3 == 1 else [], step=2)
+    log.command("git push origin main")
+    log.file_access("/home/ann/.ssh/id_ed25519")
+    log.note("asked: files.example.com:443")
+    log.note("answered: files.example.com:443, allow, scope sandbox, by control (bailey ui)", step=4)
+    log.close()
+    bailey("run", "--overlay", "--", "sh", "-c", "echo x > new.txt", cwd=work).check()
+    start(["bailey", "run", "--ask", "control", "--hosts", hosts, "--allow", "registry.npmjs.org", "--", "sh", "-c", "for i in 1 2 3; do curl -s -m 60 http://files$i.example.com/ & done; wait"], cwd=work)
+    shots = os.environ.get("BAILEY_SHOTS")
+    for width, theme in ((1200, "light"), (1200, "dark"), (390, "light"), (390, "dark")):
+        name = f"{theme}{width}"
+        browser("open", name, url=bailey("ui", "--no-open").check().text.strip(), width=width, height=800, theme=theme)
+        browser("wait", name, code="document.querySelector('.live.on') && document.querySelector('.badge')?.textContent === '3'")
+        for which in [*SCREENS, "run/shown0000001"]:
+            if which != "now" and "/" not in which:
+                browser("press", name, key="g")  # the next one, by key
+                browser("wait", name, code=f"location.hash === '#/{which}'")
+            screen(browser, which, name)
+            assert "[object" not in browser.text(name), which
+            found = [f for f in browser("axe", name) if f["impact"] in ("serious", "critical")]
+            assert not found, (which, name, found)
+            assert browser("eval", name, code="document.documentElement.scrollWidth <= window.innerWidth"), f"{which} is wider than {width}"
+            if shots:
+                browser("shot", name, path=f"{shots}/{which.split('/')[0]}-{name}.png")
+        clean(browser, ui, name)
+
+
+class Hostile(http.server.BaseHTTPRequestHandler):
+    """A page of somebody else on another port of localhost, and what it was sent."""
+    cookies = []
+
+    def do_GET(self):
+        self.cookies.append(self.headers.get("Cookie", ""))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>hostile</title><body>")
+
+    def log_message(self, *words):
+        pass
+
+
+def test_a_hostile_page_in_the_same_browser(page, ui, asking, bailey, browser, closing, home):
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Hostile)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        browser("open", "evil", url=f"http://127.0.0.1:{server.server_address[1]}/", cookiesOf="one")
+        assert any("bailey_ui=" in cookie for cookie in Hostile.cookies)  # cookies do not know ports: it gets this one, and it is worth nothing
+        stolen = next(c for c in Hostile.cookies if "bailey_ui=" in c)
+        assert ui.raw("GET", "/api/state", headers={"Cookie": stolen})[0] == 403
+        tries = browser("eval", "evil", code=f"""(async () => {{
+            const url = 'http://127.0.0.1:{ui.port}', out = [];
+            const attempt = async (what, f) => {{ try {{ out.push([what, await f()]); }} catch (e) {{ out.push([what, 'failed']); }} }};
+            await attempt('read', async () => (await fetch(url + '/api/state', {{credentials: 'include'}})).status);
+            await attempt('blind post', async () => {{ await fetch(url + '/api/silent', {{method: 'POST', mode: 'no-cors', credentials: 'include', headers: {{'Content-Type': 'text/plain'}}, body: '{{"minutes":5}}'}}); return 'sent'; }});
+            await attempt('json post', async () => (await fetch(url + '/api/silent', {{method: 'POST', credentials: 'include', headers: {{'Content-Type': 'application/json', 'X-Bailey-Page': 'x'}}, body: '{{"minutes":5}}'}})).status);
+            await attempt('script', () => new Promise((yes, no) => {{ const s = document.createElement('script'); s.src = url + '/app.js'; s.onload = () => yes('loaded'); s.onerror = no; document.body.append(s); }}));
+            await attempt('frame', () => new Promise((yes) => {{ const f = document.createElement('iframe'); f.src = url + '/'; f.onload = () => {{ try {{ yes(f.contentDocument.title); }} catch (e) {{ yes('closed'); }} }}; document.body.append(f); }}));
+            return out; }})()""")
+        assert dict(tries)["read"] == "failed" and dict(tries)["json post"] == "failed" and dict(tries)["script"] == "failed" and dict(tries)["frame"] != "Bailey", tries
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert browser("eval", code="fetch('/api/state', {headers: {'X-Bailey-Page': sessionStorage.getItem('bailey-page')}}).then(r => r.json()).then(s => s.silent.until)") is None
+    assert "another" in bailey("log", home / ".local/state/bailey/audit/ui.jsonl").check().text
+
+
+def test_injected_markup_does_nothing(page, ui, browser):
+    """If text ever became markup: the page's policy stops it."""
+    result = browser("eval", code="""(() => { try { document.body.insertAdjacentHTML('beforeend', '<img src=x onerror="window.hit=1">'); return 'inserted'; } catch (e) { return 'refused'; } })()""")
+    assert result == "refused"
+    assert browser("eval", code="""(() => { const s = document.createElement('div'); try { s.setAttribute('onclick', 'window.hit=1'); document.body.append(s); s.click(); return 'set'; } catch (e) { return 'refused'; } })()""") == "refused"
+    assert browser("eval", code="window.hit === undefined")
+
+
+def test_every_event_arrives(page, ui, start, work, browser, bailey):
+    child = start(["bailey", "run", "--", "sh", "-c", "for i in $(seq 60); do curl -s -m 9 http://h$i.example.com/ >/dev/null; done"], cwd=work)
+    child.wait()
+    browser("wait", code="document.querySelector('main').innerText.includes('Nothing runs')")
+    screen(browser, "traffic")
+    browser("type", selector="input[aria-label=filter]", text="example.com")
+    browser("wait", code="document.querySelector('#shown').textContent.startsWith('60 of')")
+
+
+def test_a_reload_keeps_the_session(page, ui, browser):
+    browser("eval", code="location.reload()")
+    browser("wait", code="document.querySelector('.live.on')")
+    browser("open", "other", url=f"http://127.0.0.1:{ui.port}/", cookiesOf="one")  # a new tab has the cookie, not the other half
+    browser("wait", "other", code="document.body.innerText.includes('bailey ui')")
+
+
+def test_many_records(ui, browser, home, bailey):
+    """`tests/web/load` has the whole measure: a million records, 50 events a second."""
+    log = Log(run_path(home, "many00000001"), "many00000001")
+    for number in range(20000):
+        log.request(f"h{number % 50}.example.com", allowed=number % 9 != 0, path=f"/{number}")
+    log.close()
+    bailey("log", "--all", "--limit", "1").check()
+    took = browser("open", url=ui.link)["ms"]
+    browser("wait", code="document.querySelector('.live.on')")
+    screen(browser, "history")
+    browser("wait", code="document.body.innerText.includes('many00000001')")
+    assert took < 5000 and ui.child.running()
+    status = pathlib.Path(f"/proc/{ui.child.pid}/status").read_text()
+    assert int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) < 60 * 1024 or program("bailey").stat().st_size > 30 << 20

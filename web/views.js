@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+// The screens. Each has draw(main); live() is called when the state is new, events() when events came, key(event) for its own keys.
+import { act, age, argument, bytes, call, clock, closeDrawer, day, h, openDrawer, questions, refresh, show, store, toast, visible } from "/app.js";
+
+const $ = (id) => document.getElementById(id);
+const verdictPill = (allowed) => h("span", { class: "pill " + (allowed ? "yes" : "no") }, allowed ? "allowed" : "refused");
+const empty = (title, text, command) => h("div", { class: "card empty" }, h("p", {}, h("strong", {}, title)), h("p", {}, text), command ? h("pre", {}, command) : null);
+const readOnly = () => store.state.read_only;
+const commandOf = (s) => (s.status?.command || []).map((w) => /^[\w@%+=:,./-]+$/.test(w) ? w : "'" + w.replaceAll("'", "'\\''") + "'").join(" ");
+
+function table(headings, rows, stack = true) {
+  return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": headings.map(([title]) => title).filter(Boolean).join(", ") },
+    h("table", { class: stack ? "stack" : "" },
+      h("thead", {}, h("tr", {}, headings.map(([title, kind]) => h("th", { class: kind === "n" ? "n" : "", scope: "col" }, title || h("span", { class: "dim" }, "\u00a0"))))),
+      h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell, i) => h("td", { class: headings[i][1] || "", "data-label": headings[i][0] || null }, cell)))))));
+}
+
+async function fill(node, path, make) {
+  node.replaceChildren(h("p", { class: "dim" }, "Loading."));
+  try {
+    node.replaceChildren(...[make(await call(path))].flat(9));
+  } catch (e) {
+    node.replaceChildren(h("p", { class: "no" }, visible(e.message)));
+  }
+}
+
+function spark(rate) {
+  const most = Math.max(4, ...rate.map(([a, r]) => a + r));
+  return h("svg:svg", { class: "spark", viewBox: "0 0 120 26", role: "img", "aria-label": "attempts in the last minute" }, rate.flatMap(([a, r], i) => [
+    h("svg:rect", { class: "in", x: i * 2, y: 26 - a / most * 26, width: 1.6, height: a / most * 26 }),
+    h("svg:rect", { class: "out", x: i * 2, y: 26 - (a + r) / most * 26, width: 1.6, height: r / most * 26 })]));
+}
+
+// Silent mode.
+export function silentBanner(banner) {
+  const silent = store.state.silent;
+  if (!silent.until) {
+    const text = silent.hosts.length ? `Silent mode is over. ${silent.hosts.length} host${silent.hosts.length === 1 ? " was" : "s were"} allowed:` : "";
+    if (!silent.hosts.length || silentBanner.dismissed === JSON.stringify(silent.hosts)) { banner.replaceChildren(); return; }
+    banner.replaceChildren(h("span", {}, text, " ", silent.hosts.slice(0, 8).map((x, i) => [i ? ", " : "", h("code", {}, visible(x.host)), ` (${x.count})`])),
+      h("button", { class: "small", onclick: () => { silentBanner.dismissed = JSON.stringify(silent.hosts); silentBanner(banner); } }, "I have seen it"));
+    return;
+  }
+  const left = Math.max(0, Math.round((new Date(silent.until) - Date.now()) / 1000));
+  const text = `Silent mode: every unknown host is allowed for ${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")} more. Denied, private and metadata addresses stay refused. Allowed so far: ${silent.hosts.length}.`;
+  if (banner.firstChild?.classList?.contains("countdown")) { banner.firstChild.textContent = text; return; }
+  banner.replaceChildren(h("span", { class: "countdown" }, text), h("button", { class: "small", onclick: () => setSilent(0) }, "End it now"));
+}
+
+async function setSilent(minutes) {
+  try { await call("/api/silent", { minutes }); } catch (e) { toast(e.message); }
+  $("banner").replaceChildren();
+  await refresh();
+}
+
+// Now.
+const now = {
+  name: "now", title: "Now",
+  draw(main) { main.append(h("div", { id: "now" })); this.live(); },
+  events() { this.live(); },
+  live() {
+    const place = $("now");
+    if (!place) return;
+    const { index, sandboxes } = store.state, focused = document.activeElement?.dataset?.key;
+    const parts = [];
+    if (index.all > index.read && index.all - index.read > 100000) {
+      const share = Math.floor(index.read / index.all * 100);
+      parts.push(h("div", { class: "card" }, `Reading the audit logs: ${share} %`, h("div", { class: "progress", role: "progressbar", "aria-valuenow": share, "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "audit logs read" }, bar(share))));
+    }
+    if (!sandboxes.length) parts.push(empty("Nothing runs", "Sandboxes of bailey run, exec, gateway and egress appear here by themselves. Earlier runs are under History.", "bailey run --ask control -- COMMAND"));
+    else parts.push(table([["sandbox", "w"], ["command"], ["state"], ["age"], ["waiting", "n"], ["allowed", "n"], ["refused", "n"], ["last minute"], [""]], sandboxes.map(row)));
+    if (sandboxes.length && !readOnly() && !store.state.silent.until)
+      parts.push(h("p", { class: "row" }, h("span", { class: "dim" }, "Do not ask for a while:"), [5, 15].map((m) => h("button", { class: "small", "data-key": "silent" + m, onclick: () => setSilent(m) }, `allow unknown hosts for ${m} min`))));
+    place.replaceChildren(...parts);
+    if (focused) place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  },
+};
+
+function bar(share) {
+  const span = h("span", {});
+  span.style.width = share + "%";
+  return span;
+}
+
+function row(s) {
+  const status = s.status || {}, old = s.status_age_ms > 5000;
+  const order = (what, text, extra) => h("button", { class: "small " + (extra || ""), "data-key": what + s.id, disabled: readOnly(), onclick: () => what !== "kill" || confirmTwice(s.id) ? act({ sandbox: s.id, do: what }) : null }, text);
+  return [h("a", { href: "#/run/" + s.id }, h("code", {}, s.id)), h("span", { class: "mono" }, visible(commandOf(s)), h("br"), h("span", { class: "dim" }, visible(status.workspace || ""), status.agent ? " · " + visible(status.agent) : "")),
+    h("span", { class: "pill " + (old ? "no" : status.state === "paused" ? "warn" : status.state === "asking" ? "mid" : "yes") }, old ? "silent" : status.state || "?"), status.started ? age(status.started) : "",
+    (s.questions || []).length ? h("a", { href: "#/questions" }, String(s.questions.length)) : "0", String(status.allowed ?? 0), h("span", { class: status.refused ? "no" : "" }, String(status.refused ?? 0)), spark(store.rates.get(s.id) || []),
+    h("div", { class: "row" }, status.state === "paused" ? order("resume", "Resume") : order("pause", "Pause"), order("kill", "Kill", "danger"))];
+}
+
+let killing = null;
+function confirmTwice(id) {
+  if (killing === id) { killing = null; return true; }
+  killing = id;
+  toast("Press Kill again to end the sandbox " + id + " with everything in it.");
+  setTimeout(() => { killing = null; }, 6000);
+  return false;
+}
+
+// Questions.
+const SCOPES = [["once", "only what waits now"], ["sandbox", "until this sandbox ends"], ["workspace", "in this workspace, also later"], ["always", "everywhere, also later"]];
+const lineOf = (deny, target, scope, workspace) => scope === "once" ? "no rule is written" : scope === "sandbox" ? `network.${deny ? "deny" : "allow"}: ["${target}"], in this sandbox only`
+  : `remembered rule: ${deny ? "deny" : "allow"} ${target}${scope === "workspace" ? " in " + workspace : " everywhere"}`;
+
+function answers(q, first) {
+  const send = (answer, scope) => act({ sandbox: q.sandbox.id, do: "answer", question: q.id, answer, scope });
+  const choices = [["allow", "once", "Allow once", "allow"], ["allow", "sandbox", "Allow for this sandbox", "allow"], ["allow", "workspace", "Allow in this workspace", "allow"], ["deny", "once", "Deny once", "deny"], ["deny", "sandbox", "Deny for this sandbox", "deny"]];
+  return h("div", { class: "row answers" }, choices.filter(([, scope]) => q.kind === "host" || scope !== "sandbox").map(([answer, scope, text, kind], i) =>
+    h("button", { class: kind, disabled: readOnly(), "data-key": `${q.sandbox.id}.${q.id}.${answer}.${scope}`, "data-answer": first ? i + 1 : null, title: q.kind === "host" ? visible(lineOf(answer === "deny", q.host + ":" + q.port, scope, q.sandbox.status?.workspace)) : "", onclick: () => send(answer, scope) }, text, first ? h("kbd", {}, String(i + 1)) : null)));
+}
+
+function marked(command, segment) {
+  const at = segment ? command.indexOf(segment) : -1;
+  return at < 0 ? visible(command) : [visible(command.slice(0, at)), h("mark", {}, visible(segment)), visible(command.slice(at + segment.length))];
+}
+
+function card(q, first) {
+  const left = Math.max(0, Math.round((new Date(q.expires) - Date.now()) / 1000));
+  const same = store.events.filter((e) => e.event === "network" && e.domain === q.host && e.sandbox === q.sandbox.id).slice(-3);
+  return h("article", { class: "card question", "aria-label": "question " + q.id },
+    h("div", { class: "row spread" }, h("span", { class: "target" }, q.kind === "command" ? marked(q.command, q.segment) : visible(q.host + ":" + q.port)), h("span", { class: "pill warn" }, `${left} s left`)),
+    h("p", {}, q.kind === "command" ? [visible(q.reason), " ", h("span", { class: "dim" }, "rule ", visible(q.rule))] : ["by ", h("code", {}, visible(q.via)), `, ${q.waiting} waiting`], h("br"),
+      h("span", { class: "dim" }, "sandbox "), h("code", {}, q.sandbox.id), " ", h("code", {}, visible(commandOf(q.sandbox))), h("span", { class: "dim" }, " in ", visible(q.sandbox.status?.workspace || ""))),
+    same.length ? h("p", { class: "dim" }, "before: ", same.map((e) => `${clock(e.ts)} ${e.allowed ? "allowed" : "refused"} (${e.reason})`).join(", ")) : null,
+    answers(q, first));
+}
+
+const questionScreen = {
+  name: "questions", title: "Questions",
+  draw(main) {
+    main.append(h("div", { id: "questions", "aria-live": "polite" }), h("details", { class: "card" }, h("summary", {}, "What the answers mean"), h("dl", { class: "facts" }, SCOPES.flatMap(([s, t]) => [h("dt", {}, s), h("dd", {}, t)]))));
+    if ("Notification" in window && Notification.permission === "default") main.append(h("button", { class: "small", onclick: () => Notification.requestPermission() }, "Tell me also when this page is in the background"));
+    this.live();
+  },
+  live() {
+    const place = $("questions");
+    if (!place) return;
+    const list = questions(), focused = document.activeElement?.dataset?.key;
+    place.replaceChildren(...(list.length ? list.map((q, i) => card(q, i === 0)) : [empty("Nobody waits for an answer", "A sandbox asks when its policy says so.", "bailey run --ask control -- COMMAND")]));
+    if (focused) place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  },
+  key(event) {
+    if (!/^[1-5]$/.test(event.key)) return false;
+    document.querySelector(`[data-answer="${event.key}"]`)?.click();
+    return true;
+  },
+};
+
+// Traffic: a window over the list, so that 100,000 events cost as much as 30.
+const ROW = 33;
+const eventText = (e) => e.event === "network" ? `${e.method ? e.method + " " : ""}${e.domain ?? ""}${e.port ? ":" + e.port : ""}${e.path ?? ""}` : e.event === "file" ? e.path
+  : e.event === "answered" ? `answered: ${e.answer}, scope ${e.scope}, by ${e.by}` : e.event === "ask" ? `asked: ${e.question.host ? e.question.host + ":" + e.question.port : e.question.command}` : e.event === "rules" ? `rule: ${e.list} ${e.pattern}, scope ${e.scope}`
+  : e.event === "end" ? `ended with status ${e.status}` : e.text || e.event;
+
+function allowForm(host, port) {
+  const target = host + (port ? ":" + port : "");
+  const sandbox = h("select", { "aria-label": "sandbox" }, store.state.sandboxes.map((s) => h("option", { value: s.id }, s.id + " " + visible(commandOf(s)).slice(0, 40))));
+  const scope = h("select", { "aria-label": "scope" }, SCOPES.slice(1).map(([s, t]) => h("option", { value: s }, s + ": " + t)));
+  const line = h("pre", {});
+  const update = () => {
+    const s = store.state.sandboxes.find((x) => x.id === sandbox.value);
+    line.textContent = visible(lineOf(false, target, scope.value, s?.status?.workspace || "")) + "\n" + visible(lineOf(true, target, scope.value, s?.status?.workspace || ""));
+  };
+  sandbox.addEventListener("change", update);
+  scope.addEventListener("change", update);
+  update();
+  const send = (what) => act({ sandbox: sandbox.value, do: what, pattern: target, scope: scope.value }).then(closeDrawer);
+  return store.state.sandboxes.length && !readOnly() ? h("div", { class: "card" }, h("h3", {}, "Decide about ", h("code", {}, visible(target))), h("div", { class: "row" }, sandbox, scope), h("p", { class: "dim" }, "What would be written:"), line,
+    h("div", { class: "row" }, h("button", { class: "allow", onclick: () => send("allow") }, "Allow"), h("button", { class: "deny", onclick: () => send("deny") }, "Deny")))
+    : h("p", { class: "dim" }, "No sandbox runs that a rule could be given to.");
+}
+
+function facts(object) {
+  return h("dl", { class: "facts" }, Object.entries(object).filter(([, v]) => v !== null && v !== undefined && v !== "" && !(Array.isArray(v) && !v.length))
+    .flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, h("code", {}, visible(typeof v === "object" ? JSON.stringify(v) : v)))]));
+}
+
+function detail(e) {
+  const host = e.domain ?? e.question?.host, why = h("div", {});
+  openDrawer(visible(eventText(e)).slice(0, 80), facts(e), host ? h("button", { class: "small", onclick: () => fill(why, "/api/why?target=" + encodeURIComponent(host + (e.port ? ":" + e.port : "")), (r) => facts(r)) }, "Why?") : null, why, host ? allowForm(host, e.port) : null);
+}
+
+const traffic = {
+  name: "traffic", title: "Traffic",
+  draw(main) {
+    this.filter = this.filter || { text: "", verdict: "" };
+    const text = h("input", { type: "search", placeholder: "host, path, rule, reason, sandbox", "aria-label": "filter", value: this.filter.text, oninput: () => { this.filter.text = text.value; this.events(true); } });
+    const verdict = h("select", { "aria-label": "verdict", onchange: () => { this.filter.verdict = verdict.value; this.events(true); } }, [["", "all"], ["no", "refused"], ["yes", "allowed"]].map(([v, t]) => h("option", { value: v, selected: v === this.filter.verdict }, t)));
+    this.list = h("div", { class: "list", tabindex: "0", role: "region", "aria-label": "events", onscroll: () => this.window() }, h("div", { class: "space" }));
+    const hosts = h("div", {});
+    main.append(h("div", { class: "filters" }, text, verdict, h("span", { class: "dim", id: "shown", role: "status" })), this.list, h("h3", {}, "Hosts of all runs"), hosts);
+    this.events(true);
+    fill(hosts, "/api/hosts?limit=200", (list) => list.length ? table([["host", "t"], ["allowed", "n"], ["refused", "n"], ["in", "n"], ["out", "n"], ["rule", "t"], ["reason"], ["last", "w"]],
+      list.map((x) => [h("button", { class: "link", onclick: () => openDrawer(visible(x.name), facts(x), allowForm(x.name, x.port)) }, visible(x.name) + (x.port ? ":" + x.port : "")), String(x.allowed), h("span", { class: x.refused ? "no" : "" }, String(x.refused)), bytes(x.bytes_in), bytes(x.bytes_out), visible(x.rule), x.reason || "", day(x.last)]))
+      : empty("No host is on record", "What sandboxes reach and are refused is listed here, over all runs."));
+  },
+  events(anew) {
+    if (!this.list?.isConnected) return;
+    const { text, verdict } = this.filter, words = text.toLowerCase();
+    const fits = (e) => (!verdict || (e.allowed !== undefined && (e.allowed ? "yes" : "no") === verdict)) && (!words || (eventText(e) + " " + (e.rule ?? "") + " " + (e.reason ?? "") + " " + e.sandbox).toLowerCase().includes(words));
+    const atTop = this.list.scrollTop < ROW;
+    this.found = text || verdict ? store.events.filter(fits) : store.events;
+    this.list.classList.toggle("none", !this.found.length);
+    this.list.firstChild.style.height = this.found.length ? this.found.length * ROW + "px" : "";
+    if (!atTop && !anew && this.seen !== undefined) this.list.scrollTop += (this.found.length - this.seen) * ROW;
+    this.seen = this.found.length;
+    $("shown").textContent = `${this.found.length} of ${store.events.length} since this page was opened`;
+    this.window();
+  },
+  window() {
+    const first = Math.max(0, Math.floor(this.list.scrollTop / ROW) - 5), n = Math.ceil(this.list.clientHeight / ROW) + 10, all = this.found;
+    const rows = [];
+    for (let i = first; i < Math.min(first + n, all.length); i++) {
+      const e = all[all.length - 1 - i];
+      const line = h("button", { class: "event", onclick: () => detail(e) }, h("span", { class: "when" }, clock(e.ts)), e.allowed === undefined ? h("span", { class: "pill" }, e.event) : verdictPill(e.allowed), h("span", { class: "what" }, visible(eventText(e))), h("span", { class: "why" }, visible(e.rule || e.reason || "")));
+      line.style.top = i * ROW + "px";
+      rows.push(line);
+    }
+    this.list.firstChild.replaceChildren(...(rows.length ? rows : [h("p", { class: "empty" }, "Nothing yet. What sandboxes try appears here as it happens.")]));
+  },
+};
+
+// Rules.
+const rules = {
+  name: "rules", title: "Rules",
+  draw(main) {
+    const live = h("div", { id: "rules" }), used = h("div", {});
+    const pattern = h("input", { type: "text", placeholder: "host, *.host, host:port or @group", "aria-label": "pattern" });
+    const sandbox = h("select", { "aria-label": "sandbox", id: "rules-sandbox" }), scope = h("select", { "aria-label": "scope" }, SCOPES.slice(1).map(([s, t]) => h("option", { value: s }, s + ": " + t)));
+    const add = (what) => pattern.value && act({ sandbox: sandbox.value, do: what, pattern: pattern.value, scope: scope.value }).then(() => { pattern.value = ""; });
+    if (!readOnly()) main.append(h("form", { class: "filters", onsubmit: (e) => { e.preventDefault(); add("allow"); } }, pattern, sandbox, scope, h("button", { class: "allow", type: "submit" }, "Allow"), h("button", { class: "deny", type: "button", onclick: () => add("deny") }, "Deny")));
+    main.append(h("h3", {}, "What decides now, by sandbox"), live, h("h3", {}, "Rules that decided, over all runs"), used);
+    this.live();
+    fill(used, "/api/rules?limit=500", (list) => list.length ? table([["rule", "t"], ["allowed", "n"], ["refused", "n"], ["first", "w"], ["last", "w"], ["unused for"]], list.map((x) => [visible(x.name), String(x.allowed), String(x.refused), day(x.first), day(x.last), age(x.last)]))
+      : empty("No rule has decided yet", "Every rule that decided something is counted here."));
+  },
+  live() {
+    const place = $("rules"), choice = $("rules-sandbox");
+    if (!place) return;
+    const list = store.state.sandboxes.flatMap((s) => (s.rules || []).map((r) => ({ ...r, sandbox: s })));
+    if (choice && choice.children.length !== store.state.sandboxes.length) choice.replaceChildren(...store.state.sandboxes.map((s) => h("option", { value: s.id }, s.id + " " + visible(commandOf(s)).slice(0, 40))));
+    const text = JSON.stringify(list.map((r) => [r.sandbox.id, r.list, r.pattern, r.live]));
+    if (this.drawn === text && place.children.length) return;
+    this.drawn = text;
+    place.replaceChildren(list.length ? table([["list"], ["pattern", "t"], ["from", "t"], ["sandbox"], [""]], list.map((r) => [h("span", { class: "pill " + (r.list === "deny" ? "no" : "yes") }, r.list), visible(r.pattern), visible(r.origin), h("code", {}, r.sandbox.id),
+      r.live ? h("button", { class: "small", disabled: readOnly(), onclick: () => act({ sandbox: r.sandbox.id, do: "forget", pattern: r.pattern }) }, "Forget") : ""]))
+      : empty("No rule decides now", "Rules of running sandboxes are listed here; those of a policy file are edited in the file."));
+  },
+};
+
+// Files and commands.
+function lineDiff(before, after) {
+  const a = before.split("\n"), b = after.split("\n");
+  if (a.length * b.length > 4e6) return [h("p", { class: "dim" }, "Too long for a comparison by line."), h("pre", {}, visible(after.slice(0, 20000)))];
+  const size = b.length + 1, best = new Uint32Array((a.length + 1) * size);
+  for (let i = a.length - 1; i >= 0; i--)
+    for (let j = b.length - 1; j >= 0; j--) best[i * size + j] = a[i] === b[j] ? best[(i + 1) * size + j + 1] + 1 : Math.max(best[(i + 1) * size + j], best[i * size + j + 1]);
+  const lines = [];
+  for (let i = 0, j = 0; i < a.length || j < b.length;) {
+    if (i < a.length && j < b.length && a[i] === b[j]) { lines.push(["", "  " + a[i]]); i++; j++; }
+    else if (j < b.length && (i >= a.length || best[i * size + j + 1] >= best[(i + 1) * size + j])) lines.push(["add", "+ " + b[j++]]);
+    else lines.push(["del", "- " + a[i++]]);
+  }
+  return h("div", { class: "diff", tabindex: "0", role: "region", "aria-label": "changes line by line" }, lines.map(([kind, text]) => h("div", { class: kind }, text.slice(0, 2) + visible(text.slice(2)))));
+}
+
+function overlayCard(o) {
+  const changes = h("div", {});
+  const button = (what, text, kind) => h("button", { class: "small " + kind, disabled: readOnly(), onclick: async () => {
+    try { toast((await call("/api/overlay", { id: o.id, do: what })).text || text + ": done"); } catch (e) { toast(visible(e.message)); }
+    show();
+  } }, text);
+  fill(changes, "/api/changes?id=" + encodeURIComponent(o.id), (r) => table([["change"], ["path", "t"], ["bytes", "n"], ["look twice"]], r.changes.map((c) => [c.kind,
+    h("button", { class: "link", onclick: () => { const place = h("div", {}); openDrawer(visible(c.path), place); fill(place, `/api/overlay/file?id=${encodeURIComponent(o.id)}&path=${encodeURIComponent(c.path)}`, (f) => f.before === null && f.after === null ? h("p", { class: "dim" }, "Not a text that can be shown.") : lineDiff(f.before ?? "", f.after ?? "")); } }, visible(c.path)),
+    String(c.size), c.marks.length ? h("span", { class: "pill warn" }, c.marks.join(", ")) : ""])));
+  return h("div", { class: "card" }, h("div", { class: "row spread" }, h("span", {}, h("code", {}, o.id), " ", h("span", { class: "dim" }, day(o.began), " in "), h("code", {}, visible(o.workspace))), h("div", { class: "row" }, button("apply", "Apply", "allow"), button("discard", "Discard", "danger"))), h("br"), changes);
+}
+
+const recordRows = (list, cells) => list.records.map(({ run, record }) => cells(record, run));
+const files = {
+  name: "files", title: "Files and commands",
+  draw(main) {
+    const overlays = h("div", {}), commands = h("div", {}), denied = h("div", {});
+    main.append(h("h3", {}, "Changes that wait in overlays"), overlays, h("h3", {}, "Commands that were judged"), commands, h("h3", {}, "Paths that were refused"), denied);
+    fill(overlays, "/api/overlays", (list) => list.length ? list.slice(0, 20).map(overlayCard) : empty("No overlay waits", "With --overlay a run writes beside the workspace, and you decide what is carried over.", "bailey run --overlay -- COMMAND"));
+    fill(commands, "/api/history?kind=command&limit=100", (r) => r.records.length ? table([["time", "w"], ["verdict"], ["command", "t"], ["rule"], ["why"]], recordRows(r, (x) => [day(x.ts), verdictPill(x.allowed), visible(x.path), visible(x.rule), visible(x.detail)])) : empty("No command was judged", "bailey exec and hooks of agents have commands judged one by one.", "bailey exec 'git push'"));
+    fill(denied, "/api/history?kind=file&limit=100", (r) => r.records.length ? table([["time", "w"], ["verdict"], ["path", "t"], ["run"]], recordRows(r, (x, run) => [day(x.ts), verdictPill(x.allowed), visible(x.path), h("a", { href: "#/run/" + encodeURIComponent(run) }, run)])) : empty("No refused path is on record", "With --trace-denials every refused path is recorded.", "bailey run --trace-denials -- COMMAND"));
+  },
+};
+
+// Credentials.
+const credentials = {
+  name: "credentials", title: "Credentials",
+  draw(main) {
+    const own = h("div", {}), used = h("div", {});
+    main.append(h("h3", {}, "Of your policy"), own, h("h3", {}, "Used, over all runs"), used);
+    fill(own, "/api/secrets", (r) => {
+      const list = Array.isArray(r) ? r : r.credentials || [];
+      return list.length ? table([["name"], ["hosts", "t"], ["from", "t"], [""]], list.map((c) => [h("code", {}, visible(c.name)), visible((c.hosts || []).join(", ")), visible(c.source || ""), testButton(c.name)]))
+        : empty("Your policy has no credentials", "Programs inside see stand-ins; the gateway puts the value in on its way out. Values are never shown here.", "bailey secrets list");
+    });
+    fill(used, "/api/credentials", (list) => list.length ? table([["name"], ["uses", "n"], ["first", "w"], ["last", "w"]], list.map((x) => [h("code", {}, visible(x.name)), String(x.allowed + x.refused), day(x.first), day(x.last)])) : empty("No credential was used yet", "Each use is on record, by name."));
+  },
+};
+function testButton(name) {
+  const out = h("span", { class: "dim", role: "status" });
+  return h("span", { class: "row" }, h("button", { class: "small", disabled: readOnly(), onclick: async () => {
+    out.textContent = "testing";
+    try { const r = await call("/api/secrets/test", { name }); out.textContent = r.ok === false ? "failed" : "works"; } catch (e) { out.textContent = visible(e.message); }
+  } }, "Test"), out);
+}
+
+// Guests: the services that stand in front of containers and other machines.
+const guests = {
+  name: "guests", title: "Guests",
+  draw(main) {
+    const egress = h("div", {});
+    main.append(h("p", { class: "dim" }, "Containers and other guests reach the network by the egress service or by bailey gateway. Both appear under Now while they run."), h("h3", {}, "Egress service"), egress);
+    fill(egress, "/api/egress", (r) => h("div", { class: "card" }, facts(r)));
+  },
+};
+
+// History, and one run.
+function timeline(r) {
+  const lanes = ["run", "command", "host", "credential", "question", "file"], from = new Date(r.from), span = Math.max(1, new Date(r.to) - from);
+  return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "timeline" }, h("svg:svg", { class: "lanes", viewBox: `0 0 1000 ${lanes.length * 28}`, role: "img", "aria-label": "timeline of the run; the moments are listed below" },
+    lanes.map((l, i) => [h("svg:text", { x: 10, y: i * 28 + 18 }, l), h("svg:line", { x1: 90, x2: 990, y1: i * 28 + 14, y2: i * 28 + 14 })]),
+    r.timeline.slice(0, 2000).map((m) => h("svg:circle", { class: m.verdict === "allowed" ? "yes" : m.verdict === "refused" ? "no" : "", r: 5, cx: 95 + (new Date(m.at) - from) / span * 885, cy: lanes.indexOf(m.lane) * 28 + 14 }, h("svg:title", {}, visible(m.text))))));
+}
+
+const history_ = {
+  name: "history", title: "History",
+  draw(main) {
+    this.filter = this.filter || "";
+    const found = h("div", { id: "found" }), runs = h("div", {});
+    const text = h("input", { type: "search", value: this.filter, placeholder: "search all runs: host, path, rule, credential, command", "aria-label": "search all runs" });
+    const verdict = h("select", { "aria-label": "verdict" }, [["", "all"], ["refused", "refused"], ["allowed", "allowed"]].map(([v, t]) => h("option", { value: v }, t)));
+    const search = (cursor) => this.search(found, text.value, verdict.value, cursor);
+    main.append(h("form", { class: "filters", onsubmit: (e) => { e.preventDefault(); this.filter = text.value; search(); } }, text, verdict, h("button", { type: "submit", class: "main" }, "Search")), found, h("h3", {}, "Runs"), runs);
+    fill(runs, "/api/runs?limit=200", (list) => list.length ? table([["run", "w"], ["command", "t"], ["workspace", "t"], ["began", "w"], ["records", "n"], ["allowed", "n"], ["refused", "n"], ["ended", "w"]], list.map((x) => [h("a", { href: "#/run/" + encodeURIComponent(x.name) }, h("code", {}, visible(x.name))), visible(x.command), visible(x.workspace), day(x.first), String(x.records), String(x.allowed), h("span", { class: x.refused ? "no" : "" }, String(x.refused)),
+      x.broken ? h("span", { class: "pill no" }, "unreadable") : x.closed ? (x.status === "" ? "yes" : "status " + visible(x.status)) : h("span", { class: "pill mid" }, "open")])) : empty("Nothing was run yet", "Every run leaves an audit log.", "bailey run -- COMMAND"));
+  },
+  async search(found, text, verdict, cursor) {
+    const path = `/api/history?limit=200&text=${encodeURIComponent(text)}&verdict=${verdict}` + (cursor ? "&cursor=" + cursor : "");
+    const rows = (r) => recordRows(r, (x, run) => [day(x.ts), x.allowed === undefined ? h("span", { class: "pill" }, x.kind) : verdictPill(x.allowed), h("button", { class: "link", onclick: () => openDrawer("Record " + x.seq, facts(x), x.domain ? allowForm(x.domain, x.port) : null) }, visible(x.domain ? `${x.method ?? ""} ${x.domain}:${x.port}${x.path ?? ""}`.trim() : x.path || x.detail)), visible(x.rule), x.reason || "", h("a", { href: "#/run/" + encodeURIComponent(run) }, run)]);
+    await fill(found, path, (r) => r.records.length ? [table([["time", "w"], ["verdict"], ["what", "t"], ["rule", "t"], ["reason"], ["run"]], rows(r)), r.cursor ? h("p", {}, h("button", { onclick: () => this.search(found, text, verdict, r.cursor) }, "Older")) : ""] : empty("Nothing found", "The search looks into hosts, paths, rules, credentials and commands of all runs."));
+  },
+};
+
+const run = {
+  name: "run", title: "One run", hidden: true,
+  draw(main) {
+    const id = argument(), place = h("div", {}), proof = h("div", { role: "status" });
+    if (!id) { main.append(empty("Which run?", "Choose one under History.")); return; }
+    main.append(place);
+    fill(place, "/api/report?run=" + encodeURIComponent(id), (r) => [
+      h("div", { class: "card" }, facts({ run: r.run, command: r.command, workspace: r.workspace, mode: r.mode, status: r.status, from: day(r.from), to: day(r.to), allowed: r.allowed, refused: r.refused }),
+        h("p", {}, r.audit.whole ? [h("span", { class: "pill yes" }, r.audit.running ? "whole so far" : "log is whole"), " ", h("span", { class: "dim" }, "SHA-256 of the last record "), h("code", {}, r.audit.last_sha256)] : [h("span", { class: "pill no" }, "log is not whole"), " ", visible(r.audit.problem)]),
+        h("div", { class: "row" }, h("button", { class: "small", onclick: () => download(id) }, "Save the report"), h("button", { class: "small", onclick: () => fill(proof, "/api/verify?run=" + encodeURIComponent(id), (v) => facts(v)) }, "Verify the log")), proof),
+      h("h3", {}, "Timeline"), timeline(r),
+      r.questions.length ? [h("h3", {}, "Questions and answers"), table([["asked", "w"], ["about", "t"], ["answer"], ["scope"], ["by", "t"]], r.questions.map((q) => [day(q.asked), visible(q.about), q.answer ? h("span", { class: "pill " + (q.answer === "allow" ? "yes" : "no") }, q.answer) : "none", q.scope || "", visible(q.by)]))] : "",
+      h("h3", {}, "Hosts"), r.hosts.length ? table([["host", "t"], ["allowed", "n"], ["refused", "n"], ["in", "n"], ["out", "n"], ["rule", "t"], ["reason"]], r.hosts.slice(0, 500).map((x) => [visible(x.name) + (x.port ? ":" + x.port : ""), String(x.allowed), h("span", { class: x.refused ? "no" : "" }, String(x.refused)), bytes(x.bytes_in), bytes(x.bytes_out), visible(x.rule), x.reason || ""])) : h("p", { class: "dim" }, "The run asked for no host."),
+      h("h3", {}, "Moments"), table([["time", "w"], ["what"], ["text", "t"]], r.timeline.slice(0, 1000).map((m) => [day(m.at), h("span", { class: "pill " + (m.verdict === "allowed" ? "yes" : m.verdict === "refused" ? "no" : "") }, m.lane), visible(m.text)]))]);
+  },
+};
+
+async function download(id) {
+  try {
+    const page = await call("/api/report.html?run=" + encodeURIComponent(id), undefined, true);
+    const link = h("a", { download: "bailey-report-" + id.replace(/\W/g, "") + ".html", href: URL.createObjectURL(new Blob([page], { type: "application/octet-stream" })) });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  } catch (e) { toast(visible(e.message)); }
+}
+
+// Machine.
+const machine = {
+  name: "machine", title: "Machine",
+  draw(main) {
+    const doctor = h("div", {});
+    main.append(h("p", { class: "dim" }, "Bailey ", store.state.version, ". What this machine can do:"), doctor);
+    fill(doctor, "/api/doctor", (r) => {
+      const items = r.items || r.checks || r.results;
+      return Array.isArray(items) ? table([["what"], ["state"], ["", "t"]], items.map((x) => [visible(x.name || x.id || x.item), h("span", { class: "pill " + (x.ok ?? x.works ?? x.state === "works" ? "yes" : "warn") }, visible(String(x.state ?? x.ok ?? x.works))), visible(x.detail || (x.cause === "none" ? "" : x.cause) || "")])) : h("div", { class: "card" }, facts(r));
+    });
+  },
+};
+
+export const screens = [now, questionScreen, traffic, rules, files, credentials, guests, history_, machine, run];
