@@ -93,7 +93,7 @@ def plant_git_hook(w):
     pathlib.Path(w.workspace, ".git/hooks/pre-commit").write_text("#!/bin/sh\n")
 
 
-@act(inside=CLOSED, degraded="done")
+@act(inside=CLOSED, degraded="done", copied=True)
 def edit_git_config(w):
     with open(w.workspace + "/.git/config", "a") as f:
         f.write("[core]\n\tfsmonitor = evil\n")
@@ -189,7 +189,7 @@ def exchange_protected_file(w):
     check(LIBC.renameat2(-100, (w.workspace + "/mine").encode(), -100, (w.workspace + "/.git/config").encode(), 2))
 
 
-@act(inside=CLOSED, degraded="done")
+@act(inside=CLOSED, degraded="done", copied=True)
 def open_protected_file_through_descriptor(w):
     """Open for reading is granted; the same object again, for writing, by the descriptor's own name."""
     fd = os.open(w.workspace + "/.git/config", os.O_RDONLY)
@@ -249,12 +249,12 @@ def remove_workspace(w):
     os.rename(w.workspace, w.home + "/elsewhere")
 
 
-@act(inside=CLOSED, degraded="done")
+@act(inside=CLOSED, degraded="done", copied=True)
 def change_mode_of_protected_file(w):
     os.chmod(w.workspace + "/.git/config", 0o777)
 
 
-@act(inside=CLOSED, degraded="done")
+@act(inside=CLOSED, degraded="done", copied=True)
 def truncate_protected_file(w):
     os.truncate(w.workspace + "/.git/config", 0)
 

@@ -10,12 +10,13 @@ ACTS = {}
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def act(inside, outside="all", degraded=None, absent=""):
+def act(inside, outside="all", degraded=None, absent="", copied=False):
     """inside: names of errors (or of the signal that ends it), one of which must come; outside: who can do it there (all, root,
     user); degraded: what comes where there are no namespaces, when that differs. "done" there is a documented loss
-    (README.md). absent: what comes, in either place, on a machine that cannot do it at all."""
+    (README.md). absent: what comes, in either place, on a machine that cannot do it at all. copied: it changes `.git/config`, of which
+    the sandbox may have a copy: then it is done inside, and the test sees to it that the host's file is what it was."""
     def add(function):
-        function.inside, function.outside = set(inside.split()), outside
+        function.inside, function.outside = set(inside.split()) | ({"done"} if copied else set()), outside
         function.degraded, function.absent = set((degraded or inside).split()), set(absent.split())
         ACTS[function.__name__] = function
         return function

@@ -139,6 +139,12 @@ def perform(world, start):
     return do
 
 
+def host_config(world):
+    """Of the file itself. Inside there may be a copy of it."""
+    path = pathlib.Path(world["workspace"], ".git/config")
+    return path.read_bytes(), path.stat().st_mode, path.stat().st_ino
+
+
 def clean(world):
     """What an act leaves in the workspace, where it may."""
     for planted in ("link-to-key", "link-to-notes", "link-to-socket", "moved", "hard", "disk", "mine", ".git/config.new", "program", "program-made"):
@@ -152,7 +158,9 @@ EVERY_ACT = [pytest.param(name, marks=[getattr(pytest.mark, act.outside)] if act
 @pytest.mark.parametrize("name", EVERY_ACT)
 def test_act(name, world, perform):
     # First inside: outside the act succeeds and changes the world.
+    before = host_config(world)
     inside = perform(name, "inside")
+    assert host_config(world) == before
     clean(world)
     outside = perform(name, "outside")
     absent = ACTS[name].absent if outside in ACTS[name].absent else set()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repositories that a sandbox makes, or finds, deeper than any search at launch goes; and after a run that was killed."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -53,6 +54,57 @@ def test_deep_ones_are_made_harmless(sh, home, work, how):
     assert not (home / "ran").exists()
 
 
+# The common part of a repository has no HEAD; the working tree that leads to it has one.
+HEADLESS = """mkdir -p COMMON/objects COMMON/refs COMMON/worktrees/a tree; echo "$MON" > COMMON/config
+    cd COMMON/worktrees/a; echo ref: refs/heads/main > HEAD; echo ../.. > commondir; echo "$TOP/tree/.git" > gitdir; cd "$TOP"
+    echo "gitdir: $TOP/COMMON/worktrees/a" > tree/.git"""
+
+
+@pytest.mark.parametrize("last", ["", "mv COMMON/refs r; mv r COMMON/refs", 'mv COMMON/objects o; ln -s "$TOP/o" COMMON/objects'])
+@pytest.mark.parametrize("common", ["sub/.git", "x/.git/worktrees/y"])
+def test_a_common_part_without_a_head(sh, home, work, common, last):
+    (work / DEEP).mkdir(parents=True)
+    script = f"MON='{monitor(home)}'; mkdir -p {DEEP}; cd {DEEP}; TOP=$PWD\n" + (HEADLESS + "\n" + last).replace("COMMON", common)
+    sh(script).check()
+    ask(work / DEEP / "tree")
+    assert not (home / "ran").exists()
+
+    subprocess.run(["sh", "-c", script], cwd=work, check=False, capture_output=True)
+    ask(work / DEEP / "tree")
+    assert (home / "ran").exists(), "the attack proves nothing: git does not run it"
+
+
+@pytest.fixture
+def repo(work):
+    git("init", "-q", cwd=work)
+    return work
+
+
+def submodule_elsewhere(tree):
+    return f"""mkdir -p m .git/modules; git init -q --separate-git-dir=.git/modules/m m; cd m
+        git commit -q --allow-empty -m zero; git checkout -q -b two; echo planted > post-commit; git add .; git commit -qm one; cd ..
+        git config -f .git/modules/m/config core.worktree {tree}"""
+
+
+@pytest.mark.parametrize("tree", ["../../hooks", "../../../../outside", "../../../lead", "../../../other"])
+def test_a_submodule_writes_into_its_own_tree_alone(sh, home, repo, tree):
+    """Git checks it out wherever its configuration says, with the rights of whoever asks."""
+    (home / "outside").mkdir()
+    (repo / "lead").symlink_to(home / "outside")
+    (repo / "other").mkdir()
+    (repo / "other/.git").write_text("gitdir: ../.git\n")
+    sh(submodule_elsewhere(tree), env=ENVIRONMENT).check()
+    assert "worktree" not in (repo / ".git/modules/m/config").read_text()
+
+    subprocess.run(["git", "checkout", "-q", "-f", "two"], cwd=repo / "m", env={**os.environ, **ENVIRONMENT}, check=False)
+    assert not (repo / ".git/hooks/post-commit").exists() and not (home / "outside/post-commit").exists()
+
+
+def test_a_submodule_keeps_its_tree(sh, repo):
+    sh(submodule_elsewhere("../../../m"), env=ENVIRONMENT).check()
+    assert "worktree = ../../../m" in (repo / ".git/modules/m/config").read_text()
+
+
 def test_what_was_planted_would_run(home, work):
     subprocess.run(["sh", "-c", plant(home, DEEP)], cwd=work, env={**os.environ, **ENVIRONMENT}, check=True)
     ask(work / DEEP)
@@ -101,6 +153,10 @@ def deep(work):
     'cp -r .git evil; echo "$MON" >> evil/config; echo "gitdir: $PWD/evil" > tree/.git; rm tree/.git; echo "gitdir: $PWD/evil" > tree/.git',
     'cp -r .git evil; echo "$MON" >> evil/config; realpath evil > .git/worktrees/tree/commondir',
     'echo "$MON" >> bare/config; echo x > bare/hooks/update',
+    'rm .git/HEAD; echo "$MON" >> .git/config',
+    'mv .git/HEAD h; mv .git/refs r; echo "$MON" >> .git/config; mv r .git/refs',
+    'mv .git/HEAD h; mv .git/objects o; echo "$MON" >> .git/config; ln -s "$PWD/o" .git/objects',
+    'mv .git/HEAD h; printf "#!/bin/sh\\ntouch $HOME/ran\\n" > .git/hooks/post-index-change; chmod +x .git/hooks/post-index-change',
 ])
 def test_deep_ones_that_were_there(sh, home, work, deep, script):
     """Nothing at launch knew of them. Removed and made anew they are what the sandbox made."""
@@ -136,7 +192,8 @@ def test_after_a_run_that_was_killed_whole(start, bailey, home, work, how, next_
     assert (work / "ready").exists()
     children = subprocess.run(["pgrep", "-P", str(running.pid)], capture_output=True, text=True, check=False).stdout.split()
     for pid in [running.pid, *map(int, children)]:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # init ends with its parent
+            os.kill(pid, signal.SIGKILL)
     running.wait(10)
     time.sleep(0.3)
     bailey(*next_one, cwd=work)

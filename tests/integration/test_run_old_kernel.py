@@ -12,7 +12,7 @@ import pytest
 from conftest import program
 from kit import machine as machine_module
 from kit.machine import deny, machine
-from test_escape import ESCAPE, LIMITS, NO_NAMESPACES, PYTHON, servers, world  # noqa: F401 (fixtures)
+from test_escape import ESCAPE, LIMITS, NO_NAMESPACES, PYTHON, host_config, servers, world  # noqa: F401 (fixtures)
 from world import ACTS
 
 pytestmark = [pytest.mark.visible_home, pytest.mark.real_home]
@@ -59,8 +59,10 @@ print(json.dumps(answers))
 def test_acts_fail_all_the_same(kernel, world, start):  # noqa: F811
     argv = [program("bailey"), "run", "--quiet", *LIMITS, "--read", str(ESCAPE), "--env", "BAILEY_ACT_WORLD=" + json.dumps(world), "--",
             PYTHON, "-c", RUN_ALL, str(ESCAPE / "act.py"), *SAMPLE]
+    before = host_config(world)
     result = start(KERNELS[kernel](argv), cwd=world["workspace"]).wait(60)
     assert result.status == 0, result
+    assert host_config(world) == before
     answers = json.loads(result.text)
     wrong = {name: answer for name, answer in answers.items()
              if answer not in (("EACCES", "EPERM") if name.startswith("init ") else ACTS[name].inside)}
@@ -76,8 +78,10 @@ def test_every_act_fails_where_mounts_are_set_up_the_older_way(world, start):  #
     argv = [program("bailey"), "run", "--quiet", *LIMITS, "--read", str(ESCAPE), "--deny-read", home + "/vault", "--read", home + "/vault/open",
             "--deny-read", home + "/vault/open/closed", "--deny-read", home + "/slashed/", "--env", "BAILEY_ACT_WORLD=" + json.dumps(world), "--",
             PYTHON, "-c", RUN_ALL, str(ESCAPE / "act.py"), *names]
+    before = host_config(world)
     result = start(KERNELS["no-mount-setattr"](argv), cwd=world["workspace"], pass_fds=(world["inherited"],)).wait(240)
     assert result.status == 0, result
+    assert host_config(world) == before
     answers = json.loads(result.text)
     wrong = {name: answer for name, answer in answers.items() if name in ACTS and answer not in ACTS[name].inside | {"EEXIST"}}
     assert len(answers) >= len(names) > 100 and not wrong, wrong

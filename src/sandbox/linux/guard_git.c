@@ -11,11 +11,14 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "policy/git_harmless.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +28,7 @@ enum { CONFIG_MAX = 4 << 20, REMOTES_ASKED_MAX = 256 };
 struct filtering {
         struct str text;
         struct buf *out;
+        int dir;
         unsigned use, asked; /* for remotes: each is a reading of the whole text */
         bool more;
 };
@@ -54,10 +58,49 @@ static bool leads_elsewhere(struct filtering *f, const struct gitconfig_setting 
         return !search.found && !str_is(given->value, ".");
 }
 
+/* The first line of the file `.git` of a working tree, without "gitdir: ". */
+static bool read_pointer(int tree, char *ret, size_t size) {
+        cleanup(close_fd) int fd = openat(tree, ".git", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        static const char prefix[] = "gitdir: ";
+        char line[PATH_MAX + sizeof prefix];
+        struct stat st;
+        ssize_t n;
+
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                return false;
+        n = read(fd, line, sizeof line - 1);
+        if (n <= 0)
+                return false;
+        line[n] = '\0';
+        line[strcspn(line, "\r\n")] = '\0';
+        return strncmp(line, prefix, sizeof prefix - 1) == 0 &&
+               snprintf(ret, size, "%s", line + sizeof prefix - 1) < (int)size;
+}
+
+/* Git writes files into the tree of a submodule, whoever may write there. So it is one whose `.git` leads here: where
+ * the sandbox may not write it could put none. */
+static bool is_own_tree(int dir, struct str value) {
+        cleanup(close_fd) int tree = -1, leads = -1;
+        cleanup(free_ptr) char *path = str_dup(value);
+        char pointer[PATH_MAX];
+        struct stat here, there;
+
+        tree = path ? path_open_at(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, PATH_NO_SYMLINKS) : -1;
+        if (tree < 0 || !read_pointer(tree, pointer, sizeof pointer))
+                return false;
+        leads = openat(tree, pointer, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return leads >= 0 && fstat(leads, &there) == 0 && fstat(dir, &here) == 0 && here.st_ino == there.st_ino &&
+               here.st_dev == there.st_dev;
+}
+
+static bool is_elsewhere(const struct filtering *f, const struct gitconfig_setting *given) {
+        return git_setting_is(given, "core", "worktree") && !is_own_tree(f->dir, given->value);
+}
+
 static int filter_setting(const struct gitconfig_setting *given, void *context) {
         struct filtering *f = context;
 
-        if (!git_harmless(given, f->use) || leads_elsewhere(f, given)) {
+        if (!git_harmless(given, f->use) || leads_elsewhere(f, given) || is_elsewhere(f, given)) {
                 f->more = true;
                 return 0;
         }
@@ -71,7 +114,7 @@ static int filter_setting(const struct gitconfig_setting *given, void *context) 
 int guard_git_filter(int dir, const char *name, bool module, struct buf *ret_harmless, bool *ret_more) {
         cleanup(buf_done) struct buf text = BUF(CONFIG_MAX);
         cleanup(close_fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        struct filtering filtering = { .out = ret_harmless, .use = GIT_NEW | (module ? GIT_MODULE : 0) };
+        struct filtering filtering = { .out = ret_harmless, .dir = dir, .use = GIT_NEW | (module ? GIT_MODULE : 0) };
         struct stat st;
 
         if (fd < 0)

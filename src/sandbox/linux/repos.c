@@ -82,16 +82,16 @@ static bool has_name(const char *directory, const char *name) {
         return snprintf(path, sizeof path, "%s/%s", directory, name) < (int)sizeof path && lstat(path, &st) == 0;
 }
 
-/* Whether git would take the directory for a repository, were this name not in it (NULL: with all that is there). */
+/* Whether git would obey the directory, were this name not in it (NULL: with all that is there): as a repository, or as
+ * the common part of one, which needs no HEAD of its own. */
 static bool is_repository(const char *directory, const char *without) {
-        static const char *const rest[] = { "objects", "commondir" };
+        static const char *const names[] = { "HEAD", "objects", "refs", "commondir" };
+        enum { HEAD, OBJECTS, REFS, COMMONDIR, NAMES };
+        bool has[NAMES];
 
-        if ((without && strcmp(without, "HEAD") == 0) || !has_name(directory, "HEAD"))
-                return false;
-        for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-                if (!(without && strcmp(without, rest[i]) == 0) && has_name(directory, rest[i]))
-                        return true;
-        return false;
+        for (size_t i = 0; i < NAMES; i++)
+                has[i] = !(without && strcmp(without, names[i]) == 0) && has_name(directory, names[i]);
+        return (has[HEAD] && (has[OBJECTS] || has[COMMONDIR])) || (has[OBJECTS] && has[REFS]);
 }
 
 /* --- what is the sandbox's own --- */

@@ -90,17 +90,26 @@ static bool stands(const char *path) {
         return real && strcmp(real, directory[0] ? directory : "/") == 0;
 }
 
+static bool has_name(const char *directory, const char *name) {
+        cleanup(free_ptr) char *path = path_join(directory, name);
+        struct stat st;
+
+        return !path || lstat(path, &st) == 0;
+}
+
+/* The common part of a repository needs no HEAD: a working tree elsewhere has one, and leads to it. */
+static bool is_obeyed(const char *directory) {
+        return has_name(directory, "HEAD") || (has_name(directory, "objects") && has_name(directory, "refs"));
+}
+
 static int add_made(const struct git_made *made, const char *path, struct plan_host *ret, struct err *err) {
         bool named = strcmp(strrchr(path, '/') + 1, ".git") == 0;
-        cleanup(free_ptr) char *head = path_join(path, "HEAD");
-        struct stat st, at_head;
+        struct stat st;
 
-        if (!head)
-                return err_set(err, ENOMEM, "out of memory");
         if (!in_roots(made, path) || !stands(path) || lstat(path, &st) < 0)
                 return 0;
         if (S_ISDIR(st.st_mode))
-                return lstat(head, &at_head) == 0 ? close_repository(made, path, ret, err) : 0;
+                return is_obeyed(path) ? close_repository(made, path, ret, err) : 0;
         if (!named || (S_ISREG(st.st_mode) && leads_to_part(made, path)))
                 return 0;
         return close_name(made, ret, path, err);
