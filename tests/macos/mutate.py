@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes the generator of Seatbelt profiles, one place at a time. Each change must fail a test.
 
-    tests/macos/mutate.py BUILD [--count 200] [--seed N] [--jobs N] [--show]
+    tests/macos/mutate.py BUILD [--count 200] [--seed N] [--skip N] [--jobs N] [--show]
 
 The sources are copied, so that nothing in the tree is touched. A change that does not compile counts for nothing and another one
 is taken. What survives is printed; EQUAL lists changes that change nothing, with the reason.
@@ -145,6 +145,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--skip", type=int, default=0, help="leave out this many of the shuffled list")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--show", action="store_true", help="print each change and what caught it")
     options = parser.parse_args()
@@ -162,7 +163,7 @@ def main():
         unchanged = labs[0].run()
         if unchanged:
             sys.exit(f"the tests fail without any change: {unchanged}")
-        todo = iter(changes)
+        todo = iter(changes[options.skip:])
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             while tried < options.count:
                 batch = [c for c, _ in zip(todo, labs)]

@@ -86,25 +86,11 @@ static int list_add(struct list *list, struct path_rule rule, char *taken) {
         return vec_push(&list->rules, rule);
 }
 
-/* Whether another rule says for this very path whether it may be read. */
-static bool rules_decide_at(const struct path_rules *rules, const char *path) {
-        for (size_t i = 0; i < path_rules_count(rules); i++) {
-                const struct path_rule *rule = path_rules_at(rules, i);
-
-                if (!rule->own && !rule->is_glob && seatbelt_says(rule) != SEATBELT_NO_WRITE &&
-                    strcmp(rule->pattern, path) == 0)
-                        return true;
-        }
-        return false;
-}
-
 /* A home of the sandbox's own cannot cover the real one here. So the real one is closed, and $HOME leads elsewhere. */
 static int list_add_policy(struct list *list, const struct path_rules *rules) {
         for (size_t i = 0; i < path_rules_count(rules); i++) {
                 struct path_rule rule = *path_rules_at(rules, i);
 
-                if (rule.own && rules_decide_at(rules, rule.pattern))
-                        continue;
                 if (rule.built_in && path_is_within(rule.pattern, "/run"))
                         continue; /* there is no such directory, and nobody can make one */
                 if (rule.own) {

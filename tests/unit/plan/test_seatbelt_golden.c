@@ -8,6 +8,7 @@
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "conf/json_walk.h"
 #include "plan/macos/launch.h"
 #include "policy/load.h"
 #include "policy/macos.h"
@@ -354,6 +355,12 @@ static void test_sockets(void **state) {
         assert_true(made_allows(&made, (struct sbpl_question){ .operation = "system-socket", .domain = "AF_UNIX" }));
         assert_false(made_allows(&made, (struct sbpl_question){ .operation = "system-socket", .domain = "AF_SYSTEM" }));
 
+        /* a rule that refuses it names it as well */
+        cleanup(made_done) struct made refused = { 0 };
+        make("filesystem: { deny_read: [~/other.sock], deny_write: [~/agent.sock] }\n", &refused);
+        assert_false(allows(&refused, "network-outbound", HOME "/other.sock", "SOCKET"));
+        assert_false(allows(&refused, "network-outbound", HOME "/agent.sock", "SOCKET"));
+
         make("macos: { allow: [docker] }\n", &docker);
         assert_true(allows(&docker, "network-outbound", "/private/var/run/docker.sock", "SOCKET"));
         assert_true(allows(&docker, "network-outbound", HOME "/.docker/run/docker.sock", "SOCKET"));
@@ -429,6 +436,12 @@ static void test_homes(void **state) {
         assert_false(allows(&own, "file-read-data", HOME "/Library/Keychains/x", NULL));
         assert_false(allows(&own, "file-read-data", HOME "/Library/Application Support/Google/Chrome/x", NULL));
         assert_true(allows(&own, "file-read-data", HOME "/Library/Fonts/x", NULL));
+
+        /* the same with another rule before it */
+        cleanup(made_done) struct made shifted = { 0 };
+        make("filesystem: { home: workspace, read: [/opt, ~/Library] }\n", &shifted);
+        assert_false(allows(&shifted, "file-read-data", HOME "/Library/Keychains/x", NULL));
+        assert_true(allows(&shifted, "file-read-data", HOME "/Library/Fonts/x", NULL));
 
         make("filesystem: { home: real, write: [~/Library] }\n", &real);
         assert_true(allows(&real, "file-read-data", HOME "/notes.txt", NULL));
@@ -515,6 +528,28 @@ static void test_exceptions(void **state) {
         assert_true(allows(&made, "file-write-data", WORK "/vault/in/x", NULL));
         assert_false(allows(&made, "file-read-data", WORK "/other/vault/x", NULL));
         assert_false(allows(&made, "file-write-data", WORK "/other/vault/x", NULL));
+}
+
+/* A rule about the home itself counts instead of the closed one, wherever it stands in the list. */
+static void test_home_by_rule(void **state) {
+        (void)state;
+        static const char *const more[] = { NULL, "/opt", "/srv" };
+        cleanup(policy_freep) struct policy *p = load("mode: workspace-write\n");
+        const struct seatbelt_host host = host_of(p);
+
+        assert_int_equal(origin_texts_add(&p->filesystem.read, STR(HOME), "test"), 0);
+        for (size_t i = 0; i < 3; i++) {
+                cleanup(path_rules_freep) struct path_rules *rules = NULL;
+                cleanup(made_done) struct made made = { 0 };
+                struct err e = { 0 };
+
+                if (more[i])
+                        assert_int_equal(origin_texts_add(&p->filesystem.read, str_of(more[i]), "test"), 0);
+                assert_int_equal(path_rules_compile(p, &rules, &e), 0);
+                assert_int_equal(made_make(&made, p, rules, &host, &e), 0);
+                assert_true(allows(&made, "file-read-data", HOME "/notes.txt", NULL));
+                assert_false(allows(&made, "file-write-data", HOME "/notes.txt", NULL));
+        }
 }
 
 /* --- refusals --- */
@@ -634,12 +669,22 @@ static void test_launch(void **state) {
         assert_non_null(strstr(shown, "JAVA_TOOL_OPTIONS=-Xmx1g -Djava.net.preferIPv4Stack=true"));
         assert_non_null(strstr(shown, "TMPDIR=" TEMPORARY));
         assert_non_null(strstr(shown, "HOME=" OWN));
+        assert_non_null(strstr(shown, "BAILEY_WHY="));
+        assert_non_null(strstr(shown, "BAILEY_SANDBOX=run"));
+        assert_non_null(
+            strstr(buf_text(&json), "{\"platform\": \"macos\", \"tried_on_a_mac\": false, \"directory\": \"" WORK));
         assert_non_null(strstr(shown, "; limit: files 99\n; limit: core 0\n"));
         for (const char *c = shown; *c; c++)
                 assert_true(*c == '\n' || (*c >= ' ' && *c <= '~'));
         assert_non_null(strstr(shown, "; command: claude --x y ??t??\n; directory: " WORK "\n; limit: files"));
         assert_non_null(strstr(buf_text(&json), "\"argv\": [\"claude\", \"--x y\", \"\xc3\xa9t\xc3\xa9\"]"));
         assert_non_null(strstr(buf_text(&json), "\"limits\": {\"files\": 99, \"core\": 0}, \"notes\": [\"never yet"));
+        /* the JSON is whole, and has the very profile */
+        cleanup(buf_done) struct buf profile = BUF(4 << 20), told = BUF(4 << 20);
+        assert_int_equal(seatbelt_text(launch->profile, &profile), 0);
+        assert_int_equal(json_find(buf_str(&json), STR("/profile"), &told), 0);
+        assert_true(str_eq(buf_str(&profile), buf_str(&told)));
+        assert_true(str_ends(buf_str(&text), buf_str(&profile)));
         bool real = false;
         for (char **line = launch->environment; *line; line++)
                 real = real || strcmp(*line, "https_proxy=http://bailey:s3cr3tOfTheRun@127.0.0.1:49152") == 0;
@@ -665,12 +710,15 @@ static void test_launch(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_golden),       cmocka_unit_test(test_profiles), cmocka_unit_test(test_spellings),
-                cmocka_unit_test(test_moves),        cmocka_unit_test(test_ways),     cmocka_unit_test(test_network),
-                cmocka_unit_test(test_sockets),      cmocka_unit_test(test_groups),   cmocka_unit_test(test_read_only),
-                cmocka_unit_test(test_homes),        cmocka_unit_test(test_refusals), cmocka_unit_test(test_bad_facts),
-                cmocka_unit_test(test_launch),       cmocka_unit_test(test_globs),    cmocka_unit_test(test_exceptions),
-                cmocka_unit_test(test_long_pattern), cmocka_unit_test(test_ports),
+                cmocka_unit_test(test_golden),     cmocka_unit_test(test_profiles),
+                cmocka_unit_test(test_spellings),  cmocka_unit_test(test_moves),
+                cmocka_unit_test(test_ways),       cmocka_unit_test(test_network),
+                cmocka_unit_test(test_sockets),    cmocka_unit_test(test_groups),
+                cmocka_unit_test(test_read_only),  cmocka_unit_test(test_homes),
+                cmocka_unit_test(test_refusals),   cmocka_unit_test(test_bad_facts),
+                cmocka_unit_test(test_launch),     cmocka_unit_test(test_globs),
+                cmocka_unit_test(test_exceptions), cmocka_unit_test(test_long_pattern),
+                cmocka_unit_test(test_ports),      cmocka_unit_test(test_home_by_rule),
         };
 
         snprintf(folder, sizeof folder, "%s/macos", getenv("CASES"));

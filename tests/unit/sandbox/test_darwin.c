@@ -9,11 +9,13 @@
 #include "sandbox/darwin/guest.h"
 #include "sandbox/darwin/monitor.h"
 #include "sandbox/darwin/pflog.h"
+#include "sandbox/darwin/tree.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* --- violations --- */
@@ -431,6 +433,57 @@ static void test_monitor_long_line(void **state) {
         assert_true(m.dropped > 0);
 }
 
+/* --- the tree of processes --- */
+
+/* 10 has 11 and 12, 12 has 13, and a liar says that 13 has 10 and the first process of the system. */
+static size_t told_children(pid_t pid, pid_t *ret, size_t most) {
+        static const pid_t table[][2] = { { 10, 11 }, { 10, 12 }, { 12, 13 }, { 13, 10 },
+                                          { 13, 1 },  { 13, 0 },  { 13, -1 } };
+        size_t n = 0;
+
+        for (size_t i = 0; i < sizeof table / sizeof *table && n < most; i++)
+                if (table[i][0] == pid)
+                        ret[n++] = table[i][1];
+        return n;
+}
+
+/* A bomb: each has as many as can be told. */
+static size_t endless_children(pid_t pid, pid_t *ret, size_t most) {
+        for (size_t i = 0; i < most; i++)
+                ret[i] = pid * 7 + (pid_t)i + 2;
+        return most;
+}
+
+static size_t no_children(pid_t pid, pid_t *ret, size_t most) {
+        (void)pid;
+        (void)ret;
+        (void)most;
+        return 0;
+}
+
+static void test_tree(void **state) {
+        (void)state;
+        static pid_t list[TREE_MAX];
+        static const pid_t expected[] = { 10, 11, 12, 13 };
+
+        assert_int_equal(tree_list(10, told_children, list), 4);
+        assert_memory_equal(list, expected, sizeof expected);
+        assert_int_equal(tree_list(10, endless_children, list), TREE_MAX);
+
+        pid_t child = fork();
+        if (child == 0) {
+                for (;;)
+                        pause();
+        }
+        int status = 0;
+        assert_int_equal(tree_signal(child, no_children, SIGSTOP, 4), 1);
+        assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+        assert_true(WIFSTOPPED(status));
+        assert_int_equal(tree_signal(child, no_children, SIGKILL, 4), 1);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_violations),
@@ -439,6 +492,7 @@ int main(void) {
                 cmocka_unit_test(test_guest_plans),
                 cmocka_unit_test(test_bad_guests),
                 cmocka_unit_test(test_ids),
+                cmocka_unit_test(test_tree),
                 cmocka_unit_test_setup_teardown(test_guest_is_made_and_removed, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_guest_fails, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_missing_program, set_up, tear_down),
