@@ -34,6 +34,7 @@
 #include "run/run_files.h"
 #include "run/run_git.h"
 #include "run/run_home.h"
+#include "run/run_home_news.h"
 #include "run/run_introduce.h"
 #include "run/run_listen.h"
 
@@ -314,11 +315,24 @@ static void run_done(struct run *r) {
         free(r->audit_path);
 }
 
+/* The home stays: what will run in it the next time is worth a line. */
+static void print_home_news(const struct run *r) {
+        cleanup(buf_done) struct buf names = BUF(4096);
+
+        if (!r->home.files || !r->home_filled_us || r->home.forgotten)
+                return;
+        if (run_home_news(r->home.files, r->home_filled_us, &names) == 0 && names.n)
+                log_notice("new in the sandbox's own home, and run there from now on: %.*s; see `bailey home diff`",
+                           STR_FMT(buf_str(&names)));
+}
+
 static void print_report(struct run *r) {
         cleanup(buf_done) struct buf out = BUF(65536);
         const struct run_limits limits = { r->policy, r->plan, r->met, r->status };
         if (r->q->quiet)
                 return;
+        if (r->plan && r->end == RUN_ENDED)
+                print_home_news(r);
         if (r->plan && r->end == RUN_ENDED)
                 (void)run_limits_text(&limits, &out);
         if (run_report_text(&r->report, &out) == 0 && out.n)

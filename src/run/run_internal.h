@@ -38,6 +38,7 @@ struct run {
         struct plan *plan;
         struct overlay_run overlay; /* with --overlay */
         struct home home;           /* of the sandbox's own */
+        uint64_t home_filled_us;    /* wall clock: whatever is written in it later is not Bailey's */
         struct sandbox sandbox;
         struct denials denials;
         struct guards guards;

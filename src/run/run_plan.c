@@ -7,6 +7,7 @@
 #include "run/run_internal.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "control/live.h"
 #include "control/own_records.h"
 #include "policy/own_commands.h"
@@ -165,6 +166,7 @@ int run_plan_make(struct run *r, struct err *e) {
                 s = run_certificates_cover(&r->vault, &r->host, e);
         if (s == 0)
                 s = run_env(r->policy, &r->host, &r->vault, r->id, &r->env, e);
+        r->home_filled_us = clock_wall_us();
         if (s == 0)
                 s = run_plan_build(r, e);
         return s < 0 ? s : guards_record(&r->guards, r->plan, e);

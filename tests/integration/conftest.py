@@ -31,15 +31,16 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "exact_build: about the build that ships, not about a sanitizer build")
     config.addinivalue_line("markers", "visible_home: the home directory can be seen in a sandbox")
     config.addinivalue_line("markers", "real_home: about --home real, where the home is shown and a list hides its secrets")
+    config.addinivalue_line("markers", "table: long; only where BAILEY_TABLE is set (tests/run agents)")
     leaks.adopt_orphans()
 
 
 def pytest_collection_modifyitems(config, items):
-    other = "user" if os.geteuid() == 0 else "root"
-    left_out = [item for item in items if item.get_closest_marker(other)]
+    others = {"user" if os.geteuid() == 0 else "root", "" if os.environ.get("BAILEY_TABLE") else "table"} - {""}
+    left_out = [item for item in items if any(item.get_closest_marker(other) for other in others)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker(other)]
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True)

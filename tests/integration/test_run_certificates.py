@@ -116,3 +116,11 @@ def test_the_key_of_the_session_s_ca(sh, kind, bits):
         openssl x509 -in $f -noout -text 2>/dev/null | grep -A8 'Subject: O = Bailey' | grep -o '([0-9]* bit)'; done"""
     result = sh(script, "--credential", "openai", "--ca-key", kind, env={"OPENAI_API_KEY": "sk-proj-0123456789abcdef0123"})
     assert f"({bits} bit)" in result.text, result
+
+
+@pytest.mark.visible_home
+def test_the_certificates_stay_where_they_are(bailey, home, work):
+    """Watching denied paths begins a moment after the launch: nothing that the sandbox has in its own home is masked then."""
+    script = 'mkdir -p ~/.ssh && echo mine > ~/.ssh/x; sleep 1.5; cat "$SSL_CERT_FILE" | head -1; cat ~/.ssh/x; ls -d "$(dirname "$SSL_CERT_FILE")"/ca-bundle.pem'
+    result = bailey("run", "--credential", "openai", "--", "sh", "-c", script, cwd=work, env={"OPENAI_API_KEY": "sk-" + "a1B2" * 12}).check()
+    assert "BEGIN CERTIFICATE" in result.text and "mine" in result.text, result

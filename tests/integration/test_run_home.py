@@ -429,3 +429,16 @@ def test_a_full_disk(run, home, work):
     result = run(["unshare", "-m", "sh", "-c", script], env={"XDG_STATE_HOME": str(state)})
     assert result.status not in (0, 1) and "space" in result.errors and not (work / "ran").exists(), result
     assert tree_of(home) == before
+
+
+@pytest.mark.visible_home
+def test_what_runs_later_is_said_once(bailey, work):
+    """New things in the sandbox's own home that run there from now on: one line, in the run that made them."""
+    def run(script, *options):
+        return bailey("run", *options, "--", "sh", "-c", script, cwd=work).check().errors
+    assert run("mkdir -p ~/.claude; echo '{}' > ~/.claude/settings.json; git config --global user.name x; touch ~/notes") == ""
+    said = run("""mkdir -p ~/.gemini/extensions/x; echo 'touch x' >> ~/.bashrc; echo '{"hooks": {}}' > ~/.claude/settings.json; ln -s /etc/passwd ~/.zshrc
+        mkdir -p ~/.codex; mkfifo ~/.codex/config.toml""")
+    assert said.count("\n") == 1 and "home diff" in said and all(f"~/{name}" in said for name in (".bashrc", ".claude/settings.json", ".gemini/extensions")), said
+    assert ".zshrc" not in said and ".codex" not in said
+    assert run("true") == "" and run("echo x >> ~/.bashrc", "--quiet") == "" and run("echo x >> ~/.bashrc", "--home", "none") == ""

@@ -61,13 +61,34 @@ static bool holds_grant_in_own_home(const struct path_rules *rules, const char *
         return in_own && holds_grant;
 }
 
+/* Of the real home only what is granted or laid in is there. All else is the sandbox's own, and in nobody's way: a mask
+ * there would hide what Bailey itself has put below it. */
+static bool is_of_own_home(const struct plan_host *host, const char *path) {
+        const char *home = host->home.path;
+
+        if (!home || !path_is_within(path, home))
+                return false;
+        for (size_t i = 0; i < host->paths.n; i++) {
+                const struct plan_path *shown = &host->paths.p[i];
+                if (shown->grants && shown->type != PLAN_PATH_MISSING && strcmp(shown->path, home) != 0 &&
+                    path_is_within(shown->path, home) && path_is_within(path, shown->path))
+                        return false;
+        }
+        for (size_t i = 0; i < host->home.laid.n; i++)
+                if (path_is_within(path, host->home.laid.p[i].path))
+                        return false;
+        return true;
+}
+
 /* As the rules spell them, for what is not there yet, and as the survey found them, where links lead elsewhere. */
 static int collect(struct denials *d) {
         int r = 0;
-        for (size_t i = 0; i < path_rules_count(d->rules) && r == 0; i++)
-                if (denies(d->rules, path_rules_at(d->rules, i)) &&
-                    !holds_grant_in_own_home(d->rules, path_rules_at(d->rules, i)->pattern))
-                        r = add(d, path_rules_at(d->rules, i)->pattern);
+        for (size_t i = 0; i < path_rules_count(d->rules) && r == 0; i++) {
+                const struct path_rule *rule = path_rules_at(d->rules, i);
+                if (denies(d->rules, rule) && !is_of_own_home(d->host, rule->pattern) &&
+                    !holds_grant_in_own_home(d->rules, rule->pattern))
+                        r = add(d, rule->pattern);
+        }
         for (size_t i = 0; i < d->host->paths.n && r == 0; i++) {
                 const struct plan_path *path = &d->host->paths.p[i];
                 if (path->access == PATH_DENIED && path->type != PLAN_PATH_MISSING && !is_private(path->path) &&

@@ -6,14 +6,18 @@ tool calls, one for each turn, and records every request.
     models.address, models.port    where it listens; names are put into a hosts file
     models.results()               what the commands printed, as the agent sent it back, in order
     models.requests                (host, method, path, headers, body)
+    models.proxy_port              of an HTTP proxy whose every CONNECT ends here, whatever the name
 
 The protocols: Messages (Anthropic), Responses by SSE and by WebSocket (OpenAI), chat completions, streamGenerateContent (Gemini), and token endpoints."""
 import base64
+import contextlib
 import gzip
 import hashlib
 import http.server
 import json
 import re
+import socket
+import socketserver
 import threading
 import zlib
 
@@ -97,7 +101,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             asked = json.loads(body) if body else {}
         except ValueError:
             asked = {}
-        if path.endswith("/v1/messages"):
+        if models.refuses and not models.plain(host):
+            self.reply(401, {"type": "error", "error": {"type": "authentication_error", "code": 401, "message": "invalid x-api-key", "status": "UNAUTHENTICATED"}})
+        elif path.endswith("/v1/messages"):
             self.play_messages(models, asked)
         elif path.endswith("/responses") and self.headers.get("Upgrade", "").lower() == "websocket":
             self.play_socket(models)
@@ -107,10 +113,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.play_chat(models, asked)
         elif "GenerateContent" in path or "generateContent" in path:
             self.play_gemini(models, asked, path)
+        elif path.endswith(":loadCodeAssist"):
+            self.reply(200, {"currentTier": {"id": "standard-tier", "name": "x"}, "cloudaicompanionProject": "project-1"})
         elif path.endswith("count_tokens") or path.endswith(":countTokens"):
             self.reply(200, {"input_tokens": 10, "totalTokens": 10})
+        elif path.endswith("/accounts/check"):
+            account = {"id": "acc-1", "account_id": "acc-1", "name": "Ann", "plan_type": "plus", "structure": "personal", "is_deactivated": False,
+                       "workspace_backend_origin": "https://chatgpt.com"}
+            self.reply(200, {"accounts": [account], "account_ordering": ["acc-1"], "default_account_id": "acc-1"})
+        elif path.endswith("/tokeninfo"):
+            self.reply(200, {"expires_in": 3600, "scope": "https://www.googleapis.com/auth/cloud-platform", "email": "ann@example.com"})
         elif path.endswith("/token"):
-            self.reply(200, {"access_token": models.access, "refresh_token": models.refresh, "expires_in": 3600, "token_type": "Bearer"})
+            self.reply(200, models.renew())
         elif path.endswith("/models"):
             self.reply(200, {"object": "list", "data": [{"id": "model-1", "object": "model"}], "models": []})
         elif self.headers.get("Upgrade"):
@@ -248,6 +262,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                      {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage}, "[DONE]"])
 
     def play_gemini(self, models, asked, path):
+        wrapped = "request" in asked  # by a Google account
+        asked = asked["request"] if wrapped else asked
         results = [part for content in asked.get("contents", []) for part in content.get("parts", []) if "functionResponse" in part]
         declared = [d for t in asked.get("tools") or [] for d in t.get("functionDeclarations", [])]
         tool = pick_tool([(d["name"], d.get("parametersJsonSchema") or d.get("parameters")) for d in declared])
@@ -259,23 +275,69 @@ class Handler(http.server.BaseHTTPRequestHandler):
         part = {"functionCall": {"name": tool[0], "args": arguments_for(tool[1], step)}} if step else {"text": text}
         value = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
                  "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}, "modelVersion": "m", "responseId": "r"}
+        value = {"response": value} if wrapped else value
         if "stream" in path:
             self.stream([value])
         else:
             self.reply(200, value)
 
 
+class Proxy(socketserver.StreamRequestHandler):
+    def handle(self):
+        first = self.rfile.readline()
+        while self.rfile.readline() not in (b"\r\n", b"\n", b""):
+            pass
+        if not first.startswith(b"CONNECT "):
+            return
+        with socket.create_connection(("127.0.0.1", self.server.models.port)) as origin:
+            self.server.ends += [origin, self.connection]
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            back = threading.Thread(target=self.copy, args=(origin, self.connection), daemon=True)
+            back.start()
+            self.copy(self.connection, origin)
+            back.join(60)
+
+    @staticmethod
+    def copy(source, target):
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+        except OSError:
+            pass
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+    request_queue_size = 64
+
+
 class Models:
     def __init__(self, authority, steps, names, address="127.0.0.1", port=443, plain=()):
         self.steps, self.names, self.address = steps, names, address
         self.requests, self._outputs, self._plain, self._lock = [], {}, set(plain), threading.Lock()
-        self.offered, self.sockets = set(), 0
-        self.access, self.refresh = "access-token-of-the-stand-in", "refresh-token-of-the-stand-in"
+        self.offered, self.sockets, self.refuses = set(), 0, False
+        self.tokens, self.turn, self.id_token = lambda n: (f"access-token-of-the-stand-in-{n}", f"refresh-token-of-the-stand-in-{n}"), 0, None
         self.server = http.server.ThreadingHTTPServer((address, port), Handler)
         self.server.models, self.server.daemon_threads, self.port = self, True, self.server.server_address[1]
         self.server.socket = authority.context(*names).wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
+        self.proxy = Server(("127.0.0.1", 0), Proxy)
+        self.proxy.ends = []
+        self.proxy.models, self.proxy_port = self, self.proxy.server_address[1]
+        self.proxy_thread = threading.Thread(target=self.proxy.serve_forever, args=(0.05,), daemon=True)
+        self.proxy_thread.start()
+
+    def renew(self):
+        """What a token endpoint answers: each time something new."""
+        with self._lock:
+            self.turn += 1
+            access, refresh = self.tokens(self.turn)
+        told = {"access_token": access, "refresh_token": refresh, "expires_in": 3600, "token_type": "Bearer"}
+        return {**told, "id_token": self.id_token} if self.id_token else told
 
     def plain(self, host):
         return host in self._plain
@@ -296,6 +358,12 @@ class Models:
         return [re.sub(r"\\+n", "\n", self._outputs[i]) for i in sorted(self._outputs)]
 
     def close(self):
+        self.proxy.shutdown()
+        self.proxy_thread.join(10)
+        for end in self.proxy.ends:  # agents keep connections, and so does the gateway
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self.proxy.server_close()
         self.server.shutdown()
         self.thread.join(10)
         self.server.server_close()

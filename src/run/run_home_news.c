@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/run_home_news.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+enum { NEWS_FILE_MAX = 1 << 20, NEWS_NAMES_MAX = 4 };
+
+/* A directory, or a file without words: whatever is written there counts. Agents write their settings by themselves all
+ * the time, so that of a file with words only such a content counts. */
+static const struct {
+        const char *path;
+        const char *words[4];
+} later[] = {
+        { ".bashrc", { NULL } },
+        { ".bash_profile", { NULL } },
+        { ".profile", { NULL } },
+        { ".zshrc", { NULL } },
+        { ".zshenv", { NULL } },
+        { ".zprofile", { NULL } },
+        { ".config/fish/config.fish", { NULL } },
+        { ".local/bin", { NULL } },
+        { "bin", { NULL } },
+        { ".gitconfig", { "hooksPath", "fsmonitor", "sshCommand", "= !" } },
+        { ".config/git/config", { "hooksPath", "fsmonitor", "sshCommand", "= !" } },
+        { ".claude/settings.json", { "\"hooks\"", "\"mcpServers\"", "\"apiKeyHelper\"", "\"statusLine\"" } },
+        { ".claude.json", { "\"command\"" } },
+        { ".claude/commands", { NULL } },
+        { ".claude/skills", { NULL } },
+        { ".codex/config.toml", { "mcp_servers", "notify", "hooks" } },
+        { ".codex/hooks.json", { NULL } },
+        { ".gemini/settings.json", { "\"mcpServers\"", "\"hooks\"" } },
+        { ".gemini/extensions", { NULL } },
+        { ".qwen/settings.json", { "\"mcpServers\"", "\"hooks\"" } },
+        { ".config/opencode/opencode.json", { "\"mcp\"", "\"plugin\"" } },
+        { ".config/opencode/plugin", { NULL } },
+        { ".copilot/mcp-config.json", { "\"command\"" } },
+        { ".pi/agent/extensions", { NULL } },
+        { ".continue/config.yaml", { "mcpServers" } },
+};
+enum { LATER = sizeof later / sizeof *later };
+
+static bool text_has(struct str text, const char *word) {
+        return memmem(text.p ? text.p : "", text.n, word, strlen(word)) != NULL;
+}
+
+/* The sandbox made it: no link is followed, and nothing but an ordinary file is read. */
+static bool has_word(int dir, const char *path, const char *const *words) {
+        cleanup(buf_done) struct buf text = BUF(NEWS_FILE_MAX);
+        cleanup(close_fd) int fd = path_open_at(dir, path, O_RDONLY | O_NONBLOCK, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                return false;
+        if (fd_read_all(fd, &text) < 0)
+                return true; /* too much to look through: then it is said */
+        for (size_t i = 0; i < 4 && words[i]; i++)
+                if (text_has(buf_str(&text), words[i]))
+                        return true;
+        return false;
+}
+
+static bool is_news(int dir, size_t row, uint64_t since_us) {
+        cleanup(close_fd) int fd = path_open_at(dir, later[row].path, O_PATH, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return false;
+        if ((uint64_t)st.st_mtim.tv_sec * 1000000 + (uint64_t)st.st_mtim.tv_nsec / 1000 < since_us)
+                return false;
+        return !later[row].words[0] || has_word(dir, later[row].path, later[row].words);
+}
+
+int run_home_news(const char *files, uint64_t since_us, struct buf *ret) {
+        cleanup(close_fd) int dir = open(files, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        size_t n = 0;
+        int r = 0;
+
+        for (size_t i = 0; i < LATER && dir >= 0 && r == 0; i++) {
+                if (!is_news(dir, i, since_us))
+                        continue;
+                if (n++ < NEWS_NAMES_MAX)
+                        r = buf_printf(ret, "%s~/%s", n > 1 ? ", " : "", later[i].path);
+        }
+        return r == 0 && n > NEWS_NAMES_MAX ? buf_printf(ret, " and %zu more", n - NEWS_NAMES_MAX) : r;
+}

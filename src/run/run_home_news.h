@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What a run left in the sandbox's own home that runs there later: hooks, servers and plugins of agents, start-up files
+ * of shells, programs. It is nobody's outside, and so it is only said, in one line.
+ */
+#include "base/buf.h"
+
+#include <stdint.h>
+
+/* The names that were written since then, with commas; empty: none. -ENOMEM. */
+int run_home_news(const char *files, uint64_t since_us, struct buf *ret);

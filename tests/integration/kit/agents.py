@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real coding agents, as npm has them, in `bailey run -- AGENT`, with stand-ins of everything that they talk to.
+
+    world = World(name, start, home, work, tmp_path, closing)
+    world.sign_in("key" | "subscription")
+    result = world.run()
+
+The providers' names lead to an upstream proxy of the test's own, so that ordinary users, who may not listen on port 443, can do it too."""
+import base64
+import fcntl
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from .models import Models
+from .tls import Authority
+
+CACHE = pathlib.Path(os.environ.get("BAILEY_AGENTS", "/var/cache/bailey-agents"))
+KEY = "sk-ant-api03-RealKeyOfThisTestOnly-Zq8Yt3KpXw5Nn7Bb2Vv4Aa1Bb2Cc3Dd4Ee5Ff6Gg7Hh8Ii9Jj0AA"
+OPENAI_KEY = "sk-proj-RealKeyOfThisTestOnlyZq8Yt3KpXw5Nn7Bb2Vv4Aa1Bb2Cc3Dd4Ee5Ff6Gg7Hh8"
+SECRET = "-----BEGIN OPENSSH PRIVATE KEY----- of this test"
+ALLOWED, REFUSED = "allowed.test", "refused.test"
+PROMPT = "Do what the plan says."
+PUBLIC = "93.184.215.14"  # what every name leads to; nobody dials it, the proxy is asked by name
+
+
+def jwt(name, lives):
+    def part(value):
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+    claims = {"exp": int(time.time()) + lives, "iat": 1, "sub": name, "email": "ann@example.com",
+              "https://api.openai.com/auth": {"chatgpt_plan_type": "plus", "chatgpt_account_id": "acc-1", "chatgpt_user_id": "user-1"}}
+    return ".".join([part({"alg": "RS256", "typ": "JWT"}), part(claims), part({"signature of": name * 4})])
+
+
+# What a subscription leaves in the home, with a token that is over; and what the token endpoint answers.
+def claude_file(access, refresh, lives):
+    return {"claudeAiOauth": {"accessToken": access, "refreshToken": refresh, "expiresAt": int((time.time() + lives) * 1000),
+                              "scopes": ["user:inference", "user:profile"], "subscriptionType": "max"}}
+
+
+def codex_file(access, refresh, lives):
+    refreshed = "2026-01-01T00:00:00.000000Z" if lives < 0 else time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+    return {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "last_refresh": refreshed,
+            "tokens": {"id_token": jwt("id", 86400), "access_token": access, "refresh_token": refresh, "account_id": "acc-1"}}
+
+
+def gemini_file(access, refresh, lives):
+    return {"access_token": access, "refresh_token": refresh, "scope": "https://www.googleapis.com/auth/cloud-platform", "token_type": "Bearer",
+            "expiry_date": int((time.time() + lives) * 1000)}
+
+
+TOKENS = {
+    "claude": lambda n: (f"sk-ant-oat01-RealAccess{n}" + "Zq8Yt3KpXw5Nn7Bb2Vv4" * 3 + "AA", f"sk-ant-ort01-RealRefresh{n}" + "Yt3KpXw5Nn7Bb2Vv4Zq8" * 3 + "AA"),
+    "codex": lambda n: (jwt(f"real access {n}", 86400), f"rt_RealRefresh{n}" + "KpXw5Nn7Bb2Vv4Zq8Yt3" * 3),
+    "gemini": lambda n: (f"ya29.RealAccess{n}" + "Nn7Bb2Vv4Zq8Yt3KpXw5" * 5, f"1//0RealRefresh{n}" + "Bb2Vv4Zq8Yt3KpXw5Nn7" * 3),
+}
+
+# The program, its words, the variable that has the key, the provider's hosts, settings that a person would have made once.
+AGENTS = {
+    "claude": {"package": "@anthropic-ai/claude-code", "words": ["-p", PROMPT, "--dangerously-skip-permissions"], "variable": "ANTHROPIC_API_KEY",
+               "hosts": ["api.anthropic.com"], "env": {"IS_SANDBOX": "1"}, "again": ["--continue", "-p", PROMPT, "--dangerously-skip-permissions"],
+               "terminal": {"how": "key", "ready": r"\? for shortcuts|Welcome back|Try \"", "answers": [
+                   ("text style", ["Enter"]), ("use this API key", ["Up", "Enter"]), ("Security notes|Press Enter to continue", ["Enter"]),
+                   ("trust|Do you want to work in this folder", ["Enter"]), ("Yes, I accept", ["Down", "Enter"])]},
+               "subscription": {"file": ".claude/.credentials.json", "make": claude_file, "hosts": ["platform.claude.com", "console.anthropic.com"]}},
+    "codex": {"package": "@openai/codex", "words": ["exec", "--skip-git-repo-check", "-m", "gpt-5", PROMPT], "variable": "CODEX_API_KEY",
+              "key": OPENAI_KEY, "hosts": ["api.openai.com"], "again": ["exec", "--skip-git-repo-check", "-m", "gpt-5", "resume", "--last", PROMPT],
+              "stored": (".codex/auth.json", lambda key: {"auth_mode": "apikey", "OPENAI_API_KEY": key}),
+              "terminal": {"how": "stored", "ready": "Ask Codex", "answers": [("Trust this folder|Trust and continue", ["Enter"])]},
+              "subscription": {"file": ".codex/auth.json", "make": codex_file, "hosts": ["chatgpt.com", "auth.openai.com"]}},
+    "gemini": {"package": "@google/gemini-cli", "words": ["--yolo", "-p", PROMPT], "variable": "GEMINI_API_KEY",
+               "key": "AIzaSyRealKeyOfThisTestOnlyZq8Yt3KpXw5Nn", "hosts": ["generativelanguage.googleapis.com"],
+               "env": {"GEMINI_CLI_TRUST_WORKSPACE": "true"}, "again": ["--yolo", "-r", "latest", "-p", PROMPT],
+               "terminal": {"how": "key", "ready": "Type your message", "answers": [("Get started|How would you like to authenticate", ["Down", "Enter"]),
+                                                                                     ("trust", ["Enter"]), ("Enter.*API [Kk]ey", ["Enter"])]},
+               # its shell hides the settings of git from what it runs, inside and outside of a sandbox
+               "steps": {"committed": "git add made.txt && git -c user.name=Ann -c user.email=ann@example.com commit -qm made && git log --oneline "
+                                      "&& echo COMMITTED=0"},
+               "subscription": {"file": ".gemini/oauth_creds.json", "make": gemini_file, "hosts": ["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"],
+                                "env": {"GOOGLE_GENAI_USE_GCA": "true"}}},
+    "opencode": {"package": "opencode-ai", "words": ["run", "-m", "anthropic/claude-sonnet-4-5", PROMPT], "variable": "ANTHROPIC_API_KEY",
+                 "hosts": ["api.anthropic.com", "models.dev"], "env": {"OPENCODE_CONFIG_CONTENT": '{"permission": {"external_directory": "allow"}}'},
+                 "again": ["run", "-c", "-m", "anthropic/claude-sonnet-4-5", PROMPT],
+                 "terminal": {"how": "key", "ready": "Ask anything", "answers": []},
+                 "stored": (".local/share/opencode/auth.json", lambda key: {"anthropic": {"type": "api", "key": key}})},
+    "qwen": {"package": "@qwen-code/qwen-code", "words": ["--yolo", "-p", PROMPT, "--auth-type", "openai", "--model", "gpt-4o"],
+             "variable": "OPENAI_API_KEY", "key": OPENAI_KEY, "hosts": ["api.openai.com"], "env": {"OPENAI_BASE_URL": "https://api.openai.com/v1"}},
+    "cn": {"package": "@continuedev/cli", "words": ["-p", PROMPT, "--auto"], "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"]},
+    "copilot": {"package": "@github/copilot", "words": ["-p", PROMPT, "--allow-all-tools", "--allow-all-paths"], "variable": "ANTHROPIC_API_KEY",
+                "hosts": ["api.anthropic.com"], "env": {"COPILOT_PROVIDER_TYPE": "anthropic", "COPILOT_PROVIDER_BASE_URL": "https://api.anthropic.com",
+                                                        "COPILOT_MODEL": "claude-sonnet-4-5",
+                                                        "COPILOT_PROVIDER_API_KEY_COMMAND": "printenv ANTHROPIC_API_KEY"}},
+    "pi": {"package": "@mariozechner/pi-coding-agent", "words": ["-p", PROMPT, "--provider", "anthropic", "--model", "claude-sonnet-4-5"],
+           "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"]},
+}
+
+STEPS = {
+    "wrote": "echo made > made.txt && echo WROTE=0",
+    "ran": "expr 6 '*' 7; echo RAN=$?",
+    "committed": "git add made.txt && git commit -qm made && git log --oneline && echo COMMITTED=0",
+    "allowed": "curl -sS -m 30 -o /dev/null -w 'ALLOWED=%{http_code}\\n' https://" + ALLOWED + "/",
+    "refused": "curl -sS -m 30 -o /dev/null https://" + REFUSED + "/; echo REFUSED=$?",
+    "key": "cat ~/.ssh/id_rsa; echo KEY=$?",
+    "hook": "echo 'touch /tmp/evil' > .git/hooks/pre-commit; echo HOOK=$?",
+    "environment": "env | cut -c1-160; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a KEY | cut -c1-160 | sort -u; echo ENVIRONMENT=$?",
+}
+
+
+def account(home, work):
+    """As a person has it on the first day."""
+    (home / ".ssh").mkdir(mode=0o700)
+    (home / ".ssh" / "id_rsa").write_text(SECRET)
+    (home / ".gitconfig").write_text("[user]\n\tname = Ann\n\temail = ann@example.com\n")
+    subprocess.run(["git", "init", "-q", "-b", "main", work], check=True)
+    subprocess.run(["git", "-C", work, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+
+
+def forms(secret):
+    """The secret as it is, and in base64 at any offset."""
+    raw = secret.encode()
+    return [raw] + [base64.b64encode(b"x" * n + raw)[(n * 8 + 5) // 6:][:len(raw) * 8 // 6 - 1] for n in range(3)]
+
+
+def installed(name):
+    """The agent's program: from the cache, or npm's newest, once."""
+    program, package = CACHE / "node_modules" / ".bin" / name, AGENTS[name]["package"]
+    if not shutil.which("node"):
+        pytest.skip("node is not there")
+    if not program.exists() and shutil.which("npm") and os.access(CACHE.parent, os.W_OK):
+        CACHE.mkdir(exist_ok=True)
+        with open(CACHE / "lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not program.exists():
+                subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", CACHE, package], timeout=600, check=False,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if not program.exists():
+        pytest.skip(f"{package} is not in {CACHE}, and npm cannot be reached")
+    return program
+
+
+def version(name):
+    described = CACHE / "node_modules" / AGENTS[name]["package"] / "package.json"
+    return json.loads(described.read_text())["version"]
+
+
+class World:
+    """One agent, one account, one project, and the providers."""
+
+    def __init__(self, name, start, home, work, tmp_path, closing, steps=None):
+        self.name, self.row, self.start, self.home, self.work, self.tmp = name, AGENTS[name], start, home, work, tmp_path
+        self.program = installed(name)
+        self.secrets = {self.row.get("key", KEY), SECRET}
+        self.env, self.how = dict(self.row.get("env", {})), None
+        self.authority = Authority(tmp_path)
+        more = self.row.get("subscription", {}).get("hosts", [])
+        self.hosts = [*self.row["hosts"], *more]
+        self.steps = {**STEPS, **self.row.get("steps", {})} if steps is None else steps
+        self.models = closing(Models(self.authority, list(self.steps.values()), [*self.hosts, ALLOWED, REFUSED], port=0, plain=(ALLOWED, REFUSED)))
+        account(home, work)
+        (tmp_path / "agent-hosts").write_text("".join(f"{PUBLIC} {host}\n" for host in [*self.hosts, ALLOWED, REFUSED]))
+        settings = home / ".config/bailey/config.yaml"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(f"network:\n  upstream_proxy: http://127.0.0.1:{self.models.proxy_port}\n  allow: [{ALLOWED}]\n")
+
+    def sign_in(self, how, lives=86400):
+        """By a key in the environment, by one that the agent has stored, or by a subscription whose token lives so long."""
+        self.how = how
+        if how == "key":
+            self.env[self.row["variable"]] = self.row.get("key", KEY)
+        elif how == "stored":
+            path, make = self.row["stored"]
+            self.put(path, make(self.row.get("key", KEY)))
+        else:
+            row, tokens = self.row["subscription"], TOKENS[self.name]
+            self.put(row["file"], row["make"](*tokens(0), lives))
+            self.models.tokens = tokens
+            self.models.id_token = jwt("id", 86400)
+            self.env.update(row.get("env", {}))
+            self.secrets.update(token for n in range(4) for token in tokens(n))
+        return self
+
+    def put(self, path, value):
+        file = self.home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(value))
+        file.chmod(0o600)
+        self.secrets_file = file
+
+    def command(self, *words, options=()):
+        return ["bailey", "run", "--hosts", self.tmp / "agent-hosts", "--ca-bundle", self.authority.file, *options, "--", self.name, *words]
+
+    def environment(self):
+        return {"PATH": f"{self.program.parent}:{pathlib.Path(shutil.which('node')).parent}:/usr/local/bin:/usr/bin:/bin", **self.env}
+
+    def run(self, *words, options=(), timeout=300):
+        child = self.start(self.command(*(words or self.row["words"]), options=options), cwd=self.work, env=self.environment())
+        return child.wait(timeout)
+
+    def said(self):
+        return dict(zip(self.steps, self.models.results()))
+
+    def provider_requests(self):
+        return [(host, path, headers) for host, _, path, headers, _ in self.models.requests if host in self.hosts]
+
+    def check_secrets(self, *results):
+        """No secret was inside: not in what was printed, not in a request's body, not in a file but the account's own."""
+        for secret in self.secrets:
+            found = forms(secret)
+            for host, _, path, headers, body in self.models.requests:
+                if host not in self.hosts:
+                    assert secret not in str(headers) and secret not in path, host
+                if not path.endswith("/token"):
+                    assert not [form for form in found if form in body], (path, "a secret came back from inside")
+            for result in results:
+                assert secret not in result.text and secret not in result.errors
+            for directory in (self.home, self.work):
+                for path in directory.rglob("*"):
+                    if path.is_file() and not path.is_symlink() and path not in (getattr(self, "secrets_file", None), self.home / ".ssh/id_rsa"):
+                        data = path.read_bytes()
+                        assert not [form for form in found if form in data], path

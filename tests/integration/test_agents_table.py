@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole table of agents: signed in by a key, by one that is stored and by a subscription; tokens that are renewed; three runs one after
+the other; the right end; the terminal. It takes long, so `tests/run agents` runs it; `make test` has test_agents.py and the rows marked
+`short` here. What came out is in docs/agents/README.md."""
+import os
+import pathlib
+import shlex
+import time
+
+import pytest
+
+from conftest import program
+from kit.agents import AGENTS, KEY, PROMPT, TOKENS, World, version
+from kit.tmux import Tmux
+
+pytestmark = [pytest.mark.visible_home, pytest.mark.exact_build]
+SHORT = {"ran": "expr 6 '*' 7 > out.txt; echo RAN=$?", "refused": "curl -sS -m 30 -o /dev/null https://refused.test/; echo REFUSED=$?"}
+
+
+@pytest.fixture
+def world(start, home, work, tmp_path, closing):
+    return lambda name, steps=None: World(name, start, home, work, tmp_path, closing, steps=SHORT if steps is None else steps)
+
+
+def worked(world, result):
+    said = world.said()
+    everything = f"{result}\n{said}\n{[(h, m, p) for h, m, p, *_ in world.models.requests]}"
+    assert result.status == 0, everything
+    assert "RAN=0" in said.get("ran", "") and (world.work / "out.txt").read_text() == "42\n", everything
+    assert "REFUSED=" in said.get("refused", "") and "REFUSED=0" not in said["refused"], everything
+    world.check_secrets(result)
+
+
+@pytest.mark.table
+@pytest.mark.parametrize("name", [name for name, row in AGENTS.items() if "stored" in row])
+def test_a_key_that_is_stored(world, name):
+    w = world(name).sign_in("stored")
+    worked(w, w.run())
+    key = w.row.get("key", KEY)
+    assert any(key in value for _, _, headers in w.provider_requests() for value in headers.values())
+
+
+@pytest.mark.table
+@pytest.mark.parametrize("lives", [86400, -60], ids=["good", "over"])
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_subscription(world, name, lives):
+    """With a token that is over the agent renews it first: the account's file has the new one, the sandbox has stand-ins."""
+    w = world(name).sign_in("subscription", lives)
+    worked(w, w.run())
+    access, refresh = TOKENS[name](w.models.turn)
+    assert w.models.turn >= (1 if lives < 0 else 0)
+    assert any(f"Bearer {access}" == headers.get("Authorization", headers.get("authorization")) for _, _, headers in w.provider_requests()), w.provider_requests()
+    kept = w.secrets_file.read_text()
+    assert access in kept and refresh in kept, "the account's own file follows"
+
+
+@pytest.mark.table
+@pytest.mark.parametrize("name", AGENTS)
+def test_three_runs(world, name, bailey):
+    """State stays: the third run knows the first one, where the agent can go on with a conversation."""
+    w = world(name, {}).sign_in("key")
+    for turn in range(3):
+        again = turn == 2 and w.row.get("again")
+        before = len(w.models.requests)
+        result = w.run(*(w.row["again"] if again else w.row["words"]))
+        assert result.status == 0, (turn, result)
+    sent = b"".join(body for *_, body in w.models.requests[before:])
+    if "again" in w.row:
+        assert sent.count(PROMPT.encode()) >= 2, sent[-2000:]
+    where = bailey("home", "path", cwd=w.work).check().text.strip()
+    assert sum(len(files) for _, _, files in os.walk(where)) > 2
+    w.check_secrets(result)
+
+
+@pytest.mark.table
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
+def test_the_end_is_the_agents(world, name):
+    """A provider that refuses the key: the agent says so and fails, and so does `bailey run`."""
+    w = world(name, {}).sign_in("key")
+    w.models.refuses = True
+    result = w.run()
+    assert result.status not in (0, 125, 126, 127), result
+    w.check_secrets(result)
+
+
+QUESTIONS = ["Trust this folder", "proceed", "Allow execution", "Would you like to run", "Permission required"]
+
+
+def play(world, name, tmp_path, closing, environment, program_path):
+    """In a terminal: it draws, takes a resize, Ctrl-Z and fg, a question while its screen is full, and Ctrl-C."""
+    row = AGENTS[name]["terminal"]
+    w = world(name, {"asked": "curl -sS -m 60 -o /dev/null -w 'ASKED=%{http_code}' https://refused.test/; echo; echo 42 > out.txt"}).sign_in(row["how"])
+    terminal = closing(Tmux(tmp_path, {**environment, **w.environment()}, w.work))
+    command = [str(program_path), *map(str, w.command(options=["--ask", "control"])[1:])]
+    terminal.type(shlex.join(command))
+    terminal.keys("Enter")
+    terminal.expect(row["ready"], answers=row["answers"])
+    time.sleep(3)  # some ask once more when they have drawn
+    terminal.expect(row["ready"], answers=row["answers"])
+
+    terminal.resize(84, 30)
+    time.sleep(1)
+    terminal.expect(row["ready"])
+    terminal.keys("C-z")
+    terminal.expect(r"Stopped|suspended|READY>")
+    terminal.type("fg")
+    terminal.keys("Enter")
+    terminal.expect(row["ready"])
+    return w, terminal
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "claude" else pytest.mark.table)
+                                  for name, row in AGENTS.items() if "terminal" in row])
+def test_in_a_terminal(world, name, tmp_path, closing, environment, bailey):
+    w, terminal = play(world, name, tmp_path, closing, environment, program("bailey"))
+    terminal.type("Do it.")
+    time.sleep(0.5)
+    terminal.keys("Enter")
+    asked, answered, end = False, set(), time.monotonic() + 120
+    while time.monotonic() < end and not (w.work / "out.txt").exists():
+        screen = terminal.screen()
+        for question in QUESTIONS:
+            if question in screen and question not in answered:
+                answered.add(question)
+                terminal.keys("Enter")
+                if question == "Trust this folder":  # and what was typed before is gone
+                    terminal.expect(AGENTS[name]["terminal"]["ready"])
+                    terminal.type("Do it.")
+                    time.sleep(1)
+                    terminal.keys("Enter")
+        if "refused.test" in bailey("pending", cwd=w.work).text:
+            asked = True
+            bailey("allow", "refused.test", cwd=w.work)
+        time.sleep(0.5)
+    assert (w.work / "out.txt").exists(), (terminal.screen(), [(h, m, p) for h, m, p, *_ in w.models.requests])
+    terminal.expect("All done")
+    assert asked and "ASKED=200" in w.said()["asked"], w.said()
+    for _ in range(3):
+        terminal.keys("C-c")
+        time.sleep(0.6)
+    terminal.expect(r"READY> *\n*$|READY>\s*$", seconds=30)
+    w.check_secrets()
+
+
+@pytest.mark.table
+def test_the_table_says_what_is_true():
+    """The page names the versions that were tried: a row that is out of date is seen."""
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs/agents/README.md"
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    assert {row.split("`")[1] for row in rows} == set(AGENTS)
+    old = [row for row in rows if version(row.split("`")[1]) not in row]
+    assert not old, "tried with another version; run the table again and say so"
