@@ -297,11 +297,32 @@ static int index_forget(struct audit_index *ix, struct err *err) {
         return r;
 }
 
+/* Logs that were named once and are elsewhere: those of services, and of --audit. */
+static int index_look_elsewhere(struct audit_index *ix, struct err *err) {
+        cleanup(index_finish) sqlite3_stmt *statement = NULL;
+        cleanup(free_ptr) char *directory = NULL;
+        int r;
+
+        r = audit_directory(&directory, err);
+        if (r < 0)
+                return r;
+        r = index_prepare(ix, "SELECT path FROM runs", &statement, err);
+        while (r == 0 && sqlite3_step(statement) == SQLITE_ROW) {
+                const char *path = (const char *)sqlite3_column_text(statement, 0);
+                if (path && !path_is_within(path, directory))
+                        r = work_add(ix, path, err);
+        }
+        return r;
+}
+
 int audit_index_look(struct audit_index *ix, char *const *more, struct err *err) {
         cleanup(audit_names_done) audit_names names = { 0 };
         int r;
 
         r = index_forget(ix, err);
+        if (r < 0)
+                return r;
+        r = index_look_elsewhere(ix, err);
         if (r < 0)
                 return r;
         r = audit_runs(&names, err);

@@ -214,6 +214,18 @@ static void ui_sweep(struct ui *ui) {
         watch_sweep(ui);
 }
 
+/* New logs, wherever they are: services have theirs elsewhere, and --audit names any file. */
+static bool ui_look_at_logs(struct ui *ui) {
+        char *more[UI_POLL_MAX] = { 0 };
+        struct err err = { 0 };
+        size_t n = 0;
+
+        for (size_t i = 0; i < ui->peers.n && n + 1 < UI_POLL_MAX; i++)
+                if (ui->peers.p[i]->audit)
+                        more[n++] = ui->peers.p[i]->audit;
+        return audit_index_look(ui->index, more, &err) == 0;
+}
+
 static void ui_tick(struct ui *ui) {
         uint64_t now = clock_ns();
         struct err err = { 0 };
@@ -225,7 +237,7 @@ static void ui_tick(struct ui *ui) {
         }
         if (now >= ui->index_look_ns) {
                 ui->index_look_ns = now + INDEX_LOOK_NS;
-                ui->indexing = audit_index_look(ui->index, NULL, &err) == 0;
+                ui->indexing = ui_look_at_logs(ui);
         }
         if (ui->indexing)
                 ui->indexing = audit_index_step(ui->index, STEP_LINES, &err) > 0;

@@ -52,6 +52,7 @@ struct peer {
         bool silent; /* it only answers, in silent mode */
         bool gone;
         struct buf status, pending, rules; /* the latest replies, as JSON */
+        char *audit;                       /* where its log is */
         uint64_t status_id, pending_id, rules_id, status_ns;
         VEC(struct peer_waiting) waiting;
 };

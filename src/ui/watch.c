@@ -22,6 +22,7 @@ void peer_free(struct peer *peer) {
         buf_done(&peer->pending);
         buf_done(&peer->rules);
         vec_done(&peer->waiting);
+        free(peer->audit);
         free(peer);
 }
 
@@ -206,7 +207,10 @@ static void reply_waiting(struct ui *ui, struct peer *peer, const struct control
 
 static void take_reply(struct ui *ui, struct peer *peer, const struct control_message *message) {
         if (message->id == peer->status_id) {
+                const char *audit = control_text(message->root, "audit");
                 keep_reply(&peer->status, message->root);
+                if (audit && !peer->audit)
+                        peer->audit = str_dup(str_of(audit));
                 peer->status_id = 0;
                 peer->status_ns = clock_ns();
         } else if (message->id == peer->pending_id) {
