@@ -8,7 +8,7 @@
  *
  * Refused, beside what is no GraphQL: subscriptions, definitions of types, directives on operations, directives at the
  * root other than @include and @skip, several operations without a name to choose by, names that are there twice, more
- * than the limits below.
+ * than the limits below, and block strings with quotes or backslashes in them, which older parsers end elsewhere.
  */
 #include "base/buf.h"
 #include "base/vec.h"

@@ -44,7 +44,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_PROFILE] = { SLOT_TEXTS, AT(profiles), .check = check_profile },
         [ROW_MODE] = { SLOT_CHOICE, AT(mode) },
         [ROW_AGENT] = { SLOT_TEXT, AT(agent), .check = check_name },
-        [ROW_ALLOW] = { SLOT_TEXTS, AT(network.allow), .check = check_host_pattern },
+        [ROW_ALLOW] = { SLOT_TEXTS, AT(network.allow), .check = check_allowed_entry },
         [ROW_DENY] = { SLOT_TEXTS, AT(network.deny), .check = check_denied_pattern },
         [ROW_NO_INTERCEPT] = { SLOT_TEXTS, AT(network.no_intercept), .check = check_plain_pattern },
         [ROW_QUIET_HOSTS] = { SLOT_TEXTS, AT(network.quiet), .check = check_plain_pattern },

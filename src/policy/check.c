@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "conf/suggest.h"
+#include "policy/forges.h"
 #include "policy/groups.h"
 #include "policy/mappings.h"
 #include "policy/pattern.h"
@@ -37,6 +38,10 @@ int check_host_pattern(struct str text, struct err *e) {
         if (group_is_reference(text))
                 return group_find(text, e) ? 0 : -ENOENT;
         return check_plain_pattern(text, e);
+}
+
+int check_allowed_entry(struct str text, struct err *e) {
+        return forge_is_reference(text) ? check_forge(text, e) : check_host_pattern(text, e);
 }
 
 int check_denied_pattern(struct str text, struct err *e) {

@@ -6,8 +6,10 @@
 #include "policy/policy.h"
 
 int check_profile(struct str text, struct err *e);
-int check_name(struct str text, struct err *e);           /* letters, digits, '-', '_', '.' */
-int check_host_pattern(struct str text, struct err *e);   /* a pattern or "@group" */
+int check_name(struct str text, struct err *e);         /* letters, digits, '-', '_', '.' */
+int check_host_pattern(struct str text, struct err *e); /* a pattern or "@group" */
+/* In network.allow: also a group that stands for rules (policy/forges.h). */
+int check_allowed_entry(struct str text, struct err *e);
 int check_denied_pattern(struct str text, struct err *e); /* the same, or "*:PORT" */
 int check_reason(struct str text, struct err *e);         /* for a refusal: one line of text */
 int check_plain_pattern(struct str text, struct err *e);  /* a pattern */

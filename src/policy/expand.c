@@ -2,6 +2,7 @@
 #include "policy/expand.h"
 
 #include "base/cleanup.h"
+#include "policy/forges.h"
 #include "policy/groups.h"
 
 #include <errno.h>
@@ -25,6 +26,8 @@ static int expand_mirrors(const struct policy *p, const struct group *group, con
 int expand_entry(const struct policy *p, const struct origin_text *entry, bool mirrors, expand_function *f,
                  void *context, struct err *e) {
         struct str text = str_of(entry->text);
+        if (forge_is_reference(text))
+                return 0; /* rules and entries of their own stand for it (policy/forges.h) */
         if (!group_is_reference(text))
                 return f(context, text, str_of(entry->origin), e);
         const struct group *group = group_find(text, e);

@@ -152,6 +152,9 @@ static int compare_entries(const void *a, const void *b) {
                 return rank_x > rank_y ? -1 : 1;
         if (x->name.path_n != y->name.path_n) /* "x/" and one star is narrower than "x/" and two */
                 return x->name.path_n < y->name.path_n ? -1 : 1;
+        bool group_x = x->rule->origin[0] == '@', group_y = y->rule->origin[0] == '@';
+        if (group_x != group_y) /* what a person wrote comes before what a group stands for */
+                return group_x ? 1 : -1;
         return x->order > y->order ? -1 : 1; /* the later layer first */
 }
 

@@ -12,6 +12,7 @@
 #include "policy/approved.h"
 #include "policy/credential.h"
 #include "policy/file.h"
+#include "policy/forges.h"
 #include "policy/home_kind.h"
 #include "policy/mirrors.h"
 #include "policy/moved.h"
@@ -485,6 +486,7 @@ static int settle_home(struct loader *l, struct err *e) {
 
 static int finish(struct loader *l, struct err *e) {
         int r = apply_profiles(l, e);
+        r = r < 0 ? r : forges_expand(l->policy, e);
         r = r < 0 ? r : apply_role(l, e);
         if (r < 0)
                 return r;

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "conf/emit.h"
+#include "policy/forges.h"
 #include "policy/git.h"
 #include "policy/git_verdict.h"
 #include "policy/groups.h"
@@ -205,6 +206,9 @@ int inspect_list_groups(struct buf *out, bool json) {
                 for (const char *const *p = g->patterns; *p && r == 0; p++)
                         r = buf_printf(out, "%s%s%s", p == g->patterns ? "              " : " ", *p, p[1] ? "" : "\n");
         }
+        const char *name, *help;
+        for (size_t i = 0; r == 0 && (name = forge_name(i, &help)); i++)
+                r = buf_printf(out, "@%s\n              %s\n", name, help);
         return r < 0 ? r : print_profiles(out);
 }
 

@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real git in a sandbox, through the gate, to a real server: what the policy allows works, and of the rest nothing arrives."""
 import json
-import os
+import pathlib
+import subprocess
+import threading
 
 import pytest
 
-from kit.forge import Forge
+from conftest import BUILD
+from kit.forge import Forge, Store
+from kit.process import wait_until
 
 HOST = "forge.ok.test"
+TOP = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(params=["h1", "h2"])
-def forge(request, start, authority, tmp_path, free_port):
-    return Forge(start, authority, tmp_path / "forge", HOST, free_port(), http2=request.param == "h2")
+def forge(request, start, authority, tmp_path, free_port, store):
+    return Forge(start, authority, tmp_path / "forge", HOST, free_port(), lfs=store.port, http2=request.param == "h2")
+
+
+@pytest.fixture
+def store(closing):
+    return closing(Store())
 
 
 @pytest.fixture
@@ -177,3 +187,90 @@ def test_sha256(gated, forge, work):
         """)
     assert "pushed" in done.text and "[remote rejected] HEAD -> main" in done.text, str(done)
     assert len(forge.refs("acme/app")["refs/heads/agent/x"]) == 64
+
+
+def test_lfs(gated, forge, store, work):
+    forge.make("acme/app", work)
+    script = """
+        git clone -q $URL/acme/app.git one && cd one && git lfs install --local >/dev/null && git lfs track '*.bin' >/dev/null
+        head -c 300000 /dev/urandom > data.bin && git add . && git commit -qm lfs
+        git push -q origin HEAD:refs/heads/agent/x 2>&1 && echo pushed
+        git lfs push origin HEAD:refs/heads/main --all 2>&1; git push origin HEAD:main 2>&1 || echo refused
+        cd .. && git clone -q -b agent/x $URL/acme/app.git two 2>&1; test $(stat -c %s two/data.bin) = 300000 || (cd two && git lfs install --local && git lfs pull); stat -c %s two/data.bin
+        """
+    done = gated([{**APP, "push": ["refs/heads/agent/**"]}], script)
+    assert "pushed" in done.text and "refused" in done.text and "300000" in done.text, str(done)
+    assert len(store.objects) == 1
+    assert {r["git"]["service"] for r in done.records if r.get("git")} >= {"lfs-upload", "lfs-download", "lfs"}, str(done)
+    before = len(store.seen)
+    done = gated([{"repo": "acme/app"}], """cd one && echo more > more.bin && git add . && git commit -qm more
+        git lfs push origin HEAD 2>&1 || echo refused
+        curl -s -m 20 -o /dev/null -w '%{http_code} %header{x-bailey-reason}\\n' -X PUT --data x $URL/acme/app.git/info/lfs/objects/""" + "a" * 64)
+    assert "refused" in done.text and "403 git-service" in done.text, str(done)
+    assert not [s for s in store.seen[before:] if s[0] == "PUT" or b"upload" in s[2]], store.seen[before:]
+
+
+def test_ask(gated, forge, bailey, work, home):
+    """Held until a person agrees, once for each push; a no is a refusal in git's own form."""
+    forge.make("acme/app", work)
+    results, answers = [], ["allow", "deny"]
+
+    def person():
+        for word in answers:
+            def waiting():
+                shown = bailey("pending").text
+                return shown if "waits with a push to" in shown else None
+            results.append(wait_until(waiting, 60, "the question"))
+            results.append(bailey(word, "--push", results[-1].split()[0]).text)
+            wait_until(lambda: "waits with a push" not in bailey("pending").text, 60, "the answer")
+    thread = threading.Thread(target=person)
+    thread.start()
+    done = gated([{**APP, "ask": "push"}], """
+        git clone -q $URL/acme/app.git one && cd one && git commit -q --allow-empty -m 1
+        git push origin HEAD:refs/heads/agent/yes 2>&1 && echo pushed
+        git push origin HEAD:refs/heads/agent/no 2>&1 || echo refused
+        git push origin HEAD:main 2>&1 || echo not even asked
+        """)
+    thread.join(120)
+    assert "pushed" in done.text and "refused" in done.text and "not even asked" in done.text, str(done)
+    assert set(forge.refs("acme/app")) == {"refs/heads/main", "refs/heads/agent/yes"}
+    assert f"{HOST}:{forge.port}/acme/app: refs/heads/agent/yes 0000000.." in results[0], results
+    assert len(results) == 4 and not thread.is_alive()
+
+
+def test_graphql(gated, forge, store):
+    where = f"{HOST}:{forge.port}"
+    rules = [{"host": where, "methods": ["GET"], "paths": ["/page"]},
+             {"host": where, "paths": ["/graphql"], "graphql": {"query": ["viewer", "repository"], "mutation": ["addComment"]}}]
+    ask = "curl -s -m 20 -o /dev/null -w '%{http_code} ' -H 'Content-Type: application/json'"
+    allowed = ['{"query":"{viewer{login}}"}', '{"query":"mutation M{x: addComment(input:{}){id}}","operationName":"M","variables":{"a":1}}']
+    refused = ['{"query":"mutation{deleteRef}"}', '{"query":"{viewer{login} secrets}"}', '[{"query":"{viewer}"}]',
+               '{"query":"mutation{...F} fragment F on Mutation{deleteRef}"}', '{"query":"{viewer}","extensions":{"persistedQuery":{"v":1}}}',
+               '{"query":"query A{viewer} mutation B{deleteRef}","operationName":"B"}', '{"query":"query A{viewer} query B{viewer}"}',
+               '{"query":"{viewer}","query":"{secrets}"}']
+    script = "\n".join(f"{ask} --data '{body}' $URL/graphql" for body in allowed + refused)
+    script += f"""
+        {ask} -G --data-urlencode 'query={{viewer}}' $URL/graphql
+        {ask} -G --data-urlencode 'query=mutation{{addComment}}' $URL/graphql
+        {ask} --data '{allowed[0]}' "$URL/graphql?query=mutation%7BdeleteRef%7D"
+        {ask} -H 'Content-Type: application/graphql' --data '{{viewer}}' $URL/graphql
+        {ask} --data '{allowed[0]}' $URL/graphql/
+        {ask} --data '{allowed[0]}' $URL/GraphQL
+        echo '{allowed[0]}' | gzip | {ask} -H 'Content-Encoding: gzip' --data-binary @- $URL/graphql
+        {ask} -H 'Transfer-Encoding: chunked' --data '{allowed[0]}' $URL/graphql
+        {ask} -X PUT --data '{allowed[0]}' $URL/graphql
+        """
+    done = gated([], script, network={"rules": rules})
+    codes = done.text.split()
+    assert codes[:2] == ["200", "200"] and set(codes[2:10]) == {"403"}, str(done)
+    assert codes[10] == "200" and codes[11] == "403" and set(codes[12:17]) <= {"403", "405"} and codes[17] == "200", str(done)
+    assert codes[18] in ("403", "405"), str(done)
+    assert len(store.seen) == 4, store.seen
+    fields = [(r["graphql"]["operation"], r["graphql"]["fields"]) for r in done.records if r.get("graphql")]
+    assert ("mutation", ["addComment"]) in fields and ("mutation", ["deleteRef"]) in fields, fields
+
+
+def test_documents_are_read_as_others_read_them():
+    """A short form of tests/oracle/graphql_documents.py."""
+    done = subprocess.run(["/usr/bin/python3", TOP / "tests/oracle/graphql_documents.py", BUILD, "--count", "2000"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr

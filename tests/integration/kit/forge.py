@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A git server as people run them: nginx with TLS in front of fcgiwrap and git http-backend. It records what reaches it."""
+import http.server
 import json
 import os
-import subprocess
+import threading
 
 from .git import git
 from .process import SLOW, wait_until
@@ -80,5 +81,63 @@ class Forge:
         (self.directory / "access.log").write_text("")
 
 
-def is_there():
-    return subprocess.run(["sh", "-c", "command -v nginx fcgiwrap git-lfs"], capture_output=True).returncode == 0
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def _body(self):
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        data = b""
+        while size := int(self.rfile.readline(), 16):
+            data += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return data
+
+    def _reply(self, status, body, kind="application/vnd.git-lfs+json"):
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _handle(self):
+        body, store = self._body(), self.server.store
+        store.seen.append((self.command, self.path, body))
+        if self.path.startswith("/graphql"):
+            self._reply(200, b'{"data":{}}', "application/json")
+        elif self.path.endswith("/objects/batch"):
+            asked, base = json.loads(body), f"https://{self.headers['Host']}{self.path.removesuffix('/batch')}"
+            action = asked["operation"]
+            objects = [{**o, "authenticated": True, "actions": {action: {"href": f"{base}/{o['oid']}"}}} for o in asked["objects"]]
+            self._reply(200, json.dumps({"transfer": "basic", "objects": objects}).encode())
+        elif self.path.endswith("/locks/verify"):
+            self._reply(200, b'{"ours":[],"theirs":[]}')
+        elif self.command == "PUT":
+            store.objects[self.path.rsplit("/", 1)[1]] = body
+            self._reply(200, b"")
+        elif (found := store.objects.get(self.path.rsplit("/", 1)[1])) is not None:
+            self._reply(200, found, "application/octet-stream")
+        else:
+            self._reply(404, b"{}")
+
+    do_GET = do_POST = do_PUT = do_DELETE = _handle
+
+
+class Store:
+    """The LFS server and the GraphQL endpoint behind a forge: store.seen is what reached it."""
+
+    def __init__(self):
+        self.seen, self.objects = [], {}
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self.server.store, self.server.daemon_threads, self.port = self, True, self.server.server_address[1]
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
+        self.thread.start()
+
+    def close(self):
+        self.server.shutdown()
+        self.thread.join(10)
+        self.server.server_close()

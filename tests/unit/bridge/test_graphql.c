@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Documents and requests: what is read from them, and what is refused. Generated ones: tests/oracle/graphql.py. */
+/* Documents and requests: what is read from them, and what is refused. Generated ones:
+ * tests/oracle/graphql_documents.py. */
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
 #include "bridge/graphql_request.h"
@@ -27,7 +28,7 @@ static void documents_are_read(void **state) {
                 { "mutation { ... { y } ... on Mutation @include(if:true) { z } }", NULL, "mutation y z" },
                 { "{ ...F } fragment F on Query { a ...F }", NULL, "query a" },
                 { "# mutation { a }\n{ b }", NULL, "query b" },
-                { "{ a(s:\"mutation { x }\", t:\"\"\"a\\\"\"\" } mutation { y \"\"\") { c } }", NULL, "query a" },
+                { "{ a(s:\"mutation { x }\", t:\"\"\"a } mutation { y \"\"\") { c } }", NULL, "query a" },
                 { "{ query mutation fragment on }", NULL, "query query mutation fragment on" },
                 { "query on { a }", "on", "query a" },
         };
@@ -74,6 +75,8 @@ static void other_documents_are_refused(void **state) {
                 "\"description\" query A{a}",
                 "{a}\x01",
                 "{a(b:$x) } & ",
+                "{a(b:[\"\"\"x\"]) c(d:[\"\"\"])}",
+                "{a(b:\"\"\"x\\\"\"\" \"\"\")}",
                 "query($x:I=$y){a}",
                 "\xef\xbb\xbf{a}",
         };
