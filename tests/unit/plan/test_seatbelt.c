@@ -304,7 +304,7 @@ static void one_round(struct under_test *t, bool case_sensitive, unsigned round)
 static void test_random(void **state) {
         (void)state;
         const char *wanted = getenv("SEATBELT_ROUNDS"), *seed = getenv("SEATBELT_SEED");
-        unsigned rounds = wanted ? (unsigned)strtoul(wanted, NULL, 10) : 150;
+        unsigned rounds = wanted ? (unsigned)strtoul(wanted, NULL, 10) : 60;
         struct under_test t = { 0 };
 
         dice = 0x9e3779b97f4a7c15U ^ (seed ? strtoull(seed, NULL, 10) : 1);

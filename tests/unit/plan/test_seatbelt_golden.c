@@ -612,10 +612,13 @@ static void test_bad_facts(void **state) {
         bad[4].tag = "";
         bad[5].http_port = 80; /* the policy has no network */
         assert_int_equal(path_rules_compile(p, &rules, &e), 0);
+        static const char *const says[] = { "the home", "temporary files", "own home", "tag", "tag", "no network" };
         for (size_t i = 0; i < 6; i++) {
                 struct made made;
 
                 assert_int_equal(made_make(&made, p, rules, &bad[i], &e), -EINVAL);
+                if (!strstr(err_text(&e), says[i]))
+                        fail_msg("%zu: %s", i, err_text(&e));
         }
 }
 
@@ -685,6 +688,7 @@ static void test_launch(void **state) {
         assert_int_equal(json_find(buf_str(&json), STR("/profile"), &told), 0);
         assert_true(str_eq(buf_str(&profile), buf_str(&told)));
         assert_true(str_ends(buf_str(&text), buf_str(&profile)));
+        assert_non_null(strstr(shown, "\n;\n; Seatbelt profile"));
         bool real = false;
         for (char **line = launch->environment; *line; line++)
                 real = real || strcmp(*line, "https_proxy=http://bailey:s3cr3tOfTheRun@127.0.0.1:49152") == 0;
