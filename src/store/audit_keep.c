@@ -116,8 +116,28 @@ static int run_unlink(const struct kept_run *run, struct err *err) {
         return 0;
 }
 
+/* What is dropped goes on record; the log for it is there from the first time that something is. */
+struct drop_record {
+        const char *path;
+        struct audit *audit; /* NULL: nothing yet */
+};
+
+static void drop_record_done(struct drop_record *record) {
+        audit_free(record->audit);
+}
+
+static int drop_record_open(struct drop_record *record, struct err *err) {
+        const struct audit_settings settings = { .path = record->path, .run_id = "keep", .sandbox = "keep" };
+        int r;
+
+        if (record->audit)
+                return 0;
+        r = audit_open(&settings, &record->audit, err);
+        return r < 0 ? err_wrap(err, r, "what is dropped cannot be recorded") : 0;
+}
+
 /* First the record, then the act. */
-static int run_drop(struct audit_keep *keep, struct audit *record, const struct kept_run *run, bool by_age,
+static int run_drop(struct audit_keep *keep, struct drop_record *record, const struct kept_run *run, bool by_age,
                     struct err *err) {
         struct audit_dropped dropped = { .by_age = by_age };
         cleanup(free_ptr) char *id = str_dup(audit_run_id(run->path));
@@ -129,7 +149,10 @@ static int run_drop(struct audit_keep *keep, struct audit *record, const struct 
         run_describe(run, &dropped);
 
         if (!keep->dry) {
-                r = audit_note(record,
+                r = drop_record_open(record, err);
+                if (r < 0)
+                        return r;
+                r = audit_note(record->audit,
                                "dropped run %s: %ju records, %ju bytes, from %s to %s, SHA-256 of the last record %s, "
                                "%s",
                                id, (uintmax_t)dropped.records, (uintmax_t)dropped.bytes,
@@ -138,7 +161,7 @@ static int run_drop(struct audit_keep *keep, struct audit *record, const struct 
                                by_age ? "older than log.max_age" : "over log.max_size");
                 if (r < 0)
                         return err_set(err, -r, "what is dropped cannot be recorded");
-                r = audit_flush(record, err);
+                r = audit_flush(record->audit, err);
                 if (r < 0)
                         return r;
                 r = run_unlink(run, err);
@@ -161,7 +184,8 @@ static int run_lock(const struct kept_run *run) {
         return fd;
 }
 
-static int keep_runs(struct audit_keep *keep, struct audit *record, struct kept_run *runs, size_t n, struct err *err) {
+static int keep_runs(struct audit_keep *keep, struct drop_record *record, struct kept_run *runs, size_t n,
+                     struct err *err) {
         const struct audit_limits *limits = &keep->limits;
         time_t now = (time_t)(clock_wall_us() / 1000000);
 
@@ -192,7 +216,7 @@ static int keep_runs(struct audit_keep *keep, struct audit *record, struct kept_
 int audit_keep(struct audit_keep *keep, struct err *err) {
         cleanup(audit_names_done) audit_names names = { 0 };
         cleanup(free_ptr) char *directory = NULL, *path = NULL;
-        cleanup(audit_freep) struct audit *record = NULL;
+        cleanup(drop_record_done) struct drop_record record = { 0 };
         int r;
 
         r = audit_runs(&names, err);
@@ -209,22 +233,16 @@ int audit_keep(struct audit_keep *keep, struct err *err) {
         if (!path || !runs)
                 return err_set(err, ENOMEM, "out of memory");
 
-        if (!keep->dry) {
-                const struct audit_settings settings = { .path = path, .run_id = "keep", .sandbox = "keep" };
-                r = audit_open(&settings, &record, err);
-                if (r < 0)
-                        return err_wrap(err, r, "what is dropped cannot be recorded");
-        }
-
+        record.path = path;
         for (size_t i = 0; i < names.n && r == 0; i++)
                 r = run_examine(names.p[i], &runs[i], err);
         if (r == 0)
-                r = keep_runs(keep, record, runs, names.n, err);
+                r = keep_runs(keep, &record, runs, names.n, err);
         for (size_t i = 0; i < names.n; i++)
                 kept_run_done(&runs[i]);
-        if (r == 0 && record)
-                r = keep->runs_dropped ? audit_close(take_ptr(&record), err) : 0;
-        return r;
+        if (r < 0 || !record.audit)
+                return r;
+        return audit_close(take_ptr(&record.audit), err);
 }
 
 /* True once an hour for whoever comes first. */

@@ -284,7 +284,7 @@ def test_log_without_a_file_shows_the_latest_run(start, tmp_path, origin, bailey
         child.signal(signal.SIGINT)
         assert child.wait(60).status == 0
     directory = home / ".local/state/bailey/audit"
-    assert directory.stat().st_mode & 0o777 == 0o700 and len(list(directory.iterdir())) == 2
+    assert directory.stat().st_mode & 0o777 == 0o700 and len(list(directory.glob("*.jsonl"))) == 2
     denied = bailey("log", "--denied").check().text
     assert "DENY" in denied and "other.test:80/" in denied and "note" not in denied
     records = [json.loads(line) for line in bailey("log", "--json").check().text.splitlines()]

@@ -2,6 +2,7 @@
 """What a sandbox made under protected names: kept aside, also when several sandboxes share a place, and when Bailey is killed."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ import pytest
 
 from conftest import program
 from kit.git import ENVIRONMENT, git
+from kit.process import wait_until
 
 pytestmark = pytest.mark.visible_home
 GIT = f"export {' '.join(f'{name}={value}' for name, value in ENVIRONMENT.items())}; "
@@ -164,6 +166,14 @@ def descendants(pid):
     return found
 
 
+def is_alive(pid):
+    """A zombie holds nothing any more."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("how", ["run", "doctor", "kept sweep"])
 def test_what_a_killed_run_left_is_swept_by_the_next(begin, bailey, sh, work, home, kept, how):
     """Supervisor and init die at once, as by the OOM killer."""
@@ -178,6 +188,7 @@ def test_what_a_killed_run_left_is_swept_by_the_next(begin, bailey, sh, work, ho
             pass
     os.kill(child.pid, signal.SIGKILL)
     child.communicate(timeout=30)
+    wait_until(lambda: not any(is_alive(pid) for pid in init), what="the end of all of them: whoever lives holds the lock")
     assert (work / ".vscode").exists()
     if how == "run":
         result = bailey("run", "--workspace", home / "w2", "--", "true", cwd=work) if (home / "w2").mkdir() is None else None

@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 enum {
-        LOOKS_MAX = 256,    /* files in denied directories */
+        LOOKS_MAX = 256,    /* files in one denied directory, so that a large one takes nothing from the next */
+        LOOKS_ALL = 4096,   /* in all of them */
         DENIED_DEPTH = 2,   /* below a denied directory */
         NAMES_MAX = 400000, /* in writable places */
         DEPTH_MAX = 128,
@@ -38,7 +39,7 @@ struct file {
 struct twins {
         VEC(struct file) files;
         VEC(char *) names;
-        unsigned looks, seen;
+        unsigned looks, all_looks, seen;
         bool failed;
 };
 
@@ -72,12 +73,13 @@ static bool is_dots(const char *name) {
 static void look_into_denied(struct twins *t, int at, const char *path, unsigned depth) {
         DIR *dir = open_directory(at, path);
 
-        for (struct dirent *entry; dir && t->looks < LOOKS_MAX && (entry = readdir(dir));) {
+        for (struct dirent *entry; dir && t->looks < LOOKS_MAX && t->all_looks < LOOKS_ALL && (entry = readdir(dir));) {
                 struct stat st;
 
                 if (is_dots(entry->d_name))
                         continue;
                 t->looks++;
+                t->all_looks++;
                 if (entry->d_type == DT_DIR && depth < DENIED_DEPTH)
                         look_into_denied(t, dirfd(dir), entry->d_name, depth + 1);
                 else if (entry->d_type == DT_REG && fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -94,6 +96,7 @@ static void look_at_denied(struct twins *t, const struct plan_host *host) {
 
                 if (path->access != PATH_DENIED || path->grants)
                         continue;
+                t->looks = 0;
                 if (path->type == PLAN_PATH_DIR)
                         look_into_denied(t, AT_FDCWD, path->path, 1);
                 else if (path->type == PLAN_PATH_FILE && lstat(path->path, &st) == 0)
@@ -112,6 +115,7 @@ static void look_at_home(struct twins *t, const struct policy *policy) {
 
                 if (!path || lstat(path, &st) < 0)
                         continue;
+                t->looks = 0;
                 if (S_ISDIR(st.st_mode))
                         look_into_denied(t, AT_FDCWD, path, 1);
                 else
