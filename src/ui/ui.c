@@ -22,7 +22,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STEP_LINES = 1500, IDLE_MS = 250 };
+enum {
+        STEP_LINES = 400,
+        IDLE_MS = 250
+}; /* a step takes some milliseconds: a request that comes meanwhile hardly waits */
 #define LOOK_NS (NS_PER_SECOND / 2)
 #define INDEX_LOOK_NS (2 * NS_PER_SECOND)
 
