@@ -198,6 +198,7 @@ int overlays_remove(struct overlay_run *r, struct err *e) {
 
 /* What must not be changed without a second look: by the rules, and by what stands in the workspace. */
 struct marks {
+        const char *workspace, *upper;
         struct path_rules *rules;
         struct plan_host host;
 };
@@ -227,6 +228,59 @@ static bool is_of_repository(const char *path, enum overlay_act act) {
         return false;
 }
 
+static bool has_name(const char *top, const char *rest, size_t n, const char *name) {
+        char path[PATH_MAX];
+        struct stat st;
+        int length = snprintf(path, sizeof path, "%s%.*s/%s", top, (int)n, rest, name);
+
+        return length < (int)sizeof path && lstat(path, &st) == 0;
+}
+
+/* Whether git would obey the directory, which has any name: as a repository, or as the common part of one. What is
+ * there and what the overlay has are taken together: a part of the changes may be applied alone. */
+static bool is_repository(const struct marks *m, const char *rest, size_t n, bool with_upper) {
+        static const char *const names[] = { "HEAD", "objects", "refs", "commondir" };
+        enum { HEAD, OBJECTS, REFS, COMMONDIR, NAMES };
+        bool has[NAMES];
+
+        for (size_t i = 0; i < NAMES; i++)
+                has[i] =
+                    has_name(m->workspace, rest, n, names[i]) || (with_upper && has_name(m->upper, rest, n, names[i]));
+        return (has[HEAD] && (has[OBJECTS] || has[COMMONDIR])) || (has[OBJECTS] && has[REFS]);
+}
+
+static bool is_one_of(struct str name, const char *const *names) {
+        for (; *names; names++)
+                if (str_is(name, *names))
+                        return true;
+        return false;
+}
+
+/* Repositories without `.git` in their path: bare ones, and those that a file leads to, however deep they lie. A
+ * directory that becomes one brings its configuration with it. */
+static bool is_of_bare_repository(const struct marks *m, const char *path, enum overlay_act act) {
+        static const char *const obeyed[] = { "hooks",  "config",  "config.worktree", "commondir",
+                                              "gitdir", "remotes", "branches",        NULL };
+        static const char *const founding[] = { "HEAD", "objects", "refs", NULL };
+        const char *rest = path + strlen(m->workspace);
+
+        if (act == OVERLAY_DELETES || !path_is_within(path, m->workspace))
+                return false;
+        for (const char *slash = rest; *slash == '/';) {
+                size_t length = strcspn(slash + 1, "/"), n = (size_t)(slash - rest);
+                struct str name = str_n(slash + 1, length);
+                bool last = slash[1 + length] == '\0';
+
+                if (is_one_of(name, obeyed) && is_repository(m, rest, n, true))
+                        return true;
+                if (last && is_one_of(name, founding) && !strstr(path, "/.git/") && !is_repository(m, rest, n, false) &&
+                    is_repository(m, rest, n, true))
+                        return true;
+                slash += 1 + length;
+        }
+        return false;
+}
+
 static bool is_below(const char *path, const char *above) {
         return strcmp(path, above) != 0 && path_is_within(path, above);
 }
@@ -253,14 +307,14 @@ static bool is_protected(const char *path, enum overlay_act act, void *context) 
         const struct marks *m = context;
 
         return path_rules_access(m->rules, path, NULL) != PATH_WRITE || is_of_repository(path, act) ||
-               closes(m, path, act);
+               is_of_bare_repository(m, path, act) || closes(m, path, act);
 }
 
 int overlays_changes(const struct overlay_run *r, struct changes *ret, struct err *e) {
         const struct policy plain = { .mode = MODE_WORKSPACE_WRITE,
                                       .workspace = r->workspace,
                                       .home = (char *)path_home() };
-        cleanup(marks_done) struct marks marks = { 0 };
+        cleanup(marks_done) struct marks marks = { .workspace = r->workspace, .upper = r->upper };
         int s = path_rules_compile(&plain, &marks.rules, e);
         if (s == 0)
                 s = survey_host(&plain, marks.rules, NULL, &marks.host, e);

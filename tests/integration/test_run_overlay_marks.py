@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `bailey apply` must not carry over without a second look, and what it must never destroy."""
 import os
+import subprocess
 
 import pytest
 
-from kit.git import git
+from kit.git import ENVIRONMENT, git
 
 pytestmark = pytest.mark.visible_home
 
@@ -88,3 +89,43 @@ def test_what_was_applied_is_not_applied_again(overlay, bailey, work):
     bailey("apply", "--risky", cwd=work).check()
     assert (work / "f").read_text() == "mine\n" and (work / "gone").read_text() == "mine again\n" and not (work / "l").exists()
     assert (work / ".envrc").exists()
+
+
+DEEP = "d/" + "/".join(f"e{i}" for i in range(70))
+
+
+@pytest.mark.parametrize("script", [
+    'echo "$MON" >> store/config; echo "$MON" >> bare/config',
+    'rm store/HEAD; echo "$MON" >> store/config',
+    'rm -r store/refs store/HEAD; echo "$MON" >> store/config; mkdir -p store/refs/heads; echo ref: refs/heads/main > store/HEAD',
+    'cp -r store c; echo "$MON" >> c/config; mv store old; mv c store',
+    'cp -r store c; echo "$MON" >> c/config; mv store old; ln -s c store',
+    'cp -r store c; echo "$MON" >> c/config; echo ../../../c > store/worktrees/linked/commondir',
+    'mkdir -p store/hooks; printf "#!/bin/sh\\ntouch $HOME/ran\\n" > store/hooks/post-index-change; chmod +x store/hooks/post-index-change',
+    'mkdir new; cp -r bare/objects bare/refs bare/HEAD new; echo "$MON" > new/config',
+])
+def test_repositories_by_any_name_at_any_depth(overlay, bailey, home, work, script):
+    """No `.git` in their path, and too deep for a search: what they have in them says what they are."""
+    deep = work / DEEP
+    deep.mkdir(parents=True)
+    environment = {**os.environ, **ENVIRONMENT}
+    for line in ("init -q --separate-git-dir=store tree", "-C tree commit -q --allow-empty -m x", "-C tree worktree add -q ../linked",
+                 "init -q --bare bare"):
+        subprocess.run(["git", *line.split()], cwd=deep, env=environment, check=True, capture_output=True)
+    monitor = f"[core]\n\tbare = false\n\tfsmonitor = \"touch {home}/ran; false\"\n"
+    overlay(f"MON='{monitor}'; cd {DEEP}; {script}")
+    for _ in range(2):
+        bailey("apply", cwd=work)
+        for place in ("tree", "linked", "bare", "new"):
+            if (deep / place).exists():
+                subprocess.run(["git", "status"], cwd=deep / place, env=environment, check=False, capture_output=True)
+        assert not (home / "ran").exists()
+
+
+def test_a_repository_in_two_steps(overlay, bailey, work):
+    """First its configuration, as content; then what makes git obey it."""
+    overlay("mkdir x; echo evil > x/config")
+    bailey("apply", cwd=work).check()
+    marks = overlay("mkdir x/objects x/refs; echo ref: refs/heads/main > x/HEAD")
+    assert "protected" in marks["x/HEAD"] and "protected" in marks["x/objects"]
+    assert "protected" not in overlay("mkdir -p y/objects y/config; echo x > y/config/refs")["y/config/refs"]
