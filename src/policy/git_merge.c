@@ -187,6 +187,48 @@ static bool names_remote(const struct gitconfig_setting *name) {
         return git_setting_is(name, "branch", "remote") || git_setting_is(name, "branch", "pushremote");
 }
 
+static bool is_granted(const struct merging *m, struct str url) {
+        struct str host;
+        uint16_t port;
+
+        return git_harmless_address(url, &host, &port) && m->request->may_reach(host, port, m->request->context);
+}
+
+/* What the host pushes goes there. A remote that is new is one that the sandbox may send to itself. */
+static bool may_be_sent_to(const struct merging *m, struct str remote) {
+        bool found = has_remote(&m->host, remote);
+
+        for (size_t i = 0; i < m->added.n; i++) {
+                const struct gitconfig_setting *is = &m->added.p[i].is;
+
+                if (!git_setting_is(is, "remote", "url") || !str_eq(is->subsection, remote))
+                        continue;
+                if (!is_granted(m, is->value))
+                        return false;
+                found = true;
+        }
+        return found;
+}
+
+/* A branch that has a remote keeps it, and is pushed nowhere else. */
+static bool has_other_remote(const struct merging *m, const struct gitconfig_setting *branch, struct str remote) {
+        struct gitconfig_setting name = *branch;
+        const struct entry *own;
+        size_t at = 0;
+
+        name.key = STR("remote");
+        while ((own = entries_next(&m->base, &name, &at)))
+                if (!str_eq(own->is.value, remote))
+                        return true;
+        return false;
+}
+
+static bool is_led_elsewhere(const struct merging *m, const struct gitconfig_setting *name, struct str value) {
+        if (!names_remote(name) || str_is(value, "."))
+                return false;
+        return !may_be_sent_to(m, value) || has_other_remote(m, name, value);
+}
+
 /* Of one that differs and is the host's as it was: whether it comes back, as a reason why not, or -1. */
 static int judge(const struct merging *m, const struct gitconfig_setting *name) {
         const struct entry *value;
@@ -201,7 +243,7 @@ static int judge(const struct merging *m, const struct gitconfig_setting *name) 
                         return GIT_LEFT_KIND;
                 if (is_address(name) && !is_reachable(m, value->is.value))
                         return GIT_LEFT_SERVER;
-                if (names_remote(name) && !str_is(value->is.value, ".") && !will_have_remote(m, value->is.value))
+                if (is_led_elsewhere(m, name, value->is.value))
                         return GIT_LEFT_REMOTE;
                 /* Git takes a remote without an address for a directory. */
                 if (str_is(name->section, "remote") && !is_address(name) && !will_have_remote(m, name->subsection))

@@ -14,6 +14,7 @@
 
 #define CORE "[core]\n\tbare = false\n"
 #define ORIGIN "[remote \"origin\"]\n\turl = https://github.com/a/b\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n"
+#define LAB "[remote \"lab\"]\n\turl = https://lab.test/a/b\n"
 
 static bool only_github(struct str host, uint16_t port, void *context) {
         (void)context;
@@ -163,6 +164,19 @@ static void test_three_ways(void **state) {
         check(CORE "[user]\n\tname = a\n", CORE "[user]\n\tname = both\n", CORE "[user]\n\tname = both\n",
               CORE "[user]\n\tname = both\n", "");
         check(CORE "[user]\n\tname = a\n", CORE, CORE, CORE, "");
+        /* Where the host pushes to stays where it was; a new branch goes where the sandbox may send to itself. */
+        check(ORIGIN "[branch \"x\"]\n\tremote = origin\n",
+              ORIGIN
+              "[branch \"x\"]\n\tremote = up\n\tpushremote = up\n[remote \"up\"]\n\turl = https://github.com/z/b\n",
+              ORIGIN "[branch \"x\"]\n\tremote = origin\n",
+              ORIGIN "[branch \"x\"]\n\tremote = origin\n[remote \"up\"]\n\turl = https://github.com/z/b\n",
+              "branch.x.remote remote, branch.x.pushremote remote");
+        check(LAB, LAB "[remote \"up\"]\n\turl = https://lab.test/z/b\n[branch \"x\"]\n\tremote = up\n", LAB,
+              LAB "[remote \"up\"]\n\turl = https://lab.test/z/b\n", "branch.x.remote remote");
+        check(LAB, LAB "[branch \"x\"]\n\tremote = lab\n\tpushremote = lab\n", LAB,
+              LAB "[branch \"x\"]\n\tremote = lab\n\tpushremote = lab\n", "");
+        check(CORE, CORE "[remote \"up\"]\n\turl = https://github.com/z/b\n[branch \"x\"]\n\tremote = up\n", CORE,
+              CORE "[remote \"up\"]\n\turl = https://github.com/z/b\n[branch \"x\"]\n\tremote = up\n", "");
         /* Taken away inside. */
         check(ORIGIN "[branch \"x\"]\n\tremote = origin\n\tmerge = refs/heads/x\n[user]\n\tname = a\n",
               ORIGIN "[user]\n\tname = a\n",
