@@ -155,7 +155,10 @@ int path_make_private_dir(const char *path, struct err *err) {
 
         int r;
 
-        for (char *slash = copy + 1; (slash = strchr(slash, '/')); slash++) {
+        /* Almost always it is there already; otherwise each directory on the way, so that the error names the right
+         * one. */
+        bool there = mkdir(copy, 0700) == 0 || errno == EEXIST;
+        for (char *slash = copy + 1; !there && (slash = strchr(slash, '/')); slash++) {
                 *slash = '\0';
                 r = make_dir(copy, err);
                 if (r < 0)
@@ -164,7 +167,7 @@ int path_make_private_dir(const char *path, struct err *err) {
                 *slash = '/';
         }
 
-        r = make_dir(copy, err);
+        r = there ? 0 : make_dir(copy, err);
         if (r < 0)
                 return r;
 

@@ -35,8 +35,9 @@ struct rows {
         struct err *err;
         const char *at; /* the user's home, without links */
         int at_fd;
-        char *parent; /* the directory that was looked into last, below the home */
-        struct names names;
+        char *parent;       /* the directory that was looked into last, below the home */
+        struct names names; /* in it */
+        struct names top;   /* in the home itself */
         bool parent_there;
 };
 
@@ -45,6 +46,15 @@ static int no_memory(struct err *err) {
 }
 
 /* --- which rows there are --- */
+
+/* Whether the home has nothing by the first name of this path. */
+static bool top_lacks(const struct rows *rows, struct str path) {
+        struct str first;
+        bool whole = str_split(&path, '/', &first);
+        cleanup(free_ptr) char *name = whole ? str_dup(first) : NULL;
+
+        return name && names_lack(&rows->top, name);
+}
 
 /* Looks into the directory of the row, unless the row before it lies there too. */
 static int rows_enter(struct rows *rows, struct str parent) {
@@ -55,8 +65,15 @@ static int rows_enter(struct rows *rows, struct str parent) {
         rows->parent = str_dup(parent);
         if (!rows->parent)
                 return no_memory(rows->err);
-        cleanup(close_fd) int fd =
-            openat(rows->at_fd, parent.n ? rows->parent : ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+        rows->parent_there = parent.n == 0;
+        if (parent.n == 0) {
+                rows->names = rows->top;
+                return 0;
+        }
+        if (top_lacks(rows, parent))
+                return 0;
+
+        cleanup(close_fd) int fd = openat(rows->at_fd, rows->parent, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
         rows->parent_there = fd >= 0;
         if (fd >= 0)
                 names_read(&rows->names, fd);
@@ -291,6 +308,7 @@ int home_rows_show(struct home *home, const struct home_rows_request *q, struct 
         rows.at_fd = open(rows.at, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (rows.at_fd < 0)
                 return 0; /* no home of the user's: nothing to lay */
+        names_read(&rows.top, rows.at_fd);
         if (!q->preview && !q->degraded)
                 caches_lock(home);
 

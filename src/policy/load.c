@@ -358,7 +358,7 @@ static int hide_home(struct policy *p, const char *path, struct err *e) {
 }
 
 /* A line of /etc/passwd: name, password, uid, gid, comment, home, shell. */
-static int hide_account(struct policy *p, struct str line, struct err *e) {
+static int hide_account(struct policy *p, struct str line, uid_t own, struct err *e) {
         enum { PEOPLE_FROM = 1000, NOBODY = 65534, FIELDS = 6, UID = 2, HOME = 5 };
         struct str fields[FIELDS];
         uint64_t uid;
@@ -370,7 +370,7 @@ static int hide_account(struct policy *p, struct str line, struct err *e) {
                         return 0;
         if (!str_to_u64(fields[UID], UINT32_MAX, &uid) || fields[HOME].n < 2 || fields[HOME].p[0] != '/')
                 return 0;
-        if (uid != getuid() && uid != 0 && (uid < PEOPLE_FROM || uid == NOBODY))
+        if (uid != own && uid != 0 && (uid < PEOPLE_FROM || uid == NOBODY))
                 return 0;
 
         r = path_normalise(fields[HOME], NULL, &path);
@@ -429,8 +429,9 @@ static int find_other_homes(struct policy *p, struct err *e) {
                 return r == -ENOMEM ? no_memory(e) : 0;
         r = 0;
         rest = buf_str(&accounts);
+        const uid_t own = getuid();
         while (r == 0 && str_split(&rest, '\n', &line))
-                r = hide_account(p, line, e);
+                r = hide_account(p, line, own, e);
         return r;
 }
 

@@ -31,41 +31,103 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BESIDE_MAX = 100 };
+enum { BESIDE_MAX = 100, PARENTS_MAX = 16 };
 
-/* The directory of the guard that was looked at last; guards share them. */
+/* A directory that guards lie in; many share one. */
 struct parent {
-        const char *path; /* of a guard in it; NULL: none yet */
+        const char *path; /* of a guard in it */
         size_t n;
         int fd; /* -EXXX: cannot be opened as it was: with all of its components, and no link among them */
         unsigned looks;
         struct names names; /* when many were asked for */
 };
 
-static void parent_done(struct parent *p) {
-        if (p->fd >= 0)
-                close(p->fd);
+/* Those of one sweep. It only takes names away: what was not there when it began does not come, and what a listing had
+ * is looked up anew. */
+struct parents {
+        struct parent known[PARENTS_MAX];
+        size_t n;
+};
+
+static void parents_done(struct parents *parents) {
+        for (size_t i = 0; i < parents->n; i++)
+                if (parents->known[i].fd >= 0)
+                        close(parents->known[i].fd);
 }
 
-static void parent_look(struct parent *p, const char *path, size_t n) {
+static struct parent *parents_find(struct parents *parents, const char *path, size_t n) {
+        for (size_t i = 0; i < parents->n; i++) {
+                struct parent *parent = &parents->known[i];
+                if (parent->n == n && memcmp(parent->path, path, n) == 0)
+                        return parent;
+        }
+        return NULL;
+}
+
+/* Whether a directory further up is known not to have the next name of the path. */
+static bool parents_rule_out(struct parents *parents, const char *path, size_t n) {
+        for (size_t above = n; above > 0;) {
+                const size_t end = above;
+                char name[NAME_MAX + 1];
+
+                do
+                        above--;
+                while (above > 0 && path[above] != '/');
+                const struct parent *parent = parents_find(parents, path, above);
+                if (!parent)
+                        continue;
+
+                const size_t name_n = end - above - 1;
+                if (parent->fd < 0 || name_n >= sizeof name)
+                        return parent->fd == -ENOENT;
+                memcpy(name, path + above + 1, name_n);
+                name[name_n] = '\0';
+                return names_lack(&parent->names, name);
+        }
+        return false;
+}
+
+/* A free place, or that of the directory in which the least was asked for. */
+static struct parent *parents_make_room(struct parents *parents) {
+        if (parents->n < PARENTS_MAX)
+                return &parents->known[parents->n++];
+
+        struct parent *least = &parents->known[0];
+        for (size_t i = 1; i < parents->n; i++)
+                if (parents->known[i].looks < least->looks)
+                        least = &parents->known[i];
+        if (least->fd >= 0)
+                close(least->fd);
+        return least;
+}
+
+static int open_directory(const char *path, size_t n) {
         char dir[PATH_MAX];
 
-        parent_done(p);
-        *p = (struct parent){ .path = path, .n = n, .fd = -ENAMETOOLONG };
         if (n >= sizeof dir)
-                return;
+                return -ENAMETOOLONG;
         memcpy(dir, n ? path : "/", n ? n : 1);
         dir[n ? n : 1] = '\0';
-        p->fd = path_open_at(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
+        return path_open_at(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
+}
+
+static struct parent *parents_look(struct parents *parents, const char *path, size_t n) {
+        struct parent *known = parents_find(parents, path, n);
+        if (known)
+                return known;
+
+        int fd = parents_rule_out(parents, path, n) ? -ENOENT : open_directory(path, n);
+        struct parent *made = parents_make_room(parents);
+        *made = (struct parent){ .path = path, .n = n, .fd = fd };
+        return made;
 }
 
 /* Whether nothing is there. Almost always, and then one short call says so; otherwise the walk finds out what it is. */
-static bool is_absent(struct parent *p, const char *path) {
+static bool is_absent(struct parents *parents, const char *path) {
         size_t n = (size_t)(strrchr(path, '/') - path);
+        struct parent *p = parents_look(parents, path, n);
         struct stat st;
 
-        if (!p->path || p->n != n || memcmp(p->path, path, n) != 0)
-                parent_look(p, path, n);
         if (p->fd < 0)
                 return p->fd == -ENOENT;
         if (p->looks++ == NAMES_WORTH)
@@ -306,18 +368,18 @@ static int sweep_at(struct guard_sweep *s, struct held *at, const char *name, co
         return r == 0 && s->late ? collect_beside(s, at, name, guard->path) : r;
 }
 
-static bool needs_nothing(const struct guard_sweep *s, const struct plan_guard *guard, struct parent *parent) {
+static bool needs_nothing(const struct guard_sweep *s, const struct plan_guard *guard, struct parents *parents) {
         if (guard->kind != PLAN_GUARD_MISSING && guard->kind != PLAN_GUARD_LINK)
                 return true;
         if (s->late)
                 return false;
-        return guard->kind == PLAN_GUARD_LINK ? same_link(guard->path, guard->link) : is_absent(parent, guard->path);
+        return guard->kind == PLAN_GUARD_LINK ? same_link(guard->path, guard->link) : is_absent(parents, guard->path);
 }
 
-static int sweep_one(struct guard_sweep *s, const struct plan_guard *guard, struct parent *parent) {
+static int sweep_one(struct guard_sweep *s, const struct plan_guard *guard, struct parents *parents) {
         struct str rest = str_skip(str_of(guard->path), 1), part;
 
-        if (needs_nothing(s, guard, parent))
+        if (needs_nothing(s, guard, parents))
                 return 0;
         cleanup(held_done) struct held at = { .fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) };
         if (at.fd < 0)
@@ -341,10 +403,10 @@ static int sweep_one(struct guard_sweep *s, const struct plan_guard *guard, stru
 
 int guard_sweep(struct guard_sweep *s, struct err *e) {
         int failed = 0;
-        cleanup(parent_done) struct parent parent = { .fd = -1 };
+        cleanup(parents_done) struct parents parents = { .n = 0 };
 
         for (size_t i = 0; i < s->n; i++) {
-                int r = sweep_one(s, &s->guards[i], &parent);
+                int r = sweep_one(s, &s->guards[i], &parents);
                 if (r < 0 && !failed)
                         failed = err_set(e, -r, "cannot move %s away, which the sandbox left: %s", s->guards[i].path,
                                          strerror(-r));

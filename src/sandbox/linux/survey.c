@@ -28,7 +28,7 @@ enum { EXPANDED_MAX = 4096 /* paths that one glob may stand for */ };
 
 struct survey {
         const struct path_rules *rules;
-        const char *workspace, *hidden;
+        const char *workspace;
         struct plan_host *host;
         struct err *e;
         bool broker; /* the plan will have one */
@@ -40,37 +40,8 @@ static int no_memory(struct err *e) {
         return err_set(e, ENOMEM, "out of memory");
 }
 
-/* A path as its directory and its name in it. Only "/" has no name. */
-struct place {
-        struct survey_dir *dir;
-        const char *name;
-};
-
-static int find_place(struct survey *s, const char *path, struct place *ret) {
-        const char *slash = strrchr(path, '/');
-        ret->dir = survey_dir(&s->dirs, str_n(path, slash > path ? (size_t)(slash - path) : 1));
-        ret->name = slash + 1;
-        return ret->dir ? 0 : no_memory(s->e);
-}
-
-/* Many names in one directory: it is read, and what it does not list is not looked up. */
-static bool is_absent(struct survey_dir *d, const char *name) {
-        if (d->looks++ == NAMES_WORTH && (d->names = malloc(sizeof *d->names)))
-                names_read(d->names, d->fd);
-        return d->names && names_lack(d->names, name);
-}
-
-/* 0, or the positive errno of lstat(). */
-static int look(const struct place *at, struct stat *ret) {
-        if (at->dir->error)
-                return at->dir->error;
-        if (at->name[0] && is_absent(at->dir, at->name))
-                return ENOENT;
-        return fstatat(at->dir->fd, at->name, ret, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0 ? errno : 0;
-}
-
 /* The path with the links on the way resolved, not the last one. NULL when out of memory. */
-static char *real_of(const struct place *at) {
+static char *real_of(const struct survey_place *at) {
         return at->name[0] ? path_join(at->dir->real, at->name) : strdup("/");
 }
 
@@ -146,17 +117,17 @@ static int guard_way(struct survey *s, const char *path, enum path_access access
 }
 
 /* Whether the way to this name may go through a link. */
-static bool has_links(const struct place *at, const char *path) {
+static bool has_links(const struct survey_place *at, const char *path) {
         size_t n = strlen(at->dir->real);
         return strncmp(path, at->dir->real, n) != 0 || (n > 1 && path[n] != '/');
 }
 
 static int add_path(struct survey *s, const char *path, const struct path_rule *spoken) {
         struct stat st;
-        struct place at;
-        if (find_place(s, path, &at) < 0)
-                return -ENOMEM;
-        int missing = look(&at, &st);
+        struct survey_place at;
+        if (survey_place(&s->dirs, path, &at) < 0)
+                return no_memory(s->e);
+        int missing = survey_look(&at, &st);
         bool there = missing == 0, link = there && S_ISLNK(st.st_mode), closes = !spoken->grants;
         if (missing == ENOTDIR && spoken->protected)
                 return add_instead(s, path, spoken);
@@ -199,31 +170,44 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
 
 static int expand(struct survey *s, const char *done, struct str rest, const struct path_rule *rule, size_t *budget);
 
+typedef VEC(char *) texts;
+
+static void texts_done(texts *list) {
+        for (size_t i = 0; i < list->n; i++)
+                free(list->p[i]);
+        vec_done(list);
+}
+
+/* The paths in a directory whose names the component matches. */
+static int match_in(struct survey *s, const char *at, struct str magic, texts *ret) {
+        struct survey_dir *dir = survey_dir(&s->dirs, at[0] ? str_of(at) : STR("/"));
+        struct str names, name;
+
+        if (!dir || survey_dir_list(dir, &names) < 0)
+                return no_memory(s->e);
+        while (str_split(&names, '\0', &name)) {
+                if (!name.n || !glob_match(magic, name))
+                        continue;
+                cleanup(free_ptr) char *path = str_format("%s/%.*s", at, STR_FMT(name));
+                if (!path || vec_push(ret, path) < 0)
+                        return no_memory(s->e);
+                take_ptr(&path);
+        }
+        return 0;
+}
+
 /* Each name in the directory that the component matches, and what is left of the pattern below it. */
 static int expand_in(struct survey *s, const char *at, struct str magic, struct str rest, const struct path_rule *rule,
                      size_t *budget) {
-        const struct survey_dir *dir = survey_dir(&s->dirs, at[0] ? str_of(at) : STR("/"));
-        if (!dir)
-                return no_memory(s->e);
-        DIR *d = dir->error ? NULL : opendir(at[0] ? at : "/");
-        if (!d)
-                return 0; /* nothing there to match */
-        int r = 0;
-        for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
-                if (entry->d_name[0] == '.' && (entry->d_name[1] == '\0' || strcmp(entry->d_name, "..") == 0))
-                        continue;
-                if (!glob_match(magic, str_of(entry->d_name)))
-                        continue;
-                cleanup(free_ptr) char *path = path_join(at, entry->d_name);
-                if (!path)
-                        r = no_memory(s->e);
-                else if (++*budget > EXPANDED_MAX)
-                        r = err_set(s->e, E2BIG, "%s: the pattern %s stands for more than %u paths", rule->origin,
-                                    rule->pattern, EXPANDED_MAX);
-                else
-                        r = expand(s, path, rest, rule, budget);
+        cleanup(texts_done) texts matched = { 0 };
+        int r = match_in(s, at, magic, &matched);
+
+        for (size_t i = 0; r == 0 && i < matched.n; i++) {
+                if (++*budget > EXPANDED_MAX)
+                        return err_set(s->e, E2BIG, "%s: the pattern %s stands for more than %u paths", rule->origin,
+                                       rule->pattern, EXPANDED_MAX);
+                r = expand(s, matched.p[i], rest, rule, budget);
         }
-        closedir(d);
         return r;
 }
 
@@ -269,46 +253,6 @@ static int survey_paths(struct survey *s) {
                         r = add_path(s, rule->pattern, rule);
                 if (r < 0)
                         return r;
-        }
-        return 0;
-}
-
-/* By name alone, so only what lies in the directory itself: further down the name could lead out of it again. */
-static bool is_hidden(const struct survey *s, struct str name) {
-        size_t n = s->hidden ? strlen(s->hidden) : 0;
-        return n > 0 && name.n > n && name.p[n] == '/' && memcmp(name.p, s->hidden, n) == 0 &&
-               str_find(str_skip(name, n + 1), '/') < 0;
-}
-
-/* Unix sockets with a path, as the kernel lists them: a read-only mount would not stop connect(). The seventh field of
- * a line is the inode, what follows is the path. Relative names cannot be judged from here and cannot be reached by
- * name from another directory either, unless the server's directory is visible; they are skipped. So is what lies in
- * the directory that is hidden whole: with 200 sandboxes looking each up took 0.2 ms of a launch. */
-static int survey_sockets(struct survey *s) {
-        cleanup(buf_done) struct buf list = BUF(16 << 20);
-        cleanup(close_fd) int fd = open("/proc/net/unix", O_RDONLY | O_CLOEXEC);
-        if (fd < 0 && errno == ENOENT)
-                return 0;
-        int r = fd < 0 ? -errno : fd_read_all(fd, &list);
-        if (r < 0)
-                return err_set(s->e, -r, "cannot list the host's sockets: %s", strerror(-r));
-        struct str rest = buf_str(&list), line;
-        while (str_split(&rest, '\n', &line)) {
-                ptrdiff_t slash = str_find(line, '/');
-                if (slash < 0 || line.p[slash - 1] != ' ')
-                        continue;
-                struct str name = str_skip(line, (size_t)slash);
-                if (is_hidden(s, name))
-                        continue;
-                cleanup(free_ptr) char *path = str_dup(name);
-                struct stat st;
-                if (!path || stat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
-                        continue;
-                char *real = realpath(path, NULL);
-                if (real && vec_push(&s->host->sockets, real) < 0) {
-                        free(real);
-                        return no_memory(s->e);
-                }
         }
         return 0;
 }
@@ -463,7 +407,6 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, con
                 struct err *e) {
         struct survey s = { .rules = rules,
                             .workspace = policy->workspace,
-                            .hidden = hidden,
                             .host = ret,
                             .e = e,
                             .broker = plan_needs_broker(policy, rules) };
@@ -479,11 +422,11 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, con
         if (r == 0)
                 r = survey_git(policy, rules, ret, e);
         if (r == 0)
-                r = survey_twins(policy, rules, ret, e);
+                r = survey_twins(policy, rules, &s.dirs, ret, e);
         if (r == 0)
                 r = survey_mounts(policy, rules, ret, e);
         if (r == 0)
-                r = survey_sockets(&s);
+                r = survey_sockets(hidden, &s.dirs, ret, e);
         if (r == 0 && policy->filesystem.reads_denied)
                 r = survey_root_links(ret, e);
         vec_done(&s.by_hand);

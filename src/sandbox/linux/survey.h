@@ -5,6 +5,7 @@
 #include "sandbox/sandbox.h"
 
 #include <limits.h>
+#include <sys/stat.h>
 
 /* A directory, as it was when it was first asked for. */
 struct survey_dir {
@@ -15,6 +16,9 @@ struct survey_dir {
         int error;
         unsigned looks;      /* how many names were asked for in it */
         struct names *names; /* when they were many */
+        char *listing;       /* all of its names, each with its zero, once a pattern was matched against them */
+        bool listed;
+        size_t listing_n;
 };
 #define SURVEY_DIRS_MAX 64
 struct survey_dirs {
@@ -24,6 +28,20 @@ struct survey_dirs {
 /* NULL when out of memory. The answer holds until the next call. */
 struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path);
 void survey_dir_done(struct survey_dir *d);
+/* Whether a name is certainly not in it. Where many are asked for the directory is read, and what it does not list is
+ * not looked up. */
+bool survey_dir_lacks(struct survey_dir *d, const char *name);
+/* All of its names, as they were when they were first asked for; -ENOMEM is the only failure. */
+int survey_dir_list(struct survey_dir *d, struct str *ret);
+/* A path as its directory and its name in it. Only "/" has no name. */
+struct survey_place {
+        struct survey_dir *dir;
+        const char *name;
+};
+/* -ENOMEM is the only failure. */
+int survey_place(struct survey_dirs *dirs, const char *path, struct survey_place *ret);
+/* 0, or the positive errno of lstat(). */
+int survey_look(const struct survey_place *at, struct stat *ret);
 void survey_dirs_done(struct survey_dirs *dirs);
 
 /* One more path for the plan; path and link are copied, the origin is not. */
@@ -33,7 +51,10 @@ int survey_git(const struct policy *policy, const struct path_rules *rules, stru
 /* Denied paths at the other places where their file system is mounted (survey_mounts.c). */
 int survey_mounts(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err);
 /* Other names of denied files in writable places (survey_twins.c). */
-int survey_twins(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err);
+int survey_twins(const struct policy *policy, const struct path_rules *rules, struct survey_dirs *dirs,
+                 struct plan_host *host, struct err *err);
+/* Unix sockets with a path, but for those that lie in the directory that is hidden whole (survey_sockets.c). */
+int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_host *host, struct err *err);
 /* After the run: what git would obey now and would not have before, as paths of *ret that are protected. */
 int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
                      uint64_t began_us, struct plan_host *ret, struct err *e);

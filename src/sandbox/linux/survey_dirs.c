@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/listing.h"
 #include "base/path.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ void survey_dir_done(struct survey_dir *d) {
         free(d->path);
         free(d->real);
         free(d->names);
+        free(d->listing);
         close_fd(&d->fd);
         *d = (struct survey_dir){ .fd = -1 };
 }
@@ -50,6 +52,50 @@ static struct survey_dir *keep(struct survey_dirs *dirs, struct survey_dir made)
         return slot;
 }
 
+bool survey_dir_lacks(struct survey_dir *d, const char *name) {
+        if (d->looks++ == NAMES_WORTH && (d->names = malloc(sizeof *d->names)))
+                names_read(d->names, d->fd);
+        return d->names && names_lack(d->names, name);
+}
+
+int survey_dir_list(struct survey_dir *d, struct str *ret) {
+        cleanup(listing_close) struct listing *listing = d->error || d->listed ? NULL : listing_open(d->fd, ".");
+        VEC(char) names = { 0 };
+        int r = 0;
+
+        for (const struct dirent64 *entry; r == 0 && listing && (entry = listing_next(listing));)
+                for (size_t i = 0, n = strlen(entry->d_name) + 1; r == 0 && i < n; i++)
+                        r = vec_push(&names, entry->d_name[i]);
+        if (r < 0) {
+                vec_done(&names);
+                return r;
+        }
+        if (!d->listed) {
+                d->listing = names.p;
+                d->listing_n = names.n;
+                d->listed = true;
+        }
+
+        *ret = str_n(d->listing, d->listing_n);
+        return 0;
+}
+
+int survey_place(struct survey_dirs *dirs, const char *path, struct survey_place *ret) {
+        const char *slash = strrchr(path, '/');
+
+        ret->dir = survey_dir(dirs, str_n(path, slash > path ? (size_t)(slash - path) : 1));
+        ret->name = slash + 1;
+        return ret->dir ? 0 : -ENOMEM;
+}
+
+int survey_look(const struct survey_place *at, struct stat *ret) {
+        if (at->dir->error)
+                return at->dir->error;
+        if (at->name[0] && survey_dir_lacks(at->dir, at->name))
+                return ENOENT;
+        return fstatat(at->dir->fd, at->name, ret, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0 ? errno : 0;
+}
+
 static const int open_flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
 
 /* Through a link, or where something that is no directory stands. */
@@ -61,12 +107,17 @@ static void open_by_path(struct survey_dir *d, const char *as_spelled) {
                 d->real = strdup(as_spelled);
 }
 
-static bool open_below(struct survey_dir *d, const struct survey_dir *parent, const char *name) {
+static bool open_below(struct survey_dir *d, struct survey_dir *parent, const char *name) {
         cleanup(free_ptr) char *real = path_join(parent->real, name);
         if (!real)
                 return false;
         if (parent->error) {
                 d->error = parent->error;
+                d->real = take_ptr(&real);
+                return true;
+        }
+        if (survey_dir_lacks(parent, name)) {
+                d->error = ENOENT;
                 d->real = take_ptr(&real);
                 return true;
         }
@@ -77,6 +128,48 @@ static bool open_below(struct survey_dir *d, const struct survey_dir *parent, co
         else
                 open_by_path(d, real);
         return d->real;
+}
+
+/* The nearest directory above that is known already. */
+static struct survey_dir *find_above(struct survey_dirs *dirs, struct str path) {
+        for (ptrdiff_t slash; (slash = str_rfind(path, '/')) > 0;) {
+                path = str_first(path, (size_t)slash);
+                struct survey_dir *known = find(dirs, path);
+                if (known)
+                        return known;
+        }
+        return find(dirs, STR("/"));
+}
+
+/* Several components at once, where no link is among them: one call instead of one for each. False: step by step. */
+static bool open_far_below(struct survey_dir *d, struct survey_dir *above) {
+        struct str rest = str_skip(str_of(d->path), above->path_n > 1 ? above->path_n + 1 : 1), more = rest, first;
+        if (above->error || !str_split(&more, '/', &first) || !more.n)
+                return false;
+
+        cleanup(free_ptr) char *name = str_dup(first);
+        cleanup(free_ptr) char *real = path_join(above->real, rest.p);
+        if (!name || !real)
+                return false;
+
+        int fd = survey_dir_lacks(above, name)
+                     ? -ENOENT
+                     : path_open_at(above->fd, rest.p, O_PATH | O_DIRECTORY, 0, PATH_NO_SYMLINKS | PATH_BENEATH);
+        if (fd < 0 && fd != -ENOENT)
+                return false;
+
+        d->fd = fd < 0 ? -1 : fd;
+        d->error = fd < 0 ? ENOENT : 0;
+        d->real = take_ptr(&real);
+        return true;
+}
+
+static bool open_stepwise(struct survey_dirs *dirs, struct survey_dir *made) {
+        struct str path = str_of(made->path);
+        ptrdiff_t slash = str_rfind(path, '/');
+        struct survey_dir *parent = survey_dir(dirs, str_first(path, slash ? (size_t)slash : 1));
+
+        return parent && open_below(made, parent, made->path + slash + 1);
 }
 
 struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path) {
@@ -91,9 +184,8 @@ struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path) {
                 made.fd = open("/", open_flags);
                 made.error = made.fd >= 0 ? 0 : errno;
         } else {
-                ptrdiff_t slash = str_rfind(path, '/');
-                const struct survey_dir *parent = survey_dir(dirs, str_first(path, slash ? (size_t)slash : 1));
-                if (!parent || !open_below(&made, parent, made.path + slash + 1))
+                struct survey_dir *above = find_above(dirs, path);
+                if (!(above && open_far_below(&made, above)) && !open_stepwise(dirs, &made))
                         return NULL;
         }
         if (!made.real)

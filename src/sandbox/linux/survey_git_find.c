@@ -7,10 +7,9 @@
 #include "sandbox/linux/survey_git.h"
 
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/listing.h"
 #include "base/path.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -34,33 +33,33 @@ static bool is_left_out(const char *name) {
 }
 
 /* What one look into a directory tells. */
-struct listing {
+struct looked {
         git_paths below; /* directories, by full path */
         bool has_git, has_head, has_objects, has_refs;
 };
 
-static void listing_done(struct listing *l) {
+static void looked_done(struct looked *l) {
         for (size_t i = 0; i < l->below.n; i++)
                 free(l->below.p[i]);
         vec_done(&l->below);
 }
 
-static bool is_directory(DIR *dir, const struct dirent *entry) {
+static bool is_directory(int dir, const struct dirent64 *entry) {
         struct stat st;
 
         if (entry->d_type != DT_UNKNOWN)
                 return entry->d_type == DT_DIR;
-        return fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+        return fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int list_entry(struct listing *l, const char *path, DIR *dir, const struct dirent *entry) {
+static int list_entry(struct looked *l, const char *path, int dir, const struct dirent64 *entry) {
         const char *name = entry->d_name;
 
         l->has_git |= strcmp(name, ".git") == 0;
         l->has_head |= strcmp(name, "HEAD") == 0;
         l->has_objects |= strcmp(name, "objects") == 0;
         l->has_refs |= strcmp(name, "refs") == 0;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || is_left_out(name) || !is_directory(dir, entry))
+        if (is_left_out(name) || !is_directory(dir, entry))
                 return 0;
 
         cleanup(free_ptr) char *below = path_join(path, name);
@@ -70,23 +69,21 @@ static int list_entry(struct listing *l, const char *path, DIR *dir, const struc
         return 0;
 }
 
-static int list_directory(const char *path, struct listing *ret) {
+static int list_directory(const char *path, struct looked *ret) {
         int fd = path_open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
-        DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-        int r = 0;
-
-        if (!dir) {
-                close_fd(&fd);
+        if (fd < 0)
                 return 0; /* what cannot be read here cannot be read by git either */
-        }
-        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
-                r = list_entry(ret, path, dir, entry);
-        closedir(dir);
+
+        cleanup(listing_close) struct listing *listing = listing_take(fd);
+        int r = listing ? 0 : -ENOMEM;
+
+        for (const struct dirent64 *entry; r == 0 && (entry = listing_next(listing));)
+                r = list_entry(ret, path, listing_fd(listing), entry);
         return r;
 }
 
 static int look_into(struct git_survey *g, const char *path, bool top, git_paths *queue) {
-        cleanup(listing_done) struct listing found = { 0 };
+        cleanup(looked_done) struct looked found = { 0 };
         int r = list_directory(path, &found) < 0 ? no_memory(g) : 0;
         bool bare = found.has_head && found.has_objects && found.has_refs;
 
@@ -121,7 +118,7 @@ int git_find_below(struct git_survey *g, const char *root) {
 
 /* A directory with a HEAD is a submodule's repository; one without is a part of its name. */
 static int add_module(struct git_survey *g, const char *path, git_paths *queue) {
-        cleanup(listing_done) struct listing found = { 0 };
+        cleanup(looked_done) struct looked found = { 0 };
 
         if (list_directory(path, &found) < 0)
                 return no_memory(g);
@@ -137,7 +134,7 @@ static int add_module(struct git_survey *g, const char *path, git_paths *queue) 
 
 int git_find_modules(struct git_survey *g, const char *gitdir) {
         cleanup(free_ptr) char *modules = path_join(gitdir, "modules");
-        cleanup(listing_done) struct listing top = { 0 };
+        cleanup(looked_done) struct looked top = { 0 };
         git_paths queue = { 0 };
         int r = 0;
 
@@ -191,7 +188,7 @@ static int add_worktree(struct git_survey *g, const char *path) {
 
 int git_find_worktrees(struct git_survey *g, const char *gitdir) {
         cleanup(free_ptr) char *worktrees = path_join(gitdir, "worktrees");
-        cleanup(listing_done) struct listing found = { 0 };
+        cleanup(looked_done) struct looked found = { 0 };
         int r = 0;
 
         if (!worktrees || list_directory(worktrees, &found) < 0)

@@ -7,12 +7,11 @@
 #include "sandbox/linux/survey.h"
 
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/listing.h"
 #include "base/path.h"
 #include "policy/home_kind.h"
 #include "policy/paths_builtin.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -57,36 +56,25 @@ static void add_file(struct twins *t, const struct stat *st) {
                 t->failed |= vec_push(&t->files, file) < 0;
 }
 
-static DIR *open_directory(int at, const char *path) {
-        int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-
-        if (!dir)
-                close_fd(&fd);
-        return dir;
-}
-
-static bool is_dots(const char *name) {
-        return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+static bool looks_left(const struct twins *t) {
+        return t->looks < LOOKS_MAX && t->all_looks < LOOKS_ALL;
 }
 
 static void look_into_denied(struct twins *t, int at, const char *path, unsigned depth) {
-        DIR *dir = open_directory(at, path);
+        cleanup(listing_close) struct listing *dir = looks_left(t) ? listing_open(at, path) : NULL;
+        const struct dirent64 *entry;
 
-        for (struct dirent *entry; dir && t->looks < LOOKS_MAX && t->all_looks < LOOKS_ALL && (entry = readdir(dir));) {
+        while (dir && looks_left(t) && (entry = listing_next(dir))) {
                 struct stat st;
 
-                if (is_dots(entry->d_name))
-                        continue;
                 t->looks++;
                 t->all_looks++;
                 if (entry->d_type == DT_DIR && depth < DENIED_DEPTH)
-                        look_into_denied(t, dirfd(dir), entry->d_name, depth + 1);
-                else if (entry->d_type == DT_REG && fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                        look_into_denied(t, listing_fd(dir), entry->d_name, depth + 1);
+                else if (entry->d_type == DT_REG &&
+                         fstatat(listing_fd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
                         add_file(t, &st);
         }
-        if (dir)
-                closedir(dir);
 }
 
 static void look_at_denied(struct twins *t, const struct plan_host *host) {
@@ -105,19 +93,20 @@ static void look_at_denied(struct twins *t, const struct plan_host *host) {
 }
 
 /* With a home of its own the sandbox sees nothing of the user's, and there is no rule for what is in it. */
-static void look_at_home(struct twins *t, const struct policy *policy) {
+static void look_at_home(struct twins *t, const struct policy *policy, struct survey_dirs *dirs) {
         if (!policy->home || !home_is_own(policy))
                 return;
         for (size_t i = 0; i < builtin_deny_read_n; i++) {
                 const char *name = builtin_deny_read[i].path;
                 cleanup(free_ptr) char *path = name[0] == '~' ? path_join(policy->home, name + 2) : NULL;
+                struct survey_place at;
                 struct stat st;
 
-                if (!path || lstat(path, &st) < 0)
+                if (!path || survey_place(dirs, path, &at) < 0 || survey_look(&at, &st) != 0)
                         continue;
                 t->looks = 0;
                 if (S_ISDIR(st.st_mode))
-                        look_into_denied(t, AT_FDCWD, path, 1);
+                        look_into_denied(t, at.dir->fd, at.name, 1);
                 else
                         add_file(t, &st);
         }
@@ -140,30 +129,27 @@ static void add_name(struct twins *t, const char *directory, const char *name) {
 }
 
 static void search(struct twins *t, int at, const char *name, const char *path, unsigned depth) {
-        DIR *dir = open_directory(at, name);
+        cleanup(listing_close) struct listing *dir = listing_open(at, name);
         struct stat st;
-        bool known = dir && fstat(dirfd(dir), &st) == 0;
+        bool known = dir && fstat(listing_fd(dir), &st) == 0;
 
-        for (struct dirent *entry; known && t->seen < NAMES_MAX && (entry = readdir(dir));) {
-                if (is_dots(entry->d_name))
-                        continue;
+        for (const struct dirent64 *entry; known && t->seen < NAMES_MAX && (entry = listing_next(dir));) {
                 t->seen++;
                 if (entry->d_type == DT_DIR && depth < DEPTH_MAX) {
                         cleanup(free_ptr) char *below = path_join(path, entry->d_name);
                         if (below)
-                                search(t, dirfd(dir), entry->d_name, below, depth + 1);
+                                search(t, listing_fd(dir), entry->d_name, below, depth + 1);
                 } else if (is_twin(t, st.st_dev, entry->d_ino))
                         add_name(t, path, entry->d_name);
         }
-        if (dir)
-                closedir(dir);
 }
 
-int survey_twins(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err) {
+int survey_twins(const struct policy *policy, const struct path_rules *rules, struct survey_dirs *dirs,
+                 struct plan_host *host, struct err *err) {
         cleanup(twins_done) struct twins t = { 0 };
 
         look_at_denied(&t, host);
-        look_at_home(&t, policy);
+        look_at_home(&t, policy, dirs);
         for (size_t i = 0; t.files.n && i < host->paths.n; i++) {
                 const struct plan_path *root = &host->paths.p[i];
 
