@@ -122,3 +122,21 @@ def test_a_denied_file_is_not_read_by_its_other_name(sh, home, work, secret, opt
     result = sh("cat key src/deep/key; mv key key2; cat key2; cp key k; cat k; mv src s; cat s/deep/key", *options)
     assert "SECRET" not in result.text + result.errors
     assert path.read_text() == "SECRET\n"
+
+
+@pytest.mark.parametrize("script", [
+    "echo evil > a; echo evil > b; echo evil > c", "echo evil > a; chmod 777 b; truncate -s 1 c", "chmod 777 a; echo evil >> b; rm c",
+    "echo evil > a; mv b d; echo evil > d", "echo evil > a; ln b d; echo evil > d", "rm a; echo evil > b; echo evil > c",
+    "echo x > new; mv new a; echo evil > b; echo evil > c", "echo evil > a; ln -f b a; echo evil > a; echo evil > c",
+])
+def test_several_names_here_and_one_elsewhere(sh, home, work, script):
+    """Each of them that is parted from the others leaves one less here, and the one elsewhere is still there."""
+    (home / "cache").mkdir()
+    other = home / "cache/lib.py"
+    other.write_text("good\n")
+    other.chmod(0o644)
+    for name in "abc":
+        os.link(other, work / name)
+    before = state(other)
+    sh(script)
+    assert state(other) == before

@@ -88,7 +88,12 @@ int judge_shared(struct held *h, struct place *p, enum sharing sharing) {
                 h->glob = "the file has another name, elsewhere";
                 return -EACCES;
         }
-        return part_from_others(p, sharing == SHARING_ENDS_EMPTY);
+
+        int r = part_from_others(p, sharing == SHARING_ENDS_EMPTY);
+        if (r == 0)
+                shared_unlinked(h->broker->shared,
+                                &st); /* the file has one name less here: the others are judged anew */
+        return r;
 }
 
 void note_linked(struct held *h, int object) {

@@ -164,8 +164,8 @@ static void learn(struct shared *s, const struct stat *st, nlink_t names) {
 
         if (known)
                 known->names = names;
-        else if (s->known.n < KNOWN_MAX)
-                (void)vec_push(&s->known, fresh); /* without it: a copy */
+        else if (s->known.n >= KNOWN_MAX || vec_push(&s->known, fresh) < 0)
+                s->overflown = true; /* the list is out of date, and does not count any more: every file gets a copy */
 }
 
 bool shared_is_foreign(struct shared *s, const struct stat *st) {
