@@ -344,7 +344,9 @@ static struct str word_repository(const char *text, struct str *ret_ref) {
         struct str word = str_of(text);
         ptrdiff_t equals = str_find(word, '=');
 
-        *ret_ref = equals < 0 ? (struct str){ 0 } : str_skip(word, (size_t)equals + 1);
+        *ret_ref = str_n(NULL, 0);
+        if (equals >= 0)
+                *ret_ref = str_skip(word, (size_t)equals + 1);
         return equals < 0 ? word : str_first(word, (size_t)equals);
 }
 
