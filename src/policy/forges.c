@@ -88,7 +88,10 @@ static const struct forge *forge_find(struct str text, struct str *ret_repositor
         ptrdiff_t space = str_find(text, ' ');
         struct str name = str_skip(space < 0 ? text : str_first(text, (size_t)space), 1);
 
-        *ret_repository = space < 0 ? (struct str){ 0 } : str_trim(str_skip(text, (size_t)space + 1));
+        *ret_repository = str_n(NULL, 0);
+        if (space >= 0)
+                *ret_repository = str_trim(str_skip(text, (size_t)space + 1));
+
         for (size_t i = 0; text.n > 0 && text.p[0] == '@' && i < sizeof forges / sizeof *forges; i++)
                 if (str_is(name, forges[i].name))
                         return &forges[i];

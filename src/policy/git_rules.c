@@ -26,7 +26,10 @@ int check_git_ref(struct str text, struct err *e) {
 static struct str word_repo(struct str word, struct str *ret_refs) {
         ptrdiff_t equals = str_find(word, '=');
 
-        *ret_refs = equals < 0 ? (struct str){ 0 } : str_skip(word, (size_t)equals + 1);
+        *ret_refs = str_n(NULL, 0);
+        if (equals >= 0)
+                *ret_refs = str_skip(word, (size_t)equals + 1);
+
         return equals < 0 ? word : str_first(word, (size_t)equals);
 }
 

@@ -56,8 +56,10 @@ static struct open_log *open_log_of(struct open_logs *logs, int64_t run, uint64_
                         continue;
                 struct open_log *log = &logs->logs[logs->next++ % OPEN_MAX_LOGS];
                 open_log_done(log);
-                *log =
-                    (struct open_log){ .run = run, .inode = inode, .path = take_ptr(&files.p[i]), .fd = take_fd(&fd) };
+                log->run = run;
+                log->inode = inode;
+                log->path = take_ptr(&files.p[i]);
+                log->fd = take_fd(&fd);
                 return log;
         }
         return NULL;
