@@ -139,14 +139,26 @@ static int add_texts(struct path_rules *r, const struct policy *p, struct path_r
         return 0;
 }
 
-/* Whether something at, around or below this path is granted for writing: elsewhere a protection says nothing. */
-static bool touches_write_grant(const struct path_rules *r, const char *pattern) {
-        for (size_t i = 0; i < r->rules.n; i++) {
-                const struct path_rule *rule = &r->rules.p[i].rule;
-                if (!rule->decides_read && rule->grants &&
-                    (path_is_within(pattern, rule->pattern) || path_is_within(rule->pattern, pattern)))
-                        return true;
+typedef VEC(const char *) grants;
+static void grants_done(grants *list) {
+        vec_done(list);
+}
+
+/* Patterns that are granted for writing: a few, among hundreds of rules. They stay the rules'. */
+static int write_grants(const struct path_rules *rules, grants *ret, struct err *err) {
+        for (size_t i = 0; i < rules->rules.n; i++) {
+                const struct path_rule *rule = &rules->rules.p[i].rule;
+                if (!rule->decides_read && rule->grants && vec_push(ret, rule->pattern) < 0)
+                        return no_memory(err);
         }
+        return 0;
+}
+
+/* Whether something at, around or below this path is granted for writing: elsewhere a protection says nothing. */
+static bool touches_write_grant(const grants *granted, const char *path) {
+        for (size_t i = 0; i < granted->n; i++)
+                if (path_is_within(path, granted->p[i]) || path_is_within(granted->p[i], path))
+                        return true;
         return false;
 }
 
@@ -155,15 +167,23 @@ static bool touches_write_grant(const struct path_rules *r, const char *pattern)
 static int add_protected(struct path_rules *r, const char *directory, const struct builtin_path *table, size_t n,
                          struct err *e) {
         const struct path_rule kind = { .built_in = true, .protected = true };
-        if (!touches_write_grant(r, directory))
+        cleanup(grants_done) grants granted = { 0 };
+        int status;
+
+        status = write_grants(r, &granted, e);
+        if (status < 0)
+                return status;
+        if (!touches_write_grant(&granted, directory))
                 return 0; /* then nothing below it does */
+
         for (size_t i = 0; i < n; i++) {
                 cleanup(free_ptr) char *path = path_join(directory, table[i].path);
                 if (!path)
                         return no_memory(e);
-                if (!touches_write_grant(r, path))
+                if (!touches_write_grant(&granted, path))
                         continue;
-                int status = push(r, kind, take_ptr(&path), table[i].reason, e);
+
+                status = push(r, kind, take_ptr(&path), table[i].reason, e);
                 if (status < 0)
                         return status;
         }

@@ -94,8 +94,9 @@ static void signals_are_as_for_a_shell_s_child(void **state) {
         assert_int_equal(sigprocmask(SIG_BLOCK, &some, &before), 0);
         void (*old)(int) = signal(SIGPIPE, SIG_IGN);
 
-        assert_prints("grep -E '^Sig(Blk|Ign)' /proc/$$/status | tr -d '\\t'", plain,
-                      "SigBlk:0000000000000000\nSigIgn:0000000000000000\n");
+        /* The last seven digits: the C library lets nobody touch 32 and 33, and whoever started us may ignore them. */
+        assert_prints("grep -E '^Sig(Blk|Ign)' /proc/$$/status | sed 's/\\t........./ /'", plain,
+                      "SigBlk: 0000000\nSigIgn: 0000000\n");
 
         signal(SIGPIPE, old);
         assert_int_equal(sigprocmask(SIG_SETMASK, &before, NULL), 0);
