@@ -19,8 +19,10 @@
 /* Framing of tiny chunks adds up; more than this is no request of git's. */
 #define RAW_MAX ((size_t)8 << 20)
 
-static struct examine_head head_of(const struct http1_request *r) {
-        struct examine_head head = { .method = r->method, .target = r->path, .has_body = r->head.body != BODY_NONE };
+static struct examine_head head_of(const struct http_session *s, const struct http1_request *r) {
+        struct examine_head head = { .method = r->method,
+                                     .target = http_session_target(s),
+                                     .has_body = r->head.body != BODY_NONE };
 
         for (size_t i = 0; i < r->head.n_headers; i++) {
                 const struct http1_header *h = &r->head.headers[i];
@@ -39,7 +41,7 @@ static struct verdict no_memory(void) {
 }
 
 struct verdict http_examine_begin(struct http_session *s, const struct http1_request *r, struct verdict granted) {
-        const struct examine_head head = head_of(r);
+        const struct examine_head head = head_of(s, r);
         struct examine *e = NULL;
         struct verdict v;
 

@@ -125,7 +125,8 @@ void http_session_record(struct http_session *s, bool allowed);
 void http_session_next(struct http_session *s);
 /* Of the request under way, as long as it is. */
 struct str http_session_method(const struct http_session *s);
-struct str http_session_path(const struct http_session *s); /* without its query */
+struct str http_session_path(const struct http_session *s);   /* without its query */
+struct str http_session_target(const struct http_session *s); /* with it: as it will leave */
 /* From now on the connection is one to the API proxy. 0 or -ENOMEM. */
 int http_session_become_api(struct http_session *s);
 /* Asks the gate for a new connection to call.target. */

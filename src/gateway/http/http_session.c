@@ -130,6 +130,13 @@ struct str http_session_path(const struct http_session *s) {
         return str_first(str_skip(own_head(s), s->method_n + 1u), s->path_n);
 }
 
+struct str http_session_target(const struct http_session *s) {
+        struct str rest = str_skip(own_head(s), s->method_n + 1u);
+        ptrdiff_t end = str_find(rest, ' ');
+
+        return end < 0 ? str_first(rest, s->path_n) : str_first(rest, (size_t)end);
+}
+
 void http_session_record(struct http_session *s, bool allowed) {
         struct worker *w = s->client.worker;
         struct event ev = {
