@@ -86,7 +86,7 @@ def test_node_asks_and_tells(node):
   const events = [];
   const manager = new bailey.Manager({ ...open, policy: { network: { allow: ['a.test'] } }, onEvent: (event) => events.push(event.event),
     onRequest: async ({ host }) => { asked.push(host); if (host === 'b.test') throw new Error('nobody is at home'); return true; } });
-  const fetch = 'for h in a b c; do curl -s -o /dev/null -w "%{http_code} " http://$h.test:' + port + '/; done';
+  const fetch = 'sleep 1; for h in a b c; do curl -s -o /dev/null -w "%{http_code} " http://$h.test:' + port + '/; done';
   assert.strictEqual((await manager.exec(fetch)).stdout, '200 403 200 ');
   assert.deepStrictEqual([asked, events.filter((event) => event === 'ask').length, events.at(-1)], [['b.test', 'c.test'], 2, 'end']);
 
