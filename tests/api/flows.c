@@ -443,12 +443,13 @@ static void wrap_changes_in_place(void **state) {
         const char *const argv[] = { "sh", "-c",
                                      "env | grep -c BAILEY_SUPERVISE; echo $OWN; touch ../out 2>&1 && exit 1; exit 5",
                                      NULL };
-        char records[128]; /* Bailey's own, outside the home directory */
-        const char *const envp[] = { "PATH=/usr/bin:/bin", "OWN=mine", records, NULL };
+        char records[128], home[128]; /* Bailey's own records are outside the home directory */
+        const char *const envp[] = { "PATH=/usr/bin:/bin", "OWN=mine", records, home, NULL };
         struct bailey_command command = { .path = "/bin/sh", .argv = argv, .envp = envp };
         int fds[2];
         char got[256] = "";
         snprintf(records, sizeof records, "XDG_STATE_HOME=%s/state", f->directory);
+        snprintf(home, sizeof home, "HOME=%s/home", f->directory);
         fixture_start(f);
         assert_ok(bailey_manager_wrap(f->manager, &command, NULL, &f->e));
         assert_ptr_not_equal(command.argv, argv);

@@ -191,6 +191,8 @@ def get(proxy, host):
         return opener.open(f"http://{{host}}:{origin.port}/", timeout=60).status
     except urllib.error.HTTPError as error:
         return error.code
+    except ConnectionError:  # open while the policy changed, and refused by the new one
+        return None
 
 def config(*allow):
     return bailey.Config().hosts_file(sys.argv[1]).set("network.allow", *allow).set("network.allow_private", "127.0.0.1:{origin.port}")

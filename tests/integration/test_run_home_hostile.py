@@ -33,7 +33,7 @@ def digest(home):
     for path in FILES:
         file = home / path
         st = os.lstat(file)
-        readable = os.path.isfile(file) and not os.path.islink(file) and st.st_size < 1 << 26
+        readable = os.path.isfile(file) and not os.path.islink(file) and os.access(file, os.R_OK) and st.st_size < 1 << 26
         found[path] = (st.st_mode, st.st_ino, st.st_size, hashlib.sha256(file.read_bytes()).hexdigest() if readable else "")
     return found
 

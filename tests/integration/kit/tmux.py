@@ -9,7 +9,7 @@ from .process import SLOW
 
 class Tmux:
     def __init__(self, directory, env, cwd, size=(110, 36)):
-        self.socket, self.env = directory / "tmux.sock", {**env, "TERM": "xterm-256color"}
+        self.socket, self.env = directory / "tmux.sock", {**env, "TERM": "xterm-256color", "SHELL": "/bin/bash"}  # an account for tests may have none
         shell = directory / "shell.rc"
         shell.write_text("PS1='READY> '\n")
         self.call("-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "-c", str(cwd),
