@@ -134,8 +134,8 @@ static int leave(struct merging *m, const struct gitconfig_setting *name, enum g
                 r = buf_printf(&text, ".%.*s", STR_FMT(name->key));
         while ((next = entries_next(&m->inside, name, &at)))
                 last = next;
-        left.name = r == 0 ? strndup(text.p, text.n) : NULL;
-        left.value = last && last->is.value.p ? strndup(last->is.value.p, last->is.value.n) : NULL;
+        left.name = r == 0 ? str_dup(buf_str(&text)) : NULL;
+        left.value = last && last->is.value.p ? str_dup(last->is.value) : NULL;
         if (left.name && vec_push(m->left, left) == 0)
                 return 0;
         free(left.name);
