@@ -11,6 +11,7 @@ class Dashboard:
     def __init__(self, start, *options, **more):
         self.child = start(["bailey", "ui", "--no-open", *options], **more)
         wait_for(lambda: "key=" in self.child.output().decode() or not self.child.running(), "the link")
+        assert "key=" in self.child.output().decode(), f"no link: {self.child.process.poll()} {self.child.errors()}"
         self.link = self.child.output().decode().split()[0]
         self.port = int(re.search(r":(\d+)/", self.link).group(1))
         self.key = self.link.rpartition("=")[2]
