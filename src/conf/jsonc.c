@@ -98,7 +98,9 @@ static int read_member(struct scan *s, struct node *map) {
                 r = skip_space(s);
         if (r == 0)
                 r = read_value(s, map, &value);
-        if (r < 0)
+        if (r == 0 && !value)
+                r = scan_unexpected(s, "a value");
+        if (r < 0 || !value)
                 return r;
 
         value->key = key;

@@ -135,7 +135,7 @@ static int read_hex(struct scan *s, unsigned digits, uint32_t *ret) {
 
 /* Two halves of a pair in JSON are one character. */
 static int read_unicode(struct scan *s, unsigned digits, enum scan_escapes escapes, struct buf *out) {
-        uint32_t c, low = 0;
+        uint32_t c = 0, low = 0;
         int r;
 
         r = read_hex(s, digits, &c);

@@ -118,7 +118,7 @@ static int read_argument(struct scan *s, struct node *call) {
                 return scan_unexpected(s, "= (arguments have names here)");
         skip_space(s);
         r = read_value(s, call, &value);
-        if (r < 0)
+        if (r < 0 || !value)
                 return r;
         value->key = name;
         value->key_line = line;

@@ -238,8 +238,8 @@ static int read_value(struct scan *s, struct node *parent, struct str key, const
 
 static int read_pair(struct scan *s, struct node *map) {
         unsigned depth = s->depth;
-        struct node *table;
-        struct dotted key;
+        struct node *table = map;
+        struct dotted key = { 0 };
         int r;
 
         r = read_key(s, &key);
@@ -296,8 +296,8 @@ static int open_table(struct scan *s, struct node *parent, const struct dotted *
 
 static int read_header(struct scan *s, struct node *root, struct node **ret) {
         bool is_list = scan_peek(s, 1) == '[';
-        struct node *parent;
-        struct dotted key;
+        struct node *parent = root;
+        struct dotted key = { 0 };
         int r;
 
         scan_skip(s, is_list ? 2 : 1);

@@ -193,7 +193,7 @@ static int add_paths(struct import_source *source, const struct node *list, enum
 
                 /* Read as a glob, a literal path denies more and grants less. */
                 source->soft = true;
-                if (r == 0)
+                if (r == 0 && path)
                         r = import_path(source, path, path->text, to, ANCHOR_PLAIN, err);
                 source->soft = false;
                 if (r < 0)

@@ -77,7 +77,7 @@ static void git_copy_done(struct git_copy *copy) {
 static int make_one(struct git_copies *copies, const char *id, const char *directory, const char *path,
                     struct plan_host *host) {
         struct git_copy copy = { .path = strdup(path), .base = BUF(GIT_MERGE_TEXT_MAX) };
-        struct stat real, made;
+        struct stat real = { 0 }, made = { 0 };
         char name[NAME_SIZE];
 
         copy_name(copies->list.n, name);

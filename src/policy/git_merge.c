@@ -59,13 +59,19 @@ static int entries_each(const struct gitconfig_setting *setting, void *context) 
         return list->n >= GIT_MERGE_SETTINGS_MAX ? -E2BIG : entries_add(list, setting);
 }
 
+/* Without a text is not the same as with an empty one. */
+static bool same_optional(struct str a, struct str b) {
+        if (!a.p || !b.p)
+                return !a.p && !b.p;
+        return str_eq(a, b);
+}
+
 static bool same_name(const struct gitconfig_setting *a, const struct gitconfig_setting *b) {
-        return str_eq(a->key, b->key) && str_eq(a->section, b->section) &&
-               (a->subsection.p != NULL) == (b->subsection.p != NULL) && str_eq(a->subsection, b->subsection);
+        return str_eq(a->key, b->key) && str_eq(a->section, b->section) && same_optional(a->subsection, b->subsection);
 }
 
 static bool same_value(const struct gitconfig_setting *a, const struct gitconfig_setting *b) {
-        return (a->value.p != NULL) == (b->value.p != NULL) && str_eq(a->value, b->value);
+        return same_optional(a->value, b->value);
 }
 
 /* The next of this name from `at` on, or NULL. */
@@ -335,7 +341,7 @@ static int put_added(const struct merging *m, struct buf *out) {
         for (size_t i = 0; i < m->added.n && r == 0; i++) {
                 const struct gitconfig_setting *is = &m->added.p[i].is;
                 bool same =
-                    before && str_eq(before->section, is->section) && str_eq(before->subsection, is->subsection);
+                    before && str_eq(before->section, is->section) && same_optional(before->subsection, is->subsection);
 
                 if (!same && is->subsection.p)
                         r = buf_printf(out, "[%.*s \"%.*s\"]\n", STR_FMT(is->section), STR_FMT(is->subsection));

@@ -130,7 +130,7 @@ int tool_run(const struct tool *tool, const char *const *words, struct buf *out,
         unsigned timeout = tool->timeout_ms ? tool->timeout_ms : TIMEOUT_MS;
         uint64_t deadline = clock_ns() + timeout * NS_PER_MS;
         int fd = -1, status = 0;
-        pid_t pid;
+        pid_t pid = -1;
         int r = tool_start(tool, words, &pid, &fd, e);
 
         if (r < 0)
