@@ -276,6 +276,7 @@ def test_a_reload_keeps_the_session(page, ui, browser):
     browser("wait", "other", code="document.body.innerText.includes('bailey ui')")
 
 
+@pytest.mark.exact_build
 def test_many_records(ui, browser, home, bailey):
     """`tests/web/load` has the whole measure: a million records, 50 events a second."""
     log = Log(run_path(home, "many00000001"), "many00000001")
