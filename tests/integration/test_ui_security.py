@@ -40,7 +40,7 @@ def test_only_loopback_listens(ui):
 @pytest.mark.parametrize("host", ["evil.test", "evil.test:{port}", "127.0.0.1", "127.0.0.1:1", "localhost", "127.0.0.1.evil.test:{port}", "127.0.0.2:{port}", "0.0.0.0:{port}",
                                   "localhost.:{port}", "LOCALHOST.evil:{port}", "[::ffff:127.0.0.1]:{port}"])
 @pytest.mark.parametrize("path", ["/", "/api/state"])
-def test_rebinding_by_host(ui, bailey, home, host, path):
+def test_rebinding(ui, bailey, home, host, path):
     """Also with an Origin that is the same: that both are equal says nothing."""
     name = host.format(port=ui.port)
     for origin in ({}, {"Origin": "http://" + name}):
