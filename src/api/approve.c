@@ -19,31 +19,37 @@ static_assert((int)BAILEY_ALLOW == SH_ALLOW && (int)BAILEY_SANDBOXED == SH_SANDB
 
 enum { COMMAND_MAX = 4 << 20, RECORDED = 2048 };
 
-static int classify_in(const struct state *s, const struct sh_setting *setting, const struct approve_command *c,
+static int classify_in(const struct state *s, const struct sh_setting *setting, const struct approve_command *command,
                        struct sh_verdict *ret) {
         size_t n = 0;
 
-        if (c->text)
-                return sh_classify(s->rules, setting, str_of(c->text), ret);
-        while (c->argv[n])
+        if (command->text)
+                return sh_classify(s->rules, setting, str_of(command->text), ret);
+
+        while (command->argv[n])
                 n++;
+
         cleanup(free_ptr) struct str *words = calloc(n + 1, sizeof *words);
         if (!words)
                 return -ENOMEM;
+
         for (size_t i = 0; i < n; i++)
-                words[i] = str_of(c->argv[i]);
+                words[i] = str_of(command->argv[i]);
+
         return sh_classify_argv(s->rules, setting, words, n, ret);
 }
 
 /* The command as a person reads it: for argv, words quoted for a shell. */
-static int spell(const struct approve_command *c, struct buf *out) {
-        if (c->text)
-                return buf_add(out, c->text);
+static int approve_spell(const struct approve_command *command, struct buf *out) {
+        if (command->text)
+                return buf_add(out, command->text);
+
         int r = 0;
-        for (size_t i = 0; r == 0 && c->argv[i]; i++) {
+        for (size_t i = 0; r == 0 && command->argv[i]; i++) {
                 r = i ? buf_add_char(out, ' ') : 0;
-                r = r < 0 ? r : escape_shell(out, str_of(c->argv[i]));
+                r = r < 0 ? r : escape_shell(out, str_of(command->argv[i]));
         }
+
         return r;
 }
 
@@ -53,62 +59,71 @@ static void verdict_terminate(struct bailey_verdict *verdict) {
         verdict->reason[sizeof verdict->reason - 1] = '\0';
 }
 
-static void verdict_fill(const struct sh_verdict *v, struct bailey_verdict *ret) {
-        *ret = (struct bailey_verdict){ .decision = (enum bailey_decision)v->decision };
-        snprintf(ret->rule, sizeof ret->rule, "%s", v->rule);
-        snprintf(ret->reason, sizeof ret->reason, "%s", v->reason);
-        report_escape(ret->segment, sizeof ret->segment, str_of(v->segment));
-        report_escape(ret->detail, sizeof ret->detail, str_of(v->detail));
+static void verdict_fill(const struct sh_verdict *verdict, struct bailey_verdict *ret) {
+        *ret = (struct bailey_verdict){ .decision = (enum bailey_decision)verdict->decision };
+        snprintf(ret->rule, sizeof ret->rule, "%s", verdict->rule);
+        snprintf(ret->reason, sizeof ret->reason, "%s", verdict->reason);
+        report_escape(ret->segment, sizeof ret->segment, str_of(verdict->segment));
+        report_escape(ret->detail, sizeof ret->detail, str_of(verdict->detail));
 }
 
 /* The program's own word. A decision that is none is the strictest, and what Bailey forbids stays forbidden. */
-static int ask_classifier(const struct classifier *who, const struct approve_command *c, struct bailey_verdict *room,
-                          struct sh_verdict *v, struct bailey_error *e) {
+static int ask_classifier(const struct classifier *who, const struct approve_command *approve_command,
+                          struct bailey_verdict *room, struct sh_verdict *verdict, struct bailey_error *error) {
         cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
-        int r = spell(c, &command);
+        int r = approve_spell(approve_command, &command);
         const char *text = r < 0 ? NULL : buf_text(&command);
 
         if (r == -EMSGSIZE)
-                return report(e, BAILEY_E_ARGUMENT, "the command is too long for the program's classifier");
+                return report(error, BAILEY_E_ARGUMENT, "the command is too long for the program's classifier");
         if (!text)
-                return report_memory(e);
-        if (v->decision == SH_FORBIDDEN)
+                return report_memory(error);
+        if (verdict->decision == SH_FORBIDDEN)
                 return BAILEY_OK;
 
-        verdict_fill(v, room);
+        verdict_fill(verdict, room);
         who->fn(who->arg, text, room);
         verdict_terminate(room);
+
         bool is_decision = (unsigned)room->decision <= BAILEY_FORBIDDEN;
-        v->decision = is_decision ? (enum sh_decision)room->decision : SH_FORBIDDEN;
-        v->rule = room->rule;
-        v->reason = room->reason;
+        verdict->decision = is_decision ? (enum sh_decision)room->decision : SH_FORBIDDEN;
+        verdict->rule = room->rule;
+        verdict->reason = room->reason;
+
         return BAILEY_OK;
 }
 
-int approve_classify(const struct state *s, const struct approve_command *c, const bailey_options *o,
-                     struct bailey_verdict *room, struct sh_verdict *ret, struct bailey_error *e) {
+int approve_classify(const struct state *s, const struct approve_command *command, const bailey_options *o,
+                     struct bailey_verdict *room, struct sh_verdict *ret, struct bailey_error *error) {
         cleanup(commands_place_done) struct commands_place place = { 0 };
         cleanup(free_ptr) char *directory = NULL;
         const struct classifier *who = o && o->classifier.fn ? &o->classifier : &s->classifier;
-        int r = exec_directory(s, o, &directory, e);
+        int r = exec_directory(s, o, &directory, error);
 
         if (r != BAILEY_OK)
                 return r;
+
         commands_find_place(directory, s->workspace, &place);
-        if (classify_in(s, &place.setting, c, ret) < 0)
-                return report_memory(e);
-        return who->fn ? ask_classifier(who, c, room, ret, e) : BAILEY_OK;
+        if (classify_in(s, &place.setting, command, ret) < 0)
+                return report_memory(error);
+
+        return who->fn ? ask_classifier(who, command, room, ret, error) : BAILEY_OK;
 }
 
-static int refuse(struct bailey_error *e, enum bailey_code code, const struct sh_verdict *v, const char *what) {
-        char segment[sizeof e->segment];
-        report_escape(segment, sizeof segment, str_of(v->segment));
-        report(e, code, "%s: %s (rule %s, in: %s)", what, v->reason, *v->rule ? v->rule : "none", segment);
-        if (!e)
+static int approve_refuse(struct bailey_error *error, enum bailey_code code, const struct sh_verdict *verdict,
+                          const char *what) {
+        char segment[sizeof error->segment];
+
+        report_escape(segment, sizeof segment, str_of(verdict->segment));
+        report(error, code, "%s: %s (rule %s, in: %s)", what, verdict->reason, *verdict->rule ? verdict->rule : "none",
+               segment);
+        if (!error)
                 return code;
-        snprintf(e->rule, sizeof e->rule, "%s", v->rule);
-        snprintf(e->reason, sizeof e->reason, "%s", v->reason);
-        snprintf(e->segment, sizeof e->segment, "%s", segment);
+
+        snprintf(error->rule, sizeof error->rule, "%s", verdict->rule);
+        snprintf(error->reason, sizeof error->reason, "%s", verdict->reason);
+        snprintf(error->segment, sizeof error->segment, "%s", segment);
+
         return code;
 }
 
@@ -121,21 +136,22 @@ void approve_judged_done(supervise_texts *judged) {
         vec_done(judged);
 }
 
-static int judge(supervise_texts *judged, const struct sh_verdict *v, const char *command) {
-        const char *const texts[JUDGED_TEXTS] = { [JUDGED_DECISION] = sh_decision_name(v->decision),
-                                                  [JUDGED_RULE] = v->rule,
-                                                  [JUDGED_REASON] = v->reason,
-                                                  [JUDGED_SEGMENT] = v->segment ? v->segment : "",
+static int approve_judge(supervise_texts *judged, const struct sh_verdict *verdict, const char *command) {
+        const char *const texts[JUDGED_TEXTS] = { [JUDGED_DECISION] = sh_decision_name(verdict->decision),
+                                                  [JUDGED_RULE] = verdict->rule,
+                                                  [JUDGED_REASON] = verdict->reason,
+                                                  [JUDGED_SEGMENT] = verdict->segment ? verdict->segment : "",
                                                   [JUDGED_COMMAND] = command,
                                                   [JUDGED_BY] = "" };
         int r = 0;
         for (size_t i = 0; r == 0 && i < JUDGED_TEXTS; i++)
                 r = supervise_texts_add(judged, str_of(texts[i]));
+
         return r;
 }
 
 /* A record has no more of it, and a wrapped command has little room. */
-static void clip(const supervise_texts *judged) {
+static void approve_clip(const supervise_texts *judged) {
         const enum supervise_judged long_ones[] = { JUDGED_SEGMENT, JUDGED_COMMAND };
         for (size_t i = 0; i < 2; i++)
                 if (strlen(judged->p[long_ones[i]]) > RECORDED)
@@ -151,7 +167,7 @@ static int set_by(supervise_texts *judged, const char *by) {
         return 0;
 }
 
-static void nobody(void *arg, int link, const struct supervise_message *question) {
+static void approve_nobody(void *arg, int link, const struct supervise_message *question) {
         (void)arg;
         (void)link;
         (void)question;
@@ -168,159 +184,187 @@ static bool command_job(bailey_manager *m, const struct state *s, const bailey_o
         const struct exec_call call = { .argv = words, .options = o, .job = job, .judged = judged };
         if (!s->program || result_new(0, &nothing) < 0 || exec_block(s, &call, &block, NULL) < 0)
                 return false;
-        struct capture c = { .child = CHILD_NONE,
-                             .result = nothing,
-                             .stop = { m->closing, o && o->cancel ? o->cancel->fd : -1 },
-                             .on_ask = nobody };
+
+        struct capture capture = { .child = CHILD_NONE,
+                                   .result = nothing,
+                                   .stop = { m->closing, o && o->cancel ? o->cancel->fd : -1 },
+                                   .on_ask = approve_nobody };
         const struct child_plan plan = {
                 .path = s->program, .argv = argv, .envp = m->env, .block = block, .input = -1, .capture = true
         };
-        if (child_start(&plan, &c.child, NULL, NULL) != BAILEY_OK)
+        if (child_start(&plan, &capture.child, NULL, NULL) != BAILEY_OK)
                 return false;
-        capture_serve(&c);
-        capture_done(&c);
-        *ret = c.end;
-        return c.told && !c.stopped && c.end.number == SUPERVISE_ENDED;
+
+        capture_serve(&capture);
+        capture_done(&capture);
+        *ret = capture.end;
+
+        return capture.told && !capture.stopped && capture.end.number == SUPERVISE_ENDED;
 }
 
 /* Nothing is done about a record that cannot be written: the command does not run in any case. */
-static void record(bailey_manager *m, const struct state *s, const bailey_options *o, supervise_texts *judged,
-                   const char *by) {
+static void approve_record(bailey_manager *m, const struct state *s, const bailey_options *o, supervise_texts *judged,
+                           const char *by) {
         struct supervise_message end;
         if (set_by(judged, by) == 0)
                 (void)command_job(m, s, o, SUPERVISE_COMMAND, judged, &end);
 }
 
-bool approve_record_plain(bailey_manager *m, const struct state *s, const struct approve_command *c,
+bool approve_record_plain(bailey_manager *m, const struct state *s, const struct approve_command *approve_command,
                           const bailey_options *o, supervise_texts *judged) {
         const struct sh_verdict nobody_judged = { .decision = SH_SANDBOXED, .rule = "", .reason = "not judged" };
         cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
         struct supervise_message end;
+
         if (judged->n == 0) {
-                if (spell(c, &command) < 0 || judge(judged, &nobody_judged, buf_text(&command)) < 0)
+                if (approve_spell(approve_command, &command) < 0 ||
+                    approve_judge(judged, &nobody_judged, buf_text(&command)) < 0)
                         return false;
-                clip(judged);
+                approve_clip(judged);
         }
+
         return set_by(judged, "runs without a sandbox") == 0 && command_job(m, s, o, SUPERVISE_RECORD, judged, &end);
 }
 
 /*
  * Asking.
  */
-static int ask_callback(bailey_manager *m, const struct approver *who, const struct sh_verdict *v, const char *command,
-                        struct str key, struct bailey_error *e) {
+static int ask_callback(bailey_manager *m, const struct approver *who, const struct sh_verdict *verdict,
+                        const char *command, struct str key, struct bailey_error *error) {
         static char yes[] = "approved";
-        const struct bailey_question question = {
-                .command = command, .segment = v->segment ? v->segment : "", .rule = v->rule, .reason = v->reason
-        };
+        const struct bailey_question question = { .command = command,
+                                                  .segment = verdict->segment ? verdict->segment : "",
+                                                  .rule = verdict->rule,
+                                                  .reason = verdict->reason };
         enum bailey_approval answer = who->fn(who->arg, &question);
         if (answer == BAILEY_APPROVE_SESSION && map_add(&m->approved, key, yes) == -ENOMEM)
-                return report_memory(e);
+                return report_memory(error);
+
         return answer == BAILEY_APPROVE || answer == BAILEY_APPROVE_SESSION
                    ? BAILEY_OK
-                   : refuse(e, BAILEY_E_ESCALATED, v, "the command was not approved");
+                   : approve_refuse(error, BAILEY_E_ESCALATED, verdict, "the command was not approved");
 }
 
 /* No callback: by the control socket and hooks, where the config names a way to ask. */
-static int ask_elsewhere(bailey_manager *m, const struct state *s, const bailey_options *o, const struct sh_verdict *v,
-                         supervise_texts *judged, struct bailey_error *e) {
+static int ask_elsewhere(bailey_manager *m, const struct state *s, const bailey_options *o,
+                         const struct sh_verdict *verdict, supervise_texts *judged, struct bailey_error *error) {
         static const char alone[] = "the command needs an approval, and nobody is there to be asked";
         struct supervise_message end = { 0 };
         bool asked = s->asks_commands || (o && config_sets(&o->values, "network.ask"));
         if (!asked) {
-                record(m, s, o, judged, "nobody is there to be asked");
-                return refuse(e, BAILEY_E_ESCALATED, v, alone);
+                approve_record(m, s, o, judged, "nobody is there to be asked");
+                return approve_refuse(error, BAILEY_E_ESCALATED, verdict, alone);
         }
+
         if (!command_job(m, s, o, SUPERVISE_COMMAND, judged, &end) || end.status == 2)
-                return refuse(e, BAILEY_E_ESCALATED, v, alone);
+                return approve_refuse(error, BAILEY_E_ESCALATED, verdict, alone);
         if (end.status == 0)
-                return set_by(judged, end.detail) < 0 ? report_memory(e) : BAILEY_OK;
+                return set_by(judged, end.detail) < 0 ? report_memory(error) : BAILEY_OK;
+
         char what[ERR_TEXT_MAX + 64];
         snprintf(what, sizeof what, "the command was not approved (%s)", end.detail);
-        return refuse(e, BAILEY_E_ESCALATED, v, what);
+
+        return approve_refuse(error, BAILEY_E_ESCALATED, verdict, what);
 }
 
 /* What was approved is this very command under this very rule; another rule that wants to know asks again. */
-static int escalated(bailey_manager *m, const struct state *s, const bailey_options *o, bool is_text,
-                     const struct sh_verdict *v, supervise_texts *judged, struct bailey_error *e) {
+static int approve_escalated(bailey_manager *m, const struct state *s, const bailey_options *o, bool is_text,
+                             const struct sh_verdict *verdict, supervise_texts *judged, struct bailey_error *error) {
         const struct approver *who = o && o->has_approver ? &o->approver : &s->approver;
         cleanup(buf_done) struct buf key = BUF(COMMAND_MAX);
         const char *command = judged->p[JUDGED_COMMAND], *by = NULL;
-        if (buf_printf(&key, "%c%s\n", is_text ? 's' : 'a', v->rule) < 0 || buf_add(&key, command) < 0)
-                return report_memory(e);
+        if (buf_printf(&key, "%c%s\n", is_text ? 's' : 'a', verdict->rule) < 0 || buf_add(&key, command) < 0)
+                return report_memory(error);
+
         int r = BAILEY_OK;
         pthread_mutex_lock(&m->asking);
+
         if (map_get(&m->approved, buf_str(&key))) {
                 by = "approved by the program for its session";
         } else if (who->fn) {
-                r = ask_callback(m, who, v, command, buf_str(&key), e);
+                r = ask_callback(m, who, verdict, command, buf_str(&key), error);
                 by = r == BAILEY_OK ? "approved by the program" : NULL;
         } else {
-                r = ask_elsewhere(m, s, o, v, judged, e);
+                r = ask_elsewhere(m, s, o, verdict, judged, error);
         }
+
         pthread_mutex_unlock(&m->asking);
         if (r == BAILEY_E_ESCALATED && who->fn)
-                record(m, s, o, judged, "denied by the program");
-        return by && set_by(judged, by) < 0 ? report_memory(e) : r;
+                approve_record(m, s, o, judged, "denied by the program");
+
+        return by && set_by(judged, by) < 0 ? report_memory(error) : r;
 }
 
-int approve(bailey_manager *m, const struct state *s, const struct approve_command *c, const bailey_options *o,
-            supervise_texts *ret_judged, struct bailey_error *e) {
-        cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
+int approve(bailey_manager *m, const struct state *s, const struct approve_command *approve_command,
+            const bailey_options *o, supervise_texts *ret_judged, struct bailey_error *error) {
+        cleanup(sh_verdict_done) struct sh_verdict verdict = { 0 };
         cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
         struct bailey_verdict room;
+
         if (o && o->unclassified)
                 return BAILEY_OK;
-        int r = approve_classify(s, c, o, &room, &v, e);
+
+        int r = approve_classify(s, approve_command, o, &room, &verdict, error);
         if (r != BAILEY_OK)
                 return r;
-        r = spell(c, &command);
+
+        r = approve_spell(approve_command, &command);
         const char *text = r < 0 ? NULL : buf_text(&command);
-        if (r == -EMSGSIZE && v.decision < SH_ESCALATED)
+        if (r == -EMSGSIZE && verdict.decision < SH_ESCALATED)
                 return BAILEY_OK; /* too long for the record, and nobody has to read it */
+
         if (r == -EMSGSIZE)
-                return refuse(e, v.decision == SH_FORBIDDEN ? BAILEY_E_FORBIDDEN : BAILEY_E_ESCALATED, &v,
-                              "the command is too long to ask about");
-        if (!text || judge(ret_judged, &v, text) < 0)
-                return report_memory(e);
-        if (v.decision == SH_FORBIDDEN) {
-                record(m, s, o, ret_judged, "forbidden");
-                return refuse(e, BAILEY_E_FORBIDDEN, &v, "the command is forbidden");
+                return approve_refuse(error, verdict.decision == SH_FORBIDDEN ? BAILEY_E_FORBIDDEN : BAILEY_E_ESCALATED,
+                                      &verdict, "the command is too long to ask about");
+
+        if (!text || approve_judge(ret_judged, &verdict, text) < 0)
+                return report_memory(error);
+
+        if (verdict.decision == SH_FORBIDDEN) {
+                approve_record(m, s, o, ret_judged, "forbidden");
+                return approve_refuse(error, BAILEY_E_FORBIDDEN, &verdict, "the command is forbidden");
         }
-        r = v.decision == SH_ESCALATED ? escalated(m, s, o, c->text, &v, ret_judged, e) : BAILEY_OK;
-        clip(ret_judged);
+
+        r = verdict.decision == SH_ESCALATED
+                ? approve_escalated(m, s, o, approve_command->text, &verdict, ret_judged, error)
+                : BAILEY_OK;
+        approve_clip(ret_judged);
+
         return r;
 }
 
 /*
  * Judging without running.
  */
-static int check(bailey_manager *m, const struct approve_command *c, struct bailey_verdict *ret,
-                 struct bailey_error *e) {
+static int approve_check(bailey_manager *m, const struct approve_command *command, struct bailey_verdict *ret,
+                         struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
-        cleanup(sh_verdict_done) struct sh_verdict v = { 0 };
+        cleanup(sh_verdict_done) struct sh_verdict verdict = { 0 };
         struct bailey_verdict room;
-        int r = manager_enter(m, &s, e);
+        int r = manager_enter(m, &s, error);
         if (r != BAILEY_OK)
                 return r;
-        r = approve_classify(s, c, NULL, &room, &v, e);
+
+        r = approve_classify(s, command, NULL, &room, &verdict, error);
         if (r == BAILEY_OK)
-                verdict_fill(&v, ret);
+                verdict_fill(&verdict, ret);
+
         manager_leave(m);
         return r;
 }
 
-int bailey_manager_check(bailey_manager *m, const char *command, struct bailey_verdict *ret, struct bailey_error *e) {
+int bailey_manager_check(bailey_manager *m, const char *command, struct bailey_verdict *ret,
+                         struct bailey_error *error) {
         if (!m || !command || !ret)
-                return report_null(e);
-        return check(m, &(struct approve_command){ .text = command }, ret, e);
+                return report_null(error);
+        return approve_check(m, &(struct approve_command){ .text = command }, ret, error);
 }
 
 int bailey_manager_check_args(bailey_manager *m, const char *const *argv, struct bailey_verdict *ret,
-                              struct bailey_error *e) {
+                              struct bailey_error *error) {
         if (!m || !argv || !argv[0] || !ret)
-                return report_null(e);
-        return check(m, &(struct approve_command){ .argv = argv }, ret, e);
+                return report_null(error);
+        return approve_check(m, &(struct approve_command){ .argv = argv }, ret, error);
 }
 
 const char *bailey_decision_name(enum bailey_decision d) {

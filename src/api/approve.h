@@ -11,13 +11,13 @@ struct approve_command {
 
 /* o may be NULL: where the command starts is in it. *room has what a classifier of the program's own says: *ret leads
  * into it. */
-int approve_classify(const struct state *s, const struct approve_command *c, const bailey_options *o,
-                     struct bailey_verdict *room, struct sh_verdict *ret, struct bailey_error *e);
+int approve_classify(const struct state *s, const struct approve_command *command, const bailey_options *o,
+                     struct bailey_verdict *room, struct sh_verdict *ret, struct bailey_error *error);
 /* BAILEY_OK, or BAILEY_E_FORBIDDEN and BAILEY_E_ESCALATED with rule, reason and segment. What was said goes to the
  * record: by *ret_judged with the run that follows (empty: nobody judged it), or at once where there is none. */
-int approve(bailey_manager *m, const struct state *s, const struct approve_command *c, const bailey_options *o,
-            supervise_texts *ret_judged, struct bailey_error *e);
+int approve(bailey_manager *m, const struct state *s, const struct approve_command *approve_command,
+            const bailey_options *o, supervise_texts *ret_judged, struct bailey_error *error);
 /* For a manager without a sandbox: that the command runs all the same goes on the record. False: it could not. */
-bool approve_record_plain(bailey_manager *m, const struct state *s, const struct approve_command *c,
+bool approve_record_plain(bailey_manager *m, const struct state *s, const struct approve_command *approve_command,
                           const bailey_options *o, supervise_texts *judged);
 void approve_judged_done(supervise_texts *judged);

@@ -29,6 +29,6 @@ struct capture {
         uint64_t kill_at_ns; /* not 0: it is being ended, and has this long */
 };
 
-void capture_serve(struct capture *c);
+void capture_serve(struct capture *capture);
 /* Waits for the process and closes what is open. */
-void capture_done(struct capture *c);
+void capture_done(struct capture *capture);

@@ -20,14 +20,17 @@
 /* Sources are moved above every target, so that no move overwrites another; a program may have closed 0, 1 or 2. */
 enum { LIFTED = 16, TARGETS = SUPERVISE_FD_REQUEST + 1 };
 
-static int lift(int *fd) {
+static int child_lift(int *fd) {
         if (*fd < 0 || *fd >= LIFTED)
                 return 0;
+
         int up = fcntl(*fd, F_DUPFD_CLOEXEC, LIFTED);
         if (up < 0)
                 return -errno;
+
         close(*fd);
         *fd = up;
+
         return 0;
 }
 
@@ -36,61 +39,80 @@ struct ends {
         int theirs[TARGETS];
 };
 
-static void ends_done(struct ends *x) {
+static void ends_done(struct ends *ends) {
         for (size_t i = 0; i < 3; i++)
-                close_fd(&x->ours[i]);
+                close_fd(&ends->ours[i]);
         for (size_t i = 0; i < TARGETS; i++)
-                close_fd(&x->theirs[i]);
+                close_fd(&ends->theirs[i]);
 }
 
 static int open_output(const struct child_plan *plan, int *ours, int *theirs) {
         int both[2];
+
         if (!plan->capture) {
                 *theirs = open("/dev/null", O_WRONLY | O_CLOEXEC);
                 return *theirs < 0 ? -errno : 0;
         }
+
         if (pipe2(both, O_CLOEXEC) < 0)
                 return -errno;
+
         *ours = both[0];
         *theirs = both[1];
+
         return fd_set_nonblocking(*ours, true);
 }
 
-static int open_link(const struct child_plan *plan, struct ends *x) {
+static int open_link(const struct child_plan *plan, struct ends *ends) {
         int both[2];
+
         if (!plan->block)
                 return 0;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, both) < 0)
                 return -errno;
-        x->ours[2] = both[0];
-        x->theirs[SUPERVISE_FD_LINK] = both[1];
-        int r = fd_set_nonblocking(both[0], true);
-        return r < 0 ? r : fd_sealed("bailey-request", str_of(plan->block), &x->theirs[SUPERVISE_FD_REQUEST], NULL);
-}
 
-static int open_ends(const struct child_plan *plan, struct ends *x) {
-        int r = open_output(plan, &x->ours[0], &x->theirs[1]);
-        r = r < 0 ? r : open_output(plan, &x->ours[1], &x->theirs[2]);
-        r = r < 0 ? r : open_link(plan, x);
+        ends->ours[2] = both[0];
+        ends->theirs[SUPERVISE_FD_LINK] = both[1];
+        int r = fd_set_nonblocking(both[0], true);
         if (r < 0)
                 return r;
-        x->theirs[0] =
+
+        return fd_sealed("bailey-request", str_of(plan->block), &ends->theirs[SUPERVISE_FD_REQUEST], NULL);
+}
+
+static int open_ends(const struct child_plan *plan, struct ends *ends) {
+        int r = open_output(plan, &ends->ours[0], &ends->theirs[1]);
+        if (r < 0)
+                return r;
+
+        r = open_output(plan, &ends->ours[1], &ends->theirs[2]);
+        if (r < 0)
+                return r;
+
+        r = open_link(plan, ends);
+        if (r < 0)
+                return r;
+
+        ends->theirs[0] =
             plan->input >= 0 ? fcntl(plan->input, F_DUPFD_CLOEXEC, LIFTED) : open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (x->theirs[0] < 0)
+        if (ends->theirs[0] < 0)
                 return -errno;
+
         for (size_t i = 0; r == 0 && i < 3; i++)
-                r = lift(&x->ours[i]);
+                r = child_lift(&ends->ours[i]);
+
         for (size_t i = 0; r == 0 && i < TARGETS; i++)
-                r = lift(&x->theirs[i]);
+                r = child_lift(&ends->theirs[i]);
+
         return r;
 }
 
 /* Returns 0 or a positive errno, as these functions do. */
-static int add_actions(const struct child_plan *plan, const struct ends *x, posix_spawn_file_actions_t *actions) {
+static int add_actions(const struct child_plan *plan, const struct ends *ends, posix_spawn_file_actions_t *actions) {
         int r = 0;
         for (int i = 0; r == 0 && i < TARGETS; i++)
-                if (x->theirs[i] >= 0)
-                        r = posix_spawn_file_actions_adddup2(actions, x->theirs[i], i);
+                if (ends->theirs[i] >= 0)
+                        r = posix_spawn_file_actions_adddup2(actions, ends->theirs[i], i);
         if (r == 0 && plan->directory)
                 r = posix_spawn_file_actions_addchdir_np(actions, plan->directory);
         return r;
@@ -98,68 +120,79 @@ static int add_actions(const struct child_plan *plan, const struct ends *x, posi
 
 static int set_attributes(posix_spawnattr_t *attributes) {
         sigset_t all, none;
+
         sigfillset(&all);
         sigemptyset(&none);
         int r = posix_spawnattr_setsigdefault(attributes, &all);
         r = r ? r : posix_spawnattr_setsigmask(attributes, &none);
+
         return r ? r
                  : posix_spawnattr_setflags(attributes,
                                             POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
 }
 
-static int spawn(const struct child_plan *plan, const struct ends *x, pid_t *ret) {
+static int child_spawn(const struct child_plan *plan, const struct ends *ends, pid_t *ret) {
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attributes;
         int r = posix_spawn_file_actions_init(&actions);
         if (r)
                 return r;
+
         r = posix_spawnattr_init(&attributes);
         if (r == 0) {
-                r = add_actions(plan, x, &actions);
+                r = add_actions(plan, ends, &actions);
                 r = r ? r : set_attributes(&attributes);
                 if (r == 0)
                         r = (plan->search ? posix_spawnp : posix_spawn)(ret, plan->path, &actions, &attributes,
                                                                         plan->argv, plan->envp);
+
                 posix_spawnattr_destroy(&attributes);
         }
+
         posix_spawn_file_actions_destroy(&actions);
         return r;
 }
 
-int child_start(const struct child_plan *plan, struct child *ret, int *ret_errno, struct bailey_error *e) {
-        cleanup(ends_done) struct ends x = { { -1, -1, -1 }, { -1, -1, -1, -1, -1 } };
-        int r = open_ends(plan, &x);
+int child_start(const struct child_plan *plan, struct child *ret, int *ret_errno, struct bailey_error *error) {
+        cleanup(ends_done) struct ends ends = { { -1, -1, -1 }, { -1, -1, -1, -1, -1 } };
+        int r = open_ends(plan, &ends);
         if (r < 0)
-                return report(e, BAILEY_E_SYSTEM, "cannot prepare descriptors for a command: %s", strerror(-r));
-        struct child c = CHILD_NONE;
-        r = spawn(plan, &x, &c.pid);
+                return report(error, BAILEY_E_SYSTEM, "cannot prepare descriptors for a command: %s", strerror(-r));
+
+        struct child child = CHILD_NONE;
+        r = child_spawn(plan, &ends, &child.pid);
         if (ret_errno)
                 *ret_errno = r;
         if (r)
-                return report(e, BAILEY_E_SYSTEM, "cannot start %s: %s", plan->path, strerror(r));
-        c.pidfd = (int)syscall(SYS_pidfd_open, c.pid, 0);
-        c.out = take_fd(&x.ours[0]);
-        c.err = take_fd(&x.ours[1]);
-        c.link = take_fd(&x.ours[2]);
-        *ret = c;
+                return report(error, BAILEY_E_SYSTEM, "cannot start %s: %s", plan->path, strerror(r));
+
+        child.pidfd = (int)syscall(SYS_pidfd_open, child.pid, 0);
+        child.out = take_fd(&ends.ours[0]);
+        child.err = take_fd(&ends.ours[1]);
+        child.link = take_fd(&ends.ours[2]);
+        *ret = child;
+
         return BAILEY_OK;
 }
 
-void child_kill(struct child *c, bool whole_session) {
-        if (c->pid <= 0)
+void child_kill(struct child *child, bool whole_session) {
+        if (child->pid <= 0)
                 return;
+
         /* Not waited for yet. Where another part of the program may have done that, only the descriptor is sure. */
-        if (whole_session && kill(-c->pid, SIGKILL) == 0)
+        if (whole_session && kill(-child->pid, SIGKILL) == 0)
                 return;
-        if (c->pidfd >= 0)
-                (void)syscall(SYS_pidfd_send_signal, c->pidfd, SIGKILL, NULL, 0);
+
+        if (child->pidfd >= 0)
+                (void)syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
         else
-                kill(c->pid, SIGKILL);
+                kill(child->pid, SIGKILL);
 }
 
-static bool is_gone(const struct child *c, unsigned milliseconds) {
-        struct pollfd fd = { .fd = c->pidfd, .events = POLLIN };
+static bool is_gone(const struct child *child, unsigned milliseconds) {
+        struct pollfd fd = { .fd = child->pidfd, .events = POLLIN };
         uint64_t end = clock_ns() + milliseconds * NS_PER_MS;
+
         for (;;) {
                 uint64_t now = clock_ns();
                 int left = now < end ? (int)((end - now) / NS_PER_MS) + 1 : 0;
@@ -171,23 +204,26 @@ static bool is_gone(const struct child *c, unsigned milliseconds) {
         }
 }
 
-int child_wait(struct child *c, unsigned milliseconds) {
+int child_wait(struct child *child, unsigned milliseconds) {
         int status = 0;
         pid_t got;
-        if (c->pid <= 0)
+
+        if (child->pid <= 0)
                 return -1;
-        if (c->pidfd >= 0 && !is_gone(c, milliseconds))
-                child_kill(c, false);
+        if (child->pidfd >= 0 && !is_gone(child, milliseconds))
+                child_kill(child, false);
+
         do
-                got = waitpid(c->pid, &status, 0);
+                got = waitpid(child->pid, &status, 0);
         while (got < 0 && errno == EINTR);
-        c->pid = 0;
+
+        child->pid = 0;
         return got < 0 ? -1 : status;
 }
 
-void child_done(struct child *c) {
-        close_fd(&c->pidfd);
-        close_fd(&c->link);
-        close_fd(&c->out);
-        close_fd(&c->err);
+void child_done(struct child *child) {
+        close_fd(&child->pidfd);
+        close_fd(&child->link);
+        close_fd(&child->out);
+        close_fd(&child->err);
 }

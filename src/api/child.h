@@ -30,11 +30,11 @@ struct child_plan {
 };
 
 /* BAILEY_E_SYSTEM; *ret_errno (optional) says which error of the start itself it was. */
-int child_start(const struct child_plan *plan, struct child *ret, int *ret_errno, struct bailey_error *e);
+int child_start(const struct child_plan *plan, struct child *ret, int *ret_errno, struct bailey_error *error);
 /* Ends it at once, with its session where it is a command itself. */
-void child_kill(struct child *c, bool whole_session);
+void child_kill(struct child *child, bool whole_session);
 /* Waits until it is gone, for at most this long; then kills it and waits. The wait status, or -1 when somebody else
  * took it (a handler that reaps everything). */
-int child_wait(struct child *c, unsigned milliseconds);
+int child_wait(struct child *child, unsigned milliseconds);
 /* Closes what is open. */
-void child_done(struct child *c);
+void child_done(struct child *child);

@@ -12,9 +12,9 @@ struct borrowed { /* rules in the classifier's form; texts belong to the policy 
         const char **texts;
 };
 
-static void borrowed_done(struct borrowed *b) {
-        free(b->rules);
-        free(b->texts);
+static void borrowed_done(struct borrowed *borrowed) {
+        free(borrowed->rules);
+        free(borrowed->texts);
 }
 
 static const char *const *take_texts(const origin_texts *from, const char ***next) {
@@ -24,58 +24,67 @@ static const char *const *take_texts(const origin_texts *from, const char ***nex
         return start;
 }
 
-static int borrow(const struct policy *p, struct borrowed *b, struct err *e) {
+static int commands_borrow(const struct policy *policy, struct borrowed *borrowed, struct err *err) {
         size_t n = 0;
-        for (size_t i = 0; i < p->commands.n; i++)
-                n += p->commands.p[i].argv.n + p->commands.p[i].match.n + p->commands.p[i].no_match.n;
-        b->rules = calloc(p->commands.n + 1, sizeof *b->rules);
-        b->texts = calloc(n + 1, sizeof *b->texts);
-        if (!b->rules || !b->texts)
-                return err_set(e, ENOMEM, "out of memory");
-        const char **next = b->texts;
-        for (size_t i = 0; i < p->commands.n; i++) {
-                const struct command_rule *c = &p->commands.p[i];
-                struct sh_user_rule *r = &b->rules[i];
-                *r = (struct sh_user_rule){ .name = c->name,
-                                            .origin = c->origin,
-                                            .reason = c->reason,
-                                            .n_argv = c->argv.n,
-                                            .n_match = c->match.n,
-                                            .n_no_match = c->no_match.n };
-                r->argv = take_texts(&c->argv, &next);
-                r->match = take_texts(&c->match, &next);
-                r->no_match = take_texts(&c->no_match, &next);
-                if (!sh_decision_from(c->decision, &r->decision))
-                        return err_set(e, EINVAL, "%s: command rule '%s' has no decision", c->origin, c->name);
+        for (size_t i = 0; i < policy->commands.n; i++)
+                n += policy->commands.p[i].argv.n + policy->commands.p[i].match.n + policy->commands.p[i].no_match.n;
+
+        borrowed->rules = calloc(policy->commands.n + 1, sizeof *borrowed->rules);
+        borrowed->texts = calloc(n + 1, sizeof *borrowed->texts);
+        if (!borrowed->rules || !borrowed->texts)
+                return err_set(err, ENOMEM, "out of memory");
+
+        const char **next = borrowed->texts;
+
+        for (size_t i = 0; i < policy->commands.n; i++) {
+                const struct command_rule *rule = &policy->commands.p[i];
+                struct sh_user_rule *sh_user_rule = &borrowed->rules[i];
+
+                *sh_user_rule = (struct sh_user_rule){ .name = rule->name,
+                                                       .origin = rule->origin,
+                                                       .reason = rule->reason,
+                                                       .n_argv = rule->argv.n,
+                                                       .n_match = rule->match.n,
+                                                       .n_no_match = rule->no_match.n };
+                sh_user_rule->argv = take_texts(&rule->argv, &next);
+                sh_user_rule->match = take_texts(&rule->match, &next);
+                sh_user_rule->no_match = take_texts(&rule->no_match, &next);
+                if (!sh_decision_from(rule->decision, &sh_user_rule->decision))
+                        return err_set(err, EINVAL, "%s: command rule '%s' has no decision", rule->origin, rule->name);
         }
+
         return 0;
 }
 
-int commands_load(const struct policy *p, struct sh_rules **ret, struct err *e) {
-        cleanup(borrowed_done) struct borrowed b = { 0 };
-        int r = borrow(p, &b, e);
-        return r < 0 ? r : sh_rules_load(b.rules, p->commands.n, ret, e);
+int commands_load(const struct policy *policy, struct sh_rules **ret, struct err *err) {
+        cleanup(borrowed_done) struct borrowed borrowed = { 0 };
+        int r = commands_borrow(policy, &borrowed, err);
+        if (r < 0)
+                return r;
+
+        return sh_rules_load(borrowed.rules, policy->commands.n, ret, err);
 }
 
 /* --- where a command runs ----------------------------------------------------------------------------------------- */
 
-void commands_place_done(struct commands_place *p) {
-        free(p->directory);
-        free(p->home);
-        free(p->workspace);
-        *p = (struct commands_place){ 0 };
+void commands_place_done(struct commands_place *place) {
+        free(place->directory);
+        free(place->home);
+        free(place->workspace);
+        *place = (struct commands_place){ 0 };
 }
 
 void commands_find_place(const char *directory, const char *workspace, struct commands_place *ret) {
         const char *home = path_home();
-        struct commands_place p = { .directory = realpath(directory ? directory : ".", NULL) };
+        struct commands_place place = { .directory = realpath(directory ? directory : ".", NULL) };
 
         if (home)
-                p.home = realpath(home, NULL);
+                place.home = realpath(home, NULL);
         if (workspace)
-                p.workspace = realpath(workspace, NULL);
-        p.setting = (struct sh_setting){ .directory = str_of(p.directory),
-                                         .home = str_of(p.home),
-                                         .workspace = str_of(p.workspace) };
-        *ret = p;
+                place.workspace = realpath(workspace, NULL);
+
+        place.setting = (struct sh_setting){ .directory = str_of(place.directory),
+                                             .home = str_of(place.home),
+                                             .workspace = str_of(place.workspace) };
+        *ret = place;
 }

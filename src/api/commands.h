@@ -5,7 +5,7 @@
 #include "shell/classify.h"
 
 /* -EINVAL names the rule whose examples do not hold. */
-int commands_load(const struct policy *p, struct sh_rules **ret, struct err *e);
+int commands_load(const struct policy *policy, struct sh_rules **ret, struct err *err);
 
 /* Where a command will run, with links resolved: for sh_classify(). */
 struct commands_place {
@@ -14,4 +14,4 @@ struct commands_place {
 };
 /* What cannot be resolved stays unknown; NULL: the current directory, no workspace. */
 void commands_find_place(const char *directory, const char *workspace, struct commands_place *ret);
-void commands_place_done(struct commands_place *p);
+void commands_place_done(struct commands_place *place);

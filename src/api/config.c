@@ -23,30 +23,37 @@ static bool is_closed(const struct option *o) {
         return o == &policy_rows[ROW_POLICY] || o == &policy_rows[ROW_WORKSPACE_POLICY];
 }
 
-static int set(struct option_values *values, const char *key, const char *value, struct bailey_error *e) {
+static int config_set(struct option_values *values, const char *key, const char *value, struct bailey_error *error) {
         struct err why = { 0 };
+
         if (!values || !key || !value)
-                return report_null(e);
-        struct suggestion s = suggest_for(str_of(key));
+                return report_null(error);
+
+        struct suggestion suggestion = suggest_for(str_of(key));
+
         for (size_t i = 0; i < POLICY_ROWS; i++) {
                 const struct option *o = &policy_rows[i];
                 if (is_closed(o))
                         continue;
+
                 if (strcmp(key, key_of(o)) == 0) {
                         int r = policy_check_value((enum policy_row)i, str_of(value), &why);
+
                         r = r < 0 ? r : option_set(values, o, str_of(value), key, &why);
-                        return r < 0 ? report_err(e, BAILEY_E_CONFIG, &why) : BAILEY_OK;
+                        return r < 0 ? report_err(error, BAILEY_E_CONFIG, &why) : BAILEY_OK;
                 }
-                suggest_offer(&s, key_of(o));
+
+                suggest_offer(&suggestion, key_of(o));
         }
-        return report(e, BAILEY_E_CONFIG, "there is no setting %s%s", show(str_of(key)).text,
-                      suggest_text(&s, "").text);
+
+        return report(error, BAILEY_E_CONFIG, "there is no setting %s%s", show(str_of(key)).text,
+                      suggest_text(&suggestion, "").text);
 }
 
-static int replace(char **text, const char *with, struct bailey_error *e) {
+static int config_replace(char **text, const char *with, struct bailey_error *error) {
         char *copy = str_dup(str_of(with));
         if (!copy)
-                return report_memory(e);
+                return report_memory(error);
         free(*text);
         *text = copy;
         return BAILEY_OK;
@@ -55,8 +62,8 @@ static int replace(char **text, const char *with, struct bailey_error *e) {
 int config_texts(const struct option_values *values, supervise_texts *ret) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < values->values.n; i++) {
-                const struct option_value *v = &values->values.p[i];
-                cleanup(free_ptr) char *text = str_format("%s=%s", key_of(v->option), v->text);
+                const struct option_value *value = &values->values.p[i];
+                cleanup(free_ptr) char *text = str_format("%s=%s", key_of(value->option), value->text);
                 r = text ? supervise_texts_add(ret, str_of(text)) : -ENOMEM;
         }
         return r;
@@ -71,8 +78,8 @@ bool config_sets(const struct option_values *values, const char *key) {
 
 static int copy_values(const struct option_values *from, struct option_values *to) {
         for (size_t i = 0; i < from->values.n; i++) {
-                const struct option_value *v = &from->values.p[i];
-                if (option_set(to, v->option, str_of(v->text), v->origin, NULL) < 0)
+                const struct option_value *value = &from->values.p[i];
+                if (option_set(to, value->option, str_of(value->text), value->origin, NULL) < 0)
                         return -ENOMEM;
         }
         return 0;
@@ -81,47 +88,57 @@ static int copy_values(const struct option_values *from, struct option_values *t
 /*
  * Configs.
  */
-int bailey_config_new(const char *preset, bailey_config **ret, struct bailey_error *e) {
+int bailey_config_new(const char *preset, bailey_config **ret, struct bailey_error *error) {
         struct err why = { 0 };
+
         if (!ret)
-                return report_null(e);
+                return report_null(error);
+
         const char *name = preset ? preset : "default";
         if (!preset_find(str_of(name), &why))
-                return report_err(e, BAILEY_E_ARGUMENT, &why);
+                return report_err(error, BAILEY_E_ARGUMENT, &why);
+
         bailey_config *c = calloc(1, sizeof *c);
         if (!c)
-                return report_memory(e);
+                return report_memory(error);
+
         c->output_limit = CONFIG_OUTPUT_LIMIT;
         c->unavailable = strcmp(name, "development") == 0 ? BAILEY_WARN : BAILEY_STRICT;
-        int r = set(&c->values, "preset", name, e);
+        int r = config_set(&c->values, "preset", name, error);
         if (r == BAILEY_OK)
-                r = replace(&c->shell, "/bin/sh", e);
+                r = config_replace(&c->shell, "/bin/sh", error);
+
         if (r != BAILEY_OK) {
                 bailey_config_free(c);
                 return r;
         }
+
         *ret = c;
         return BAILEY_OK;
 }
 
-int bailey_config_copy(const bailey_config *from, bailey_config **ret, struct bailey_error *e) {
+int bailey_config_copy(const bailey_config *from, bailey_config **ret, struct bailey_error *error) {
         if (!from || !ret)
-                return report_null(e);
+                return report_null(error);
+
         bailey_config *c = calloc(1, sizeof *c);
         if (!c)
-                return report_memory(e);
+                return report_memory(error);
+
         *c = *from;
         c->values = (struct option_values){ 0 };
         c->policy = from->policy ? str_dup(str_of(from->policy)) : NULL;
         c->shell = str_dup(str_of(from->shell));
         c->executable = from->executable ? str_dup(str_of(from->executable)) : NULL;
         c->hosts_file = from->hosts_file ? str_dup(str_of(from->hosts_file)) : NULL;
+
         bool whole = c->shell && !c->policy == !from->policy && !c->executable == !from->executable &&
                      !c->hosts_file == !from->hosts_file;
         if (!whole || copy_values(&from->values, &c->values) < 0) {
                 bailey_config_free(c);
-                return report_memory(e);
+                return report_memory(error);
         }
+
         *ret = c;
         return BAILEY_OK;
 }
@@ -129,6 +146,7 @@ int bailey_config_copy(const bailey_config *from, bailey_config **ret, struct ba
 void bailey_config_free(bailey_config *c) {
         if (!c)
                 return;
+
         option_values_done(&c->values);
         free(c->policy);
         free(c->shell);
@@ -137,100 +155,102 @@ void bailey_config_free(bailey_config *c) {
         free(c);
 }
 
-int bailey_config_set(bailey_config *c, const char *key, const char *value, struct bailey_error *e) {
-        return set(c ? &c->values : NULL, key, value, e);
+int bailey_config_set(bailey_config *c, const char *key, const char *value, struct bailey_error *error) {
+        return config_set(c ? &c->values : NULL, key, value, error);
 }
 
-int bailey_config_policy(bailey_config *c, const char *text, struct bailey_error *e) {
-        cleanup(document_freep) struct document *d = NULL;
+int bailey_config_policy(bailey_config *c, const char *text, struct bailey_error *error) {
+        cleanup(document_freep) struct document *document = NULL;
         struct err why = { 0 };
         if (!c || !text)
-                return report_null(e);
-        if (yaml_read(str_of(text), STR("policy"), &d, &why) < 0)
-                return report_err(e, BAILEY_E_CONFIG, &why);
-        return replace(&c->policy, text, e);
+                return report_null(error);
+        if (yaml_read(str_of(text), STR("policy"), &document, &why) < 0)
+                return report_err(error, BAILEY_E_CONFIG, &why);
+        return config_replace(&c->policy, text, error);
 }
 
-int bailey_config_policy_file(bailey_config *c, const char *path, struct bailey_error *e) {
+int bailey_config_policy_file(bailey_config *c, const char *path, struct bailey_error *error) {
         cleanup(buf_done) struct buf content = BUF(DOCUMENT_BYTES_MAX);
         struct err why = { 0 };
+
         if (!c || !path)
-                return report_null(e);
+                return report_null(error);
         if (path_read_file(path, DOCUMENT_BYTES_MAX, &content, &why) < 0)
-                return report_err(e, BAILEY_E_CONFIG, &why);
+                return report_err(error, BAILEY_E_CONFIG, &why);
         if (str_has_nul(buf_str(&content)))
-                return report(e, BAILEY_E_CONFIG, "%s holds a NUL byte", path);
+                return report(error, BAILEY_E_CONFIG, "%s holds a NUL byte", path);
+
         const char *text = buf_text(&content);
-        return text ? bailey_config_policy(c, text, e) : report_memory(e);
+        return text ? bailey_config_policy(c, text, error) : report_memory(error);
 }
 
-int bailey_config_workspace(bailey_config *c, const char *directory, struct bailey_error *e) {
-        return bailey_config_set(c, "workspace", directory, e);
+int bailey_config_workspace(bailey_config *c, const char *directory, struct bailey_error *error) {
+        return bailey_config_set(c, "workspace", directory, error);
 }
-int bailey_config_allow(bailey_config *c, const char *pattern, struct bailey_error *e) {
-        return bailey_config_set(c, "network.allow", pattern, e);
+int bailey_config_allow(bailey_config *c, const char *pattern, struct bailey_error *error) {
+        return bailey_config_set(c, "network.allow", pattern, error);
 }
-int bailey_config_deny(bailey_config *c, const char *pattern, struct bailey_error *e) {
-        return bailey_config_set(c, "network.deny", pattern, e);
+int bailey_config_deny(bailey_config *c, const char *pattern, struct bailey_error *error) {
+        return bailey_config_set(c, "network.deny", pattern, error);
 }
-int bailey_config_write(bailey_config *c, const char *path, struct bailey_error *e) {
-        return bailey_config_set(c, "filesystem.write", path, e);
+int bailey_config_write(bailey_config *c, const char *path, struct bailey_error *error) {
+        return bailey_config_set(c, "filesystem.write", path, error);
 }
-int bailey_config_deny_read(bailey_config *c, const char *path, struct bailey_error *e) {
-        return bailey_config_set(c, "filesystem.deny_read", path, e);
+int bailey_config_deny_read(bailey_config *c, const char *path, struct bailey_error *error) {
+        return bailey_config_set(c, "filesystem.deny_read", path, error);
 }
-int bailey_config_deny_write(bailey_config *c, const char *path, struct bailey_error *e) {
-        return bailey_config_set(c, "filesystem.deny_write", path, e);
+int bailey_config_deny_write(bailey_config *c, const char *path, struct bailey_error *error) {
+        return bailey_config_set(c, "filesystem.deny_write", path, error);
 }
-int bailey_config_env(bailey_config *c, const char *assignment, struct bailey_error *e) {
-        return bailey_config_set(c, "process.env.set", assignment, e);
+int bailey_config_env(bailey_config *c, const char *assignment, struct bailey_error *error) {
+        return bailey_config_set(c, "process.env.set", assignment, error);
 }
 
-int bailey_config_unavailable(bailey_config *c, enum bailey_unavailable what, struct bailey_error *e) {
+int bailey_config_unavailable(bailey_config *c, enum bailey_unavailable what, struct bailey_error *error) {
         if (!c)
-                return report_null(e);
+                return report_null(error);
         if (what != BAILEY_STRICT && what != BAILEY_WARN)
-                return report(e, BAILEY_E_ARGUMENT, "neither BAILEY_STRICT nor BAILEY_WARN");
+                return report(error, BAILEY_E_ARGUMENT, "neither BAILEY_STRICT nor BAILEY_WARN");
         c->unavailable = what;
         return BAILEY_OK;
 }
 
-int bailey_config_shell(bailey_config *c, const char *path, struct bailey_error *e) {
-        return c && path ? replace(&c->shell, path, e) : report_null(e);
+int bailey_config_shell(bailey_config *c, const char *path, struct bailey_error *error) {
+        return c && path ? config_replace(&c->shell, path, error) : report_null(error);
 }
 
-int bailey_config_output_limit(bailey_config *c, uint64_t bytes, struct bailey_error *e) {
+int bailey_config_output_limit(bailey_config *c, uint64_t bytes, struct bailey_error *error) {
         if (!c)
-                return report_null(e);
+                return report_null(error);
         c->output_limit = bytes;
         return BAILEY_OK;
 }
 
-int bailey_config_executable(bailey_config *c, const char *path, struct bailey_error *e) {
-        return c && path ? replace(&c->executable, path, e) : report_null(e);
+int bailey_config_executable(bailey_config *c, const char *path, struct bailey_error *error) {
+        return c && path ? config_replace(&c->executable, path, error) : report_null(error);
 }
 
-int bailey_config_hosts_file(bailey_config *c, const char *path, struct bailey_error *e) {
-        return c && path ? replace(&c->hosts_file, path, e) : report_null(e);
+int bailey_config_hosts_file(bailey_config *c, const char *path, struct bailey_error *error) {
+        return c && path ? config_replace(&c->hosts_file, path, error) : report_null(error);
 }
 
-int bailey_config_on_approval(bailey_config *c, bailey_approval_fn fn, void *arg, struct bailey_error *e) {
+int bailey_config_on_approval(bailey_config *c, bailey_approval_fn fn, void *arg, struct bailey_error *error) {
         if (!c)
-                return report_null(e);
+                return report_null(error);
         c->approver = (struct approver){ fn, arg };
         return BAILEY_OK;
 }
 
-int bailey_config_classifier(bailey_config *c, bailey_classifier_fn fn, void *arg, struct bailey_error *e) {
+int bailey_config_classifier(bailey_config *c, bailey_classifier_fn fn, void *arg, struct bailey_error *error) {
         if (!c)
-                return report_null(e);
+                return report_null(error);
         c->classifier = (struct classifier){ fn, arg };
         return BAILEY_OK;
 }
 
-int bailey_config_on_request(bailey_config *c, bailey_request_fn fn, void *arg, struct bailey_error *e) {
+int bailey_config_on_request(bailey_config *c, bailey_request_fn fn, void *arg, struct bailey_error *error) {
         if (!c)
-                return report_null(e);
+                return report_null(error);
         c->on_request = fn;
         c->request_arg = arg;
         return BAILEY_OK;
@@ -239,14 +259,17 @@ int bailey_config_on_request(bailey_config *c, bailey_request_fn fn, void *arg, 
 /*
  * Options of a call.
  */
-int bailey_options_new(bailey_options **ret, struct bailey_error *e) {
+int bailey_options_new(bailey_options **ret, struct bailey_error *error) {
         if (!ret)
-                return report_null(e);
+                return report_null(error);
+
         bailey_options *o = calloc(1, sizeof *o);
         if (!o)
-                return report_memory(e);
+                return report_memory(error);
+
         o->input = -1;
         *ret = o;
+
         return BAILEY_OK;
 }
 
@@ -259,63 +282,63 @@ void bailey_options_free(bailey_options *o) {
         free(o);
 }
 
-int bailey_options_set(bailey_options *o, const char *key, const char *value, struct bailey_error *e) {
-        return set(o ? &o->values : NULL, key, value, e);
+int bailey_options_set(bailey_options *o, const char *key, const char *value, struct bailey_error *error) {
+        return config_set(o ? &o->values : NULL, key, value, error);
 }
 
-int bailey_options_directory(bailey_options *o, const char *path, struct bailey_error *e) {
-        return o && path ? replace(&o->directory, path, e) : report_null(e);
+int bailey_options_directory(bailey_options *o, const char *path, struct bailey_error *error) {
+        return o && path ? config_replace(&o->directory, path, error) : report_null(error);
 }
 
-int bailey_options_timeout(bailey_options *o, uint64_t milliseconds, struct bailey_error *e) {
+int bailey_options_timeout(bailey_options *o, uint64_t milliseconds, struct bailey_error *error) {
         cleanup(free_ptr) char *text = str_format("%llums", (unsigned long long)milliseconds);
-        return text ? bailey_options_set(o, "process.timeout", text, e) : report_memory(e);
+        return text ? bailey_options_set(o, "process.timeout", text, error) : report_memory(error);
 }
 
-int bailey_options_shell(bailey_options *o, const char *path, struct bailey_error *e) {
-        return o && path ? replace(&o->shell, path, e) : report_null(e);
+int bailey_options_shell(bailey_options *o, const char *path, struct bailey_error *error) {
+        return o && path ? config_replace(&o->shell, path, error) : report_null(error);
 }
 
-int bailey_options_output_limit(bailey_options *o, uint64_t bytes, struct bailey_error *e) {
+int bailey_options_output_limit(bailey_options *o, uint64_t bytes, struct bailey_error *error) {
         if (!o)
-                return report_null(e);
+                return report_null(error);
         o->output_limit = bytes;
         o->has_limit = true;
         return BAILEY_OK;
 }
 
-int bailey_options_on_approval(bailey_options *o, bailey_approval_fn fn, void *arg, struct bailey_error *e) {
+int bailey_options_on_approval(bailey_options *o, bailey_approval_fn fn, void *arg, struct bailey_error *error) {
         if (!o)
-                return report_null(e);
+                return report_null(error);
         o->approver = (struct approver){ fn, arg };
         o->has_approver = true;
         return BAILEY_OK;
 }
 
-int bailey_options_classifier(bailey_options *o, bailey_classifier_fn fn, void *arg, struct bailey_error *e) {
+int bailey_options_classifier(bailey_options *o, bailey_classifier_fn fn, void *arg, struct bailey_error *error) {
         if (!o)
-                return report_null(e);
+                return report_null(error);
         o->classifier = (struct classifier){ fn, arg };
         return BAILEY_OK;
 }
 
-int bailey_options_input(bailey_options *o, int fd, struct bailey_error *e) {
+int bailey_options_input(bailey_options *o, int fd, struct bailey_error *error) {
         if (!o)
-                return report_null(e);
+                return report_null(error);
         o->input = fd;
         return BAILEY_OK;
 }
 
-int bailey_options_classify(bailey_options *o, int on, struct bailey_error *e) {
+int bailey_options_classify(bailey_options *o, int on, struct bailey_error *error) {
         if (!o)
-                return report_null(e);
+                return report_null(error);
         o->unclassified = !on;
         return BAILEY_OK;
 }
 
-int bailey_options_cancel(bailey_options *o, bailey_cancel *c, struct bailey_error *e) {
+int bailey_options_cancel(bailey_options *o, bailey_cancel *c, struct bailey_error *error) {
         if (!o)
-                return report_null(e);
+                return report_null(error);
         o->cancel = c;
         return BAILEY_OK;
 }

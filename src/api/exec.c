@@ -17,40 +17,48 @@
 /*
  * The request.
  */
-int exec_directory(const struct state *s, const bailey_options *o, char **ret, struct bailey_error *e) {
+int exec_directory(const struct state *s, const bailey_options *o, char **ret, struct bailey_error *error) {
         cleanup(free_ptr) char *directory = NULL;
         if (!o || !o->directory)
-                return (*ret = str_dup(str_of(s->request.base))) ? BAILEY_OK : report_memory(e);
+                return (*ret = str_dup(str_of(s->request.base))) ? BAILEY_OK : report_memory(error);
+
         int r = path_normalise(str_of(o->directory), s->request.base, &directory);
         if (r < 0)
-                return r == -ENOMEM ? report_memory(e) : report(e, BAILEY_E_ARGUMENT, "the directory is no path");
+                return r == -ENOMEM ? report_memory(error)
+                                    : report(error, BAILEY_E_ARGUMENT, "the directory is no path");
         if (access(directory, X_OK) < 0)
-                return report(e, BAILEY_E_ARGUMENT, "cannot start in %s: %s", directory, strerror(errno));
+                return report(error, BAILEY_E_ARGUMENT, "cannot start in %s: %s", directory, strerror(errno));
+
         *ret = take_ptr(&directory);
         return BAILEY_OK;
 }
 
-int exec_block(const struct state *s, const struct exec_call *c, char **ret, struct bailey_error *e) {
+int exec_block(const struct state *s, const struct exec_call *call, char **ret, struct bailey_error *error) {
         struct err why = { 0 };
-        struct supervise_request own = { 0 };             /* cwd, call and argv; the rest belongs to the state */
-        bool asked = c->options && c->options->directory; /* else: where a run of this manager starts */
-        int code = asked ? exec_directory(s, c->options, &own.cwd, e) : BAILEY_OK;
+        struct supervise_request own = { 0 };                   /* cwd, call and argv; the rest belongs to the state */
+        bool asked = call->options && call->options->directory; /* else: where a run of this manager starts */
+        int code = asked ? exec_directory(s, call->options, &own.cwd, error) : BAILEY_OK;
         int r = 0;
-        for (size_t i = 0; r == 0 && c->argv[i]; i++)
-                r = supervise_texts_add(&own.argv, str_of(c->argv[i]));
-        if (r == 0 && c->options)
-                r = config_texts(&c->options->values, &own.call);
+        for (size_t i = 0; r == 0 && call->argv[i]; i++)
+                r = supervise_texts_add(&own.argv, str_of(call->argv[i]));
+
+        if (r == 0 && call->options)
+                r = config_texts(&call->options->values, &own.call);
         if (code == BAILEY_OK && r < 0)
-                code = report_memory(e);
+                code = report_memory(error);
+
         if (code == BAILEY_OK) {
-                struct supervise_request q = s->request;
-                q.job = c->job;
-                q.judged = c->judged ? *c->judged : (supervise_texts){ 0 };
-                q.cwd = own.cwd;
-                q.call = own.call;
-                q.argv = own.argv;
-                code = supervise_encode(&q, ret, &why) < 0 ? report_err(e, BAILEY_E_ARGUMENT, &why) : BAILEY_OK;
+                struct supervise_request request = s->request;
+
+                request.job = call->job;
+                request.judged = call->judged ? *call->judged : (supervise_texts){ 0 };
+                request.cwd = own.cwd;
+                request.call = own.call;
+                request.argv = own.argv;
+                code =
+                    supervise_encode(&request, ret, &why) < 0 ? report_err(error, BAILEY_E_ARGUMENT, &why) : BAILEY_OK;
         }
+
         supervise_request_done(&own);
         return code;
 }
@@ -59,17 +67,17 @@ int exec_block(const struct state *s, const struct exec_call *c, char **ret, str
  * Serving.
  */
 void exec_answer(const struct state *s, int link, const struct supervise_message *question) {
-        struct supervise_message m = { .kind = SUPERVISE_ANSWER, .id = question->id };
+        struct supervise_message message = { .kind = SUPERVISE_ANSWER, .id = question->id };
         if (s->on_request)
-                m.number = s->on_request(s->request_arg, question->host, (uint16_t)question->number) == 1;
-        (void)supervise_send(link, &m, -1);
+                message.number = s->on_request(s->request_arg, question->host, (uint16_t)question->number) == 1;
+        (void)supervise_send(link, &message, -1);
 }
 
 static void on_ask(void *arg, int link, const struct supervise_message *question) {
         exec_answer(arg, link, question);
 }
 
-int exec_end(const struct supervise_message *end, struct bailey_error *e) {
+int exec_end(const struct supervise_message *end, struct bailey_error *error) {
         static const enum bailey_code codes[] = {
                 [SUPERVISE_ENDED] = BAILEY_OK,
                 [SUPERVISE_BAD_POLICY] = BAILEY_E_CONFIG,
@@ -79,104 +87,120 @@ int exec_end(const struct supervise_message *end, struct bailey_error *e) {
                 [SUPERVISE_FAILED] = BAILEY_E_SYSTEM,
         };
         enum bailey_code code = end->number < SUPERVISE_ENDS ? codes[end->number] : BAILEY_E_SYSTEM;
-        return code == BAILEY_OK ? BAILEY_OK : report(e, code, "%s", end->detail);
+
+        return code == BAILEY_OK ? BAILEY_OK : report(error, code, "%s", end->detail);
 }
 
-static int conclude(struct capture *c, struct bailey_error *e) {
-        bailey_result *r = c->result;
-        if (c->stopped)
-                return report(e, BAILEY_E_CANCELLED, "the command was cancelled and ended");
-        if (!c->told)
-                return report(e, BAILEY_E_SYSTEM, "bailey ended before the command did");
-        int code = exec_end(&c->end, e);
-        r->signal = c->end.signalled ? c->end.status - 128 : 0;
-        r->exit_code = c->end.signalled ? -1 : c->end.status;
+static int exec_conclude(struct capture *capture, struct bailey_error *error) {
+        bailey_result *r = capture->result;
+
+        if (capture->stopped)
+                return report(error, BAILEY_E_CANCELLED, "the command was cancelled and ended");
+        if (!capture->told)
+                return report(error, BAILEY_E_SYSTEM, "bailey ended before the command did");
+
+        int code = exec_end(&capture->end, error);
+        r->signal = capture->end.signalled ? capture->end.status - 128 : 0;
+        r->exit_code = capture->end.signalled ? -1 : capture->end.status;
         r->sandboxed = true;
+
         if (code == BAILEY_E_TIMEOUT)
                 r->exit_code = -1;
-        return result_finish(r) < 0 ? report_memory(e) : code;
+
+        return result_finish(r) < 0 ? report_memory(error) : code;
 }
 
 static int run_sandboxed(bailey_manager *m, const struct state *state, const struct exec_call *call,
-                         bailey_result *result, struct bailey_error *e) {
+                         bailey_result *result, struct bailey_error *error) {
         cleanup(free_ptr) char *block = NULL;
         static char name[] = "bailey", verb[] = "supervise";
         char *const argv[] = { name, verb, NULL };
         const bailey_options *o = call->options;
-        struct capture c = { .child = CHILD_NONE,
-                             .result = result,
-                             .stop = { m->closing, o && o->cancel ? o->cancel->fd : -1 },
-                             .on_ask = on_ask,
-                             .arg = (void *)(uintptr_t)state };
-        int r = exec_block(state, call, &block, e);
+        struct capture capture = { .child = CHILD_NONE,
+                                   .result = result,
+                                   .stop = { m->closing, o && o->cancel ? o->cancel->fd : -1 },
+                                   .on_ask = on_ask,
+                                   .arg = (void *)(uintptr_t)state };
+        int r = exec_block(state, call, &block, error);
         if (r != BAILEY_OK)
                 return r;
+
         const struct child_plan plan = { .path = state->program,
                                          .argv = argv,
                                          .envp = m->env,
                                          .block = block,
                                          .input = o ? o->input : -1,
                                          .capture = true };
-        r = child_start(&plan, &c.child, NULL, e);
+        r = child_start(&plan, &capture.child, NULL, error);
         if (r != BAILEY_OK)
                 return r;
-        struct running running = { .link = c.child.link };
+
+        struct running running = { .link = capture.child.link };
         manager_add(m, &running, state);
-        capture_serve(&c);
+        capture_serve(&capture);
         manager_remove(m, &running); /* before the link is closed: updates are sent to it */
-        capture_done(&c);
-        return conclude(&c, e);
+        capture_done(&capture);
+
+        return exec_conclude(&capture, error);
 }
 
-int exec_run(bailey_manager *m, const struct state *s, const struct exec_call *c, bailey_result **ret,
-             struct bailey_error *e) {
+int exec_run(bailey_manager *m, const struct state *s, const struct exec_call *call, bailey_result **ret,
+             struct bailey_error *error) {
         cleanup(result_freep) bailey_result *result = NULL;
-        bool own = c->options && c->options->has_limit;
-        if (result_new(own ? c->options->output_limit : s->output_limit, &result) < 0)
-                return report_memory(e);
+        bool own = call->options && call->options->has_limit;
+        if (result_new(own ? call->options->output_limit : s->output_limit, &result) < 0)
+                return report_memory(error);
+
         uint64_t began = clock_ns();
-        int r = m->sandboxed ? run_sandboxed(m, s, c, result, e) : plain_run(m, s, c, result, e);
+        int r = m->sandboxed ? run_sandboxed(m, s, call, result, error) : plain_run(m, s, call, result, error);
         result->duration_ns = clock_ns() - began;
+
         if (r == BAILEY_OK || r == BAILEY_E_TIMEOUT) /* then as far as it came */
                 *ret = take_ptr(&result);
+
         return r;
 }
 
 /*
  * The two ways in.
  */
-static int exec(bailey_manager *m, const struct approve_command *c, const bailey_options *o, bailey_result **ret,
-                struct bailey_error *e) {
+static int exec(bailey_manager *m, const struct approve_command *command, const bailey_options *o, bailey_result **ret,
+                struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
-        int r = manager_enter(m, &s, e);
+        int r = manager_enter(m, &s, error);
         if (r != BAILEY_OK)
                 return r;
+
         const char *shell = o && o->shell ? o->shell : s->shell;
-        const char *const through[] = { shell, "-c", c->text, NULL };
+        const char *const through[] = { shell, "-c", command->text, NULL };
         cleanup(approve_judged_done) supervise_texts judged = { 0 };
-        const struct exec_call call = { .argv = c->text ? through : c->argv, .options = o, .judged = &judged };
-        r = state_check_call(s, o, e);
+        const struct exec_call call = { .argv = command->text ? through : command->argv,
+                                        .options = o,
+                                        .judged = &judged };
+        r = state_check_call(s, o, error);
         if (r == BAILEY_OK)
-                r = approve(m, s, c, o, &judged, e);
-        bool recorded = r != BAILEY_OK || m->sandboxed || approve_record_plain(m, s, c, o, &judged);
+                r = approve(m, s, command, o, &judged, error);
+
+        bool recorded = r != BAILEY_OK || m->sandboxed || approve_record_plain(m, s, command, o, &judged);
         if (r == BAILEY_OK)
-                r = exec_run(m, s, &call, ret, e);
+                r = exec_run(m, s, &call, ret, error);
         if (r == BAILEY_OK && !recorded)
                 result_add_notice(*ret, "; not recorded");
+
         manager_leave(m);
         return r;
 }
 
 int bailey_manager_exec(bailey_manager *m, const char *command, const bailey_options *o, bailey_result **ret,
-                        struct bailey_error *e) {
+                        struct bailey_error *error) {
         if (!m || !command || !ret)
-                return report_null(e);
-        return exec(m, &(struct approve_command){ .text = command }, o, ret, e);
+                return report_null(error);
+        return exec(m, &(struct approve_command){ .text = command }, o, ret, error);
 }
 
 int bailey_manager_exec_args(bailey_manager *m, const char *const *argv, const bailey_options *o, bailey_result **ret,
-                             struct bailey_error *e) {
+                             struct bailey_error *error) {
         if (!m || !argv || !argv[0] || !ret)
-                return report_null(e);
-        return exec(m, &(struct approve_command){ .argv = argv }, o, ret, e);
+                return report_null(error);
+        return exec(m, &(struct approve_command){ .argv = argv }, o, ret, error);
 }

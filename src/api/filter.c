@@ -23,50 +23,59 @@ struct bailey_filter {
         void *arg;
 };
 
-static int add_list(struct snapshot_builder *b, enum rule_list list, const char *const *patterns, struct err *why) {
+static int add_list(struct snapshot_builder *builder, enum rule_list list, const char *const *patterns,
+                    struct err *why) {
         for (size_t i = 0; patterns && patterns[i]; i++) {
-                int r = snapshot_add(b, list, str_of(patterns[i]), STR("filter"), why);
+                int r = snapshot_add(builder, list, str_of(patterns[i]), STR("filter"), why);
                 if (r < 0)
                         return r;
         }
         return 0;
 }
 
-static int compile(const struct bailey_filter_rules *rules, void **ret_bytes, struct snapshot **ret,
-                   struct bailey_error *e) {
-        cleanup(snapshot_builder_freep) struct snapshot_builder *b = snapshot_builder_new(NETWORK_FILTERED, true);
+static int filter_compile(const struct bailey_filter_rules *rules, void **ret_bytes, struct snapshot **ret,
+                          struct bailey_error *error) {
+        cleanup(snapshot_builder_freep) struct snapshot_builder *builder = snapshot_builder_new(NETWORK_FILTERED, true);
         cleanup(free_ptr) void *bytes = NULL;
         struct err why = { 0 };
         size_t n = 0;
-        if (!b)
-                return report_memory(e);
-        int r = rules ? add_list(b, LIST_DENY, rules->deny, &why) : 0;
+
+        if (!builder)
+                return report_memory(error);
+
+        int r = rules ? add_list(builder, LIST_DENY, rules->deny, &why) : 0;
         if (r == 0 && rules)
-                r = add_list(b, LIST_ALLOW, rules->allow, &why);
-        r = r < 0 ? r : snapshot_build(b, &bytes, &n, &why);
+                r = add_list(builder, LIST_ALLOW, rules->allow, &why);
+
+        r = r < 0 ? r : snapshot_build(builder, &bytes, &n, &why);
         r = r < 0 ? r : snapshot_open(bytes, n, ret, &why);
         if (r < 0)
-                return report_err(e, BAILEY_E_CONFIG, &why);
+                return report_err(error, BAILEY_E_CONFIG, &why);
+
         *ret_bytes = take_ptr(&bytes);
         return BAILEY_OK;
 }
 
 int bailey_filter_new(const struct bailey_filter_rules *rules, bailey_request_fn fn, void *arg, bailey_filter **ret,
-                      struct bailey_error *e) {
+                      struct bailey_error *error) {
         if (!ret)
-                return report_null(e);
+                return report_null(error);
+
         bailey_filter *f = calloc(1, sizeof *f);
         if (!f)
-                return report_memory(e);
-        int r = compile(rules, &f->bytes, &f->snapshot, e);
+                return report_memory(error);
+
+        int r = filter_compile(rules, &f->bytes, &f->snapshot, error);
         if (r != BAILEY_OK) {
                 free(f);
                 return r;
         }
+
         pthread_rwlock_init(&f->lock, NULL);
         f->fn = fn;
         f->arg = arg;
         *ret = f;
+
         return BAILEY_OK;
 }
 
@@ -79,14 +88,17 @@ void bailey_filter_free(bailey_filter *f) {
         free(f);
 }
 
-int bailey_filter_update(bailey_filter *f, const struct bailey_filter_rules *rules, struct bailey_error *e) {
+int bailey_filter_update(bailey_filter *f, const struct bailey_filter_rules *rules, struct bailey_error *error) {
         cleanup(free_ptr) void *bytes = NULL;
         cleanup(snapshot_closep) struct snapshot *snapshot = NULL;
+
         if (!f)
-                return report_null(e);
-        int r = compile(rules, &bytes, &snapshot, e);
+                return report_null(error);
+
+        int r = filter_compile(rules, &bytes, &snapshot, error);
         if (r != BAILEY_OK)
                 return r;
+
         pthread_rwlock_wrlock(&f->lock);
         void *old_bytes = f->bytes;
         struct snapshot *old = f->snapshot;
@@ -95,10 +107,11 @@ int bailey_filter_update(bailey_filter *f, const struct bailey_filter_rules *rul
         pthread_rwlock_unlock(&f->lock);
         bytes = old_bytes;
         snapshot = old;
+
         return BAILEY_OK;
 }
 
-static int tell(struct bailey_filter_verdict *ret, bool allowed, const char *reason, const char *detail) {
+static int filter_tell(struct bailey_filter_verdict *ret, bool allowed, const char *reason, const char *detail) {
         if (!ret)
                 return allowed;
         ret->allowed = allowed;
@@ -109,9 +122,9 @@ static int tell(struct bailey_filter_verdict *ret, bool allowed, const char *rea
 
 /* An IPv6 address may stand without brackets here: there is no port behind it. */
 static int parse_host(const char *text, struct host *ret, struct err *why) {
-        struct addr a;
-        if (addr_parse(str_of(text), &a)) {
-                host_from_addr(&a, ret);
+        struct addr addr;
+        if (addr_parse(str_of(text), &addr)) {
+                host_from_addr(&addr, ret);
                 return 0;
         }
         return host_parse(str_of(text), ret, why);
@@ -120,47 +133,57 @@ static int parse_host(const char *text, struct host *ret, struct err *why) {
 int bailey_filter_test(bailey_filter *f, const char *host, uint16_t port, struct bailey_filter_verdict *ret) {
         struct host h;
         struct err why = { 0 };
+
         if (ret)
                 *ret = (struct bailey_filter_verdict){ 0 };
         if (!f || !host)
-                return tell(ret, false, "no-filter", "Without a filter everything is refused.");
+                return filter_tell(ret, false, "no-filter", "Without a filter everything is refused.");
         if (port == 0 || parse_host(host, &h, &why) < 0)
-                return tell(ret, false, reason_code(REASON_BAD_NAME), port ? err_text(&why) : "There is no port 0.");
+                return filter_tell(ret, false, reason_code(REASON_BAD_NAME),
+                                   port ? err_text(&why) : "There is no port 0.");
+
         pthread_rwlock_rdlock(&f->lock);
-        struct verdict v = verdict_target(f->snapshot, &h, port);
+        struct verdict verdict = verdict_target(f->snapshot, &h, port);
         struct snapshot_rule rule;
-        if (ret && snapshot_rule(f->snapshot, v.rule, &rule))
+
+        if (ret && snapshot_rule(f->snapshot, verdict.rule, &rule))
                 snprintf(ret->rule, sizeof ret->rule, "%.*s", STR_FMT(rule.text));
+
         pthread_rwlock_unlock(&f->lock);
-        if (v.decision != DECISION_ASK)
-                return tell(ret, v.decision == DECISION_ALLOW, reason_code(v.reason), reason_text(v.reason));
+        if (verdict.decision != DECISION_ASK)
+                return filter_tell(ret, verdict.decision == DECISION_ALLOW, reason_code(verdict.reason),
+                                   reason_text(verdict.reason));
         if (!f->fn)
-                return tell(ret, false, reason_code(REASON_NOT_ALLOWED), reason_text(REASON_NOT_ALLOWED));
+                return filter_tell(ret, false, reason_code(REASON_NOT_ALLOWED), reason_text(REASON_NOT_ALLOWED));
+
         bool yes = f->fn(f->arg, h.name, port) == 1;
-        return tell(ret, yes, "asked", yes ? "The callback allowed it." : "The callback refused it.");
+        return filter_tell(ret, yes, "asked", yes ? "The callback allowed it." : "The callback refused it.");
 }
 
-int bailey_pattern_validate(const char *pattern, struct bailey_error *e) {
+int bailey_pattern_validate(const char *pattern, struct bailey_error *error) {
         struct pattern parsed;
         struct err why = { 0 };
         if (!pattern)
-                return report_null(e);
-        return pattern_parse_user(str_of(pattern), &parsed, &why) < 0 ? report_err(e, BAILEY_E_CONFIG, &why)
+                return report_null(error);
+        return pattern_parse_user(str_of(pattern), &parsed, &why) < 0 ? report_err(error, BAILEY_E_CONFIG, &why)
                                                                       : BAILEY_OK;
 }
 
 /*
  * The environment of a program that uses a gateway.
  */
-int bailey_proxy_environment(const struct bailey_proxy *proxy, char ***ret, struct bailey_error *e) {
+int bailey_proxy_environment(const struct bailey_proxy *proxy, char ***ret, struct bailey_error *error) {
         static char *const nothing[] = { NULL };
         cleanup(env_done) struct env env = { 0 };
         struct err why = { 0 };
+
         if (!proxy || !ret)
-                return report_null(e);
+                return report_null(error);
+
         struct bailey_error ignored = { 0 };
         cleanup(free_ptr) char *program = NULL;
         (void)program_find(NULL, "/", &program, &ignored); /* else it is looked for in PATH */
+
         const struct env_input in = { .host = nothing,
                                       .bailey = program,
                                       .http_port = proxy->http_port,
@@ -171,8 +194,9 @@ int bailey_proxy_environment(const struct bailey_proxy *proxy, char ***ret, stru
         for (size_t i = 0; r == 0 && i < env.entries.n; i++)
                 if (strcmp(env.entries.p[i].name, "BAILEY_SANDBOX") == 0)
                         env.entries.p[i].action = ENV_STRIPPED; /* there is none */
+
         r = r < 0 ? r : env_block(&env, ret, &why);
-        return r < 0 ? report_err(e, BAILEY_E_ARGUMENT, &why) : BAILEY_OK;
+        return r < 0 ? report_err(error, BAILEY_E_ARGUMENT, &why) : BAILEY_OK;
 }
 
 void bailey_proxy_environment_free(char **environment) {

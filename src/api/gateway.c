@@ -47,39 +47,43 @@ static void set_phase(bailey_gateway *g, enum gateway_phase phase) {
 }
 
 /* Whoever is to be asked now, after any update. */
-static void ask(const bailey_gateway *g, const struct supervise_message *question) {
+static void gateway_ask(const bailey_gateway *g, const struct supervise_message *question) {
         cleanup(state_unrefp) struct state *now = manager_state(g->manager);
         exec_answer(now, g->child.link, question);
 }
 
 /* False when the link has ended. */
-static bool hear(bailey_gateway *g) {
-        struct supervise_message m;
-        int fd = -1, r = supervise_receive(g->child.link, &m, &fd);
+static bool gateway_hear(bailey_gateway *g) {
+        struct supervise_message message;
+        int fd = -1, r = supervise_receive(g->child.link, &message, &fd);
+
         close_fd(&fd);
         if (r <= 0)
                 return r == -EAGAIN;
-        switch (m.kind) {
+
+        switch (message.kind) {
         case SUPERVISE_READY:
-                g->http_port = (uint16_t)m.id;
-                g->socks_port = (uint16_t)m.number;
+                g->http_port = (uint16_t)message.id;
+                g->socks_port = (uint16_t)message.number;
                 set_phase(g, GATEWAY_RUNNING);
                 break;
         case SUPERVISE_ASK:
-                ask(g, &m);
+                gateway_ask(g, &message);
                 break;
         case SUPERVISE_END:
-                g->end = m;
+                g->end = message;
                 break;
         default:
                 break;
         }
+
         return true;
 }
 
-static void *serve(void *arg) {
+static void *gateway_serve(void *arg) {
         bailey_gateway *g = arg;
         uint64_t kill_at = 0;
+
         for (bool open = true; open;) {
                 struct pollfd fds[] = { { .fd = g->child.link, .events = POLLIN },
                                         { .fd = kill_at ? -1 : g->stop, .events = POLLIN },
@@ -89,17 +93,21 @@ static void *serve(void *arg) {
                         break;
                 if (poll(fds, 3, kill_at ? (int)((kill_at - now) / NS_PER_MS) + 1 : -1) < 0)
                         continue;
+
                 if (fds[1].revents || fds[2].revents) {
                         kill_at = clock_ns() + (STOP_MS - 500) * NS_PER_MS;
                         shutdown(g->child.link, SHUT_WR);
                 }
+
                 if (fds[0].revents)
-                        open = hear(g);
+                        open = gateway_hear(g);
         }
+
         manager_remove(g->manager, &g->running); /* before the link is closed: updates are sent to it */
         (void)child_wait(&g->child, kill_at ? 0 : 1000);
         set_phase(g, GATEWAY_ENDED);
         manager_leave(g->manager);
+
         return NULL;
 }
 
@@ -108,7 +116,7 @@ static int start_thread(bailey_gateway *g) {
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        int r = pthread_create(&g->thread, NULL, serve, g);
+        int r = pthread_create(&g->thread, NULL, gateway_serve, g);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         return r;
 }
@@ -118,15 +126,17 @@ static const char *listener(const char *given) {
 }
 
 static int make_block(const struct state *s, const struct bailey_gateway_addresses *at, char **ret,
-                      struct bailey_error *e) {
-        struct supervise_request q = s->request; /* nothing in it is freed here */
+                      struct bailey_error *error) {
+        struct supervise_request request = s->request; /* nothing in it is freed here */
         struct err why = { 0 };
-        q.job = SUPERVISE_GATEWAY;
-        q.http = (char *)(uintptr_t)listener(at ? at->http : NULL);
-        q.socks = (char *)(uintptr_t)listener(at ? at->socks : NULL);
-        if (!q.http && !q.socks)
-                return report(e, BAILEY_E_ARGUMENT, "a gateway without a listener");
-        return supervise_encode(&q, ret, &why) < 0 ? report_err(e, BAILEY_E_CONFIG, &why) : BAILEY_OK;
+
+        request.job = SUPERVISE_GATEWAY;
+        request.http = (char *)(uintptr_t)listener(at ? at->http : NULL);
+        request.socks = (char *)(uintptr_t)listener(at ? at->socks : NULL);
+        if (!request.http && !request.socks)
+                return report(error, BAILEY_E_ARGUMENT, "a gateway without a listener");
+
+        return supervise_encode(&request, ret, &why) < 0 ? report_err(error, BAILEY_E_CONFIG, &why) : BAILEY_OK;
 }
 
 static void gateway_free(bailey_gateway *g) {
@@ -142,31 +152,38 @@ static void gateway_free(bailey_gateway *g) {
 /* Until it accepts or has ended. */
 static enum gateway_phase await_start(bailey_gateway *g) {
         struct timespec end;
+
         clock_gettime(CLOCK_MONOTONIC, &end);
         end.tv_sec += START_MS / 1000;
         pthread_mutex_lock(&g->lock);
+
         int late = 0;
         while (g->phase == GATEWAY_STARTING && late == 0)
                 late = pthread_cond_timedwait(&g->changed, &g->lock, &end);
+
         enum gateway_phase phase = g->phase;
         pthread_mutex_unlock(&g->lock);
+
         return phase;
 }
 
-static int launch(bailey_gateway *g, const struct bailey_gateway_addresses *at, struct bailey_error *e) {
+static int gateway_launch(bailey_gateway *g, const struct bailey_gateway_addresses *at, struct bailey_error *error) {
         cleanup(free_ptr) char *block = NULL;
         static char name[] = "bailey", verb[] = "supervise";
         char *const argv[] = { name, verb, NULL };
+
         if (!g->state->program) {
-                if (e)
-                        *e = g->state->no_program;
+                if (error)
+                        *error = g->state->no_program;
                 return BAILEY_E_DEPENDENCY;
         }
-        int r = make_block(g->state, at, &block, e);
+
+        int r = make_block(g->state, at, &block, error);
         const struct child_plan plan = {
                 .path = g->state->program, .argv = argv, .envp = g->manager->env, .block = block, .input = -1
         };
-        return r == BAILEY_OK ? child_start(&plan, &g->child, NULL, e) : r;
+
+        return r == BAILEY_OK ? child_start(&plan, &g->child, NULL, error) : r;
 }
 
 static bailey_gateway *gateway_alloc(bailey_manager *m, struct state *s) {
@@ -174,12 +191,14 @@ static bailey_gateway *gateway_alloc(bailey_manager *m, struct state *s) {
         bailey_gateway *g = calloc(1, sizeof *g);
         if (!g)
                 return NULL;
+
         g->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (g->stop < 0 || pthread_condattr_init(&attributes)) {
                 close_fd(&g->stop);
                 free(g);
                 return NULL;
         }
+
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
         pthread_cond_init(&g->changed, &attributes);
         pthread_condattr_destroy(&attributes);
@@ -188,73 +207,85 @@ static bailey_gateway *gateway_alloc(bailey_manager *m, struct state *s) {
         g->manager = m;
         atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
         g->state = state_ref(s);
+
         return g;
 }
 
 /* "127.0.0.1:0" to "127.0.0.1", as people write an address. */
 static void keep_address(bailey_gateway *g, const struct bailey_gateway_addresses *at) {
         const char *text = listener(at ? at->http : NULL);
-        struct authority a;
+        struct authority authority;
         text = text ? text : listener(at ? at->socks : NULL);
         struct str host = str_of(text);
         ptrdiff_t colon = str_rfind(host, ':');
-        if (colon > 0 && host_parse(str_first(host, (size_t)colon), &a.host, NULL) == 0 && a.host.kind == HOST_ADDR)
-                addr_text(&a.host.addr, g->address);
+        if (colon > 0 && host_parse(str_first(host, (size_t)colon), &authority.host, NULL) == 0 &&
+            authority.host.kind == HOST_ADDR)
+                addr_text(&authority.host.addr, g->address);
 }
 
 /* From here on the thread ends it, and leaves the manager. */
-static int serve_it(bailey_gateway *g, struct bailey_error *e) {
+static int serve_it(bailey_gateway *g, struct bailey_error *error) {
         g->running.link = g->child.link;
         manager_add(g->manager, &g->running, g->state);
         if (start_thread(g) == 0)
                 return BAILEY_OK;
+
         manager_remove(g->manager, &g->running);
         child_kill(&g->child, false);
         (void)child_wait(&g->child, 0);
-        return report(e, BAILEY_E_SYSTEM, "cannot make a thread for the gateway");
+
+        return report(error, BAILEY_E_SYSTEM, "cannot make a thread for the gateway");
 }
 
-static int check_started(bailey_gateway *g, struct bailey_error *e) {
+static int check_started(bailey_gateway *g, struct bailey_error *error) {
         enum gateway_phase phase = await_start(g);
         if (phase == GATEWAY_RUNNING)
                 return BAILEY_OK;
+
         if (phase == GATEWAY_ENDED && g->end.kind == SUPERVISE_END) {
-                int r = exec_end(&g->end, e);
+                int r = exec_end(&g->end, error);
                 if (r == BAILEY_E_CONFIG)
                         return r;
         }
-        return report(e, BAILEY_E_PROXY, "the gateway could not start: %s",
+
+        return report(error, BAILEY_E_PROXY, "the gateway could not start: %s",
                       phase == GATEWAY_STARTING ? "it takes too long"
                       : g->end.detail[0]        ? g->end.detail
                                                 : "it ended without a word");
 }
 
 int bailey_gateway_start(bailey_manager *m, const struct bailey_gateway_addresses *at, bailey_gateway **ret,
-                         struct bailey_error *e) {
+                         struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
+
         if (!m || !ret)
-                return report_null(e);
-        int r = manager_enter(m, &s, e);
+                return report_null(error);
+
+        int r = manager_enter(m, &s, error);
         if (r != BAILEY_OK)
                 return r;
+
         bailey_gateway *g = gateway_alloc(m, s);
         if (!g) {
                 manager_leave(m);
-                return report_memory(e);
+                return report_memory(error);
         }
-        r = launch(g, at, e);
-        r = r == BAILEY_OK ? serve_it(g, e) : r;
+
+        r = gateway_launch(g, at, error);
+        r = r == BAILEY_OK ? serve_it(g, error) : r;
         if (r != BAILEY_OK) {
                 manager_leave(m);
                 gateway_free(g);
                 return r;
         }
+
         keep_address(g, at);
-        r = check_started(g, e);
+        r = check_started(g, error);
         if (r != BAILEY_OK)
                 bailey_gateway_stop(g);
         else
                 *ret = g;
+
         return r;
 }
 

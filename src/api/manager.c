@@ -28,15 +28,16 @@ extern char **environ;
 
 enum { CLEANUP_SECONDS = 5 };
 
-int manager_enter(bailey_manager *m, struct state **ret, struct bailey_error *e) {
+int manager_enter(bailey_manager *m, struct state **ret, struct bailey_error *error) {
         pthread_mutex_lock(&m->lock);
         bool closed = m->closed;
         if (!closed) {
                 m->inside++;
                 *ret = state_ref(m->state);
         }
+
         pthread_mutex_unlock(&m->lock);
-        return closed ? report(e, BAILEY_E_CLOSED, "the manager is closed") : BAILEY_OK;
+        return closed ? report(error, BAILEY_E_CLOSED, "the manager is closed") : BAILEY_OK;
 }
 
 void manager_leave(bailey_manager *m) {
@@ -58,36 +59,40 @@ enum { POLICY_PATIENCE_MS = 15000 };
 
 /* A job that does not take the new rules must not go on under the old ones: it is ended. */
 static void send_policy(int link, const struct state *s) {
-        const struct supervise_message m = { .kind = SUPERVISE_RELOAD };
+        const struct supervise_message message = { .kind = SUPERVISE_RELOAD };
         cleanup(close_fd) int fd = -1;
         int r = fd_sealed("bailey-policy", str_of(s->reload), &fd, NULL);
         if (r == 0)
-                r = supervise_send(link, &m, fd);
+                r = supervise_send(link, &message, fd);
+
         if (r == -EAGAIN) {
                 struct pollfd wait = { .fd = link, .events = POLLOUT };
-                r = poll(&wait, 1, POLICY_PATIENCE_MS) > 0 ? supervise_send(link, &m, fd) : -ETIMEDOUT;
+                r = poll(&wait, 1, POLICY_PATIENCE_MS) > 0 ? supervise_send(link, &message, fd) : -ETIMEDOUT;
         }
+
         if (r < 0 && r != -EPIPE && r != -ECONNRESET)
                 shutdown(link, SHUT_WR);
 }
 
-void manager_add(bailey_manager *m, struct running *r, const struct state *began) {
+void manager_add(bailey_manager *m, struct running *running, const struct state *began) {
         pthread_mutex_lock(&m->lock);
-        r->next = m->running;
-        r->before = &m->running;
+        running->next = m->running;
+        running->before = &m->running;
         if (m->running)
-                m->running->before = &r->next;
-        m->running = r;
+                m->running->before = &running->next;
+
+        m->running = running;
         if (m->state != began)
-                send_policy(r->link, m->state);
+                send_policy(running->link, m->state);
+
         pthread_mutex_unlock(&m->lock);
 }
 
-void manager_remove(bailey_manager *m, struct running *r) {
+void manager_remove(bailey_manager *m, struct running *running) {
         pthread_mutex_lock(&m->lock);
-        *r->before = r->next;
-        if (r->next)
-                r->next->before = r->before;
+        *running->before = running->next;
+        if (running->next)
+                running->next->before = running->before;
         pthread_mutex_unlock(&m->lock);
 }
 
@@ -104,18 +109,21 @@ static char **env_copy(void) {
         size_t n = 0;
         while (environ && environ[n])
                 n++;
+
         char **copy = calloc(n + 1, sizeof *copy);
         for (size_t i = 0; copy && i < n; i++)
                 if (!(copy[i] = str_dup(str_of(environ[i])))) {
                         env_free(copy);
                         return NULL;
                 }
+
         return copy;
 }
 
 void manager_unref(bailey_manager *m) {
         if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1)
                 return;
+
         close_fd(&m->closing);
         state_unref(m->state);
         map_done(&m->approved, NULL);
@@ -138,6 +146,7 @@ static bailey_manager *manager_alloc(void) {
                 free(m);
                 return NULL;
         }
+
         m->refs = 1;
         m->closing = -1;
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -145,26 +154,30 @@ static bailey_manager *manager_alloc(void) {
         pthread_condattr_destroy(&attributes);
         pthread_mutex_init(&m->lock, NULL);
         pthread_mutex_init(&m->asking, NULL);
+
         return m;
 }
 
 /* One sandbox, made and ended: the only proof that this machine can. */
-static int try_platform(bailey_manager *m, struct bailey_error *e) {
+static int try_platform(bailey_manager *m, struct bailey_error *error) {
         static const char *const argv[] = { "true", NULL };
         cleanup(result_freep) bailey_result *result = NULL;
+
         if (!m->state->program) {
-                if (e)
-                        *e = m->state->no_program;
+                if (error)
+                        *error = m->state->no_program;
                 return BAILEY_E_DEPENDENCY;
         }
+
         m->sandboxed = true;
-        int r = exec_run(m, m->state, &(struct exec_call){ .argv = argv }, &result, e);
+        int r = exec_run(m, m->state, &(struct exec_call){ .argv = argv }, &result, error);
         if (r == BAILEY_OK)
                 snprintf(m->notice, sizeof m->notice, "%s", result->notice);
+
         return r;
 }
 
-static int settle_platform(bailey_manager *m, struct bailey_error *e) {
+static int settle_platform(bailey_manager *m, struct bailey_error *error) {
         struct bailey_error why = { 0 };
         int r = try_platform(m, &why);
         bool unavailable = r == BAILEY_E_PLATFORM || r == BAILEY_E_DEPENDENCY;
@@ -173,95 +186,116 @@ static int settle_platform(bailey_manager *m, struct bailey_error *e) {
                 snprintf(m->notice, sizeof m->notice, "not sandboxed: %.1000s", why.message);
                 return BAILEY_OK;
         }
-        if (r != BAILEY_OK && e)
-                *e = why;
+
+        if (r != BAILEY_OK && error)
+                *error = why;
+
         return r;
 }
 
-int bailey_manager_new(const bailey_config *c, bailey_manager **ret, struct bailey_error *e) {
+int bailey_manager_new(const bailey_config *c, bailey_manager **ret, struct bailey_error *error) {
         if (!c || !ret)
-                return report_null(e);
+                return report_null(error);
+
         cleanup(manager_unrefp) bailey_manager *m = manager_alloc();
         if (!m || !(m->env = env_copy()))
-                return report_memory(e);
+                return report_memory(error);
+
         m->base = realpath(".", NULL);
         if (!m->base)
-                return report(e, BAILEY_E_SYSTEM, "the current directory cannot be used: %s", strerror(errno));
+                return report(error, BAILEY_E_SYSTEM, "the current directory cannot be used: %s", strerror(errno));
+
         m->closing = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (m->closing < 0)
-                return report(e, BAILEY_E_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
-        int r = state_new(c, m->base, &m->state, e);
+                return report(error, BAILEY_E_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
+
+        int r = state_new(c, m->base, &m->state, error);
         if (r == BAILEY_OK)
-                r = settle_platform(m, e);
+                r = settle_platform(m, error);
         if (r != BAILEY_OK)
                 return r;
+
         *ret = take_ptr(&m);
         return BAILEY_OK;
 }
 
-int bailey_manager_update(bailey_manager *m, const bailey_config *c, struct bailey_error *e) {
+int bailey_manager_update(bailey_manager *m, const bailey_config *c, struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
+
         if (!m || !c)
-                return report_null(e);
-        int r = state_new(c, m->base, &s, e);
+                return report_null(error);
+
+        int r = state_new(c, m->base, &s, error);
         if (r == BAILEY_OK && m->sandboxed && !s->program) {
-                if (e)
-                        *e = s->no_program;
+                if (error)
+                        *error = s->no_program;
                 r = BAILEY_E_DEPENDENCY;
         }
+
         pthread_mutex_lock(&m->lock);
         bool closed = m->closed;
         if (r == BAILEY_OK && !closed) {
                 struct state *old = m->state;
+
                 m->state = take_ptr(&s);
                 s = old;
-                for (struct running *x = m->running; x; x = x->next)
-                        send_policy(x->link, m->state);
+                for (struct running *running = m->running; running; running = running->next)
+                        send_policy(running->link, m->state);
         }
+
         pthread_mutex_unlock(&m->lock);
-        return closed ? report(e, BAILEY_E_CLOSED, "the manager is closed") : r;
+        return closed ? report(error, BAILEY_E_CLOSED, "the manager is closed") : r;
 }
 
-int bailey_manager_available(const bailey_manager *m, struct bailey_error *e) {
+int bailey_manager_available(const bailey_manager *m, struct bailey_error *error) {
         if (!m) {
-                report_null(e);
+                report_null(error);
                 return 0;
         }
+
         bailey_manager *changed = (bailey_manager *)(uintptr_t)m; /* a lock is taken, nothing else */
         pthread_mutex_lock(&changed->lock);
         bool closed = m->closed;
         pthread_mutex_unlock(&changed->lock);
+
         if (closed)
-                report(e, BAILEY_E_CLOSED, "the manager is closed");
+                report(error, BAILEY_E_CLOSED, "the manager is closed");
         else if (!m->sandboxed)
-                report(e, BAILEY_E_PLATFORM, "%s", m->notice);
-        else if (e) {
-                e->code = BAILEY_OK;
-                snprintf(e->message, sizeof e->message, "%.1000s", m->notice);
+                report(error, BAILEY_E_PLATFORM, "%s", m->notice);
+        else if (error) {
+                error->code = BAILEY_OK;
+                snprintf(error->message, sizeof error->message, "%.1000s", m->notice);
         }
+
         return !closed && m->sandboxed;
 }
 
-int bailey_manager_cleanup(bailey_manager *m, struct bailey_error *e) {
+int bailey_manager_cleanup(bailey_manager *m, struct bailey_error *error) {
         if (!m)
-                return report_null(e);
+                return report_null(error);
+
         struct timespec end;
         clock_gettime(CLOCK_MONOTONIC, &end);
         end.tv_sec += CLEANUP_SECONDS;
         pthread_mutex_lock(&m->lock);
+
         bool closed = m->closed;
         m->closed = true;
         const uint64_t one = 1;
         int late = 0;
+
         if (!closed)
                 (void)!write(m->closing, &one, sizeof one);
+
         while (!closed && m->inside && late == 0)
                 late = pthread_cond_timedwait(&m->left, &m->lock, &end);
+
         unsigned left = m->inside;
         pthread_mutex_unlock(&m->lock);
         if (closed)
-                return report(e, BAILEY_E_CLOSED, "the manager is closed");
-        return left ? report(e, BAILEY_E_TIMEOUT, "%u calls have not ended yet", left) : BAILEY_OK;
+                return report(error, BAILEY_E_CLOSED, "the manager is closed");
+
+        return left ? report(error, BAILEY_E_TIMEOUT, "%u calls have not ended yet", left) : BAILEY_OK;
 }
 
 void bailey_manager_free(bailey_manager *m) {
@@ -275,49 +309,60 @@ void bailey_manager_free(bailey_manager *m) {
  * What must be installed.
  */
 int bailey_check_dependencies(const bailey_config *c, struct bailey_dependency ret[BAILEY_DEPENDENCIES],
-                              struct bailey_error *e) {
+                              struct bailey_error *error) {
         cleanup(free_ptr) char *program = NULL, *gateway = NULL, *base = realpath(".", NULL);
         const char *shell = c ? c->shell : "/bin/sh";
         struct bailey_error why[BAILEY_DEPENDENCIES] = { 0 };
+
         if (!ret)
-                return report_null(e);
+                return report_null(error);
+
         (void)program_find(c ? c->executable : NULL, base ? base : "/", &program, &why[0]);
+
         if (program)
                 (void)program_find_gateway(program, &gateway, &why[1]);
         else
                 report(&why[1], BAILEY_E_DEPENDENCY, "it is looked for beside bailey");
+
         bool has_shell = access(shell, X_OK) == 0;
         if (!has_shell)
                 report(&why[2], BAILEY_E_DEPENDENCY, "the shell %s cannot be used: %s", shell, strerror(errno));
+
         const char *names[] = { "bailey", "bailey-gateway", "shell" };
         const char *found[] = { program, gateway, has_shell ? shell : NULL };
         int r = BAILEY_OK;
+
         for (size_t i = 0; i < BAILEY_DEPENDENCIES; i++) {
                 ret[i] = (struct bailey_dependency){ .name = names[i], .found = found[i] != NULL };
                 snprintf(ret[i].detail, sizeof ret[i].detail, "%s", found[i] ? found[i] : why[i].message);
+
                 if (!found[i] && r == BAILEY_OK) {
                         r = BAILEY_E_DEPENDENCY;
-                        if (e)
-                                *e = why[i];
+                        if (error)
+                                *error = why[i];
                 }
         }
+
         return r;
 }
 
 /*
  * Cancelling.
  */
-int bailey_cancel_new(bailey_cancel **ret, struct bailey_error *e) {
+int bailey_cancel_new(bailey_cancel **ret, struct bailey_error *error) {
         if (!ret)
-                return report_null(e);
+                return report_null(error);
+
         bailey_cancel *c = calloc(1, sizeof *c);
         if (!c)
-                return report_memory(e);
+                return report_memory(error);
+
         c->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (c->fd < 0) {
                 free(c);
-                return report(e, BAILEY_E_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
+                return report(error, BAILEY_E_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
         }
+
         *ret = c;
         return BAILEY_OK;
 }

@@ -32,11 +32,11 @@ struct bailey_manager {
         struct map approved;    /* rule, newline, command */
 };
 
-int manager_enter(bailey_manager *m, struct state **ret, struct bailey_error *e);
+int manager_enter(bailey_manager *m, struct state **ret, struct bailey_error *error);
 void manager_leave(bailey_manager *m);
 /* The one that counts now; the caller's to unref. */
 struct state *manager_state(bailey_manager *m);
 /* From here on updates reach the job; one that came since `began` with is sent at once. */
-void manager_add(bailey_manager *m, struct running *r, const struct state *began);
-void manager_remove(bailey_manager *m, struct running *r);
+void manager_add(bailey_manager *m, struct running *running, const struct state *began);
+void manager_remove(bailey_manager *m, struct running *running);
 void manager_unref(bailey_manager *m);

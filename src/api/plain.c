@@ -23,33 +23,37 @@ struct plain {
 };
 
 /* Served until the command has ended; what it left behind in its session is killed then, as a sandbox would. */
-static enum bailey_code serve(struct plain *p) {
-        struct child *c = &p->child;
+static enum bailey_code plain_serve(struct plain *plain) {
+        struct child *child = &plain->child;
         bool ended = false;
-        while (c->out >= 0 || c->err >= 0) {
+
+        while (child->out >= 0 || child->err >= 0) {
                 struct pollfd fds[] = {
-                        { .fd = c->out, .events = POLLIN },
-                        { .fd = c->err, .events = POLLIN },
-                        { .fd = c->pidfd, .events = POLLIN },
-                        { .fd = p->cancel, .events = POLLIN },
-                        { .fd = p->manager->closing, .events = POLLIN },
+                        { .fd = child->out, .events = POLLIN },
+                        { .fd = child->err, .events = POLLIN },
+                        { .fd = child->pidfd, .events = POLLIN },
+                        { .fd = plain->cancel, .events = POLLIN },
+                        { .fd = plain->manager->closing, .events = POLLIN },
                 };
-                int ready = poll(fds, sizeof fds / sizeof *fds, ended ? 0 : p->deadline_ns ? TICK_MS : -1);
+                int ready = poll(fds, sizeof fds / sizeof *fds, ended ? 0 : plain->deadline_ns ? TICK_MS : -1);
                 if (ready < 0)
                         continue;
                 if (fds[3].revents || fds[4].revents)
                         return BAILEY_E_CANCELLED;
-                if (p->deadline_ns && clock_ns() >= p->deadline_ns)
+                if (plain->deadline_ns && clock_ns() >= plain->deadline_ns)
                         return BAILEY_E_TIMEOUT;
+
                 bool read = fds[0].revents || fds[1].revents;
-                if (fds[0].revents && !output_read(&p->result->out, c->out))
-                        close_fd(&c->out);
-                if (fds[1].revents && !output_read(&p->result->err, c->err))
-                        close_fd(&c->err);
+                if (fds[0].revents && !output_read(&plain->result->out, child->out))
+                        close_fd(&child->out);
+                if (fds[1].revents && !output_read(&plain->result->err, child->err))
+                        close_fd(&child->err);
                 if (ended && !read)
                         return BAILEY_OK; /* the rest is held open by what it left behind */
+
                 ended = fds[2].revents != 0;
         }
+
         return BAILEY_OK;
 }
 
@@ -58,72 +62,86 @@ static char **make_env(char *const *host, const supervise_texts *variables) {
         size_t n = 0;
         while (host[n])
                 n++;
+
         char **env = calloc(n + variables->n + 1, sizeof *env);
         size_t used = 0;
+
         for (size_t i = 0; env && i < n; i++) {
                 bool replaced = false;
                 for (size_t k = 0; k < variables->n && !replaced; k++) {
                         size_t name = strcspn(variables->p[k], "=") + 1;
                         replaced = strncmp(host[i], variables->p[k], name) == 0;
                 }
+
                 if (!replaced)
                         env[used++] = host[i];
         }
+
         for (size_t k = 0; env && k < variables->n; k++)
                 env[used++] = variables->p[k];
+
         return env;
 }
 
-static int conclude(struct plain *p, enum bailey_code ended, struct bailey_error *e) {
-        bailey_result *r = p->result;
-        child_kill(&p->child, true);
-        int status = child_wait(&p->child, PATIENCE_MS);
-        child_done(&p->child);
+static int plain_conclude(struct plain *plain, enum bailey_code ended, struct bailey_error *error) {
+        bailey_result *r = plain->result;
+
+        child_kill(&plain->child, true);
+        int status = child_wait(&plain->child, PATIENCE_MS);
+        child_done(&plain->child);
+
         if (ended == BAILEY_E_TIMEOUT) {
                 r->exit_code = -1;
                 return result_finish(r) < 0
-                           ? report_memory(e)
-                           : report(e, ended, "the command ran longer than its time limit and was ended");
+                           ? report_memory(error)
+                           : report(error, ended, "the command ran longer than its time limit and was ended");
         }
+
         if (ended == BAILEY_E_CANCELLED)
-                return report(e, ended, "the command was cancelled and ended");
+                return report(error, ended, "the command was cancelled and ended");
         if (status == -1)
-                return report(e, BAILEY_E_SYSTEM, "another part of this program took the command's exit status");
+                return report(error, BAILEY_E_SYSTEM, "another part of this program took the command's exit status");
+
         r->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         r->exit_code = WIFSIGNALED(status) ? -1 : WEXITSTATUS(status);
-        return result_finish(r) < 0 ? report_memory(e) : BAILEY_OK;
+
+        return result_finish(r) < 0 ? report_memory(error) : BAILEY_OK;
 }
 
-int plain_run(bailey_manager *m, const struct state *s, const struct exec_call *c, bailey_result *result,
-              struct bailey_error *e) {
+int plain_run(bailey_manager *m, const struct state *s, const struct exec_call *call, bailey_result *result,
+              struct bailey_error *error) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(free_ptr) char **env = NULL;
         cleanup(call_settings_done) struct call_settings settings = { 0 };
-        int r = exec_directory(s, c->options, &directory, e);
-        r = r == BAILEY_OK ? state_call(s, c->options, &settings, e) : r;
+        int r = exec_directory(s, call->options, &directory, error);
+
+        r = r == BAILEY_OK ? state_call(s, call->options, &settings, error) : r;
         if (r != BAILEY_OK)
                 return r;
+
         env = make_env(m->env, &settings.variables);
         if (!env)
-                return report_memory(e);
+                return report_memory(error);
+
         snprintf(result->notice, sizeof result->notice, "%s", m->notice);
-        const struct child_plan plan = { .path = c->argv[0],
-                                         .argv = (char *const *)(uintptr_t)c->argv,
+        const struct child_plan plan = { .path = call->argv[0],
+                                         .argv = (char *const *)(uintptr_t)call->argv,
                                          .envp = env,
                                          .directory = directory,
-                                         .input = c->options ? c->options->input : -1,
+                                         .input = call->options ? call->options->input : -1,
                                          .capture = true,
                                          .search = true };
-        struct plain p = { .manager = m,
-                           .child = CHILD_NONE,
-                           .result = result,
-                           .cancel = c->options && c->options->cancel ? c->options->cancel->fd : -1,
-                           .deadline_ns = settings.timeout_ns ? clock_ns() + settings.timeout_ns : 0 };
+        struct plain plain = { .manager = m,
+                               .child = CHILD_NONE,
+                               .result = result,
+                               .cancel = call->options && call->options->cancel ? call->options->cancel->fd : -1,
+                               .deadline_ns = settings.timeout_ns ? clock_ns() + settings.timeout_ns : 0 };
         int started = 0;
-        r = child_start(&plan, &p.child, &started, e);
+        r = child_start(&plan, &plain.child, &started, error);
         if (r != BAILEY_OK && (started == ENOENT || started == EACCES || started == ENOEXEC)) {
                 result->exit_code = started == ENOENT ? NOT_FOUND : CANNOT_EXECUTE;
-                return result_finish(result) < 0 ? report_memory(e) : BAILEY_OK;
+                return result_finish(result) < 0 ? report_memory(error) : BAILEY_OK;
         }
-        return r == BAILEY_OK ? conclude(&p, serve(&p), e) : r;
+
+        return r == BAILEY_OK ? plain_conclude(&plain, plain_serve(&plain), error) : r;
 }

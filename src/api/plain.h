@@ -4,5 +4,5 @@
  */
 #include "api/exec.h"
 
-int plain_run(bailey_manager *m, const struct state *s, const struct exec_call *c, bailey_result *result,
-              struct bailey_error *e);
+int plain_run(bailey_manager *m, const struct state *s, const struct exec_call *call, bailey_result *result,
+              struct bailey_error *error);

@@ -21,34 +21,40 @@ static const char *const places[] = {
 };
 
 /* 1: usable, 0: not there, or what is wrong with it. */
-static int check_program(const char *path, struct bailey_error *e) {
+static int check_program(const char *path, struct bailey_error *error) {
         struct stat st;
+
         if (stat(path, &st) < 0)
                 return errno == ENOENT || errno == ENOTDIR
                            ? 0
-                           : report(e, BAILEY_E_DEPENDENCY, "%s cannot be used: %s", path, strerror(errno));
+                           : report(error, BAILEY_E_DEPENDENCY, "%s cannot be used: %s", path, strerror(errno));
+
         if (S_ISDIR(st.st_mode))
                 return 0;
         if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0)
-                return report(e, BAILEY_E_DEPENDENCY, "%s is not an executable file", path);
+                return report(error, BAILEY_E_DEPENDENCY, "%s is not an executable file", path);
         if (st.st_mode & S_IWOTH)
-                return report(e, BAILEY_E_DEPENDENCY, "%s is not used: everybody may change it", path);
+                return report(error, BAILEY_E_DEPENDENCY, "%s is not used: everybody may change it", path);
+
         return 1;
 }
 
-static int look_from(const char *directory, const char *const *list, size_t n, char **ret, struct bailey_error *e) {
+static int look_from(const char *directory, const char *const *list, size_t n, char **ret, struct bailey_error *error) {
         for (size_t i = 0; i < n; i++) {
                 cleanup(free_ptr) char *path = NULL;
                 if (path_normalise(str_of(list[i]), directory, &path) < 0)
-                        return report_memory(e);
-                int r = check_program(path, e);
+                        return report_memory(error);
+
+                int r = check_program(path, error);
                 if (r < 0)
                         return r;
+
                 if (r > 0) {
                         *ret = take_ptr(&path);
                         return 1;
                 }
         }
+
         return 0;
 }
 
@@ -68,34 +74,37 @@ static char *own_directory(void) {
                    : NULL;
 }
 
-int program_find(const char *named, const char *base, char **ret, struct bailey_error *e) {
+int program_find(const char *named, const char *base, char **ret, struct bailey_error *error) {
         enum { PLACES = sizeof places / sizeof *places };
+
         if (named) {
-                int r = look_from(base, &named, 1, ret, e);
+                int r = look_from(base, &named, 1, ret, error);
                 return r > 0   ? BAILEY_OK
                        : r < 0 ? r
-                               : report(e, BAILEY_E_DEPENDENCY, "there is no bailey executable at %s", named);
+                               : report(error, BAILEY_E_DEPENDENCY, "there is no bailey executable at %s", named);
         }
+
         cleanup(free_ptr) char *library = own_directory(), *program = directory_of("/proc/self/exe");
         static const char *const installed[] = { BAILEY_BINDIR "/bailey" };
-        int r = library ? look_from(library, places, PLACES, ret, e) : 0;
+        int r = library ? look_from(library, places, PLACES, ret, error) : 0;
         if (r == 0 && program)
-                r = look_from(program, places, PLACES, ret, e);
+                r = look_from(program, places, PLACES, ret, error);
         if (r == 0)
-                r = look_from("/", installed, 1, ret, e);
+                r = look_from("/", installed, 1, ret, error);
+
         return r > 0   ? BAILEY_OK
                : r < 0 ? r
-                       : report(e, BAILEY_E_DEPENDENCY,
+                       : report(error, BAILEY_E_DEPENDENCY,
                                 "the bailey executable is neither beside libbailey nor in its installation; name it "
                                 "with bailey_config_executable()");
 }
 
-int program_find_gateway(const char *program, char **ret, struct bailey_error *e) {
+int program_find_gateway(const char *program, char **ret, struct bailey_error *error) {
         static const char *const gateways[] = { "../libexec/bailey/bailey-gateway", "bailey-gateway",
                                                 "../gateway/bailey-gateway" };
         cleanup(free_ptr) char *directory = directory_of(program);
-        int r = directory ? look_from(directory, gateways, sizeof gateways / sizeof *gateways, ret, e) : 0;
+        int r = directory ? look_from(directory, gateways, sizeof gateways / sizeof *gateways, ret, error) : 0;
         return r > 0   ? BAILEY_OK
                : r < 0 ? r
-                       : report(e, BAILEY_E_DEPENDENCY, "bailey-gateway is not installed beside %s", program);
+                       : report(error, BAILEY_E_DEPENDENCY, "bailey-gateway is not installed beside %s", program);
 }

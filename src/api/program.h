@@ -7,6 +7,6 @@
 #include "bailey/error.h"
 
 /* Heap text in *ret. BAILEY_E_DEPENDENCY says what was looked for. */
-int program_find(const char *named, const char *base, char **ret, struct bailey_error *e);
+int program_find(const char *named, const char *base, char **ret, struct bailey_error *error);
 /* The gateway's executable that belongs to it. */
-int program_find_gateway(const char *program, char **ret, struct bailey_error *e);
+int program_find_gateway(const char *program, char **ret, struct bailey_error *error);

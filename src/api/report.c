@@ -28,19 +28,21 @@ const char *bailey_error_name(int code) {
         return code <= 0 && code > -(int)(sizeof names / sizeof *names) ? names[-code] : "unknown";
 }
 
-int report(struct bailey_error *e, enum bailey_code code, const char *format, ...) {
-        if (!e)
+int report(struct bailey_error *error, enum bailey_code code, const char *format, ...) {
+        if (!error)
                 return code;
+
         va_list args;
         va_start(args, format);
-        *e = (struct bailey_error){ .code = code };
-        vsnprintf(e->message, sizeof e->message, format, args);
+        *error = (struct bailey_error){ .code = code };
+        vsnprintf(error->message, sizeof error->message, format, args);
         va_end(args);
+
         return code;
 }
 
-int report_err(struct bailey_error *e, enum bailey_code code, const struct err *from) {
-        return report(e, from->code == ENOMEM ? BAILEY_E_MEMORY : code, "%s", err_text(from));
+int report_err(struct bailey_error *error, enum bailey_code code, const struct err *from) {
+        return report(error, from->code == ENOMEM ? BAILEY_E_MEMORY : code, "%s", err_text(from));
 }
 
 void report_escape(char *to, size_t size, struct str text) {

@@ -5,10 +5,10 @@
 #include "base/err.h"
 #include "base/str.h"
 
-int report(struct bailey_error *e, enum bailey_code code, const char *format, ...)
+int report(struct bailey_error *error, enum bailey_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* With an inner error's text; running out of memory is that, whatever was being done. */
-int report_err(struct bailey_error *e, enum bailey_code code, const struct err *from);
+int report_err(struct bailey_error *error, enum bailey_code code, const struct err *from);
 static inline int report_memory(struct bailey_error *e) {
         return report(e, BAILEY_E_MEMORY, "out of memory");
 }

@@ -10,13 +10,14 @@
 enum { CHUNK = 64 * 1024, CHUNKS_AT_ONCE = 16 };
 
 /* Straight into the buffer while there is room; then into a place that is forgotten. */
-bool output_read(struct output *o, int fd) {
+bool output_read(struct output *output, int fd) {
         char rest[CHUNK]; /* written by read() alone, and never looked at */
+
         for (int i = 0; i < CHUNKS_AT_ONCE; i++) {
-                size_t room = o->kept.max - o->kept.n;
-                bool keep = room > 0 && buf_reserve(&o->kept, room < CHUNK ? room : CHUNK) == 0;
+                size_t room = output->kept.max - output->kept.n;
+                bool keep = room > 0 && buf_reserve(&output->kept, room < CHUNK ? room : CHUNK) == 0;
                 // cppcheck-suppress legacyUninitvar
-                char *to = keep ? o->kept.p + o->kept.n : rest;
+                char *to = keep ? output->kept.p + output->kept.n : rest;
                 ssize_t n = read(fd, to, keep && room < CHUNK ? room : CHUNK);
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -24,11 +25,13 @@ bool output_read(struct output *o, int fd) {
                         return errno == EAGAIN;
                 if (n == 0)
                         return false;
+
                 if (keep)
-                        o->kept.n += (size_t)n;
+                        output->kept.n += (size_t)n;
                 else
-                        o->truncated = true;
+                        output->truncated = true;
         }
+
         return true;
 }
 
@@ -42,27 +45,28 @@ int result_new(uint64_t output_limit, bailey_result **ret) {
         return 0;
 }
 
-static char *copy(const char *text) {
+static char *result_copy(const char *text) {
         return str_dup(str_of(text ? text : ""));
 }
 
-static void violation_done(struct bailey_violation *v) {
-        free((char *)(uintptr_t)v->process);
-        free((char *)(uintptr_t)v->operation);
-        free((char *)(uintptr_t)v->target);
-        free((char *)(uintptr_t)v->rule);
-        free((char *)(uintptr_t)v->detail);
+static void violation_done(struct bailey_violation *violation) {
+        free((char *)(uintptr_t)violation->process);
+        free((char *)(uintptr_t)violation->operation);
+        free((char *)(uintptr_t)violation->target);
+        free((char *)(uintptr_t)violation->rule);
+        free((char *)(uintptr_t)violation->detail);
 }
 
 int result_add_violation(bailey_result *r, const struct bailey_violation *from) {
-        struct bailey_violation v = { .operation = copy(from->operation),
-                                      .target = copy(from->target),
-                                      .rule = copy(from->rule),
-                                      .detail = copy(from->detail),
-                                      .process = copy(from->process),
+        struct bailey_violation v = { .operation = result_copy(from->operation),
+                                      .target = result_copy(from->target),
+                                      .rule = result_copy(from->rule),
+                                      .detail = result_copy(from->detail),
+                                      .process = result_copy(from->process),
                                       .count = from->count };
         if (v.process && v.operation && v.target && v.rule && v.detail && vec_push(&r->violations, v) == 0)
                 return 0;
+
         violation_done(&v);
         return -ENOMEM;
 }
@@ -73,28 +77,33 @@ void result_add_notice(bailey_result *r, const char *text) {
 }
 
 /* The terminating NUL is not part of what the limit counts. */
-static int terminate(struct buf *b) {
-        char *text = realloc(b->p, b->n + 1);
+static int result_terminate(struct buf *buf) {
+        char *text = realloc(buf->p, buf->n + 1);
         if (!text)
                 return -ENOMEM;
-        text[b->n] = '\0';
-        b->p = text;
-        b->cap = b->n + 1;
+        text[buf->n] = '\0';
+        buf->p = text;
+        buf->cap = buf->n + 1;
         return 0;
 }
 
 int result_finish(bailey_result *r) {
-        int a = terminate(&r->out.kept), b = terminate(&r->err.kept);
-        return a < 0 ? a : b;
+        int a = result_terminate(&r->out.kept), b = result_terminate(&r->err.kept);
+        if (a < 0)
+                return a;
+
+        return b;
 }
 
 void bailey_result_free(bailey_result *r) {
         if (!r)
                 return;
+
         buf_done(&r->out.kept);
         buf_done(&r->err.kept);
         for (size_t i = 0; i < r->violations.n; i++)
                 violation_done(&r->violations.p[i]);
+
         vec_done(&r->violations);
         free(r);
 }
@@ -110,16 +119,16 @@ int bailey_result_signal(const bailey_result *r) {
         return r->signal;
 }
 
-static const char *bytes(const struct output *o, size_t *ret_n) {
+static const char *result_bytes(const struct output *output, size_t *ret_n) {
         if (ret_n)
-                *ret_n = o->kept.n;
-        return o->kept.p;
+                *ret_n = output->kept.n;
+        return output->kept.p;
 }
 const char *bailey_result_stdout(const bailey_result *r, size_t *ret_n) {
-        return bytes(&r->out, ret_n);
+        return result_bytes(&r->out, ret_n);
 }
 const char *bailey_result_stderr(const bailey_result *r, size_t *ret_n) {
-        return bytes(&r->err, ret_n);
+        return result_bytes(&r->err, ret_n);
 }
 int bailey_result_truncated(const bailey_result *r) {
         return r->out.truncated || r->err.truncated;

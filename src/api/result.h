@@ -20,10 +20,10 @@ struct bailey_result {
 };
 
 /* Reads what is there, keeps what fits, drops the rest. True while more may come. */
-bool output_read(struct output *o, int fd);
+bool output_read(struct output *output, int fd);
 int result_new(uint64_t output_limit, bailey_result **ret);
 /* Texts are copied. */
-int result_add_violation(bailey_result *r, const struct bailey_violation *v);
+int result_add_violation(bailey_result *r, const struct bailey_violation *from);
 /* More for the notice, which is cut where it does not fit. */
 void result_add_notice(bailey_result *r, const char *text);
 /* Terminates the outputs; afterwards the result is only read. */

@@ -26,7 +26,7 @@ struct state {
 };
 
 /* `base`: what is relative is relative to this directory. */
-int state_new(const bailey_config *c, const char *base, struct state **ret, struct bailey_error *e);
+int state_new(const bailey_config *c, const char *base, struct state **ret, struct bailey_error *error);
 struct state *state_ref(struct state *s);
 void state_unref(struct state *s);
 void state_unrefp(struct state **s);
@@ -38,6 +38,6 @@ struct call_settings {
         supervise_texts variables; /* "NAME=VALUE" */
 };
 void call_settings_done(struct call_settings *s);
-int state_call(const struct state *s, const bailey_options *o, struct call_settings *ret, struct bailey_error *e);
+int state_call(const struct state *s, const bailey_options *o, struct call_settings *ret, struct bailey_error *error);
 /* Whether the values of a call are valid. */
-int state_check_call(const struct state *s, const bailey_options *o, struct bailey_error *e);
+int state_check_call(const struct state *s, const bailey_options *o, struct bailey_error *error);

@@ -19,63 +19,77 @@ struct wrapped {
         char **copies; /* of the environment, NULL-terminated */
 };
 
-static void wrapped_free(struct wrapped *w) {
-        if (!w)
+static void wrapped_free(struct wrapped *wrapped) {
+        if (!wrapped)
                 return;
-        for (size_t i = 0; w->copies && w->copies[i]; i++)
-                free(w->copies[i]);
-        free(w->copies);
-        free(w->envp);
-        free(w->program);
-        free(w->variable);
-        free(w);
+
+        for (size_t i = 0; wrapped->copies && wrapped->copies[i]; i++)
+                free(wrapped->copies[i]);
+
+        free(wrapped->copies);
+        free(wrapped->envp);
+        free(wrapped->program);
+        free(wrapped->variable);
+        free(wrapped);
 }
 CLEANUP_PTR(struct wrapped, wrapped_free)
 
-static int copy_env(struct wrapped *w, const char *const *envp) {
+static int copy_env(struct wrapped *wrapped, const char *const *envp) {
         size_t n = 0;
         while (envp[n])
                 n++;
-        w->copies = calloc(n + 1, sizeof *w->copies);
-        w->envp = calloc(n + 2, sizeof *w->envp);
-        if (!w->copies || !w->envp)
+
+        wrapped->copies = calloc(n + 1, sizeof *wrapped->copies);
+        wrapped->envp = calloc(n + 2, sizeof *wrapped->envp);
+        if (!wrapped->copies || !wrapped->envp)
                 return -1;
+
         size_t used = 0;
+
         for (size_t i = 0; i < n; i++) {
                 if (strncmp(envp[i], SUPERVISE_VARIABLE "=", sizeof SUPERVISE_VARIABLE) == 0)
                         continue;
-                if (!(w->copies[used] = str_dup(str_of(envp[i]))))
+                if (!(wrapped->copies[used] = str_dup(str_of(envp[i]))))
                         return -1;
-                w->envp[used] = w->copies[used];
+
+                wrapped->envp[used] = wrapped->copies[used];
                 used++;
         }
-        w->envp[used] = w->variable;
+
+        wrapped->envp[used] = wrapped->variable;
         return 0;
 }
 
-static int make(const bailey_manager *m, const struct state *s, const struct bailey_command *command,
-                const bailey_options *o, const supervise_texts *judged, struct wrapped **ret, struct bailey_error *e) {
+static int wrap_make(const bailey_manager *m, const struct state *s, const struct bailey_command *command,
+                     const bailey_options *o, const supervise_texts *judged, struct wrapped **ret,
+                     struct bailey_error *error) {
         cleanup(wrapped_freep) struct wrapped *w = calloc(1, sizeof *w);
         cleanup(free_ptr) char *block = NULL;
         const struct exec_call call = { .argv = command->argv, .options = o, .judged = judged };
+
         if (!w)
-                return report_memory(e);
-        int r = exec_block(s, &call, &block, e);
+                return report_memory(error);
+
+        int r = exec_block(s, &call, &block, error);
         if (r != BAILEY_OK)
                 return r;
+
         if (strlen(block) > SUPERVISE_VARIABLE_MAX)
-                return report(e, BAILEY_E_CONFIG,
+                return report(error, BAILEY_E_CONFIG,
                               "the command and its policy are larger than %d bytes; put long lists of hosts into a "
                               "file (network.allow_file, network.deny_file)",
                               SUPERVISE_VARIABLE_MAX);
+
         w->program = str_dup(str_of(s->program));
         w->variable = str_format(SUPERVISE_VARIABLE "=%s", block);
         const char *const *envp = command->envp ? command->envp : (const char *const *)m->env;
         if (!w->program || !w->variable || copy_env(w, envp) < 0)
-                return report_memory(e);
+                return report_memory(error);
+
         w->argv[0] = "bailey";
         w->argv[1] = "supervise";
         *ret = take_ptr(&w);
+
         return BAILEY_OK;
 }
 
@@ -91,40 +105,49 @@ static const char **words_of(const struct bailey_command *command) {
 }
 
 static int wrap(bailey_manager *m, const struct state *s, struct bailey_command *command, const bailey_options *o,
-                struct bailey_error *e) {
+                struct bailey_error *error) {
         cleanup(free_ptr) const char **words = words_of(command);
         cleanup(approve_judged_done) supervise_texts judged = { 0 };
-        struct wrapped *w = NULL;
+        struct wrapped *wrapped = NULL;
+
         if (!words)
-                return report_memory(e);
+                return report_memory(error);
+
         struct bailey_command own = *command;
         own.argv = words;
-        int r = state_check_call(s, o, e);
-        r = r == BAILEY_OK ? approve(m, s, &(struct approve_command){ .argv = words }, o, &judged, e) : r;
+        int r = state_check_call(s, o, error);
+        r = r == BAILEY_OK ? approve(m, s, &(struct approve_command){ .argv = words }, o, &judged, error) : r;
         if (r != BAILEY_OK || !m->sandboxed)
                 return r;
-        r = make(m, s, &own, o, &judged, &w, e);
-        if (!w)
+
+        r = wrap_make(m, s, &own, o, &judged, &wrapped, error);
+        if (!wrapped)
                 return r;
-        command->path = w->program;
-        command->argv = w->argv;
-        command->envp = w->envp;
-        command->memory = w;
+
+        command->path = wrapped->program;
+        command->argv = wrapped->argv;
+        command->envp = wrapped->envp;
+        command->memory = wrapped;
+
         return BAILEY_OK;
 }
 
 int bailey_manager_wrap(bailey_manager *m, struct bailey_command *command, const bailey_options *o,
-                        struct bailey_error *e) {
+                        struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
+
         if (!m || !command || !command->path || !command->argv || !command->argv[0])
-                return report_null(e);
+                return report_null(error);
         if (command->memory)
-                return report(e, BAILEY_E_ARGUMENT, "the command is wrapped already");
-        int r = manager_enter(m, &s, e);
+                return report(error, BAILEY_E_ARGUMENT, "the command is wrapped already");
+
+        int r = manager_enter(m, &s, error);
         if (r != BAILEY_OK)
                 return r;
-        r = wrap(m, s, command, o, e);
+
+        r = wrap(m, s, command, o, error);
         manager_leave(m);
+
         return r;
 }
 

@@ -26,6 +26,7 @@ static bool split_rule(struct str text, struct str *ret_tool, struct str *ret_sp
                 return true;
         if (text.p[text.n - 1] != ')')
                 return false;
+
         *ret_spec = str_trim(str_n(text.p + open + 1, text.n - (size_t)open - 2));
         return true;
 }
@@ -40,8 +41,10 @@ static int read_bash(struct import_source *source, const struct node *node, stru
                 spec = str_first(spec, spec.n - 2);
         else
                 prefix = str_is(spec, "*");
+
         if (str_is(spec, "*"))
                 spec = STR("");
+
         return import_command_words(source, node, spec, decisions[kind], !prefix, STR(""), err);
 }
 
@@ -58,9 +61,11 @@ static int read_path_rule(struct import_source *source, const struct node *node,
                 return import_path(source, node, STR("./**"), denied, ANCHOR_GITIGNORE, err);
         if (kind == RULE_ALLOW)
                 return import_path(source, node, spec, edits ? IMPORT_WRITE : IMPORT_READ, ANCHOR_GITIGNORE, err);
+
         r = import_path(source, node, spec, denied, ANCHOR_GITIGNORE, err);
         if (r == 0 && kind == RULE_ASK)
                 r = import_say(source, node, false, err, "nobody can be asked about a file: it is denied");
+
         return r;
 }
 
@@ -72,9 +77,11 @@ static int read_fetch(struct import_source *source, const struct node *node, str
                 return 0;
         if (!str_starts(spec, STR("domain:")))
                 return import_say(source, node, kind != RULE_ALLOW, err, "only domain: can be said about a host");
+
         spec = str_skip(spec, 7);
         if (kind == RULE_ALLOW)
                 return import_allow_host(source, node, spec, err);
+
         return import_deny_host(source, node, spec, err);
 }
 
@@ -84,6 +91,7 @@ static int read_rule(struct import_source *source, const struct node *node, enum
         if (node->text.n == 0 || !split_rule(node->text, &tool, &spec))
                 return node_error(source->document, node, err, "%s is no rule: write Tool or Tool(what it is about)",
                                   show(node->text).text);
+
         if (str_is(tool, "Bash"))
                 return read_bash(source, node, spec, kind, err);
         if (str_is(tool, "Read"))
@@ -92,6 +100,7 @@ static int read_rule(struct import_source *source, const struct node *node, enum
                 return read_path_rule(source, node, spec, kind, true, err);
         if (str_is(tool, "WebFetch"))
                 return read_fetch(source, node, spec, kind, err);
+
         return import_say(source, node, false, err, "a tool of the agent's own: the agent itself must hold it");
 }
 
@@ -128,6 +137,7 @@ static int read_mode(struct import_source *source, const struct node *node, stru
                 source->model->workspace_read_only = true; /* of whichever file: less is never wrong */
         if (str_is(node->text, "bypassPermissions"))
                 return import_say(source, node, false, err, "the policy holds in every mode of the agent");
+
         return 0;
 }
 
@@ -191,6 +201,7 @@ static bool has_managed_domains(const struct node *root) {
                 if (!at)
                         return false;
         }
+
         return at->kind == NODE_SCALAR && str_is(at->text, "true");
 }
 
@@ -207,5 +218,6 @@ int import_claude(struct import_source *source, const struct node *root, struct 
         import_start_listed(source->model, true);
         if (has_managed_domains(root))
                 source->model->only_file = source->model->files.n + 1;
+
         return import_keys(source, root, IMPORT_KEYS(keys), NULL, false, err);
 }

@@ -25,6 +25,7 @@ static int keep_back(struct import_source *source, const struct node *node, cons
                 r = path ? import_add(source->model, IMPORT_DENY_WRITE, str_of(path), place, STR(""), err)
                          : err_set(err, ENOMEM, "out of memory");
         }
+
         return r;
 }
 
@@ -74,16 +75,20 @@ static int read_mode(struct import_source *source, const struct node *root, stru
                 return r;
         if (str_is(mode->text, "read-only"))
                 return table ? import_say(source, table, false, err, "it counts in the mode workspace-write only") : 0;
+
         if (str_is(mode->text, "danger-full-access"))
                 return node_error(source->document, mode, err,
                                   "danger-full-access means no sandbox at all: every file, every host. There is no "
                                   "such policy; set sandbox_mode to workspace-write, or write a policy by hand");
+
         if (!str_is(mode->text, "workspace-write"))
                 return node_error(source->document, mode, err,
                                   "%s is no sandbox_mode: read-only, workspace-write, danger-full-access",
                                   show(mode->text).text);
+
         source->model->workspace_writable = true;
         r = keep_back(source, mode, source->model->workspace, err);
+
         return r < 0 || !table ? r : read_workspace_write(source, table, err);
 }
 
@@ -116,12 +121,15 @@ static int read_place(struct import_source *source, const struct node *node, str
                                                             : str_format("%.*s/%.*s", STR_FMT(path), STR_FMT(n->key));
                         r = below ? read_place(source, n, str_of(below), err) : err_set(err, ENOMEM, "out of memory");
                 }
+
                 return r;
         }
+
         if (!write && !read && !is_word(node, "none") && !is_word(node, "deny"))
                 return node_error(source->document, node, err, "%s must be read, write or none", show(node->key).text);
         if (str_is(path, ":minimal"))
                 return read || write ? read_system_roots(source, node, err) : 0;
+
         if (str_is(path, ":root"))
                 path = STR("/");
         else if (str_is(path, ":tmpdir") || str_is(path, ":slash_tmp"))
@@ -134,8 +142,12 @@ static int read_place(struct import_source *source, const struct node *node, str
 
         if (!read && !write) {
                 int r = import_path(source, node, path, IMPORT_DENY_READ, ANCHOR_PLAIN, err);
-                return r < 0 ? r : import_path(source, node, path, IMPORT_DENY_WRITE, ANCHOR_PLAIN, err);
+                if (r < 0)
+                        return r;
+
+                return import_path(source, node, path, IMPORT_DENY_WRITE, ANCHOR_PLAIN, err);
         }
+
         if (write)
                 return add_root(source,
                                 &(struct node){ .kind = NODE_SCALAR,
@@ -145,6 +157,7 @@ static int read_place(struct import_source *source, const struct node *node, str
                                                 .line = node->line,
                                                 .column = node->column },
                                 err);
+
         return import_path(source, node, path, IMPORT_READ, ANCHOR_PLAIN, err);
 }
 
@@ -154,11 +167,13 @@ static int read_places(struct import_source *source, const struct node *map, str
         int r = import_want_map(source, map, err);
 
         source->model->reads_listed = source->model->reads_limit_writes = true;
-        for (const struct node *n = map->first; r == 0 && n; n = n->next) {
-                if (str_is(n->key, "glob_scan_max_depth"))
+
+        for (const struct node *node = map->first; r == 0 && node; node = node->next) {
+                if (str_is(node->key, "glob_scan_max_depth"))
                         continue;
-                r = read_place(source, n, n->key, err);
+                r = read_place(source, node, node->key, err);
         }
+
         return r;
 }
 
@@ -169,30 +184,34 @@ static int read_domain(struct import_source *source, const struct node *node, st
 
         if (!allow && !is_word(node, "deny"))
                 return node_error(source->document, node, err, "%s must be allow or deny", show(node->key).text);
+
         if (str_starts(text, STR("**."))) { /* with the name itself */
                 struct str name = str_skip(text, 3);
+
                 r = allow ? import_allow_host(source, node, name, err) : import_deny_host(source, node, name, err);
                 text = str_skip(text, 1);
         }
+
         if (r < 0)
                 return r;
+
         return allow ? import_allow_host(source, node, text, err) : import_deny_host(source, node, text, err);
 }
 
 static int read_domains(struct import_source *source, const struct node *map, struct err *err) {
         int r = import_want_map(source, map, err);
 
-        for (const struct node *n = map->first; r == 0 && n; n = n->next)
-                r = read_domain(source, n, err);
+        for (const struct node *node = map->first; r == 0 && node; node = node->next)
+                r = read_domain(source, node, err);
         return r;
 }
 
 static int read_sockets(struct import_source *source, const struct node *map, struct err *err) {
         int r = import_want_map(source, map, err);
 
-        for (const struct node *n = map->first; r == 0 && n; n = n->next)
-                r = import_path(source, n, n->key, is_word(n, "allow") ? IMPORT_READ : IMPORT_DENY_READ, ANCHOR_PLAIN,
-                                err);
+        for (const struct node *node = map->first; r == 0 && node; node = node->next)
+                r = import_path(source, node, node->key, is_word(node, "allow") ? IMPORT_READ : IMPORT_DENY_READ,
+                                ANCHOR_PLAIN, err);
         return r;
 }
 
@@ -220,12 +239,14 @@ static int read_network(struct import_source *source, const struct node *map, st
         int r = import_want_map(source, map, err);
         if (r < 0)
                 return r;
+
         const struct node *enabled = node_get(map, STR("enabled")), *domains = node_get(map, STR("domains"));
         bool on = false;
 
         r = enabled ? import_want_bool(source, enabled, &on, err) : 0;
         if (r < 0 || !on)
                 return r;
+
         source->model->network = domains ? IMPORT_NETWORK_LISTED : IMPORT_NETWORK_ANY;
         return import_keys(source, map, IMPORT_KEYS(keys), "an unknown key about the network", true, err);
 }
@@ -233,8 +254,8 @@ static int read_network(struct import_source *source, const struct node *map, st
 static int read_workspace_roots(struct import_source *source, const struct node *map, struct err *err) {
         int r = import_want_map(source, map, err);
 
-        for (const struct node *n = map->first; r == 0 && n; n = n->next)
-                r = import_say(source, n, false, err, "a workspace beside this one: grant it with filesystem.write");
+        for (const struct node *node = map->first; r == 0 && node; node = node->next)
+                r = import_say(source, node, false, err, "a workspace beside this one: grant it with filesystem.write");
         return r;
 }
 
@@ -252,20 +273,26 @@ static int read_profile(struct import_source *source, const struct node *root, s
 
         if (r < 0)
                 return r;
+
         if (str_is(name->text, ":danger-no-sandbox") || str_is(name->text, ":danger-full-access"))
                 return node_error(source->document, name, err,
                                   "it means no sandbox at all: every file, every host. There is no such policy");
+
         if (str_is(name->text, ":read-only"))
                 return 0;
+
         if (str_is(name->text, ":workspace")) {
                 source->model->workspace_writable = true;
                 return keep_back(source, name, source->model->workspace, err);
         }
+
         if (all && all->kind == NODE_MAP)
                 profile = node_get(all, name->text);
+
         if (!profile)
                 return node_error(source->document, name, err, "there is no [permissions.%.*s]",
                                   (int)(name->text.n < 64 ? name->text.n : 64), name->text.p);
+
         return import_keys(source, profile, IMPORT_KEYS(keys), "an unknown key about permissions", true, err);
 }
 
@@ -280,13 +307,18 @@ int import_codex(struct import_source *source, const struct node *root, struct e
 
         if (r < 0)
                 return r;
+
         bool decides = node_get(root, STR("default_permissions")) || node_get(root, STR("sandbox_mode"));
         if (decides && !source->model->mode_decided) {
                 source->model->mode_decided = true;
                 r = node_get(root, STR("default_permissions")) ? read_profile(source, root, err)
                                                                : read_mode(source, root, err);
         }
-        return r < 0 ? r : import_keys(source, root, IMPORT_KEYS(keys), NULL, false, err);
+
+        if (r < 0)
+                return r;
+
+        return import_keys(source, root, IMPORT_KEYS(keys), NULL, false, err);
 }
 
 /* --- rules --- */
@@ -313,16 +345,20 @@ static int spell_out(struct import_source *source, const struct node *call, cons
                 return import_command_argv(source, call, so_far->decision, so_far->words, so_far->n, so_far->reason,
                                            err);
         }
+
         if (so_far->n == TOKENS_MAX)
                 return node_error(source->document, token, err, "more than %d words", TOKENS_MAX);
-        for (const struct node *n = first; r == 0 && n; n = token->kind == NODE_LIST ? n->next : NULL) {
-                r = import_want_text(source, n, err);
+
+        for (const struct node *node = first; r == 0 && node; node = token->kind == NODE_LIST ? node->next : NULL) {
+                r = import_want_text(source, node, err);
                 if (r < 0)
                         return r;
-                so_far->words[so_far->n++] = n->text;
+
+                so_far->words[so_far->n++] = node->text;
                 r = spell_out(source, call, token->next, so_far, err);
                 so_far->n--;
         }
+
         return r;
 }
 
@@ -336,13 +372,16 @@ static int read_prefix_rule(struct import_source *source, const struct node *cal
 
         if (!pattern || pattern->kind != NODE_LIST || pattern->n == 0)
                 return node_error(source->document, call, err, "prefix_rule needs 'pattern', a list of words");
+
         for (size_t i = 0; decision && i < sizeof words / sizeof *words; i++)
                 if (is_word(decision, words[i].word))
                         spelling.decision = words[i].decision;
+
         if (!spelling.decision)
                 return node_error(source->document, decision, err, "'decision' must be allow, prompt or forbidden");
         if (why && why->kind == NODE_SCALAR)
                 spelling.reason = why->text;
+
         return spell_out(source, call, pattern->first, &spelling, err);
 }
 
@@ -356,5 +395,6 @@ int import_codex_rules(struct import_source *source, const struct node *root, st
                         r = import_say(source, call, !str_is(call->key, "host_executable"), err,
                                        "a function that a policy has no word for");
         }
+
         return r;
 }

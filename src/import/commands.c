@@ -29,12 +29,14 @@ int import_command_argv(struct import_source *source, const struct node *node, c
         for (size_t i = 0; r == 0 && i < n; i++)
                 r = argv[i].n > 0 ? import_words_add(&command.argv, argv[i], err)
                                   : node_error(source->document, node, err, "a word of the command is empty");
+
         if (r == 0 && model->commands.n >= COMMANDS_MAX)
                 r = node_error(source->document, node, err, "more than %d rules about commands", COMMANDS_MAX);
         if (r == 0 && vec_push(&model->commands, command) < 0)
                 r = err_set(err, ENOMEM, "out of memory");
         if (r < 0)
                 command_done(&command);
+
         return r;
 }
 
@@ -59,12 +61,16 @@ int import_command_words(struct import_source *source, const struct node *node, 
                         return import_say(source, node, !grants, err,
                                           "a rule for commands names the words that they begin with, without quotes, "
                                           "wildcards and operators");
+
                 words[n++] = word;
         }
+
         if (n == 0)
                 return import_say(source, node, !grants, err, "it is about every command; a rule names a program");
+
         if (grants && exact)
                 return import_say(source, node, false, err,
                                   "one command word for word: a rule would allow everything that begins so");
+
         return import_command_argv(source, node, decision, words, n, reason, err);
 }

@@ -29,7 +29,10 @@ static int put_line(struct buf *out, char mark, struct str line) {
 
         if (r == 0)
                 r = escape_text(out, line, LINE_SHOWN_MAX);
-        return r < 0 ? r : buf_add_char(out, '\n');
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\n');
 }
 
 /* lengths[i][j]: the longest common part of what follows line i of a and line j of b. */
@@ -39,6 +42,7 @@ static void fill_lengths(const line_list *a, const line_list *b, uint16_t *lengt
         for (size_t i = a->n; i-- > 0;)
                 for (size_t j = b->n; j-- > 0;) {
                         uint16_t below = lengths[(i + 1) * width + j], beside = lengths[i * width + j + 1];
+
                         if (str_eq(a->p[i], b->p[j]))
                                 lengths[i * width + j] = (uint16_t)(lengths[(i + 1) * width + j + 1] + 1);
                         else
@@ -53,6 +57,7 @@ int import_compare(struct str before, struct str after, struct buf *out) {
 
         if (str_eq(before, after))
                 return 0;
+
         r = lines_of(before, &a);
         if (r == 0)
                 r = lines_of(after, &b);
@@ -65,7 +70,9 @@ int import_compare(struct str before, struct str after, struct buf *out) {
         cleanup(free_ptr) uint16_t *lengths = calloc((a.n + 1) * width, sizeof *lengths);
         if (!lengths)
                 return -ENOMEM;
+
         fill_lengths(&a, &b, lengths);
+
         while (r == 0 && (i < a.n || j < b.n)) {
                 bool both = i < a.n && j < b.n;
                 if (both && str_eq(a.p[i], b.p[j])) {
@@ -77,5 +84,6 @@ int import_compare(struct str before, struct str after, struct buf *out) {
                         r = put_line(out, '+', b.p[j++]);
                 }
         }
+
         return r;
 }

@@ -25,6 +25,7 @@ static bool is_host_word(struct str word) {
                 if (!ascii_is_alnum(word.p[i]) && word.p[i] != '.' && word.p[i] != '-' && word.p[i] != '*')
                         return false;
         }
+
         return dot && check_plain_pattern(word, NULL) == 0;
 }
 
@@ -53,29 +54,38 @@ static int read_words(struct import_source *source, struct str line, size_t from
                         i++;
                         continue;
                 }
+
                 if (c == '#')
                         return 0;
+
                 if (c == ';' || (array && c == ')')) {
                         *ret_ended = true;
                         return 0;
                 }
+
                 if (c == '"' || c == '\'') {
                         start = ++i;
                         while (i < line.n && line.p[i] != c)
                                 i++;
+
                         if (i == line.n)
                                 return err_set(err, EINVAL, "%s:%u:%u: the quoted word has no end on this line",
                                                document_name(source->document), number, place.column);
+
                         r = add_host(source, str_n(line.p + start, i - start), &place, err);
                         i++;
                         continue;
                 }
+
                 while (i < line.n && !strchr(" \t;)\\\"'\r", line.p[i]))
                         i++;
+
                 if (i == start)
                         i++;
+
                 r = add_host(source, str_n(line.p + start, i - start), &place, err);
         }
+
         return r;
 }
 
@@ -91,12 +101,15 @@ static ptrdiff_t list_start(struct str line, bool *ret_array) {
                         *ret_array = false;
                         return (ptrdiff_t)(before + strlen(loops[i]));
                 }
+
         if (equals <= 0 || (size_t)equals + 1 >= trimmed.n || trimmed.p[equals + 1] != '(')
                 return -1;
+
         struct str name = str_first(trimmed, (size_t)equals);
         if (!memmem(name.p, name.n, "DOMAIN", 6) && !memmem(name.p, name.n, "HOST", 4) &&
             !memmem(name.p, name.n, "domain", 6) && !memmem(name.p, name.n, "host", 4))
                 return -1;
+
         *ret_array = true;
         return (ptrdiff_t)before + equals + 2;
 }
@@ -112,6 +125,7 @@ static int note_wider(struct import_source *source, struct err *err) {
         for (size_t i = 0; r == 0 && i < sizeof wider / sizeof *wider; i++)
                 r = import_note(source->model, document_name(source->document), STR("init-firewall.sh"), false, err,
                                 "%s", wider[i]);
+
         return r;
 }
 
@@ -132,6 +146,7 @@ int import_devcontainer(struct import_source *source, struct str script, struct 
 
         import_start_listed(source->model, true);
         source->model->reads_listed = true;
+
         for (uint32_t number = 1; r == 0 && str_split(&rest, '\n', &line); number++) {
                 ptrdiff_t start = in_list ? 0 : list_start(line, &array);
                 const struct node node = { .kind = NODE_SCALAR,
@@ -145,22 +160,30 @@ int import_devcontainer(struct import_source *source, struct str script, struct 
                         if (r == 0)
                                 r = import_allow_host(source, &node, STR("api.github.com"), err);
                 }
+
                 if (r < 0 || start < 0)
                         continue;
+
                 found = in_list = true;
                 ended = false;
                 r = read_words(source, line, (size_t)start, number, array, &ended, err);
                 in_list = !ended;
         }
+
         if (r == 0 && in_list)
                 r = err_set(err, EINVAL, "%s: the list of hosts has no end; the file is only half there",
                             document_name(source->document));
+
         if (r == 0 && !found)
                 r = err_set(err, EINVAL,
                             "%s: there is no list of hosts in it, as `for domain in \"a.example\" ...; do` or "
                             "ALLOWED_DOMAINS=(...)",
                             document_name(source->document));
+
         if (r == 0)
                 r = note_wider(source, err);
-        return r < 0 ? r : add_fixed(source, err);
+        if (r < 0)
+                return r;
+
+        return add_fixed(source, err);
 }

@@ -25,18 +25,20 @@ static int deny_hosts(struct import_source *source, const struct node *node, str
 }
 
 static int outbound_port(struct import_source *source, const struct node *list, struct err *err) {
-        for (const struct node *n = list->first; list->kind == NODE_LIST && n; n = n->next) {
-                cleanup(free_ptr) char *place = node_origin(source->document, n);
+        for (const struct node *node = list->first; list->kind == NODE_LIST && node; node = node->next) {
+                cleanup(free_ptr) char *place = node_origin(source->document, node);
                 uint64_t port;
 
-                if (n->kind != NODE_SCALAR || !str_to_u64(n->text, UINT16_MAX, &port) || port == 0)
-                        return node_error(source->document, n, err, "a port is a number from 1 to 65535");
+                if (node->kind != NODE_SCALAR || !str_to_u64(node->text, UINT16_MAX, &port) || port == 0)
+                        return node_error(source->document, node, err, "a port is a number from 1 to 65535");
                 if (!place)
                         return err_set(err, ENOMEM, "out of memory");
-                int r = import_add(source->model, IMPORT_HOST_PORT, n->text, place, n->text, err);
+
+                int r = import_add(source->model, IMPORT_HOST_PORT, node->text, place, node->text, err);
                 if (r < 0)
                         return r;
         }
+
         return list->kind == NODE_LIST ? 0 : node_error(source->document, list, err, "a list of ports is wanted here");
 }
 
@@ -118,6 +120,7 @@ static int read_files(struct import_source *source, const struct node *map, stru
         for (size_t i = 0;
              r == 0 && source->model->reads_listed && !closed && i < sizeof system_roots / sizeof *system_roots; i++)
                 r = import_path(source, map, str_of(system_roots[i]), IMPORT_READ, ANCHOR_PLAIN, err);
+
         return r;
 }
 
@@ -171,6 +174,7 @@ static int read_extended(struct import_source *source, const struct node *node, 
 
         if (r < 0)
                 return r;
+
         bool is_path =
             str_find(node->text, '/') >= 0 || str_ends(node->text, STR(".json")) || str_ends(node->text, STR(".jsonc"));
         if (!is_path || node->text.p[0] == '@')
@@ -178,8 +182,10 @@ static int read_extended(struct import_source *source, const struct node *node, 
                     source, node, true, err,
                     "a template of the tool's own that is not known here: what it denies is missing; name "
                     "its denials in the file");
+
         if (source->depth >= EXTENDS_MAX)
                 return node_error(source->document, node, err, "more than %d files extend each other", EXTENDS_MAX);
+
         directory = str_dup(str_n(source->path, slash ? (size_t)(slash - source->path) : 0));
         if (!directory || path_normalise(node->text, *directory ? directory : "/", &path) < 0)
                 return node_error(source->document, node, err, "this is not a path");
@@ -187,10 +193,12 @@ static int read_extended(struct import_source *source, const struct node *node, 
         r = import_open_jsonc(path, &document, err);
         if (r < 0)
                 return err_wrap(err, r, "%s extends it", document_name(source->document));
+
         struct import_source other = *source;
         other.document = document;
         other.path = path;
         other.depth++;
+
         return document_root(document) ? import_fence(&other, document_root(document), err) : 0;
 }
 

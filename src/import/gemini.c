@@ -47,8 +47,10 @@ static int read_sandbox(struct import_source *source, const struct node *node, s
         if (node->kind == NODE_SCALAR && str_is(node->text, "false"))
                 return import_say(source, node, false, err,
                                   "without a sandbox every file and host is open; the policy opens the project alone");
+
         if (node->kind == NODE_SCALAR)
                 return 0;
+
         return import_keys(source, node, IMPORT_KEYS(keys), "an unknown key about the sandbox", true, err);
 }
 
@@ -64,6 +66,7 @@ static int read_tool(struct import_source *source, const struct node *node, cons
                 return import_say(source, node, !grants, err, "it is about every command; a rule names a program");
         if (node->text.p[node->text.n - 1] != ')')
                 return node_error(source->document, node, err, "%s has no closing bracket", show(node->text).text);
+
         struct str words = str_n(node->text.p + open + 1, node->text.n - (size_t)open - 2);
         return import_command_words(source, node, words, decision, false, STR(""), err);
 }
@@ -124,21 +127,26 @@ static int add_prefixes(struct import_source *source, const struct node *prefix,
 
         if (prefix->kind != NODE_LIST) {
                 r = import_want_text(source, prefix, err);
-                return r < 0 ? r : import_command_words(source, prefix, prefix->text, decision, false, STR(""), err);
+                if (r < 0)
+                        return r;
+
+                return import_command_words(source, prefix, prefix->text, decision, false, STR(""), err);
         }
-        for (const struct node *n = prefix->first; r == 0 && n; n = n->next) {
-                r = import_want_text(source, n, err);
+
+        for (const struct node *node = prefix->first; r == 0 && node; node = node->next) {
+                r = import_want_text(source, node, err);
                 if (r == 0)
-                        r = import_command_words(source, n, n->text, decision, false, STR(""), err);
+                        r = import_command_words(source, node, node->text, decision, false, STR(""), err);
         }
+
         return r;
 }
 
 static bool names_shell(const struct node *tool) {
         const struct node *first = tool && tool->kind == NODE_LIST ? tool->first : tool;
 
-        for (const struct node *n = first; n; n = tool->kind == NODE_LIST ? n->next : NULL)
-                if (n->kind == NODE_SCALAR && str_is(n->text, "run_shell_command"))
+        for (const struct node *node = first; node; node = tool->kind == NODE_LIST ? node->next : NULL)
+                if (node->kind == NODE_SCALAR && str_is(node->text, "run_shell_command"))
                         return true;
         return false;
 }
@@ -153,18 +161,23 @@ static int read_rule(struct import_source *source, const struct node *rule, stru
         for (size_t i = 0; decision && decision->kind == NODE_SCALAR && i < sizeof words / sizeof *words; i++)
                 if (str_is(decision->text, words[i].word))
                         found = words[i].decision;
+
         if (!found)
                 return node_error(source->document, decision ? decision : rule, err,
                                   "'decision' must be allow, ask_user or deny");
+
         bool grants = strcmp(found, "allow") == 0;
         if (node_get(rule, STR("modes")) && grants)
                 return import_say(source, decision, false, err, "it is allowed in some modes of the agent only");
+
         if (!names_shell(node_get(rule, STR("toolName"))))
                 return import_say(source, decision, false, err,
                                   "about a tool of the agent's own: the agent itself must hold it");
+
         if (!prefix)
                 return import_say(source, decision, !grants, err,
                                   "a rule for commands names the words that they begin with (commandPrefix)");
+
         return add_prefixes(source, prefix, found, err);
 }
 
@@ -176,10 +189,12 @@ int import_gemini_policy(struct import_source *source, const struct node *root, 
         source->model->workspace_writable = true;
         if (rules && rules->kind != NODE_LIST)
                 return node_error(source->document, rules, err, "rules are written as [[rule]]");
-        for (const struct node *n = rules ? rules->first : NULL; r == 0 && n; n = n->next) {
-                r = import_want_map(source, n, err);
+
+        for (const struct node *node = rules ? rules->first : NULL; r == 0 && node; node = node->next) {
+                r = import_want_map(source, node, err);
                 if (r == 0)
-                        r = read_rule(source, n, err);
+                        r = read_rule(source, node, err);
         }
+
         return r;
 }

@@ -24,6 +24,7 @@ static bool is_loopback(const struct pattern *pattern) {
                 return host_is_loopback_name(&pattern->host);
         if (pattern->kind != PATTERN_NET || pattern->net.bits != addr_bits(&pattern->net.addr))
                 return false;
+
         addr = pattern->net.addr;
         return addr_classify(&addr) == ADDR_CLASS_LOOPBACK;
 }
@@ -36,6 +37,7 @@ static int allow_loopback(struct import_source *source, const struct node *node,
                 int n = snprintf(port, sizeof port, "%u", pattern->port_first);
                 return add_entry(source, node, IMPORT_HOST_PORT, str_n(port, (size_t)n), err);
         }
+
         return import_say(source, node, false, err,
                           "the sandbox has a loopback of its own, which is free; a service of this host is opened port "
                           "by port, with network.host_port");
@@ -50,10 +52,12 @@ int import_allow_host(struct import_source *source, const struct node *node, str
                 source->model->network = IMPORT_NETWORK_ANY;
                 return 0;
         }
+
         if (pattern_parse_user(text, &pattern, &why) < 0)
                 return import_say(source, node, false, err, "%s", err_text(&why));
         if (is_loopback(&pattern))
                 return allow_loopback(source, node, &pattern, err);
+
         return add_entry(source, node, IMPORT_ALLOW, text, err);
 }
 
@@ -67,10 +71,15 @@ int import_deny_host(struct import_source *source, const struct node *node, stru
                 source->model->denies_all_hosts = true;
                 return import_say(source, node, false, err, "every host is denied, so that none is allowed");
         }
+
         if (pattern_parse_refusal(text, &pattern, &why) == 0)
                 return add_entry(source, node, IMPORT_DENY, text, err);
+
         r = import_say(source, node, true, err, "%s; whatever it may concern is not allowed at all", err_text(&why));
-        return r < 0 ? r : add_entry(source, node, IMPORT_UNSAID_DENY, text, err);
+        if (r < 0)
+                return r;
+
+        return add_entry(source, node, IMPORT_UNSAID_DENY, text, err);
 }
 
 int import_allow_host_node(struct import_source *source, const struct node *node, struct err *err) {

@@ -68,10 +68,12 @@ static int read_open(int fd, const char *path, struct buf *ret, struct err *err)
                 return err_errno(err, "cannot examine %s", show(str_of(path)).text);
         if (!S_ISREG(st.st_mode))
                 return err_set(err, EINVAL, "%s is not a regular file", show(str_of(path)).text);
+
         r = st.st_size > (off_t)ret->max ? -EMSGSIZE : fd_read_all(fd, ret);
         if (r == -EMSGSIZE)
                 return err_set(err, EFBIG, "%s:1:1: the file has more than %zu MiB: these are no settings", path,
                                ret->max >> 20);
+
         return r < 0 ? err_set(err, -r, "cannot read %s: %s", show(str_of(path)).text, strerror(-r)) : 0;
 }
 
@@ -82,13 +84,16 @@ static int read_path(const char *path, bool no_links, struct buf *ret, struct er
 
         if (fd < 0 && !no_links)
                 return err_errno(err, "cannot open %s", show(str_of(path)).text);
+
         if (fd == -ELOOP)
                 return err_set(err, ELOOP,
                                "%s is a symbolic link, or below one; settings of a project are files of its own. Name "
                                "the file to have it read all the same",
                                show(str_of(path)).text);
+
         if (fd < 0)
                 return err_set(err, -fd, "cannot open %s: %s", show(str_of(path)).text, strerror(-fd));
+
         return read_open(fd, path, ret, err);
 }
 
@@ -96,7 +101,10 @@ int import_open_jsonc(const char *path, struct document **ret, struct err *err) 
         cleanup(buf_done) struct buf text = BUF(DOCUMENT_BYTES_MAX);
         int r = read_path(path, true, &text, err);
 
-        return r < 0 ? r : jsonc_read(buf_str(&text), str_of(path), ret, err);
+        if (r < 0)
+                return r;
+
+        return jsonc_read(buf_str(&text), str_of(path), ret, err);
 }
 
 /* --- one file --- */
@@ -122,10 +130,12 @@ static import_handler *reader_of(const char *tool, enum file_kind kind) {
                 return import_fence;
         if (strcmp(tool, "codex") == 0)
                 return kind == KIND_RULES ? import_codex_rules : import_codex;
+
         return kind == KIND_TOML ? import_gemini_policy : import_gemini;
 }
 
-static int parse(enum file_kind kind, struct str text, const char *name, struct document **ret, struct err *err) {
+static int import_parse(enum file_kind kind, struct str text, const char *name, struct document **ret,
+                        struct err *err) {
         switch (kind) {
         case KIND_TOML:
                 return toml_read(text, str_of(name), ret, err);
@@ -158,15 +168,22 @@ static int read_text(struct import_source *source, enum file_kind kind, struct s
                 return no_memory(err);
         if (kind == KIND_SCRIPT && str_has_nul(text))
                 return err_set(err, EINVAL, "%s: this is no script: it holds a zero byte", name);
-        r = parse(kind, text, name, &document, err);
+
+        r = import_parse(kind, text, name, &document, err);
         if (r < 0)
                 return r;
+
         source->document = document;
+
         if (kind == KIND_SCRIPT)
                 r = import_devcontainer(source, text, err);
         else
                 r = reader_of(source->model->tool, kind)(source, document_root(document), err);
-        return r < 0 ? r : import_words_add(&source->model->files, str_of(source->path), err);
+
+        if (r < 0)
+                return r;
+
+        return import_words_add(&source->model->files, str_of(source->path), err);
 }
 
 /* A "/x" in Claude's rules hangs on where the file is; for a file in the home that may be the home or ~/.claude. */
@@ -179,13 +196,18 @@ static int read_file(struct import_model *model, const char *path, bool no_links
 
         if (!in_home)
                 return no_memory(err);
+
         if (strcmp(model->tool, "claude") == 0 && !path_is_within(path, model->workspace)) {
                 source.root_unsure = true;
                 source.root = in_home;
                 source.other_root = path_is_within(path, model->home) ? model->home : model->workspace;
         }
+
         r = read_path(path, no_links, &text, err);
-        return r < 0 ? r : read_text(&source, kind, buf_str(&text), err);
+        if (r < 0)
+                return r;
+
+        return read_text(&source, kind, buf_str(&text), err);
 }
 
 /* --- all files --- */
@@ -201,18 +223,23 @@ static int list_directory(const char *path, const char *ending, import_words *re
 
         if (!directory)
                 return 0;
+
         while (r == 0 && (entry = readdir(directory))) {
                 cleanup(free_ptr) char *file = NULL;
+
                 if (!str_ends(str_of(entry->d_name), str_of(ending)) || entry->d_name[0] == '.')
                         continue;
+
                 file = path_join(path, entry->d_name);
                 r = file ? import_words_add(ret, str_of(file), err) : no_memory(err);
                 if (r == 0 && ret->n > FILES_MAX)
                         r = err_set(err, E2BIG, "%s has more than %d files", show(str_of(path)).text, FILES_MAX);
         }
+
         closedir(directory);
         if (ret->n > 1)
                 qsort(ret->p, ret->n, sizeof *ret->p, compare_names);
+
         return r;
 }
 
@@ -234,12 +261,14 @@ static int read_place(struct import_model *model, const struct import_place *pla
                 return no_memory(err);
         if (!is_there(path))
                 return 0;
+
         r = place->directory_of ? list_directory(path, place->directory_of, &files, err)
                                 : import_words_add(&files, str_of(path), err);
         for (size_t i = 0; r == 0 && i < files.n; i++) {
                 *ret_found = true;
                 r = read_file(model, files.p[i], no_links, err);
         }
+
         import_words_done(&files);
         return r;
 }
@@ -255,9 +284,11 @@ static int read_places(struct import_model *model, struct err *err) {
                         continue;
                 r = read_place(model, &places[i], &found, err);
         }
+
         if (r == 0 && !found)
                 return err_set(err, ENOENT, "there are no settings of %s here; name the files that are to be read",
                                model->tool);
+
         return r;
 }
 
@@ -267,20 +298,23 @@ static int read_named(struct import_model *model, const struct import_request *r
 
         if (request->n_files > FILES_MAX)
                 return err_set(err, E2BIG, "more than %d files", FILES_MAX);
+
         here = realpath(".", NULL);
+
         for (size_t i = 0; r == 0 && i < request->n_files; i++) {
                 cleanup(free_ptr) char *path = NULL;
                 if (path_normalise(str_of(request->files[i]), here, &path) < 0)
                         return err_set(err, EINVAL, "%s is not a path", show(str_of(request->files[i])).text);
                 r = read_file(model, path, false, err);
         }
+
         return r;
 }
 
 /* --- the result --- */
 
 /* What is given away has been loaded once, as a run would. */
-static int prove(const struct import_model *model, const struct buf *text, struct err *err) {
+static int import_prove(const struct import_model *model, const struct buf *text, struct err *err) {
         cleanup(free_ptr) char *copy = str_dup(buf_str(text));
         cleanup(free_ptr) void *bytes = NULL;
         cleanup(policy_freep) struct policy *policy = NULL;
@@ -298,10 +332,11 @@ static int prove(const struct import_model *model, const struct buf *text, struc
                 r = policy_compile_network(policy, NULL, 0, &bytes, &n, &why);
         if (r == 0)
                 r = path_rules_compile(policy, &paths, &why);
+
         return r < 0 ? err_set(err, -r, "no policy can say this: %s", err_text(&why)) : 0;
 }
 
-static int finish(struct import_model *model, struct import_result *ret, struct err *err) {
+static int import_finish(struct import_model *model, struct import_result *ret, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(DOCUMENT_BYTES_MAX);
         int r;
 
@@ -309,12 +344,14 @@ static int finish(struct import_model *model, struct import_result *ret, struct 
         if (r == 0)
                 r = import_write(model, &text, err);
         if (r == 0)
-                r = prove(model, &text, err);
+                r = import_prove(model, &text, err);
         if (r < 0)
                 return r;
+
         *ret =
             (struct import_result){ .text = text, .n_notes = model->notes.n, .dropped = import_model_dropped(model) };
         text = BUF(0);
+
         return 0;
 }
 
@@ -327,9 +364,13 @@ int import_make(const struct import_request *request, struct import_result *ret,
         if (!workspace)
                 return err_errno(err, "cannot find the directory %s",
                                  show(str_of(request->workspace ? request->workspace : ".")).text);
+
         model.home = home ? home : "/nonexistent";
         r = request->n_files > 0 ? read_named(&model, request, err) : read_places(&model, err);
-        return r < 0 ? r : finish(&model, ret, err);
+        if (r < 0)
+                return r;
+
+        return import_finish(&model, ret, err);
 }
 
 int import_make_text(const char *tool, const char *kind, struct str text, const char *workspace, const char *home,
@@ -345,6 +386,10 @@ int import_make_text(const char *tool, const char *kind, struct str text, const 
                 which = KIND_RULES;
         else if (strcmp(kind, "sh") == 0)
                 which = KIND_SCRIPT;
+
         r = read_text(&source, which, text, err);
-        return r < 0 ? r : finish(&model, ret, err);
+        if (r < 0)
+                return r;
+
+        return import_finish(&model, ret, err);
 }

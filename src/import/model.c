@@ -33,21 +33,26 @@ void import_model_done(struct import_model *model) {
                         import_entry_done(&model->lists[list].p[i]);
                 vec_done(&model->lists[list]);
         }
+
         for (size_t i = 0; i < model->commands.n; i++) {
                 import_words_done(&model->commands.p[i].argv);
                 free(model->commands.p[i].reason);
                 free(model->commands.p[i].place);
                 free(model->commands.p[i].said);
         }
+
         vec_done(&model->commands);
+
         for (size_t i = 0; i < model->credentials.n; i++) {
                 import_words_done(&model->credentials.p[i].hosts);
                 free(model->credentials.p[i].env);
                 free(model->credentials.p[i].place);
         }
+
         vec_done(&model->credentials);
         for (size_t i = 0; i < model->notes.n; i++)
                 note_done(&model->notes.p[i]);
+
         vec_done(&model->notes);
         import_words_done(&model->files);
         free(model->upstream_proxy);
@@ -81,14 +86,18 @@ int import_add_path(struct import_model *model, enum import_list list, struct st
         if (!there) {
                 int r = import_add(model, list, text, place, said, err);
                 import_entries *entries = &model->lists[list];
+
                 if (r == 0)
                         entries->p[entries->n - 1].soft = soft;
+
                 return r;
         }
+
         if (list == IMPORT_DENY_READ)
                 there->soft &= soft;
         else
                 there->soft |= soft;
+
         return 0;
 }
 
@@ -104,6 +113,7 @@ int import_add(struct import_model *model, enum import_list list, struct str tex
                 import_entry_done(&entry);
                 return no_memory(err);
         }
+
         return 0;
 }
 
@@ -121,8 +131,10 @@ int import_note(struct import_model *model, const char *place, struct str said, 
                 note_done(&note);
                 return no_memory(err);
         }
+
         if (model->notes.n > NOTES_MAX)
                 return err_set(err, E2BIG, "%s: more than %d entries cannot be said in a policy", place, NOTES_MAX);
+
         return 0;
 }
 
@@ -146,5 +158,6 @@ int import_drop(struct import_model *model, enum import_list list, size_t index,
         entries->n--;
         r = import_note(model, gone.place, str_of(*gone.said ? gone.said : gone.text), dropped, err, "%s", why);
         import_entry_done(&gone);
+
         return r;
 }

@@ -55,20 +55,25 @@ static struct str take_anchor(const struct import_source *source, enum import_an
                 *text = str_skip(*text, 2);
                 return STR("");
         }
+
         if (str_is(*text, "~") || str_starts(*text, STR("~/"))) {
                 *text = str_skip(*text, text->n > 1 ? 2 : 1);
                 return str_of(source->model->home);
         }
+
         if (str_starts(*text, STR("$HOME/")) || str_starts(*text, STR("${HOME}/"))) {
                 *text = str_skip(*text, text->p[1] == '{' ? 8 : 6);
                 return str_of(source->model->home);
         }
+
         if (text->n > 0 && text->p[0] == '/') {
                 *text = str_skip(*text, 1);
                 return ignore ? str_of(root) : STR("");
         }
+
         if (str_starts(*text, STR("./")))
                 *text = str_skip(*text, 2);
+
         return ignore ? str_of(source->model->workspace) : str_of(root);
 }
 
@@ -89,10 +94,14 @@ static int join_anchor(const struct import_source *source, struct str text, enum
         int r;
 
         struct str base = take_anchor(source, anchor, root, &text);
+
         r = add_literal(out, base, in_glob);
         if (r == 0)
                 r = buf_add(out, floats && !str_is(text, ".") && !str_is(text, "**") ? "/**/" : "/");
-        return r < 0 ? r : buf_append(out, text);
+        if (r < 0)
+                return r;
+
+        return buf_append(out, text);
 }
 
 /* --- forms that are no globs of ours --- */
@@ -108,11 +117,13 @@ static bool is_unsayable(struct str text) {
                 if (text.p[i] == '(' && i > 0 && strchr("!@+?*", text.p[i - 1]))
                         return true;
         }
+
         while (str_split(&rest, '/', &part)) {
                 if (magic_before && str_is(part, ".."))
                         return true;
                 magic_before |= glob_has_magic(part);
         }
+
         return false;
 }
 
@@ -128,17 +139,23 @@ static int deny_around(struct import_source *source, const struct node *node, en
                         slash = end;
                 end++;
         }
+
         r = path_normalise(str_first(text, slash ? slash : 1), NULL, &path);
         if (r < 0)
                 return r == -ENOMEM ? no_memory(err)
                                     : node_error(source->document, node, err, "%s is not a path", show(text).text);
+
         if (strcmp(path, "/") == 0)
                 return node_error(source->document, node, err,
                                   "%s cannot be said as a denial of a policy, and there is no directory around it that "
                                   "could be denied instead; write it without backslashes and alternatives",
                                   show(text).text);
+
         r = import_say(source, node, false, err, "no glob of a policy says this: all of %s is denied", path);
-        return r < 0 ? r : add_path(source, node, list, path, err);
+        if (r < 0)
+                return r;
+
+        return add_path(source, node, list, path, err);
 }
 
 /* The first {a,b} without others inside: *ret_open and *ret_close are its brackets. */
@@ -154,6 +171,7 @@ static bool find_braces(struct str text, size_t *ret_open, size_t *ret_close) {
                         return true;
                 }
         }
+
         return false;
 }
 
@@ -165,14 +183,18 @@ static int deny_one(struct import_source *source, const struct node *node, enum 
 
         if (is_unsayable(text))
                 return deny_around(source, node, list, text, err);
+
         while (text.n > 3 && (str_ends(text, STR("/**")) || str_ends(text, STR("/"))))
                 text = str_first(text, text.n - (text.p[text.n - 1] == '/' ? 1 : 3));
+
         r = path_normalise(text, NULL, &path);
         if (r < 0)
                 return r == -ENOMEM ? no_memory(err)
                                     : node_error(source->document, node, err, "%s is not a path", show(whole).text);
+
         if (strcmp(path, "/**") == 0 || strcmp(path, "/*") == 0)
                 path[1] = '\0';
+
         return add_path(source, node, list, path, err);
 }
 
@@ -185,22 +207,28 @@ static int deny_spelled(struct import_source *source, const struct node *node, e
         if (*left == 0)
                 return node_error(source->document, node, err, "%s has more than %d alternatives", show(text).text,
                                   BRACES_MAX);
+
         if (!find_braces(text, &open, &close)) {
                 --*left;
                 return deny_one(source, node, list, text, err);
         }
+
         choices = str_n(text.p + open + 1, close - open - 1);
         if (str_find(choices, ',') < 0)
                 return deny_around(source, node, list, text, err);
+
         for (bool more = true; r == 0 && more;) {
                 ptrdiff_t comma = str_find(choices, ',');
+
                 part = comma < 0 ? choices : str_first(choices, (size_t)comma);
                 more = comma >= 0;
                 choices = str_skip(choices, more ? part.n + 1 : part.n);
+
                 cleanup(free_ptr) char *spelled =
                     str_format("%.*s%.*s%.*s", (int)open, text.p, STR_FMT(part), STR_FMT(str_skip(text, close + 1)));
                 r = spelled ? deny_spelled(source, node, list, str_of(spelled), left, err) : no_memory(err);
         }
+
         return r;
 }
 
@@ -224,18 +252,23 @@ static int grant_path(struct import_source *source, const struct node *node, str
                 return import_say(source, node, false, err, "it is not certain what this path is relative to");
         if (join_anchor(source, text, anchor, source->root, false, &absolute) < 0)
                 return node_error(source->document, node, err, "the path is too long");
+
         text = buf_str(&absolute);
         while (text.n > 3 && (str_ends(text, STR("/**")) || str_ends(text, STR("/"))))
                 text = str_first(text, text.n - (text.p[text.n - 1] == '/' ? 1 : 3));
+
         if (str_is(text, "/**"))
                 text = STR("/");
+
         if (glob_has_magic(text) || is_unsayable(text))
                 return import_say(source, node, false, err,
                                   "a grant names its path: globs can only take away; grant the directory instead");
+
         r = path_normalise(text, NULL, &path);
         if (r < 0)
                 return r == -ENOMEM ? no_memory(err)
                                     : node_error(source->document, node, err, "%s is not a path", show(text).text);
+
         return add_path(source, node, list, path, err);
 }
 
@@ -248,15 +281,18 @@ int import_path(struct import_source *source, const struct node *node, struct st
                 return node_error(source->document, node, err, "a path has 1 to %d bytes", PATH_TEXT_MAX);
         if (text.p[0] == '!')
                 return import_say(source, node, false, err, "an exception from other entries: these hold whole");
+
         if (text.p[0] == '~' && text.n > 1 && text.p[1] != '/')
                 return node_error(source->document, node, err,
                                   "%s: the home of another account is not known here; write the path out",
                                   show(text).text);
+
         if (is_grant(list))
                 return grant_path(source, node, text, list, anchor, err);
 
         r = deny_path(source, node, text, list, anchor, source->root, err);
         if (r == 0 && source->root_unsure && source->other_root && hangs_on_file(text, anchor))
                 r = deny_path(source, node, text, list, anchor, source->other_root, err);
+
         return r;
 }

@@ -26,9 +26,11 @@ static bool denial_covers(const char *denial, const char *path) {
 
         if (!glob_has_magic(pattern))
                 return path_is_within(path, denial);
+
         for (size_t i = 1; i <= n; i++)
                 if ((path[i] == '/' || path[i] == '\0') && glob_match(pattern, str_n(path, i)))
                         return true;
+
         return false;
 }
 
@@ -72,8 +74,10 @@ static int settle_reads(struct import_model *model, struct err *err) {
         for (size_t i = 0; i < reads->n;) {
                 const char *path = reads->p[i].text;
                 int r = 0;
+
                 if (strcmp(path, "/") == 0)
                         model->reads_listed = false;
+
                 if (is_too_wide(model, path) && strcmp(path, model->workspace) != 0)
                         r = import_drop(model, IMPORT_READ, i, false, TOO_WIDE, err);
                 else if (!can_read(model, path))
@@ -81,9 +85,11 @@ static int settle_reads(struct import_model *model, struct err *err) {
                                         "a denial covers it, which wins there; here the more specific one would", err);
                 else
                         i++;
+
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -93,6 +99,7 @@ static int settle_writes(struct import_model *model, struct err *err) {
         for (size_t i = 0; i < writes->n;) {
                 const char *path = writes->p[i].text;
                 int r = 0;
+
                 if (is_too_wide(model, path))
                         r = import_drop(model, IMPORT_WRITE, i, false, TOO_WIDE, err);
                 else if (find_denial(model, IMPORT_DENY_WRITE, path) || !can_read(model, path))
@@ -100,9 +107,11 @@ static int settle_writes(struct import_model *model, struct err *err) {
                                         "a denial covers it, which wins there; here the more specific one would", err);
                 else
                         i++;
+
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -114,12 +123,15 @@ static int limit_writes(struct import_model *model, struct err *err) {
         for (size_t i = 0; r == 0 && model->reads_limit_writes && i < reads->n; i++) {
                 const struct import_entry *read = &reads->p[i];
                 bool same = false;
+
                 for (size_t k = 0; k < writes->n; k++)
                         same |= strcmp(writes->p[k].text, read->text) == 0;
+
                 if (!same && is_within_any(writes, read->text, false))
                         r = import_add(model, IMPORT_DENY_WRITE, str_of(read->text), read->place, str_of(read->said),
                                        err);
         }
+
         return r;
 }
 
@@ -148,6 +160,7 @@ static int settle_workspace(struct import_model *model, struct err *err) {
                 r = deny_workspace(model, IMPORT_DENY_READ, "the source does not let the project be read", err);
         if (r == 0 && !writable)
                 r = deny_workspace(model, IMPORT_DENY_WRITE, "the source does not let the project be written to", err);
+
         model->workspace_read_only = !writable;
         return r;
 }
@@ -173,8 +186,10 @@ static bool wild_match(struct str pattern, struct str name) {
                         return false;
                 }
         }
+
         while (p < pattern.n && pattern.p[p] == '*')
                 p++;
+
         return p == pattern.n;
 }
 
@@ -190,6 +205,7 @@ static bool may_concern(const struct import_model *model, const struct pattern *
                 if (pattern->kind != PATTERN_NAME || wild_match(text, host_str(&pattern->host)))
                         return true;
         }
+
         return false;
 }
 
@@ -205,6 +221,7 @@ static int settle_allows(struct import_model *model, struct err *err) {
                 int r = pattern_parse_user(str_of(allows->p[i].text), &pattern, err);
                 if (r < 0)
                         return r;
+
                 if (model->only_file && allows->p[i].file != model->only_file - 1)
                         r = import_drop(model, IMPORT_ALLOW, i, false, "only the administrator's list of hosts counts",
                                         err);
@@ -212,9 +229,11 @@ static int settle_allows(struct import_model *model, struct err *err) {
                         r = import_drop(model, IMPORT_ALLOW, i, false, "it is denied elsewhere in the source", err);
                 else
                         i++;
+
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -230,19 +249,24 @@ static int settle_host_ports(struct import_model *model, struct err *err) {
                 for (size_t k = 0; k < sizeof names / sizeof *names && !denied; k++) {
                         cleanup(free_ptr) char *text = str_format("%s:%s", names[k], ports->p[i].text);
                         struct pattern own, denial;
+
                         if (!text || pattern_parse_user(str_of(text), &own, err) < 0)
                                 return err_set(err, ENOMEM, "out of memory");
+
                         for (size_t d = 0; d < denials->n && !denied; d++)
                                 denied = pattern_parse_refusal(str_of(denials->p[d].text), &denial, NULL) < 0 ||
                                          pattern_overlaps(&own, &denial);
                 }
+
                 int r =
                     denied ? import_drop(model, IMPORT_HOST_PORT, i, false, "it is denied elsewhere in the source", err)
                            : 0;
                 if (r < 0)
                         return r;
+
                 i += !denied;
         }
+
         return 0;
 }
 
@@ -254,6 +278,7 @@ static int settle_network(struct import_model *model, struct err *err) {
                 model->network = IMPORT_NETWORK_LISTED;
                 any = false;
         }
+
         if (any && model->safe_methods) {
                 model->network = IMPORT_NETWORK_LISTED;
                 r = import_note(model, model->tool, STR("mode = \"limited\""), false, err,
@@ -261,8 +286,12 @@ static int settle_network(struct import_model *model, struct err *err) {
                 if (r < 0)
                         return r;
         }
+
         r = settle_allows(model, err);
-        return r < 0 ? r : settle_host_ports(model, err);
+        if (r < 0)
+                return r;
+
+        return settle_host_ports(model, err);
 }
 
 /* --- credentials --- */
@@ -276,15 +305,19 @@ static bool host_is_open(const struct import_model *model, const struct pattern 
 
         if (model->network == IMPORT_NETWORK_NONE || is_denied_whole(model, host) || host->kind != PATTERN_NAME)
                 return false;
+
         for (size_t i = 0; i < allows->n && !open; i++)
                 open = pattern_parse_user(str_of(allows->p[i].text), &other, NULL) == 0 &&
                        pattern_matches(&other, &host->host, host->port_first);
+
         for (size_t i = 0; i < denials->n && open; i++)
                 open = pattern_parse_refusal(str_of(denials->p[i].text), &other, NULL) == 0 &&
                        !pattern_overlaps(&other, host);
+
         for (size_t i = 0; i < sealed->n && open; i++)
                 open =
                     pattern_parse_user(str_of(sealed->p[i].text), &other, NULL) == 0 && !pattern_overlaps(&other, host);
+
         return open;
 }
 
@@ -297,19 +330,23 @@ static int settle_credential(struct import_model *model, struct import_credentia
                         return r;
                 if (!host.has_port)
                         host.port_first = host.port_last = 443;
+
                 if (host.port_first == host.port_last && host_is_open(model, &host)) {
                         i++;
                         continue;
                 }
+
                 r = import_note(model, credential->place, str_of(text), false, err,
                                 "a secret goes to hosts that are named in full and allowed, whose TLS may be opened");
                 memmove(&credential->hosts.p[i], &credential->hosts.p[i + 1],
                         (credential->hosts.n - i - 1) * sizeof text);
                 credential->hosts.n--;
                 free(text);
+
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -325,7 +362,9 @@ int import_resolve(struct import_model *model, struct err *err) {
                 r = settle_workspace(model, err);
         if (r == 0)
                 r = settle_network(model, err);
+
         for (size_t i = 0; r == 0 && i < model->credentials.n; i++)
                 r = settle_credential(model, &model->credentials.p[i], err);
+
         return r;
 }

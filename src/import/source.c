@@ -23,9 +23,11 @@ int import_say(struct import_source *source, const struct node *node, bool dropp
 
         if (!place || !said)
                 return err_set(err, ENOMEM, "out of memory");
+
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
+
         return import_note(source->model, place, str_of(said), dropped, err, "%s", text);
 }
 
@@ -57,13 +59,15 @@ int import_each(struct import_source *source, const struct node *list, import_ha
         if (list->kind != NODE_LIST)
                 return node_error(source->document, list, err, "%s must be a list of strings, not %s",
                                   list->key.n ? show(list->key).text : "this", node_kind_name(list->kind));
-        for (const struct node *n = list->first; n; n = n->next) {
-                int r = import_want_text(source, n, err);
+
+        for (const struct node *node = list->first; node; node = node->next) {
+                int r = import_want_text(source, node, err);
                 if (r == 0)
-                        r = handle(source, n, err);
+                        r = handle(source, node, err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -75,9 +79,11 @@ static int handle_key(struct import_source *source, const struct node *node, con
                 return key->handle(source, node, err);
         if (!key->why)
                 return 0;
+
         /* A switch that is off forbids and grants nothing. */
         if (node->kind == NODE_SCALAR && !node->quoted && str_is(node->text, "false"))
                 return 0;
+
         return import_say(source, node, key->dropped, err, "%s", key->why);
 }
 
@@ -94,6 +100,7 @@ int import_keys(struct import_source *source, const struct node *map, const stru
                 else if (unknown)
                         r = import_say(source, node, dropped, err, "%s", unknown);
         }
+
         return r;
 }
 

@@ -47,27 +47,31 @@ static int strict_list(struct import_source *source, const struct node *node, st
 static int add_reasons(struct import_source *source, const struct node *map, struct err *err) {
         int r = import_want_map(source, map, err);
 
-        for (const struct node *n = map->first; r == 0 && n; n = n->next) {
+        for (const struct node *node = map->first; r == 0 && node; node = node->next) {
                 import_entries *denials = &source->model->lists[IMPORT_DENY];
                 struct err why = { 0 };
                 bool known = false;
 
-                r = import_want_text(source, n, err);
+                r = import_want_text(source, node, err);
                 if (r < 0)
                         return r;
-                bool fits = check_reason(n->text, &why) == 0;
+
+                bool fits = check_reason(node->text, &why) == 0;
                 for (size_t i = 0; i < denials->n && fits; i++) {
-                        if (!str_is(n->key, denials->p[i].text) || denials->p[i].reason)
+                        if (!str_is(node->key, denials->p[i].text) || denials->p[i].reason)
                                 continue;
+
                         known = true;
-                        denials->p[i].reason = str_dup(n->text);
+                        denials->p[i].reason = str_dup(node->text);
                         if (!denials->p[i].reason)
                                 return err_set(err, ENOMEM, "out of memory");
                 }
+
                 if (!known)
-                        r = import_say(source, n, false, err, "%s",
+                        r = import_say(source, node, false, err, "%s",
                                        fits ? "a reason for a host that is not denied" : err_text(&why));
         }
+
         return r;
 }
 
@@ -79,6 +83,7 @@ static int exclude_domain(struct import_source *source, const struct node *node,
                 return err_set(err, ENOMEM, "out of memory");
         if (check_plain_pattern(node->text, &why) < 0)
                 return import_say(source, node, true, err, "%s", err_text(&why));
+
         return import_add(source->model, IMPORT_NO_INTERCEPT, node->text, place, node->text, err);
 }
 
@@ -95,6 +100,7 @@ static int terminate_tls(struct import_source *source, const struct node *node, 
 
         if (node->kind == NODE_SCALAR)
                 return 0; /* a switch: Bailey opens TLS where a credential or a rule needs it */
+
         return import_keys(source, node, IMPORT_KEYS(keys),
                            "Bailey opens TLS where a credential or a rule needs it, with a certificate of its own",
                            false, err);
@@ -114,12 +120,15 @@ static int parent_proxy_url(struct import_source *source, const struct node *nod
 
         if (r < 0)
                 return r;
+
         if (source->model->upstream_proxy)
                 return strcmp(source->model->upstream_proxy, node->text.p) == 0
                            ? 0
                            : import_say(source, node, false, err, "there is one upstream proxy for all protocols");
+
         if (check_proxy_url(node->text, &why) < 0)
                 return import_say(source, node, false, err, "%s", err_text(&why));
+
         source->model->upstream_proxy = str_dup(node->text);
         return source->model->upstream_proxy ? 0 : err_set(err, ENOMEM, "out of memory");
 }
@@ -130,11 +139,13 @@ static int parent_bypass(struct import_source *source, const struct node *node, 
 
         if (!place)
                 return err_set(err, ENOMEM, "out of memory");
+
         cleanup(free_ptr) char *below = text.n > 1 && text.p[0] == '.' ? str_format("*%.*s", STR_FMT(text)) : NULL;
         if (below)
                 text = str_of(below);
         if (check_plain_pattern(text, NULL) < 0)
                 return import_say(source, node, false, err, "not a host or network that can bypass the proxy");
+
         return import_add(source->model, IMPORT_BYPASS, text, place, node->text, err);
 }
 
@@ -186,19 +197,22 @@ static int add_paths(struct import_source *source, const struct node *list, enum
         if (list->kind != NODE_LIST)
                 return node_error(source->document, list, err, "a list of paths is wanted here, not %s",
                                   node_kind_name(list->kind));
-        for (const struct node *n = list->first; n; n = n->next) {
-                const struct node *path = n->kind == NODE_MAP ? node_get(n, STR("path")) : n;
+
+        for (const struct node *node = list->first; node; node = node->next) {
+                const struct node *path = node->kind == NODE_MAP ? node_get(node, STR("path")) : node;
                 int r = path ? import_want_text(source, path, err)
-                             : node_error(source->document, n, err, "an entry needs 'path'");
+                             : node_error(source->document, node, err, "an entry needs 'path'");
 
                 /* Read as a glob, a literal path denies more and grants less. */
                 source->soft = true;
                 if (r == 0 && path)
                         r = import_path(source, path, path->text, to, ANCHOR_PLAIN, err);
+
                 source->soft = false;
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -224,6 +238,7 @@ static int disable_files(struct import_source *source, const struct node *node, 
 
         if (r < 0 || !on)
                 return r;
+
         return import_say(
             source, node, false, err,
             "it lets every file be read and written; a policy without limits on files does not exist, and "
@@ -254,13 +269,15 @@ static int add_hosts(struct import_source *source, const struct node *list, impo
 
         if (list->kind != NODE_LIST)
                 return node_error(source->document, list, err, "'injectHosts' must be a list of strings");
-        for (const struct node *n = list->first; r == 0 && n; n = n->next) {
-                r = import_want_text(source, n, err);
+
+        for (const struct node *node = list->first; r == 0 && node; node = node->next) {
+                r = import_want_text(source, node, err);
                 if (r == 0)
-                        r = check_plain_pattern(n->text, NULL) < 0
-                                ? import_say(source, n, false, err, "not a host that a secret can be sent to")
-                                : import_words_add(hosts, n->text, err);
+                        r = check_plain_pattern(node->text, NULL) < 0
+                                ? import_say(source, node, false, err, "not a host that a secret can be sent to")
+                                : import_words_add(hosts, node->text, err);
         }
+
         return r;
 }
 
@@ -274,18 +291,22 @@ static int mask_variable(struct import_source *source, const struct node *map, c
                 return import_say(source, name, false, err,
                                   "a secret needs the hosts that it is for, and is not shown inside without; name them "
                                   "under credentials");
+
         if (check_variable_name(name->text, NULL) < 0)
                 return node_error(source->document, name, err, "this is not the name of a variable");
+
         r = add_hosts(source, hosts, &credential.hosts, err);
         credential.env = str_dup(name->text);
         credential.place = node_origin(source->document, name);
         if (r == 0 && (!credential.env || !credential.place || vec_push(&source->model->credentials, credential) < 0))
                 r = err_set(err, ENOMEM, "out of memory");
+
         if (r < 0) {
                 import_words_done(&credential.hosts);
                 free(credential.env);
                 free(credential.place);
         }
+
         return r;
 }
 
@@ -295,9 +316,11 @@ static int read_variable(struct import_source *source, const struct node *map, s
 
         if (!name)
                 return node_error(source->document, map, err, "a credential in a variable needs 'name'");
+
         r = import_want_text(source, name, err);
         if (r < 0)
                 return r;
+
         bool mask = mode && mode->kind == NODE_SCALAR && str_is(mode->text, "mask");
         return mask ? mask_variable(source, map, name, err) : 0; /* what is not passed on is not there */
 }
@@ -308,11 +331,13 @@ static int read_file(struct import_source *source, const struct node *map, struc
 
         if (!path)
                 return node_error(source->document, map, err, "a credential in a file needs 'path'");
+
         r = import_want_text(source, path, err);
         if (r == 0)
                 r = import_path(source, path, path->text, IMPORT_DENY_READ, ANCHOR_PLAIN, err);
         if (r == 0 && mode && mode->kind == NODE_SCALAR && str_is(mode->text, "mask"))
                 r = import_say(source, path, false, err, "files with stand-ins in them are not made: it is denied");
+
         return r;
 }
 
@@ -321,13 +346,15 @@ static int read_records(struct import_source *source, const struct node *list, i
         if (list->kind != NODE_LIST)
                 return node_error(source->document, list, err, "a list of objects is wanted here, not %s",
                                   node_kind_name(list->kind));
-        for (const struct node *n = list->first; n; n = n->next) {
-                int r = import_want_map(source, n, err);
+
+        for (const struct node *node = list->first; node; node = node->next) {
+                int r = import_want_map(source, node, err);
                 if (r == 0)
-                        r = handle(source, n, err);
+                        r = handle(source, node, err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 

@@ -17,137 +17,156 @@ struct writer {
         int status;
 };
 
-__attribute__((format(printf, 2, 3))) static void put(struct writer *w, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void write_put(struct writer *writer, const char *format, ...) {
         va_list args;
 
         va_start(args, format);
-        if (w->status == 0)
-                w->status = buf_vprintf(w->out, format, args);
+        if (writer->status == 0)
+                writer->status = buf_vprintf(writer->out, format, args);
         va_end(args);
 }
 
 /* In quotes: what a source says is never read as anything but text. */
-static void put_text(struct writer *w, const char *text) {
-        if (w->status == 0)
-                w->status = escape_json(w->out, str_of(text));
+static void put_text(struct writer *writer, const char *text) {
+        if (writer->status == 0)
+                writer->status = escape_json(writer->out, str_of(text));
 }
 
-static void put_shown(struct writer *w, const char *text, size_t max) {
-        if (w->status == 0)
-                w->status = escape_text(w->out, str_of(text), max);
+static void put_shown(struct writer *writer, const char *text, size_t max) {
+        if (writer->status == 0)
+                writer->status = escape_text(writer->out, str_of(text), max);
 }
 
-static void put_origin(struct writer *w, const char *place, const char *said) {
-        put(w, " # ");
-        put_shown(w, place, PLACE_SHOWN_MAX);
+static void put_origin(struct writer *writer, const char *place, const char *said) {
+        write_put(writer, " # ");
+        put_shown(writer, place, PLACE_SHOWN_MAX);
         if (*said) {
-                put(w, ": ");
-                put_shown(w, said, SAID_SHOWN_MAX);
+                write_put(writer, ": ");
+                put_shown(writer, said, SAID_SHOWN_MAX);
         }
-        put(w, "\n");
+        write_put(writer, "\n");
 }
 
-static void put_entry(struct writer *w, const struct import_entry *entry) {
-        put(w, entry->reason ? "    - { host: " : "    - ");
-        put_text(w, entry->text);
+static void put_entry(struct writer *writer, const struct import_entry *entry) {
+        write_put(writer, entry->reason ? "    - { host: " : "    - ");
+        put_text(writer, entry->text);
+
         if (entry->reason) {
-                put(w, ", reason: ");
-                put_text(w, entry->reason);
-                put(w, " }");
+                write_put(writer, ", reason: ");
+                put_text(writer, entry->reason);
+                write_put(writer, " }");
         }
-        put_origin(w, entry->place, entry->said);
+
+        put_origin(writer, entry->place, entry->said);
 }
 
-static void put_list(struct writer *w, const char *key, const import_entries *list) {
+static void put_list(struct writer *writer, const char *key, const import_entries *list) {
         if (list->n == 0)
                 return;
-        put(w, "  %s:\n", key);
+        write_put(writer, "  %s:\n", key);
         for (size_t i = 0; i < list->n; i++)
-                put_entry(w, &list->p[i]);
+                put_entry(writer, &list->p[i]);
 }
 
-static void put_host_ports(struct writer *w, const import_entries *list) {
+static void put_host_ports(struct writer *writer, const import_entries *list) {
         if (list->n == 0)
                 return;
-        put(w, "  host_port:\n");
+        write_put(writer, "  host_port:\n");
         for (size_t i = 0; i < list->n; i++) {
-                put(w, "    - %s", list->p[i].text);
-                put_origin(w, list->p[i].place, list->p[i].said);
+                write_put(writer, "    - %s", list->p[i].text);
+                put_origin(writer, list->p[i].place, list->p[i].said);
         }
 }
 
-static void put_rules(struct writer *w, const import_entries *list) {
+static void put_rules(struct writer *writer, const import_entries *list) {
         if (list->n == 0)
                 return;
-        put(w, "  rules:\n");
+
+        write_put(writer, "  rules:\n");
+
         for (size_t i = 0; i < list->n; i++) {
-                put(w, "    - { host: ");
-                put_text(w, list->p[i].text);
-                put(w, ", methods: [GET, HEAD, OPTIONS] }");
-                put_origin(w, list->p[i].place, list->p[i].said);
+                write_put(writer, "    - { host: ");
+                put_text(writer, list->p[i].text);
+                write_put(writer, ", methods: [GET, HEAD, OPTIONS] }");
+                put_origin(writer, list->p[i].place, list->p[i].said);
         }
 }
 
-static void put_network(struct writer *w, const struct import_model *model) {
+static void put_network(struct writer *writer, const struct import_model *model) {
         const import_entries *lists = model->lists;
 
         if (model->network == IMPORT_NETWORK_NONE)
                 return;
-        put(w, "\nnetwork:\n");
+
+        write_put(writer, "\nnetwork:\n");
+
         if (model->safe_methods)
-                put_rules(w, &lists[IMPORT_ALLOW]);
+                put_rules(writer, &lists[IMPORT_ALLOW]);
         else if (lists[IMPORT_ALLOW].n == 0)
-                put(w, "  allow: []%s\n",
-                    model->network == IMPORT_NETWORK_ANY ? " # the mode opens every host"
-                                                         : " # the source names no host");
+                write_put(writer, "  allow: []%s\n",
+                          model->network == IMPORT_NETWORK_ANY ? " # the mode opens every host"
+                                                               : " # the source names no host");
         else
-                put_list(w, "allow", &lists[IMPORT_ALLOW]);
-        put_list(w, "deny", &lists[IMPORT_DENY]);
-        put_list(w, "no_intercept", &lists[IMPORT_NO_INTERCEPT]);
-        put_host_ports(w, &lists[IMPORT_HOST_PORT]);
+                put_list(writer, "allow", &lists[IMPORT_ALLOW]);
+
+        put_list(writer, "deny", &lists[IMPORT_DENY]);
+        put_list(writer, "no_intercept", &lists[IMPORT_NO_INTERCEPT]);
+        put_host_ports(writer, &lists[IMPORT_HOST_PORT]);
+
         if (model->asks && model->network == IMPORT_NETWORK_LISTED)
-                put(w, "  ask: control # somebody is asked about other hosts; `ask: tty` asks on the terminal\n");
+                write_put(writer,
+                          "  ask: control # somebody is asked about other hosts; `ask: tty` asks on the terminal\n");
+
         if (model->upstream_proxy) {
-                put(w, "  upstream_proxy: ");
-                put_text(w, model->upstream_proxy);
-                put(w, "\n");
-                put_list(w, "upstream_bypass", &lists[IMPORT_BYPASS]);
+                write_put(writer, "  upstream_proxy: ");
+                put_text(writer, model->upstream_proxy);
+                write_put(writer, "\n");
+                put_list(writer, "upstream_bypass", &lists[IMPORT_BYPASS]);
         }
 }
 
-static void put_files(struct writer *w, const struct import_model *model) {
+static void put_files(struct writer *writer, const struct import_model *model) {
         const import_entries *lists = model->lists;
 
         if (!model->reads_listed && !lists[IMPORT_READ].n && !lists[IMPORT_WRITE].n && !lists[IMPORT_DENY_READ].n &&
             !lists[IMPORT_DENY_WRITE].n)
                 return;
-        put(w, "\nfilesystem:\n");
+
+        write_put(writer, "\nfilesystem:\n");
         if (model->reads_listed)
-                put(w, "  reads: deny # only what is named here\n");
-        put_list(w, "read", &lists[IMPORT_READ]);
-        put_list(w, "write", &lists[IMPORT_WRITE]);
-        put_list(w, "deny_read", &lists[IMPORT_DENY_READ]);
-        put_list(w, "deny_write", &lists[IMPORT_DENY_WRITE]);
+                write_put(writer, "  reads: deny # only what is named here\n");
+
+        put_list(writer, "read", &lists[IMPORT_READ]);
+        put_list(writer, "write", &lists[IMPORT_WRITE]);
+        put_list(writer, "deny_read", &lists[IMPORT_DENY_READ]);
+        put_list(writer, "deny_write", &lists[IMPORT_DENY_WRITE]);
 }
 
-static void put_commands(struct writer *w, const struct import_model *model) {
+static void put_commands(struct writer *writer, const struct import_model *model) {
         if (model->commands.n == 0)
                 return;
-        put(w, "\n# By their first words; of several that match the strictest wins.\ncommands:\n");
+
+        write_put(writer, "\n# By their first words; of several that match the strictest wins.\ncommands:\n");
+
         for (size_t i = 0; i < model->commands.n; i++) {
                 const struct import_command *command = &model->commands.p[i];
-                put(w, "  - { name: %s-%zu, decision: %s, argv: [", model->tool, i + 1, command->decision);
+
+                write_put(writer, "  - { name: %s-%zu, decision: %s, argv: [", model->tool, i + 1, command->decision);
+
                 for (size_t k = 0; k < command->argv.n; k++) {
-                        put(w, k ? ", " : "");
-                        put_text(w, command->argv.p[k]);
+                        write_put(writer, k ? ", " : "");
+                        put_text(writer, command->argv.p[k]);
                 }
-                put(w, "]");
+
+                write_put(writer, "]");
+
                 if (command->reason) {
-                        put(w, ", reason: ");
-                        put_text(w, command->reason);
+                        write_put(writer, ", reason: ");
+                        put_text(writer, command->reason);
                 }
-                put(w, " }");
-                put_origin(w, command->place, command->said);
+
+                write_put(writer, " }");
+                put_origin(writer, command->place, command->said);
         }
 }
 
@@ -159,48 +178,55 @@ static const struct provider *provider_of(const char *env) {
         return NULL;
 }
 
-static void put_credential(struct writer *w, const struct import_credential *credential) {
+static void put_credential(struct writer *writer, const struct import_credential *credential) {
         const struct provider *provider = provider_of(credential->env);
 
-        put(w, "  - { name: ");
+        write_put(writer, "  - { name: ");
         for (const char *c = credential->env; *c; c++)
-                put(w, "%c", *c == '_' ? '-' : ascii_lower(*c));
-        put(w, ", env: %s, source: \"env:%s\", slot: ", credential->env, credential->env);
-        put_text(w, provider ? provider->slots[0] : "bearer");
-        put(w, ", hosts: [");
+                write_put(writer, "%c", *c == '_' ? '-' : ascii_lower(*c));
+
+        write_put(writer, ", env: %s, source: \"env:%s\", slot: ", credential->env, credential->env);
+        put_text(writer, provider ? provider->slots[0] : "bearer");
+        write_put(writer, ", hosts: [");
+
         for (size_t i = 0; i < credential->hosts.n; i++) {
-                put(w, i ? ", " : "");
-                put_text(w, credential->hosts.p[i]);
+                write_put(writer, i ? ", " : "");
+                put_text(writer, credential->hosts.p[i]);
         }
-        put(w, "] }");
-        put_origin(w, credential->place, provider ? "" : "the slot is a guess: bearer");
+
+        write_put(writer, "] }");
+        put_origin(writer, credential->place, provider ? "" : "the slot is a guess: bearer");
 }
 
-static void put_credentials(struct writer *w, const struct import_model *model) {
+static void put_credentials(struct writer *writer, const struct import_model *model) {
         bool any = false;
 
         for (size_t i = 0; i < model->credentials.n; i++) {
                 if (model->credentials.p[i].hosts.n == 0)
                         continue;
-                put(w, any ? "" : "\ncredentials:\n");
+
+                write_put(writer, any ? "" : "\ncredentials:\n");
                 any = true;
-                put_credential(w, &model->credentials.p[i]);
+                put_credential(writer, &model->credentials.p[i]);
         }
 }
 
-static void put_notes(struct writer *w, const struct import_model *model) {
+static void put_notes(struct writer *writer, const struct import_model *model) {
         if (model->notes.n == 0)
                 return;
-        put(w, "\n# Could not be said (\"!\": a restriction of the source that is missing here):\n");
+
+        write_put(writer, "\n# Could not be said (\"!\": a restriction of the source that is missing here):\n");
+
         for (size_t i = 0; i < model->notes.n; i++) {
                 const struct import_note *note = &model->notes.p[i];
-                put(w, "# %s ", note->dropped ? "!" : "-");
-                put_shown(w, note->place, PLACE_SHOWN_MAX);
-                put(w, ": ");
-                put_shown(w, note->said, SAID_SHOWN_MAX);
-                put(w, ": ");
-                put_shown(w, note->why, 400);
-                put(w, "\n");
+
+                write_put(writer, "# %s ", note->dropped ? "!" : "-");
+                put_shown(writer, note->place, PLACE_SHOWN_MAX);
+                write_put(writer, ": ");
+                put_shown(writer, note->said, SAID_SHOWN_MAX);
+                write_put(writer, ": ");
+                put_shown(writer, note->why, 400);
+                write_put(writer, "\n");
         }
 }
 
@@ -213,25 +239,30 @@ static const char *mode_of(const struct import_model *model) {
 }
 
 int import_write(const struct import_model *model, struct buf *out, struct err *err) {
-        struct writer w = { .out = out };
+        struct writer writer = { .out = out };
 
-        put(&w, "# Made by `bailey import %s` for the workspace ", model->tool);
-        put_shown(&w, model->workspace, PLACE_SHOWN_MAX);
-        put(&w, ", from:\n");
+        write_put(&writer, "# Made by `bailey import %s` for the workspace ", model->tool);
+        put_shown(&writer, model->workspace, PLACE_SHOWN_MAX);
+        write_put(&writer, ", from:\n");
+
         for (size_t i = 0; i < model->files.n; i++) {
-                put(&w, "#   ");
-                put_shown(&w, model->files.p[i], PLACE_SHOWN_MAX);
-                put(&w, "\n");
+                write_put(&writer, "#   ");
+                put_shown(&writer, model->files.p[i], PLACE_SHOWN_MAX);
+                write_put(&writer, "\n");
         }
-        put(&w,
+
+        write_put(
+            &writer,
             "# Read it before you use it: `bailey policy check FILE`, `bailey why --policy FILE HOST`.\n\nmode: %s\n",
             mode_of(model));
-        put_network(&w, model);
-        put_files(&w, model);
-        put_commands(&w, model);
-        put_credentials(&w, model);
-        put_notes(&w, model);
-        if (w.status == -EMSGSIZE)
+        put_network(&writer, model);
+        put_files(&writer, model);
+        put_commands(&writer, model);
+        put_credentials(&writer, model);
+        put_notes(&writer, model);
+
+        if (writer.status == -EMSGSIZE)
                 return err_set(err, EFBIG, "the policy would be too large");
-        return w.status < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
+
+        return writer.status < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
 }

@@ -62,9 +62,11 @@ static int copy_write(int dir, const char *name, const struct buf *text, mode_t 
 
         if (fd < 0)
                 return -errno;
+
         int r = fd_write_all(fd, text->p, text->n);
         if (r == 0 && (fchmod(fd, (mode & 0777) | 0600) < 0 || fstat(fd, ret) < 0))
                 r = -errno;
+
         return r;
 }
 
@@ -81,6 +83,7 @@ static int make_one(struct git_copies *copies, const char *id, const char *direc
         char name[NAME_SIZE];
 
         copy_name(copies->list.n, name);
+
         if (!copy.path || read_real(path, &copy.base, &real) < 0 ||
             copy_write(copies->dir, name, &copy.base, real.st_mode, &made) < 0) {
                 git_copy_done(&copy);
@@ -93,10 +96,12 @@ static int make_one(struct git_copies *copies, const char *id, const char *direc
                                         .copy_ino = made.st_ino,
                                         .real_dev = real.st_dev,
                                         .real_ino = real.st_ino };
+
         if (vec_push(&copies->list, copy) < 0) {
                 git_copy_done(&copy);
                 return -ENOMEM;
         }
+
         return shown.path && shown.source ? vec_push(&host->copies, shown) : -ENOMEM;
 }
 
@@ -107,10 +112,14 @@ static int write_list(struct git_copies *copies) {
 
         for (size_t i = 0; i < copies->list.n && r == 0; i++)
                 r = buf_append(&text, str_n(copies->list.p[i].path, strlen(copies->list.p[i].path) + 1));
+
         copies->lock = openat(copies->dir, "list", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (r == 0 && (copies->lock < 0 || flock(copies->lock, LOCK_EX | LOCK_NB) < 0))
                 r = -errno;
-        return r < 0 ? r : fd_write_all(copies->lock, text.p, text.n);
+        if (r < 0)
+                return r;
+
+        return fd_write_all(copies->lock, text.p, text.n);
 }
 
 int git_copies_make(struct git_copies *copies, const char *id, struct plan_host *host, struct err *err) {
@@ -123,8 +132,10 @@ int git_copies_make(struct git_copies *copies, const char *id, struct plan_host 
         for (size_t i = 0; i < host->git_configs.n && copies->list.n < COPIES_MAX && r == 0; i++)
                 if (!is_guarded_otherwise(host, host->git_configs.p[i]))
                         r = make_one(copies, id, top, host->git_configs.p[i], host);
+
         if (r == 0)
                 r = write_list(copies);
+
         return r < 0 ? err_set(err, -r, "cannot make a copy of git's configuration: %s", strerror(-r)) : 0;
 }
 
@@ -139,12 +150,13 @@ static void keep_copy(const char *id, int dir, size_t number, const char *path, 
         copy_name(number, name);
         if (kept_open(id, &store, NULL) < 0)
                 return;
+
         snprintf(ret_name, NAME_SIZE + 16, "git-%s-config", name);
         if (tree_copy(dir, name, store, ret_name) < 0 || kept_record(store, ret_name, path) < 0)
                 ret_name[0] = '\0';
 }
 
-static void tell(const struct git_copies_end *request, int dir, size_t number, struct git_copies_found found) {
+static void copies_tell(const struct git_copies_end *request, int dir, size_t number, struct git_copies_found found) {
         char kept[NAME_SIZE + 16];
 
         keep_copy(found.id, dir, number, found.path, kept);
@@ -188,8 +200,10 @@ static int target_lock(struct target *target) {
                         return fstat(target->lock, &target->lock_stat) < 0 ? -errno : 0;
                 if (errno != EEXIST)
                         return -errno;
+
                 (void)nanosleep(&moment, NULL);
         }
+
         return -EEXIST;
 }
 
@@ -201,9 +215,11 @@ static int target_open(struct target *target, const char *path) {
 
         if (!directory)
                 return -ENOMEM;
+
         target->dir = path_open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, PATH_NO_SYMLINKS);
         if (target->dir < 0)
                 return target->dir;
+
         r = target_lock(target);
         if (r < 0)
                 return r;
@@ -213,6 +229,7 @@ static int target_open(struct target *target, const char *path) {
                 return -errno;
         if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != geteuid())
                 return -EINVAL;
+
         return fd_read_all(target->file, &target->text);
 }
 
@@ -226,7 +243,7 @@ static int target_write(const struct target *target, const struct buf *text) {
         return r == 0 && ftruncate(target->file, (off_t)text->n) < 0 ? -errno : r;
 }
 
-static const char *reason(int r) {
+static const char *copies_reason(int r) {
         switch (r) {
         case -EEXIST:
                 return "config.lock was there all the time";
@@ -261,14 +278,17 @@ static void carry_back(const struct git_copies *copies, size_t number, struct st
                                                  .context = request->context };
                 r = git_merge(&merge, &merged, &changed, &left);
         }
+
         if (r == 0 && changed)
                 r = target_write(&target, &merged);
+
         if (r < 0)
-                tell(request, copies->dir, number,
-                     (struct git_copies_found){ .id = request->id, .path = copy->path, .why = reason(r) });
+                copies_tell(
+                    request, copies->dir, number,
+                    (struct git_copies_found){ .id = request->id, .path = copy->path, .why = copies_reason(r) });
         else if (left.n)
-                tell(request, copies->dir, number,
-                     (struct git_copies_found){ .id = request->id, .path = copy->path, .left = &left });
+                copies_tell(request, copies->dir, number,
+                            (struct git_copies_found){ .id = request->id, .path = copy->path, .left = &left });
 }
 
 static void end_one(const struct git_copies *copies, size_t number, const struct git_copies_end *request) {
@@ -279,9 +299,9 @@ static void end_one(const struct git_copies *copies, size_t number, const struct
         cleanup(close_fd) int fd = openat(copies->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         int r = fd < 0 ? -errno : fd_read_all(fd, &inside);
         if (r < 0)
-                tell(request, copies->dir, number,
-                     (struct git_copies_found){
-                         .id = request->id, .path = copies->list.p[number].path, .why = reason(r) });
+                copies_tell(request, copies->dir, number,
+                            (struct git_copies_found){
+                                .id = request->id, .path = copies->list.p[number].path, .why = copies_reason(r) });
         else if (!str_eq(buf_str(&inside), buf_str(&copies->list.p[number].base)))
                 carry_back(copies, number, buf_str(&inside), request);
 }
@@ -329,15 +349,18 @@ static void sweep_run(int top, const char *id, const struct git_copies_end *requ
 
         if (list < 0 || flock(list, LOCK_EX | LOCK_NB) < 0 || fstat(list, &made) < 0 || fd_read_all(list, &text) < 0)
                 return;
+
         rest = buf_str(&text);
         for (size_t i = 0; str_split(&rest, '\0', &path) && path.n; i++) {
                 char name[NAME_SIZE];
 
                 copy_name(i, name);
+
                 if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_younger(&st, &made))
-                        tell(request, dir, i,
-                             (struct git_copies_found){ .id = id, .path = path.p, .why = "the run was killed" });
+                        copies_tell(request, dir, i,
+                                    (struct git_copies_found){ .id = id, .path = path.p, .why = "the run was killed" });
         }
+
         (void)tree_remove(top, id);
 }
 
@@ -349,8 +372,10 @@ void git_copies_sweep(git_copies_report *report, void *context) {
 
         if (!dir)
                 return;
+
         for (struct dirent *entry; (entry = readdir(dir));)
                 if (entry->d_name[0] != '.')
                         sweep_run(top, entry->d_name, &request);
+
         closedir(dir);
 }

@@ -68,21 +68,26 @@ static int slot_parse(struct slot *s) {
 
         if (!first || strcmp(first, magic) != 0)
                 return 0;
+
         s->id = slot_text(&rest);
+
         while (rest.n) {
                 const char *kind = slot_text(&rest), *path = rest.n ? slot_text(&rest) : NULL;
                 if (!kind || !path || path[0] != '/')
                         return 0;
+
                 if (strcmp(kind, "root") == 0) {
                         if (vec_push(&s->roots, path) < 0)
                                 return -ENOMEM;
                         continue;
                 }
+
                 if (strcmp(kind, "made") == 0) {
                         if (vec_push(&s->made, path) < 0)
                                 return -ENOMEM;
                         continue;
                 }
+
                 bool link = strcmp(kind, "link") == 0;
                 const char *text = link && rest.n ? slot_text(&rest) : NULL;
                 struct plan_guard guard = { .path = path,
@@ -93,6 +98,7 @@ static int slot_parse(struct slot *s) {
                 if ((link && !text) || vec_push(&s->guards, guard) < 0)
                         return link && !text ? 0 : -ENOMEM;
         }
+
         return 0;
 }
 
@@ -102,12 +108,18 @@ static int add_field(struct buf *out, const char *text) {
 
 static int add_root(struct buf *out, const char *root) {
         int r = add_field(out, "root");
-        return r < 0 ? r : add_field(out, root);
+        if (r < 0)
+                return r;
+
+        return add_field(out, root);
 }
 
 static int add_made(struct buf *out, const char *path) {
         int r = add_field(out, "made");
-        return r < 0 ? r : add_field(out, path);
+        if (r < 0)
+                return r;
+
+        return add_field(out, path);
 }
 
 static int add_guard(struct buf *out, const struct plan_guard *guard) {
@@ -115,11 +127,13 @@ static int add_guard(struct buf *out, const struct plan_guard *guard) {
 
         if (guard->kind != PLAN_GUARD_MISSING && guard->kind != PLAN_GUARD_LINK)
                 return 0;
+
         r = add_field(out, guard->kind == PLAN_GUARD_LINK ? "link" : "missing");
         if (r == 0)
                 r = add_field(out, guard->path);
         if (r == 0 && guard->kind == PLAN_GUARD_LINK)
                 r = add_field(out, guard->link);
+
         return r;
 }
 
@@ -137,9 +151,9 @@ struct registry {
         int dir, lock;
 };
 
-static void registry_done(struct registry *r) {
-        close_fd(&r->lock);
-        close_fd(&r->dir);
+static void registry_done(struct registry *registry) {
+        close_fd(&registry->lock);
+        close_fd(&registry->dir);
 }
 
 /* -ENOENT: there is no place for it. */
@@ -148,20 +162,25 @@ static int registry_open(struct registry *ret, bool make) {
 
         if (dirs_state(&state) < 0)
                 return -ENOENT;
+
         path = path_join(state, "guards");
         if (!path)
                 return -ENOMEM;
+
         ret->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (ret->dir < 0 && make && path_make_private_dir(path, NULL) == 0)
                 ret->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (ret->dir < 0)
                 return -ENOENT;
+
         ret->lock = openat(ret->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (ret->lock < 0)
                 return -ENOENT;
+
         while (flock(ret->lock, LOCK_EX) < 0)
                 if (errno != EINTR)
                         return -errno;
+
         return 0;
 }
 
@@ -175,11 +194,16 @@ static int slot_open(const struct registry *registry, int number, struct slot *r
         ret->fd = openat(registry->dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         if (ret->fd < 0 || fstat(ret->fd, &st) < 0)
                 return -errno;
+
         ret->live = flock(ret->fd, LOCK_EX | LOCK_NB) < 0;
         if (st.st_size == 0)
                 return 0;
+
         int r = fd_read_all(ret->fd, &ret->bytes);
-        return r < 0 ? r : slot_parse(ret);
+        if (r < 0)
+                return r;
+
+        return slot_parse(ret);
 }
 
 static int read_slots(const struct registry *registry, slots *ret) {
@@ -190,18 +214,22 @@ static int read_slots(const struct registry *registry, slots *ret) {
                 close_fd(&copy);
                 return -EIO;
         }
+
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
                 uint64_t number;
                 struct slot slot;
 
                 if (!str_to_u64(str_of(entry->d_name), SLOTS_MAX, &number))
                         continue;
+
                 if (slot_open(registry, (int)number, &slot) < 0) {
                         slot_done(&slot);
                         continue;
                 }
+
                 r = vec_push(ret, slot);
         }
+
         closedir(dir);
         return r;
 }
@@ -256,8 +284,8 @@ static void store_report(const struct guard_found *found, void *context) {
                 store->report(store->id, found, store->context);
 }
 
-static int sweep(const char *id, const struct plan_guard *guards, size_t n, bool late, guards_report *report,
-                 void *context, struct err *err) {
+static int registry_sweep(const char *id, const struct plan_guard *guards, size_t n, bool late, guards_report *report,
+                          void *context, struct err *err) {
         struct store store = { .id = id, .fd = -1, .report = report, .context = context };
         struct guard_sweep request = { .guards = guards,
                                        .n = n,
@@ -287,18 +315,23 @@ static int sweep_made(const slots *all, const struct slot *slot, bool late, guar
                 *waiting += waits;
                 r = waits ? add_made(rest, slot->made.p[i]) : vec_push(&over, slot->made.p[i]);
         }
+
         const struct git_made made = { slot->roots.p, over.p, slot->roots.n, over.n };
         if (r == 0)
                 r = survey_git_made(&made, &found, err);
+
         for (size_t i = 0; i < found.paths.n && r == 0; i++) {
                 const struct plan_guard guard = { .path = found.paths.p[i].path, .why = "", .root = "/" };
                 r = vec_push(&now, guard);
         }
+
         if (r == 0 && now.n)
-                r = sweep(slot->id, now.p, now.n, late, report, context, err);
+                r = registry_sweep(slot->id, now.p, now.n, late, report, context, err);
+
         vec_done(&now);
         vec_done(&over);
         survey_done(&found);
+
         return r;
 }
 
@@ -312,15 +345,20 @@ static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_rep
 
         if (r == 0)
                 r = add_field(&rest, slot->id);
+
         for (size_t i = 0; i < slot->roots.n && r == 0; i++)
                 r = add_root(&rest, slot->roots.p[i]);
+
         for (size_t i = 0; i < slot->guards.n && r == 0; i++) {
                 bool waits = is_written(all, slot->guards.p[i].path);
+
                 waiting += waits;
                 r = waits ? add_guard(&rest, &slot->guards.p[i]) : vec_push(&now, slot->guards.p[i]);
         }
+
         if (r == 0 && now.n)
-                r = sweep(slot->id, now.p, now.n, late, report, context, err);
+                r = registry_sweep(slot->id, now.p, now.n, late, report, context, err);
+
         vec_done(&now);
         if (r == 0)
                 r = sweep_made(all, slot, late, report, context, &rest, &waiting, err);
@@ -330,6 +368,7 @@ static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_rep
                 return r; /* the slot stays, and so it is tried again */
         if (waiting == 0)
                 return ftruncate(slot->fd, 0) < 0 ? -errno : 0;
+
         return slot_write(slot->fd, &rest);
 }
 
@@ -339,9 +378,11 @@ static int sweep_over(const slots *all, guards_report *report, void *context, si
         for (size_t i = 0; i < all->n; i++) {
                 struct slot *slot = &all->p[i];
                 int r = slot->live || !slot->id ? 0 : sweep_slot(all, slot, true, report, context, left, err);
+
                 if (first == 0)
                         first = r;
         }
+
         return first;
 }
 
@@ -355,17 +396,19 @@ int guards_sweep_left(guards_report *report, void *context, size_t *ret_left, st
                 *ret_left = 0;
         if (r < 0)
                 return 0;
+
         r = read_slots(&registry, &all);
         if (r == 0)
                 r = sweep_over(&all, report, context, &left, err);
         if (ret_left)
                 *ret_left = left;
+
         return r;
 }
 
 /* --- a run --- */
 
-static int take_slot(struct guards *g, const struct registry *registry, slots *all) {
+static int take_slot(struct guards *guards, const struct registry *registry, slots *all) {
         char name[16];
 
         for (size_t i = 0; i < all->n; i++) {
@@ -374,18 +417,21 @@ static int take_slot(struct guards *g, const struct registry *registry, slots *a
 
                 if (slot->live || fstat(slot->fd, &st) < 0 || st.st_size != 0)
                         continue;
-                g->slot = slot->fd;
+
+                guards->slot = slot->fd;
                 slot->fd = -1;
                 return 0;
         }
+
         for (int number = 0; number < SLOTS_MAX; number++) {
                 snprintf(name, sizeof name, "%d", number);
-                g->slot = openat(registry->dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-                if (g->slot >= 0)
-                        return flock(g->slot, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+                guards->slot = openat(registry->dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+                if (guards->slot >= 0)
+                        return flock(guards->slot, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
                 if (errno != EEXIST)
                         return -errno;
         }
+
         return -ENOSPC;
 }
 
@@ -394,50 +440,62 @@ static int collect_roots(struct guards *g, const struct path_rules *rules) {
                 const struct path_rule *rule = path_rules_at(rules, i);
                 if (rule->decides_read || !rule->grants || rule->own)
                         continue;
+
                 cleanup(free_ptr) char *real = realpath(rule->pattern, NULL);
                 if (!real)
                         continue;
                 if (vec_push(&g->roots, real) < 0)
                         return -ENOMEM;
+
                 take_ptr(&real);
         }
+
         return 0;
 }
 
-static int write_slot(struct guards *g, const struct plan *plan) {
+static int write_slot(struct guards *guards, const struct plan *plan) {
         cleanup(buf_done) struct buf bytes = BUF(SLOT_BYTES_MAX);
         int r = add_field(&bytes, magic);
 
         if (r == 0)
-                r = add_field(&bytes, g->id);
-        for (size_t i = 0; i < g->roots.n && r == 0; i++)
-                r = add_root(&bytes, g->roots.p[i]);
+                r = add_field(&bytes, guards->id);
+
+        for (size_t i = 0; i < guards->roots.n && r == 0; i++)
+                r = add_root(&bytes, guards->roots.p[i]);
+
         for (size_t i = 0; plan && i < plan->guards.n && r == 0; i++)
                 r = add_guard(&bytes, &plan->guards.p[i]);
-        return r < 0 ? r : slot_write(g->slot, &bytes);
+
+        if (r < 0)
+                return r;
+
+        return slot_write(guards->slot, &bytes);
 }
 
 /* A file system's own clock may be a little behind. */
 enum { CLOCK_SLACK_US = 20000 };
 
-int guards_begin(struct guards *g, const struct path_rules *rules, struct err *err) {
+int guards_begin(struct guards *guards, const struct path_rules *rules, struct err *err) {
         cleanup(registry_done) struct registry registry = { -1, -1 };
         cleanup(slots_done) slots all = { 0 };
         struct err unswept = { 0 };
-        int r = collect_roots(g, rules);
+        int r = collect_roots(guards, rules);
 
         if (r < 0)
                 return no_memory(err);
-        g->began_us = g->roots.n ? clock_wall_us() - CLOCK_SLACK_US : 0;
-        if (g->roots.n == 0 || registry_open(&registry, true) < 0)
+
+        guards->began_us = guards->roots.n ? clock_wall_us() - CLOCK_SLACK_US : 0;
+        if (guards->roots.n == 0 || registry_open(&registry, true) < 0)
                 return 0; /* nothing is written, or there is no place to say so */
+
         r = read_slots(&registry, &all);
         if (r == 0)
-                (void)sweep_over(&all, g->report, g->context, NULL, &unswept); /* tried again by the next */
+                (void)sweep_over(&all, guards->report, guards->context, NULL, &unswept); /* tried again by the next */
         if (r == 0)
-                r = take_slot(g, &registry, &all);
+                r = take_slot(guards, &registry, &all);
         if (r == 0)
-                r = write_slot(g, NULL);
+                r = write_slot(guards, NULL);
+
         return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
 }
 
@@ -448,11 +506,14 @@ static int add_found_roots(struct guards *g, const struct plan_host *host) {
                 if (!path->grants || path->access != PATH_WRITE || path->type != PLAN_PATH_DIR ||
                     in_roots(path->path, (const char *const *)g->roots.p, g->roots.n))
                         continue;
+
                 cleanup(free_ptr) char *copy = strdup(path->path);
                 if (!copy || vec_push(&g->roots, copy) < 0)
                         return -ENOMEM;
+
                 take_ptr(&copy);
         }
+
         return 0;
 }
 
@@ -465,13 +526,17 @@ static int remember_shared(struct map *known, const struct plan_path *shared) {
                 r = buf_printf(&key, " -> %s", shared->link);
         if (r < 0)
                 return r;
+
         r = map_add(known, buf_str(&key), known);
         if (r == -EEXIST)
                 return 0;
-        return r < 0 ? r : 1;
+        if (r < 0)
+                return r;
+
+        return 1;
 }
 
-static int share_slot(const struct guards *g, const struct slot *slot, struct map *known, struct plan_host *host,
+static int share_slot(const struct guards *guards, const struct slot *slot, struct map *known, struct plan_host *host,
                       struct err *err) {
         for (size_t i = 0; i < slot->guards.n; i++) {
                 const struct plan_guard *guard = &slot->guards.p[i];
@@ -481,77 +546,92 @@ static int share_slot(const struct guards *g, const struct slot *slot, struct ma
                                                   .protected = true,
                                                   .origin = "built in: another sandbox that writes there guards it",
                                                   .link = guard->link };
-                if (!in_roots(guard->path, (const char *const *)g->roots.p, g->roots.n))
+
+                if (!in_roots(guard->path, (const char *const *)guards->roots.p, guards->roots.n))
                         continue;
 
                 int r = remember_shared(known, &shared);
                 if (r < 0)
                         return err_set(err, -r, "cannot keep the guarded path %s", guard->path);
+
                 r = r > 0 ? survey_add(host, shared, err) : 0;
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
-int guards_share(struct guards *g, struct plan_host *host, struct err *err) {
+int guards_share(struct guards *guards, struct plan_host *host, struct err *err) {
         cleanup(registry_done) struct registry registry = { -1, -1 };
         cleanup(slots_done) slots all = { 0 };
         struct map known = { 0 };
 
-        if (g->slot < 0)
+        if (guards->slot < 0)
                 return 0;
-        int r = add_found_roots(g, host);
+
+        int r = add_found_roots(guards, host);
         if (r < 0 || registry_open(&registry, false) < 0)
                 return r < 0 ? no_memory(err) : 0;
+
         r = read_slots(&registry, &all);
         if (r < 0)
                 return err_set(err, -r, "cannot read which paths are guarded: %s", strerror(-r));
+
         for (size_t i = 0; i < all.n && r == 0; i++)
-                if (all.p[i].id && strcmp(all.p[i].id, g->id) != 0)
-                        r = share_slot(g, &all.p[i], &known, host, err);
+                if (all.p[i].id && strcmp(all.p[i].id, guards->id) != 0)
+                        r = share_slot(guards, &all.p[i], &known, host, err);
+
         map_done(&known, NULL);
         return r;
 }
 
-int guards_record(struct guards *g, const struct plan *plan, struct err *err) {
+int guards_record(struct guards *guards, const struct plan *plan, struct err *err) {
         cleanup(registry_done) struct registry registry = { -1, -1 };
 
-        if (g->slot < 0)
+        if (guards->slot < 0)
                 return 0;
+
         int r = registry_open(&registry, false);
         if (r == 0)
-                r = write_slot(g, plan);
+                r = write_slot(guards, plan);
+
         return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
 }
 
-int guards_end(struct guards *g, const struct plan *plan, struct err *err) {
+int guards_end(struct guards *guards, const struct plan *plan, struct err *err) {
         cleanup(registry_done) struct registry registry = { -1, -1 };
         cleanup(slots_done) slots all = { 0 };
-        int r = g->slot < 0 ? -ENOENT : registry_open(&registry, false);
+        int r = guards->slot < 0 ? -ENOENT : registry_open(&registry, false);
 
         if (r < 0)
-                return plan ? sweep(g->id, plan->guards.p, plan->guards.n, false, g->report, g->context, err) : 0;
-        (void)flock(g->slot, LOCK_UN); /* init has the same lock, and is over too */
-        close_fd(&g->slot);
+                return plan ? registry_sweep(guards->id, plan->guards.p, plan->guards.n, false, guards->report,
+                                             guards->context, err)
+                            : 0;
+
+        (void)flock(guards->slot, LOCK_UN); /* init has the same lock, and is over too */
+        close_fd(&guards->slot);
         r = read_slots(&registry, &all);
         for (size_t i = 0; i < all.n && r == 0; i++) {
                 struct slot *slot = &all.p[i];
                 if (!slot->live && slot->id)
-                        r = sweep_slot(&all, slot, strcmp(slot->id, g->id) != 0, g->report, g->context, NULL, err);
+                        r = sweep_slot(&all, slot, strcmp(slot->id, guards->id) != 0, guards->report, guards->context,
+                                       NULL, err);
         }
+
         return r;
 }
 
-int guards_end_repositories(struct guards *g, const struct policy *policy, const struct path_rules *rules,
+int guards_end_repositories(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
                             const struct plan_host *host, struct err *err) {
         struct plan_host now = { 0 };
         VEC(struct plan_guard) found = { 0 };
         int r;
 
-        if (!g->began_us || policy->filesystem.overlay)
+        if (!guards->began_us || policy->filesystem.overlay)
                 return 0; /* nothing ran, or nothing of it is in the workspace */
-        r = survey_git_after(policy, rules, host, g->began_us, &now, err);
+
+        r = survey_git_after(policy, rules, host, guards->began_us, &now, err);
         for (size_t i = 0; i < now.paths.n && r == 0; i++) {
                 const struct plan_guard guard = { .path = now.paths.p[i].path, .why = "", .root = "/" };
                 struct stat st;
@@ -559,10 +639,13 @@ int guards_end_repositories(struct guards *g, const struct policy *policy, const
                 if (!now.paths.p[i].grants && lstat(guard.path, &st) == 0)
                         r = vec_push(&found, guard);
         }
+
         if (r == 0 && found.n)
-                r = sweep(g->id, found.p, found.n, false, g->report, g->context, err);
+                r = registry_sweep(guards->id, found.p, found.n, false, guards->report, guards->context, err);
+
         vec_done(&found);
         survey_done(&now);
+
         return r;
 }
 

@@ -37,14 +37,14 @@ struct guards {
         { .slot = -1 }
 
 /* Without a state directory there is no slot, and the run sweeps what it left by itself. */
-int guards_begin(struct guards *g, const struct path_rules *rules, struct err *err);
-int guards_share(struct guards *g, struct plan_host *host, struct err *err);
-int guards_record(struct guards *g, const struct plan *plan, struct err *err);
+int guards_begin(struct guards *guards, const struct path_rules *rules, struct err *err);
+int guards_share(struct guards *guards, struct plan_host *host, struct err *err);
+int guards_record(struct guards *guards, const struct plan *plan, struct err *err);
 /* An error names the first path that could not be moved away. */
-int guards_end(struct guards *g, const struct plan *plan, struct err *err);
+int guards_end(struct guards *guards, const struct plan *plan, struct err *err);
 /* And what is no guard because nobody could know of it: repositories that the sandbox made. They stay, without what git
  * would run or obey in them. `host` is what was found before the run. */
-int guards_end_repositories(struct guards *g, const struct policy *policy, const struct path_rules *rules,
+int guards_end_repositories(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
                             const struct plan_host *host, struct err *err);
 void guards_done(struct guards *g);
 /* On record. */

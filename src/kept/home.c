@@ -38,6 +38,7 @@ int home_top(char **ret, struct err *err) {
                     err, ENOENT,
                     "there is no place to keep the sandbox's own home: neither HOME nor XDG_STATE_HOME names "
                     "a directory");
+
         if (r < 0)
                 return no_memory(err);
 
@@ -53,10 +54,12 @@ char *home_id_of_workspace(const char *workspace) {
 
         for (; n < base.n && n < SLUG_LENGTH; n++)
                 slug[n] = ascii_is_alnum(base.p[n]) ? base.p[n] : '-';
+
         slug[n] = '\0';
 
         digest_sha256(str_of(workspace), digest);
         digest_hex(digest, hex);
+
         return str_format("%s.%.*s", n ? slug : "root", HASH_LENGTH, hex);
 }
 
@@ -76,6 +79,7 @@ static void home_clear(struct home *home) {
                 free(home->records.p[i].path);
                 free(home->records.p[i].key);
         }
+
         vec_done(&home->records);
         free(home->id);
         free(home->directory);
@@ -121,6 +125,7 @@ static int home_open_directory(const char *path, int *ret, struct err *err) {
 
         if (fd < 0 || fstat(fd, &st) < 0)
                 return err_errno(err, "cannot open the sandbox's own home %s", path);
+
         if (st.st_uid != geteuid())
                 return err_set(err, EPERM, "the sandbox's own home %s belongs to another user (uid %u)", path,
                                st.st_uid);
@@ -155,6 +160,7 @@ static int home_take_lock(struct home *home, struct err *err) {
                 return err_errno(err, "cannot lock the sandbox's own home %s", home->directory);
         if (flock(fd, LOCK_SH) < 0) /* whoever has it alone has it for a moment */
                 return err_errno(err, "cannot lock the sandbox's own home %s", home->directory);
+
         if (stat(home->directory, &there) < 0 || fstat(home->fd, &opened) < 0 || there.st_ino != opened.st_ino ||
             there.st_dev != opened.st_dev)
                 return -EAGAIN;
@@ -177,6 +183,7 @@ static int home_open_once(struct home *home, const char *workspace, struct err *
         r = home_open_directory(home->directory, &home->fd, err);
         if (r < 0)
                 return r == -ENOENT ? -EAGAIN : r;
+
         r = home_take_lock(home, err);
         if (r < 0)
                 return r == -ENOENT ? -EAGAIN : r;
@@ -185,10 +192,12 @@ static int home_open_once(struct home *home, const char *workspace, struct err *
                 r = home_make_inside(home, err);
                 if (r < 0)
                         return r;
+
                 r = home_write_info(home, workspace, err);
                 if (r < 0)
                         return r;
         }
+
         r = home_open_directory(home->files, &home->files_fd, err);
         if (r < 0)
                 return r;
@@ -197,8 +206,10 @@ static int home_open_once(struct home *home, const char *workspace, struct err *
         char *real = realpath(home->files, NULL);
         if (!real)
                 return err_errno(err, "cannot find %s", home->files);
+
         free(home->files);
         home->files = real;
+
         return 0;
 }
 
@@ -213,17 +224,21 @@ int home_open(const struct policy *policy, const char *run_id, struct home *ret,
         if (home.directory) {
                 if (home.forgotten)
                         home_sweep();
+
                 r = -EAGAIN;
                 for (int tries = 0; tries < OPEN_TRIES && r == -EAGAIN; tries++) {
                         close_fd(&home.fd);
                         close_fd(&home.lock);
                         r = home_open_once(&home, policy->workspace, err);
                 }
+
                 if (r == -EAGAIN)
                         return err_set(err, EBUSY, "the sandbox's own home %s keeps being removed by somebody else",
                                        home.directory);
+
                 if (r < 0)
                         return r;
+
                 r = home_read_records(&home, err);
                 if (r < 0)
                         return r;
@@ -231,6 +246,7 @@ int home_open(const struct policy *policy, const char *run_id, struct home *ret,
 
         *ret = home;
         home = HOME_NONE;
+
         return 0;
 }
 
@@ -241,6 +257,7 @@ int home_remove(const char *id, struct err *err) {
         r = home_top(&top, err);
         if (r < 0)
                 return r;
+
         directory = path_join(top, id);
         if (!directory)
                 return no_memory(err);
@@ -249,9 +266,11 @@ int home_remove(const char *id, struct err *err) {
         r = home_open_directory(directory, &fd, err);
         if (r < 0)
                 return r;
+
         cleanup(close_fd) int lock = openat(fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (lock < 0)
                 return err_errno(err, "cannot lock the home %s", id);
+
         if (flock(lock, LOCK_EX | LOCK_NB) < 0)
                 return err_set(err, EBUSY, "the home %s is in use by a sandbox that runs; end it first (bailey ps)",
                                id);
@@ -262,6 +281,7 @@ int home_remove(const char *id, struct err *err) {
                 return no_memory(err);
         if (rename(directory, aside) < 0)
                 return err_errno(err, "cannot remove the home %s", id);
+
         close_fd(&lock);
 
         r = tree_remove(AT_FDCWD, aside);
@@ -276,8 +296,10 @@ void home_close(struct home *home) {
                 id = take_ptr(&home->id);
                 close_fd(&home->cache_lock);
                 close_fd(&home->lock);
+
                 if (id && home_remove(id, &err) < 0)
                         log_warning("%s", err_text(&err));
         }
+
         home_clear(home);
 }

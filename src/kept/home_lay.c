@@ -50,12 +50,15 @@ static void sweep_new(const struct home *home) {
                 close_fd(&fd);
                 return;
         }
+
         for (struct dirent *entry; (entry = readdir(dir));) {
                 struct stat st;
+
                 if (str_starts(str_of(entry->d_name), STR(NEW_PREFIX)) &&
                     fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_old(&st))
                         (void)unlinkat(fd, entry->d_name, 0);
         }
+
         closedir(dir);
 }
 
@@ -74,6 +77,7 @@ static int record_set(struct home *home, const char *path, const char *key, cons
 
         if (!key_copy || (!known && !path_copy))
                 return no_memory(err);
+
         if (!known) {
                 if (vec_push(&home->records, (struct home_record){ 0 }) < 0)
                         return no_memory(err);
@@ -85,6 +89,7 @@ static int record_set(struct home *home, const char *path, const char *key, cons
         known->key = take_ptr(&key_copy);
         snprintf(known->digest, sizeof known->digest, "%s", digest);
         home->records_changed = true;
+
         return 0;
 }
 
@@ -97,6 +102,7 @@ int home_read_records(struct home *home, struct err *err) {
 
         if (!path)
                 return no_memory(err);
+
         r = path_read_file(path, RECORDS_MAX, &text, NULL);
         if (r < 0)
                 return r == -ENOMEM ? no_memory(err) : 0;
@@ -104,16 +110,20 @@ int home_read_records(struct home *home, struct err *err) {
         rest = buf_str(&text);
         while (str_split(&rest, '\n', &line)) {
                 struct str digest, key;
+
                 if (!str_split(&line, '\t', &digest) || !str_split(&line, '\t', &key) ||
                     digest.n != DIGEST_HEX_MAX - 1 || line.n == 0)
                         continue;
+
                 cleanup(free_ptr) char *d = str_dup(digest), *k = str_dup(key), *p = str_dup(line);
                 if (!d || !k || !p)
                         continue;
+
                 r = record_set(home, p, k, d, err);
                 if (r < 0)
                         return r;
         }
+
         home->records_changed = false;
         return 0;
 }
@@ -125,10 +135,12 @@ int home_save(struct home *home, struct err *err) {
 
         if (!home->directory || !home->records_changed)
                 return 0;
+
         sweep_new(home);
         path = path_join(home->directory, "laid");
         if (!path)
                 return no_memory(err);
+
         for (size_t i = 0; i < home->records.n; i++) {
                 const struct home_record *record = &home->records.p[i];
                 if (buf_printf(&text, "%s\t%s\t%s\n", record->digest, record->key, record->path) < 0)
@@ -138,6 +150,7 @@ int home_save(struct home *home, struct err *err) {
         r = path_replace_file(path, buf_str(&text), 0600, err);
         if (r == 0)
                 home->records_changed = false;
+
         return r;
 }
 
@@ -149,9 +162,11 @@ static bool path_is_plain(const char *path) {
 
         if (rest.n == 0 || rest.n >= PATH_MAX || strpbrk(path, "\t\n"))
                 return false;
+
         while (str_split(&rest, '/', &part))
                 if (part.n == 0 || part.n > NAME_MAX || str_is(part, ".") || str_is(part, ".."))
                         return false;
+
         return path[strlen(path) - 1] != '/';
 }
 
@@ -174,8 +189,10 @@ static int open_parents(const struct home *home, const char *path, struct err *e
                 at = fcntl(home->files_fd, F_DUPFD_CLOEXEC, 3);
                 return at < 0 ? err_errno(err, "cannot open the sandbox's own home") : take_fd(&at);
         }
+
         if (!parents)
                 return no_memory(err);
+
         at = path_open_at(home->files_fd, parents, O_RDONLY | O_DIRECTORY, 0, inside);
         if (at >= 0)
                 return take_fd(&at);
@@ -184,15 +201,19 @@ static int open_parents(const struct home *home, const char *path, struct err *e
         rest = str_of(parents);
         while (at >= 0 && str_split(&rest, '/', &part)) {
                 char name[NAME_MAX + 1];
+
                 snprintf(name, sizeof name, "%.*s", STR_FMT(part));
                 if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
                         return in_the_way(home, path, errno, err);
+
                 int next = path_open_at(at, name, O_RDONLY | O_DIRECTORY, 0, inside);
                 if (next < 0)
                         return in_the_way(home, path, -next, err);
+
                 close_fd(&at);
                 at = next;
         }
+
         return at < 0 ? err_errno(err, "cannot open the sandbox's own home") : take_fd(&at);
 }
 
@@ -205,11 +226,14 @@ static bool digest_of_file(int at, const char *name, char ret[static DIGEST_HEX_
 
         if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
                 return false;
+
         ret[0] = '\0';
+
         if (st.st_size <= HOME_FILE_MAX && fd_read_all(fd, &content) == 0) {
                 digest_sha256(buf_str(&content), digest);
                 digest_hex(digest, ret);
         }
+
         return true;
 }
 
@@ -247,6 +271,7 @@ static int write_to(const struct home *home, int at, const char *name, struct st
                 r = -errno;
         if (r < 0)
                 (void)unlinkat(home->fd, temporary, 0);
+
         return r;
 }
 
@@ -269,6 +294,7 @@ int home_lay(struct home *home, const struct home_file *file, struct err *err) {
 
         if (!home->directory)
                 return 0;
+
         if (!path_is_plain(file->path) || file->content.n > HOME_FILE_MAX || (file->key && strpbrk(file->key, "\t\n")))
                 return err_set(err, EINVAL, "%s: %s cannot be laid into a home (its name, or its size)",
                                file->origin ? file->origin : "?", file->path);
@@ -281,6 +307,7 @@ int home_lay(struct home *home, const struct home_file *file, struct err *err) {
         cleanup(close_fd) int at = open_parents(home, file->path, err);
         if (at < 0)
                 return at;
+
         slash = strrchr(file->path, '/');
         name = slash ? slash + 1 : file->path;
         record = record_find(home, file->path);
@@ -288,6 +315,7 @@ int home_lay(struct home *home, const struct home_file *file, struct err *err) {
         bool there = digest_of_file(at, name, found);
         if (there && file->once)
                 return 0;
+
         bool same = there && strcmp(found, hex) == 0;
         if (there && !same && !(record && strcmp(found, record->digest) == 0))
                 keep_changed(at, name);
@@ -295,6 +323,7 @@ int home_lay(struct home *home, const struct home_file *file, struct err *err) {
         r = same ? 0 : write_to(home, at, name, file->content);
         if (r < 0)
                 return in_the_way(home, file->path, -r, err);
+
         return record_set(home, file->path, file->key ? file->key : hex, hex, err);
 }
 
@@ -305,10 +334,12 @@ int home_make_point(const struct home *home, const char *path, bool directory, s
 
         if (!path_is_plain(path))
                 return err_set(err, EINVAL, "%s is no place in a home", path);
+
         fd = path_open_at(home->files_fd, path, O_PATH | O_NOFOLLOW, 0, inside);
         if (fd >= 0) {
                 bool fits = fstat(fd, &st) == 0 && (directory ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode));
                 int code = !fits && S_ISLNK(st.st_mode) ? ELOOP : directory ? ENOTDIR : EISDIR;
+
                 close_fd(&fd);
                 return fits ? 0 : in_the_way(home, path, code, err);
         }
@@ -316,12 +347,14 @@ int home_make_point(const struct home *home, const char *path, bool directory, s
         cleanup(close_fd) int at = open_parents(home, path, err);
         if (at < 0)
                 return at;
+
         int r = directory ? mkdirat(at, name, 0700)
                           : openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (r < 0 && errno != EEXIST)
                 return in_the_way(home, path, errno, err);
         if (!directory && r >= 0)
                 close_fd(&r);
+
         return 0;
 }
 
@@ -331,14 +364,18 @@ void home_sweep(void) {
 
         if (home_top(&top, NULL) < 0)
                 return;
+
         dir = opendir(top);
         if (!dir)
                 return;
+
         for (struct dirent *entry; (entry = readdir(dir));) {
                 struct stat st;
+
                 if (str_starts(str_of(entry->d_name), STR(HOME_RUN_PREFIX)) &&
                     fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_old(&st))
                         (void)home_remove(entry->d_name, NULL);
         }
+
         closedir(dir);
 }

@@ -65,11 +65,14 @@ static int rows_enter(struct rows *rows, struct str parent) {
         rows->parent = str_dup(parent);
         if (!rows->parent)
                 return no_memory(rows->err);
+
         rows->parent_there = parent.n == 0;
+
         if (parent.n == 0) {
                 rows->names = rows->top;
                 return 0;
         }
+
         if (top_lacks(rows, parent))
                 return 0;
 
@@ -77,6 +80,7 @@ static int rows_enter(struct rows *rows, struct str parent) {
         rows->parent_there = fd >= 0;
         if (fd >= 0)
                 names_read(&rows->names, fd);
+
         return 0;
 }
 
@@ -91,6 +95,7 @@ static int rows_has(struct rows *rows, const char *path, bool *ret) {
                 return r;
         if (!rows->parent_there || names_lack(&rows->names, slash ? slash + 1 : path))
                 return 0;
+
         *ret = fstatat(rows->at_fd, path, &st, 0) == 0 && S_ISDIR(st.st_mode);
         return 0;
 }
@@ -101,11 +106,13 @@ static bool rows_is_secret(const struct rows *rows, const char *real) {
                 return false;
 
         const char *below = real + strlen(rows->at) + 1;
+
         for (size_t i = 0; i < builtin_deny_read_n; i++) {
                 const char *secret = builtin_deny_read[i].path;
                 if (secret[0] == '~' && (path_is_within(below, secret + 2) || path_is_within(secret + 2, below)))
                         return true;
         }
+
         return false;
 }
 
@@ -144,11 +151,13 @@ static int layer_make(const struct home *home, const char *below, const char *na
 
         if (!path)
                 return no_memory(err);
+
         if (access(path, F_OK) < 0) {
                 int r = path_make_private_dir(path, err);
                 if (r < 0)
                         return r;
         }
+
         *ret = take_ptr(&path);
         return 0;
 }
@@ -161,9 +170,11 @@ static void layer_reuse(const char *work) {
 
         if (fd < 0)
                 return;
+
         for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) /* the kernel closes them to everybody */
                 if (fchmodat(fd, levels[i], 0700, 0) < 0)
                         return; /* no mark */
+
         (void)unlinkat(fd, "work/incompat/volatile/dirty", 0);
         (void)unlinkat(fd, "work/incompat/volatile", AT_REMOVEDIR);
         (void)unlinkat(fd, "work/incompat", AT_REMOVEDIR);
@@ -177,8 +188,10 @@ static int layers_make(struct rows *rows, const char *row, struct plan_laid *lai
 
         if (!slug)
                 return no_memory(rows->err);
+
         for (char *c = slug; *c; c++)
                 *c = *c == '/' ? '+' : *c;
+
         kept = str_format("caches/%s", slug);
         below = shared ? str_dup(str_of(kept ? kept : "")) : str_format("layers/%s/%s", rows->q->run_id, slug);
         if (!kept || !below)
@@ -189,6 +202,7 @@ static int layers_make(struct rows *rows, const char *row, struct plan_laid *lai
                 laid->work = str_format("%s/%s/work", rows->home->directory, below);
                 return laid->upper && laid->work ? 0 : no_memory(rows->err);
         }
+
         r = layer_make(rows->home, below, "upper", (char **)&laid->upper, rows->err);
         if (r == 0)
                 r = layer_make(rows->home, below, "work", (char **)&laid->work, rows->err);
@@ -196,6 +210,7 @@ static int layers_make(struct rows *rows, const char *row, struct plan_laid *lai
                 layer_reuse(laid->work);
         if (r == 0 && !shared)
                 r = layer_make(rows->home, kept, "upper", (char **)&laid->between, rows->err);
+
         return r;
 }
 
@@ -229,6 +244,7 @@ static int rows_lay(struct rows *rows, const char *row, enum home_row_kind kind)
         laid.path = path_join(rows->at, row);
         if (!laid.path)
                 return no_memory(rows->err);
+
         laid.source = realpath(laid.path, NULL);
         if (!laid.source)
                 return errno == ENOMEM ? no_memory(rows->err) : 0;
@@ -244,6 +260,7 @@ static int rows_lay(struct rows *rows, const char *row, enum home_row_kind kind)
                 if (r < 0)
                         return r;
         }
+
         if (!rows->q->preview && home_make_point(rows->home, row, true, &in_the_way) < 0) {
                 log_warning("%s", err_text(&in_the_way));
                 return 0;
@@ -251,6 +268,7 @@ static int rows_lay(struct rows *rows, const char *row, enum home_row_kind kind)
 
         if (vec_push(&rows->host->home.laid, laid) < 0)
                 return no_memory(rows->err);
+
         laid = (struct plan_laid){ 0 };
         return 0;
 }
@@ -264,6 +282,7 @@ static int rows_lay_table(struct rows *rows) {
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -275,16 +294,19 @@ static int rows_lay_search_path(struct rows *rows) {
         while (r == 0 && str_split(&rest, ':', &part)) {
                 cleanup(free_ptr) char *directory = NULL, *modules = NULL;
                 struct stat st;
+
                 if (part.n == 0 || part.p[0] != '/' || path_normalise(part, NULL, &directory) < 0 ||
                     strcmp(directory, rows->at) == 0 || !path_is_within(directory, rows->at) ||
                     stat(directory, &st) < 0 || !S_ISDIR(st.st_mode))
                         continue;
+
                 r = rows_lay(rows, directory + strlen(rows->at) + 1, HOME_TOOLCHAIN);
                 if (r < 0 || path_normalise(STR("../lib/node_modules"), directory, &modules) < 0)
                         continue;
                 if (path_is_within(modules, rows->at) && stat(modules, &st) == 0 && S_ISDIR(st.st_mode))
                         r = rows_lay(rows, modules + strlen(rows->at) + 1, HOME_TOOLCHAIN);
         }
+
         return r;
 }
 
@@ -298,25 +320,30 @@ static void caches_lock(struct home *home) {
                 return;
         if (flock(home->lock, LOCK_EX | LOCK_NB) == 0)
                 (void)tree_remove(home->fd, "layers");
+
         (void)flock(home->lock, LOCK_SH);
 }
 
-int home_rows_show(struct home *home, const struct home_rows_request *q, struct plan_host *host, struct err *err) {
-        struct rows rows = { .home = home, .q = q, .host = host, .err = err, .at = q->policy->home_inside };
+int home_rows_show(struct home *home, const struct home_rows_request *request, struct plan_host *host,
+                   struct err *err) {
+        struct rows rows = { .home = home, .q = request, .host = host, .err = err, .at = request->policy->home_inside };
         int r = 0;
 
         rows.at_fd = open(rows.at, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (rows.at_fd < 0)
                 return 0; /* no home of the user's: nothing to lay */
+
         names_read(&rows.top, rows.at_fd);
-        if (!q->preview && !q->degraded)
+        if (!request->preview && !request->degraded)
                 caches_lock(home);
 
         r = rows_lay_table(&rows);
-        if (r == 0 && q->search_path)
+        if (r == 0 && request->search_path)
                 r = rows_lay_search_path(&rows);
+
         free(rows.parent);
         close_fd(&rows.at_fd);
+
         return r;
 }
 

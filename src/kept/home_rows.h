@@ -16,6 +16,6 @@ struct home_rows_request {
 
 /* Adds to host->home.laid, and makes the places for it. What cannot be laid (a link is planted in its place) is said
  * and left out. */
-int home_rows_show(struct home *home, const struct home_rows_request *q, struct plan_host *host, struct err *err);
+int home_rows_show(struct home *home, const struct home_rows_request *request, struct plan_host *host, struct err *err);
 /* What this run kept for itself, because another one wrote to the caches, goes away. */
 void home_layers_remove(struct home *home, const char *run_id);

@@ -35,9 +35,11 @@ static int settings_lay(struct home *home, const struct home_settings *row, cons
         r = path_read_file(source, HOME_SETTINGS_MAX, &text, err);
         if (r < 0)
                 return r;
+
         r = row->filter(buf_str(&text), &kept);
         if (r < 0)
                 return err_set(err, -r, "the settings in %s cannot be copied", source);
+
         /* Nothing to seed, unless there was before. An empty file is no JSON. */
         if (kept.n == 0 && (!home_was_laid(home, row->path) || str_ends(str_of(row->path), STR(".json"))))
                 return 0;
@@ -51,6 +53,7 @@ void home_settings_seed(struct home *home, const struct policy *policy) {
 
         if (at < 0 || !home->directory)
                 return;
+
         for (size_t i = 0; i < n_home_settings; i++) {
                 const struct home_settings *row = &home_settings[i];
                 char key[KEY_MAX];
@@ -59,6 +62,7 @@ void home_settings_seed(struct home *home, const struct policy *policy) {
 
                 if (fstatat(at, row->path, &st, 0) < 0 || !S_ISREG(st.st_mode))
                         continue;
+
                 settings_key(&st, key);
                 if (home_is_current(home, row->path, key))
                         continue;

@@ -21,12 +21,12 @@ static int no_memory(struct err *err) {
         return err_set(err, ENOMEM, "out of memory");
 }
 
-void home_kept_done(struct home_kept *h) {
-        free(h->id);
-        free(h->directory);
-        free(h->files);
-        free(h->workspace);
-        *h = (struct home_kept){ 0 };
+void home_kept_done(struct home_kept *kept) {
+        free(kept->id);
+        free(kept->directory);
+        free(kept->files);
+        free(kept->workspace);
+        *kept = (struct home_kept){ 0 };
 }
 
 void homes_done(homes *list) {
@@ -41,44 +41,47 @@ static uint64_t file_time_us(const struct stat *st) {
 
 /* --- finding --- */
 
-static void kept_read(struct home_kept *h, const char *info_path, const char *lock_path) {
+static void kept_read(struct home_kept *kept, const char *info_path, const char *lock_path) {
         cleanup(buf_done) struct buf text = BUF(PATH_MAX);
         cleanup(close_fd) int lock = open(lock_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         struct stat st;
 
         if (path_read_file(info_path, PATH_MAX, &text, NULL) == 0)
-                h->workspace = str_dup(buf_str(&text));
+                kept->workspace = str_dup(buf_str(&text));
         if (stat(info_path, &st) == 0)
-                h->made_us = file_time_us(&st);
-        if (stat(h->files, &st) == 0)
-                h->used_us = file_time_us(&st);
-        h->in_use = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0;
+                kept->made_us = file_time_us(&st);
+        if (stat(kept->files, &st) == 0)
+                kept->used_us = file_time_us(&st);
+
+        kept->in_use = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0;
 }
 
 /* 0, 1 when it is one, or an error. */
 static int kept_open(const char *top, const char *id, struct home_kept *ret, struct err *err) {
-        cleanup(home_kept_done) struct home_kept h = { .id = strdup(id), .directory = path_join(top, id) };
-        cleanup(free_ptr) char *info = h.directory ? path_join(h.directory, "info") : NULL;
-        cleanup(free_ptr) char *lock = h.directory ? path_join(h.directory, "lock") : NULL;
+        cleanup(home_kept_done) struct home_kept kept = { .id = strdup(id), .directory = path_join(top, id) };
+        cleanup(free_ptr) char *info = kept.directory ? path_join(kept.directory, "info") : NULL;
+        cleanup(free_ptr) char *lock = kept.directory ? path_join(kept.directory, "lock") : NULL;
 
-        h.files = h.directory ? path_join(h.directory, "files") : NULL;
-        if (!h.id || !h.files || !info || !lock)
+        kept.files = kept.directory ? path_join(kept.directory, "files") : NULL;
+        if (!kept.id || !kept.files || !info || !lock)
                 return no_memory(err);
-        if (access(h.files, F_OK) < 0)
+        if (access(kept.files, F_OK) < 0)
                 return 0;
 
-        kept_read(&h, info, lock);
-        if (!h.workspace && !(h.workspace = strdup("")))
+        kept_read(&kept, info, lock);
+        if (!kept.workspace && !(kept.workspace = strdup("")))
                 return no_memory(err);
-        *ret = h;
-        h = (struct home_kept){ 0 };
+
+        *ret = kept;
+        kept = (struct home_kept){ 0 };
+
         return 1;
 }
 
 static int by_use(const void *a, const void *b) {
-        const struct home_kept *x = a, *y = b;
+        const struct home_kept *kept = a, *home_kept = b;
 
-        return x->used_us < y->used_us ? -1 : x->used_us > y->used_us;
+        return kept->used_us < home_kept->used_us ? -1 : kept->used_us > home_kept->used_us;
 }
 
 int homes_list(homes *ret, struct err *err) {
@@ -89,23 +92,28 @@ int homes_list(homes *ret, struct err *err) {
         r = home_top(&top, err);
         if (r < 0)
                 return r;
+
         dir = opendir(top);
         if (!dir)
                 return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", top);
 
         for (struct dirent *entry; r >= 0 && (entry = readdir(dir));) {
                 struct home_kept h = { 0 };
+
                 if (entry->d_name[0] == '.' || str_starts(str_of(entry->d_name), STR(HOME_RUN_PREFIX)))
                         continue;
+
                 r = kept_open(top, entry->d_name, &h, err);
                 if (r > 0 && vec_push(ret, h) < 0) {
                         home_kept_done(&h);
                         r = no_memory(err);
                 }
         }
+
         closedir(dir);
         if (ret->n > 1)
                 qsort(ret->p, ret->n, sizeof *ret->p, by_use);
+
         return r < 0 ? r : 0;
 }
 
@@ -117,6 +125,7 @@ int homes_find(const char *id, const char *workspace, struct home_kept *ret, str
 
         if (!id && !own)
                 return no_memory(err);
+
         r = homes_list(&all, err);
         if (r < 0)
                 return r;
@@ -127,27 +136,31 @@ int homes_find(const char *id, const char *workspace, struct home_kept *ret, str
                         continue;
                 if (found && !exact)
                         return err_set(err, EINVAL, "more than one home begins with %s; see bailey home ls", id);
+
                 found = &all.p[i];
                 if (exact)
                         break;
         }
+
         if (!found && id)
                 return err_set(err, ENOENT, "there is no home %s; see bailey home ls", id);
+
         if (!found)
                 return err_set(err, ENOENT, "no sandbox has run in %s, so there is no home for it; see bailey home ls",
                                workspace);
 
         *ret = *found;
         *found = (struct home_kept){ 0 };
+
         return 0;
 }
 
-int homes_remove(const struct home_kept *h, struct err *err) {
-        return home_remove(h->id, err);
+int homes_remove(const struct home_kept *kept, struct err *err) {
+        return home_remove(kept->id, err);
 }
 
-int homes_hold(const struct home_kept *h, int *ret_lock, struct err *err) {
-        cleanup(free_ptr) char *path = path_join(h->directory, "lock");
+int homes_hold(const struct home_kept *kept, int *ret_lock, struct err *err) {
+        cleanup(free_ptr) char *path = path_join(kept->directory, "lock");
         cleanup(close_fd) int fd = path ? open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
 
         if (!path)
@@ -155,22 +168,25 @@ int homes_hold(const struct home_kept *h, int *ret_lock, struct err *err) {
         if (fd < 0)
                 return err_errno(err, "cannot open %s", path);
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-                return err_set(err, EBUSY, "a sandbox is running in the home %s; end it first (bailey ps)", h->id);
+                return err_set(err, EBUSY, "a sandbox is running in the home %s; end it first (bailey ps)", kept->id);
+
         *ret_lock = take_fd(&fd);
         return 0;
 }
 
 /* --- what is in it --- */
 
-static int kept_records(const struct home_kept *h, struct home *ret, struct err *err) {
+static int kept_records(const struct home_kept *kept, struct home *ret, struct err *err) {
         *ret = HOME_NONE;
-        ret->directory = strdup(h->directory);
-        ret->id = strdup(h->id);
+        ret->directory = strdup(kept->directory);
+        ret->id = strdup(kept->id);
         if (!ret->directory || !ret->id)
                 return no_memory(err);
-        ret->files_fd = open(h->files, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        ret->files_fd = open(kept->files, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (ret->files_fd < 0)
-                return err_errno(err, "cannot open %s", h->files);
+                return err_errno(err, "cannot open %s", kept->files);
+
         return home_read_records(ret, err);
 }
 
@@ -187,16 +203,18 @@ static bool is_as_laid(const struct home *home, const struct home_record *record
                 return fd == -ENOENT;
         if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fd_read_all(fd, &content) < 0)
                 return false;
+
         digest_sha256(buf_str(&content), digest);
         digest_hex(digest, hex);
+
         return strcmp(hex, record->digest) == 0;
 }
 
-int homes_laid(const struct home_kept *h, homes_laid_each *each, void *context, struct err *err) {
+int homes_laid(const struct home_kept *kept, homes_laid_each *each, void *context, struct err *err) {
         cleanup(home_close) struct home home = HOME_NONE;
         int r;
 
-        r = kept_records(h, &home, err);
+        r = kept_records(kept, &home, err);
         for (size_t i = 0; i < home.records.n && r == 0; i++)
                 r = each(home.records.p[i].path, !is_as_laid(&home, &home.records.p[i]), context);
         return r;
@@ -215,11 +233,12 @@ static int drop_laid(const char *path, bool changed, void *context) {
                         changes->list.p[kept++] = change;
                 }
         }
+
         changes->list.n = kept;
         return 0;
 }
 
-int homes_changes(const struct home_kept *h, struct changes *ret, struct err *err) {
+int homes_changes(const struct home_kept *kept, struct changes *ret, struct err *err) {
         cleanup(changes_done) struct changes found = { 0 };
         cleanup(free_ptr) char *home = path_home() ? realpath(path_home(), NULL) : NULL;
         int r;
@@ -230,23 +249,25 @@ int homes_changes(const struct home_kept *h, struct changes *ret, struct err *er
         /* As if a run with --overlay had had the real home for its workspace: then what it changed is marked the same.
          */
         const struct overlay_run run = {
-                .id = h->id, .workspace = home, .upper = h->files, .began_us = h->made_us, .lock = -1
+                .id = kept->id, .workspace = home, .upper = kept->files, .began_us = kept->made_us, .lock = -1
         };
         r = overlays_changes(&run, &found, err);
         if (r == 0)
-                r = homes_laid(h, drop_laid, &found, err);
+                r = homes_laid(kept, drop_laid, &found, err);
         if (r < 0)
                 return r;
+
         *ret = found;
         found = (struct changes){ 0 };
+
         return 0;
 }
 
-int homes_export(const struct home_kept *h, const struct change *change, struct err *err) {
+int homes_export(const struct home_kept *kept, const struct change *change, struct err *err) {
         cleanup(free_ptr) char *home = path_home() ? realpath(path_home(), NULL) : NULL;
 
         if (!home)
                 return err_set(err, ENOENT, "there is no real home to export to");
-        const struct overlay_dirs dirs = { home, h->files, h->made_us };
+        const struct overlay_dirs dirs = { home, kept->files, kept->made_us };
         return overlay_apply(&dirs, change, err);
 }

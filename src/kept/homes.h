@@ -20,22 +20,22 @@ struct home_kept {
         bool in_use;
 };
 typedef VEC(struct home_kept) homes;
-void home_kept_done(struct home_kept *h);
+void home_kept_done(struct home_kept *kept);
 void homes_done(homes *list);
 
 /* The newest use last. A directory that is not there holds none. */
 int homes_list(homes *ret, struct err *err);
 /* By id (or the beginning of one), or that of the workspace when id is NULL. -ENOENT when there is none. */
 int homes_find(const char *id, const char *workspace, struct home_kept *ret, struct err *err);
-int homes_remove(const struct home_kept *h, struct err *err);
+int homes_remove(const struct home_kept *kept, struct err *err);
 
 /* What differs from the real home, without what Bailey laid there and nobody changed. */
-int homes_changes(const struct home_kept *h, struct changes *ret, struct err *err);
+int homes_changes(const struct home_kept *kept, struct changes *ret, struct err *err);
 /* Into the real home. -EBUSY while a sandbox runs in it. */
-int homes_export(const struct home_kept *h, const struct change *change, struct err *err);
+int homes_export(const struct home_kept *kept, const struct change *change, struct err *err);
 /* -EBUSY while a sandbox runs in it. */
-int homes_hold(const struct home_kept *h, int *ret_lock, struct err *err);
+int homes_hold(const struct home_kept *kept, int *ret_lock, struct err *err);
 
 /* What Bailey laid into it, each once; `changed`: not as it was laid any more. */
 typedef int homes_laid_each(const char *path, bool changed, void *context);
-int homes_laid(const struct home_kept *h, homes_laid_each *each, void *context, struct err *err);
+int homes_laid(const struct home_kept *kept, homes_laid_each *each, void *context, struct err *err);

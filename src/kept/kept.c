@@ -47,9 +47,11 @@ int kept_open(const char *id, int *ret_fd, struct err *err) {
         path = path_join(top, id);
         if (!path)
                 return no_memory(err);
+
         r = path_make_private_dir(path, err);
         if (r < 0)
                 return r;
+
         *ret_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         return *ret_fd < 0 ? err_errno(err, "cannot open %s", path) : 0;
 }
@@ -61,10 +63,14 @@ int kept_record(int fd, const char *name, const char *path) {
 
         if (list < 0)
                 return -errno;
+
         r = buf_append(&line, str_n(name, strlen(name) + 1));
         if (r == 0)
                 r = buf_append(&line, str_n(path, strlen(path) + 1));
-        return r < 0 ? r : fd_write_all(list, line.p, line.n);
+        if (r < 0)
+                return r;
+
+        return fd_write_all(list, line.p, line.n);
 }
 
 /* --- reading --- */
@@ -74,9 +80,11 @@ static int add_entry(kept_entries *list, const char *id, struct str name, struct
 
         if (entry.id && entry.name && entry.path && vec_push(list, entry) == 0)
                 return 0;
+
         free(entry.id);
         free(entry.name);
         free(entry.path);
+
         return -ENOMEM;
 }
 
@@ -91,6 +99,7 @@ static int read_list(const char *top, const char *id, kept_entries *ret) {
                 return -ENOMEM;
         if (path_read_file(file, LIST_MAX, &content, NULL) < 0)
                 return 0;
+
         rest = buf_str(&content);
         while (r == 0 && str_split(&rest, '\0', &name) && str_split(&rest, '\0', &path) && name.n && path.n) {
                 cleanup(free_ptr) char *thing = str_format("%s/%.*s", dir, STR_FMT(name));
@@ -99,13 +108,14 @@ static int read_list(const char *top, const char *id, kept_entries *ret) {
                 if (str_find(name, '/') < 0 && faccessat(AT_FDCWD, thing, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                         r = add_entry(ret, id, name, path);
         }
+
         return r;
 }
 
 static int by_age(const void *a, const void *b) {
-        const struct kept_entry *x = a, *y = b;
-        int order = strcmp(x->id, y->id);
-        return order ? order : strcmp(x->name, y->name);
+        const struct kept_entry *entry = a, *kept_entry = b;
+        int order = strcmp(entry->id, kept_entry->id);
+        return order ? order : strcmp(entry->name, kept_entry->name);
 }
 
 int kept_list(const char *id, kept_entries *ret, struct err *err) {
@@ -117,14 +127,17 @@ int kept_list(const char *id, kept_entries *ret, struct err *err) {
         DIR *dir = opendir(top);
         if (!dir)
                 return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", top);
+
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
                 bool wanted = !id || str_starts(str_of(entry->d_name), str_of(id));
                 if (entry->d_name[0] != '.' && wanted && read_list(top, entry->d_name, ret) < 0)
                         r = no_memory(err);
         }
+
         closedir(dir);
         if (ret->n > 1)
                 qsort(ret->p, ret->n, sizeof *ret->p, by_age);
+
         return r;
 }
 
@@ -146,6 +159,7 @@ static int open_parent(const char *path, const char **ret_name) {
         cleanup(free_ptr) char *dir = str_dup(str_n(path, slash > path ? (size_t)(slash - path) : 1));
         if (!dir)
                 return -ENOMEM;
+
         *ret_name = slash + 1;
         return path_open_at(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
 }
@@ -155,8 +169,12 @@ static int move_back(int store, const char *from, int dir, const char *name) {
                 return 0;
         if (errno != EXDEV)
                 return -errno;
+
         int r = tree_copy(store, from, dir, name);
-        return r < 0 ? r : tree_remove(store, from);
+        if (r < 0)
+                return r;
+
+        return tree_remove(store, from);
 }
 
 int kept_restore(const struct kept_entry *entry, struct err *err) {
@@ -169,9 +187,11 @@ int kept_restore(const struct kept_entry *entry, struct err *err) {
         dir = open_parent(entry->path, &name);
         if (dir < 0)
                 return err_set(err, -dir, "cannot put %s back: its directory: %s", entry->path, strerror(-dir));
+
         r = move_back(store, entry->name, dir, name);
         if (r == -EEXIST)
                 return err_set(err, EEXIST, "cannot put %s back: something is there; move it away first", entry->path);
+
         return r < 0 ? err_set(err, -r, "cannot put %s back: %s", entry->path, strerror(-r)) : 0;
 }
 
@@ -185,5 +205,6 @@ int kept_remove(const char *id, struct err *err) {
 
         cleanup(close_fd) int fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         r = fd < 0 ? -errno : tree_remove(fd, id);
+
         return r < 0 ? err_set(err, -r, "cannot remove what is kept of %s: %s", id, strerror(-r)) : 0;
 }

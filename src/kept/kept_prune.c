@@ -33,7 +33,7 @@ static void kept_runs_done(kept_runs *runs) {
 }
 
 /* What it takes on disk. What is too much to look through counts as all that is allowed. */
-static uint64_t measure(int at, const char *name, unsigned depth, unsigned *looks) {
+static uint64_t prune_measure(int at, const char *name, unsigned depth, unsigned *looks) {
         int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
         uint64_t bytes = 0;
@@ -42,21 +42,26 @@ static uint64_t measure(int at, const char *name, unsigned depth, unsigned *look
                 close_fd(&fd);
                 return 0;
         }
+
         for (struct dirent *entry; (entry = readdir(dir));) {
                 struct stat st;
 
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                         continue;
+
                 if (++*looks > LOOKS_MAX || depth > DEPTH_MAX) {
                         bytes = KEPT_BYTES_MAX;
                         break;
                 }
+
                 if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                         continue;
+
                 bytes += (uint64_t)st.st_blocks * 512;
                 if (S_ISDIR(st.st_mode))
-                        bytes += measure(dirfd(dir), entry->d_name, depth + 1, looks);
+                        bytes += prune_measure(dirfd(dir), entry->d_name, depth + 1, looks);
         }
+
         closedir(dir);
         return bytes;
 }
@@ -71,28 +76,32 @@ static int list_runs(int top, kept_runs *ret) {
                 close_fd(&fd);
                 return -EIO;
         }
+
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
                 struct stat st;
 
                 if (entry->d_name[0] == '.' || fstatat(top, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
                     !S_ISDIR(st.st_mode))
                         continue;
-                struct kept_run run = { strdup(entry->d_name), measure(top, entry->d_name, 0, &looks), st.st_mtime };
+
+                struct kept_run run = { strdup(entry->d_name), prune_measure(top, entry->d_name, 0, &looks),
+                                        st.st_mtime };
                 if (!run.id || vec_push(ret, run) < 0) {
                         free(run.id);
                         r = -ENOMEM;
                 }
         }
+
         closedir(dir);
         return r;
 }
 
 static int by_time(const void *a, const void *b) {
-        const struct kept_run *x = a, *y = b;
+        const struct kept_run *run = a, *kept_run = b;
 
-        if (x->since != y->since)
-                return x->since < y->since ? -1 : 1;
-        return strcmp(x->id, y->id);
+        if (run->since != kept_run->since)
+                return run->since < kept_run->since ? -1 : 1;
+        return strcmp(run->id, kept_run->id);
 }
 
 int kept_prune(const char *except, kept_pruned *pruned, void *context) {
@@ -103,20 +112,25 @@ int kept_prune(const char *except, kept_pruned *pruned, void *context) {
 
         if (dirs_state(&state) < 0)
                 return 0;
+
         path = path_join(state, "kept");
         if (!path)
                 return -ENOMEM;
+
         cleanup(close_fd) int top = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (top < 0)
                 return 0;
+
         int r = list_runs(top, &runs);
         if (r < 0)
                 return r;
 
         if (runs.n > 1)
                 qsort(runs.p, runs.n, sizeof *runs.p, by_time);
+
         for (size_t i = 0; i < runs.n; i++)
                 all += runs.p[i].bytes;
+
         for (size_t i = 0; i < runs.n; i++) {
                 bool old = runs.p[i].since + (time_t)KEPT_DAYS_MAX * 86400 < now;
 
@@ -124,8 +138,10 @@ int kept_prune(const char *except, kept_pruned *pruned, void *context) {
                         continue;
                 if (tree_remove(top, runs.p[i].id) < 0)
                         continue; /* tried again by the next */
+
                 all -= runs.p[i].bytes;
                 pruned(runs.p[i].id, context);
         }
+
         return 0;
 }

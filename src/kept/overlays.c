@@ -22,15 +22,17 @@
 
 enum { INFO_MAX = 8192 };
 
-void overlay_run_done(struct overlay_run *r) {
-        free(r->id);
-        free(r->directory);
-        free(r->upper);
-        free(r->work);
-        free(r->workspace);
-        if (r->directory || r->lock > 0)
-                close_fd(&r->lock);
-        *r = (struct overlay_run){ .lock = -1 };
+void overlay_run_done(struct overlay_run *run) {
+        free(run->id);
+        free(run->directory);
+        free(run->upper);
+        free(run->work);
+        free(run->workspace);
+
+        if (run->directory || run->lock > 0)
+                close_fd(&run->lock);
+
+        *run = (struct overlay_run){ .lock = -1 };
 }
 
 void overlay_runs_done(overlay_runs *r) {
@@ -39,161 +41,181 @@ void overlay_runs_done(overlay_runs *r) {
         vec_done(r);
 }
 
-static int no_memory(struct err *e) {
-        return err_set(e, ENOMEM, "out of memory");
+static int no_memory(struct err *err) {
+        return err_set(err, ENOMEM, "out of memory");
 }
 
-static int top_directory(char **ret, struct err *e) {
+static int top_directory(char **ret, struct err *err) {
         cleanup(free_ptr) char *state = NULL;
         if (dirs_state(&state) < 0)
-                return err_set(e, ENOENT, "there is no home directory to keep overlays in");
+                return err_set(err, ENOENT, "there is no home directory to keep overlays in");
         *ret = path_join(state, "overlays");
-        return *ret ? 0 : no_memory(e);
+        return *ret ? 0 : no_memory(err);
 }
 
-static int name_places(const char *top, const char *id, struct overlay_run *r, struct err *e) {
-        *r = (struct overlay_run){ .id = strdup(id), .directory = path_join(top, id), .lock = -1 };
-        if (r->directory) {
-                r->upper = path_join(r->directory, "upper");
-                r->work = path_join(r->directory, "work");
+static int name_places(const char *top, const char *id, struct overlay_run *run, struct err *err) {
+        *run = (struct overlay_run){ .id = strdup(id), .directory = path_join(top, id), .lock = -1 };
+        if (run->directory) {
+                run->upper = path_join(run->directory, "upper");
+                run->work = path_join(run->directory, "work");
         }
-        return r->id && r->upper && r->work ? 0 : no_memory(e);
+        return run->id && run->upper && run->work ? 0 : no_memory(err);
 }
 
 /* The kernel's option text has its own meaning for these. */
-static int check_spelling(const char *path, struct err *e) {
+static int check_spelling(const char *path, struct err *err) {
         if (!strpbrk(path, ":,\\"))
                 return 0;
-        return err_set(e, EINVAL, "--overlay cannot be used with %s: its path has a colon, comma or backslash in it",
+        return err_set(err, EINVAL, "--overlay cannot be used with %s: its path has a colon, comma or backslash in it",
                        path);
 }
 
-static int write_info(struct overlay_run *r, struct err *e) {
-        cleanup(free_ptr) char *path = path_join(r->directory, "info");
-        cleanup(free_ptr) char *text = str_format("%" PRIu64 "\n%s", r->began_us, r->workspace);
+static int write_info(struct overlay_run *run, struct err *err) {
+        cleanup(free_ptr) char *path = path_join(run->directory, "info");
+        cleanup(free_ptr) char *text = str_format("%" PRIu64 "\n%s", run->began_us, run->workspace);
         if (!path || !text)
-                return no_memory(e);
-        int s = path_open_append(path, 0600, &r->lock, e);
-        if (s == 0 && (flock(r->lock, LOCK_EX | LOCK_NB) < 0 || fd_write_all(r->lock, text, strlen(text)) < 0))
-                s = err_errno(e, "cannot write %s", path);
+                return no_memory(err);
+
+        int s = path_open_append(path, 0600, &run->lock, err);
+        if (s == 0 && (flock(run->lock, LOCK_EX | LOCK_NB) < 0 || fd_write_all(run->lock, text, strlen(text)) < 0))
+                s = err_errno(err, "cannot write %s", path);
+
         return s;
 }
 
-int overlays_new(const char *id, const char *workspace, struct overlay_run *ret, struct err *e) {
+int overlays_new(const char *id, const char *workspace, struct overlay_run *ret, struct err *err) {
         cleanup(free_ptr) char *top = NULL;
-        cleanup(overlay_run_done) struct overlay_run r = { .lock = -1 };
-        int s = top_directory(&top, e);
+        cleanup(overlay_run_done) struct overlay_run run = { .lock = -1 };
+        int s = top_directory(&top, err);
         if (s == 0)
-                s = name_places(top, id, &r, e);
+                s = name_places(top, id, &run, err);
         if (s == 0)
-                s = check_spelling(workspace, e);
+                s = check_spelling(workspace, err);
         if (s == 0)
-                s = check_spelling(r.upper, e);
+                s = check_spelling(run.upper, err);
         if (s == 0)
-                s = path_make_private_dir(r.directory, e);
+                s = path_make_private_dir(run.directory, err);
         if (s < 0)
                 return s;
-        if (mkdir(r.upper, 0755) < 0 || mkdir(r.work, 0700) < 0)
-                return err_errno(e, "cannot make the overlay in %s", r.directory);
-        r.began_us = clock_wall_us();
-        r.workspace = strdup(workspace);
-        s = r.workspace ? write_info(&r, e) : no_memory(e);
+        if (mkdir(run.upper, 0755) < 0 || mkdir(run.work, 0700) < 0)
+                return err_errno(err, "cannot make the overlay in %s", run.directory);
+
+        run.began_us = clock_wall_us();
+        run.workspace = strdup(workspace);
+        s = run.workspace ? write_info(&run, err) : no_memory(err);
         if (s == 0) {
-                *ret = r;
-                r = (struct overlay_run){ .lock = -1 };
+                *ret = run;
+                run = (struct overlay_run){ .lock = -1 };
         }
+
         return s;
 }
 
 /* -ENOENT for something that is no overlay of ours. */
-static int read_info(struct overlay_run *r, struct err *e) {
-        cleanup(free_ptr) char *path = path_join(r->directory, "info");
+static int read_info(struct overlay_run *run, struct err *err) {
+        cleanup(free_ptr) char *path = path_join(run->directory, "info");
         cleanup(buf_done) struct buf text = BUF(0);
+
         if (!path)
-                return no_memory(e);
-        int s = path_read_file(path, INFO_MAX, &text, e);
+                return no_memory(err);
+
+        int s = path_read_file(path, INFO_MAX, &text, err);
         if (s < 0)
                 return s;
+
         struct str rest = buf_str(&text), first;
-        if (!str_split(&rest, '\n', &first) || !str_to_u64(first, UINT64_MAX, &r->began_us) || rest.n == 0)
-                return err_set(e, EINVAL, "%s is damaged; remove %s by hand", path, r->directory);
-        r->workspace = str_dup(rest);
-        return r->workspace ? 0 : no_memory(e);
+        if (!str_split(&rest, '\n', &first) || !str_to_u64(first, UINT64_MAX, &run->began_us) || rest.n == 0)
+                return err_set(err, EINVAL, "%s is damaged; remove %s by hand", path, run->directory);
+
+        run->workspace = str_dup(rest);
+        return run->workspace ? 0 : no_memory(err);
 }
 
 static int by_start(const void *a, const void *b) {
-        const struct overlay_run *x = a, *y = b;
-        return x->began_us < y->began_us ? -1 : x->began_us > y->began_us;
+        const struct overlay_run *run = a, *overlay_run = b;
+        return run->began_us < overlay_run->began_us ? -1 : run->began_us > overlay_run->began_us;
 }
 
-int overlays_list(overlay_runs *ret, struct err *e) {
+int overlays_list(overlay_runs *ret, struct err *err) {
         cleanup(free_ptr) char *top = NULL;
-        int s = top_directory(&top, e);
+        int s = top_directory(&top, err);
         if (s < 0)
                 return s;
+
         DIR *dir = opendir(top);
         if (!dir)
-                return errno == ENOENT ? 0 : err_errno(e, "cannot list %s", top);
+                return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", top);
+
         for (struct dirent *entry; s == 0 && (entry = readdir(dir));) {
                 if (entry->d_name[0] == '.')
                         continue;
+
                 struct overlay_run r = { .lock = -1 };
-                s = name_places(top, entry->d_name, &r, e);
+                s = name_places(top, entry->d_name, &r, err);
                 if (s == 0)
-                        s = read_info(&r, e);
+                        s = read_info(&r, err);
                 if (s == 0)
-                        s = vec_push(ret, r) < 0 ? no_memory(e) : 0;
+                        s = vec_push(ret, r) < 0 ? no_memory(err) : 0;
                 if (s < 0)
                         overlay_run_done(&r);
         }
+
         closedir(dir);
         if (s == 0 && ret->n > 1)
                 qsort(ret->p, ret->n, sizeof *ret->p, by_start);
+
         return s;
 }
 
-static bool fits(const struct overlay_run *r, const char *id, const char *workspace) {
-        return id ? str_starts(str_of(r->id), str_of(id)) : strcmp(r->workspace, workspace) == 0;
+static bool overlays_fits(const struct overlay_run *run, const char *id, const char *workspace) {
+        return id ? str_starts(str_of(run->id), str_of(id)) : strcmp(run->workspace, workspace) == 0;
 }
 
-int overlays_find(const char *id, const char *workspace, struct overlay_run *ret, struct err *e) {
+int overlays_find(const char *id, const char *workspace, struct overlay_run *ret, struct err *err) {
         cleanup(overlay_runs_done) overlay_runs all = { 0 };
-        int s = overlays_list(&all, e);
+        int s = overlays_list(&all, err);
         if (s < 0)
                 return s;
+
         struct overlay_run *found = NULL;
+
         for (size_t i = 0; i < all.n; i++) {
-                if (!fits(&all.p[i], id, workspace))
+                if (!overlays_fits(&all.p[i], id, workspace))
                         continue;
                 if (found && id)
-                        return err_set(e, EINVAL, "more than one overlay begins with %s; see bailey diff --list", id);
+                        return err_set(err, EINVAL, "more than one overlay begins with %s; see bailey diff --list", id);
                 found = &all.p[i];
         }
+
         if (!found && id)
-                return err_set(e, ENOENT, "there is no overlay %s; see bailey diff --list", id);
+                return err_set(err, ENOENT, "there is no overlay %s; see bailey diff --list", id);
         if (!found)
-                return err_set(e, ENOENT, "no run with --overlay has left changes for %s", workspace);
+                return err_set(err, ENOENT, "no run with --overlay has left changes for %s", workspace);
+
         cleanup(free_ptr) char *info = path_join(found->directory, "info");
         if (!info)
-                return no_memory(e);
+                return no_memory(err);
+
         found->lock = open(info, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (found->lock < 0)
-                return err_errno(e, "cannot open %s", info);
+                return err_errno(err, "cannot open %s", info);
         if (flock(found->lock, LOCK_EX | LOCK_NB) < 0)
-                return err_set(e, EBUSY, "the sandbox %s is still running", found->id);
+                return err_set(err, EBUSY, "the sandbox %s is still running", found->id);
+
         *ret = *found;
         *found = (struct overlay_run){ .lock = -1 };
+
         return 0;
 }
 
-int overlays_remove(struct overlay_run *r, struct err *e) {
+int overlays_remove(struct overlay_run *run, struct err *err) {
         cleanup(free_ptr) char *top = NULL;
-        int s = top_directory(&top, e);
+        int s = top_directory(&top, err);
         if (s < 0)
                 return s;
         cleanup(close_fd) int fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        s = fd < 0 ? -errno : tree_remove(fd, r->id);
-        return s < 0 ? err_set(e, -s, "cannot remove %s: %s", r->directory, strerror(-s)) : 0;
+        s = fd < 0 ? -errno : tree_remove(fd, run->id);
+        return s < 0 ? err_set(err, -s, "cannot remove %s: %s", run->directory, strerror(-s)) : 0;
 }
 
 /* What must not be changed without a second look: by the rules, and by what stands in the workspace. */
@@ -203,9 +225,9 @@ struct marks {
         struct plan_host host;
 };
 
-static void marks_done(struct marks *m) {
-        survey_done(&m->host);
-        path_rules_free(m->rules);
+static void marks_done(struct marks *marks) {
+        survey_done(&marks->host);
+        path_rules_free(marks->rules);
 }
 
 /* A repository that the sandbox made is no different from one that was there. */
@@ -220,11 +242,13 @@ static bool is_of_repository(const char *path, enum overlay_act act) {
                 return act == OVERLAY_REPLACES;
         if (git[5] != '/')
                 return is_of_repository(git + 5, act);
+
         rest = str_of(git + 6);
         while (str_split(&rest, '/', &part))
                 for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
                         if (str_is(part, closed[i]))
                                 return true;
+
         return false;
 }
 
@@ -238,14 +262,15 @@ static bool has_name(const char *top, const char *rest, size_t n, const char *na
 
 /* Whether git would obey the directory, which has any name: as a repository, or as the common part of one. What is
  * there and what the overlay has are taken together: a part of the changes may be applied alone. */
-static bool is_repository(const struct marks *m, const char *rest, size_t n, bool with_upper) {
+static bool is_repository(const struct marks *marks, const char *rest, size_t n, bool with_upper) {
         static const char *const names[] = { "HEAD", "objects", "refs", "commondir" };
         enum { HEAD, OBJECTS, REFS, COMMONDIR, NAMES };
         bool has[NAMES];
 
         for (size_t i = 0; i < NAMES; i++)
-                has[i] =
-                    has_name(m->workspace, rest, n, names[i]) || (with_upper && has_name(m->upper, rest, n, names[i]));
+                has[i] = has_name(marks->workspace, rest, n, names[i]) ||
+                         (with_upper && has_name(marks->upper, rest, n, names[i]));
+
         return (has[HEAD] && (has[OBJECTS] || has[COMMONDIR])) || (has[OBJECTS] && has[REFS]);
 }
 
@@ -258,26 +283,30 @@ static bool is_one_of(struct str name, const char *const *names) {
 
 /* Repositories without `.git` in their path: bare ones, and those that a file leads to, however deep they lie. A
  * directory that becomes one brings its configuration with it. */
-static bool is_of_bare_repository(const struct marks *m, const char *path, enum overlay_act act) {
+static bool is_of_bare_repository(const struct marks *marks, const char *path, enum overlay_act act) {
         static const char *const obeyed[] = { "hooks",  "config",  "config.worktree", "commondir",
                                               "gitdir", "remotes", "branches",        NULL };
         static const char *const founding[] = { "HEAD", "objects", "refs", NULL };
-        const char *rest = path + strlen(m->workspace);
+        const char *rest = path + strlen(marks->workspace);
 
-        if (act == OVERLAY_DELETES || !path_is_within(path, m->workspace))
+        if (act == OVERLAY_DELETES || !path_is_within(path, marks->workspace))
                 return false;
+
         for (const char *slash = rest; *slash == '/';) {
                 size_t length = strcspn(slash + 1, "/"), n = (size_t)(slash - rest);
                 struct str name = str_n(slash + 1, length);
                 bool last = slash[1 + length] == '\0';
 
-                if (is_one_of(name, obeyed) && is_repository(m, rest, n, true))
+                if (is_one_of(name, obeyed) && is_repository(marks, rest, n, true))
                         return true;
-                if (last && is_one_of(name, founding) && !strstr(path, "/.git/") && !is_repository(m, rest, n, false) &&
-                    is_repository(m, rest, n, true))
+
+                if (last && is_one_of(name, founding) && !strstr(path, "/.git/") &&
+                    !is_repository(marks, rest, n, false) && is_repository(marks, rest, n, true))
                         return true;
+
                 slash += 1 + length;
         }
+
         return false;
 }
 
@@ -285,65 +314,75 @@ static bool is_below(const char *path, const char *above) {
         return strcmp(path, above) != 0 && path_is_within(path, above);
 }
 
-static bool closes(const struct marks *m, const char *path, enum overlay_act act) {
-        for (size_t i = 0; i < m->host.paths.n; i++) {
-                const struct plan_path *p = &m->host.paths.p[i];
-                bool itself = p->type == PLAN_PATH_LINK ? strcmp(path, p->path) == 0 : path_is_within(path, p->path);
+static bool overlays_closes(const struct marks *marks, const char *path, enum overlay_act act) {
+        for (size_t i = 0; i < marks->host.paths.n; i++) {
+                const struct plan_path *plan_path = &marks->host.paths.p[i];
+                bool itself = plan_path->type == PLAN_PATH_LINK ? strcmp(path, plan_path->path) == 0
+                                                                : path_is_within(path, plan_path->path);
 
-                if (p->access == PATH_WRITE || p->grants)
+                if (plan_path->access == PATH_WRITE || plan_path->grants)
                         continue;
                 if (itself)
                         return true;
+
                 /* Something else in the place of a directory decides what is found below it, and what is there goes. */
-                if (act == OVERLAY_REPLACES && is_below(p->path, path))
+                if (act == OVERLAY_REPLACES && is_below(plan_path->path, path))
                         return true;
-                if (act == OVERLAY_DELETES && p->type != PLAN_PATH_MISSING && is_below(p->path, path))
+                if (act == OVERLAY_DELETES && plan_path->type != PLAN_PATH_MISSING && is_below(plan_path->path, path))
                         return true;
         }
+
         return false;
 }
 
 static bool is_protected(const char *path, enum overlay_act act, void *context) {
-        const struct marks *m = context;
+        const struct marks *marks = context;
 
-        return path_rules_access(m->rules, path, NULL) != PATH_WRITE || is_of_repository(path, act) ||
-               is_of_bare_repository(m, path, act) || closes(m, path, act);
+        return path_rules_access(marks->rules, path, NULL) != PATH_WRITE || is_of_repository(path, act) ||
+               is_of_bare_repository(marks, path, act) || overlays_closes(marks, path, act);
 }
 
-int overlays_changes(const struct overlay_run *r, struct changes *ret, struct err *e) {
+int overlays_changes(const struct overlay_run *run, struct changes *ret, struct err *err) {
         const struct policy plain = { .mode = MODE_WORKSPACE_WRITE,
-                                      .workspace = r->workspace,
+                                      .workspace = run->workspace,
                                       .home = (char *)path_home() };
-        cleanup(marks_done) struct marks marks = { .workspace = r->workspace, .upper = r->upper };
-        int s = path_rules_compile(&plain, &marks.rules, e);
+        cleanup(marks_done) struct marks marks = { .workspace = run->workspace, .upper = run->upper };
+        int s = path_rules_compile(&plain, &marks.rules, err);
         if (s == 0)
-                s = survey_host(&plain, marks.rules, NULL, &marks.host, e);
+                s = survey_host(&plain, marks.rules, NULL, &marks.host, err);
         if (s < 0)
                 return s;
 
-        const struct overlay_dirs dirs = { r->workspace, r->upper, r->began_us };
-        return overlay_scan(&dirs, is_protected, &marks, ret, e);
+        const struct overlay_dirs dirs = { run->workspace, run->upper, run->began_us };
+        return overlay_scan(&dirs, is_protected, &marks, ret, err);
 }
 
-int overlays_apply(const struct overlay_run *r, const struct change *c, struct err *e) {
-        const struct overlay_dirs dirs = { r->workspace, r->upper, r->began_us };
-        int s = overlay_apply(&dirs, c, e);
+int overlays_apply(const struct overlay_run *run, const struct change *change, struct err *err) {
+        const struct overlay_dirs dirs = { run->workspace, run->upper, run->began_us };
+        int s = overlay_apply(&dirs, change, err);
 
-        return s < 0 ? s : overlay_forget(&dirs, c, e);
+        if (s < 0)
+                return s;
+
+        return overlay_forget(&dirs, change, err);
 }
 
 void overlays_finish(struct overlay_run *r) {
         cleanup(changes_done) struct changes c = { 0 };
         struct err e = { 0 };
+
         if (!r->directory)
                 return;
+
         int s = overlays_changes(r, &c, &e);
         if (s == 0 && c.list.n == 0)
                 s = overlays_remove(r, &e);
         else if (s == 0)
                 log_notice("%zu %s kept apart from %s: bailey diff %s, then bailey apply or discard", c.list.n,
                            c.list.n == 1 ? "change is" : "changes are", r->workspace, r->id);
+
         if (s < 0)
                 log_error("%s", err_text(&e));
+
         overlay_run_done(r);
 }

@@ -17,21 +17,21 @@ struct overlay_run {
         uint64_t began_us;
         int lock; /* -1: not held */
 };
-void overlay_run_done(struct overlay_run *r);
+void overlay_run_done(struct overlay_run *run);
 
 typedef VEC(struct overlay_run) overlay_runs;
 void overlay_runs_done(overlay_runs *r);
 
 /* Makes and locks it. -EINVAL for a workspace whose path an overlay cannot have. */
-int overlays_new(const char *id, const char *workspace, struct overlay_run *ret, struct err *e);
+int overlays_new(const char *id, const char *workspace, struct overlay_run *ret, struct err *err);
 /* Oldest first. An absent directory holds none. */
-int overlays_list(overlay_runs *ret, struct err *e);
+int overlays_list(overlay_runs *ret, struct err *err);
 /* By id (or the beginning of one), or the newest of the workspace when id is NULL. Locked; -EBUSY while it runs. */
-int overlays_find(const char *id, const char *workspace, struct overlay_run *ret, struct err *e);
-int overlays_remove(struct overlay_run *r, struct err *e);
+int overlays_find(const char *id, const char *workspace, struct overlay_run *ret, struct err *err);
+int overlays_remove(struct overlay_run *run, struct err *err);
 
 /* What changed, with protected paths marked by the workspace's default policy. */
-int overlays_changes(const struct overlay_run *r, struct changes *ret, struct err *e);
-int overlays_apply(const struct overlay_run *r, const struct change *c, struct err *e);
+int overlays_changes(const struct overlay_run *run, struct changes *ret, struct err *err);
+int overlays_apply(const struct overlay_run *run, const struct change *change, struct err *err);
 /* At the end of the run. Nothing written: nothing kept. Otherwise it waits for a person. */
 void overlays_finish(struct overlay_run *r);

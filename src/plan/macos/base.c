@@ -202,9 +202,9 @@ const struct seatbelt_place seatbelt_places[] = {
 };
 const size_t seatbelt_places_n = sizeof seatbelt_places / sizeof seatbelt_places[0];
 
-static bool row_applies(const struct seatbelt_row *row, const struct seatbelt_request *q, unsigned groups) {
-        bool open = path_rules_reads_open(q->rules);
-        bool network = q->host->http_port || q->host->socks_port || q->host->api_port;
+static bool row_applies(const struct seatbelt_row *row, const struct seatbelt_request *request, unsigned groups) {
+        bool open = path_rules_reads_open(request->rules);
+        bool network = request->host->http_port || request->host->socks_port || request->host->api_port;
         unsigned wanted = row->when >> SEATBELT_WHEN_GROUP;
 
         if (wanted)
@@ -213,22 +213,26 @@ static bool row_applies(const struct seatbelt_row *row, const struct seatbelt_re
                 return open;
         if (row->when & SEATBELT_READS_CLOSED)
                 return !open;
+
         return row->when != SEATBELT_NETWORK || network;
 }
 
-int seatbelt_add_rows(struct seatbelt *s, const struct seatbelt_request *q, unsigned groups) {
+int seatbelt_add_rows(struct seatbelt *s, const struct seatbelt_request *request, unsigned groups) {
         for (size_t i = 0; i < seatbelt_rows_n; i++) {
                 const struct seatbelt_row *row = &seatbelt_rows[i];
 
-                if (!row_applies(row, q, groups))
+                if (!row_applies(row, request, groups))
                         continue;
+
                 int r = seatbelt_begin(s, true, row->section, row->operations, row->why);
                 for (const struct seatbelt_filter *f = row->filters; r == 0 && f && f->kind != SEATBELT_END; f++) {
                         r = vec_push(&s->filters, *f);
                         s->rules.p[s->rules.n - 1].n += r == 0;
                 }
+
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }

@@ -34,6 +34,7 @@ static const char *keep_path(struct seatbelt *s, const char *path) {
 
         if (!text || is_plain_path(text))
                 return text;
+
         for (size_t i = 0; i < s->parameters.n; i++)
                 if (strcmp(s->parameters.p[i].value, text) == 0)
                         return text;
@@ -42,24 +43,24 @@ static const char *keep_path(struct seatbelt *s, const char *path) {
         return name && vec_push(&s->parameters, ((struct seatbelt_parameter){ name, text })) == 0 ? text : NULL;
 }
 
-int seatbelt_filter_one(struct seatbelt *s, enum seatbelt_filter_kind kind, const char *path) {
-        return seatbelt_filter(s, kind, keep_path(s, path), NULL);
+int seatbelt_filter_one(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *path) {
+        return seatbelt_filter(seatbelt, kind, keep_path(seatbelt, path), NULL);
 }
 
-int seatbelt_filter_path(struct seatbelt *s, enum seatbelt_filter_kind kind, const char *path, const char *why) {
+int seatbelt_filter_path(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *path, const char *why) {
         bool failed = false;
         cleanup(free_ptr) char *alias = seatbelt_alias(path, &failed);
-        int r = failed ? -ENOMEM : seatbelt_filter(s, kind, keep_path(s, path), why);
+        int r = failed ? -ENOMEM : seatbelt_filter(seatbelt, kind, keep_path(seatbelt, path), why);
 
-        return r == 0 && alias ? seatbelt_filter(s, kind, keep_path(s, alias), NULL) : r;
+        return r == 0 && alias ? seatbelt_filter(seatbelt, kind, keep_path(seatbelt, alias), NULL) : r;
 }
 
-int seatbelt_filter_except(struct seatbelt *s, const char *path) {
+int seatbelt_filter_except(struct seatbelt *seatbelt, const char *path) {
         bool failed = false;
         cleanup(free_ptr) char *alias = seatbelt_alias(path, &failed);
-        int r = failed ? -ENOMEM : seatbelt_and(s, SEATBELT_SUBPATH, keep_path(s, path), true);
+        int r = failed ? -ENOMEM : seatbelt_and(seatbelt, SEATBELT_SUBPATH, keep_path(seatbelt, path), true);
 
-        return r == 0 && alias ? seatbelt_and(s, SEATBELT_SUBPATH, keep_path(s, alias), true) : r;
+        return r == 0 && alias ? seatbelt_and(seatbelt, SEATBELT_SUBPATH, keep_path(seatbelt, alias), true) : r;
 }
 
 /* --- the list of all rules --- */
@@ -93,14 +94,17 @@ static int list_add_policy(struct list *list, const struct path_rules *rules) {
 
                 if (rule.built_in && path_is_within(rule.pattern, "/run"))
                         continue; /* there is no such directory, and nobody can make one */
+
                 if (rule.own) {
                         rule.own = rule.grants = false;
                         rule.decides_read = true;
                 }
+
                 int r = list_add(list, rule, seatbelt_canonical(rule.pattern));
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -114,46 +118,51 @@ static bool list_grants_around(const struct list *list, const char *path) {
         return false;
 }
 
-static int list_add_place(struct list *list, const struct seatbelt_request *q, const struct seatbelt_place *place) {
+static int list_add_place(struct list *list, const struct seatbelt_request *request,
+                          const struct seatbelt_place *place) {
         bool in_home = place->path[0] == '~';
-        bool writes = place->kind == SEATBELT_GIVES && q->policy->mode != MODE_READ_ONLY;
+        bool writes = place->kind == SEATBELT_GIVES && request->policy->mode != MODE_READ_ONLY;
         bool hides = place->kind == SEATBELT_HIDES, keeps = place->kind == SEATBELT_KEEPS;
         struct path_rule rule = { .origin = place->why, .built_in = place->group == 0 };
-        char *path = in_home ? path_join(q->host->home, place->path + 2) : str_dup(str_of(place->path));
+        char *path = in_home ? path_join(request->host->home, place->path + 2) : str_dup(str_of(place->path));
 
-        if (place->kind == SEATBELT_PROGRAMS && !q->host->own_home) {
+        if (place->kind == SEATBELT_PROGRAMS && !request->host->own_home) {
                 free(path);
                 return 0; /* the real home is there */
         }
-        if (path && (hides || keeps) && in_home && q->host->own_home && !list_grants_around(list, path)) {
+
+        if (path && (hides || keeps) && in_home && request->host->own_home && !list_grants_around(list, path)) {
                 free(path);
                 return 0; /* all of the home is closed */
         }
+
         rule.grants = !hides && !keeps;
         rule.decides_read = !keeps && !writes;
+
         return list_add(list, rule, path);
 }
 
-static int list_add_places(struct list *list, const struct seatbelt_request *q, unsigned groups) {
+static int list_add_places(struct list *list, const struct seatbelt_request *request, unsigned groups) {
         int r = 0;
 
         for (size_t i = 0; i < seatbelt_places_n && r == 0; i++)
                 if (!seatbelt_places[i].group || groups & seatbelt_places[i].group)
-                        r = list_add_place(list, q, &seatbelt_places[i]);
+                        r = list_add_place(list, request, &seatbelt_places[i]);
         return r;
 }
 
 /* Toolchains in the home; caches are not shown, since nothing can lie over them here. */
-static int list_add_toolchains(struct list *list, const struct seatbelt_request *q) {
+static int list_add_toolchains(struct list *list, const struct seatbelt_request *request) {
         int r = 0;
 
-        for (size_t i = 0; i < n_home_rows && r == 0 && q->host->own_home; i++)
+        for (size_t i = 0; i < n_home_rows && r == 0 && request->host->own_home; i++)
                 if (home_rows[i].kind == HOME_TOOLCHAIN)
                         r = list_add(
                             list,
                             (struct path_rule){
                                 .decides_read = true, .grants = true, .built_in = true, .origin = home_rows[i].what },
-                            path_join(q->host->home, home_rows[i].path));
+                            path_join(request->host->home, home_rows[i].path));
+
         return r;
 }
 
@@ -167,17 +176,21 @@ static int list_add_own(struct list *list, const struct seatbelt_host *host) {
         return r == 0 && host->own_home ? list_add(list, home, seatbelt_canonical(host->own_home)) : r;
 }
 
-static int rules_collect(const struct seatbelt_request *q, unsigned groups, struct path_rules **ret, struct err *e) {
+static int rules_collect(const struct seatbelt_request *request, unsigned groups, struct path_rules **ret,
+                         struct err *err) {
         cleanup(list_done) struct list list = { 0 };
-        int r = list_add_policy(&list, q->rules);
+        int r = list_add_policy(&list, request->rules);
 
         if (r == 0)
-                r = list_add_toolchains(&list, q);
+                r = list_add_toolchains(&list, request);
         if (r == 0)
-                r = list_add_places(&list, q, groups);
+                r = list_add_places(&list, request, groups);
         if (r == 0)
-                r = list_add_own(&list, q->host);
-        return r < 0 ? r : path_rules_restore(list.rules.p, list.rules.n, path_rules_reads_open(q->rules), ret, e);
+                r = list_add_own(&list, request->host);
+        if (r < 0)
+                return r;
+
+        return path_rules_restore(list.rules.p, list.rules.n, path_rules_reads_open(request->rules), ret, err);
 }
 
 /* --- plain paths --- */
@@ -192,7 +205,7 @@ static bool is_in_writable(const struct path_rules *rules, const char *path) {
         return false;
 }
 
-static int begin_plain(struct seatbelt *s, enum seatbelt_says says) {
+static int begin_plain(struct seatbelt *seatbelt, enum seatbelt_says says) {
         static const struct {
                 bool allows;
                 const char *operations, *why;
@@ -203,81 +216,92 @@ static int begin_plain(struct seatbelt *s, enum seatbelt_says says) {
                 [SEATBELT_NO_WRITE] = { false, SEATBELT_WRITING, "not written" },
         };
 
-        return seatbelt_begin(s, kinds[says].allows, SEATBELT_SECTION_FILES, kinds[says].operations, kinds[says].why);
+        return seatbelt_begin(seatbelt, kinds[says].allows, SEATBELT_SECTION_FILES, kinds[says].operations,
+                              kinds[says].why);
 }
 
 /* The names that every writable directory has protected. In all but the workspace they stand only in the expressions
  * that follow (plan/macos/late.c): each path costs the kernel's compiler time, and those cover every spelling. */
-static bool is_left_to_expressions(const struct seatbelt_request *q, const struct path_rule *rule) {
-        return rule->protected && !q->host->case_sensitive &&
-               !(q->policy->workspace && path_is_within(rule->pattern, q->policy->workspace));
+static bool is_left_to_expressions(const struct seatbelt_request *request, const struct path_rule *rule) {
+        return rule->protected && !request->host->case_sensitive &&
+               !(request->policy->workspace && path_is_within(rule->pattern, request->policy->workspace));
 }
 
 /* From shallow to deep; neighbours that say the same are one rule. The origins belong to the caller's rules and to
  * tables, both of which may be gone before the profile is. */
-static int add_plain(struct seatbelt *s, const struct seatbelt_request *q, const struct path_rules *rules) {
+static int add_plain(struct seatbelt *seatbelt, const struct seatbelt_request *request,
+                     const struct path_rules *rules) {
         int last = -1, r = 0;
 
         for (size_t i = 0; i < path_rules_count(rules) && r == 0; i++) {
                 const struct path_rule *rule = path_rules_at(rules, i);
                 enum seatbelt_says says = seatbelt_says(rule);
-                const char *why = seatbelt_format(s, "%s", rule->origin);
+                const char *why = seatbelt_format(seatbelt, "%s", rule->origin);
 
-                if (rule->is_glob || is_left_to_expressions(q, rule))
+                if (rule->is_glob || is_left_to_expressions(request, rule))
                         continue;
                 if ((int)says != last)
-                        r = begin_plain(s, says);
+                        r = begin_plain(seatbelt, says);
+
                 last = (int)says;
+
                 /* A subpath alone leaves the first creation of the name itself open (codex). */
                 if (r == 0 && !rule->grants && is_in_writable(rules, rule->pattern))
-                        r = seatbelt_filter_path(s, SEATBELT_LITERAL, rule->pattern, why);
+                        r = seatbelt_filter_path(seatbelt, SEATBELT_LITERAL, rule->pattern, why);
                 if (r == 0)
-                        r = seatbelt_filter_path(s, SEATBELT_SUBPATH, rule->pattern, why);
+                        r = seatbelt_filter_path(seatbelt, SEATBELT_SUBPATH, rule->pattern, why);
         }
+
         return r;
 }
 
 /* --- the way to what is granted --- */
 
-static int add_way(struct seatbelt *s, const struct path_rules *rules, const char *path, size_t first) {
+static int add_way(struct seatbelt *seatbelt, const struct path_rules *rules, const char *path, size_t first) {
         cleanup(free_ptr) char *parent = str_dup(str_of(path));
 
         for (char *slash; parent && (slash = strrchr(parent, '/')) && slash > parent;) {
                 *slash = '\0';
                 bool known = path_rules_access(rules, parent, NULL) != PATH_DENIED;
-                for (size_t i = first; i < s->filters.n && !known; i++)
-                        known = strcmp(s->filters.p[i].text, parent) == 0;
-                int r = known ? 0 : seatbelt_filter_path(s, SEATBELT_LITERAL, parent, NULL);
+                for (size_t i = first; i < seatbelt->filters.n && !known; i++)
+                        known = strcmp(seatbelt->filters.p[i].text, parent) == 0;
+
+                int r = known ? 0 : seatbelt_filter_path(seatbelt, SEATBELT_LITERAL, parent, NULL);
                 if (r < 0)
                         return r;
         }
+
         return parent ? 0 : -ENOMEM;
 }
 
 /* realpath(), and Node on every start, ask for each directory on the way; nothing but its attributes is shown. */
-static int add_ways(struct seatbelt *s, const struct path_rules *rules) {
+static int add_ways(struct seatbelt *seatbelt, const struct path_rules *rules) {
         static const char *const links[] = { "/tmp", "/var", "/etc" };
-        int r = seatbelt_begin(s, true, SEATBELT_SECTION_FILES, "file-read-metadata",
+        int r = seatbelt_begin(seatbelt, true, SEATBELT_SECTION_FILES, "file-read-metadata",
                                "attributes of the directories on the way to what is granted, and of the root's links");
-        size_t first = s->filters.n;
+        size_t first = seatbelt->filters.n;
 
         for (size_t i = 0; i < sizeof links / sizeof *links && r == 0; i++)
-                r = seatbelt_filter(s, SEATBELT_LITERAL, links[i], NULL);
+                r = seatbelt_filter(seatbelt, SEATBELT_LITERAL, links[i], NULL);
+
         for (size_t i = 0; i < path_rules_count(rules) && r == 0; i++)
                 if (path_rules_at(rules, i)->grants)
-                        r = add_way(s, rules, path_rules_at(rules, i)->pattern, first);
+                        r = add_way(seatbelt, rules, path_rules_at(rules, i)->pattern, first);
+
         return r;
 }
 
-int seatbelt_add_files(struct seatbelt *s, const struct seatbelt_request *q, unsigned groups, struct err *e) {
+int seatbelt_add_files(struct seatbelt *seatbelt, const struct seatbelt_request *request, unsigned groups,
+                       struct err *err) {
         cleanup(path_rules_freep) struct path_rules *rules = NULL;
-        int r = rules_collect(q, groups, &rules, e);
+        int r = rules_collect(request, groups, &rules, err);
 
         if (r == 0)
-                r = add_plain(s, q, rules);
+                r = add_plain(seatbelt, request, rules);
         if (r == 0)
-                r = seatbelt_add_late(s, q, rules, e);
+                r = seatbelt_add_late(seatbelt, request, rules, err);
         if (r == 0)
-                r = seatbelt_add_moves(s, rules, !q->host->case_sensitive, e);
-        return r == 0 ? add_ways(s, rules) : r;
+                r = seatbelt_add_moves(seatbelt, rules, !request->host->case_sensitive, err);
+
+        return r == 0 ? add_ways(seatbelt, rules) : r;
 }

@@ -35,8 +35,8 @@ struct guest_plan {
         VEC(struct guest_step) steps;
 };
 
-int guest_plan_create(const struct guest_request *q, struct guest_plan **ret, struct err *e);
-int guest_plan_delete(const struct guest_request *q, struct guest_plan **ret, struct err *e);
+int guest_plan_create(const struct guest_request *request, struct guest_plan **ret, struct err *err);
+int guest_plan_delete(const struct guest_request *request, struct guest_plan **ret, struct err *err);
 void guest_plan_free(struct guest_plan *plan);
 void guest_plan_freep(struct guest_plan **plan);
 
@@ -44,10 +44,10 @@ void guest_plan_freep(struct guest_plan **plan);
 int guest_plan_text(const struct guest_plan *plan, struct buf *out);
 
 /* The rules of pf for its anchor, and the line of /etc/pf.conf without which they would be ignored in silence. */
-int guest_pf_rules(const struct guest_request *q, struct buf *out);
+int guest_pf_rules(const struct guest_request *request, struct buf *out);
 bool guest_pf_conf_has_anchor(struct str pf_conf);
 /* A line for sudoers: the user may start the launcher as the guest, and end all that it runs; nothing else. */
-int guest_sudoers(const struct guest_request *q, const char *launcher, struct buf *out);
+int guest_sudoers(const struct guest_request *request, const char *launcher, struct buf *out);
 
 /* The first number from GUEST_ID_FIRST on that `dscl . -list /Users UniqueID` does not name. 0: none is free, or the
  * text is not what dscl prints. */

@@ -20,7 +20,7 @@ struct late {
         struct err *e;
 };
 
-static char *lower(const char *text) {
+static char *late_lower(const char *text) {
         char *copy = str_dup(str_of(text));
 
         for (char *c = copy; c && *c; c++)
@@ -37,21 +37,25 @@ static bool any_prefix_matches(struct str pattern, const char *path) {
                 if (path[i] == '\0')
                         break;
         }
+
         return false;
 }
 
 /* Whether the grant wins over the refusal for everything below it. -ENOMEM, or 0 or 1. */
 static int grant_wins(const struct late *late, size_t grant, size_t refusal) {
-        const struct path_rule *g = path_rules_at(late->rules, grant), *d = path_rules_at(late->rules, refusal);
-        cleanup(free_ptr) char *path = late->fold ? lower(g->pattern) : str_dup(str_of(g->pattern));
-        cleanup(free_ptr) char *pattern = late->fold ? lower(d->pattern) : str_dup(str_of(d->pattern));
+        const struct path_rule *rule = path_rules_at(late->rules, grant),
+                               *path_rule = path_rules_at(late->rules, refusal);
+        cleanup(free_ptr) char *path = late->fold ? late_lower(rule->pattern) : str_dup(str_of(rule->pattern));
+        cleanup(free_ptr) char *pattern =
+            late->fold ? late_lower(path_rule->pattern) : str_dup(str_of(path_rule->pattern));
 
         if (!path || !pattern)
                 return -ENOMEM;
-        if (d->is_glob)
+        if (path_rule->is_glob)
                 return any_prefix_matches(str_of(pattern), path);
         if (strcmp(path, pattern) == 0)
                 return grant > refusal; /* the later one of the same path decides */
+
         return path_is_within(path, pattern);
 }
 
@@ -65,14 +69,17 @@ static int find_exceptions(const struct late *late, size_t refusal, bool write, 
 
                 if (!g->grants || (write && seatbelt_says(g) != SEATBELT_WRITE))
                         continue;
+
                 for (size_t j = 0; j < ret->n && !listed; j++)
                         listed = path_is_within(g->pattern, ret->p[j]);
+
                 int r = listed ? 0 : grant_wins(late, i, refusal);
                 if (r == 1)
                         r = vec_push(ret, g->pattern);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -90,8 +97,10 @@ static int add_one(struct late *late, const char *operations, const char *regex,
 
         if (r == 0)
                 r = seatbelt_filter(late->s, SEATBELT_REGEX, regex, seatbelt_format(late->s, "%s", origin));
+
         for (size_t i = 0; i < exceptions->n && r == 0; i++)
                 r = seatbelt_filter_except(late->s, exceptions->p[i]);
+
         return r;
 }
 
@@ -104,6 +113,7 @@ static int add_refusal(struct late *late, size_t refusal, const char *regex) {
 
         if (r == 0 && reads)
                 r = find_exceptions(late, refusal, false, &to_read);
+
         if (r == 0 && reads && same_paths(&to_read, &to_write)) {
                 r = add_one(late, SEATBELT_READING " " SEATBELT_WRITING, regex, rule->origin, &to_write);
         } else if (r == 0) {
@@ -111,8 +121,10 @@ static int add_refusal(struct late *late, size_t refusal, const char *regex) {
                 if (r == 0 && reads)
                         r = add_one(late, SEATBELT_READING, regex, rule->origin, &to_read);
         }
+
         vec_done(&to_read);
         vec_done(&to_write);
+
         return r;
 }
 
@@ -144,8 +156,10 @@ static int add_glob(struct late *late, size_t i) {
 
                 if (!regex)
                         return built == -EMSGSIZE || text.n > SEATBELT_STRING_MAX ? -EMSGSIZE : -ENOMEM;
+
                 r = add_refusal(late, i, regex);
         }
+
         return r;
 }
 
@@ -161,10 +175,11 @@ const char *seatbelt_writable_around(const struct path_rules *rules, const char 
                     path_is_within(path, rule->pattern))
                         root = rule->pattern; /* the list goes from shallow to deep */
         }
+
         return root;
 }
 
-static const char *below(const char *path, const char *root) {
+static const char *late_below(const char *path, const char *root) {
         size_t n = strlen(root);
 
         return path + (n == 1 ? 1 : n + 1);
@@ -183,7 +198,7 @@ int seatbelt_regex_below(const char *root, const char *path, const char *end, st
         int r = regex_begin(root, out);
 
         if (r == 0)
-                r = seatbelt_regex_path(str_of(below(path, root)), true, out);
+                r = seatbelt_regex_path(str_of(late_below(path, root)), true, out);
         if (r == 0)
                 r = buf_add(out, end);
         return r == 0 && out->n > SEATBELT_STRING_MAX ? -EMSGSIZE : r;
@@ -202,14 +217,17 @@ static int pack_flush(struct late *late, struct pack *pack) {
 
         if (pack->names.n == 0)
                 return 0;
+
         int r = regex_begin(pack->root, &text);
         if (r == 0)
                 r = buf_printf(&text, "(%.*s)(/.*)?$", STR_FMT(buf_str(&pack->names)));
+
         buf_clear(&pack->names);
 
         const char *regex = keep_regex(late, r, &text, pack->root);
         if (!regex)
                 return text.n > SEATBELT_STRING_MAX ? -EMSGSIZE : -ENOMEM;
+
         return add_one(late, pack->reads ? SEATBELT_READING " " SEATBELT_WRITING : SEATBELT_WRITING, regex,
                        "the names above, in any spelling", &none);
 }
@@ -217,15 +235,17 @@ static int pack_flush(struct late *late, struct pack *pack) {
 /* A name whose refusal no grant wins over. */
 static int pack_add(struct late *late, struct pack *pack, const struct path_rule *rule, const char *root) {
         cleanup(buf_done) struct buf name = BUF(8192);
-        int r = seatbelt_regex_path(str_of(below(rule->pattern, root)), true, &name);
+        int r = seatbelt_regex_path(str_of(late_below(rule->pattern, root)), true, &name);
         bool other = pack->root != root || pack->reads != rule->decides_read;
 
         if (r == 0 && (other || pack->names.n + name.n + strlen(root) * 2 > SEATBELT_STRING_MAX - 32))
                 r = pack_flush(late, pack);
+
         pack->root = root;
         pack->reads = rule->decides_read;
         if (r == 0)
                 r = buf_add(&pack->names, pack->names.n ? "|" : "");
+
         return r == 0 ? buf_append(&pack->names, buf_str(&name)) : r;
 }
 
@@ -246,7 +266,10 @@ static int has_exceptions(struct late *late, size_t i) {
         bool any = found.n > 0;
 
         vec_done(&found);
-        return r < 0 ? r : any;
+        if (r < 0)
+                return r;
+
+        return any;
 }
 
 static int add_folded(struct late *late) {
@@ -259,25 +282,29 @@ static int add_folded(struct late *late) {
 
                 if (rule->grants || rule->is_glob || !root)
                         continue;
+
                 r = has_exceptions(late, i);
                 if (r == 1)
                         r = add_spellings(late, i, root);
                 else if (r == 0)
                         r = pack_add(late, &pack, rule, root);
         }
+
         if (r >= 0)
                 r = pack_flush(late, &pack);
+
         buf_done(&pack.names);
         return r;
 }
 
-int seatbelt_add_late(struct seatbelt *s, const struct seatbelt_request *q, const struct path_rules *rules,
-                      struct err *e) {
-        struct late late = { .rules = rules, .fold = !q->host->case_sensitive, .s = s, .e = e };
+int seatbelt_add_late(struct seatbelt *seatbelt, const struct seatbelt_request *request, const struct path_rules *rules,
+                      struct err *err) {
+        struct late late = { .rules = rules, .fold = !request->host->case_sensitive, .s = seatbelt, .e = err };
         int r = 0;
 
         for (size_t i = 0; i < path_rules_count(rules) && r == 0; i++)
                 if (path_rules_at(rules, i)->is_glob)
                         r = add_glob(&late, i);
+
         return r == 0 && late.fold ? add_folded(&late) : r;
 }

@@ -35,6 +35,7 @@ static void words_free(char **words) {
 void macos_launch_free(struct macos_launch *launch) {
         if (!launch)
                 return;
+
         seatbelt_free(launch->profile);
         words_free(launch->environment);
         words_free(launch->argv);
@@ -70,6 +71,7 @@ static void strip_variables(char **block) {
                 else
                         *to++ = *from;
         }
+
         *to = NULL;
 }
 
@@ -81,19 +83,24 @@ static int force_ipv4(char ***block) {
         for (; (*block)[n]; n++) {
                 if (strncmp((*block)[n], name, sizeof name - 1) != 0)
                         continue;
+
                 char *longer = str_format("%s %s", (*block)[n], option);
                 if (!longer)
                         return -ENOMEM;
+
                 free((*block)[n]);
                 (*block)[n] = longer;
                 return 0;
         }
+
         char **grown = reallocarray(*block, n + 2, sizeof *grown);
         if (!grown)
                 return -ENOMEM;
+
         *block = grown;
         grown[n] = str_format("%s%s", name, option);
         grown[n + 1] = NULL;
+
         return grown[n] ? 0 : -ENOMEM;
 }
 
@@ -105,34 +112,37 @@ static const char **pointers_to(const origin_texts *texts) {
         return list;
 }
 
-static int build_environment(const struct macos_request *q, char ***ret, struct err *e) {
-        cleanup(free_ptr) const char **pass = pointers_to(&q->policy->process.env_pass);
-        cleanup(free_ptr) const char **set = pointers_to(&q->policy->process.env_set);
-        cleanup(free_ptr) char *address = q->secret ? macos_proxy_address(q->secret) : NULL;
+static int build_environment(const struct macos_request *request, char ***ret, struct err *err) {
+        cleanup(free_ptr) const char **pass = pointers_to(&request->policy->process.env_pass);
+        cleanup(free_ptr) const char **set = pointers_to(&request->policy->process.env_set);
+        cleanup(free_ptr) char *address = request->secret ? macos_proxy_address(request->secret) : NULL;
         cleanup(env_done) struct env env = { 0 };
         const struct env_input in = {
-                .host = q->environment,
-                .sandbox_id = q->id,
-                .http_port = q->host->http_port,
-                .socks_port = q->host->socks_port,
+                .host = request->environment,
+                .sandbox_id = request->id,
+                .http_port = request->host->http_port,
+                .socks_port = request->host->socks_port,
                 .proxy_address = address,
                 .inside = true,
-                .tmpdir = q->host->tmpdir,
-                .home = q->host->own_home,
+                .tmpdir = request->host->tmpdir,
+                .home = request->host->own_home,
                 .pass = pass,
                 .set = set,
         };
 
-        if (!pass || !set || (q->secret && !address))
-                return err_set(e, ENOMEM, "out of memory");
-        int r = env_build(&in, &env, e);
+        if (!pass || !set || (request->secret && !address))
+                return err_set(err, ENOMEM, "out of memory");
+
+        int r = env_build(&in, &env, err);
         if (r == 0)
-                r = env_block(&env, ret, e);
+                r = env_block(&env, ret, err);
         if (r < 0)
                 return r;
+
         strip_variables(*ret);
-        if (q->host->http_port && force_ipv4(ret) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+        if (request->host->http_port && force_ipv4(ret) < 0)
+                return err_set(err, ENOMEM, "out of memory");
+
         return 0;
 }
 
@@ -143,6 +153,7 @@ static char **copy_words(char *const *words) {
 
         while (words[n])
                 n++;
+
         char **copy = calloc(n + 1, sizeof *copy);
         for (size_t i = 0; copy && i < n; i++) {
                 copy[i] = str_dup(str_of(words[i]));
@@ -151,6 +162,7 @@ static char **copy_words(char *const *words) {
                         return NULL;
                 }
         }
+
         return copy;
 }
 
@@ -163,38 +175,45 @@ static int add_limits(struct macos_launch *launch, const struct policy_limits *w
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
                 if (rows[i].value && vec_push(&launch->limits, rows[i]) < 0)
                         return -ENOMEM;
+
         return vec_push(&launch->limits, ((struct macos_limit){ MACOS_LIMIT_CORE, 0 }));
 }
 
-static int check_request(const struct macos_request *q, struct err *e) {
-        bool gateway = q->host->http_port || q->host->socks_port || q->host->api_port;
+static int check_request(const struct macos_request *request, struct err *err) {
+        bool gateway = request->host->http_port || request->host->socks_port || request->host->api_port;
 
-        if (gateway && !q->secret)
-                return err_set(e, EINVAL, "a gateway on the Mac's own loopback needs the secret of the run");
-        for (const char *c = q->secret; c && *c; c++)
+        if (gateway && !request->secret)
+                return err_set(err, EINVAL, "a gateway on the Mac's own loopback needs the secret of the run");
+
+        for (const char *c = request->secret; c && *c; c++)
                 if (!ascii_is_alnum(*c))
-                        return err_set(e, EINVAL, "the secret of the run has a character that a URL would escape");
-        return q->argv && q->argv[0] ? 0 : err_set(e, EINVAL, "there is no command");
+                        return err_set(err, EINVAL, "the secret of the run has a character that a URL would escape");
+
+        return request->argv && request->argv[0] ? 0 : err_set(err, EINVAL, "there is no command");
 }
 
-int macos_launch_build(const struct macos_request *q, struct macos_launch **ret, struct err *e) {
+int macos_launch_build(const struct macos_request *request, struct macos_launch **ret, struct err *err) {
         cleanup(macos_launch_freep) struct macos_launch *launch = calloc(1, sizeof *launch);
-        const struct seatbelt_request profile = { .policy = q->policy, .rules = q->rules, .host = q->host };
+        const struct seatbelt_request profile = { .policy = request->policy,
+                                                  .rules = request->rules,
+                                                  .host = request->host };
 
         if (!launch)
-                return err_set(e, ENOMEM, "out of memory");
-        int r = check_request(q, e);
+                return err_set(err, ENOMEM, "out of memory");
+
+        int r = check_request(request, err);
         if (r == 0)
-                r = seatbelt_build(&profile, &launch->profile, e);
+                r = seatbelt_build(&profile, &launch->profile, err);
         if (r == 0)
-                r = build_environment(q, &launch->environment, e);
+                r = build_environment(request, &launch->environment, err);
         if (r < 0)
                 return r;
 
-        launch->argv = copy_words(q->argv);
-        launch->cwd = str_dup(str_of(q->cwd));
-        if (!launch->argv || !launch->cwd || add_limits(launch, &q->policy->process.limits) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+        launch->argv = copy_words(request->argv);
+        launch->cwd = str_dup(str_of(request->cwd));
+        if (!launch->argv || !launch->cwd || add_limits(launch, &request->policy->process.limits) < 0)
+                return err_set(err, ENOMEM, "out of memory");
+
         *ret = take_ptr(&launch);
         return 0;
 }
@@ -210,6 +229,7 @@ static int add_variable(struct buf *out, const char *line, bool json) {
 
         if (r < 0)
                 return r;
+
         return json ? escape_json(out, buf_str(&shown)) : escape_text(out, buf_str(&shown), 4096);
 }
 
@@ -221,6 +241,7 @@ static int add_words(struct buf *out, char *const *words) {
                 if (r == 0)
                         r = escape_text(out, str_of(words[i]), 4096);
         }
+
         return r;
 }
 
@@ -241,18 +262,22 @@ int macos_launch_text(const struct macos_launch *launch, struct buf *out) {
                 r = buf_add(out, "\n; directory: ");
         if (r == 0)
                 r = escape_text(out, str_of(launch->cwd), 4096);
+
         for (size_t i = 0; i < launch->limits.n && r == 0; i++)
                 r = buf_printf(out, "\n; limit: %s %llu", macos_limit_name(launch->limits.p[i].kind),
                                (unsigned long long)launch->limits.p[i].value);
+
         for (char **line = launch->environment; *line && r == 0; line++) {
                 r = buf_add(out, "\n; environment: ");
                 if (r == 0)
                         r = add_variable(out, *line, false);
         }
+
         if (r == 0)
                 r = buf_add(out, "\n;\n");
         if (r < 0)
                 return r;
+
         make_ascii(out, from);
         return seatbelt_text(launch->profile, out);
 }
@@ -265,6 +290,7 @@ static int json_strings(struct buf *out, const char *key, char *const *words) {
                 if (r == 0)
                         r = add_variable(out, words[i], true);
         }
+
         return r == 0 ? buf_add_char(out, ']') : r;
 }
 
@@ -272,17 +298,20 @@ static int json_pairs(const struct macos_launch *launch, struct buf *out) {
         int r = buf_add(out, ", \"parameters\": {");
 
         for (size_t i = 0; i < launch->profile->parameters.n && r == 0; i++) {
-                const struct seatbelt_parameter *p = &launch->profile->parameters.p[i];
+                const struct seatbelt_parameter *parameter = &launch->profile->parameters.p[i];
 
-                r = buf_printf(out, "%s\"%s\": ", i ? ", " : "", p->name);
+                r = buf_printf(out, "%s\"%s\": ", i ? ", " : "", parameter->name);
                 if (r == 0)
-                        r = escape_json(out, str_of(p->value));
+                        r = escape_json(out, str_of(parameter->value));
         }
+
         if (r == 0)
                 r = buf_add(out, "}, \"limits\": {");
+
         for (size_t i = 0; i < launch->limits.n && r == 0; i++)
                 r = buf_printf(out, "%s\"%s\": %llu", i ? ", " : "", macos_limit_name(launch->limits.p[i].kind),
                                (unsigned long long)launch->limits.p[i].value);
+
         return r == 0 ? buf_add_char(out, '}') : r;
 }
 
@@ -302,14 +331,17 @@ int macos_launch_json(const struct macos_launch *launch, struct buf *out) {
                 r = json_pairs(launch, out);
         if (r == 0)
                 r = buf_add(out, ", \"notes\": [");
+
         for (size_t i = 0; i < launch->profile->notes.n && r == 0; i++) {
                 r = buf_add(out, i ? ", " : "");
                 if (r == 0)
                         r = escape_json(out, str_of(launch->profile->notes.p[i]));
         }
+
         if (r == 0)
                 r = buf_add(out, "], \"profile\": ");
         if (r == 0)
                 r = escape_json(out, buf_str(&profile));
+
         return r == 0 ? buf_add(out, "}\n") : r;
 }

@@ -30,7 +30,7 @@ struct macos_launch {
         VEC(struct macos_limit) limits; /* of each process */
 };
 
-int macos_launch_build(const struct macos_request *request, struct macos_launch **ret, struct err *e);
+int macos_launch_build(const struct macos_request *request, struct macos_launch **ret, struct err *err);
 void macos_launch_free(struct macos_launch *launch);
 void macos_launch_freep(struct macos_launch **launch);
 

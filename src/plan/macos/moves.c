@@ -28,9 +28,11 @@ static int places_add(places *list, struct str path) {
         for (size_t i = 0; i < list->n; i++)
                 if (str_is(path, list->p[i]))
                         return 0;
+
         char *copy = str_dup(path);
         if (copy && vec_push(list, copy) == 0)
                 return 0;
+
         free(copy);
         return -ENOMEM;
 }
@@ -49,6 +51,7 @@ static int add_parents(places *list, const struct path_rules *rules, const char 
                 if (is_writable(rules, parent))
                         r = places_add(list, str_of(parent));
         }
+
         return r;
 }
 
@@ -62,10 +65,11 @@ static int add_glob_parents(places *list, const char *pattern) {
                 if (pattern[i] == '/' && glob_has_magic(part) && !str_ends(part, STR("/**")))
                         r = places_add(list, part);
         }
+
         return r;
 }
 
-static int collect(const struct path_rules *rules, places *parents, places *globs, places *roots) {
+static int moves_collect(const struct path_rules *rules, places *parents, places *globs, places *roots) {
         int r = 0;
 
         for (size_t i = 0; i < path_rules_count(rules) && r == 0; i++) {
@@ -73,6 +77,7 @@ static int collect(const struct path_rules *rules, places *parents, places *glob
 
                 if (rule->is_glob) {
                         cleanup(free_ptr) char *literal = str_dup(str_n(rule->pattern, strcspn(rule->pattern, "*?[")));
+
                         r = literal ? add_parents(parents, rules, literal) : -ENOMEM;
                         if (r == 0)
                                 r = add_glob_parents(globs, rule->pattern);
@@ -82,6 +87,7 @@ static int collect(const struct path_rules *rules, places *parents, places *glob
                         r = places_add(roots, str_of(rule->pattern));
                 }
         }
+
         return r;
 }
 
@@ -92,22 +98,23 @@ static bool is_listed(const places *list, const char *path) {
         return false;
 }
 
-static int add_typed(struct seatbelt *s, const char *path, const char *type) {
+static int add_typed(struct seatbelt *seatbelt, const char *path, const char *type) {
         bool failed = false;
         cleanup(free_ptr) char *alias = seatbelt_alias(path, &failed);
         const char *spellings[] = { path, alias };
         int r = failed ? -ENOMEM : 0;
 
         for (size_t i = 0; i < 2 && spellings[i] && r == 0; i++) {
-                r = seatbelt_filter_one(s, SEATBELT_LITERAL, spellings[i]);
+                r = seatbelt_filter_one(seatbelt, SEATBELT_LITERAL, spellings[i]);
                 if (r == 0)
-                        r = seatbelt_and(s, SEATBELT_VNODE_TYPE, type, false);
+                        r = seatbelt_and(seatbelt, SEATBELT_VNODE_TYPE, type, false);
         }
+
         return r;
 }
 
 /* One rule for the whole list. */
-static int add_list(struct seatbelt *s, const char *operation, const places *list, const places *without,
+static int add_list(struct seatbelt *seatbelt, const char *operation, const places *list, const places *without,
                     const char *type, const char *why) {
         bool begun = false;
         int r = 0;
@@ -116,16 +123,18 @@ static int add_list(struct seatbelt *s, const char *operation, const places *lis
                 if (without && is_listed(without, list->p[i]))
                         continue;
                 if (!begun)
-                        r = seatbelt_begin(s, false, SEATBELT_SECTION_FILES, operation, why);
+                        r = seatbelt_begin(seatbelt, false, SEATBELT_SECTION_FILES, operation, why);
+
                 begun = true;
                 if (r == 0)
-                        r = add_typed(s, list->p[i], type);
+                        r = add_typed(seatbelt, list->p[i], type);
         }
+
         return r;
 }
 
 /* Links in the place of directories that do not exist yet, in any spelling. */
-static int add_folded_links(struct seatbelt *s, const struct path_rules *rules, const places *list,
+static int add_folded_links(struct seatbelt *seatbelt, const struct path_rules *rules, const places *list,
                             const places *without) {
         int r = 0;
 
@@ -135,19 +144,23 @@ static int add_folded_links(struct seatbelt *s, const struct path_rules *rules, 
 
                 if (is_listed(without, list->p[i]) || !root)
                         continue;
+
                 r = seatbelt_regex_below(root, list->p[i], "$", &text);
                 if (r == 0)
-                        r = seatbelt_begin(s, false, SEATBELT_SECTION_FILES, "file-write-create",
+                        r = seatbelt_begin(seatbelt, false, SEATBELT_SECTION_FILES, "file-write-create",
                                            "no link instead of it, in any spelling");
+
                 if (r == 0)
-                        r = seatbelt_filter(s, SEATBELT_REGEX, seatbelt_keep(s, str_dup(buf_str(&text))), NULL);
+                        r = seatbelt_filter(seatbelt, SEATBELT_REGEX, seatbelt_keep(seatbelt, str_dup(buf_str(&text))),
+                                            NULL);
                 if (r == 0)
-                        r = seatbelt_and(s, SEATBELT_VNODE_TYPE, "SYMLINK", false);
+                        r = seatbelt_and(seatbelt, SEATBELT_VNODE_TYPE, "SYMLINK", false);
         }
+
         return r;
 }
 
-static int add_glob_list(struct seatbelt *s, const places *list, bool fold) {
+static int add_glob_list(struct seatbelt *seatbelt, const places *list, bool fold) {
         int r = 0;
 
         for (size_t i = 0; i < list->n && r == 0; i++) {
@@ -155,31 +168,36 @@ static int add_glob_list(struct seatbelt *s, const places *list, bool fold) {
 
                 r = seatbelt_regex_glob(str_of(list->p[i]), fold ? 1 : SIZE_MAX, false, &text);
                 if (r == 0)
-                        r = seatbelt_begin(s, false, SEATBELT_SECTION_FILES, "file-write-unlink",
+                        r = seatbelt_begin(seatbelt, false, SEATBELT_SECTION_FILES, "file-write-unlink",
                                            "stays: directories that a pattern names");
+
                 if (r == 0)
-                        r = seatbelt_filter(s, SEATBELT_REGEX, seatbelt_keep(s, str_dup(buf_str(&text))), NULL);
+                        r = seatbelt_filter(seatbelt, SEATBELT_REGEX, seatbelt_keep(seatbelt, str_dup(buf_str(&text))),
+                                            NULL);
                 if (r == 0)
-                        r = seatbelt_and(s, SEATBELT_VNODE_TYPE, "DIRECTORY", false);
+                        r = seatbelt_and(seatbelt, SEATBELT_VNODE_TYPE, "DIRECTORY", false);
         }
+
         return r;
 }
 
-int seatbelt_add_moves(struct seatbelt *s, const struct path_rules *rules, bool fold, struct err *e) {
+int seatbelt_add_moves(struct seatbelt *seatbelt, const struct path_rules *rules, bool fold, struct err *err) {
         cleanup(places_done) places parents = { 0 };
         cleanup(places_done) places globs = { 0 };
         cleanup(places_done) places roots = { 0 };
-        int r = collect(rules, &parents, &globs, &roots);
+        int r = moves_collect(rules, &parents, &globs, &roots);
 
         if (r == 0)
-                r = add_list(s, "file-write-unlink", &roots, NULL, "DIRECTORY", "stays: it was granted");
+                r = add_list(seatbelt, "file-write-unlink", &roots, NULL, "DIRECTORY", "stays: it was granted");
         if (r == 0)
-                r = add_list(s, "file-write-unlink", &parents, &roots, "DIRECTORY", "stays: above a refused path");
+                r = add_list(seatbelt, "file-write-unlink", &parents, &roots, "DIRECTORY",
+                             "stays: above a refused path");
         if (r == 0)
-                r = add_list(s, "file-write-create", &parents, &roots, "SYMLINK", "no link instead of it");
+                r = add_list(seatbelt, "file-write-create", &parents, &roots, "SYMLINK", "no link instead of it");
         if (r == 0 && fold)
-                r = add_folded_links(s, rules, &parents, &roots);
+                r = add_folded_links(seatbelt, rules, &parents, &roots);
         if (r == 0)
-                r = add_glob_list(s, &globs, fold);
-        return r == -EMSGSIZE ? err_set(e, EMSGSIZE, "a pattern is too long for macOS; name a directory instead") : r;
+                r = add_glob_list(seatbelt, &globs, fold);
+
+        return r == -EMSGSIZE ? err_set(err, EMSGSIZE, "a pattern is too long for macOS; name a directory instead") : r;
 }

@@ -17,50 +17,60 @@
 
 #define SECTION "network"
 
-static int add_port(struct seatbelt *s, uint16_t port, const char *why) {
-        return port ? seatbelt_filter(s, SEATBELT_REMOTE_IP, seatbelt_format(s, "localhost:%u", port), why) : 0;
+static int add_port(struct seatbelt *seatbelt, uint16_t port, const char *why) {
+        return port
+                   ? seatbelt_filter(seatbelt, SEATBELT_REMOTE_IP, seatbelt_format(seatbelt, "localhost:%u", port), why)
+                   : 0;
 }
 
-static int add_gateway(struct seatbelt *s, const struct seatbelt_request *q) {
-        const struct seatbelt_host *host = q->host;
+static int add_gateway(struct seatbelt *seatbelt, const struct seatbelt_request *request) {
+        const struct seatbelt_host *host = request->host;
         int r = 0;
 
         if (host->http_port || host->socks_port || host->api_port)
-                r = seatbelt_begin(s, true, SECTION, "network-outbound", "the gateway, which judges every connection");
+                r = seatbelt_begin(seatbelt, true, SECTION, "network-outbound",
+                                   "the gateway, which judges every connection");
         if (r == 0)
-                r = add_port(s, host->http_port, "HTTP proxy");
+                r = add_port(seatbelt, host->http_port, "HTTP proxy");
         if (r == 0 && host->socks_port != host->http_port)
-                r = add_port(s, host->socks_port, "SOCKS5");
-        return r == 0 ? add_port(s, host->api_port, "API proxy") : r;
+                r = add_port(seatbelt, host->socks_port, "SOCKS5");
+
+        return r == 0 ? add_port(seatbelt, host->api_port, "API proxy") : r;
 }
 
-static int add_host_ports(struct seatbelt *s, const struct policy *policy) {
+static int add_host_ports(struct seatbelt *seatbelt, const struct policy *policy) {
         int r = 0;
 
         if (policy->network.host_ports.n > 0)
-                r = seatbelt_begin(s, true, SECTION, "network-outbound", "ports of this Mac that the policy opens");
+                r = seatbelt_begin(seatbelt, true, SECTION, "network-outbound",
+                                   "ports of this Mac that the policy opens");
+
         for (size_t i = 0; i < policy->network.host_ports.n && r == 0; i++) {
                 const struct port_map *map = &policy->network.host_ports.p[i];
 
-                r = add_port(s, map->outside, seatbelt_format(s, "%s", map->origin ? map->origin : ""));
+                r = add_port(seatbelt, map->outside, seatbelt_format(seatbelt, "%s", map->origin ? map->origin : ""));
         }
+
         return r;
 }
 
 /* Listening cannot be limited to a port in a way that holds; `bind` alone does not listen, so it is both. */
-static int add_serving(struct seatbelt *s, const struct policy *policy, unsigned groups) {
+static int add_serving(struct seatbelt *seatbelt, const struct policy *policy, unsigned groups) {
         bool everywhere = (groups & MACOS_LOCALHOST) != 0;
         int r = 0;
 
         if (!everywhere && policy->network.publish.n == 0)
                 return 0;
-        r = seatbelt_begin(s, true, SECTION, "network-bind network-inbound", "listen on this Mac, on any port");
+
+        r = seatbelt_begin(seatbelt, true, SECTION, "network-bind network-inbound", "listen on this Mac, on any port");
         if (r == 0)
-                r = seatbelt_filter(s, SEATBELT_LOCAL_IP, "localhost:*", NULL);
+                r = seatbelt_filter(seatbelt, SEATBELT_LOCAL_IP, "localhost:*", NULL);
+
         if (r == 0 && everywhere)
-                r = seatbelt_begin(s, true, SECTION, "network-outbound",
+                r = seatbelt_begin(seatbelt, true, SECTION, "network-outbound",
                                    "opened: localhost: every service that listens on this Mac");
-        return r == 0 && everywhere ? seatbelt_filter(s, SEATBELT_REMOTE_IP, "localhost:*", NULL) : r;
+
+        return r == 0 && everywhere ? seatbelt_filter(seatbelt, SEATBELT_REMOTE_IP, "localhost:*", NULL) : r;
 }
 
 /* Whether a rule names this very path and grants it. */
@@ -74,51 +84,61 @@ static bool is_granted(const struct path_rules *rules, const char *path) {
                 if (canonical && strcmp(canonical, path) == 0)
                         granted = rule->grants && !rule->own;
         }
+
         return granted;
 }
 
 /* The sandbox's own sockets lie in its own directories; of the host's it reaches those that a rule names. A rule about
  * files does not stop connect(), so that nothing but this opens one. */
-static int add_sockets(struct seatbelt *s, const struct seatbelt_request *q, unsigned groups) {
-        const struct seatbelt_host *host = q->host;
-        int r = seatbelt_begin(s, true, SECTION, "system-socket", "Unix sockets; where they lead stands below");
+static int add_sockets(struct seatbelt *seatbelt, const struct seatbelt_request *request, unsigned groups) {
+        const struct seatbelt_host *host = request->host;
+        int r = seatbelt_begin(seatbelt, true, SECTION, "system-socket", "Unix sockets; where they lead stands below");
 
         if (r == 0)
-                r = seatbelt_filter(s, SEATBELT_SOCKET_DOMAIN, "AF_UNIX", NULL);
+                r = seatbelt_filter(seatbelt, SEATBELT_SOCKET_DOMAIN, "AF_UNIX", NULL);
         if (r == 0)
-                r = seatbelt_begin(s, true, SECTION, "network-bind network-outbound", "sockets of the sandbox's own");
+                r = seatbelt_begin(seatbelt, true, SECTION, "network-bind network-outbound",
+                                   "sockets of the sandbox's own");
+
         cleanup(free_ptr) char *tmpdir = seatbelt_canonical(host->tmpdir);
         if (r == 0)
-                r = tmpdir ? seatbelt_filter_path(s, SEATBELT_SUBPATH, tmpdir, NULL) : -ENOMEM;
+                r = tmpdir ? seatbelt_filter_path(seatbelt, SEATBELT_SUBPATH, tmpdir, NULL) : -ENOMEM;
+
         if (r == 0 && host->own_home) {
                 cleanup(free_ptr) char *home = seatbelt_canonical(host->own_home);
-                r = home ? seatbelt_filter_path(s, SEATBELT_SUBPATH, home, NULL) : -ENOMEM;
+                r = home ? seatbelt_filter_path(seatbelt, SEATBELT_SUBPATH, home, NULL) : -ENOMEM;
         }
+
         for (const char *const *at = host->sockets; at && *at && r == 0; at++) {
                 cleanup(free_ptr) char *path = seatbelt_canonical(*at);
                 bool docker = groups & MACOS_DOCKER && str_ends(str_of(*at), STR("/docker.sock"));
 
                 if (!path)
                         return -ENOMEM;
-                if (!docker && !is_granted(q->rules, path))
+                if (!docker && !is_granted(request->rules, path))
                         continue;
-                r = seatbelt_begin(s, true, SECTION, "network-outbound", "a socket of the host that a rule names");
+
+                r = seatbelt_begin(seatbelt, true, SECTION, "network-outbound",
+                                   "a socket of the host that a rule names");
                 if (r == 0)
-                        r = seatbelt_filter_path(s, SEATBELT_LITERAL, path, NULL);
+                        r = seatbelt_filter_path(seatbelt, SEATBELT_LITERAL, path, NULL);
         }
+
         return r;
 }
 
-int seatbelt_add_network(struct seatbelt *s, const struct seatbelt_request *q, unsigned groups, struct err *e) {
-        bool none = q->policy->mode == MODE_READ_ONLY || q->policy->mode == MODE_WORKSPACE_WRITE;
+int seatbelt_add_network(struct seatbelt *seatbelt, const struct seatbelt_request *request, unsigned groups,
+                         struct err *err) {
+        bool none = request->policy->mode == MODE_READ_ONLY || request->policy->mode == MODE_WORKSPACE_WRITE;
 
-        if (none && (q->host->http_port || q->host->socks_port || q->host->api_port))
-                return err_set(e, EINVAL, "the policy has no network, and the gateway has a port");
+        if (none && (request->host->http_port || request->host->socks_port || request->host->api_port))
+                return err_set(err, EINVAL, "the policy has no network, and the gateway has a port");
 
-        int r = add_gateway(s, q);
+        int r = add_gateway(seatbelt, request);
         if (r == 0)
-                r = add_host_ports(s, q->policy);
+                r = add_host_ports(seatbelt, request->policy);
         if (r == 0)
-                r = add_serving(s, q->policy, groups);
-        return r == 0 ? add_sockets(s, q, groups) : r;
+                r = add_serving(seatbelt, request->policy, groups);
+
+        return r == 0 ? add_sockets(seatbelt, request, groups) : r;
 }

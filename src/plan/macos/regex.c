@@ -28,6 +28,7 @@ static int regex_add_char(struct buf *out, char c, bool fold) {
                 return buf_printf(out, "[%c%c]", c & ~0x20, c | 0x20);
         if (strchr(".*+?()[]{}^$|\\", c))
                 return buf_printf(out, "\\%c", c);
+
         return buf_add_char(out, c);
 }
 
@@ -42,6 +43,7 @@ static int regex_add_literal(struct buf *out, struct str text, bool fold) {
                         continue; /* the run has its form already */
                 r = other ? buf_add(out, OTHER_RUN) : regex_add_char(out, text.p[i], fold);
         }
+
         return r;
 }
 
@@ -65,31 +67,40 @@ static bool set_read(struct str *glob, struct set *set) {
 
         if (negated)
                 rest = str_skip(rest, 1);
+
         for (bool first = true; rest.n > 0; first = false) {
                 uint32_t low, high;
                 size_t n = utf8_decode(rest, &low);
 
                 if (n == 0)
                         low = 0x80000000U | (unsigned char)rest.p[0];
+
                 rest = str_skip(rest, n ? n : 1);
+
                 if (low == ']' && !first) {
                         for (size_t c = 0; negated && c < 128; c++)
                                 set->ascii[c] = !set->ascii[c];
+
                         set->other = set->other || negated;
                         set->negated = negated;
                         *glob = rest;
                         return true;
                 }
+
                 high = low;
+
                 if (rest.n >= 2 && rest.p[0] == '-' && rest.p[1] != ']') {
                         rest = str_skip(rest, 1);
                         n = utf8_decode(rest, &high);
                         if (n == 0)
                                 high = 0x80000000U | (unsigned char)rest.p[0];
+
                         rest = str_skip(rest, n ? n : 1);
                 }
+
                 set_add_range(set, low, high);
         }
+
         return false;
 }
 
@@ -112,18 +123,23 @@ static int set_add_ranges(const struct set *set, struct buf *out, bool *ret_any)
         for (int c = ' '; c <= '~' && r == 0; c++) {
                 if (!set->ascii[c] || c == '/' || is_special_in_class(c))
                         continue;
+
                 int last = c;
                 while (last < '~' && set->ascii[last + 1] && last + 1 != '/')
                         last++;
+
                 int end = last;
                 while (end > c && is_special_in_class(end))
                         end--;
+
                 r = buf_add(out, *ret_any ? "" : "[");
                 *ret_any = true;
                 if (r == 0)
                         r = end > c ? buf_printf(out, "%c-%c", c, end) : buf_add_char(out, (char)c);
+
                 c = end;
         }
+
         return r;
 }
 
@@ -136,17 +152,22 @@ static int set_add(const struct set *set, struct buf *out) {
                 r = set_add_ranges(set, out, &ranges);
         if (r == 0 && ranges)
                 r = buf_add_char(out, ']');
+
         any = ranges;
+
         for (int c = ' '; c <= '~' && r == 0; c++) {
                 if (!set->ascii[c] || !is_special_in_class(c))
                         continue;
+
                 r = buf_add(out, any ? "|" : "");
                 any = true;
                 if (r == 0)
                         r = regex_add_char(out, (char)c, false);
         }
+
         if (r == 0 && (set->other || !any)) /* an empty set matches nothing on Linux; here it refuses a little */
                 r = buf_add(out, any ? "|" OTHER_ONE : OTHER_ONE);
+
         return r == 0 ? buf_add_char(out, ')') : r;
 }
 
@@ -177,12 +198,15 @@ static int regex_add_component(struct str part, bool fold, struct buf *out) {
 
                 while (n < part.n && !strchr("*?[", part.p[n]))
                         n++;
+
                 if (n > 0) {
                         r = regex_add_literal(out, str_first(part, n), fold);
                         part = str_skip(part, n);
                         continue;
                 }
+
                 part = str_skip(part, 1);
+
                 if (c == '*') {
                         while (part.n > 0 && part.p[0] == '*')
                                 part = str_skip(part, 1);
@@ -191,6 +215,7 @@ static int regex_add_component(struct str part, bool fold, struct buf *out) {
                         r = c == '?' ? regex_add_any_char(out) : regex_add_set(&part, out, fold);
                 }
         }
+
         return r;
 }
 
@@ -216,9 +241,12 @@ int seatbelt_regex_glob(struct str glob, size_t fold, bool below, struct buf *ou
                         if (r == 0)
                                 r = regex_add_component(part, at >= fold, out);
                 }
+
                 at += part.n + 1;
         }
+
         if (r == 0)
                 r = buf_add(out, below ? "(/.*)?$" : "$");
+
         return r == 0 && out->n > SEATBELT_STRING_MAX ? -EMSGSIZE : r;
 }

@@ -15,8 +15,10 @@
 void seatbelt_free(struct seatbelt *s) {
         if (!s)
                 return;
+
         for (size_t i = 0; i < s->strings.n; i++)
                 free(s->strings.p[i]);
+
         vec_done(&s->strings);
         vec_done(&s->rules);
         vec_done(&s->filters);
@@ -36,14 +38,14 @@ const char *seatbelt_keep(struct seatbelt *s, char *taken) {
         return NULL;
 }
 
-const char *seatbelt_format(struct seatbelt *s, const char *format, ...) {
+const char *seatbelt_format(struct seatbelt *seatbelt, const char *format, ...) {
         char *text = NULL;
         va_list args;
 
         va_start(args, format);
         int n = vasprintf(&text, format, args);
         va_end(args);
-        return seatbelt_keep(s, n < 0 ? NULL : text);
+        return seatbelt_keep(seatbelt, n < 0 ? NULL : text);
 }
 
 int seatbelt_begin(struct seatbelt *s, bool allows, const char *section, const char *operations, const char *why) {
@@ -61,13 +63,13 @@ static int filter_push(struct seatbelt *s, struct seatbelt_filter filter) {
         return 0;
 }
 
-int seatbelt_filter(struct seatbelt *s, enum seatbelt_filter_kind kind, const char *text, const char *why) {
-        return filter_push(s, (struct seatbelt_filter){ .kind = (uint8_t)kind, .text = text, .why = why });
+int seatbelt_filter(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *text, const char *why) {
+        return filter_push(seatbelt, (struct seatbelt_filter){ .kind = (uint8_t)kind, .text = text, .why = why });
 }
 
-int seatbelt_and(struct seatbelt *s, enum seatbelt_filter_kind kind, const char *text, bool negated) {
-        return filter_push(
-            s, (struct seatbelt_filter){ .kind = (uint8_t)kind, .text = text, .joined = true, .negated = negated });
+int seatbelt_and(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *text, bool negated) {
+        return filter_push(seatbelt, (struct seatbelt_filter){
+                                         .kind = (uint8_t)kind, .text = text, .joined = true, .negated = negated });
 }
 
 int seatbelt_note(struct seatbelt *s, const char *format, ...) {
@@ -100,123 +102,141 @@ char *seatbelt_alias(const char *path, bool *ret_failed) {
                 return NULL;
 
         const char *rest = path + sizeof LINKS_LEAD_TO - 1;
+
         for (size_t i = 0; i < sizeof linked / sizeof *linked; i++) {
                 if (!path_is_within(rest, linked[i]))
                         continue;
+
                 char *alias = str_dup(str_of(rest));
                 *ret_failed = *ret_failed || !alias;
                 return alias;
         }
+
         return NULL;
 }
 
 /* --- building --- */
 
-static int check_path(const char *path, const char *what, struct err *e) {
+static int check_path(const char *path, const char *what, struct err *err) {
         cleanup(free_ptr) char *normal = NULL;
 
         if (!path || path[0] != '/' || path_normalise(str_of(path), NULL, &normal) < 0 || strcmp(normal, path) != 0)
-                return err_set(e, EINVAL, "%s is not an absolute path without `..`", what);
+                return err_set(err, EINVAL, "%s is not an absolute path without `..`", what);
         return 0;
 }
 
-static int check_tag(const char *tag, struct err *e) {
+static int check_tag(const char *tag, struct err *err) {
         for (const char *c = tag; c && *c; c++)
                 if (!ascii_is_alnum(*c) && *c != '-' && *c != '_')
-                        return err_set(e, EINVAL, "the tag of the log has a character that is none");
+                        return err_set(err, EINVAL, "the tag of the log has a character that is none");
         if (!tag || !*tag || strlen(tag) > 64)
-                return err_set(e, EINVAL, "the tag of the log is empty or too long");
+                return err_set(err, EINVAL, "the tag of the log is empty or too long");
         return 0;
 }
 
-static int check_host(const struct seatbelt_host *host, struct err *e) {
-        int r = check_path(host->home, "the home directory", e);
+static int check_host(const struct seatbelt_host *host, struct err *err) {
+        int r = check_path(host->home, "the home directory", err);
 
         if (r == 0)
-                r = check_path(host->tmpdir, "the directory for temporary files", e);
+                r = check_path(host->tmpdir, "the directory for temporary files", err);
         if (r == 0 && host->own_home)
-                r = check_path(host->own_home, "the directory of the sandbox's own home", e);
+                r = check_path(host->own_home, "the directory of the sandbox's own home", err);
+
         for (const char *const *s = host->sockets; s && *s && r == 0; s++)
-                r = check_path(*s, "the socket", e);
-        return r == 0 ? check_tag(host->tag, e) : r;
+                r = check_path(*s, "the socket", err);
+
+        return r == 0 ? check_tag(host->tag, err) : r;
 }
 
 /* What a policy may ask for and macOS has no way to do. Refused: a setting that silently does nothing is a lie. */
-static int check_policy(const struct policy *p, struct err *e) {
-        if (p->filesystem.overlay)
-                return err_set(e, EOPNOTSUPP, "--overlay: macOS has no overlay of directories; work on a copy instead");
-        if (p->process.nesting)
-                return err_set(e, EOPNOTSUPP,
+static int check_policy(const struct policy *policy, struct err *err) {
+        if (policy->filesystem.overlay)
+                return err_set(err, EOPNOTSUPP,
+                               "--overlay: macOS has no overlay of directories; work on a copy instead");
+
+        if (policy->process.nesting)
+                return err_set(err, EOPNOTSUPP,
                                "--nesting: a process that Seatbelt confines cannot apply a second profile; switch the "
                                "inner program's own sandbox off");
-        for (size_t i = 0; i < p->network.publish.n; i++)
-                if (p->network.publish.p[i].inside != p->network.publish.p[i].outside)
-                        return err_set(e, EOPNOTSUPP,
+
+        for (size_t i = 0; i < policy->network.publish.n; i++)
+                if (policy->network.publish.p[i].inside != policy->network.publish.p[i].outside)
+                        return err_set(err, EOPNOTSUPP,
                                        "%s: the sandbox shares the Mac's loopback, so that a port cannot have another "
                                        "number outside; publish %u as %u",
-                                       p->network.publish.p[i].origin ? p->network.publish.p[i].origin : "publish",
-                                       p->network.publish.p[i].inside, p->network.publish.p[i].inside);
+                                       policy->network.publish.p[i].origin ? policy->network.publish.p[i].origin
+                                                                           : "publish",
+                                       policy->network.publish.p[i].inside, policy->network.publish.p[i].inside);
+
         return 0;
 }
 
-static int groups_read(const struct policy *p, unsigned *ret, struct err *e) {
+static int groups_read(const struct policy *policy, unsigned *ret, struct err *err) {
         *ret = 0;
-        for (size_t i = 0; i < p->macos_allow.n; i++) {
-                unsigned group = macos_word(str_of(p->macos_allow.p[i].text));
+
+        for (size_t i = 0; i < policy->macos_allow.n; i++) {
+                unsigned group = macos_word(str_of(policy->macos_allow.p[i].text));
 
                 if (!group)
-                        return err_set(e, EINVAL, "%s: macos.allow has no word %s", p->macos_allow.p[i].origin,
-                                       p->macos_allow.p[i].text);
+                        return err_set(err, EINVAL, "%s: macos.allow has no word %s", policy->macos_allow.p[i].origin,
+                                       policy->macos_allow.p[i].text);
                 *ret |= group;
         }
+
         return 0;
 }
 
-static int add_notes(struct seatbelt *s, const struct policy *p, unsigned opened) {
-        int r = seatbelt_note(s, "never yet run on a Mac: generated and checked on Linux (docs/macos.md)");
+static int add_notes(struct seatbelt *seatbelt, const struct policy *policy, unsigned opened) {
+        int r = seatbelt_note(seatbelt, "never yet run on a Mac: generated and checked on Linux (docs/macos.md)");
 
-        if (r == 0 && p->mode != MODE_READ_ONLY && p->mode != MODE_WORKSPACE_WRITE)
-                r = seatbelt_note(s, "a program that ignores the proxy variables reaches nothing: connections are not "
-                                     "captured as on Linux");
+        if (r == 0 && policy->mode != MODE_READ_ONLY && policy->mode != MODE_WORKSPACE_WRITE)
+                r = seatbelt_note(seatbelt,
+                                  "a program that ignores the proxy variables reaches nothing: connections are not "
+                                  "captured as on Linux");
+
         if (r == 0)
-                r = seatbelt_note(s, "denied files answer `Operation not permitted`; they are not hidden");
-        if (r == 0 && p->process.limits.memory)
-                r = seatbelt_note(s, "the limit of memory does not hold: macOS enforces none");
+                r = seatbelt_note(seatbelt, "denied files answer `Operation not permitted`; they are not hidden");
+        if (r == 0 && policy->process.limits.memory)
+                r = seatbelt_note(seatbelt, "the limit of memory does not hold: macOS enforces none");
+
         for (unsigned i = 0; i < MACOS_WORDS && r == 0; i++)
                 if (opened & 1U << i)
-                        r = seatbelt_note(s, "opened by macos.allow: %s: %s", macos_word_name(i), macos_word_help(i));
+                        r = seatbelt_note(seatbelt, "opened by macos.allow: %s: %s", macos_word_name(i),
+                                          macos_word_help(i));
+
         return r;
 }
 
-int seatbelt_build(const struct seatbelt_request *q, struct seatbelt **ret, struct err *e) {
+int seatbelt_build(const struct seatbelt_request *request, struct seatbelt **ret, struct err *err) {
         cleanup(seatbelt_freep) struct seatbelt *s = calloc(1, sizeof *s);
         unsigned opened = 0;
 
         if (!s)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
 
-        int r = check_host(q->host, e);
+        int r = check_host(request->host, err);
         if (r == 0)
-                r = check_policy(q->policy, e);
+                r = check_policy(request->policy, err);
         if (r == 0)
-                r = groups_read(q->policy, &opened, e);
+                r = groups_read(request->policy, &opened, err);
         if (r < 0)
                 return r;
 
-        s->tag = seatbelt_format(s, "%s", q->host->tag);
-        r = s->tag ? seatbelt_add_rows(s, q, opened) : -ENOMEM;
+        s->tag = seatbelt_format(s, "%s", request->host->tag);
+        r = s->tag ? seatbelt_add_rows(s, request, opened) : -ENOMEM;
         if (r == 0)
-                r = seatbelt_add_files(s, q, opened, e);
+                r = seatbelt_add_files(s, request, opened, err);
         if (r == 0)
-                r = seatbelt_add_network(s, q, opened, e);
+                r = seatbelt_add_network(s, request, opened, err);
         if (r == 0)
-                r = add_notes(s, q->policy, opened);
+                r = add_notes(s, request->policy, opened);
         if (r == -ENOMEM)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
         if (r < 0)
                 return r;
+
         if (s->filters.n > SEATBELT_FILTERS_MAX)
-                return err_set(e, E2BIG,
+                return err_set(err, E2BIG,
                                "the profile has %zu filters, and macOS is known to fail with many: name "
                                "directories instead of files, or fewer of them",
                                s->filters.n);

@@ -46,13 +46,13 @@ extern const size_t seatbelt_places_n;
 
 /* Text that lives as long as the profile. NULL when out of memory. */
 const char *seatbelt_keep(struct seatbelt *s, char *taken);
-const char *seatbelt_format(struct seatbelt *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *seatbelt_format(struct seatbelt *seatbelt, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A rule, then its filters: each goes to the rule that was begun last. 0 or -ENOMEM. */
 int seatbelt_begin(struct seatbelt *s, bool allows, const char *section, const char *operations, const char *why);
-int seatbelt_filter(struct seatbelt *s, enum seatbelt_filter_kind kind, const char *text, const char *why);
+int seatbelt_filter(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *text, const char *why);
 /* The same in a conjunction with the filter before it. */
-int seatbelt_and(struct seatbelt *s, enum seatbelt_filter_kind kind, const char *text, bool negated);
+int seatbelt_and(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *text, bool negated);
 int seatbelt_note(struct seatbelt *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Heap text: the path in the form that the kernel compares. NULL when out of memory. */
@@ -69,12 +69,12 @@ int seatbelt_regex_glob(struct str glob, size_t fold, bool below, struct buf *ou
 int seatbelt_regex_path(struct str path, bool fold, struct buf *out);
 
 /* A path, in both spellings; what the language cannot hold becomes a parameter. */
-int seatbelt_filter_path(struct seatbelt *s, enum seatbelt_filter_kind kind, const char *path, const char *why);
+int seatbelt_filter_path(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *path, const char *why);
 /* The same as a condition on the filter before it. */
-int seatbelt_filter_except(struct seatbelt *s, const char *path);
+int seatbelt_filter_except(struct seatbelt *seatbelt, const char *path);
 
 /* One filter in one spelling. */
-int seatbelt_filter_one(struct seatbelt *s, enum seatbelt_filter_kind kind, const char *path);
+int seatbelt_filter_one(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *path);
 
 /* The deepest directory around the path that may be written, NULL for none. */
 const char *seatbelt_writable_around(const struct path_rules *rules, const char *path);
@@ -89,10 +89,12 @@ enum seatbelt_says seatbelt_says(const struct path_rule *rule);
 #define SEATBELT_WRITING "file-write* network-bind network-outbound"
 
 /* The parts, in their order. `rules` are all that hold on this Mac, canonical. */
-int seatbelt_add_late(struct seatbelt *s, const struct seatbelt_request *q, const struct path_rules *rules,
-                      struct err *e);
-int seatbelt_add_moves(struct seatbelt *s, const struct path_rules *rules, bool fold, struct err *e);
+int seatbelt_add_late(struct seatbelt *seatbelt, const struct seatbelt_request *request, const struct path_rules *rules,
+                      struct err *err);
+int seatbelt_add_moves(struct seatbelt *seatbelt, const struct path_rules *rules, bool fold, struct err *err);
 
-int seatbelt_add_rows(struct seatbelt *s, const struct seatbelt_request *q, unsigned groups);
-int seatbelt_add_files(struct seatbelt *s, const struct seatbelt_request *q, unsigned groups, struct err *e);
-int seatbelt_add_network(struct seatbelt *s, const struct seatbelt_request *q, unsigned groups, struct err *e);
+int seatbelt_add_rows(struct seatbelt *s, const struct seatbelt_request *request, unsigned groups);
+int seatbelt_add_files(struct seatbelt *seatbelt, const struct seatbelt_request *request, unsigned groups,
+                       struct err *err);
+int seatbelt_add_network(struct seatbelt *seatbelt, const struct seatbelt_request *request, unsigned groups,
+                         struct err *err);

@@ -35,29 +35,31 @@ static const struct {
 };
 static_assert(sizeof forms / sizeof *forms == SEATBELT_FILTER_KINDS, "a form for each filter");
 
-static const char *parameter_of(const struct seatbelt *s, const char *path) {
-        for (size_t i = 0; i < s->parameters.n; i++)
-                if (strcmp(s->parameters.p[i].value, path) == 0)
-                        return s->parameters.p[i].name;
+static const char *parameter_of(const struct seatbelt *seatbelt, const char *path) {
+        for (size_t i = 0; i < seatbelt->parameters.n; i++)
+                if (strcmp(seatbelt->parameters.p[i].value, path) == 0)
+                        return seatbelt->parameters.p[i].name;
         return NULL;
 }
 
-static int write_filter(const struct seatbelt *s, const struct seatbelt_filter *f, struct buf *out) {
-        const char *word = forms[f->kind].word, *parameter = NULL;
-        int r = f->negated ? buf_add(out, "(require-not ") : 0;
+static int write_filter(const struct seatbelt *seatbelt, const struct seatbelt_filter *filter, struct buf *out) {
+        const char *word = forms[filter->kind].word, *parameter = NULL;
+        int r = filter->negated ? buf_add(out, "(require-not ") : 0;
 
-        if (forms[f->kind].form == FORM_PATH)
-                parameter = parameter_of(s, f->text);
+        if (forms[filter->kind].form == FORM_PATH)
+                parameter = parameter_of(seatbelt, filter->text);
         if (r < 0)
                 return r;
 
         if (parameter)
                 r = buf_printf(out, "(%s (param \"%s\"))", word, parameter);
-        else if (forms[f->kind].form == FORM_WORD)
-                r = buf_printf(out, "(%s %s)", word, f->text);
+        else if (forms[filter->kind].form == FORM_WORD)
+                r = buf_printf(out, "(%s %s)", word, filter->text);
         else
-                r = buf_printf(out, "(%s %s\"%s\")", word, forms[f->kind].form == FORM_REGEX ? "#" : "", f->text);
-        return r == 0 && f->negated ? buf_add_char(out, ')') : r;
+                r = buf_printf(out, "(%s %s\"%s\")", word, forms[filter->kind].form == FORM_REGEX ? "#" : "",
+                               filter->text);
+
+        return r == 0 && filter->negated ? buf_add_char(out, ')') : r;
 }
 
 /* A comment is ASCII without line ends and quotes, whatever the text was. */
@@ -69,95 +71,108 @@ static int write_comment(const char *before, const char *text, struct buf *out) 
 
                 r = buf_add_char(out, plain ? *c : '?');
         }
+
         return r;
 }
 
 /* Filters that hold together, on one line. */
-static size_t write_clause(const struct seatbelt *s, const struct seatbelt_filter *f, size_t n, struct buf *out,
-                           int *ret_r) {
+static size_t write_clause(const struct seatbelt *seatbelt, const struct seatbelt_filter *filter, size_t n,
+                           struct buf *out, int *ret_r) {
         size_t joined = 1;
 
-        while (joined < n && f[joined].joined)
+        while (joined < n && filter[joined].joined)
                 joined++;
+
         int r = joined > 1 ? buf_add(out, "(require-all ") : 0;
         for (size_t i = 0; i < joined && r == 0; i++) {
                 r = i > 0 ? buf_add_char(out, ' ') : 0;
                 if (r == 0)
-                        r = write_filter(s, &f[i], out);
+                        r = write_filter(seatbelt, &filter[i], out);
         }
+
         *ret_r = r == 0 && joined > 1 ? buf_add_char(out, ')') : r;
         return joined;
 }
 
 /* A literal and a subpath of one name stand on one line. */
-static bool is_pair(const struct seatbelt_filter *f, size_t n) {
-        return n > 1 && f[0].kind == SEATBELT_LITERAL && f[1].kind == SEATBELT_SUBPATH && !f[1].joined &&
-               strcmp(f[0].text, f[1].text) == 0;
+static bool is_pair(const struct seatbelt_filter *filter, size_t n) {
+        return n > 1 && filter[0].kind == SEATBELT_LITERAL && filter[1].kind == SEATBELT_SUBPATH && !filter[1].joined &&
+               strcmp(filter[0].text, filter[1].text) == 0;
 }
 
-static int write_filters(const struct seatbelt *s, const struct seatbelt_rule *rule, struct buf *out) {
-        const struct seatbelt_filter *f = &s->filters.p[rule->first];
+static int write_filters(const struct seatbelt *seatbelt, const struct seatbelt_rule *rule, struct buf *out) {
+        const struct seatbelt_filter *filter = &seatbelt->filters.p[rule->first];
         int r = 0;
 
         for (size_t i = 0; i < rule->n && r == 0;) {
-                const char *why = f[i].why;
-                bool pair = is_pair(&f[i], rule->n - i);
+                const char *why = filter[i].why;
+                bool pair = is_pair(&filter[i], rule->n - i);
 
                 r = buf_add(out, "\n        ");
                 if (r == 0)
-                        i += write_clause(s, &f[i], rule->n - i, out, &r);
+                        i += write_clause(seatbelt, &filter[i], rule->n - i, out, &r);
+
                 if (r == 0 && pair) {
                         r = buf_add_char(out, ' ');
                         if (r == 0)
-                                i += write_clause(s, &f[i], rule->n - i, out, &r);
+                                i += write_clause(seatbelt, &filter[i], rule->n - i, out, &r);
                 }
+
                 if (r == 0 && why && *why)
                         r = write_comment(" ; ", why, out);
         }
+
         return r;
 }
 
-static int write_rule(const struct seatbelt *s, const struct seatbelt_rule *rule, struct buf *out) {
+static int write_rule(const struct seatbelt *seatbelt, const struct seatbelt_rule *rule, struct buf *out) {
         int r = rule->why ? write_comment("; ", rule->why, out) : 0;
 
         if (r == 0)
                 r = buf_printf(out, "%s(%s %s", rule->why ? "\n" : "", rule->allows ? "allow" : "deny",
                                rule->operations);
+
         if (r == 0)
-                r = write_filters(s, rule, out);
+                r = write_filters(seatbelt, rule, out);
         if (r == 0 && !rule->allows)
-                r = buf_printf(out, "\n        (with message \"%s\")", s->tag);
+                r = buf_printf(out, "\n        (with message \"%s\")", seatbelt->tag);
+
         /* The last line may end with a comment. */
         return r == 0 ? buf_add(out, rule->n > 0 ? "\n)\n" : ")\n") : r;
 }
 
-int seatbelt_text(const struct seatbelt *s, struct buf *out) {
+int seatbelt_text(const struct seatbelt *seatbelt, struct buf *out) {
         const char *section = "";
         int r = buf_add(out, "; Seatbelt profile, generated by Bailey. Of several rules with a filter, the last that "
                              "matches decides.\n");
 
-        for (size_t i = 0; i < s->notes.n && r == 0; i++) {
-                r = write_comment("; note: ", s->notes.p[i], out);
+        for (size_t i = 0; i < seatbelt->notes.n && r == 0; i++) {
+                r = write_comment("; note: ", seatbelt->notes.p[i], out);
                 if (r == 0)
                         r = buf_add_char(out, '\n');
         }
-        for (size_t i = 0; i < s->parameters.n && r == 0; i++) {
-                r = buf_printf(out, "; parameter %s: ", s->parameters.p[i].name);
+
+        for (size_t i = 0; i < seatbelt->parameters.n && r == 0; i++) {
+                r = buf_printf(out, "; parameter %s: ", seatbelt->parameters.p[i].name);
                 if (r == 0)
-                        r = write_comment("", s->parameters.p[i].value, out);
+                        r = write_comment("", seatbelt->parameters.p[i].value, out);
                 if (r == 0)
                         r = buf_add_char(out, '\n');
         }
+
         if (r == 0)
-                r = buf_printf(out, "(version 1)\n(deny default (with message \"%s\"))\n", s->tag);
-        for (size_t i = 0; i < s->rules.n && r == 0; i++) {
-                const struct seatbelt_rule *rule = &s->rules.p[i];
+                r = buf_printf(out, "(version 1)\n(deny default (with message \"%s\"))\n", seatbelt->tag);
+
+        for (size_t i = 0; i < seatbelt->rules.n && r == 0; i++) {
+                const struct seatbelt_rule *rule = &seatbelt->rules.p[i];
 
                 if (strcmp(section, rule->section) != 0)
                         r = buf_printf(out, "\n; --- %s ---\n\n", rule->section);
+
                 section = rule->section;
                 if (r == 0)
-                        r = write_rule(s, rule, out);
+                        r = write_rule(seatbelt, rule, out);
         }
+
         return r;
 }

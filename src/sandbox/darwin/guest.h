@@ -11,9 +11,11 @@ struct guest_world {
 
 /* A step that fails undoes those before it, in reverse order, and says which it was. The token that pfctl -E printed is
  * in *ret_token: without it pf stays on for ever. */
-int guest_create(const struct guest_world *world, const struct guest_request *q, char **ret_token, struct err *e);
+int guest_create(const struct guest_world *world, const struct guest_request *request, char **ret_token,
+                 struct err *err);
 /* Every step is tried; the first failure is told. `token` may be NULL. */
-int guest_delete(const struct guest_world *world, const struct guest_request *q, const char *token, struct err *e);
+int guest_delete(const struct guest_world *world, const struct guest_request *request, const char *token,
+                 struct err *err);
 
 /* "Token : 123" in what pfctl -E prints, as heap text; NULL without one. */
 char *guest_pf_token(struct str printed);

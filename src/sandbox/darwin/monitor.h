@@ -21,8 +21,9 @@ typedef void monitor_found(void *context, const struct violation *violation);
 
 /* Before the command starts. Waits until the log says that it filters, at most `ready_ms`; later it is on its way, and
  * what happened before may be missing. -ETIMEDOUT, -EPROTO: there is no monitor, and nothing is left running. */
-int monitor_start(struct monitor *m, const struct tool *tool, const char *tag, unsigned ready_ms, struct err *e);
+int monitor_start(struct monitor *monitor, const struct tool *tool, const char *tag, unsigned ready_ms,
+                  struct err *err);
 /* Takes what is there, without waiting. False when the log has ended. */
-bool monitor_take(struct monitor *m, monitor_found *found, void *context);
+bool monitor_take(struct monitor *monitor, monitor_found *found, void *context);
 /* A last look for `flush_ms`, then it ends. */
-void monitor_stop(struct monitor *m, unsigned flush_ms, monitor_found *found, void *context);
+void monitor_stop(struct monitor *monitor, unsigned flush_ms, monitor_found *found, void *context);

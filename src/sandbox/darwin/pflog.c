@@ -23,11 +23,14 @@ static bool take_uid(struct str *text, uint32_t *ret) {
 
         if (!skip_to(text, STR("[uid ")))
                 return false;
+
         ptrdiff_t close = str_find(*text, ']');
         if (close < 1 || !str_to_u64(str_first(*text, (size_t)close), UINT32_MAX, &uid))
                 return false;
+
         *text = str_skip(*text, (size_t)close + 1);
         *ret = (uint32_t)uid;
+
         return true;
 }
 
@@ -47,6 +50,7 @@ static bool is_address(struct str text, bool v6) {
                 if (!digit)
                         return false;
         }
+
         return text.n > 0 && text.n < sizeof((struct pflog_packet *)NULL)->address;
 }
 
@@ -62,9 +66,11 @@ static bool take_target(struct str text, struct pflog_packet *ret) {
                 return false;
         if (dot >= 0 && !str_to_u64(str_skip(text, (size_t)dot + 1), UINT16_MAX, &port))
                 return false;
+
         memcpy(ret->address, address.p, address.n);
         ret->address[address.n] = '\0';
         ret->port = (uint16_t)port;
+
         return true;
 }
 
@@ -82,14 +88,17 @@ bool pflog_parse(struct str line, struct pflog_packet *ret) {
 
         if (!take_uid(&text, &packet.uid) || !skip_to(&text, STR(": ")))
                 return false;
+
         packet.blocked = str_starts(text, STR("block "));
         if (!packet.blocked && !str_starts(text, STR("pass ")))
                 return false;
         if (!skip_to(&text, STR(" > ")))
                 return false;
+
         struct str target = text;
         if (!skip_to(&text, STR(": ")))
                 return false;
+
         target.n = (size_t)(text.p - target.p) - 2;
         if (!take_target(target, &packet))
                 return false;
@@ -97,5 +106,6 @@ bool pflog_parse(struct str line, struct pflog_packet *ret) {
         const char *protocol = protocol_of(text);
         memcpy(packet.protocol, protocol, strlen(protocol) + 1);
         *ret = packet;
+
         return true;
 }

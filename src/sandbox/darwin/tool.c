@@ -28,11 +28,13 @@ static int spawn_grouped(const char *path, const char *const *words, int out, pi
         int r = posix_spawn_file_actions_init(&actions);
         if (r != 0)
                 return -r;
+
         r = posix_spawnattr_init(&attributes);
         if (r != 0) {
                 posix_spawn_file_actions_destroy(&actions);
                 return -r;
         }
+
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_adddup2(&actions, out, 1);
         posix_spawn_file_actions_adddup2(&actions, out, 2);
@@ -42,26 +44,31 @@ static int spawn_grouped(const char *path, const char *const *words, int out, pi
         r = posix_spawn(ret, path, &actions, &attributes, (char *const *)words, environment);
         posix_spawnattr_destroy(&attributes);
         posix_spawn_file_actions_destroy(&actions);
+
         return -r;
 }
 
-int tool_start(const struct tool *tool, const char *const *words, pid_t *ret_pid, int *ret_fd, struct err *e) {
+int tool_start(const struct tool *tool, const char *const *words, pid_t *ret_pid, int *ret_fd, struct err *err) {
         cleanup(free_ptr) char *path = str_format("%s%s", tool->prefix ? tool->prefix : "", words[0]);
         int ends[2];
 
         if (!path)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_set(err, ENOMEM, "out of memory");
         if (pipe(ends) < 0)
-                return err_errno(e, "cannot make a pipe for %s", words[0]);
+                return err_errno(err, "cannot make a pipe for %s", words[0]);
+
         (void)fcntl(ends[0], F_SETFD, FD_CLOEXEC);
         (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
         (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+
         int r = spawn_grouped(path, words, ends[1], ret_pid);
         close(ends[1]);
+
         if (r < 0) {
                 close(ends[0]);
-                return err_set(e, -r, "cannot start %s: %s", words[0], strerror(-r));
+                return err_set(err, -r, "cannot start %s: %s", words[0], strerror(-r));
         }
+
         *ret_fd = ends[0];
         return 0;
 }
@@ -94,6 +101,7 @@ static bool read_until(int fd, uint64_t deadline_ns, struct buf *out) {
 
                 if (now >= deadline_ns)
                         return false;
+
                 int left = (int)((deadline_ns - now) / NS_PER_MS) + 1;
                 if (poll(&poll_fd, 1, left) < 0 && errno != EINTR)
                         return false;
@@ -113,6 +121,7 @@ static bool wait_until(pid_t pid, uint64_t deadline_ns, int *ret_status) {
                         return false;
                 if (clock_ns() >= deadline_ns)
                         return false;
+
                 (void)poll(NULL, 0, 5);
         }
 }
@@ -126,29 +135,33 @@ static struct str last_line(struct str text) {
         return str_first(line, line.n < LINE_SHOWN ? line.n : LINE_SHOWN);
 }
 
-int tool_run(const struct tool *tool, const char *const *words, struct buf *out, struct err *e) {
+int tool_run(const struct tool *tool, const char *const *words, struct buf *out, struct err *err) {
         unsigned timeout = tool->timeout_ms ? tool->timeout_ms : TIMEOUT_MS;
         uint64_t deadline = clock_ns() + timeout * NS_PER_MS;
         int fd = -1, status = 0;
         pid_t pid = -1;
-        int r = tool_start(tool, words, &pid, &fd, e);
+        int r = tool_start(tool, words, &pid, &fd, err);
 
         if (r < 0)
                 return r;
+
         bool closed = read_until(fd, deadline, out);
         bool ended = closed && wait_until(pid, deadline, &status);
         close(fd);
+
         if (!ended) {
                 (void)tool_end(pid);
-                return err_set(e, ETIMEDOUT, "%s did not end within %u ms and was killed", words[0], timeout);
+                return err_set(err, ETIMEDOUT, "%s did not end within %u ms and was killed", words[0], timeout);
         }
+
         if (WIFSIGNALED(status))
-                return err_set(e, EPROTO, "%s was killed by signal %d", words[0], WTERMSIG(status));
+                return err_set(err, EPROTO, "%s was killed by signal %d", words[0], WTERMSIG(status));
         if (WEXITSTATUS(status) == 0)
                 return 0;
 
         cleanup(buf_done) struct buf said = BUF(2048);
         (void)escape_text(&said, last_line(buf_str(out)), LINE_SHOWN);
-        return err_set(e, EPROTO, "%s failed with status %d: %.*s", words[0], WEXITSTATUS(status),
+
+        return err_set(err, EPROTO, "%s failed with status %d: %.*s", words[0], WEXITSTATUS(status),
                        STR_FMT(buf_str(&said)));
 }

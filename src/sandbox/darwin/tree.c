@@ -16,6 +16,7 @@ size_t tree_list(pid_t root, tree_children *children, pid_t ret[static TREE_MAX]
         size_t n = 1;
 
         ret[0] = root;
+
         for (size_t i = 0; i < n; i++) {
                 pid_t found[256];
                 size_t count = children(ret[i], found, sizeof found / sizeof *found);
@@ -24,6 +25,7 @@ size_t tree_list(pid_t root, tree_children *children, pid_t ret[static TREE_MAX]
                         if (found[j] > 1 && !is_listed(ret, n, found[j]))
                                 ret[n++] = found[j];
         }
+
         return n;
 }
 
@@ -35,10 +37,13 @@ size_t tree_signal(pid_t root, tree_children *children, int signal_number, unsig
                 n = tree_list(root, children, list);
                 for (size_t j = 0; j < n; j++)
                         (void)kill(list[j], signal_number);
+
                 if (n == before)
                         break;
+
                 before = n;
         }
+
         free(list);
         return n;
 }

@@ -28,18 +28,23 @@ static bool take_deny(struct str text, uint32_t *ret_pid, struct str *ret_rest) 
 
         if (close < 2 || text.p[0] != '(' || !str_to_u64(str_n(text.p + 1, (size_t)close - 1), UINT32_MAX, &pid))
                 return false;
+
         text = str_skip(text, (size_t)close + 1);
         if (!str_starts(text, STR(" deny(")))
                 return false;
+
         text = str_skip(text, 6);
         close = str_find(text, ')');
         if (close < 1 || close > 10 || (size_t)close + 1 >= text.n || text.p[close + 1] != ' ')
                 return false;
+
         for (ptrdiff_t i = 0; i < close; i++)
                 if (!ascii_is_digit(text.p[i]))
                         return false;
+
         *ret_pid = (uint32_t)pid;
         *ret_rest = str_skip(text, (size_t)close + 2);
+
         return true;
 }
 
@@ -55,25 +60,29 @@ static bool parse_message(struct str text, struct violation *ret) {
 
         if (!str_starts(text, STR("Sandbox: ")))
                 return false;
+
         text = str_skip(text, 9);
         for (size_t i = 1; i < text.n; i++) {
                 if (text.p[i] != '(' || !take_deny(str_skip(text, i), &ret->pid, &rest))
                         continue;
+
                 ptrdiff_t blank = str_find(rest, ' ');
                 struct str operation = blank < 0 ? rest : str_first(rest, (size_t)blank);
                 if (!is_operation(operation))
                         return false;
+
                 copy_text(ret->process, sizeof ret->process, str_first(text, i));
                 copy_text(ret->operation, sizeof ret->operation, operation);
                 copy_text(ret->target, sizeof ret->target, blank < 0 ? STR("") : str_skip(rest, (size_t)blank + 1));
                 return true;
         }
+
         return false;
 }
 
-static bool is_noise(const struct violation *v) {
+static bool is_noise(const struct violation *violation) {
         for (size_t i = 0; i < sizeof noise / sizeof *noise; i++)
-                if (str_starts(str_of(v->target), str_of(noise[i])))
+                if (str_starts(str_of(violation->target), str_of(noise[i])))
                         return true;
         return false;
 }
@@ -99,5 +108,6 @@ enum violation_line violation_parse(struct str line, const char *tag, struct vio
                 return VIOLATION_OTHER;
         if (!split_tag(buf_str(&message), tag, &first) || !parse_message(first, ret))
                 return VIOLATION_OTHER;
+
         return is_noise(ret) ? VIOLATION_NOISE : VIOLATION_FOUND;
 }
