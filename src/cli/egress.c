@@ -274,6 +274,43 @@ static const struct verb verb_docker_args = {
         .run = run_docker_args,
 };
 
+enum { ROW_ENV_JSON, ROW_BRIDGE, ROW_CERTIFICATES, ENV_ROWS };
+static const struct option env_rows[] = {
+        [ROW_ENV_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print one JSON object" },
+        [ROW_BRIDGE] = { .flag = "bridge",
+                         .type = OPTION_FLAG,
+                         .help = "for programs behind the container bridge, instead of on this host" },
+        [ROW_CERTIFICATES] = { .flag = "certificates",
+                               .type = OPTION_STRING,
+                               .metavar = "DIR",
+                               .help = "where the program sees the gateway's certificates (default: where they are)" },
+};
+static const struct option_table env_table = { "Output", env_rows, ENV_ROWS };
+
+static int run_env(const struct call *call, struct err *err) {
+        cleanup(buf_done) struct buf out = BUF(8 << 20);
+        const struct egress_env query = { .json = option_get_flag(&call->options, &env_rows[ROW_ENV_JSON]),
+                                          .for_containers = option_get_flag(&call->options, &env_rows[ROW_BRIDGE]),
+                                          .certificates = option_get(&call->options, &env_rows[ROW_CERTIFICATES]) };
+
+        if (egress_env(&query, &out, err) < 0)
+                return exit_of_error(err);
+
+        return put(&out);
+}
+
+static const struct verb verb_env = {
+        .name = "env",
+        .synopsis = "[OPTIONS]",
+        .help = "print variables that put a program behind the gateway",
+        .about = "For backends that are no container engine: virtual machines, chroots, runners. Shells read it with "
+                 "eval \"$(bailey egress env)\". --json prints address, port, environment, and the files that the "
+                 "program must see (source on this host, target as it sees it). The variables lead to the gateway; "
+                 "that there is no other way out is for the backend to ensure.",
+        .tables = { &env_table },
+        .run = run_env,
+};
+
 static int run_serve(const struct call *call, struct err *e) {
         return egress_serve(call->argv[0], e) < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
@@ -288,14 +325,14 @@ static const struct verb verb_serve = {
         .run = run_serve,
 };
 
-static const struct verb *const subs[] = { &verb_setup,   &verb_start,  &verb_stop,   &verb_restart,
-                                           &verb_reload,  &verb_status, &verb_config, &verb_docker_args,
-                                           &verb_disable, &verb_serve,  NULL };
+static const struct verb *const subs[] = { &verb_setup,  &verb_start,   &verb_stop,   &verb_restart,
+                                           &verb_reload, &verb_status,  &verb_config, &verb_docker_args,
+                                           &verb_env,    &verb_disable, &verb_serve,  NULL };
 
 const struct verb verb_egress = {
         .name = "egress",
         .group = GROUP_EGRESS,
-        .synopsis = "setup|start|stop|status|config|docker-args ...",
+        .synopsis = "setup|start|stop|status|config|docker-args|env ...",
         .help = "the gateway in the background, for containers and guests",
         .about =
             "A gateway that belongs to the user and outlives the shell. Containers hold stand-ins; the gateway puts "

@@ -44,6 +44,14 @@ int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_runnin
  * arguments: what collides with ours is an error, or a warning when the settings do not enforce. */
 int egress_docker_args(char *const *given, bool lines, const struct egress_talk *talk, struct buf *out, struct err *e);
 
+/* The same facts for every other backend: variables for a shell, or with addresses and files as JSON. */
+struct egress_env {
+        bool json;
+        bool for_containers;      /* the listener on the bridge, not the one on loopback */
+        const char *certificates; /* the directory in which the program sees them; NULL: where they are on this host */
+};
+int egress_env(const struct egress_env *query, struct buf *out, struct err *err);
+
 /* The service itself, started by egress_start(). */
 enum { EGRESS_STATUS_FD = 3 };
 int egress_serve(const char *nonce, struct err *e);

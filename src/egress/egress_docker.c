@@ -5,10 +5,9 @@
 #include "base/path.h"
 #include "container/container_args.h"
 #include "container/engine_network.h"
+#include "egress/egress_facts.h"
 #include "egress/egress_state.h"
 #include "egress/egress_view.h"
-#include "plan/env.h"
-#include "roles/listen.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,14 +16,12 @@
 /* Where containers see the certificates. */
 #define INSIDE "/etc/ssl/certs/bailey-egress"
 
-#define CREATE "\"docker network create --internal " ENGINE_NETWORK "\" (podman: the same, as root)"
-#define MAKE_NETWORK "Make a network for it with " CREATE ", then run \"bailey egress restart\""
-#define REMAKE_NETWORK "Remove it and make it with " CREATE ", then run \"bailey egress restart\""
+#define REMAKE_NETWORK "Remove it and make it with " EGRESS_CREATE_NETWORK ", then run \"bailey egress restart\""
 
 struct docker {
         const struct egress_view *view;
         const struct egress_talk *talk;
-        struct env env;
+        struct egress_facts facts;
         text_list args;
 };
 
@@ -51,8 +48,8 @@ static int object_to_argument(void *arg, struct err *e, const char *reason) {
 static bool owns_variable(void *arg, struct str name) {
         const struct docker *d = arg;
 
-        for (size_t i = 0; i < d->env.entries.n; i++)
-                if (str_is(name, d->env.entries.p[i].name) && d->env.entries.p[i].action != ENV_STRIPPED)
+        for (size_t i = 0; i < d->facts.env.entries.n; i++)
+                if (str_is(name, d->facts.env.entries.p[i].name) && d->facts.env.entries.p[i].action != ENV_STRIPPED)
                         return true;
         return false;
 }
@@ -64,27 +61,13 @@ static int check_given(struct docker *d, char *const *given, struct err *e) {
         return container_args_check(&args, given, e);
 }
 
-/* The listener that a container can reach: not the one on loopback. */
-static int pick_listener(const struct docker *d, char address[static ADDR_TEXT_MAX], uint16_t *ret_port,
-                         struct err *e) {
-        for (const struct node *n = egress_view_members(d->view->service, "http"); n; n = n->next) {
-                struct endpoint at;
-                if (listen_parse(n->text, &at, NULL) < 0 || addr_classify(&at.addr) == ADDR_CLASS_LOOPBACK)
-                        continue;
-                addr_text(&at.addr, address);
-                *ret_port = at.port;
-                return 0;
-        }
-        return err_set(e, ENOENT, "the gateway listens on loopback only, where no container reaches it. " MAKE_NETWORK);
-}
-
 /* What keeps a container in this network from going around the gateway, as the engine itself says; NULL: nothing is
  * wrong with it. */
 static const char *fault_of(const struct engine_network *net, int found, const char *address) {
         struct addr own;
 
         if (found == 0)
-                return "no engine has a network " ENGINE_NETWORK " here. " MAKE_NETWORK;
+                return "no engine has a network " ENGINE_NETWORK " here. " EGRESS_MAKE_NETWORK;
         if (!net->bridge)
                 return "the network " ENGINE_NETWORK
                        " is no bridge, so the gateway cannot stand in it. " REMAKE_NETWORK;
@@ -130,102 +113,43 @@ static int add_mount(struct docker *d, const char *file, const char *inside, str
         return text_list_take(&d->args, str_format("--volume=%s:%s:ro", path, inside), e);
 }
 
-/* The user's own values of variables that are appended to, as an environment; NULL-terminated. */
-static int own_values(char *const *given, text_list *ret, struct err *e) {
-        static const char *const names[] = { "NODE_OPTIONS", "JAVA_TOOL_OPTIONS" };
-        int r = vec_reserve(ret, sizeof names / sizeof *names + 1) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
-
-        for (size_t i = 0; r == 0 && i < sizeof names / sizeof *names; i++) {
-                cleanup(free_ptr) char *value = container_args_variable(given, names[i]);
-                if (value)
-                        r = text_list_take(ret, str_format("%s=%s", names[i], value), e);
-        }
-        if (r == 0)
-                ret->p[ret->n] = NULL;
-        return r;
-}
-
-static int take_stand_ins(const struct docker *d, const char ***ret, struct err *e) {
-        size_t n = 0;
-
-        for (const struct node *v = egress_view_members(d->view->service, "env"); v; v = v->next)
-                n++;
-        *ret = calloc(n + 1, sizeof **ret);
-        if (!*ret)
-                return err_set(e, ENOMEM, "out of memory");
-        n = 0;
-        for (const struct node *v = egress_view_members(d->view->service, "env"); v; v = v->next)
-                (*ret)[n++] = v->text.p;
-        if (n == 0 && d->talk && d->talk->say)
-                d->talk->say(d->talk->arg, true, "there are no credentials: the gateway only filters");
-        return 0;
-}
-
-/* Where SDKs find the API proxy: at the gateway's own port. What the user sets stays the user's. */
-static int take_base_urls(const struct docker *d, char *const *given, const char *address, uint16_t port,
-                          text_list *ret, struct err *e) {
-        int r = vec_reserve(ret, 1) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
-
-        for (const struct node *v = egress_view_members(d->view->service, "base_urls"); v && r == 0; v = v->next) {
-                ptrdiff_t equals = str_find(v->text, '=');
-                cleanup(free_ptr) char *name = equals > 0 ? str_dup(str_first(v->text, (size_t)equals)) : NULL;
-                cleanup(free_ptr) char *own = name ? container_args_variable(given, name) : NULL;
-                if (name && !own)
-                        r = text_list_take(ret,
-                                           str_format("%s=http://%s:%u%.*s", name, address, port,
-                                                      STR_FMT(str_skip(v->text, (size_t)equals + 1))),
-                                           e);
-        }
-        if (r == 0 && vec_reserve(ret, 1) < 0)
-                r = err_set(e, ENOMEM, "out of memory");
-        if (r == 0)
-                ret->p[ret->n] = NULL;
-        return r;
-}
-
-static int set_variables(struct docker *d, char *const *given, const char *address, uint16_t port, struct err *e) {
-        cleanup(free_ptr) const char **stand_ins = NULL;
-        cleanup(text_list_done) text_list own = { 0 }, base_urls = { 0 };
-        int r = take_stand_ins(d, &stand_ins, e);
-        r = r < 0 ? r : own_values(given, &own, e);
-        r = r < 0 ? r : take_base_urls(d, given, address, port, &base_urls, e);
+static int docker_build(struct docker *docker, char *const *given, struct err *err) {
+        struct egress_facts *facts = &docker->facts;
+        int r = egress_facts_listener(facts, docker->view, EGRESS_FOR_CONTAINERS, err);
         if (r < 0)
                 return r;
 
-        struct env_input in = { .host = own.p,
-                                .sandbox_id = "egress",
-                                .container = true,
-                                .http_port = port,
-                                .proxy_address = address,
-                                .stand_ins = stand_ins,
-                                .base_urls = (const char *const *)base_urls.p };
-        if (egress_view_text(d->view->service, "ca_bundle").n > 0) {
-                in.ca_bundle = INSIDE ".pem";
-                in.java_trust_store = INSIDE ".jks";
-        }
-        return env_build(&in, &d->env, e);
-}
+        r = egress_facts_variables(facts, docker->view, given, INSIDE ".pem", INSIDE ".jks", err);
+        if (r < 0)
+                return r;
+        if (facts->n_stand_ins == 0 && docker->talk && docker->talk->say)
+                docker->talk->say(docker->talk->arg, true, "there are no credentials: the gateway only filters");
 
-static int build(struct docker *d, char *const *given, struct err *e) {
-        char address[ADDR_TEXT_MAX];
-        uint16_t port;
-        int r = pick_listener(d, address, &port, e);
+        r = check_given(docker, given, err);
+        if (r < 0)
+                return r;
 
-        r = r < 0 ? r : set_variables(d, given, address, port, e);
-        r = r < 0 ? r : check_given(d, given, e);
-        r = r < 0 ? r : add_network(d, address, e);
-        r = r < 0 ? r : add_mount(d, EGRESS_BUNDLE, INSIDE ".pem", e);
-        r = r < 0 ? r : add_mount(d, EGRESS_JAVA, INSIDE ".jks", e);
-        for (size_t i = 0; r == 0 && i < d->env.entries.n; i++) {
-                const struct env_entry *x = &d->env.entries.p[i];
-                if (x->action == ENV_SET || x->action == ENV_CHANGED)
-                        r = text_list_take(&d->args, str_format("--env=%s=%s", x->name, x->value), e);
+        r = add_network(docker, facts->address, err);
+        if (r < 0)
+                return r;
+
+        r = add_mount(docker, EGRESS_BUNDLE, INSIDE ".pem", err);
+        if (r < 0)
+                return r;
+
+        r = add_mount(docker, EGRESS_JAVA, INSIDE ".jks", err);
+        for (size_t i = 0; r == 0 && i < facts->env.entries.n; i++) {
+                const struct env_entry *entry = &facts->env.entries.p[i];
+
+                if (egress_facts_sets(entry))
+                        r = text_list_take(&docker->args, str_format("--env=%s=%s", entry->name, entry->value), err);
         }
+
         return r;
 }
 
 static void docker_done(struct docker *d) {
-        env_done(&d->env);
+        egress_facts_done(&d->facts);
         text_list_done(&d->args);
 }
 
@@ -239,7 +163,7 @@ int egress_docker_args(char *const *given, bool lines, const struct egress_talk 
         if (!v.running)
                 return err_set(e, ENOENT, "the gateway does not run; start it with \"bailey egress start\"");
         err_blame(e, ERR_REFUSED);
-        r = build(&d, given, e);
+        r = docker_build(&d, given, e);
         for (size_t i = 0; r == 0 && i < d.args.n; i++) {
                 struct str arg = str_of(d.args.p[i]);
                 if (lines && str_find(arg, '\n') >= 0)

@@ -575,6 +575,32 @@ def test_docker_args_name_the_api_proxy(bridged):
     assert "OPENAI_BASE_URL" not in own
 
 
+def test_other_backends_get_the_same_facts(bridged, home):
+    """A program of this host, and one behind the bridge: variables that a shell takes, addresses and files as JSON."""
+    bridged("env", status=4)
+    bridged("setup", "--yes")
+    bridged("config", "port=0", "base_urls=true")
+    bridged("start")
+    near, far = bridged.status()["http"]
+    lines = bridged("docker-args", "--lines").text.splitlines()
+    container = dict(line.removeprefix("--env=").split("=", 1) for line in lines if line.startswith("--env="))
+    facts = json.loads(bridged("env", "--json", "--bridge", "--certificates", "/etc/ssl/certs").text)
+    assert f"{facts['address']}:{facts['port']}" == far
+    places = ("/bailey-egress.pem", "/bailey-egress.jks")
+    same = {name: value for name, value in container.items() if not any(place in value for place in places)}
+    assert same.items() <= facts["environment"].items() and facts["environment"].keys() == container.keys()
+    for file in facts["files"]:
+        assert os.access(file["source"], os.R_OK) and file["target"].startswith("/etc/ssl/certs/")
+        assert any(file["target"] in value for value in facts["environment"].values())
+    here = json.loads(bridged("env", "--json").text)
+    assert f"{here['address']}:{here['port']}" == near and here["environment"]["HTTPS_PROXY"] == f"http://{near}"
+    assert all(file["source"] == file["target"] for file in here["files"])
+    shell = subprocess.run(["sh", "-c", bridged("env").text + "env"], env={}, capture_output=True, text=True, check=True).stdout
+    seen = dict(line.split("=", 1) for line in shell.splitlines())
+    assert here["environment"].items() <= seen.items() and KEY not in shell
+    assert "absolute" in bridged("env", "--certificates", "certs", status=2).errors
+
+
 GIVES_THE_HOST = [
     ["-v", "/var/run/docker.sock:/var/run/docker.sock"], ["--volume=/run/docker.sock:/s"], ["-v/:/host"], ["-v", "/:/host:ro"], ["-v=/proc:/p"],
     ["--volume", "/sys:/sys"], ["-v", "/dev:/dev"], ["-v", "/run:/r"], ["-v", "/var:/v"], ["-v", "{home}:/h"], ["-v", "{home}/..:/h"],
