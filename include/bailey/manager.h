@@ -12,7 +12,8 @@ typedef struct bailey_manager bailey_manager;
  * machine can. BAILEY_E_CONFIG, BAILEY_E_DEPENDENCY, BAILEY_E_PLATFORM (not with BAILEY_WARN). */
 BAILEY_API int bailey_manager_new(const bailey_config *c, bailey_manager **ret, struct bailey_error *e);
 /* Commands that start from now on run by the new config, all of it. The network rules of those that run already, and of
- * gateways, are replaced at once; open tunnels that they refuse are closed. A config that is not valid changes nothing.
+ * gateways, are replaced before this returns; open tunnels that they refuse are closed. What cannot take them ends. A
+ * config that is not valid changes nothing. May be called in a callback.
  * BAILEY_E_CONFIG, BAILEY_E_DEPENDENCY, BAILEY_E_CLOSED. */
 BAILEY_API int bailey_manager_update(bailey_manager *m, const bailey_config *c, struct bailey_error *e);
 /* 1: commands run in a sandbox; where the config accepts less (allow_degraded) and this machine gives less, the error's

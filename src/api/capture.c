@@ -10,9 +10,8 @@
 
 static void capture_hear(struct capture *capture) {
         struct supervise_message message;
-        int fd = -1, r = supervise_receive(capture->child.link, &message, &fd);
+        int r = supervise_receive(capture->child.link, &message, NULL);
 
-        close_fd(&fd);
         if (r == -EAGAIN)
                 return;
 

@@ -70,7 +70,7 @@ void exec_answer(const struct state *s, int link, const struct supervise_message
         struct supervise_message message = { .kind = SUPERVISE_ANSWER, .id = question->id };
         if (s->on_request)
                 message.number = s->on_request(s->request_arg, question->host, (uint16_t)question->number) == 1;
-        (void)supervise_send(link, &message, -1);
+        (void)supervise_send(link, &message, NULL);
 }
 
 static void on_ask(void *arg, int link, const struct supervise_message *question) {
@@ -136,7 +136,8 @@ static int run_sandboxed(bailey_manager *m, const struct state *state, const str
                 return r;
 
         struct running running = { .link = capture.child.link };
-        manager_add(m, &running, state);
+        struct told told = manager_add(m, &running, state);
+        close_fd(&told.judged); /* the update has returned already */
         capture_serve(&capture);
         manager_remove(m, &running); /* before the link is closed: updates are sent to it */
         capture_done(&capture);

@@ -29,6 +29,7 @@ struct bailey_gateway {
         struct state *state;
         struct child child;
         struct running running;
+        struct told told; /* of an update while it started */
         pthread_t thread;
         pthread_mutex_t lock;
         pthread_cond_t changed;
@@ -55,9 +56,8 @@ static void gateway_ask(const bailey_gateway *g, const struct supervise_message 
 /* False when the link has ended. */
 static bool gateway_hear(bailey_gateway *g) {
         struct supervise_message message;
-        int fd = -1, r = supervise_receive(g->child.link, &message, &fd);
+        int r = supervise_receive(g->child.link, &message, NULL);
 
-        close_fd(&fd);
         if (r <= 0)
                 return r == -EAGAIN;
 
@@ -142,6 +142,7 @@ static int make_block(const struct state *s, const struct bailey_gateway_address
 static void gateway_free(bailey_gateway *g) {
         child_done(&g->child);
         close_fd(&g->stop);
+        close_fd(&g->told.judged);
         state_unref(g->state);
         pthread_cond_destroy(&g->changed);
         pthread_mutex_destroy(&g->lock);
@@ -204,6 +205,7 @@ static bailey_gateway *gateway_alloc(bailey_manager *m, struct state *s) {
         pthread_condattr_destroy(&attributes);
         pthread_mutex_init(&g->lock, NULL);
         g->child = CHILD_NONE;
+        g->told.judged = -1;
         g->manager = m;
         atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
         g->state = state_ref(s);
@@ -226,7 +228,7 @@ static void keep_address(bailey_gateway *g, const struct bailey_gateway_addresse
 /* From here on the thread ends it, and leaves the manager. */
 static int serve_it(bailey_gateway *g, struct bailey_error *error) {
         g->running.link = g->child.link;
-        manager_add(g->manager, &g->running, g->state);
+        g->told = manager_add(g->manager, &g->running, g->state);
         if (start_thread(g) == 0)
                 return BAILEY_OK;
 
@@ -281,6 +283,7 @@ int bailey_gateway_start(bailey_manager *m, const struct bailey_gateway_addresse
 
         keep_address(g, at);
         r = check_started(g, error);
+        manager_await(m, &g->told, 1);
         if (r != BAILEY_OK)
                 bailey_gateway_stop(g);
         else

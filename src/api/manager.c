@@ -3,9 +3,10 @@
  * Life of a manager: OPEN until bailey_manager_cleanup(), then CLOSED for good. Closing makes an eventfd readable that
  * every call and every gateway's thread watches; each ends its own process and leaves, and cleanup waits for that.
  *
- * An update validates without the lock, swaps the state under it, and sends the new policy to the jobs in the list. A
- * call that began with the old state and is not in the list yet finds the new one when it adds itself: no job is
- * missed.
+ * An update validates without the lock, swaps the state under it, and sends the new policy to the jobs in the list.
+ * Then it waits, without the lock, until each job says that it judges by it. That word comes by a socket of its own:
+ * the thread that reads a job's link may be in the program's callback, and that callback may be what updates. A call
+ * that began with the old state and is not in the list yet finds the new one when it adds itself: no job is missed.
  */
 #include "api/manager.h"
 
@@ -55,27 +56,77 @@ struct state *manager_state(bailey_manager *m) {
 }
 
 /* A hundred jobs that start at once on a small machine take their time before they listen. */
-enum { POLICY_PATIENCE_MS = 15000 };
+enum { POLICY_PATIENCE_MS = 15000, JUDGED_PATIENCE_MS = 60000 };
 
-/* A job that does not take the new rules must not go on under the old ones: it is ended. */
-static void send_policy(int link, const struct state *s) {
+static int send_policy(int link, const struct state *s, int *ret_judged) {
         const struct supervise_message message = { .kind = SUPERVISE_RELOAD };
-        cleanup(close_fd) int fd = -1;
-        int r = fd_sealed("bailey-policy", str_of(s->reload), &fd, NULL);
-        if (r == 0)
-                r = supervise_send(link, &message, fd);
+        cleanup(supervise_fds_done) struct supervise_fds fds = SUPERVISE_NO_FDS;
+        int pair[2];
+        int r = fd_sealed("bailey-policy", str_of(s->reload), &fds.block, NULL);
+        if (r < 0)
+                return r;
 
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+                return -errno;
+
+        fds.judged = pair[0];
+        *ret_judged = pair[1];
+        r = supervise_send(link, &message, &fds);
         if (r == -EAGAIN) {
                 struct pollfd wait = { .fd = link, .events = POLLOUT };
-                r = poll(&wait, 1, POLICY_PATIENCE_MS) > 0 ? supervise_send(link, &message, fd) : -ETIMEDOUT;
+                r = poll(&wait, 1, POLICY_PATIENCE_MS) > 0 ? supervise_send(link, &message, &fds) : -ETIMEDOUT;
         }
 
-        if (r < 0 && r != -EPIPE && r != -ECONNRESET)
-                shutdown(link, SHUT_WR);
+        return r;
 }
 
-void manager_add(bailey_manager *m, struct running *running, const struct state *began) {
+/* A job that does not take the new rules must not go on under the old ones: it is ended. */
+static struct told running_tell(const struct running *running, const struct state *s) {
+        struct told told = { .number = running->number, .judged = -1 };
+        int r = send_policy(running->link, s, &told.judged);
+
+        if (r < 0)
+                close_fd(&told.judged);
+        if (r < 0 && r != -EPIPE && r != -ECONNRESET)
+                shutdown(running->link, SHUT_WR);
+
+        return told;
+}
+
+static void running_end(bailey_manager *m, uint64_t number) {
         pthread_mutex_lock(&m->lock);
+        for (const struct running *one = m->running; one; one = one->next)
+                if (one->number == number)
+                        shutdown(one->link, SHUT_WR);
+        pthread_mutex_unlock(&m->lock);
+}
+
+void manager_await(bailey_manager *m, struct told *told, size_t n) {
+        uint64_t end = clock_ns() + JUDGED_PATIENCE_MS * NS_PER_MS;
+
+        for (size_t i = 0; i < n; i++) {
+                struct pollfd wait = { .fd = told[i].judged, .events = POLLIN };
+                char word;
+                int ready = 0;
+                if (told[i].judged < 0)
+                        continue;
+
+                do {
+                        uint64_t now = clock_ns();
+                        ready = poll(&wait, 1, now < end ? (int)((end - now) / NS_PER_MS) + 1 : 0);
+                } while (ready < 0 && errno == EINTR);
+
+                if (ready <= 0 || recv(told[i].judged, &word, 1, MSG_DONTWAIT) != 1)
+                        running_end(m, told[i].number);
+                close_fd(&told[i].judged);
+        }
+}
+
+struct told manager_add(bailey_manager *m, struct running *running, const struct state *began) {
+        struct told told = { .judged = -1 };
+
+        pthread_mutex_lock(&m->lock);
+        running->number = ++m->jobs;
         running->next = m->running;
         running->before = &m->running;
         if (m->running)
@@ -83,9 +134,10 @@ void manager_add(bailey_manager *m, struct running *running, const struct state 
 
         m->running = running;
         if (m->state != began)
-                send_policy(running->link, m->state);
-
+                told = running_tell(running, m->state);
         pthread_mutex_unlock(&m->lock);
+
+        return told;
 }
 
 void manager_remove(bailey_manager *m, struct running *running) {
@@ -219,8 +271,35 @@ int bailey_manager_new(const bailey_config *c, bailey_manager **ret, struct bail
         return BAILEY_OK;
 }
 
+typedef VEC(struct told) told_list;
+
+static void told_list_done(told_list *list) {
+        for (size_t i = 0; i < list->n; i++)
+                close_fd(&list->p[i].judged);
+        vec_done(list);
+}
+
+/* Under the lock. On failure nothing has changed; otherwise *s is the old state. */
+static int manager_swap(bailey_manager *m, struct state **s, told_list *told) {
+        size_t jobs = 0;
+
+        for (const struct running *one = m->running; one; one = one->next)
+                jobs++;
+        if (vec_reserve(told, jobs) < 0)
+                return -ENOMEM;
+
+        struct state *old = m->state;
+        m->state = take_ptr(s);
+        *s = old;
+        for (const struct running *one = m->running; one; one = one->next)
+                told->p[told->n++] = running_tell(one, m->state);
+
+        return 0;
+}
+
 int bailey_manager_update(bailey_manager *m, const bailey_config *c, struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
+        cleanup(told_list_done) told_list told = { 0 };
 
         if (!m || !c)
                 return report_null(error);
@@ -234,16 +313,11 @@ int bailey_manager_update(bailey_manager *m, const bailey_config *c, struct bail
 
         pthread_mutex_lock(&m->lock);
         bool closed = m->closed;
-        if (r == BAILEY_OK && !closed) {
-                struct state *old = m->state;
-
-                m->state = take_ptr(&s);
-                s = old;
-                for (struct running *running = m->running; running; running = running->next)
-                        send_policy(running->link, m->state);
-        }
-
+        if (r == BAILEY_OK && !closed && manager_swap(m, &s, &told) < 0)
+                r = report_memory(error);
         pthread_mutex_unlock(&m->lock);
+
+        manager_await(m, told.p, told.n);
         return closed ? report(error, BAILEY_E_CLOSED, "the manager is closed") : r;
 }
 

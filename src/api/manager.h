@@ -12,6 +12,7 @@
 /* A job with a link, while it runs: an update must reach it. */
 struct running {
         int link;
+        uint64_t number; /* of the manager's jobs, from 1 on */
         struct running *next, **before;
 };
 
@@ -21,6 +22,7 @@ struct bailey_manager {
         pthread_cond_t left; /* a call or a gateway's thread ended */
         struct state *state;
         struct running *running;
+        uint64_t jobs;   /* that were added so far */
         unsigned inside; /* calls and threads of gateways */
         bool closed;
         int closing; /* an eventfd, readable when the manager closes */
@@ -36,7 +38,15 @@ int manager_enter(bailey_manager *m, struct state **ret, struct bailey_error *er
 void manager_leave(bailey_manager *m);
 /* The one that counts now; the caller's to unref. */
 struct state *manager_state(bailey_manager *m);
-/* From here on updates reach the job; one that came since `began` with is sent at once. */
-void manager_add(bailey_manager *m, struct running *running, const struct state *began);
+/* A job that was sent a new policy, and the socket that says when that judges. */
+struct told {
+        uint64_t number;
+        int judged; /* -1: it was sent none */
+};
+/* From here on updates reach the job. If one came since it began with `began`, that is sent at once. */
+struct told manager_add(bailey_manager *m, struct running *running, const struct state *began);
+/* Returns when each of them judges by its new policy or has ended. One that does not take it must not go on under the
+ * old one: it is ended. */
+void manager_await(bailey_manager *m, struct told *told, size_t n);
 void manager_remove(bailey_manager *m, struct running *running);
 void manager_unref(bailey_manager *m);

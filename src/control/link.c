@@ -80,20 +80,22 @@ static int load_policy(const struct link *l, int fd, struct policy **ret, struct
 
 enum link_word link_hear(const struct link *l, struct link_heard *ret) {
         struct supervise_message m;
-        cleanup(close_fd) int fd = -1;
+        cleanup(supervise_fds_done) struct supervise_fds fds = SUPERVISE_NO_FDS;
         struct err e = { 0 };
-        int r = supervise_receive(l->fd, &m, &fd);
+        int r = supervise_receive(l->fd, &m, &fds);
         if (r == -EAGAIN)
                 return LINK_NOTHING;
         if (r <= 0)
                 return LINK_GONE;
-        *ret = (struct link_heard){ .id = m.id, .allow = m.number == 1 };
+        *ret = (struct link_heard){ .id = m.id, .allow = m.number == 1, .judged = -1 };
         if (m.kind == SUPERVISE_ANSWER)
                 return LINK_ANSWER;
         if (m.kind != SUPERVISE_RELOAD)
                 return LINK_GONE;
-        if (load_policy(l, fd, &ret->policy, &e) == 0)
+        if (load_policy(l, fds.block, &ret->policy, &e) == 0) {
+                ret->judged = take_fd(&fds.judged);
                 return LINK_POLICY;
+        }
         log_error("the new policy is not used: %s", err_text(&e));
         return LINK_NOTHING;
 }
@@ -102,7 +104,7 @@ enum link_word link_hear(const struct link *l, struct link_heard *ret) {
  * What is told. The socket does not block here for long: the other side reads, and when it is gone so is this job.
  */
 static bool tell(const struct link *l, const struct supervise_message *m) {
-        return supervise_send(l->fd, m, -1) == 0;
+        return supervise_send(l->fd, m, NULL) == 0;
 }
 
 bool link_ask(const struct link *l, uint64_t id, const struct authority *target) {
@@ -117,10 +119,6 @@ void link_ask_gone(const struct link *l, uint64_t id) {
 
 void link_ready(const struct link *l, uint16_t http_port, uint16_t socks_port) {
         (void)tell(l, &(struct supervise_message){ .kind = SUPERVISE_READY, .id = http_port, .number = socks_port });
-}
-
-void link_reloaded(const struct link *l) {
-        (void)tell(l, &(struct supervise_message){ .kind = SUPERVISE_RELOADED });
 }
 
 void link_notice(const struct link *l, const char *lost) {

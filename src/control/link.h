@@ -25,17 +25,17 @@ enum link_word { LINK_NOTHING, LINK_GONE, LINK_ANSWER, LINK_POLICY };
 struct link_heard {
         uint64_t id;
         bool allow;
-        struct policy *policy; /* LINK_POLICY: the listener's now */
+        struct policy *policy; /* LINK_POLICY: the listener's now, and so is `judged` */
+        int judged;            /* -1, or for gateway_process_when_judged() */
 };
 /* What the other side said. A message that makes no sense is LINK_GONE; a policy that cannot be loaded is LINK_NOTHING:
- * the old one stays. */
+ * the old one stays, and the other side is told by the end of `judged`. */
 enum link_word link_hear(const struct link *l, struct link_heard *ret);
 
 /* A question; whoever cannot be asked says no. */
 bool link_ask(const struct link *l, uint64_t id, const struct authority *target);
 void link_ask_gone(const struct link *l, uint64_t id);
 void link_ready(const struct link *l, uint16_t http_port, uint16_t socks_port);
-void link_reloaded(const struct link *l);
 void link_notice(const struct link *l, const char *lost);
 /* Something that was refused; its kind is filled in. */
 void link_violation(const struct link *l, const struct supervise_message *violation);

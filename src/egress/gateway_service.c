@@ -284,8 +284,6 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
                 return;
         case NOTICE_RELOADED:
                 snprintf(line, sizeof line, "reloaded: %s", text);
-                if (s->settings->link)
-                        link_reloaded(s->settings->link);
                 say(s, false, line);
                 answer_done(s);
                 return;
@@ -462,7 +460,10 @@ static void on_link(struct service *s) {
                 gateway_process_answer(s->gateway, heard.id, heard.allow ? DECISION_ALLOW : DECISION_DENY);
                 break;
         case LINK_POLICY:
-                (void)reload(s, heard.policy, NULL);
+                if (reload(s, heard.policy, NULL) == 0)
+                        gateway_process_when_judged(s->gateway, heard.judged);
+                else
+                        close_fd(&heard.judged);
                 break;
         default:
                 break;

@@ -185,25 +185,42 @@ int supervise_decode(struct str block, struct supervise_request *ret, struct err
 /*
  * Messages.
  */
-int supervise_send(int sock, const struct supervise_message *message, int fd) {
+enum { RELOAD_FDS = 2 };
+
+void supervise_fds_done(struct supervise_fds *fds) {
+        close_fd(&fds->block);
+        close_fd(&fds->judged);
+}
+
+int supervise_send(int sock, const struct supervise_message *message, const struct supervise_fds *fds) {
         struct supervise_message copy = *message;
+        const int numbers[RELOAD_FDS] = { fds ? fds->block : -1, fds ? fds->judged : -1 };
+
         copy.version = SUPERVISE_VERSION;
-        return fd_send(sock, str_n(&copy, sizeof copy), &fd, fd >= 0 ? 1 : 0);
+        return fd_send(sock, str_n(&copy, sizeof copy), numbers, fds ? RELOAD_FDS : 0);
 }
 
 static bool is_terminated(const char *text, size_t n) {
         return memchr(text, '\0', n) != NULL;
 }
 
-int supervise_receive(int sock, struct supervise_message *ret, int *ret_fd) {
+static ssize_t receive_bytes(int sock, struct supervise_message *message, struct supervise_fds *fds, size_t *ret_n) {
+        int numbers[RELOAD_FDS] = { -1, -1 };
+        ssize_t n = fd_receive(sock, message, sizeof *message, numbers, RELOAD_FDS, ret_n);
+
+        *fds = (struct supervise_fds){ numbers[0], numbers[1] };
+        return n;
+}
+
+int supervise_receive(int sock, struct supervise_message *ret, struct supervise_fds *ret_fds) {
         struct supervise_message message = { 0 };
         size_t n_fds = 0;
-        cleanup(close_fd) int fd = -1;
-        ssize_t n = fd_receive(sock, &message, sizeof message, &fd, 1, &n_fds);
+        cleanup(supervise_fds_done) struct supervise_fds fds = SUPERVISE_NO_FDS;
+        ssize_t n = receive_bytes(sock, &message, &fds, &n_fds);
 
         /* The other side ended with something of ours unread. That is said once, before what it had still to say. */
         if (n == -ECONNRESET)
-                n = fd_receive(sock, &message, sizeof message, &fd, 1, &n_fds);
+                n = receive_bytes(sock, &message, &fds, &n_fds);
         if (n <= 0)
                 return n == -ECONNRESET ? 0 : (int)n;
 
@@ -213,11 +230,15 @@ int supervise_receive(int sock, struct supervise_message *ret, int *ret_fd) {
                      is_terminated(message.rule, sizeof message.rule) &&
                      is_terminated(message.detail, sizeof message.detail) &&
                      is_terminated(message.process, sizeof message.process);
-        if (!whole || (n_fds == 1) != (message.kind == SUPERVISE_RELOAD))
+        size_t due = message.kind == SUPERVISE_RELOAD ? RELOAD_FDS : 0;
+        if (!whole || n_fds != due || (due && !ret_fds))
                 return -EBADMSG;
 
         *ret = message;
-        *ret_fd = take_fd(&fd);
+        if (ret_fds) {
+                *ret_fds = fds;
+                fds = SUPERVISE_NO_FDS;
+        }
 
         return 1;
 }

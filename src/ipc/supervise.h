@@ -15,7 +15,7 @@
 #include "base/vec.h"
 #include "policy/host.h"
 
-enum { SUPERVISE_VERSION = 3, SUPERVISE_FD_LINK = 3, SUPERVISE_FD_REQUEST = 4 };
+enum { SUPERVISE_VERSION = 4, SUPERVISE_FD_LINK = 3, SUPERVISE_FD_REQUEST = 4 };
 /* The kernel takes 128 KiB for one variable, its name included. */
 enum { SUPERVISE_BYTES_MAX = 8 << 20, SUPERVISE_VARIABLE_MAX = 120 << 10 };
 #define SUPERVISE_VARIABLE "BAILEY_SUPERVISE_REQUEST"
@@ -63,12 +63,11 @@ enum supervise_kind {
         SUPERVISE_ASK,       /* id, host, number: the port. Answered by SUPERVISE_ANSWER */
         SUPERVISE_ASK_GONE,  /* id: nobody waits any more */
         SUPERVISE_VIOLATION, /* host: the operation, target, rule, detail, process; number: how often */
-        SUPERVISE_RELOADED,  /* the new policy judges */
         SUPERVISE_NOTICE,    /* detail: a protection that this machine cannot give */
         SUPERVISE_END,       /* number: enum supervise_end, status, detail: why. The last one */
         /* from the library */
         SUPERVISE_ANSWER, /* id; number: 1 allows */
-        SUPERVISE_RELOAD, /* one descriptor: a block whose policy and config count from now on */
+        SUPERVISE_RELOAD, /* struct supervise_fds: a policy that counts from now on */
         SUPERVISE_KINDS
 };
 
@@ -92,7 +91,16 @@ struct supervise_message {
         char target[1024], rule[512], detail[ERR_TEXT_MAX], process[64]; /* all terminated, clipped where longer */
 };
 
-/* `fd` -1: none. 0, -EAGAIN on a full non-blocking socket, -EPIPE when the other side is gone. */
-int supervise_send(int sock, const struct supervise_message *message, int fd);
-/* 1: got one, 0: the other side closed, -EAGAIN: nothing there, -EBADMSG: malformed. *ret_fd is -1 or the caller's. */
-int supervise_receive(int sock, struct supervise_message *ret, int *ret_fd);
+/* What travels with SUPERVISE_RELOAD, and with nothing else. */
+struct supervise_fds {
+        int block;  /* whose policy and config count from now on */
+        int judged; /* a socket: one byte when nothing is judged by an older policy; closed without it: not taken */
+};
+#define SUPERVISE_NO_FDS ((struct supervise_fds){ -1, -1 })
+void supervise_fds_done(struct supervise_fds *fds);
+
+/* `fds` NULL: none. 0, -EAGAIN on a full non-blocking socket, -EPIPE when the other side is gone. */
+int supervise_send(int sock, const struct supervise_message *message, const struct supervise_fds *fds);
+/* 1: got one, 0: the other side closed, -EAGAIN: nothing there, -EBADMSG: malformed. `ret_fds` NULL: a message with
+ * descriptors is malformed; otherwise they are -1 or the caller's. */
+int supervise_receive(int sock, struct supervise_message *ret, struct supervise_fds *ret_fds);

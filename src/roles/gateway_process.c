@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "roles/awaited.h"
 #include "roles/gateway_spawn.h"
 #include "roles/generation.h"
 #include "roles/helper.h"
@@ -56,7 +57,8 @@ struct gateway_process {
         char *program;
         struct secret *password;                    /* of the upstream proxy; not in settings.start */
         struct generation generations[GENERATIONS]; /* the newest first */
-        char *batch;                                /* EVENT_BATCH_MAX bytes */
+        awaited_list awaited;
+        char *batch; /* EVENT_BATCH_MAX bytes */
 
         enum gateway_state state;
         pid_t pid;
@@ -155,6 +157,12 @@ int gateway_process_reload(struct gateway_process *g, const struct policy *limit
         if (g->pid)
                 tell(g, &(struct ipc_message){ .kind = IPC_SNAPSHOT, .number = next.number }, rules_fd);
         return 0;
+}
+
+void gateway_process_when_judged(struct gateway_process *g, int fd) {
+        awaited_add(&g->awaited, fd, g->generations[0].number);
+        if (!g->pid)
+                awaited_tell(&g->awaited, UINT32_MAX);
 }
 
 /* The same policy with the addresses of now. */
@@ -257,6 +265,7 @@ static void handle(struct gateway_process *g, const struct ipc_message *m) {
         case IPC_SWAPPED:
                 snprintf(text, sizeof text, "policy %ju judges", (uintmax_t)m->number);
                 (void)audit_note(g->settings.audit, "%s", text);
+                awaited_tell(&g->awaited, (uint32_t)m->number);
                 notice(g, NOTICE_RELOADED, text);
                 break;
         case IPC_ASK:
@@ -409,6 +418,7 @@ static void reap(struct gateway_process *g) {
         close_fd(&g->events);
         close_fd(&g->pidfd);
         g->pid = 0;
+        awaited_tell(&g->awaited, UINT32_MAX); /* the next one starts with the newest */
         helper_describe_end(&info, how, sizeof how);
         (void)audit_note(g->settings.audit, "gateway ended: %s", how);
         if (g->state == GATEWAY_STOPPING) {
@@ -599,6 +609,7 @@ void gateway_process_free(struct gateway_process *g) {
                 generation_done(&g->generations[i]);
         if (g->settings.addresses > 0)
                 close(g->settings.addresses);
+        awaited_done(&g->awaited);
         secret_free(g->password);
         free(g->batch);
         free(g->program);

@@ -87,6 +87,9 @@ int gateway_process_start(struct gateway_process *g, struct err *e);
  * NOTICE_RELOADED follows if a gateway runs. */
 int gateway_process_reload(struct gateway_process *g, const struct policy *limits, const void *snapshot, size_t n,
                            struct err *e);
+/* Takes a socket that gets one byte when nothing is judged by an older policy than the newest of now: at once if no
+ * gateway runs. It is closed without that byte if this ends before. */
+void gateway_process_when_judged(struct gateway_process *g, int fd);
 /* The vault serves again: every worker is connected to it. */
 void gateway_process_vault(struct gateway_process *g);
 /* The answer to a question: DECISION_ALLOW or DECISION_DENY. An id that is gone is no error. */

@@ -182,7 +182,7 @@ static int step_link(struct run *r, struct err *e) {
                         gateway_process_answer(r->gateway, heard.id, heard.allow ? DECISION_ALLOW : DECISION_DENY);
                 return 0;
         case LINK_POLICY:
-                return run_network_use(r, heard.policy, e);
+                return run_network_use(r, heard.policy, heard.judged, e);
         default:
                 return 0;
         }

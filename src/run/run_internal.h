@@ -79,5 +79,5 @@ int run_network_step(struct run *r, const struct pollfd *fds, size_t n, struct e
 /* The gateway's last word, and its end. */
 void run_network_end(struct run *r);
 /* Connections are judged by this policy from now on, which it takes; what the sandbox sees of files was settled when it
- * began. */
-int run_network_use(struct run *r, struct policy *p, struct err *e);
+ * began. `judged`, which it takes as well: see gateway_process_when_judged(). */
+int run_network_use(struct run *r, struct policy *p, int judged, struct err *e);

@@ -16,6 +16,7 @@
 #include "run/run_gateway.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 
 /* A refusal is told when it happens: a program that tries for ten minutes should not keep it from anybody. Where a
  * program draws on the screen it waits for the end. */
@@ -116,15 +117,29 @@ int run_network_step(struct run *r, const struct pollfd *fds, size_t n, struct e
         return 0;
 }
 
-int run_network_use(struct run *r, struct policy *p, struct err *e) {
+int run_network_use(struct run *r, struct policy *p, int judged, struct err *e) {
+        cleanup(close_fd) int told = judged;
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
+        int s;
+
         policy_free(r->network);
         r->network = p;
-        if (!r->gateway)
-                return 0; /* one that starts later takes it then */
-        int s = compile_network(r, &snapshot, &n, e);
-        return s < 0 ? s : gateway_process_reload(r->gateway, p, snapshot, n, e);
+        if (!r->gateway) { /* one that starts later takes it then */
+                (void)!send(told, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+                return 0;
+        }
+
+        s = compile_network(r, &snapshot, &n, e);
+        if (s < 0)
+                return s;
+
+        s = gateway_process_reload(r->gateway, p, snapshot, n, e);
+        if (s < 0)
+                return s;
+
+        gateway_process_when_judged(r->gateway, take_fd(&told));
+        return 0;
 }
 
 /* Attempts that nobody has looked at yet: the command ended right after them. */

@@ -102,7 +102,7 @@ static bool approve(const struct exec_request *q, struct judged *judged, struct 
 /* Not expected: questions of a captured command go to the control socket. */
 static void answer_no(void *arg, int link, const struct supervise_message *question) {
         (void)arg;
-        (void)supervise_send(link, &(struct supervise_message){ .kind = SUPERVISE_ANSWER, .id = question->id }, -1);
+        (void)supervise_send(link, &(struct supervise_message){ .kind = SUPERVISE_ANSWER, .id = question->id }, NULL);
 }
 
 /* In the child: the supervisor. */

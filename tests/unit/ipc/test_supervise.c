@@ -54,73 +54,80 @@ static void what_is_no_block_is_refused(void **state) {
                 }
         static const char *const wrong[] = {
                 "",
-                "4:v3.0",
-                "4:v3.9,5:b/srv,2:ax,",         /* no such job */
-                "4:v3.0,4:bsrv,2:ax,",          /* not absolute */
-                "4:v3.0,5:b/srv,",              /* no command */
-                "4:v3.0,5:b/srv,5:b/srv,2:ax,", /* twice */
-                "4:v3.0,5:b/srv,2:ax,2:zx,",    /* unknown */
-                "4:v3.0,5:b/srv,2:ax,2:jx,",    /* judged by halves */
-                "4:v3.2,5:b/srv,2:ax,",         /* not judged at all */
-                "4:v3.3,5:b/srv,2:ax,",
-                "4:v3.0,5:b/srv,0:,2:ax,",
-                "4:v3.0,5:b/srv,99999999999:ax,",
-                "5:b/srv,4:v3.0,2:ax,",
+                "4:v4.0",
+                "4:v4.9,5:b/srv,2:ax,",         /* no such job */
+                "4:v4.0,4:bsrv,2:ax,",          /* not absolute */
+                "4:v4.0,5:b/srv,",              /* no command */
+                "4:v4.0,5:b/srv,5:b/srv,2:ax,", /* twice */
+                "4:v4.0,5:b/srv,2:ax,2:zx,",    /* unknown */
+                "4:v4.0,5:b/srv,2:ax,2:jx,",    /* judged by halves */
+                "4:v4.2,5:b/srv,2:ax,",         /* not judged at all */
+                "4:v4.3,5:b/srv,2:ax,",
+                "4:v4.0,5:b/srv,0:,2:ax,",
+                "4:v4.0,5:b/srv,99999999999:ax,",
+                "5:b/srv,4:v4.0,2:ax,",
         };
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
                 assert_int_equal(supervise_decode(str_of(wrong[i]), &got, &e), -EBADMSG);
         assert_int_equal(supervise_decode(STR("4:v1.0,5:b/srv,2:ax,"), &got, &e), -EPROTO);
         assert_non_null(strstr(err_text(&e), "different versions"));
-        assert_int_equal(supervise_decode(STR("4:v3.0,5:b/s\0v,2:ax,"), &got, &e), -EBADMSG);
+        assert_int_equal(supervise_decode(STR("4:v4.0,5:b/s\0v,2:ax,"), &got, &e), -EBADMSG);
 }
 
 static void messages(void **state) {
-        int pair[2], fd = -1;
+        int pair[2];
+        struct supervise_fds fds = SUPERVISE_NO_FDS;
         struct supervise_message m = { .kind = SUPERVISE_END, .number = SUPERVISE_TIMED_OUT, .detail = "late" }, got;
         (void)state;
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
-        assert_int_equal(supervise_receive(pair[1], &got, &fd), -EAGAIN);
-        assert_int_equal(supervise_send(pair[0], &m, -1), 0);
-        assert_int_equal(supervise_receive(pair[1], &got, &fd), 1);
-        assert_true(got.kind == SUPERVISE_END && got.number == SUPERVISE_TIMED_OUT && fd == -1);
+        const struct supervise_fds both = { pair[0], pair[1] };
+        assert_int_equal(supervise_receive(pair[1], &got, &fds), -EAGAIN);
+        assert_int_equal(supervise_send(pair[0], &m, NULL), 0);
+        assert_int_equal(supervise_receive(pair[1], &got, &fds), 1);
+        assert_true(got.kind == SUPERVISE_END && got.number == SUPERVISE_TIMED_OUT && fds.block == -1 &&
+                    fds.judged == -1);
         assert_string_equal(got.detail, "late");
-        /* A descriptor belongs to a new policy, and to nothing else. */
-        assert_int_equal(supervise_send(pair[0], &m, pair[0]), 0);
-        assert_int_equal(supervise_receive(pair[1], &got, &fd), -EBADMSG);
+        /* Descriptors belong to a new policy, and to nothing else. */
+        assert_int_equal(supervise_send(pair[0], &m, &both), 0);
+        assert_int_equal(supervise_receive(pair[1], &got, &fds), -EBADMSG);
         m.kind = SUPERVISE_RELOAD;
-        assert_int_equal(supervise_send(pair[0], &m, -1), 0);
-        assert_int_equal(supervise_receive(pair[1], &got, &fd), -EBADMSG);
-        assert_int_equal(supervise_send(pair[0], &m, pair[0]), 0);
-        assert_int_equal(supervise_receive(pair[1], &got, &fd), 1);
-        assert_true(fd >= 0);
-        close(fd);
+        assert_int_equal(supervise_send(pair[0], &m, NULL), 0);
+        assert_int_equal(supervise_receive(pair[1], &got, &fds), -EBADMSG);
+        assert_int_equal(supervise_send(pair[0], &m, &both), 0);
+        assert_int_equal(supervise_receive(pair[1], &got, &fds), 1);
+        assert_true(fds.block >= 0 && fds.judged >= 0 && fds.block != fds.judged);
+        supervise_fds_done(&fds);
+        /* Whoever expects none gets none. */
+        assert_int_equal(supervise_send(pair[0], &m, &both), 0);
+        assert_int_equal(supervise_receive(pair[1], &got, NULL), -EBADMSG);
         m.kind = SUPERVISE_KINDS;
-        assert_int_equal(supervise_send(pair[0], &m, -1), 0);
-        assert_int_equal(supervise_receive(pair[1], &got, &fd), -EBADMSG);
+        assert_int_equal(supervise_send(pair[0], &m, NULL), 0);
+        assert_int_equal(supervise_receive(pair[1], &got, &fds), -EBADMSG);
         m.kind = SUPERVISE_VIOLATION;
         memset(m.rule, 'x', sizeof m.rule); /* not terminated */
-        assert_int_equal(supervise_send(pair[0], &m, -1), 0);
-        assert_int_equal(supervise_receive(pair[1], &got, &fd), -EBADMSG);
+        assert_int_equal(supervise_send(pair[0], &m, NULL), 0);
+        assert_int_equal(supervise_receive(pair[1], &got, &fds), -EBADMSG);
         assert_int_equal(write(pair[0], "short", 5), 5);
-        assert_int_equal(supervise_receive(pair[1], &got, &fd), -EBADMSG);
+        assert_int_equal(supervise_receive(pair[1], &got, &fds), -EBADMSG);
         close(pair[0]);
-        assert_int_equal(supervise_receive(pair[1], &got, &fd), 0);
+        assert_int_equal(supervise_receive(pair[1], &got, &fds), 0);
         close(pair[1]);
 }
 
 /* The last word of a side that ended with something unread arrives. */
 static void the_last_word(void **state) {
-        int pair[2], fd = -1;
+        int pair[2];
+        struct supervise_fds fds = SUPERVISE_NO_FDS;
         struct supervise_message m = { .kind = SUPERVISE_ANSWER }, got;
         (void)state;
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-        assert_int_equal(supervise_send(pair[0], &m, -1), 0); /* never read */
+        assert_int_equal(supervise_send(pair[0], &m, NULL), 0); /* never read */
         m.kind = SUPERVISE_END;
-        assert_int_equal(supervise_send(pair[1], &m, -1), 0);
+        assert_int_equal(supervise_send(pair[1], &m, NULL), 0);
         close(pair[1]);
-        assert_int_equal(supervise_receive(pair[0], &got, &fd), 1);
+        assert_int_equal(supervise_receive(pair[0], &got, &fds), 1);
         assert_int_equal(got.kind, SUPERVISE_END);
-        assert_int_equal(supervise_receive(pair[0], &got, &fd), 0);
+        assert_int_equal(supervise_receive(pair[0], &got, &fds), 0);
         close(pair[0]);
 }
 
