@@ -11,6 +11,24 @@ uint64_t clock_ns(void) {
         return (uint64_t)timespec.tv_sec * NS_PER_SECOND + (uint64_t)timespec.tv_nsec;
 }
 
+uint64_t clock_after_ms(uint64_t ms) {
+        uint64_t now = clock_ns();
+
+        return ms < (CLOCK_NEVER - now) / NS_PER_MS ? now + ms * NS_PER_MS : CLOCK_NEVER;
+}
+
+int clock_left_ms(uint64_t due_ns) {
+        if (due_ns == CLOCK_NEVER)
+                return -1;
+
+        uint64_t now = clock_ns();
+        if (due_ns <= now)
+                return 0;
+
+        uint64_t left = (due_ns - now - 1) / NS_PER_MS + 1;
+        return left < CLOCK_WAIT_MAX_MS ? (int)left : CLOCK_WAIT_MAX_MS;
+}
+
 uint64_t clock_wall_us(void) {
         struct timespec timespec;
         clock_gettime(CLOCK_REALTIME, &timespec);

@@ -7,6 +7,7 @@
 
 #undef err_set
 #undef err_errno
+#undef err_memory
 
 static void mark_cut(char *text, int wanted) {
         if (wanted >= ERR_TEXT_MAX)
@@ -47,6 +48,10 @@ int err_errno(struct err *err, const char *format, ...) {
         }
 
         return -code;
+}
+
+int err_memory(struct err *err) {
+        return err_set(err, ENOMEM, "out of memory");
 }
 
 int err_wrap(struct err *err, int negative_code, const char *format, ...) {

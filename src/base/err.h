@@ -43,6 +43,8 @@ struct err {
  */
 int err_set(struct err *err, int code, const char *format, ...) ERR_PRINTF(3, 4);
 int err_errno(struct err *err, const char *format, ...) ERR_PRINTF(2, 3);
+/* -ENOMEM, in the one text that there is for it. */
+int err_memory(struct err *err);
 int err_wrap(struct err *err, int negative_code, const char *format, ...) ERR_PRINTF(3, 4);
 
 /* Static analysis sees one file at a time; without this it follows ways on which a failure was no failure. */
@@ -54,6 +56,7 @@ static inline int err_assumed_negative(int r) {
 }
 #define err_set(...) err_assumed_negative(err_set(__VA_ARGS__))
 #define err_errno(...) err_assumed_negative(err_errno(__VA_ARGS__))
+#define err_memory(err) err_assumed_negative(err_memory(err))
 #endif
 
 /* Holds for errors from now on, until it is said anew; err_clear() leaves it. */

@@ -22,38 +22,32 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/secret.h"
 #include "container/container_args.h"
 #include "container/container_files.h"
 #include "container/container_place.h"
 #include "container/engine.h"
-#include "control/live.h"
 #include "control/own_records.h"
+#include "control/session.h"
 #include "kept/guard_registry.h"
 #include "plan/build.h"
 #include "plan/env.h"
 #include "policy/load.h"
 #include "policy/own_commands.h"
-#include "roles/gateway_process.h"
 #include "roles/helper.h"
-#include "roles/host_addresses.h"
-#include "roles/vault_session.h"
 #include "run/run_gateway.h"
 #include "run/run_report.h"
 #include "sandbox/linux/join.h"
 #include "sandbox/sandbox.h"
-#include "store/audit.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ID_LENGTH = 12, SIGNALLED = 128 };
+enum { SIGNALLED = 128 };
 
 /* Inside. */
 #define GATE "/.bailey-gate"
@@ -62,34 +56,23 @@ enum { ID_LENGTH = 12, SIGNALLED = 128 };
 
 struct container {
         const struct container_request *q;
-        char id[ID_LENGTH + 1];
+        struct session session; /* without a terminal: it is the engine's */
         struct container_place place;
-        char *gate, *audit_path;
-        struct policy *policy;
-        struct policy *network; /* none but the policy itself; for live */
+        char *gate;
         struct path_rules *rules;
         struct plan_host host;
         struct plan *plan;
-        struct vault_session vault;
         struct guards guards;
-        struct audit *audit;
-        struct gateway_process *gateway;
-        struct live *control;
-        struct terminal terminal; /* none: it is the engine's */
         struct run_report report;
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
         text_list create;
         bool created;
         pid_t child; /* the engine, attached */
-        int pidfd, signals;
+        int pidfd;
         int gate_socket, init; /* the first process inside: its socket, and a pidfd */
         enum { RUNS, STOPS, STANDS } stand;
         int stand_error;
-        sigset_t mask_before;
-        bool masked;
-        uint64_t deadline_ns;
-        bool ended;
         int status;
 };
 
@@ -100,21 +83,21 @@ static int add_variables(struct container *c, struct err *e) {
         char *const nothing[] = { NULL };
         cleanup(env_done) struct env env = { 0 };
         struct env_input in = { .host = nothing,
-                                .sandbox_id = c->id,
+                                .sandbox_id = c->session.id,
                                 .http_port = PLAN_PORT_HTTP,
                                 .socks_port = PLAN_PORT_SOCKS5,
                                 .transparent = true,
                                 .inside = true,
                                 .container = true };
-        cleanup(free_ptr) const char **set = calloc(c->policy->process.env_set.n + 1, sizeof *set);
+        cleanup(free_ptr) const char **set = calloc(c->session.policy->process.env_set.n + 1, sizeof *set);
         if (!set)
                 return err_set(e, ENOMEM, "out of memory");
-        for (size_t i = 0; i < c->policy->process.env_set.n; i++)
-                set[i] = c->policy->process.env_set.p[i].text;
+        for (size_t i = 0; i < c->session.policy->process.env_set.n; i++)
+                set[i] = c->session.policy->process.env_set.p[i].text;
         in.set = set;
-        vault_session_env(&c->vault, &in);
-        in.ca_bundle = c->vault.bundle ? BUNDLE ".pem" : NULL;
-        in.java_trust_store = c->vault.java ? BUNDLE ".jks" : NULL;
+        vault_session_env(c->session.vault, &in);
+        in.ca_bundle = c->session.vault->bundle ? BUNDLE ".pem" : NULL;
+        in.java_trust_store = c->session.vault->java ? BUNDLE ".jks" : NULL;
         int r = env_build(&in, &env, e);
         for (size_t i = 0; r == 0 && i < env.entries.n; i++) {
                 const struct env_entry *x = &env.entries.p[i];
@@ -159,7 +142,7 @@ static int add_limits(const struct policy *p, text_list *l) {
 }
 
 static int add_options(struct container *c, struct err *e) {
-        const struct container_files files = { .policy = c->policy,
+        const struct container_files files = { .policy = c->session.policy,
                                                .rules = c->rules,
                                                .host = &c->host,
                                                .empty_directory = c->place.empty_directory,
@@ -172,12 +155,12 @@ static int add_options(struct container *c, struct err *e) {
                 words_add(l, "--security-opt=no-new-privileges") | words_add(l, "--entrypoint=" GATE) |
                 words_add(l, "--volume=%s:" GATE ":ro", c->gate) |
                 words_add(l, "--volume=%s:" GO ":ro", c->place.socket) |
-                words_add(l, "--volume=%s:/etc/resolv.conf:ro", c->place.resolv) | add_limits(c->policy, l);
+                words_add(l, "--volume=%s:/etc/resolv.conf:ro", c->place.resolv) | add_limits(c->session.policy, l);
         if (terminal)
                 r |= words_add(l, "--tty");
-        if (c->vault.bundle)
-                r |= words_add(l, "--volume=%s:" BUNDLE ".pem:ro", c->vault.bundle) |
-                     words_add(l, "--volume=%s:" BUNDLE ".jks:ro", c->vault.java);
+        if (c->session.vault->bundle)
+                r |= words_add(l, "--volume=%s:" BUNDLE ".pem:ro", c->session.vault->bundle) |
+                     words_add(l, "--volume=%s:" BUNDLE ".jks:ro", c->session.vault->java);
         r = r < 0 ? err_set(e, ENOMEM, "out of memory") : container_files(&files, c->plan, l, e);
         for (char *const *a = c->q->arguments; r == 0 && a && *a; a++)
                 r = words_add(l, "%s", *a) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
@@ -247,7 +230,7 @@ static int join(struct container *c, struct err *e) {
         if (r < 0)
                 return r;
         r = join_network(proc, c->plan, c->listeners, &c->n_listeners, e);
-        if (r < 0 && plan_network(c->policy) == NETWORK_NONE) {
+        if (r < 0 && plan_network(c->session.policy) == NETWORK_NONE) {
                 log_notice("attempts to reach the network are refused, but leave no record: %s", err_text(e));
                 *e = (struct err){ 0 };
                 return 0; /* the engine made it without a network */
@@ -255,120 +238,79 @@ static int join(struct container *c, struct err *e) {
         return r < 0 ? err_wrap(e, r, "the container's network cannot be confined") : 0;
 }
 
-static int compile(void *arg, void **ret, size_t *ret_n, struct err *e) {
-        return host_addresses_compile(((const struct container *)arg)->policy, ret, ret_n, e);
-}
+static void container_on_event(void *owner, const struct event *event, const struct snapshot_rule *rule) {
+        struct container *c = owner;
 
-static void on_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
-        struct container *c = arg;
-        c->report.quiet = &c->policy->network.quiet;
-        (void)run_report_event(&c->report, ev, rule);
-        live_event(c->control, ev, rule);
-}
-
-static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via, const char *push) {
-        live_ask(((struct container *)arg)->control, id, target, via, push);
-}
-
-static void on_ask_gone(void *arg, uint64_t id, bool expired) {
-        live_ask_gone(((struct container *)arg)->control, id, expired);
-}
-
-static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
-        live_notice(((struct container *)arg)->control, notice, text);
-        if (notice == NOTICE_CANNOT_START || notice == NOTICE_DIED || notice == NOTICE_AUDIT_FAILED)
-                log_error("gateway: %s", text ? text : "failed");
+        c->report.quiet = &c->session.policy->network.quiet;
+        (void)run_report_event(&c->report, event, rule);
 }
 
 static int make_gateway(struct container *c, struct err *e) {
+        struct gateway_settings settings = { .listeners = c->listeners, .n_listeners = c->n_listeners };
+        int r;
+
         if (c->n_listeners == 0)
                 return 0;
-        cleanup(free_ptr) void *snapshot = NULL;
-        cleanup(close_fd) int addresses = -1;
-        size_t n = 0;
-        struct gateway_settings s = { .listeners = c->listeners,
-                                      .n_listeners = c->n_listeners,
-                                      .audit = c->audit,
-                                      .compile = compile,
-                                      .on_event = on_event,
-                                      .on_ask = on_ask,
-                                      .on_ask_gone = on_ask_gone,
-                                      .on_notice = on_notice,
-                                      .arg = c };
-        int r = host_addresses_watch(&addresses, e);
-        r = r < 0 ? r : compile(c, &snapshot, &n, e);
-        r = r < 0 ? r : run_gateway_start(c->policy, c->plan, c->id, c->q->run, &s.start, e);
+        r = run_gateway_start(c->session.policy, c->plan, c->session.id, c->q->run, &settings.start, e);
         if (r < 0)
                 return r;
-        s.start.can_ask = 1;
-        vault_session_gateway(&c->vault, &s);
-        s.addresses = take_fd(&addresses);
-        r = gateway_process_new(&s, snapshot, n, &c->gateway, e);
-        secret_wipe(s.start.upstream_password, sizeof s.start.upstream_password);
-        return r;
+        return session_make_gateway(&c->session, &settings, e);
 }
 
 static int open_audit(struct container *c, struct err *e) {
-        const struct audit_settings a = { .path = c->audit_path, .run_id = c->id, .sandbox = c->id };
-        int r = audit_open(&a, &c->audit, e);
+        int r = session_open_audit(&c->session, c->session.audit_path, c->session.id, e);
         if (r < 0)
                 return err_wrap(e, r, "the audit cannot be written");
-        (void)audit_note(c->audit, "start: container of %s, image %s, workspace %s", c->q->engine, c->q->run->argv[0],
-                         c->policy->workspace);
-        audit_note_command(c->audit, c->q->run->argv);
-        return audit_flush(c->audit, e);
+        (void)audit_note(c->session.audit, "start: container of %s, image %s, workspace %s", c->q->engine,
+                         c->q->run->argv[0], c->session.policy->workspace);
+        audit_note_command(c->session.audit, c->q->run->argv);
+        return audit_flush(c->session.audit, e);
 }
 
 static int open_network(struct container *c, struct err *e) {
         c->plan = plan_new();
-        if (!c->plan || plan_capture(c->plan, c->policy, true) < 0)
+        if (!c->plan || plan_capture(c->plan, c->session.policy, true) < 0)
                 return err_set(e, ENOMEM, "out of memory");
-        c->vault.gateway = &c->gateway;
-        c->vault.audit = &c->audit;
         const struct vault_session_request q = {
-                .policy = c->policy, .id = c->id, .roots = c->q->run->ca_bundle, .environment = environ
+                .policy = c->session.policy, .id = c->session.id, .roots = c->q->run->ca_bundle, .environment = environ
         };
-        return vault_session_open(&c->vault, &q, e);
+        return vault_session_open(c->session.vault, &q, e);
 }
 
 /* The same facts as for a sandbox of our own, with what is Bailey's hidden. */
 static int look_at_files(struct container *c, struct err *e) {
         cleanup(free_ptr) char *controls = NULL;
-        int r = path_rules_compile(c->policy, &c->rules, e);
+        int r = path_rules_compile(c->session.policy, &c->rules, e);
         r = r < 0 ? r : live_place(false, &controls, e);
         r = r < 0 ? r : guards_begin(&c->guards, c->rules, e);
-        r = r < 0 ? r : survey_host(c->policy, c->rules, controls, &c->host, e);
+        r = r < 0 ? r : survey_host(c->session.policy, c->rules, controls, &c->host, e);
         r = r < 0 ? r : guards_share(&c->guards, &c->host, e);
-        r = r < 0 ? r : own_records(c->policy, c->rules, c->id, &c->host, &c->audit_path, e);
+        r = r < 0 ? r : own_records(c->session.policy, c->rules, c->session.id, &c->host, &c->session.audit_path, e);
         return r < 0 ? r : live_hide(&c->host, controls, e);
 }
 
 /*
  * While it runs.
  */
-static int catch_signals(struct container *c, struct err *e) {
-        sigset_t set;
-        sigemptyset(&set);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGHUP);
-        sigaddset(&set, SIGQUIT);
-        if (sigprocmask(SIG_BLOCK, &set, &c->mask_before) < 0)
-                return err_errno(e, "cannot block signals");
-        c->masked = true;
-        c->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-        return c->signals < 0 ? err_errno(e, "cannot watch signals") : 0;
+/* The engine hands them on to the container. What a terminal sends reaches the engine without us. */
+static void container_on_signal(void *owner, const struct signalfd_siginfo *info) {
+        const struct container *c = owner;
+        bool from_kernel = info->ssi_code == SI_KERNEL;
+
+        if (!live_signal(c->session.control, (int)info->ssi_signo, from_kernel) && !from_kernel)
+                (void)syscall(SYS_pidfd_send_signal, c->pidfd, (int)info->ssi_signo, NULL, 0);
 }
 
-/* The engine hands them on to the container. What a terminal sends reaches the engine without us. */
-static void hand_on(const struct container *c) {
-        struct signalfd_siginfo info;
-        while (read(c->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-                bool from_kernel = info.ssi_code == SI_KERNEL;
-                if (!live_signal(c->control, (int)info.ssi_signo, from_kernel) && !from_kernel)
-                        (void)syscall(SYS_pidfd_send_signal, c->pidfd, (int)info.ssi_signo, NULL, 0);
-        }
+static int container_on_deadline(void *owner, struct err *err) {
+        (void)owner;
+        return err_set(err, ETIMEDOUT, "the command ran longer than its time limit and was ended");
 }
+
+static const struct session_calls container_calls = {
+        .on_signal = container_on_signal,
+        .on_deadline = container_on_deadline,
+        .on_event = container_on_event,
+};
 
 static int order(const struct container *c, const char *verb) {
         cleanup(buf_done) struct buf out = BUF(0);
@@ -393,37 +335,41 @@ static int thaw(void *run) {
         return order(c, "unpause") == 0 ? 0 : -EIO;
 }
 
-static void tell_stand(struct container *c) {
+static void stand_watch(void *arg, struct poller *poller) {
+        if (((const struct container *)arg)->stand == STOPS)
+                poller_until(poller, 0);
+}
+
+static int stand_step(void *arg, struct poller *poller, struct err *err) {
+        struct container *c = arg;
+        (void)poller;
+        (void)err;
+
         if (c->stand != STOPS)
-                return;
+                return 0;
         c->stand = c->stand_error ? RUNS : STANDS;
-        live_frozen(c->control, c->stand_error);
+        live_frozen(c->session.control, c->stand_error);
+        return 0;
 }
 
 static void end_by_order(void *run, int status) {
         struct container *c = run;
-        c->ended = true;
+        c->session.ended = true;
         c->status = status;
 }
 
 static int open_control(struct container *c, struct err *e) {
-        const struct live_parts parts = { .id = c->id,
-                                          .argv = c->q->run->argv,
+        const struct live_parts parts = { .argv = c->q->run->argv,
                                           .options = c->q->run->options,
-                                          .policy = &c->policy,
-                                          .network = &c->network,
-                                          .gateway = &c->gateway,
                                           .freeze = freeze,
                                           .thaw = thaw,
-                                          .terminal = &c->terminal,
-                                          .audit = &c->audit,
                                           .end = end_by_order,
                                           .run = c };
-        if (c->policy->network.ask == ASK_TTY)
+        if (c->session.policy->network.ask == ASK_TTY)
                 log_notice(
                     "a container's terminal is not used for questions: see `bailey pending`, answer with `bailey "
                     "allow`, from another one");
-        return live_new(&parts, &c->control, e);
+        return session_open_control(&c->session, &parts, e);
 }
 
 static int reap(struct container *c) {
@@ -434,48 +380,31 @@ static int reap(struct container *c) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALLED + WTERMSIG(status);
 }
 
-static int time_left_ms(const struct container *c, int timeout) {
-        uint64_t now = clock_ns();
-        if (!c->deadline_ns)
-                return timeout;
-        uint64_t left = c->deadline_ns > now ? (c->deadline_ns - now) / NS_PER_MS + 1 : 0;
-        return timeout < 0 || left < (uint64_t)timeout ? (int)(left > 1000000 ? 1000000 : left) : timeout;
+static void engine_watch(void *arg, struct poller *poller) {
+        poller_watch(poller, ((const struct container *)arg)->pidfd, POLLIN);
 }
 
-enum { WATCHED = 2 }; /* the engine, signals */
+static int engine_step(void *arg, struct poller *poller, struct err *err) {
+        struct container *c = arg;
+        (void)err;
 
-static enum run_end supervise(struct container *c, int *ret_status, struct err *e) {
-        for (;;) {
-                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + LIVE_POLL_MAX + VAULT_POLL_MAX] = {
-                        { .fd = c->pidfd, .events = POLLIN }, { .fd = c->signals, .events = POLLIN }
-                };
-                int timeout = c->stand == STOPS ? 0 : -1;
-                size_t n = c->gateway ? gateway_process_poll(c->gateway, fds + WATCHED, GATEWAY_POLL_MAX, &timeout) : 0;
-                struct pollfd *control = fds + WATCHED + n;
-                size_t m = live_poll(c->control, control, &timeout);
-                size_t v = vault_session_poll(&c->vault, control + m, VAULT_POLL_MAX, &timeout);
-                if (poll(fds, WATCHED + n + m + v, time_left_ms(c, timeout)) < 0 && errno != EINTR) {
-                        err_errno(e, "cannot wait");
-                        return RUN_FAILED;
-                }
-                vault_session_step(&c->vault, control + m, v);
-                if (c->gateway)
-                        gateway_process_step(c->gateway, fds + WATCHED, n);
-                tell_stand(c);
-                live_step(c->control, control, m);
-                if (fds[1].revents)
-                        hand_on(c);
-                if (fds[0].revents)
-                        end_by_order(c, reap(c));
-                if (c->ended) {
-                        *ret_status = c->status;
-                        return RUN_ENDED;
-                }
-                if (c->deadline_ns && clock_ns() >= c->deadline_ns) {
-                        err_set(e, ETIMEDOUT, "the command ran longer than its time limit and was ended");
-                        return RUN_TIMED_OUT;
-                }
-        }
+        if (poller_ready(poller, c->pidfd))
+                end_by_order(c, reap(c));
+        return 0;
+}
+
+/* In the order in which they step: an end counts before the end of the time. */
+static int supervise(struct container *c, struct err *e) {
+        struct session *session = &c->session;
+
+        session_add(session, SESSION_VAULT);
+        session_add(session, SESSION_GATEWAY);
+        poller_add(&session->poller, &(struct poller_part){ stand_watch, stand_step, c });
+        session_add(session, SESSION_CONTROL);
+        session_add(session, SESSION_SIGNALS);
+        poller_add(&session->poller, &(struct poller_part){ engine_watch, engine_step, c });
+        session_add(session, SESSION_DEADLINE);
+        return session_loop(session, e);
 }
 
 /*
@@ -484,9 +413,9 @@ static enum run_end supervise(struct container *c, int *ret_status, struct err *
 static void on_guard(const char *id, const struct guard_found *found, void *arg) {
         struct container *c = arg;
 
-        run_report_guard(&c->report, found, strcmp(id, c->id) == 0);
-        if (c->audit)
-                guards_note(c->audit, id, found);
+        run_report_guard(&c->report, found, strcmp(id, c->session.id) == 0);
+        if (c->session.audit)
+                guards_note(c->session.audit, id, found);
 }
 
 /* The container first: nothing of it may outlive its network. */
@@ -507,21 +436,14 @@ static void end_container(struct container *c) {
 static void tear_down(struct container *c) {
         struct err e = { 0 };
         end_container(c);
-        live_free(c->control, c->status);
-        c->control = NULL;
-        gateway_process_free(c->gateway); /* with its last word */
-        c->gateway = NULL;
-        vault_session_close(&c->vault);
-        if (c->rules && guards_end_repositories(&c->guards, c->policy, c->rules, &c->host, &e) < 0)
+        session_close_control(&c->session, c->status);
+        session_close_gateway(&c->session);
+        session_close_vaults(&c->session);
+        if (c->rules && guards_end_repositories(&c->guards, c->session.policy, c->rules, &c->host, &e) < 0)
                 log_error("%s", err_text(&e));
         if (guards_end(&c->guards, c->plan, &e) < 0)
                 log_error("%s", err_text(&e));
-        if (c->audit) {
-                (void)audit_note(c->audit, "end: status %d", c->status);
-                if (audit_close(c->audit, &e) < 0)
-                        log_error("the audit is not whole: %s", err_text(&e));
-        }
-        c->audit = NULL;
+        session_close_audit(&c->session, c->status);
 }
 
 static void container_done(struct container *c) {
@@ -531,23 +453,20 @@ static void container_done(struct container *c) {
         container_place_done(&c->place);
         close_fd(&c->pidfd);
         close_fd(&c->init);
-        close_fd(&c->signals);
-        if (c->masked)
-                sigprocmask(SIG_SETMASK, &c->mask_before, NULL);
         run_report_done(&c->report);
         text_list_done(&c->create);
         plan_free(c->plan);
         guards_done(&c->guards);
         survey_done(&c->host);
         path_rules_free(c->rules);
-        policy_free(c->policy);
         free(c->gate);
-        free(c->audit_path);
+        session_done(&c->session);
 }
 
 static int prepare(struct container *c, struct err *e) {
-        int r = catch_signals(c, e);
-        r = r < 0 ? r : container_place_make(&c->place, c->q->engine, c->id, e);
+        static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+        int r = session_catch(&c->session, numbers, sizeof numbers / sizeof *numbers, e);
+        r = r < 0 ? r : container_place_make(&c->place, c->q->engine, c->session.id, e);
         r = r < 0 ? r : open_network(c, e);
         r = r < 0 ? r : look_at_files(c, e);
         r = r < 0 ? r : open_audit(c, e);
@@ -590,33 +509,42 @@ static enum run_end end_of(int error) {
 
 enum run_end container_run(const struct container_request *q, int *ret_status, struct err *e) {
         cleanup(container_done) struct container c = { .q = q,
+                                                       .session = SESSION_NONE,
                                                        .place = CONTAINER_PLACE,
-                                                       .vault = VAULT_SESSION_NONE,
                                                        .guards = GUARDS_NONE,
-                                                       .terminal.fd = -1,
                                                        .pidfd = -1,
-                                                       .signals = -1,
                                                        .gate_socket = -1,
                                                        .init = -1 };
         const struct policy_request request = { .command_line = q->run->options };
-        random_id(c.id, sizeof c.id);
-        c.guards.id = c.id;
+
+        session_init(&c.session, &container_calls, &c);
+        random_id(c.session.id, sizeof c.session.id);
+        c.guards.id = c.session.id;
         c.guards.report = on_guard;
         c.guards.context = &c;
-        int r = policy_load(&request, &c.policy, e);
-        r = r < 0 ? r : own_commands_check(c.policy, environ, e);
+
+        int r = policy_load(&request, &c.session.policy, e);
+        r = r < 0 ? r : own_commands_check(c.session.policy, environ, e);
         if (r < 0)
                 return r == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
         if (check_arguments(q, e) < 0)
                 return RUN_REFUSED;
+
         r = prepare(&c, e);
         r = r < 0 ? r : let_go(&c, e);
         if (r < 0)
                 return end_of(r);
-        if (c.policy->process.timeout_ns)
-                c.deadline_ns = clock_ns() + c.policy->process.timeout_ns;
-        enum run_end end = supervise(&c, ret_status, e);
+
+        if (c.session.policy->process.timeout_ns)
+                c.session.deadline_ns = clock_ns() + c.session.policy->process.timeout_ns;
+        r = supervise(&c, e);
         tear_down(&c);
         report(&c);
-        return end;
+
+        if (r == -ETIMEDOUT)
+                return RUN_TIMED_OUT;
+        if (r < 0)
+                return RUN_FAILED;
+        *ret_status = c.status;
+        return RUN_ENDED;
 }

@@ -12,35 +12,25 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "control/live.h"
 #include "control/own_records.h"
 #include "control/place.h"
 #include "control/questions.h"
+#include "control/session.h"
 #include "policy/own_commands.h"
 #include "store/state.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 struct room {
         const struct room_request *q;
         struct room_outcome *out;
-        struct policy *policy;
+        struct session session; /* without vault and gateway; ended: there is an answer */
         struct path_rules *rules;
-        struct audit *audit;
-        struct terminal terminal;
-        struct gateway_process *gateway; /* none, and so is the next */
-        struct policy *network;
-        struct live *control;
-        sigset_t mask_before;
-        int signals;
-        bool settled;
 };
 
 void room_outcome_done(struct room_outcome *o) {
@@ -49,7 +39,7 @@ void room_outcome_done(struct room_outcome *o) {
 }
 
 static void settle(struct room *r, enum room_word word, const char *by) {
-        r->settled = true;
+        r->session.ended = true;
         r->out->word = word;
         snprintf(r->out->by, sizeof r->out->by, "%s", by);
 }
@@ -68,21 +58,18 @@ static int open_record(struct room *r, struct err *e) {
         struct plan_host host = { .cwd = cwd };
         if (!cwd)
                 return err_errno(e, "the current directory cannot be used");
-        int s = own_records(r->policy, r->rules, r->out->id, &host, &r->out->audit_path, e);
+        int s = own_records(r->session.policy, r->rules, r->out->id, &host, &r->out->audit_path, e);
         paths_done(&host);
-        const struct audit_settings settings = { .path = r->out->audit_path,
-                                                 .run_id = r->out->id,
-                                                 .sandbox = r->out->id };
-        return s < 0 ? s : audit_open(&settings, &r->audit, e);
+        return s < 0 ? s : session_open_audit(&r->session, r->out->audit_path, r->out->id, e);
 }
 
 static int close_record(struct room *r, struct err *e) {
         struct judged judged = r->q->judged;
         judged.by = r->out->by;
         if (r->out->word != ROOM_APPROVED || r->q->runs)
-                judged_record(r->audit, &judged, r->q->runs);
-        int s = audit_close(r->audit, e);
-        r->audit = NULL;
+                judged_record(r->session.audit, &judged, r->q->runs);
+        int s = audit_close(r->session.audit, e);
+        r->session.audit = NULL;
         return s;
 }
 
@@ -96,7 +83,7 @@ static void look_up(struct room *r) {
         struct err e = { 0 };
         int found = state_open(&s, &e);
         if (found == 0)
-                found = state_command(s, r->policy->workspace, j->rule, j->command, &answer, &e);
+                found = state_command(s, r->session.policy->workspace, j->rule, j->command, &answer, &e);
         if (found < 0 && found != -ENOENT)
                 log_notice("what was approved before is not known: %s", err_text(&e));
         if (answer != STATE_NO_ANSWER)
@@ -121,91 +108,104 @@ static void on_end(void *arg, int status) {
 }
 
 static bool somebody_is_there(const struct room *r) {
-        const struct policy *p = r->policy;
+        const struct policy *p = r->session.policy;
         if (p->network.ask == ASK_NEVER)
                 return false;
         return p->network.ask == ASK_CONTROL || p->approval.command || p->approval.webhook ||
-               (r->terminal.fd >= 0 && r->terminal.lent);
+               (r->session.terminal.fd >= 0 && r->session.terminal.lent);
 }
 
 static int open_control(struct room *r, struct err *e) {
-        const struct live_parts parts = { .id = r->out->id,
-                                          .argv = r->q->argv,
-                                          .options = r->q->options,
-                                          .policy = &r->policy,
-                                          .network = &r->network,
-                                          .gateway = &r->gateway,
-                                          .terminal = &r->terminal,
-                                          .audit = &r->audit,
-                                          .end = on_end,
-                                          .decided = on_decided,
-                                          .run = r };
+        static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+        const struct live_parts parts = {
+                .argv = r->q->argv, .options = r->q->options, .end = on_end, .decided = on_decided, .run = r
+        };
         const struct judged *j = &r->q->judged;
         const struct question_command question = { .text = (char *)(uintptr_t)j->command,
                                                    .segment = (char *)(uintptr_t)j->segment,
                                                    .rule = (char *)(uintptr_t)j->rule,
                                                    .reason = (char *)(uintptr_t)j->reason };
-        sigset_t set;
-        sigemptyset(&set);
-        sigaddset(&set, SIGHUP);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGQUIT);
-        sigaddset(&set, SIGTERM);
-        if (sigprocmask(SIG_BLOCK, &set, &r->mask_before) < 0 ||
-            (r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-                return err_errno(e, "cannot watch signals");
         cleanup(free_ptr) char *directory = NULL;
-        int s = control_make_directory(&directory, e);
-        if (s == 0)
-                s = live_new(&parts, &r->control, e);
-        return s < 0 ? s : live_ask_command(r->control, &question, e);
+        int s;
+
+        s = session_catch(&r->session, numbers, sizeof numbers / sizeof *numbers, e);
+        if (s < 0)
+                return s;
+        s = control_make_directory(&directory, e);
+        if (s < 0)
+                return s;
+        s = session_open_control(&r->session, &parts, e);
+        if (s < 0)
+                return s;
+        return live_ask_command(r->session.control, &question, e);
 }
 
 static void leave(struct room *r, enum room_word word, const char *why) {
-        if (r->settled)
+        if (r->session.ended)
                 return;
-        live_command_gone(r->control, word == ROOM_LATE);
+        live_command_gone(r->session.control, word == ROOM_LATE);
         settle(r, word, why);
 }
 
-static void hear_signals(struct room *r) {
-        struct signalfd_siginfo info;
-        while (read(r->signals, &info, sizeof info) == sizeof info) {
-                if (info.ssi_signo == SIGINT || info.ssi_signo == SIGQUIT)
-                        (void)live_signal(r->control, (int)info.ssi_signo, true); /* a prompt takes it as a no */
-                leave(r, ROOM_LEFT, "interrupted");
-        }
+static void room_on_signal(void *owner, const struct signalfd_siginfo *info) {
+        struct room *r = owner;
+
+        if (info->ssi_signo == SIGINT || info->ssi_signo == SIGQUIT)
+                (void)live_signal(r->session.control, (int)info->ssi_signo, true); /* a prompt takes it as a no */
+        leave(r, ROOM_LEFT, "interrupted");
 }
 
-static int wait_for_answer(struct room *r, struct err *e) {
-        uint64_t end = clock_ns() + r->policy->network.ask_timeout_ns;
-        while (!r->settled) {
-                struct pollfd fds[2 + LIVE_POLL_MAX] = { { .fd = r->signals, .events = POLLIN },
-                                                         { .fd = r->q->link, .events = POLLIN } };
-                uint64_t now = clock_ns(), left = now < end ? (end - now) / NS_PER_MS + 1 : 0;
-                int timeout = left > 60000 ? 60000 : (int)left;
-                size_t n = live_poll(r->control, fds + 2, &timeout);
-                int s = audit_flush(r->audit, e); /* nobody is asked off the record */
-                if (s < 0)
-                        return s;
-                if (poll(fds, 2 + n, timeout) < 0 && errno != EINTR)
-                        return err_errno(e, "cannot wait");
-                if (fds[0].revents)
-                        hear_signals(r);
-                if (fds[1].revents)
-                        leave(r, ROOM_LEFT, "the asker went away");
-                if (!r->settled)
-                        live_step(r->control, fds + 2, n);
-                if (!r->settled && clock_ns() >= end)
-                        leave(r, ROOM_LATE, "nobody answered in time");
-        }
+static int room_on_deadline(void *owner, struct err *err) {
+        (void)err;
+        leave(owner, ROOM_LATE, "nobody answered in time");
         return 0;
 }
 
+static const struct session_calls room_calls = { .on_signal = room_on_signal, .on_deadline = room_on_deadline };
+
+/* Nobody is asked off the record: what was written is on the disk before anybody is waited for. */
+static int record_step(void *arg, struct poller *poller, struct err *err) {
+        (void)poller;
+        return audit_flush(((struct room *)arg)->session.audit, err);
+}
+
+static void record_watch(void *arg, struct poller *poller) {
+        (void)arg;
+        (void)poller;
+}
+
+static void asker_watch(void *arg, struct poller *poller) {
+        poller_watch(poller, ((const struct room *)arg)->q->link, POLLIN);
+}
+
+static int asker_step(void *arg, struct poller *poller, struct err *err) {
+        struct room *r = arg;
+        (void)err;
+
+        if (poller_ready(poller, r->q->link))
+                leave(r, ROOM_LEFT, "the asker went away");
+        return 0;
+}
+
+static int wait_for_answer(struct room *r, struct err *e) {
+        struct session *session = &r->session;
+        int s = audit_flush(session->audit, e);
+        if (s < 0)
+                return s;
+
+        session->deadline_ns = clock_ns() + session->policy->network.ask_timeout_ns;
+        session_add(session, SESSION_SIGNALS);
+        poller_add(&session->poller, &(struct poller_part){ asker_watch, asker_step, r });
+        session_add(session, SESSION_CONTROL);
+        session_add(session, SESSION_DEADLINE);
+        poller_add(&session->poller, &(struct poller_part){ record_watch, record_step, r });
+        return session_loop(session, e);
+}
+
 static int ask(struct room *r, struct err *e) {
-        if (r->policy->network.ask == ASK_NEVER && r->q->ask_terminal)
-                r->policy->network.ask = ASK_TTY;
-        terminal_open(&r->terminal);
+        if (r->session.policy->network.ask == ASK_NEVER && r->q->ask_terminal)
+                r->session.policy->network.ask = ASK_TTY;
+        terminal_open(&r->session.terminal);
         if (!somebody_is_there(r)) {
                 settle(r, ROOM_NOBODY, "nobody is there to be asked");
                 return 0;
@@ -220,23 +220,21 @@ static int ask(struct room *r, struct err *e) {
 }
 
 static void room_done(struct room *r) {
-        live_free(r->control, 0);
-        terminal_close(&r->terminal);
-        if (r->signals >= 0)
-                sigprocmask(SIG_SETMASK, &r->mask_before, NULL);
-        close_fd(&r->signals);
-        audit_free(r->audit);
         path_rules_free(r->rules);
-        policy_free(r->policy);
+        session_done(&r->session);
 }
 
 int room_wait(const struct room_request *q, struct room_outcome *ret, struct err *e) {
-        cleanup(room_done) struct room r = { .q = q, .out = ret, .signals = -1, .terminal.fd = -1 };
+        cleanup(room_done) struct room r = { .q = q, .out = ret, .session = SESSION_NONE };
         *ret = (struct room_outcome){ .word = ROOM_NOBODY };
+
+        session_init(&r.session, &room_calls, &r);
         random_id(ret->id, sizeof ret->id);
-        int s = policy_load(q->policy, &r.policy, e);
-        s = s < 0 ? s : own_commands_check(r.policy, environ, e);
-        s = s < 0 ? s : path_rules_compile(r.policy, &r.rules, e);
+        snprintf(r.session.id, sizeof r.session.id, "%s", ret->id);
+
+        int s = policy_load(q->policy, &r.session.policy, e);
+        s = s < 0 ? s : own_commands_check(r.session.policy, environ, e);
+        s = s < 0 ? s : path_rules_compile(r.session.policy, &r.rules, e);
         s = s < 0 ? s : open_record(&r, e);
         if (s < 0)
                 return s;
@@ -244,10 +242,9 @@ int room_wait(const struct room_request *q, struct room_outcome *ret, struct err
                 settle(&r, q->runs ? ROOM_APPROVED : ROOM_REFUSED, q->judged.by);
         else
                 look_up(&r);
-        if (!r.settled)
+        if (!r.session.ended)
                 s = ask(&r, e);
-        live_free(r.control, 0);
-        r.control = NULL;
+        session_close_control(&r.session, 0);
         int closed = close_record(&r, s < 0 ? NULL : e);
         return s < 0 ? s : closed;
 }

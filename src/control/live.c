@@ -340,29 +340,26 @@ void live_free(struct live *c, int status) {
         free(c);
 }
 
-size_t live_poll(struct live *c, struct pollfd *ret, int *timeout_ms) {
-        if (!c)
-                return 0;
-        size_t n = c->polled = control_server_poll(c->server, ret, timeout_ms);
-        if (c->prompt == PROMPT_SHOWN)
-                ret[n++] = (struct pollfd){ .fd = c->parts.terminal->fd, .events = POLLIN };
-        n += live_hooks_poll(c, ret + n, timeout_ms);
-        if (c->prompt_retry_ns) {
-                uint64_t now = clock_ns();
-                int left = c->prompt_retry_ns > now ? (int)((c->prompt_retry_ns - now) / NS_PER_MS) + 1 : 0;
-                *timeout_ms = *timeout_ms < 0 || left < *timeout_ms ? left : *timeout_ms;
-        }
-        return n;
-}
-
-void live_step(struct live *c, const struct pollfd *fds, size_t n) {
+void live_watch(const struct live *c, struct poller *poller) {
         if (!c)
                 return;
-        for (size_t i = c->polled; i < n; i++)
-                if (fds[i].revents && c->prompt == PROMPT_SHOWN && fds[i].fd == c->parts.terminal->fd)
-                        live_prompt_read(c);
-        control_server_step(c->server, fds, c->polled);
-        live_hooks_step(c, fds, n);
+
+        control_server_watch(c->server, poller);
+        if (c->prompt == PROMPT_SHOWN)
+                poller_watch(poller, c->parts.terminal->fd, POLLIN);
+        if (c->prompt_retry_ns)
+                poller_until(poller, c->prompt_retry_ns);
+        live_hooks_watch(c, poller);
+}
+
+void live_step(struct live *c, const struct poller *poller) {
+        if (!c)
+                return;
+
+        if (c->prompt == PROMPT_SHOWN && poller_ready(poller, c->parts.terminal->fd))
+                live_prompt_read(c);
+        control_server_step(c->server, poller);
+        live_hooks_step(c, poller);
         if (c->prompt_retry_ns && clock_ns() >= c->prompt_retry_ns)
                 live_prompt_consider(c);
         (void)audit_flush(*c->parts.audit, NULL); /* what fails here is found and told with the gateway's next record */

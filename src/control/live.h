@@ -17,8 +17,6 @@
 #include "roles/gateway_process.h"
 #include "store/audit.h"
 
-#include <poll.h>
-
 struct live; /* opaque */
 
 /* The parts of the run that it acts on; they belong to the run, and are looked at when they are needed. */
@@ -66,9 +64,10 @@ int live_keep_rules(const struct live *c, struct policy *p, struct err *e);
 /* The policy is another: the monitor's rules are its. */
 int live_policy(struct live *c, struct err *e);
 
-enum { LIVE_HOOKS_MAX = 8, LIVE_POLL_MAX = CONTROL_POLL_MAX + 1 + LIVE_HOOKS_MAX };
-size_t live_poll(struct live *c, struct pollfd *ret, int *timeout_ms);
-void live_step(struct live *c, const struct pollfd *fds, size_t n);
+enum { LIVE_HOOKS_MAX = 8 };
+/* Its side of a poller (base/poller.h). */
+void live_watch(const struct live *c, struct poller *poller);
+void live_step(struct live *c, const struct poller *poller);
 
 /* What happens to the run. */
 void live_event(struct live *c, const struct event *ev, const struct snapshot_rule *rule);

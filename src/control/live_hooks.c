@@ -132,7 +132,7 @@ static void await_alarm(struct hook *h) {
         uint64_t end_ns = clock_ns() + LAST_ALARM_MS * NS_PER_MS;
         while (h->pid && h->question == 0 && clock_ns() < end_ns) {
                 struct pollfd p = { .fd = h->output, .events = POLLIN };
-                (void)poll(&p, 1, (int)((end_ns - clock_ns()) / NS_PER_MS));
+                (void)poll(&p, 1, clock_left_ms(end_ns));
                 if (read_output(h))
                         return;
         }
@@ -167,26 +167,20 @@ static void use_output(struct live *c, uint64_t question, bool told_only, struct
                 (void)audit_note(*c->parts.audit, "the webhook's answer: %s", err_text(&e));
 }
 
-size_t live_hooks_poll(struct live *c, struct pollfd *ret, int *timeout_ms) {
-        size_t n = 0;
+void live_hooks_watch(const struct live *c, struct poller *poller) {
         for (size_t i = 0; i < LIVE_HOOKS_MAX; i++) {
-                const struct hook *h = &c->hooks[i];
-                if (h->pid == 0)
+                if (c->hooks[i].pid == 0)
                         continue;
-                uint64_t now = clock_ns();
-                int left = h->deadline_ns > now ? (int)((h->deadline_ns - now) / NS_PER_MS) + 1 : 0;
-                *timeout_ms = *timeout_ms < 0 || left < *timeout_ms ? left : *timeout_ms;
-                ret[n++] = (struct pollfd){ .fd = h->output, .events = POLLIN };
+                poller_watch(poller, c->hooks[i].output, POLLIN);
+                poller_until(poller, c->hooks[i].deadline_ns);
         }
-        return n;
 }
 
-void live_hooks_step(struct live *c, const struct pollfd *fds, size_t n) {
+void live_hooks_step(struct live *c, const struct poller *poller) {
         for (size_t i = 0; i < LIVE_HOOKS_MAX; i++) {
                 struct hook *h = &c->hooks[i];
-                bool ready = false;
-                for (size_t k = c->polled; h->pid && k < n; k++)
-                        ready = ready || (fds[k].fd == h->output && fds[k].revents);
+                bool ready = h->pid && poller_ready(poller, h->output);
+
                 if (ready && read_output(h)) {
                         cleanup(buf_done) struct buf text = h->text;
                         uint64_t question = h->question;

@@ -61,7 +61,6 @@ struct live {
         struct buf typed;
 
         struct hook hooks[LIVE_HOOKS_MAX];
-        size_t polled; /* descriptors of the server in the last poll: they come first */
 };
 
 /* live.c */
@@ -111,7 +110,7 @@ void live_prompt_end(struct live *c);
 
 /* live_hooks.c */
 void live_hooks_tell(struct live *c, uint64_t question, struct str json);
-size_t live_hooks_poll(struct live *c, struct pollfd *ret, int *timeout_ms);
-void live_hooks_step(struct live *c, const struct pollfd *fds, size_t n);
+void live_hooks_watch(const struct live *c, struct poller *poller);
+void live_hooks_step(struct live *c, const struct poller *poller);
 void live_hooks_gone(struct live *c, uint64_t question);
 void live_hooks_end(struct live *c);

@@ -252,22 +252,20 @@ static void accept_one(struct control_server *s, int taken) {
                                   .out = BUF(CONTROL_OUT_MAX + LAST_WORDS) };
 }
 
-size_t control_server_poll(const struct control_server *s, struct pollfd *ret, int *timeout_ms) {
+void control_server_watch(const struct control_server *s, struct poller *poller) {
         if (!s)
-                return 0;
-        size_t n = 0;
-        ret[n++] = (struct pollfd){ .fd = s->listener, .events = POLLIN };
+                return;
+
+        poller_watch(poller, s->listener, POLLIN);
         for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++) {
                 const struct client *c = &s->clients[i];
                 if (c->state == CLIENT_FREE)
                         continue;
                 bool reads = c->state == CLIENT_NEW || c->state == CLIENT_OPEN;
-                ret[n++] =
-                    (struct pollfd){ .fd = c->fd, .events = (short)((reads ? POLLIN : 0) | (c->out.n ? POLLOUT : 0)) };
-                if (c->state == CLIENT_CLOSING && (*timeout_ms < 0 || *timeout_ms > CLOSE_MS))
-                        *timeout_ms = CLOSE_MS;
+                poller_watch(poller, c->fd, (short)((reads ? POLLIN : 0) | (c->out.n ? POLLOUT : 0)));
+                if (c->state == CLIENT_CLOSING)
+                        poller_until(poller, c->close_ns);
         }
-        return n;
 }
 
 static void step_client(struct control_server *s, struct client *c, short got) {
@@ -285,14 +283,15 @@ static void step_client(struct control_server *s, struct client *c, short got) {
                 drop(s, c);
 }
 
-void control_server_step(struct control_server *s, const struct pollfd *fds, size_t n) {
+void control_server_step(struct control_server *s, const struct poller *poller) {
         if (!s)
                 return;
-        for (size_t i = 1; i < n; i++)
-                for (size_t k = 0; k < CONTROL_CLIENTS_MAX; k++)
-                        if (s->clients[k].state != CLIENT_FREE && s->clients[k].fd == fds[i].fd)
-                                step_client(s, &s->clients[k], fds[i].revents);
-        for (int i = 0; n && fds[0].revents && i < ACCEPTS; i++) {
+
+        for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++)
+                if (s->clients[i].state != CLIENT_FREE)
+                        step_client(s, &s->clients[i], poller_ready(poller, s->clients[i].fd));
+
+        for (int i = 0; poller_ready(poller, s->listener) && i < ACCEPTS; i++) {
                 int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
                 if (fd < 0)
                         return;

@@ -5,13 +5,12 @@
  * parses them, checks that hello came first, and hands requests to its owner; it decides nothing itself. Bounded for
  * each client: one request at a time, CONTROL_LINE_MAX bytes of input, CONTROL_OUT_MAX bytes that wait to be read.
  */
+#include "base/poller.h"
 #include "control/protocol.h"
-
-#include <poll.h>
 
 struct control_server; /* opaque */
 
-enum { CONTROL_CLIENTS_MAX = 32, CONTROL_POLL_MAX = CONTROL_CLIENTS_MAX + 1, CONTROL_OUT_MAX = 1 << 20 };
+enum { CONTROL_CLIENTS_MAX = 32, CONTROL_OUT_MAX = 1 << 20 };
 
 /* What became of a request. */
 enum control_done {
@@ -34,9 +33,9 @@ int control_server_new(const char *id, const char *version_text, const struct co
 /* Says its last words (what is written goes out as far as it can without waiting) and removes the socket. */
 void control_server_free(struct control_server *s);
 
-/* Fills the descriptors to watch and lowers *timeout_ms. At most CONTROL_POLL_MAX. */
-size_t control_server_poll(const struct control_server *s, struct pollfd *ret, int *timeout_ms);
-void control_server_step(struct control_server *s, const struct pollfd *fds, size_t n);
+/* Its side of a poller (base/poller.h); both accept NULL. */
+void control_server_watch(const struct control_server *s, struct poller *poller);
+void control_server_step(struct control_server *s, const struct poller *poller);
 
 /* Is anybody listening to events? If not there is no need to write any. */
 bool control_server_watched(const struct control_server *s);

@@ -5,50 +5,36 @@
 #include "base/fd.h"
 #include "base/random.h"
 #include "base/secret.h"
-#include "control/link.h"
-#include "control/live.h"
+#include "control/session.h"
 #include "policy/load.h"
 #include "roles/gateway_changes.h"
 #include "roles/gateway_config.h"
-#include "roles/gateway_process.h"
 #include "roles/host_addresses.h"
 #include "roles/listen.h"
-#include "roles/vault_session.h"
 #include "store/audit_keep.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { RUN_ID = 9, CHANGES_MAX = 65536 };
+enum { ID_SIZE = 9, CHANGES_MAX = 65536 };
 
 struct service {
         const struct service_settings *settings;
         struct gateway_start start;
-        struct policy *policy; /* that judges now */
+        struct session session;
         int listeners[GATEWAY_LISTENERS_MAX];
         struct endpoint endpoints[GATEWAY_LISTENERS_MAX];
         struct service_listener shown[GATEWAY_LISTENERS_MAX];
         size_t n_listeners, n_shown;
-        char run_id[RUN_ID];
-        struct audit *audit;
-        struct gateway_process *gateway;
-        struct vault_session vaults[2], *vault; /* the second is there while one takes over from the other */
         struct {
                 bool asked;
                 int ticket;
                 struct buf changes;
-        } reload;             /* whoever wants to know is told when the gateway has it */
-        struct live *control; /* NULL: a program is asked instead (link) */
-        struct terminal terminal;
-        struct policy *no_network; /* for live: none but the policy itself */
-        char *words[4];            /* what people see of it */
-        int signals;
-        sigset_t old_mask;
-        bool masked, was_ready, ended, link_gone;
+        } reload;       /* whoever wants to know is told when the gateway has it */
+        char *words[4]; /* what people see of it */
+        bool was_ready;
         struct err failure; /* why it could not start */
 };
 
@@ -127,7 +113,7 @@ static int compile_policy(const struct service *s, const struct policy *p, void 
 /* A service has no terminal for questions. It is said once, not at every reload. */
 static void ask_nobody(struct service *s, struct policy *p) {
         p->network.ask = ASK_NEVER;
-        if (!s->policy)
+        if (!s->session.policy)
                 say(s, true,
                     "nobody can be asked here: hosts that no rule names are refused; with --ask control they wait for "
                     "\"bailey "
@@ -145,17 +131,11 @@ static int load_policy(struct service *s, struct policy **ret_policy, void **ret
         int r = policy_load(&request, &p, e);
         if (r == 0 && p->network.ask == ASK_TTY && !s->settings->link)
                 ask_nobody(s, p);
-        r = r < 0 ? r : live_keep_rules(s->control, p, e);
+        r = r < 0 ? r : live_keep_rules(s->session.control, p, e);
         r = r < 0 ? r : compile_policy(s, p, ret_snapshot, ret_n, e);
         if (r == 0)
                 *ret_policy = take_ptr(&p);
         return r;
-}
-
-/* This host's addresses have changed. The policy is the one that judges, not the file, which may be half edited. */
-static int compile_again(void *arg, void **ret_snapshot, size_t *ret_n, struct err *e) {
-        const struct service *s = arg;
-        return compile_policy(s, s->policy, ret_snapshot, ret_n, e);
 }
 
 static void answer(struct service *s, bool ok, const char *text) {
@@ -177,7 +157,8 @@ static int open_vault(struct service *s, struct policy *p, struct vault_session 
  * can fail because of what the policy says is done before the old ones go. */
 static int renew(struct service *s, struct policy *p, const void *snapshot, size_t n, struct err *e) {
         cleanup(close_fd) int addresses = -1;
-        struct vault_session *next = s->vault == &s->vaults[0] ? &s->vaults[1] : &s->vaults[0];
+        struct vault_session *next =
+            s->session.vault == &s->session.vaults[0] ? &s->session.vaults[1] : &s->session.vaults[0];
         int r = host_addresses_watch(&addresses, e);
         r = r < 0 ? r : open_vault(s, p, next, e);
         r = r < 0 ? r : configure(s, p, e);
@@ -185,26 +166,26 @@ static int renew(struct service *s, struct policy *p, const void *snapshot, size
                 vault_session_close(next);
                 return r;
         }
-        live_notice(s->control, NOTICE_DIED, "replaced, since the settings have changed"); /* with its questions */
-        gateway_process_free(s->gateway);
-        s->gateway = NULL;
-        vault_session_close(s->vault);
-        s->vault = next;
+        live_notice(s->session.control, NOTICE_DIED,
+                    "replaced, since the settings have changed"); /* with its questions */
+        session_close_gateway(&s->session);
+        vault_session_close(s->session.vault);
+        s->session.vault = next;
         r = make_gateway(s, &addresses, snapshot, n, e);
         if (r < 0) { /* this machine's fault, and nothing serves now */
                 err_set(&s->failure, -r, "%s", err_text(e));
-                s->ended = true;
+                s->session.ended = true;
         }
         return r;
 }
 
 static int take_policy(struct service *s, struct policy *p, const void *snapshot, size_t n, struct err *e) {
-        bool told_once = !gateway_config_equal(s->policy, p), fits = vault_session_fits(s->vault, p);
+        bool told_once = !gateway_config_equal(s->session.policy, p), fits = vault_session_fits(s->session.vault, p);
         if (s->settings->place && (told_once || !fits))
                 return renew(s, p, snapshot, n, e);
-        int r = gateway_process_reload(s->gateway, p, snapshot, n, e);
-        if (r == 0 && s->vault->process)
-                vault_process_reload(s->vault->process);
+        int r = gateway_process_reload(s->session.gateway, p, snapshot, n, e);
+        if (r == 0 && s->session.vault->process)
+                vault_process_reload(s->session.vault->process);
         if (r == 0 && !fits)
                 say(s, true,
                     "the credentials of the policy have changed; they count when the gateway is started again");
@@ -223,21 +204,21 @@ static int reload(struct service *s, struct policy *given, struct err *ret) {
         int r = p ? compile_policy(s, p, &snapshot, &n, &e) : load_policy(s, &p, &snapshot, &n, &e);
         if (r == 0) {
                 buf_clear(&s->reload.changes);
-                r = gateway_changes(s->policy, p, &s->reload.changes);
+                r = gateway_changes(s->session.policy, p, &s->reload.changes);
                 r = r < 0 ? err_set(&e, -r, "what has changed is too much to be told")
                           : take_policy(s, p, snapshot, n, &e);
         }
         if (r == 0) { /* NOTICE_RELOADED, or of a new gateway NOTICE_READY, follows */
-                policy_free(s->policy);
-                s->policy = take_ptr(&p);
-                r = live_policy(s->control, &e);
+                policy_free(s->session.policy);
+                s->session.policy = take_ptr(&p);
+                r = live_policy(s->session.control, &e);
                 if (r < 0)
                         say(s, true, err_text(&e));
                 return 0;
         }
         char text[ERR_TEXT_MAX + 64];
         snprintf(text, sizeof text, "not reloaded, the old rules stay: %s", err_text(&e));
-        (void)audit_note(s->audit, "%s", text);
+        (void)audit_note(s->session.audit, "%s", text);
         say(s, true, text);
         answer(s, false, err_text(&e));
         return err_set(ret, -r, "%s", err_text(&e));
@@ -249,15 +230,14 @@ static int reload(struct service *s, struct policy *given, struct err *ret) {
 static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
         struct service *s = arg;
         char line[ERR_TEXT_MAX + 128];
-        live_notice(s->control, notice, text);
         const struct service_info info = { .listeners = s->shown,
                                            .n_listeners = s->n_shown,
-                                           .audit = audit_path(s->audit),
-                                           .run_id = s->run_id,
-                                           .gateway_pid = gateway_process_pid(s->gateway),
-                                           .ca_bundle = s->vault->bundle,
-                                           .stand_ins = (const char *const *)s->vault->stand_ins.p,
-                                           .base_urls = (const char *const *)s->vault->base_urls.p };
+                                           .audit = audit_path(s->session.audit),
+                                           .run_id = s->session.id,
+                                           .gateway_pid = gateway_process_pid(s->session.gateway),
+                                           .ca_bundle = s->session.vault->bundle,
+                                           .stand_ins = (const char *const *)s->session.vault->stand_ins.p,
+                                           .base_urls = (const char *const *)s->session.vault->base_urls.p };
         switch (notice) {
         case NOTICE_READY:
                 s->was_ready = true;
@@ -267,7 +247,7 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
         case NOTICE_CANNOT_START:
                 if (!s->was_ready) { /* nothing worked yet: this is a failure to start, not a fault on the way */
                         err_set(&s->failure, EPROTO, "the gateway could not start: %s", text);
-                        gateway_process_stop(s->gateway);
+                        gateway_process_stop(s->session.gateway);
                         return;
                 }
                 snprintf(line, sizeof line, "the gateway could not be started again: %s", text);
@@ -288,68 +268,33 @@ static void on_notice(void *arg, enum gateway_notice notice, const char *text) {
                 answer_done(s);
                 return;
         case NOTICE_STOPPED:
-                s->ended = true;
+                s->session.ended = true;
                 return;
         }
         say(s, true, line);
 }
 
-/* A program that started it is asked, or people (bailey pending). */
-static void on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via, const char *push) {
-        struct service *s = arg;
-
-        if (s->control)
-                live_ask(s->control, id, target, via, push);
-        else if (!s->settings->link || push[0] || !link_ask(s->settings->link, id, target))
-                gateway_process_answer(s->gateway, id, DECISION_DENY);
-}
-
-static void on_ask_gone(void *arg, uint64_t id, bool expired) {
-        const struct service *s = arg;
-
-        if (s->control)
-                live_ask_gone(s->control, id, expired);
-        else if (s->settings->link)
-                link_ask_gone(s->settings->link, id);
-}
-
-static void on_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
-        live_event(((const struct service *)arg)->control, ev, rule);
-}
-
 static int make_gateway(struct service *s, int *addresses, const void *snapshot, size_t n, struct err *e) {
-        struct gateway_settings g = { .start = s->start,
-                                      .listeners = s->listeners,
-                                      .n_listeners = s->n_listeners,
-                                      .audit = s->audit,
-                                      .addresses = take_fd(addresses),
-                                      .compile = compile_again,
-                                      .on_notice = on_notice,
-                                      .on_event = on_event,
-                                      .on_ask = on_ask,
-                                      .on_ask_gone = on_ask_gone,
-                                      .arg = s };
-        vault_session_gateway(s->vault, &g);
-        int r = gateway_process_new(&g, snapshot, n, &s->gateway, e);
-        secret_wipe(g.start.upstream_password, sizeof g.start.upstream_password);
+        struct gateway_settings settings = { .start = s->start,
+                                             .listeners = s->listeners,
+                                             .n_listeners = s->n_listeners };
+
+        int r = session_open_gateway(&s->session, &settings, addresses, snapshot, n, e);
         secret_wipe(s->start.upstream_password, sizeof s->start.upstream_password);
-        return r < 0 ? r : gateway_process_start(s->gateway, e);
+        return r < 0 ? r : gateway_process_start(s->session.gateway, e);
 }
 
 static int open_audit(struct service *s, const struct policy *p, struct err *e) {
         cleanup(free_ptr) char *path = NULL;
-        random_id(s->run_id, sizeof s->run_id);
-        int r = p->audit_path ? 0 : audit_run_path(s->run_id, &path, e);
+        random_id(s->session.id, ID_SIZE);
+        int r = p->audit_path ? 0 : audit_run_path(s->session.id, &path, e);
         if (r < 0)
                 return r;
-        const struct audit_settings a = { .path = path ? path : p->audit_path,
-                                          .run_id = s->run_id,
-                                          .sandbox = "gateway" };
-        r = audit_open(&a, &s->audit, e);
+        r = session_open_audit(&s->session, path ? path : p->audit_path, "gateway", e);
         if (r == 0)
-                r = audit_note(s->audit, "gateway of its own, run %s", s->run_id);
+                r = audit_note(s->session.audit, "gateway of its own, run %s", s->session.id);
         if (r == 0)
-                r = audit_flush(s->audit, e);
+                r = audit_flush(s->session.audit, e);
         if (r == 0 && path)
                 audit_keep_sometimes(&(struct audit_limits){ p->log.max_age_ns, p->log.max_bytes });
         return r;
@@ -361,7 +306,6 @@ static int configure(struct service *s, const struct policy *p, struct err *e) {
         s->start.dns_mode = DNS_REAL;
         s->start.workers = o->workers;
         s->start.log_level = o->log_level;
-        s->start.can_ask = 1; /* what nobody can be asked is denied by on_ask() */
         int a = snprintf(s->start.hosts_file, sizeof s->start.hosts_file, "%s", o->hosts_file ? o->hosts_file : "");
         int b = snprintf(s->start.ca_bundle, sizeof s->start.ca_bundle, "%s", o->ca_bundle ? o->ca_bundle : "");
         if (r == 0 && (a >= (int)sizeof s->start.hosts_file || b >= (int)sizeof s->start.ca_bundle))
@@ -380,10 +324,10 @@ static int cannot_freeze(void *arg) {
 static void end_by_order(void *arg, int status) {
         struct service *s = arg;
         (void)status;
-        gateway_process_stop(s->gateway);
+        gateway_process_stop(s->session.gateway);
 }
 
-static int compile_for_control(void *arg, const struct policy *p, void **ret, size_t *ret_n, struct err *e) {
+static int compile_for_service(void *arg, const struct policy *p, void **ret, size_t *ret_n, struct err *e) {
         return compile_policy(arg, p, ret, ret_n, e);
 }
 
@@ -392,18 +336,12 @@ static int reload_for_control(void *arg, struct err *e) {
 }
 
 static int open_control(struct service *s, struct err *e) {
-        const struct live_parts parts = { .id = s->run_id,
-                                          .argv = s->words,
-                                          .policy = &s->policy,
-                                          .network = &s->no_network,
-                                          .gateway = &s->gateway,
+        const struct live_parts parts = { .argv = s->words,
                                           .freeze = cannot_freeze,
                                           .thaw = cannot_freeze,
                                           .cannot_freeze = true,
-                                          .terminal = &s->terminal,
-                                          .audit = &s->audit,
                                           .end = end_by_order,
-                                          .compile = compile_for_control,
+                                          .compile = compile_for_service,
                                           .reload = reload_for_control,
                                           .run = s };
         if (s->settings->link)
@@ -413,122 +351,88 @@ static int open_control(struct service *s, struct err *e) {
         s->words[2] = s->n_shown ? s->shown[0].address : NULL;
         cleanup(free_ptr) char *directory = NULL;
         int r = live_place(false, &directory, e);
-        return r < 0 ? r : live_new(&parts, &s->control, e);
+        return r < 0 ? r : session_open_control(&s->session, &parts, e);
 }
 
 /*
  * The loop.
  */
-static int catch_signals(struct service *s, struct err *e) {
-        sigset_t set;
-        sigemptyset(&set);
-        sigaddset(&set, SIGHUP);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGTERM);
-        if (sigprocmask(SIG_BLOCK, &set, &s->old_mask) < 0)
-                return err_errno(e, "cannot hold signals back");
-        s->masked = true;
-        s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-        return s->signals < 0 ? err_errno(e, "cannot watch for signals") : 0;
-}
+static void service_on_signal(void *owner, const struct signalfd_siginfo *info) {
+        struct service *s = owner;
 
-static void on_signals(struct service *s) {
-        struct signalfd_siginfo info;
-        while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-                if (info.ssi_signo == SIGHUP) {
-                        s->reload.asked = true;
-                        s->reload.ticket = info.ssi_code == SI_QUEUE ? info.ssi_int : 0;
-                        (void)reload(s, NULL, NULL);
-                } else if (gateway_process_state(s->gateway) == GATEWAY_STOPPING)
-                        s->ended = true; /* asked twice: at once */
-                else {
-                        (void)audit_note(s->audit, "asked to end by signal %u", info.ssi_signo);
-                        gateway_process_stop(s->gateway);
-                }
+        if (info->ssi_signo == SIGHUP) {
+                s->reload.asked = true;
+                s->reload.ticket = info->ssi_code == SI_QUEUE ? info->ssi_int : 0;
+                (void)reload(s, NULL, NULL);
+        } else if (gateway_process_state(s->session.gateway) == ROLE_STOPPING) {
+                s->session.ended = true; /* asked twice: at once */
+        } else {
+                (void)audit_note(s->session.audit, "asked to end by signal %u", info->ssi_signo);
+                gateway_process_stop(s->session.gateway);
         }
 }
 
-static void on_link(struct service *s) {
-        struct link_heard heard = { 0 };
-        switch (link_hear(s->settings->link, &heard)) {
-        case LINK_GONE:
-                (void)audit_note(s->audit, "asked to end by the program that started it");
-                s->link_gone = true;
-                gateway_process_stop(s->gateway);
-                break;
-        case LINK_ANSWER:
-                gateway_process_answer(s->gateway, heard.id, heard.allow ? DECISION_ALLOW : DECISION_DENY);
-                break;
-        case LINK_POLICY:
-                if (reload(s, heard.policy, NULL) == 0)
-                        gateway_process_when_judged(s->gateway, heard.judged);
-                else
-                        close_fd(&heard.judged);
-                break;
-        default:
-                break;
-        }
+static int service_on_link_gone(void *owner, struct err *err) {
+        struct service *s = owner;
+        (void)err;
+
+        (void)audit_note(s->session.audit, "asked to end by the program that started it");
+        gateway_process_stop(s->session.gateway);
+        return 0;
 }
 
-enum { WATCHED = 2 }; /* signals, the link */
+static int service_on_link_policy(void *owner, const struct link_heard *heard, struct err *err) {
+        struct service *s = owner;
+        int judged = heard->judged;
+        (void)err;
 
-static void loop(struct service *s) {
-        const struct link *link = s->settings->link;
-        while (!s->ended) {
-                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + VAULT_POLL_MAX + LIVE_POLL_MAX] = {
-                        { .fd = s->signals, .events = POLLIN },
-                        { .fd = link && !s->link_gone ? link->fd : -1, .events = POLLIN },
-                };
-                int timeout = -1;
-                size_t n = gateway_process_poll(s->gateway, fds + WATCHED, GATEWAY_POLL_MAX, &timeout);
-                struct pollfd *vault = fds + WATCHED + n;
-                size_t v = vault_session_poll(s->vault, vault, VAULT_POLL_MAX, &timeout);
-                struct pollfd *control = vault + v;
-                size_t k = live_poll(s->control, control, &timeout);
-                if (poll(fds, n + v + k + WATCHED, timeout) < 0 && errno != EINTR)
-                        return;
-                vault_session_step(s->vault, vault, v);
-                gateway_process_step(s->gateway, fds + WATCHED, n);
-                if (!s->ended) /* from here on vault and gateway may be others */
-                        live_step(s->control, control, k);
-                if (fds[0].revents && !s->ended)
-                        on_signals(s);
-                if (fds[1].revents && !s->ended)
-                        on_link(s);
-        }
+        if (reload(s, heard->policy, NULL) == 0)
+                gateway_process_when_judged(s->session.gateway, judged);
+        else
+                close_fd(&judged);
+        return 0;
+}
+
+static const struct session_calls service_calls = {
+        .on_signal = service_on_signal,
+        .on_link_gone = service_on_link_gone,
+        .on_link_policy = service_on_link_policy,
+        .on_notice = on_notice,
+        .compile = compile_for_service,
+};
+
+/* From the control on, vault and gateway may be others at the end of a step. */
+static void service_loop(struct service *s) {
+        session_add(&s->session, SESSION_VAULT);
+        session_add(&s->session, SESSION_GATEWAY);
+        session_add(&s->session, SESSION_CONTROL);
+        session_add(&s->session, SESSION_SIGNALS);
+        session_add(&s->session, SESSION_LINK);
+        (void)session_loop(&s->session, NULL);
 }
 
 /* Values must be there before anybody connects. */
 static int open_vault(struct service *s, struct policy *p, struct vault_session *v, struct err *e) {
         const struct vault_session_request q = {
                 .policy = p,
-                .id = s->run_id,
+                .id = s->session.id,
                 .roots = s->settings->ca_bundle,
                 .environment = environ,
                 .place = s->settings->place,
                 .service = true,
         };
-        v->gateway = &s->gateway;
-        v->audit = &s->audit;
         return vault_session_open(v, &q, e);
 }
 
 static void service_done(struct service *s) {
-        live_free(s->control, 0);
-        gateway_process_free(s->gateway);
-        vault_session_close(&s->vaults[0]);
-        vault_session_close(&s->vaults[1]);
+        session_done(&s->session);
         buf_done(&s->reload.changes);
-        policy_free(s->policy);
-        audit_free(s->audit);
         for (size_t i = 0; i < s->n_listeners; i++)
                 close(s->listeners[i]);
-        close_fd(&s->signals);
-        if (s->masked)
-                sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 }
 
 static int prepare(struct service *s, struct err *e) {
+        static const int numbers[] = { SIGHUP, SIGINT, SIGTERM };
         cleanup(close_fd) int addresses = -1;
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
@@ -541,17 +445,17 @@ static int prepare(struct service *s, struct err *e) {
         if (r < 0)
                 return r;
         err_blame(e, ERR_CONFIG);
-        r = load_policy(s, &s->policy, &snapshot, &n, e);
+        r = load_policy(s, &s->session.policy, &snapshot, &n, e);
         if (r == 0)
-                r = configure(s, s->policy, e);
+                r = configure(s, s->session.policy, e);
         if (r < 0)
                 return r;
         err_blame(e, ERR_SYSTEM);
-        r = open_audit(s, s->policy, e);
+        r = open_audit(s, s->session.policy, e);
         if (r == 0)
-                r = catch_signals(s, e);
+                r = session_catch(&s->session, numbers, sizeof numbers / sizeof *numbers, e);
         if (r == 0)
-                r = open_vault(s, s->policy, s->vault, e);
+                r = open_vault(s, s->session.policy, s->session.vault, e);
         if (r == 0)
                 r = open_control(s, e);
         return r < 0 ? r : make_gateway(s, &addresses, snapshot, n, e);
@@ -559,23 +463,23 @@ static int prepare(struct service *s, struct err *e) {
 
 int gateway_service_run(const struct service_settings *settings, struct err *e) {
         cleanup(service_done) struct service s = { .settings = settings,
-                                                   .vaults = { VAULT_SESSION_NONE, VAULT_SESSION_NONE },
-                                                   .reload.changes = BUF(CHANGES_MAX),
-                                                   .terminal.fd = -1,
-                                                   .signals = -1 };
-        s.vault = &s.vaults[0];
+                                                   .session = SESSION_NONE,
+                                                   .reload.changes = BUF(CHANGES_MAX) };
+
+        session_init(&s.session, &service_calls, &s);
+        s.session.link = settings->link;
+        s.session.link_asks = settings->link != NULL;
         gateway_start_init(&s.start);
         int r = prepare(&s, e);
         if (r < 0)
                 return r;
-        loop(&s);
-        live_free(s.control, 0);
-        s.control = NULL;
-        gateway_process_free(s.gateway);
-        s.gateway = NULL;
-        vault_session_close(s.vault);
-        r = audit_close(s.audit, e);
-        s.audit = NULL;
+
+        service_loop(&s);
+        session_close_control(&s.session, 0);
+        session_close_gateway(&s.session);
+        session_close_vaults(&s.session);
+        r = audit_close(s.session.audit, e);
+        s.session.audit = NULL;
         if (s.failure.code)
                 return err_set(e, s.failure.code, "%s", err_text(&s.failure));
         return r;

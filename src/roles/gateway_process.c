@@ -11,9 +11,8 @@
  * by generation), the process, its three descriptors (control, events, pidfd), the watch of this host's addresses and
  * the upstream proxy's password. The audit is borrowed.
  *
- * States: see enum gateway_state; set_state() is the only place that changes it. A gateway that dies is replaced at the
- * next connection, but not sooner than a delay that doubles with each death in a row. Limits: GENERATIONS kept, BATCHES
- * read in one step, START_MS to become ready, GATEWAY_STOP_MS to end.
+ * States: see roles/role.h. A gateway that dies is replaced at the next connection after the delay. Limits: GENERATIONS
+ * kept, BATCHES read in one step, START_MS to become ready, GATEWAY_STOP_MS to end.
  */
 #include "roles/gateway_process.h"
 
@@ -28,6 +27,7 @@
 #include "roles/generation.h"
 #include "roles/helper.h"
 #include "roles/host_addresses.h"
+#include "roles/role.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -44,11 +44,7 @@ enum {
         BATCHES = 64,
         START_MS = 10000,
         AUDIT_RETRY_MS = 500,
-        DELAY_FIRST_MS = 100,
-        DELAY_MOST_MS = 10000,
-        STEADY_MS = 30000, /* a gateway that lived so long starts the delays anew */
 };
-#define NEVER UINT64_MAX
 #define CLOCK_SKEW_US 60000000ULL
 
 struct gateway_process {
@@ -60,38 +56,18 @@ struct gateway_process {
         awaited_list awaited;
         char *batch; /* EVENT_BATCH_MAX bytes */
 
-        enum gateway_state state;
-        pid_t pid;
-        int control, events, pidfd;
-        uint64_t started_ns, deadline_ns; /* deadline of the state, or NEVER */
-        uint64_t audit_retry_ns;          /* NEVER: the audit can be written */
-        unsigned delay_ms;
-        bool addresses_due; /* the newest policy was compiled without an address that this host has now */
-        bool ended_by_us;   /* killed for a reason that was reported already */
+        struct role role;
+        int events;
+        uint64_t audit_retry_ns; /* CLOCK_NEVER: the audit can be written */
+        bool addresses_due;      /* the newest policy was compiled without an address that this host has now */
 };
 
-static const char *const state_names[] = {
-        [GATEWAY_IDLE] = "idle",       [GATEWAY_STARTING] = "starting", [GATEWAY_RUNNING] = "running",
-        [GATEWAY_WAITING] = "waiting", [GATEWAY_STOPPING] = "stopping", [GATEWAY_STOPPED] = "stopped",
-};
-static_assert(sizeof state_names / sizeof *state_names == GATEWAY_STATES, "a name for each state");
-
-const char *gateway_state_name(enum gateway_state s) {
-        return (unsigned)s < GATEWAY_STATES ? state_names[s] : "?";
-}
-
-enum gateway_state gateway_process_state(const struct gateway_process *g) {
-        return g->state;
+enum role_state gateway_process_state(const struct gateway_process *g) {
+        return g->role.state;
 }
 
 pid_t gateway_process_pid(const struct gateway_process *g) {
-        return g->pid;
-}
-
-static void set_state(struct gateway_process *g, enum gateway_state s, uint64_t limit_ms) {
-        log_debug("gateway: %s -> %s", gateway_state_name(g->state), gateway_state_name(s));
-        g->state = s;
-        g->deadline_ns = limit_ms ? clock_ns() + limit_ms * NS_PER_MS : NEVER;
+        return g->role.pid;
 }
 
 static void notice(struct gateway_process *g, enum gateway_notice what, const char *text) {
@@ -103,18 +79,18 @@ static void notice(struct gateway_process *g, enum gateway_notice what, const ch
  * Messages to the gateway. One that does not read them is as good as dead.
  */
 static void end_by_force(struct gateway_process *g, const char *why) {
-        if (!g->pid || g->ended_by_us)
+        if (!g->role.pid || g->role.condemned)
                 return;
-        g->ended_by_us = true;
+        g->role.condemned = true;
         (void)audit_note(g->settings.audit, "the gateway is ended: %s", why);
         notice(g, NOTICE_DIED, why);
-        helper_kill(g->pidfd, g->pid);
+        role_kill(&g->role);
 }
 
 static void tell(struct gateway_process *g, const struct ipc_message *m, int fd) {
-        if (!g->pid || g->ended_by_us)
+        if (!g->role.pid || g->role.condemned)
                 return;
-        int r = ipc_send(g->control, IPC_SUPERVISOR, m, fd);
+        int r = ipc_send(g->role.control, IPC_SUPERVISOR, m, fd);
         if (r < 0 && r != -EPIPE) /* gone: its death is reported where it is seen */
                 end_by_force(g, r == -EAGAIN ? "it does not read its messages" : "it cannot be told anything");
 }
@@ -141,7 +117,7 @@ int gateway_process_reload(struct gateway_process *g, const struct policy *limit
                 start.ask_timeout_ns = limits->network.ask_timeout_ns;
         }
         int r = limits ? gateway_start_seal(&start, &limits_fd, e) : 0;
-        if (r == 0 && g->pid)
+        if (r == 0 && g->role.pid)
                 r = fd_sealed("bailey-policy", str_n(snapshot, n), &rules_fd, e);
         if (r == 0)
                 r = generation_open(&next, snapshot, n, number ? number : 1, e);
@@ -152,16 +128,16 @@ int gateway_process_reload(struct gateway_process *g, const struct policy *limit
         memmove(&g->generations[1], &g->generations[0], sizeof g->generations[0] * (GENERATIONS - 1));
         g->generations[0] = next;
         (void)audit_note(g->settings.audit, "policy %u: %zu rules", next.number, snapshot_rule_count(next.snapshot));
-        if (g->pid && limits)
+        if (g->role.pid && limits)
                 tell(g, &(struct ipc_message){ .kind = IPC_LIMITS }, limits_fd);
-        if (g->pid)
+        if (g->role.pid)
                 tell(g, &(struct ipc_message){ .kind = IPC_SNAPSHOT, .number = next.number }, rules_fd);
         return 0;
 }
 
 void gateway_process_when_judged(struct gateway_process *g, int fd) {
         awaited_add(&g->awaited, fd, g->generations[0].number);
-        if (!g->pid)
+        if (!g->role.pid)
                 awaited_tell(&g->awaited, UINT32_MAX);
 }
 
@@ -195,8 +171,8 @@ static void follow_addresses(struct gateway_process *g) {
 static void flush_audit(struct gateway_process *g) {
         struct err e = { 0 };
         bool failed = audit_flush(g->settings.audit, &e) < 0;
-        bool before = g->audit_retry_ns != NEVER;
-        g->audit_retry_ns = failed ? clock_ns() + AUDIT_RETRY_MS * NS_PER_MS : NEVER;
+        bool before = g->audit_retry_ns != CLOCK_NEVER;
+        g->audit_retry_ns = failed ? clock_after_ms(AUDIT_RETRY_MS) : CLOCK_NEVER;
         if (failed == before)
                 return;
         const struct ipc_message m = { .kind = IPC_AUDIT, .number = !failed };
@@ -257,9 +233,9 @@ static void handle(struct gateway_process *g, const struct ipc_message *m) {
         char text[80];
         switch ((enum ipc_kind)m->kind) {
         case IPC_READY:
-                if (g->state != GATEWAY_STARTING)
+                if (g->role.state != ROLE_STARTING)
                         break;
-                set_state(g, GATEWAY_RUNNING, 0);
+                role_set(&g->role, ROLE_SERVING, 0);
                 notice(g, NOTICE_READY, "");
                 break;
         case IPC_SWAPPED:
@@ -281,8 +257,8 @@ static void handle(struct gateway_process *g, const struct ipc_message *m) {
         case IPC_FAILED:
                 (void)audit_note(g->settings.audit, "the gateway cannot work: %s", m->text);
                 notice(g, NOTICE_CANNOT_START, m->text);
-                g->ended_by_us = true; /* it said why; its end needs no second report */
-                helper_kill(g->pidfd, g->pid);
+                g->role.condemned = true; /* it said why; its end needs no second report */
+                role_kill(&g->role);
                 break;
         default:
                 break;
@@ -290,13 +266,13 @@ static void handle(struct gateway_process *g, const struct ipc_message *m) {
 }
 
 static void read_control(struct gateway_process *g, unsigned messages) {
-        while (messages-- > 0 && g->control >= 0) {
+        while (messages-- > 0 && g->role.control >= 0) {
                 struct ipc_message m;
                 cleanup(close_fd) int fd = -1;
-                int r = ipc_receive(g->control, IPC_GATEWAY, &m, &fd);
+                int r = ipc_receive(g->role.control, IPC_GATEWAY, &m, &fd);
                 if (r <= 0) {
                         if (r == 0)
-                                close_fd(&g->control);
+                                close_fd(&g->role.control);
                         else if (r != -EAGAIN)
                                 end_by_force(g, "it sent a malformed message");
                         return;
@@ -317,7 +293,7 @@ void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decisio
  */
 void gateway_process_vault(struct gateway_process *g) {
         int fds[GATEWAY_WORKERS_MAX];
-        if (!g->settings.vault || !g->pid || g->state == GATEWAY_STOPPING)
+        if (!g->settings.vault || !g->role.pid || g->role.state == ROLE_STOPPING)
                 return; /* the next gateway is connected when it starts */
         uint32_t n = vault_process_connect_all(g->settings.vault, fds, g->settings.start.workers);
         for (uint32_t i = 0; i < n; i++) {
@@ -335,7 +311,7 @@ void gateway_process_vault(struct gateway_process *g) {
 static int seal_block(struct gateway_process *g, int *ret, struct err *e) {
         struct gateway_start s = g->settings.start;
         s.generation = g->generations[0].number;
-        s.audit = g->audit_retry_ns == NEVER;
+        s.audit = g->audit_retry_ns == CLOCK_NEVER;
         if (g->password)
                 memcpy(s.upstream_password, secret_value(g->password).p, secret_value(g->password).n);
         int r = gateway_start_seal(&s, ret, e);
@@ -376,25 +352,10 @@ static int start(struct gateway_process *g, struct err *e) {
                 close_fd(&vaults[i]);
         if (r < 0)
                 return r;
-        g->pid = child.pid;
-        g->pidfd = child.pidfd;
-        g->control = child.control;
         g->events = child.events;
-        g->ended_by_us = false;
-        g->started_ns = clock_ns();
-        (void)audit_note(g->settings.audit, "gateway started, pid %d", (int)g->pid);
-        set_state(g, GATEWAY_STARTING, START_MS);
+        role_started(&g->role, &child.process, child.control, START_MS);
+        (void)audit_note(g->settings.audit, "gateway started, pid %d", (int)g->role.pid);
         return 0;
-}
-
-/* Not sooner again than after a delay that grows. */
-static void wait_before_next(struct gateway_process *g) {
-        if (clock_ns() - g->started_ns > STEADY_MS * NS_PER_MS)
-                g->delay_ms = 0;
-        g->delay_ms = g->delay_ms ? g->delay_ms * 2 : DELAY_FIRST_MS;
-        if (g->delay_ms > DELAY_MOST_MS)
-                g->delay_ms = DELAY_MOST_MS;
-        set_state(g, GATEWAY_WAITING, g->delay_ms);
 }
 
 static void try_start(struct gateway_process *g) {
@@ -403,36 +364,34 @@ static void try_start(struct gateway_process *g) {
                 return;
         (void)audit_note(g->settings.audit, "the gateway could not be started: %s", err_text(&e));
         notice(g, NOTICE_CANNOT_START, err_text(&e));
-        g->started_ns = clock_ns();
-        wait_before_next(g);
+        g->role.started_ns = clock_ns();
+        role_delay(&g->role);
 }
 
 static void reap(struct gateway_process *g) {
-        siginfo_t info = { 0 };
-        char how[160];
-        if (waitid(P_PID, (id_t)g->pid, &info, WEXITED | WNOHANG) < 0 || info.si_pid != g->pid)
+        char how[ROLE_END_TEXT_MAX];
+
+        if (!role_reap(&g->role, how))
                 return;
+
         read_events(g, UINT32_MAX); /* what it reported before it died; the socket has an end now */
         read_control(g, 1024);
-        close_fd(&g->control);
         close_fd(&g->events);
-        close_fd(&g->pidfd);
-        g->pid = 0;
+        role_forget(&g->role);
         awaited_tell(&g->awaited, UINT32_MAX); /* the next one starts with the newest */
-        helper_describe_end(&info, how, sizeof how);
         (void)audit_note(g->settings.audit, "gateway ended: %s", how);
-        if (g->state == GATEWAY_STOPPING) {
-                set_state(g, GATEWAY_STOPPED, 0);
+        if (g->role.state == ROLE_STOPPING) {
+                role_set(&g->role, ROLE_STOPPED, 0);
                 notice(g, NOTICE_STOPPED, how);
                 return;
         }
-        if (!g->ended_by_us)
-                notice(g, g->state == GATEWAY_STARTING ? NOTICE_CANNOT_START : NOTICE_DIED, how);
-        wait_before_next(g);
+        if (!g->role.condemned)
+                notice(g, g->role.state == ROLE_STARTING ? NOTICE_CANNOT_START : NOTICE_DIED, how);
+        role_delay(&g->role);
 }
 
 int gateway_process_start(struct gateway_process *g, struct err *e) {
-        if (g->state != GATEWAY_IDLE && g->state != GATEWAY_WAITING)
+        if (g->role.state != ROLE_IDLE && g->role.state != ROLE_WAITING)
                 return 0;
         return start(g, e);
 }
@@ -441,79 +400,71 @@ int gateway_process_start(struct gateway_process *g, struct err *e) {
 enum { LAST_WORD_MS = 250, FIRST_AND_LAST_WORD_MS = 5000 };
 
 void gateway_process_stop(struct gateway_process *g) {
-        if (g->state == GATEWAY_STOPPING || g->state == GATEWAY_STOPPED)
+        if (g->role.state == ROLE_STOPPING || g->role.state == ROLE_STOPPED)
                 return;
-        if (!g->pid) {
-                set_state(g, GATEWAY_STOPPED, 0);
+        if (!g->role.pid) {
+                role_set(&g->role, ROLE_STOPPED, 0);
                 notice(g, NOTICE_STOPPED, "");
                 return;
         }
-        set_state(g, GATEWAY_STOPPING, GATEWAY_STOP_MS);
+        role_set(&g->role, ROLE_STOPPING, GATEWAY_STOP_MS);
         const struct ipc_message m = { .kind = IPC_STOP };
         tell(g, &m, -1);
 }
 
 static void on_deadline(struct gateway_process *g) {
-        switch (g->state) {
-        case GATEWAY_STARTING:
-                g->deadline_ns = NEVER;
+        switch (g->role.state) {
+        case ROLE_STARTING:
+                g->role.due_ns = CLOCK_NEVER;
                 end_by_force(g, "it did not become ready in time");
                 break;
-        case GATEWAY_WAITING:
-                set_state(g, GATEWAY_IDLE, 0);
+        case ROLE_WAITING:
+                role_set(&g->role, ROLE_IDLE, 0);
                 break;
-        case GATEWAY_STOPPING:
-                g->deadline_ns = NEVER;
-                helper_kill(g->pidfd, g->pid);
+        case ROLE_STOPPING:
+                g->role.due_ns = CLOCK_NEVER;
+                role_kill(&g->role);
                 break;
         default:
-                g->deadline_ns = NEVER;
+                g->role.due_ns = CLOCK_NEVER;
         }
 }
 
 /*
  * The loop's side.
  */
-size_t gateway_process_poll(const struct gateway_process *g, struct pollfd *ret, size_t max, int *timeout_ms) {
-        const int own[] = { g->pidfd, g->control, g->events, g->settings.addresses };
-        size_t n = 0;
-        for (size_t i = 0; i < sizeof own / sizeof *own && n < max; i++)
-                if (own[i] > 0)
-                        ret[n++] = (struct pollfd){ .fd = own[i], .events = POLLIN };
-        for (size_t i = 0; g->state == GATEWAY_IDLE && i < g->settings.n_listeners && n < max; i++)
-                ret[n++] = (struct pollfd){ .fd = g->listeners[i], .events = POLLIN };
-        uint64_t next = g->deadline_ns < g->audit_retry_ns ? g->deadline_ns : g->audit_retry_ns;
-        if (next != NEVER) {
-                uint64_t now = clock_ns();
-                int ms = next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
-                if (*timeout_ms < 0 || ms < *timeout_ms)
-                        *timeout_ms = ms;
-        }
-        return n;
+void gateway_process_watch(const struct gateway_process *g, struct poller *poller) {
+        role_watch(&g->role, poller);
+        poller_watch(poller, g->events, POLLIN);
+        if (g->settings.addresses > 0)
+                poller_watch(poller, g->settings.addresses, POLLIN);
+        for (size_t i = 0; g->role.state == ROLE_IDLE && i < g->settings.n_listeners; i++)
+                poller_watch(poller, g->listeners[i], POLLIN);
+
+        poller_until(poller, g->audit_retry_ns);
 }
 
-void gateway_process_step(struct gateway_process *g, const struct pollfd *fds, size_t n) {
-        bool connection = false, death = false, control = false;
-        for (size_t i = 0; i < n; i++) {
-                if (!fds[i].revents)
-                        continue;
-                if (fds[i].fd == g->pidfd)
-                        death = true;
-                else if (fds[i].fd == g->control)
-                        control = true;
-                else if (fds[i].fd == g->settings.addresses)
-                        follow_addresses(g);
-                else if (fds[i].fd != g->events)
-                        connection = true;
-        }
-        if (control)
+static bool connection_waits(const struct gateway_process *g, const struct poller *poller) {
+        for (size_t i = 0; g->role.state == ROLE_IDLE && i < g->settings.n_listeners; i++)
+                if (poller_ready(poller, g->listeners[i]))
+                        return true;
+        return false;
+}
+
+void gateway_process_step(struct gateway_process *g, const struct poller *poller) {
+        bool connection = connection_waits(g, poller); /* before a state changes */
+        bool death = poller_ready(poller, g->role.pidfd) != 0;
+
+        if (g->settings.addresses > 0 && poller_ready(poller, g->settings.addresses))
+                follow_addresses(g);
+        if (poller_ready(poller, g->role.control))
                 read_control(g, 64);
         read_events(g, BATCHES);
-        if (death && g->pid)
+        if (death && g->role.pid)
                 reap(g);
-        if (g->deadline_ns <= clock_ns())
+        if (role_is_due(&g->role))
                 on_deadline(g);
-        if (connection && g->state == GATEWAY_IDLE)
+        if (connection && g->role.state == ROLE_IDLE)
                 try_start(g);
         flush_audit(g);
 }
@@ -545,8 +496,9 @@ int gateway_process_new(const struct gateway_settings *s, const void *snapshot, 
                                             : processors > GATEWAY_WORKERS_MAX ? GATEWAY_WORKERS_MAX
                                                                                : (uint32_t)processors;
         }
-        g->control = g->events = g->pidfd = -1;
-        g->deadline_ns = g->audit_retry_ns = NEVER;
+        g->role = ROLE_NONE("gateway");
+        g->events = -1;
+        g->audit_retry_ns = CLOCK_NEVER;
         for (size_t i = 0; i < GATEWAY_LISTENERS_MAX; i++)
                 g->listeners[i] = -1;
         if (r < 0)
@@ -574,13 +526,14 @@ int gateway_process_new(const struct gateway_settings *s, const void *snapshot, 
 /* A moment to say what it still knows: the last attempts of a run are on record too. */
 static void let_finish(struct gateway_process *g) {
         const struct ipc_message m = { .kind = IPC_STOP };
-        const uint64_t limit_ms = g->state == GATEWAY_STARTING ? FIRST_AND_LAST_WORD_MS : LAST_WORD_MS;
-        const uint64_t end_ns = clock_ns() + limit_ms * NS_PER_MS;
+        const uint64_t limit_ms = g->role.state == ROLE_STARTING ? FIRST_AND_LAST_WORD_MS : LAST_WORD_MS;
+        const uint64_t end_ns = clock_after_ms(limit_ms);
 
         tell(g, &m, -1);
-        for (uint64_t now = clock_ns(); now < end_ns; now = clock_ns()) {
-                struct pollfd fds[] = { { .fd = g->pidfd, .events = POLLIN }, { .fd = g->events, .events = POLLIN } };
-                if (poll(fds, 2, (int)((end_ns - now) / NS_PER_MS) + 1) < 0 && errno != EINTR)
+        while (clock_ns() < end_ns) {
+                struct pollfd fds[] = { { .fd = g->role.pidfd, .events = POLLIN },
+                                        { .fd = g->events, .events = POLLIN } };
+                if (poll(fds, 2, clock_left_ms(end_ns)) < 0 && errno != EINTR)
                         return;
                 if (fds[0].revents)
                         return;
@@ -591,18 +544,14 @@ static void let_finish(struct gateway_process *g) {
 void gateway_process_free(struct gateway_process *g) {
         if (!g)
                 return;
-        if (g->pid) {
+        if (g->role.pid) {
                 let_finish(g);
-                helper_kill(g->pidfd, g->pid);
-                siginfo_t info;
-                while (waitid(P_PID, (id_t)g->pid, &info, WEXITED) < 0 && errno == EINTR)
-                        ;
+                role_end(&g->role);
                 read_events(g, UINT32_MAX);
                 (void)audit_flush(g->settings.audit, NULL);
         }
-        close_fd(&g->control);
+        role_forget(&g->role);
         close_fd(&g->events);
-        close_fd(&g->pidfd);
         for (size_t i = 0; i < GATEWAY_LISTENERS_MAX; i++)
                 close_fd(&g->listeners[i]);
         for (size_t i = 0; i < GENERATIONS; i++)

@@ -6,13 +6,7 @@
  * arrives while there is no gateway waits for the next one; it is never let through another way.
  *
  *     gateway_process_new(&settings, snapshot, n, &g, e);
- *     for (;;) {
- *             struct pollfd fds[GATEWAY_POLL_MAX + ...];
- *             int timeout = -1;
- *             size_t n = gateway_process_poll(g, fds, GATEWAY_POLL_MAX, &timeout);
- *             poll(fds, n + ..., timeout);
- *             gateway_process_step(g, fds, n);
- *     }
+ *     gateway_process_watch() and _step() in a part of a poller, round by round
  *     gateway_process_free(g);
  *
  * Not thread-safe; the thread that steps must live as long as the gateway (PDEATHSIG is bound to it).
@@ -21,24 +15,13 @@
 #include "ipc/event.h"
 #include "ipc/gateway.h"
 #include "policy/snapshot.h"
+#include "roles/role.h"
 #include "roles/vault_process.h"
 #include "store/audit.h"
 
-#include <poll.h>
 #include <sys/types.h>
 
 struct gateway_process; /* opaque */
-
-enum gateway_state {
-        GATEWAY_IDLE,     /* no process; the listeners are watched for the first connection */
-        GATEWAY_STARTING, /* it runs and has not said that it is ready */
-        GATEWAY_RUNNING,
-        GATEWAY_WAITING,  /* it died; the next one may start a little later */
-        GATEWAY_STOPPING, /* asked to end; ended by force when it takes too long */
-        GATEWAY_STOPPED,  /* for good */
-        GATEWAY_STATES
-};
-const char *gateway_state_name(enum gateway_state s);
 
 enum gateway_notice {
         NOTICE_READY,          /* a gateway accepts connections */
@@ -98,13 +81,12 @@ void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decisio
 void gateway_process_stop(struct gateway_process *g);
 #define GATEWAY_STOP_MS 4000
 
-enum { GATEWAY_POLL_MAX = GATEWAY_LISTENERS_MAX + 4 };
-/* Fills the descriptors to watch and lowers *timeout_ms (-1: none) to when it must be stepped at the latest. */
-size_t gateway_process_poll(const struct gateway_process *g, struct pollfd *ret, size_t max, int *timeout_ms);
-/* Does what the descriptors, filled by poll(), call for. Failures become notices. */
-void gateway_process_step(struct gateway_process *g, const struct pollfd *fds, size_t n);
+/* Its side of a poller (base/poller.h). Without a process and before its first, the listeners are watched too. Failures
+ * become notices. */
+void gateway_process_watch(const struct gateway_process *g, struct poller *poller);
+void gateway_process_step(struct gateway_process *g, const struct poller *poller);
 
-enum gateway_state gateway_process_state(const struct gateway_process *g);
+enum role_state gateway_process_state(const struct gateway_process *g);
 pid_t gateway_process_pid(const struct gateway_process *g); /* 0 when none runs */
 
 /* The executable: beside this one, in its libexec, or in the build tree; never by PATH. Heap text. */

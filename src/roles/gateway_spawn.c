@@ -6,7 +6,6 @@
 #include "base/spawn.h"
 #include "ipc/gateway.h"
 #include "roles/gateway_process.h"
-#include "roles/helper.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -42,7 +41,7 @@ int gateway_spawn(const char *program, int start_block, int snapshot, const int 
         int r = helper_spawn("bailey-gateway", program, fds, GATEWAY_FD_LISTENERS - FIRST + n_others, &child, e);
         if (r < 0)
                 return r;
-        *ret = (struct gateway_child){ child.pid, child.pidfd, take_fd(&control_ours), take_fd(&events_ours) };
+        *ret = (struct gateway_child){ child, take_fd(&control_ours), take_fd(&events_ours) };
         return 0;
 }
 

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Starting bailey-gateway with exactly the descriptors of ipc/gateway.h, and finding it. */
-#include "base/err.h"
-
-#include <stddef.h>
-#include <sys/types.h>
+#include "roles/helper.h"
 
 struct gateway_child {
-        pid_t pid;
-        int pidfd, control, events; /* the caller's ends; control and events do not block */
+        struct helper process;
+        int control, events; /* the caller's ends; they do not block */
 };
 
 /* others: the listeners, then what comes after them. */

@@ -10,8 +10,7 @@
  * the memory in which the session CA outlives a vault that dies. Where the kernel has memfd_secret it is of that kind:
  * it cannot be read through a descriptor, only mapped, and the supervisor does not map it.
  *
- * States: IDLE, STARTING, SERVING, WAITING (it died; the next one starts after a delay that doubles with each death in
- * a row), STOPPED. set_state() is the only place that changes it.
+ * States: see roles/role.h. One that dies is replaced after the delay, whether or not somebody asks for it.
  */
 #include "roles/vault_process.h"
 
@@ -36,14 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { START_MS = 10000, DELAY_FIRST_MS = 100, DELAY_MOST_MS = 10000, STEADY_MS = 30000, LAST_WORD_MS = 250 };
-#define NEVER UINT64_MAX
-
-enum state { IDLE, STARTING, SERVING, WAITING, STOPPED, STATES };
-static const char *const state_names[] = {
-        [IDLE] = "idle", [STARTING] = "starting", [SERVING] = "serving", [WAITING] = "waiting", [STOPPED] = "stopped"
-};
-static_assert(sizeof state_names / sizeof *state_names == STATES, "a name for each state");
+enum { START_MS = 10000, LAST_WORD_MS = 250 };
 
 struct vault_process {
         struct vault_settings settings;
@@ -57,20 +49,10 @@ struct vault_process {
         char *room; /* for one message */
         int keep;
 
-        enum state state;
-        pid_t pid;
-        int control, pidfd;
-        uint64_t started_ns, deadline_ns;
-        unsigned delay_ms;
+        struct role role;
         bool failed; /* it said why it cannot work */
         struct err failure;
 };
-
-static void set_state(struct vault_process *v, enum state s, uint64_t limit_ms) {
-        log_debug("vault: %s -> %s", state_names[v->state], state_names[s]);
-        v->state = s;
-        v->deadline_ns = limit_ms ? clock_ns() + limit_ms * NS_PER_MS : NEVER;
-}
 
 static void notice(struct vault_process *v, enum vault_notice what, const char *text) {
         if (v->settings.on_notice)
@@ -78,11 +60,11 @@ static void notice(struct vault_process *v, enum vault_notice what, const char *
 }
 
 bool vault_process_serves(const struct vault_process *v) {
-        return v->state == SERVING;
+        return v->role.state == ROLE_SERVING;
 }
 
 pid_t vault_process_pid(const struct vault_process *v) {
-        return v->pid;
+        return v->role.pid;
 }
 
 struct str vault_process_ca(const struct vault_process *v) {
@@ -138,11 +120,11 @@ int vault_process_add_old(struct vault_process *v, uint32_t mapping, struct str 
 }
 
 static void end_by_force(struct vault_process *v, const char *why) {
-        if (!v->pid)
+        if (!v->role.pid)
                 return;
         if (!v->failure.code)
                 err_set(&v->failure, EPROTO, "%s", why);
-        helper_kill(v->pidfd, v->pid);
+        role_kill(&v->role);
 }
 
 /*
@@ -157,7 +139,7 @@ static int tell_fakes(const struct vault_process *v, struct err *e) {
                                                          .part = part,
                                                          .data = { str_of(v->fakes[i][part]) } };
                         if (v->fakes[i][part])
-                                r = vault_tell(v->control, &m, -1, e);
+                                r = vault_tell(v->role.control, &m, -1, e);
                 }
         return r;
 }
@@ -175,7 +157,7 @@ static int tell_seeds_of(struct vault_process *v, uint32_t index, struct err *er
                 const struct vault_message m = {
                         .kind = VAULT_SEED, .mapping = index, .number = ago, .data = { str_n(seed, sizeof seed) }
                 };
-                r = vault_tell(v->control, &m, -1, err);
+                r = vault_tell(v->role.control, &m, -1, err);
                 secret_wipe(seed, sizeof seed);
         }
         return r;
@@ -191,11 +173,11 @@ static int tell_seeds(struct vault_process *v, struct err *err) {
 
 static int tell_all(struct vault_process *v, struct err *e) {
         const struct vault_message open = { .kind = VAULT_OPEN };
-        int r = vault_tell_variables(v->control, v->settings.mappings, v->settings.environment, e);
-        r = r < 0 ? r : vault_tell_values(v->control, v->settings.mappings, v->settings.environment, e);
+        int r = vault_tell_variables(v->role.control, v->settings.mappings, v->settings.environment, e);
+        r = r < 0 ? r : vault_tell_values(v->role.control, v->settings.mappings, v->settings.environment, e);
         r = r < 0 ? r : tell_seeds(v, e);
         r = r < 0 ? r : tell_fakes(v, e);
-        return r < 0 ? r : vault_tell(v->control, &open, -1, e);
+        return r < 0 ? r : vault_tell(v->role.control, &open, -1, e);
 }
 
 /* Time for commands that fetch secrets, and for itself. */
@@ -222,23 +204,10 @@ static int spawn(struct vault_process *v, struct err *e) {
         r = helper_spawn("bailey-vault", v->program, fds, 3, &child, e);
         if (r < 0)
                 return r;
-        v->pid = child.pid;
-        v->pidfd = child.pidfd;
-        v->control = take_fd(&ours);
-        v->started_ns = clock_ns();
         v->failed = false;
         err_clear(&v->failure);
-        set_state(v, STARTING, start_limit_ms(v));
+        role_started(&v->role, &child, take_fd(&ours), start_limit_ms(v));
         return 0;
-}
-
-static void wait_before_next(struct vault_process *v) {
-        if (clock_ns() - v->started_ns > STEADY_MS * NS_PER_MS)
-                v->delay_ms = 0;
-        v->delay_ms = v->delay_ms ? v->delay_ms * 2 : DELAY_FIRST_MS;
-        if (v->delay_ms > DELAY_MOST_MS)
-                v->delay_ms = DELAY_MOST_MS;
-        set_state(v, WAITING, v->delay_ms);
 }
 
 /* Again, after a death. What cannot be told now is a failure of this one. */
@@ -252,8 +221,8 @@ static void start_again(struct vault_process *v) {
         if (r == 0)
                 return;
         notice(v, VAULT_NOTICE_CANNOT_START, err_text(&e));
-        v->started_ns = clock_ns();
-        wait_before_next(v);
+        v->role.started_ns = clock_ns();
+        role_delay(&v->role);
 }
 
 /*
@@ -301,13 +270,13 @@ static void handle(struct vault_process *v, const struct vault_message *m) {
                 take_fake(v, m);
                 break;
         case VAULT_FAKE_OLD:
-                if (v->state == STARTING && vault_process_add_old(v, m->mapping, m->data[0]) < 0)
+                if (v->role.state == ROLE_STARTING && vault_process_add_old(v, m->mapping, m->data[0]) < 0)
                         end_by_force(v, "it named a stand-in of before for no credential");
                 break;
         case VAULT_READY:
-                if (v->state != STARTING || !v->ca)
+                if (v->role.state != ROLE_STARTING || !v->ca)
                         break;
-                set_state(v, SERVING, 0);
+                role_set(&v->role, ROLE_SERVING, 0);
                 notice(v, VAULT_NOTICE_READY, "");
                 break;
         case VAULT_CHANGED:
@@ -316,18 +285,18 @@ static void handle(struct vault_process *v, const struct vault_message *m) {
         default:
                 v->failed = true;
                 err_set(&v->failure, ENODATA, "%.*s", STR_FMT(m->data[0]));
-                helper_kill(v->pidfd, v->pid);
+                role_kill(&v->role);
         }
 }
 
 static void read_control(struct vault_process *v) {
-        for (int i = 0; i < 1024 && v->control >= 0; i++) {
+        for (int i = 0; i < 1024 && v->role.control >= 0; i++) {
                 struct vault_message m;
                 cleanup(close_fd) int fd = -1;
-                int r = vault_receive(v->control, VAULT_TO_SUPERVISOR, v->room, &m, &fd);
+                int r = vault_receive(v->role.control, VAULT_TO_SUPERVISOR, v->room, &m, &fd);
                 if (r <= 0) {
                         if (r == 0)
-                                close_fd(&v->control);
+                                close_fd(&v->role.control);
                         else if (r != -EAGAIN)
                                 end_by_force(v, "it sent a malformed message");
                         return;
@@ -336,63 +305,59 @@ static void read_control(struct vault_process *v) {
         }
 }
 
-static void forget_process(struct vault_process *v) {
-        close_fd(&v->control);
-        close_fd(&v->pidfd);
-        v->pid = 0;
-}
+static void reap(struct vault_process *v) {
+        char how[ROLE_END_TEXT_MAX];
+        bool served = v->role.state == ROLE_SERVING;
 
-static bool reap(struct vault_process *v) {
-        siginfo_t info = { 0 };
-        char how[160];
-        if (waitid(P_PID, (id_t)v->pid, &info, WEXITED | WNOHANG) < 0 || info.si_pid != v->pid)
-                return false;
-        bool served = v->state == SERVING;
+        if (!role_reap(&v->role, how))
+                return;
+
         read_control(v);
-        forget_process(v);
-        helper_describe_end(&info, how, sizeof how);
+        role_forget(&v->role);
         if (!v->failure.code)
                 err_set(&v->failure, ECHILD, "%s", how);
-        wait_before_next(v);
+        role_delay(&v->role);
         notice(v, served && !v->failed ? VAULT_NOTICE_DIED : VAULT_NOTICE_CANNOT_START, err_text(&v->failure));
-        return true;
 }
 
 /*
  * The loop's side.
  */
-size_t vault_process_poll(const struct vault_process *v, struct pollfd *ret, size_t max, int *timeout_ms) {
-        const int own[] = { v->pidfd, v->control };
-        size_t n = 0;
-        for (size_t i = 0; i < 2 && n < max; i++)
-                if (own[i] >= 0)
-                        ret[n++] = (struct pollfd){ .fd = own[i], .events = POLLIN };
-        if (v->deadline_ns != NEVER) {
-                uint64_t now = clock_ns();
-                int ms = v->deadline_ns <= now ? 0 : (int)((v->deadline_ns - now) / NS_PER_MS + 1);
-                if (*timeout_ms < 0 || ms < *timeout_ms)
-                        *timeout_ms = ms;
-        }
-        return n;
+void vault_process_watch(const struct vault_process *v, struct poller *poller) {
+        role_watch(&v->role, poller);
 }
 
-void vault_process_step(struct vault_process *v, const struct pollfd *fds, size_t n) {
-        bool death = false, told = false;
-        for (size_t i = 0; i < n; i++) {
-                death |= fds[i].revents && fds[i].fd == v->pidfd;
-                told |= fds[i].revents && fds[i].fd == v->control;
-        }
-        if (told)
+void vault_process_step(struct vault_process *v, const struct poller *poller) {
+        bool death = poller_ready(poller, v->role.pidfd) != 0;
+
+        if (poller_ready(poller, v->role.control))
                 read_control(v);
-        if (death && v->pid)
-                (void)reap(v);
-        if (v->deadline_ns > clock_ns())
+        if (death)
+                reap(v);
+
+        if (!role_is_due(&v->role))
                 return;
-        v->deadline_ns = NEVER;
-        if (v->state == STARTING)
+        v->role.due_ns = CLOCK_NEVER;
+        if (v->role.state == ROLE_STARTING)
                 end_by_force(v, "it did not become ready in time");
-        else if (v->state == WAITING)
+        else if (v->role.state == ROLE_WAITING)
                 start_again(v);
+}
+
+static void start_watch(void *arg, struct poller *poller) {
+        vault_process_watch(arg, poller);
+}
+
+/* What happens here is the result of the start, and no notice. */
+static int start_step(void *arg, struct poller *poller, struct err *err) {
+        struct vault_process *v = arg;
+        void (*told)(void *, enum vault_notice, const char *) = v->settings.on_notice;
+        (void)err;
+
+        v->settings.on_notice = NULL;
+        vault_process_step(v, poller);
+        v->settings.on_notice = told;
+        return 0;
 }
 
 int vault_process_start(struct vault_process *v, struct err *e) {
@@ -400,34 +365,27 @@ int vault_process_start(struct vault_process *v, struct err *e) {
         if (r < 0)
                 return err_wrap(e, r, "the vault cannot be started");
         r = tell_all(v, e);
-        while (r == 0 && v->state == STARTING) {
-                struct pollfd fds[VAULT_POLL_MAX];
-                int timeout = -1;
-                size_t n = vault_process_poll(v, fds, VAULT_POLL_MAX, &timeout);
-                if (poll(fds, n, timeout) < 0 && errno != EINTR)
-                        return err_errno(e, "cannot wait for the vault");
-                void (*told)(void *, enum vault_notice, const char *) = v->settings.on_notice;
-                v->settings.on_notice = NULL; /* what happens here is the result */
-                vault_process_step(v, fds, n);
-                v->settings.on_notice = told;
-        }
-        if (r == 0 && v->state != SERVING)
+        cleanup(poller_done) struct poller poller = { 0 };
+        poller_add(&poller, &(struct poller_part){ start_watch, start_step, v });
+        while (r == 0 && v->role.state == ROLE_STARTING)
+                r = poller_round(&poller, e);
+        if (r == 0 && v->role.state != ROLE_SERVING)
                 r = err_set(e, v->failure.code, "%s", err_text(&v->failure));
         if (r < 0)
-                set_state(v, STOPPED, 0);
+                role_set(&v->role, ROLE_STOPPED, 0);
         v->settings.stand_ins = NULL; /* the next vault is told the stand-ins themselves */
         return r;
 }
 
 static int connect_one(struct vault_process *v, int *ret_fd) {
         int ends[2];
-        if (v->state != SERVING || v->control < 0)
+        if (v->role.state != ROLE_SERVING || v->role.control < 0)
                 return -ENOTCONN;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
                 return -errno;
         cleanup(close_fd) int ours = ends[0], its = ends[1];
         const struct vault_message m = { .kind = VAULT_CONNECT };
-        int r = vault_tell(v->control, &m, its, NULL);
+        int r = vault_tell(v->role.control, &m, its, NULL);
         if (r == 0)
                 *ret_fd = take_fd(&ours);
         return r;
@@ -446,8 +404,8 @@ uint32_t vault_process_connect_all(struct vault_process *v, int *ret_fds, uint32
 
 void vault_process_reload(struct vault_process *v) {
         const struct vault_message m = { .kind = VAULT_RELOAD };
-        if (v->state == SERVING && v->control >= 0)
-                (void)vault_tell(v->control, &m, -1, NULL); /* one that is gone reads everything when it is back */
+        if (v->role.state == ROLE_SERVING && v->role.control >= 0)
+                (void)vault_tell(v->role.control, &m, -1, NULL); /* one that is gone reads everything when it is back */
 }
 
 /*
@@ -492,7 +450,7 @@ int vault_process_new(const struct vault_settings *s, struct vault_process **ret
         cleanup(vault_process_freep) struct vault_process *v = calloc(1, sizeof *v);
         if (!v)
                 return err_set(e, ENOMEM, "out of memory");
-        *v = (struct vault_process){ .settings = *s, .keep = -1, .control = -1, .pidfd = -1, .deadline_ns = NEVER };
+        *v = (struct vault_process){ .settings = *s, .keep = -1, .role = ROLE_NONE("vault") };
         v->settings.program = v->settings.sandbox_id = v->settings.ca_dir = NULL; /* the copies count */
         v->room = malloc(VAULT_MESSAGE_MAX);
         v->fakes = calloc(s->mappings->n + 1, sizeof *v->fakes);
@@ -511,17 +469,13 @@ int vault_process_new(const struct vault_settings *s, struct vault_process **ret
 void vault_process_free(struct vault_process *v) {
         if (!v)
                 return;
-        if (v->pid) {
+        if (v->role.pid) {
                 const struct vault_message m = { .kind = VAULT_STOP };
-                struct pollfd end = { .fd = v->pidfd, .events = POLLIN };
-                if (v->control >= 0 && vault_send(v->control, SUPERVISOR_TO_VAULT, &m, -1) == 0)
+                struct pollfd end = { .fd = v->role.pidfd, .events = POLLIN };
+                if (v->role.control >= 0 && vault_send(v->role.control, SUPERVISOR_TO_VAULT, &m, -1) == 0)
                         (void)poll(&end, 1, LAST_WORD_MS); /* it wipes what it has */
-                helper_kill(v->pidfd, v->pid);
-                siginfo_t info;
-                while (waitid(P_PID, (id_t)v->pid, &info, WEXITED) < 0 && errno == EINTR)
-                        ;
         }
-        forget_process(v);
+        role_end(&v->role);
         close_fd(&v->keep);
         for (uint32_t i = 0; v->fakes && i < v->start.n_mappings; i++)
                 for (size_t part = 0; part < PARTS; part++)

@@ -8,11 +8,7 @@
  *     vault_process_new(&settings, &v, e);
  *     vault_process_start(v, e);                  waits until it serves
  *     vault_process_fake(v, i, PART_VALUE) ...
- *     for (;;) {
- *             n = vault_process_poll(v, fds, VAULT_POLL_MAX, &timeout);
- *             poll(...);
- *             vault_process_step(v, fds, n);
- *     }
+ *     vault_process_watch() and _step() in a part of a poller, round by round
  *     vault_process_free(v);
  *
  * Not thread-safe; the thread that steps must live as long as the vault (PDEATHSIG is bound to it).
@@ -20,9 +16,9 @@
 #include "base/err.h"
 #include "ipc/vault.h"
 #include "policy/mappings.h"
+#include "roles/role.h"
 #include "store/stand_ins.h"
 
-#include <poll.h>
 #include <sys/types.h>
 
 struct vault_process; /* opaque */
@@ -72,8 +68,8 @@ uint32_t vault_process_connect_all(struct vault_process *v, int *ret_fds, uint32
 /* Every source is read again. */
 void vault_process_reload(struct vault_process *v);
 
-enum { VAULT_POLL_MAX = 2 };
-size_t vault_process_poll(const struct vault_process *v, struct pollfd *ret, size_t max, int *timeout_ms);
-void vault_process_step(struct vault_process *v, const struct pollfd *fds, size_t n);
+/* Its side of a poller (base/poller.h). */
+void vault_process_watch(const struct vault_process *v, struct poller *poller);
+void vault_process_step(struct vault_process *v, const struct poller *poller);
 bool vault_process_serves(const struct vault_process *v);
 pid_t vault_process_pid(const struct vault_process *v); /* 0 when none runs */

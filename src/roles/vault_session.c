@@ -299,7 +299,7 @@ void vault_session_close(struct vault_session *v) {
         free(v->directory);
         free(v->bundle);
         free(v->java);
-        *v = VAULT_SESSION_NONE;
+        *v = (struct vault_session){ .lock = -1, .credentials = -1, .gateway = v->gateway, .audit = v->audit };
 }
 
 void vault_session_env(const struct vault_session *v, struct env_input *in) {
@@ -316,11 +316,12 @@ void vault_session_gateway(const struct vault_session *v, struct gateway_setting
         s->credentials = v->credentials;
 }
 
-size_t vault_session_poll(const struct vault_session *v, struct pollfd *ret, size_t max, int *timeout_ms) {
-        return v->process ? vault_process_poll(v->process, ret, max, timeout_ms) : 0;
+void vault_session_watch(const struct vault_session *v, struct poller *poller) {
+        if (v->process)
+                vault_process_watch(v->process, poller);
 }
 
-void vault_session_step(struct vault_session *v, const struct pollfd *fds, size_t n) {
+void vault_session_step(struct vault_session *v, const struct poller *poller) {
         if (v->process)
-                vault_process_step(v->process, fds, n);
+                vault_process_step(v->process, poller);
 }

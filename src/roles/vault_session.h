@@ -54,6 +54,6 @@ void vault_session_close(struct vault_session *v);
 
 void vault_session_env(const struct vault_session *v, struct env_input *in);
 void vault_session_gateway(const struct vault_session *v, struct gateway_settings *s);
-/* As vault_process_poll() and _step(); 0 descriptors without a vault. */
-size_t vault_session_poll(const struct vault_session *v, struct pollfd *ret, size_t max, int *timeout_ms);
-void vault_session_step(struct vault_session *v, const struct pollfd *fds, size_t n);
+/* As of vault_process.h; nothing without a vault. */
+void vault_session_watch(const struct vault_session *v, struct poller *poller);
+void vault_session_step(struct vault_session *v, const struct poller *poller);

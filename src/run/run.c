@@ -8,9 +8,8 @@
  * the audit is opened while init applies the plan. Nothing runs before the audit can be written: init waits for the
  * word.
  *
- * States: PREPARING (init has no plan), SETTING_UP (it applies it), RUNNING, ENDING. An error in any of them ends the
- * sandbox first and is told after. Everything that was made is undone in run_done(), in the reverse order; then, when
- * nothing of the sandbox lives, the guarded paths are swept.
+ * States: enum run_state. Everything that was made is undone in run_done(), in the reverse order; then, when nothing of
+ * the sandbox lives, the guarded paths are swept.
  *
  * Signals that a person or a parent sends to us are for the command: they are handed on. With a terminal the command
  * has its own foreground process group and gets them from the terminal itself.
@@ -25,7 +24,6 @@
 #include "base/tree.h"
 #include "control/judged.h"
 #include "control/link.h"
-#include "control/live.h"
 #include "kept/home_rows.h"
 #include "plan/dump.h"
 #include "plan/env.h"
@@ -38,12 +36,11 @@
 #include "run/run_introduce.h"
 #include "run/run_listen.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
-#include <poll.h>
 #include <stdio.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -53,39 +50,41 @@ enum { CANNOT_EXECUTE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
 
 static const int handed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM };
 
-static int catch_signals(struct run *r, struct err *e) {
-        sigset_t set;
-        sigemptyset(&set);
-        for (size_t i = 0; i < sizeof handed_on / sizeof *handed_on; i++)
-                sigaddset(&set, handed_on[i]);
-        if (sigprocmask(SIG_BLOCK, &set, &r->mask_before) < 0)
-                return err_errno(e, "cannot block signals");
-        r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-        return r->signals < 0 ? err_errno(e, "cannot watch signals") : 0;
+static const char *const state_names[] = {
+        [RUN_PREPARING] = "preparing",
+        [RUN_SETTING_UP] = "setting up",
+        [RUN_RUNNING] = "running",
+        [RUN_ENDING] = "ending",
+};
+static_assert(sizeof state_names / sizeof *state_names == RUN_STATES, "a name for each state");
+
+static void run_set_state(struct run *run, enum run_state state) {
+        log_debug("run: %s -> %s", state_names[run->state], state_names[state]);
+        run->state = state;
 }
 
 static int open_audit(struct run *r, struct err *e) {
-        const char *path = r->q->audit_path ? r->q->audit_path : r->audit_path;
-        struct audit_settings settings = { .path = path, .run_id = r->id, .sandbox = r->id };
-        int s = audit_open(&settings, &r->audit, e);
+        const char *path = r->q->audit_path ? r->q->audit_path : r->session.audit_path;
+        int s = session_open_audit(&r->session, path, r->session.id, e);
         if (s < 0)
                 return err_wrap(e, s, "the audit cannot be written");
-        (void)audit_note(r->audit, "start: mode %s, workspace %s", policy_mode_name(r->policy->mode),
-                         r->policy->workspace);
-        audit_note_command(r->audit, r->q->argv);
+        (void)audit_note(r->session.audit, "start: mode %s, workspace %s", policy_mode_name(r->session.policy->mode),
+                         r->session.policy->workspace);
+        audit_note_command(r->session.audit, r->q->argv);
         if (r->plan->git_incomplete)
-                (void)audit_note(r->audit, "not all directories were searched for repositories: those further down are "
-                                           "not protected");
+                (void)audit_note(r->session.audit,
+                                 "not all directories were searched for repositories: those further down are "
+                                 "not protected");
         if (r->q->judged)
-                judged_record(r->audit, r->q->judged, true);
-        s = audit_flush(r->audit, e);
+                judged_record(r->session.audit, r->q->judged, true);
+        s = audit_flush(r->session.audit, e);
         return s < 0 ? err_wrap(e, s, "the audit cannot be written") : 0;
 }
 
 static void finish(struct run *r, enum run_end end, int status) {
-        if (r->ended)
+        if (r->session.ended)
                 return;
-        r->ended = true;
+        r->session.ended = true;
         r->end = end;
         r->status = status;
 }
@@ -94,11 +93,11 @@ static void finish(struct run *r, enum run_end end, int status) {
 static void follow_stop(struct run *r, int signal_number) {
         if (signal_number == SIGSTOP)
                 return; /* somebody inside did this on purpose */
-        terminal_take(&r->terminal);
+        terminal_take(&r->session.terminal);
         kill(0, SIGTSTP);
         /* Continued. */
-        if (terminal_ours(&r->terminal)) {
-                r->terminal.lent = true;
+        if (terminal_ours(&r->session.terminal)) {
+                r->session.terminal.lent = true;
                 (void)sandbox_foreground(&r->sandbox);
         }
         (void)sandbox_signal(&r->sandbox, SIGCONT);
@@ -119,7 +118,7 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
                 finish(r, RUN_ENDED, WIFSIGNALED(ev->value) ? SIGNALLED + WTERMSIG(ev->value) : WEXITSTATUS(ev->value));
                 return 0;
         case SANDBOX_FROZEN:
-                live_frozen(r->control, ev->value);
+                live_frozen(r->session.control, ev->value);
                 return 0;
         case SANDBOX_NOT_RUN:
                 log_error("%s", ev->text);
@@ -129,7 +128,7 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
         case SANDBOX_FAILED:
                 return err_set(e, ev->value > 0 ? ev->value : EIO, "cannot set up the sandbox: %s", ev->text);
         case SANDBOX_ENDED:
-                if (!r->ended)
+                if (!r->session.ended)
                         return err_set(e, ECHILD, "the sandbox ended unexpectedly");
                 return 0;
         default:
@@ -138,120 +137,134 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
 }
 
 /* Whoever asks Bailey to end means all of it: a command that does not listen has so long. */
-#define TERM_GRACE_NS (10000 * NS_PER_MS)
+enum { TERM_GRACE_MS = 10000 };
 
-static void hand_on_signals(struct run *r) {
-        struct signalfd_siginfo info;
+static void run_on_signal(void *owner, const struct signalfd_siginfo *info) {
+        struct run *run = owner;
 
-        while (read(r->signals, &info, sizeof info) == sizeof info) {
-                if (live_signal(r->control, (int)info.ssi_signo, info.ssi_code == SI_KERNEL))
-                        continue;
-                (void)sandbox_signal(&r->sandbox, (int)info.ssi_signo);
-                if (info.ssi_signo == SIGTERM && !r->term_ns)
-                        r->term_ns = clock_ns() + TERM_GRACE_NS;
-        }
+        if (live_signal(run->session.control, (int)info->ssi_signo, info->ssi_code == SI_KERNEL))
+                return;
+        (void)sandbox_signal(&run->sandbox, (int)info->ssi_signo);
+        if (info->ssi_signo == SIGTERM && run->term_ns == CLOCK_NEVER)
+                run->term_ns = clock_after_ms(TERM_GRACE_MS);
 }
 
-static int time_left_ms(const struct run *r, int timeout) {
-        uint64_t first = r->deadline_ns;
-        if (r->term_ns && (!first || r->term_ns < first))
-                first = r->term_ns;
-        if (!first)
-                return timeout;
-        uint64_t now = clock_ns();
-        uint64_t left = first > now ? (first - now + NS_PER_MS - 1) / NS_PER_MS : 0;
-        return timeout < 0 || left < (uint64_t)timeout ? (int)(left > 1000000 ? 1000000 : left) : timeout;
+static int run_on_deadline(void *owner, struct err *err) {
+        finish(owner, RUN_TIMED_OUT, 0);
+        return err_set(err, ETIMEDOUT, "the command ran longer than its time limit and was ended");
 }
+
+static int run_on_link_gone(void *owner, struct err *err) {
+        finish(owner, RUN_CANCELLED, 0);
+        return err_set(err, ECANCELED, "the command was cancelled and ended");
+}
+
+static const struct session_calls run_calls = {
+        .on_signal = run_on_signal,
+        .on_deadline = run_on_deadline,
+        .on_link_gone = run_on_link_gone,
+        .on_link_policy = run_network_use,
+        .on_event = run_network_event,
+};
 
 static void read_files(struct run *r) {
-        const struct run_files f = { r->rules, r->audit, &r->report, r->q->learn, r->control, &r->files };
-        if (r->torn_down && r->audit)
+        const struct run_files f = {
+                r->rules, r->session.audit, &r->report, r->q->learn, r->session.control, &r->files
+        };
+        if (r->state == RUN_ENDING && r->session.audit)
                 run_files_end(&f, r->sandbox.events);
-        else if (r->sandbox.events >= 0 && r->audit && !run_files_read(&f, r->sandbox.events))
+        else if (r->sandbox.events >= 0 && r->session.audit && !run_files_read(&f, r->sandbox.events))
                 close_fd(&r->sandbox.events);
 }
 
-static int step_link(struct run *r, struct err *e) {
-        struct link_heard heard = { 0 };
-        switch (link_hear(r->q->link, &heard)) {
-        case LINK_GONE:
-                finish(r, RUN_CANCELLED, 0);
-                return err_set(e, ECANCELED, "the command was cancelled and ended");
-        case LINK_ANSWER:
-                if (r->gateway)
-                        gateway_process_answer(r->gateway, heard.id, heard.allow ? DECISION_ALLOW : DECISION_DENY);
-                return 0;
-        case LINK_POLICY:
-                return run_network_use(r, heard.policy, heard.judged, e);
-        default:
-                return 0;
-        }
+/*
+ * The loop: what a run adds to the session's parts.
+ */
+static void term_watch(void *arg, struct poller *poller) {
+        poller_until(poller, ((const struct run *)arg)->term_ns);
+}
+
+static int term_step(void *arg, struct poller *poller, struct err *err) {
+        struct run *run = arg;
+        (void)poller;
+        (void)err;
+
+        if (clock_ns() >= run->term_ns)
+                finish(run, RUN_ENDED, SIGNALLED + SIGTERM);
+        return 0;
+}
+
+static void denied_watch(void *arg, struct poller *poller) {
+        const struct denials *denials = &((const struct run *)arg)->denials;
+
+        poller_watch(poller, denials->inotify, POLLIN);
+        poller_until(poller, denials->next_ns ? denials->next_ns : CLOCK_NEVER);
 }
 
 /* Whoever has replaced a denied file outside does not expect to have opened it. */
-static int step_denials(struct run *r, struct err *e) {
-        int masked = denials_step(&r->denials, e);
-        if (masked > 0 && r->audit)
-                (void)audit_note(r->audit, "closed %d denied paths that appeared or were replaced outside", masked);
+static int denied_step(void *arg, struct poller *poller, struct err *err) {
+        struct run *run = arg;
+        int masked = denials_step(&run->denials, err);
+        (void)poller;
+
+        if (masked > 0 && run->session.audit)
+                (void)audit_note(run->session.audit, "closed %d denied paths that appeared or were replaced outside",
+                                 masked);
         return masked < 0 ? masked : 0;
 }
 
-enum { WATCHED = 5 }; /* init, signals, the broker's reports, the link, the directories of denied paths */
+static void files_watch(void *arg, struct poller *poller) {
+        poller_watch(poller, ((const struct run *)arg)->sandbox.events, POLLIN);
+}
 
-static int supervise(struct run *r, struct err *e) {
-        while (!r->ended) {
-                struct pollfd fds[WATCHED + GATEWAY_POLL_MAX + LIVE_POLL_MAX + VAULT_POLL_MAX] = {
-                        { .fd = r->sandbox.control, .events = POLLIN },
-                        { .fd = r->signals, .events = POLLIN },
-                        { .fd = r->sandbox.events, .events = POLLIN },
-                        { .fd = r->q->link ? r->q->link->fd : -1, .events = POLLIN },
-                        { .fd = r->denials.inotify, .events = POLLIN }
-                };
-                int timeout = -1;
-                denials_timeout(&r->denials, &timeout);
-                size_t n = run_network_watch(r, fds + WATCHED, &timeout);
-                size_t m = live_poll(r->control, fds + WATCHED + n, &timeout);
-                struct pollfd *vault = fds + WATCHED + n + m;
-                size_t v = vault_session_poll(&r->vault, vault, VAULT_POLL_MAX, &timeout);
-                if (poll(fds, WATCHED + n + m + v, time_left_ms(r, timeout)) < 0 && errno != EINTR)
-                        return err_errno(e, "cannot wait");
-                if (r->deadline_ns && clock_ns() >= r->deadline_ns) {
-                        finish(r, RUN_TIMED_OUT, 0);
-                        return err_set(e, ETIMEDOUT, "the command ran longer than its time limit and was ended");
-                }
-                if (r->term_ns && clock_ns() >= r->term_ns) {
-                        finish(r, RUN_ENDED, SIGNALLED + SIGTERM);
-                        return 0;
-                }
-                int s = step_denials(r, e);
-                if (fds[1].revents)
-                        hand_on_signals(r);
-                if (fds[2].revents)
-                        read_files(r);
-                vault_session_step(&r->vault, vault, v);
-                if (s == 0 && fds[3].revents)
-                        s = step_link(r, e);
-                if (s == 0)
-                        s = run_network_step(r, fds + WATCHED, n, e);
-                live_step(r->control, fds + WATCHED + n, m);
-                struct sandbox_event ev;
-                if (s == 0 && fds[0].revents) {
-                        s = sandbox_receive(&r->sandbox, &ev, e);
-                        if (s == 0)
-                                s = handle_event(r, &ev, e);
-                }
-                if (s < 0)
-                        return s;
-        }
+static int files_step(void *arg, struct poller *poller, struct err *err) {
+        struct run *run = arg;
+        (void)err;
+
+        if (poller_ready(poller, run->sandbox.events))
+                read_files(run);
         return 0;
+}
+
+static void init_watch(void *arg, struct poller *poller) {
+        poller_watch(poller, ((const struct run *)arg)->sandbox.control, POLLIN);
+}
+
+static int init_step(void *arg, struct poller *poller, struct err *err) {
+        struct run *run = arg;
+        struct sandbox_event event;
+
+        if (!poller_ready(poller, run->sandbox.control))
+                return 0;
+        int r = sandbox_receive(&run->sandbox, &event, err);
+        return r < 0 ? r : handle_event(run, &event, err);
+}
+
+/* The order is the one in which they step: the end of the time first, what init says last, so that what it did until
+ * then is known. */
+static int supervise(struct run *run, struct err *err) {
+        struct session *session = &run->session;
+
+        session_add(session, SESSION_DEADLINE);
+        poller_add(&session->poller, &(struct poller_part){ term_watch, term_step, run });
+        poller_add(&session->poller, &(struct poller_part){ denied_watch, denied_step, run });
+        session_add(session, SESSION_SIGNALS);
+        poller_add(&session->poller, &(struct poller_part){ files_watch, files_step, run });
+        session_add(session, SESSION_VAULT);
+        session_add(session, SESSION_LINK);
+        session_add(session, SESSION_GATEWAY);
+        poller_add(&session->poller, &(struct poller_part){ run_network_watch, run_network_step, run });
+        session_add(session, SESSION_CONTROL);
+        poller_add(&session->poller, &(struct poller_part){ init_watch, init_step, run });
+        return session_loop(session, err);
 }
 
 static void on_guard(const char *id, const struct guard_found *found, void *arg) {
         struct run *r = arg;
 
-        run_report_guard(&r->report, found, strcmp(id, r->id) == 0);
-        if (r->audit)
-                guards_note(r->audit, id, found);
+        run_report_guard(&r->report, found, strcmp(id, r->session.id) == 0);
+        if (r->session.audit)
+                guards_note(r->session.audit, id, found);
 }
 
 /* In this order: the sandbox dies, the gateway's last word is recorded, and when nothing is left that could still write
@@ -259,9 +272,9 @@ static void on_guard(const char *id, const struct guard_found *found, void *arg)
  * that is left of the sandbox, and the kernel takes its time to undo its namespaces: that is waited for last. */
 static void tear_down(struct run *r) {
         struct err e = { 0 };
-        if (r->torn_down)
+        if (r->state == RUN_ENDING)
                 return;
-        r->torn_down = true;
+        run_set_state(r, RUN_ENDING);
         r->met = cgroup_met(&r->sandbox.group);
         if (!r->emptied) {
                 int events = take_fd(&r->sandbox.events);
@@ -270,37 +283,31 @@ static void tear_down(struct run *r) {
         }
         denials_done(&r->denials); /* it holds the sandbox's mounts: whoever lets go of them last has to wait */
         read_files(r);             /* what was refused last */
-        live_free(r->control, r->status);
-        r->control = NULL;
-        terminal_take(&r->terminal);
+        session_close_control(&r->session, r->status);
+        terminal_take(&r->session.terminal);
         if (r->terminal_saved)
-                terminal_state_restore(&r->terminal_before, terminal_ours(&r->terminal) ? r->terminal.fd : -1);
-        terminal_close(&r->terminal);
+                terminal_state_restore(&r->terminal_before,
+                                       terminal_ours(&r->session.terminal) ? r->session.terminal.fd : -1);
+        terminal_close(&r->session.terminal);
         run_network_end(r);
-        vault_session_close(&r->vault);
+        session_close_vaults(&r->session);
         if (r->degraded)
                 sandbox_end_descendants();
         run_git_end(r);
-        if (r->plan && guards_end_repositories(&r->guards, r->policy, r->rules, &r->host, &e) < 0)
+        if (r->plan && guards_end_repositories(&r->guards, r->session.policy, r->rules, &r->host, &e) < 0)
                 log_error("%s", err_text(&e));
         if (!r->preview && guards_end(&r->guards, r->plan, &e) < 0)
                 log_error("%s", err_text(&e));
         run_tmpdir_remove(&r->tmpdir);
-        if (r->audit) {
-                (void)audit_note(r->audit, "end: status %d", r->status);
-                if (audit_close(r->audit, &e) < 0)
-                        log_error("the audit is not whole: %s", err_text(&e));
-        }
-        r->audit = NULL;
-        if (r->policy && !r->policy->audit_path && !r->preview)
-                audit_keep_sometimes(&(struct audit_limits){ r->policy->log.max_age_ns, r->policy->log.max_bytes });
+        session_close_audit(&r->session, r->status);
+        if (r->session.policy && !r->session.policy->audit_path && !r->preview)
+                audit_keep_sometimes(
+                    &(struct audit_limits){ r->session.policy->log.max_age_ns, r->session.policy->log.max_bytes });
         sandbox_finish(&r->sandbox);
 }
 
 static void run_done(struct run *r) {
         tear_down(r);
-        close_fd(&r->signals);
-        sigprocmask(SIG_SETMASK, &r->mask_before, NULL);
         run_report_done(&r->report);
         guards_done(&r->guards);
         git_copies_done(&r->git);
@@ -308,11 +315,9 @@ static void run_done(struct run *r) {
         run_env_done(&r->env);
         survey_done(&r->host);
         path_rules_free(r->rules);
-        policy_free(r->policy);
-        policy_free(r->network);
-        home_layers_remove(&r->home, r->id);
+        home_layers_remove(&r->home, r->session.id);
         home_close(&r->home);
-        free(r->audit_path);
+        session_done(&r->session);
 }
 
 /* The home stays: what will run in it the next time is worth a line. */
@@ -328,7 +333,7 @@ static void print_home_news(const struct run *r) {
 
 static void print_report(struct run *r) {
         cleanup(buf_done) struct buf out = BUF(65536);
-        const struct run_limits limits = { r->policy, r->plan, r->met, r->status };
+        const struct run_limits limits = { r->session.policy, r->plan, r->met, r->status };
         if (r->q->quiet)
                 return;
         if (r->plan && r->end == RUN_ENDED)
@@ -348,10 +353,10 @@ static void print_held_back(const struct run *r) {
 
 /* What nobody asked for by name is said. */
 static void print_profile(const struct run *r) {
-        for (size_t i = 0; i < r->policy->profiles.n && !r->q->quiet; i++)
-                if (strcmp(r->policy->profiles.p[i].origin, PROFILE_BY_PROGRAM) == 0)
+        for (size_t i = 0; i < r->session.policy->profiles.n && !r->q->quiet; i++)
+                if (strcmp(r->session.policy->profiles.p[i].origin, PROFILE_BY_PROGRAM) == 0)
                         log_notice("profile %s, by the program's name (--profile none leaves it out)",
-                                   r->policy->profiles.p[i].text);
+                                   r->session.policy->profiles.p[i].text);
 }
 
 static void print_idle(void *arg, const char *text) {
@@ -361,10 +366,10 @@ static void print_idle(void *arg, const char *text) {
 
 static void print_notes(const struct run *r) {
         if (!r->q->quiet && !r->q->link && !r->q->learn)
-                run_introduce(r->policy);
+                run_introduce(r->session.policy);
         print_profile(r);
         print_held_back(r);
-        policy_idle_grants(r->policy, print_idle, NULL);
+        policy_idle_grants(r->session.policy, print_idle, NULL);
         for (size_t i = 0; i < r->plan->notes.n; i++) {
                 log_notice("%s", r->plan->notes.p[i]);
                 if (r->q->link && str_starts(str_of(r->plan->notes.p[i]), STR("lost:")))
@@ -388,23 +393,16 @@ static int thaw(void *run) {
 }
 
 static int open_control(struct run *r, struct err *e) {
-        if (r->degraded && !live_in_sight(r->policy))
+        if (r->degraded && !live_in_sight(r->session.policy))
                 return 0;
-        const struct live_parts parts = { .id = r->id,
-                                          .argv = r->q->argv,
+        const struct live_parts parts = { .argv = r->q->argv,
                                           .options = r->q->options,
-                                          .brings_policies = r->q->link,
-                                          .policy = &r->policy,
-                                          .network = &r->network,
-                                          .gateway = &r->gateway,
                                           .freeze = freeze,
                                           .thaw = thaw,
                                           .cannot_freeze = r->degraded,
-                                          .terminal = &r->terminal,
-                                          .audit = &r->audit,
                                           .end = end_by_order,
                                           .run = r };
-        return live_new(&parts, &r->control, e);
+        return session_open_control(&r->session, &parts, e);
 }
 
 /* A sandbox around this one may let namespaces be made (--nesting) and no rules for the network in them. */
@@ -418,9 +416,9 @@ static int check_rules_can_be_made(struct err *err) {
 
 /* Everything up to the point where the command runs. */
 static int launch(struct run *r, struct err *e) {
-        struct sandbox_options options = { .terminal = r->terminal.fd,
-                                           .foreground = r->terminal.lent,
-                                           .mask = &r->mask_before };
+        struct sandbox_options options = { .terminal = r->session.terminal.fd,
+                                           .foreground = r->session.terminal.lent,
+                                           .mask = &r->session.mask_before };
         r->degraded = check_rules_can_be_made(&r->no_namespaces) < 0 ||
                       sandbox_prepare(&options, &r->sandbox, &r->no_namespaces) < 0;
         int s = run_plan_make(r, e);
@@ -440,6 +438,7 @@ static int launch(struct run *r, struct err *e) {
         struct err unwatched = { 0 };
         if (s == 0 && !r->degraded && denials_open(&r->denials, r->sandbox.pid, r->rules, &r->host, &unwatched) < 0)
                 log_warning("denied paths that are replaced outside meanwhile stay open: %s", err_text(&unwatched));
+        run_set_state(r, RUN_SETTING_UP);
         if (s == 0)
                 s = sandbox_plan(&r->sandbox, r->plan, r->published, e);
         run_listen_close(r->published);
@@ -447,49 +446,71 @@ static int launch(struct run *r, struct err *e) {
                 s = open_audit(r, e);
         if (s == 0)
                 s = open_control(r, e);
-        if (s == 0 && r->policy->process.timeout_ns)
-                r->deadline_ns = clock_ns() + r->policy->process.timeout_ns;
+        if (s == 0 && r->session.policy->process.timeout_ns)
+                r->session.deadline_ns = clock_ns() + r->session.policy->process.timeout_ns;
         if (s == 0)
                 print_notes(r);
-        return s < 0 ? s : sandbox_go(&r->sandbox, r->guards.slot, e);
+        if (s < 0)
+                return s;
+        run_set_state(r, RUN_RUNNING);
+        return sandbox_go(&r->sandbox, r->guards.slot, e);
+}
+
+#define RUN_NONE(request)                                                                                              \
+        {                                                                                                              \
+                .q = (request), .session = SESSION_NONE, .term_ns = CLOCK_NEVER,                                       \
+                .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .overlay.lock = -1, .tmpdir = RUN_TMPDIR,     \
+                .home = HOME_NONE, .denials = DENIALS_NONE, .guards = GUARDS_NONE, .git = GIT_COPIES_NONE,             \
+                .end = RUN_FAILED                                                                                      \
+        }
+
+static void run_init(struct run *run) {
+        const struct link *link = run->q->link;
+
+        session_init(&run->session, &run_calls, run);
+        run->session.link = link;
+        run->session.link_asks = link && link->asks;
+        run->guards.id = run->session.id;
+        run->guards.report = on_guard;
+        run->guards.context = run;
+}
+
+/* Everything up to the end of the command, or of the attempt. */
+static int run_live(struct run *run, struct err *err) {
+        int r;
+
+        r = session_catch(&run->session, handed_on, sizeof handed_on / sizeof *handed_on, err);
+        if (r < 0)
+                return r;
+
+        terminal_open(&run->session.terminal);
+        terminal_state_save(&run->terminal_before, run->session.terminal.fd);
+        run->terminal_saved = true;
+        r = launch(run, err);
+        if (r < 0)
+                return r;
+
+        return supervise(run, err);
 }
 
 enum run_end run_command(const struct run_request *q, int *ret_status, struct err *e) {
-        struct run r = { .q = q,
-                         .signals = -1,
-                         .terminal.fd = -1,
-                         .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
-                         .overlay.lock = -1,
-                         .tmpdir = RUN_TMPDIR,
-                         .home = HOME_NONE,
-                         .denials = DENIALS_NONE,
-                         .guards = GUARDS_NONE,
-                         .git = GIT_COPIES_NONE,
-                         .vault = VAULT_SESSION_NONE,
-                         .end = RUN_FAILED };
+        struct run r = RUN_NONE(q);
+
+        run_init(&r);
         if (q->id)
-                snprintf(r.id, sizeof r.id, "%s", q->id);
+                snprintf(r.session.id, sizeof r.session.id, "%s", q->id);
         else
-                random_id(r.id, sizeof r.id);
-        r.guards.id = r.id;
-        r.guards.report = on_guard;
-        r.guards.context = &r;
-        int s = catch_signals(&r, e);
-        if (s == 0) {
-                terminal_open(&r.terminal);
-                terminal_state_save(&r.terminal_before, r.terminal.fd);
-                r.terminal_saved = true;
-                s = launch(&r, e);
-        }
-        if (s == 0)
-                s = supervise(&r, e);
+                random_id(r.session.id, sizeof r.session.id);
+
+        (void)run_live(&r, e);
         enum run_end end = r.end;
+
         tear_down(&r);
         print_report(&r);
         if (q->link)
                 run_report_send(&r.report, q->link);
         overlays_finish(&r.overlay);
-        home_layers_remove(&r.home, r.id);
+        home_layers_remove(&r.home, r.session.id);
         home_close(&r.home);
         *ret_status = r.status;
         run_done(&r);
@@ -497,26 +518,18 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
 }
 
 enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *out, struct err *e) {
-        struct run r = { .q = q,
-                         .signals = -1,
-                         .terminal.fd = -1,
-                         .sandbox = { .pidfd = -1, .control = -1, .events = -1 },
-                         .overlay.lock = -1,
-                         .tmpdir = RUN_TMPDIR,
-                         .home = HOME_NONE,
-                         .denials = DENIALS_NONE,
-                         .guards = GUARDS_NONE,
-                         .git = GIT_COPIES_NONE,
-                         .vault = VAULT_SESSION_NONE,
-                         .end = RUN_FAILED };
-        memcpy(r.id, "preview", 8);
+        struct run r = RUN_NONE(q);
+
+        run_init(&r);
+        memcpy(r.session.id, "preview", 8);
         r.preview = true;
-        sigprocmask(SIG_BLOCK, NULL, &r.mask_before);
-        terminal_open(&r.terminal);
-        r.terminal.lent = false;
+        terminal_open(&r.session.terminal);
+        r.session.terminal.lent = false;
+
         int s = run_plan_make(&r, e);
         if (s == 0)
                 s = json ? plan_dump_json(r.plan, out) : plan_dump_text(r.plan, out);
+
         enum run_end end = s == 0 ? RUN_ENDED : r.end;
         plan_free(r.plan);
         r.plan = NULL; /* nothing ran: nothing to sweep */

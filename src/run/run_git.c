@@ -23,16 +23,17 @@ static void run_git_report(const struct git_copies_found *found, void *context) 
         struct run *run = end->run;
 
         run_report_git(&run->report, found);
-        if (run->audit)
-                (void)audit_note(run->audit, "%s: not all that the sandbox changed in its copy came back%s%s%s%s",
-                                 found->path, found->kept ? "; the copy is kept as " : "", found->kept ? found->id : "",
+        if (run->session.audit)
+                (void)audit_note(run->session.audit,
+                                 "%s: not all that the sandbox changed in its copy came back%s%s%s%s", found->path,
+                                 found->kept ? "; the copy is kept as " : "", found->kept ? found->id : "",
                                  found->kept ? "/" : "", found->kept ? found->kept : "");
 }
 
 /* By the rules that hold at the end. Git's ssh goes to hosts that are mostly allowed for HTTPS. */
 static bool run_git_may_reach(struct str name, uint16_t port, void *context) {
         struct git_end *end = context;
-        struct policy *policy = end->run->network ? end->run->network : end->run->policy;
+        struct policy *policy = end->run->session.network ? end->run->session.network : end->run->session.policy;
         struct host host;
         size_t n = 0;
 
@@ -48,16 +49,17 @@ static bool run_git_may_reach(struct str name, uint16_t port, void *context) {
 int run_git_copy(struct run *run, struct err *err) {
         struct git_end end = { .run = run };
 
-        if (run->preview || run->degraded || run->policy->filesystem.overlay || run->policy->process.nesting)
+        if (run->preview || run->degraded || run->session.policy->filesystem.overlay ||
+            run->session.policy->process.nesting)
                 return 0;
         git_copies_sweep(run_git_report, &end);
-        return git_copies_make(&run->git, run->id, &run->host, err);
+        return git_copies_make(&run->git, run->session.id, &run->host, err);
 }
 
 void run_git_end(struct run *run) {
         cleanup(git_end_done) struct git_end end = { .run = run };
         const struct git_copies_end request = {
-                .id = run->id, .may_reach = run_git_may_reach, .report = run_git_report, .context = &end
+                .id = run->session.id, .may_reach = run_git_may_reach, .report = run_git_report, .context = &end
         };
 
         git_copies_end(&run->git, &request);

@@ -19,8 +19,8 @@
 
 /* Files that the profiles want there: settings that switch an agent's own sandbox off, a text that says where it is. */
 static void run_home_seed(struct run *run) {
-        for (size_t i = 0; i < run->policy->home_seeds.n; i++) {
-                const struct home_seed *seed = &run->policy->home_seeds.p[i];
+        for (size_t i = 0; i < run->session.policy->home_seeds.n; i++) {
+                const struct home_seed *seed = &run->session.policy->home_seeds.p[i];
                 const struct home_file file = {
                         .path = seed->path, .content = str_of(seed->content), .origin = seed->origin, .once = seed->once
                 };
@@ -37,10 +37,10 @@ static void run_home_seed(struct run *run) {
  */
 static int run_home_fill(struct run *run, struct err *err) {
         if (run->home.directory) {
-                home_settings_seed(&run->home, run->policy);
+                home_settings_seed(&run->home, run->session.policy);
                 run_home_seed(run);
         }
-        return run_sign_ins_lay(&run->home, run->policy, &run->vault, err);
+        return run_sign_ins_lay(&run->home, run->session.policy, run->session.vault, err);
 }
 
 int run_home_open(struct run *run, struct err *err) {
@@ -48,9 +48,9 @@ int run_home_open(struct run *run, struct err *err) {
         int r;
 
         if (run->preview)
-                return home_name(run->policy, run->id, &run->home, err);
+                return home_name(run->session.policy, run->session.id, &run->home, err);
 
-        r = home_open(run->policy, run->id, &run->home, err);
+        r = home_open(run->session.policy, run->session.id, &run->home, err);
         if (r < 0)
                 return r;
         r = run_home_fill(run, err);
@@ -64,7 +64,7 @@ int run_home_open(struct run *run, struct err *err) {
 
 /* Something that the host has is mounted here, so there must be a place for it. */
 static int run_home_point(struct run *run, const struct plan_path *path, struct err *err) {
-        const char *home = run->policy->home_inside;
+        const char *home = run->session.policy->home_inside;
 
         if (!path->grants || path->type == PLAN_PATH_MISSING || !path_is_within(path->path, home))
                 return 0;
@@ -73,7 +73,7 @@ static int run_home_point(struct run *run, const struct plan_path *path, struct 
 
 /* Whether something of the host's is there: a grant at or above this path lays it into the home. */
 static bool run_home_covered(const struct run *run, const struct plan_path *path) {
-        const char *home = run->policy->home_inside;
+        const char *home = run->session.policy->home_inside;
 
         for (size_t i = 0; i < run->host.paths.n; i++) {
                 const struct plan_path *p = &run->host.paths.p[i];
@@ -89,7 +89,7 @@ static bool run_home_covered(const struct run *run, const struct plan_path *path
 
 /* What is refused in the real home needs no mask: nothing of it is there, and the name is free for the sandbox. */
 static void run_home_forget(struct run *run) {
-        const char *home = run->policy->home_inside;
+        const char *home = run->session.policy->home_inside;
         size_t kept = 0;
 
         for (size_t i = 0; i < run->host.paths.n; i++) {
@@ -107,7 +107,7 @@ static void run_home_forget(struct run *run) {
 
 /* Nothing can be mounted: $HOME names the directory itself, and the real home is closed. */
 static int run_home_degraded(struct run *run, struct err *err) {
-        const char *real = run->policy->home_inside;
+        const char *real = run->session.policy->home_inside;
         const struct plan_path closed = { .path = real,
                                           .type = PLAN_PATH_DIR,
                                           .access = PATH_DENIED,
@@ -125,18 +125,18 @@ static int run_home_degraded(struct run *run, struct err *err) {
 }
 
 int run_home_show(struct run *run, struct err *err) {
-        const struct home_rows_request rows = { .policy = run->policy,
+        const struct home_rows_request rows = { .policy = run->session.policy,
                                                 .rules = run->rules,
                                                 .search_path = getenv("PATH"),
-                                                .run_id = run->id,
+                                                .run_id = run->session.id,
                                                 .preview = run->preview,
                                                 .degraded = run->degraded };
         int r = 0;
 
         if (!run->home.directory)
                 return 0;
-        run->host.home = (struct plan_home){ .path = run->policy->home_inside, .files = run->home.files };
-        if (!run->policy->filesystem.reads_denied && strcmp(run->policy->home_inside, HOME_PLACE) != 0)
+        run->host.home = (struct plan_home){ .path = run->session.policy->home_inside, .files = run->home.files };
+        if (!run->session.policy->filesystem.reads_denied && strcmp(run->session.policy->home_inside, HOME_PLACE) != 0)
                 r = home_rows_show(&run->home, &rows, &run->host, err);
         if (r < 0)
                 return r;
@@ -163,7 +163,7 @@ static char *find_outside(const char *name) {
 }
 
 void run_home_hint(const struct run *run) {
-        const char *home = run->policy->home_inside;
+        const char *home = run->session.policy->home_inside;
         cleanup(free_ptr) char *real = run->home.directory ? find_outside(run->q->argv[0]) : NULL;
 
         if (!real || !path_is_within(real, home))

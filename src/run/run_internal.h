@@ -2,15 +2,13 @@
 #pragma once
 /* Between the files of one run's supervisor: run.c (its life), run_plan.c (from options to the plan), run_network.c
  * (the gateway's side of it). Everything in the struct is undone by run.c. */
-#include "control/terminal.h"
+#include "control/session.h"
 #include "kept/git_copies.h"
 #include "kept/guard_registry.h"
 #include "kept/home.h"
 #include "kept/overlays.h"
 #include "plan/plan.h"
 #include "policy/load.h"
-#include "roles/gateway_process.h"
-#include "roles/vault_session.h"
 #include "run/run.h"
 #include "run/run_env.h"
 #include "run/run_files.h"
@@ -22,16 +20,20 @@
 #include "sandbox/sandbox.h"
 #include "store/audit_keep.h"
 
-#include <poll.h>
-#include <signal.h>
-
-enum { RUN_ID_LENGTH = 12 };
+/* The life of a run. An error in any state leads to ENDING: the sandbox ends first, then the error is told. */
+enum run_state {
+        RUN_PREPARING,  /* init exists, or not even that, and has no plan */
+        RUN_SETTING_UP, /* init applies the plan; nothing of the command runs */
+        RUN_RUNNING,    /* init was told to go */
+        RUN_ENDING,     /* the sandbox is gone or going, and what was made is undone */
+        RUN_STATES
+};
 
 struct run {
         const struct run_request *q;
-        char id[RUN_ID_LENGTH + 1];
-        struct policy *policy;
-        struct policy *network; /* judges connections in its place: a newer one came by the link */
+        struct session
+            session;          /* its control is NULL without namespaces, unless the kernel says for certain who asks */
+        enum run_state state; /* changed by run_set_state() alone */
         struct path_rules *rules;
         struct plan_host host;
         struct run_env env;
@@ -43,41 +45,32 @@ struct run {
         struct denials denials;
         struct guards guards;
         struct git_copies git;
-        struct terminal terminal;
         struct terminal_state terminal_before;
         bool terminal_saved;
-        struct audit *audit;
-        char *audit_path;
-        struct gateway_process *gateway;
-        struct live *control; /* NULL without namespaces */
-        struct vault_session vault;
         struct run_report report;
         struct cgroup_met met; /* limits of the whole sandbox that were reached */
         struct run_files_share files;
         int published[PLAN_LISTENERS_MAX];
-        sigset_t mask_before;
-        int signals;
-        uint64_t deadline_ns; /* 0: none */
-        uint64_t term_ns;     /* when a command that was asked to end is ended; 0: it was not asked */
+        uint64_t term_ns; /* when a command that was asked to end is ended; CLOCK_NEVER: it was not asked */
         enum run_end end;
         int status;
-        bool ended;
         bool degraded;
         struct err no_namespaces; /* why */
         struct run_tmpdir tmpdir; /* degraded */
         bool preview;             /* only the plan is wanted: nothing is made */
         bool emptied;             /* nothing of the sandbox lives but init */
-        bool torn_down;
 };
 
 /* From options to the plan. r->end says whose fault a failure is. */
 int run_plan_make(struct run *r, struct err *e);
 
-/* The listeners, while there is no gateway; then what it wants. */
-size_t run_network_watch(const struct run *r, struct pollfd fds[static GATEWAY_POLL_MAX], int *timeout);
-int run_network_step(struct run *r, const struct pollfd *fds, size_t n, struct err *e);
+/* A part of the session's poller: the listeners, while there is no gateway. The first connection makes one. */
+void run_network_watch(void *run, struct poller *poller);
+int run_network_step(void *run, struct poller *poller, struct err *e);
+/* What the gateway reports. */
+void run_network_event(void *run, const struct event *ev, const struct snapshot_rule *rule);
 /* The gateway's last word, and its end. */
 void run_network_end(struct run *r);
 /* Connections are judged by this policy from now on, which it takes; what the sandbox sees of files was settled when it
- * began. `judged`, which it takes as well: see gateway_process_when_judged(). */
-int run_network_use(struct run *r, struct policy *p, int judged, struct err *e);
+ * began. heard->judged, which it takes as well: see gateway_process_when_judged(). */
+int run_network_use(void *run, const struct link_heard *heard, struct err *e);

@@ -29,11 +29,11 @@ static int make_degraded_places(struct run *r, struct err *e) {
         int s = survey_neighbours(&r->host, e);
         if (s < 0)
                 return s;
-        s = run_tmpdir_make(&r->tmpdir, r->id, e);
+        s = run_tmpdir_make(&r->tmpdir, r->session.id, e);
         if (s < 0)
                 return s;
         r->host.tmpdir = r->tmpdir.path;
-        if (plan_network(r->policy) == NETWORK_NONE)
+        if (plan_network(r->session.policy) == NETWORK_NONE)
                 return 0;
         s = run_listen_loopback(&r->host.http_port, &r->sandbox.listeners[0], e);
         r->sandbox.n_listeners = s == 0 ? 1 : 0;
@@ -45,12 +45,12 @@ static int make_degraded_places(struct run *r, struct err *e) {
 
 /* Where the workspace's changes go, with --overlay. For a look at the plan nothing is made. */
 static int make_overlay(struct run *r, bool degraded, struct err *e) {
-        if (!r->policy->filesystem.overlay)
+        if (!r->session.policy->filesystem.overlay)
                 return 0;
         if (degraded)
                 return err_set(e, EOPNOTSUPP,
                                "--overlay needs namespaces, which this machine does not give; see `bailey doctor`");
-        int s = r->preview ? 0 : overlays_new(r->id, r->policy->workspace, &r->overlay, e);
+        int s = r->preview ? 0 : overlays_new(r->session.id, r->session.policy->workspace, &r->overlay, e);
         r->host.overlay_upper = r->preview ? "UPPER" : r->overlay.upper;
         r->host.overlay_work = r->preview ? "WORK" : r->overlay.work;
         return s;
@@ -65,22 +65,20 @@ static void observe(struct policy *p) {
 
 /* Before the plan: what the sandbox is given instead of secrets is part of it. */
 static int open_vault(struct run *r, struct err *e) {
-        const struct vault_session_request q = { .policy = r->policy,
-                                                 .id = r->id,
+        const struct vault_session_request q = { .policy = r->session.policy,
+                                                 .id = r->session.id,
                                                  .roots = r->q->ca_bundle,
                                                  .environment = environ,
                                                  .preview = r->preview };
-        r->vault.gateway = &r->gateway;
-        r->vault.audit = &r->audit;
-        return vault_session_open(&r->vault, &q, e);
+        return vault_session_open(r->session.vault, &q, e);
 }
 
 static int run_plan_build(struct run *r, struct err *e) {
         const struct plan_request request = {
-                .policy = r->policy,
+                .policy = r->session.policy,
                 .rules = r->rules,
                 .host = &r->host,
-                .id = r->id,
+                .id = r->session.id,
                 .argv = (const char *const *)r->q->argv,
                 .env = (const char *const *)r->env.block,
         };
@@ -98,18 +96,18 @@ int run_plan_make(struct run *r, struct err *e) {
                                             ? *r->q->policy
                                             : (struct policy_request){ .command_line = r->q->options,
                                                                        .program = r->q->argv ? r->q->argv[0] : NULL };
-        int s = policy_load(&request, &r->policy, e);
+        int s = policy_load(&request, &r->session.policy, e);
         if (s == 0 && r->q->learn)
-                observe(r->policy);
+                observe(r->session.policy);
         if (s == 0 && r->sandbox.pid > 0)
-                s = sandbox_network(&r->sandbox, plan_network(r->policy) != NETWORK_NONE, e);
+                s = sandbox_network(&r->sandbox, plan_network(r->session.policy) != NETWORK_NONE, e);
         r->end = s == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
         if (s == 0)
-                s = own_commands_check(r->policy, environ, e);
+                s = own_commands_check(r->session.policy, environ, e);
         if (s == 0)
                 s = open_vault(r, e);
         if (s == 0)
-                s = path_rules_compile(r->policy, &r->rules, e);
+                s = path_rules_compile(r->session.policy, &r->rules, e);
         if (s == 0) {
                 r->end = RUN_FAILED;
                 s = run_home_open(r, e);
@@ -120,15 +118,16 @@ int run_plan_make(struct run *r, struct err *e) {
         if (s == 0 && !r->preview)
                 s = guards_begin(&r->guards, r->rules, e);
         if (s == 0)
-                s = survey_host(r->policy, r->rules, controls, &r->host, e);
+                s = survey_host(r->session.policy, r->rules, controls, &r->host, e);
         if (s == 0)
                 s = guards_share(&r->guards, &r->host, e);
         if (s == 0)
                 s = run_stdio(r->rules, r->host.landlock_abi > 0, e);
         if (s == 0)
-                s = run_own(r->policy, r->q, r->rules, degraded, &r->host, e);
+                s = run_own(r->session.policy, r->q, r->rules, degraded, &r->host, e);
         if (s == 0)
-                s = own_records(r->policy, r->rules, r->preview ? NULL : r->id, &r->host, &r->audit_path, e);
+                s = own_records(r->session.policy, r->rules, r->preview ? NULL : r->session.id, &r->host,
+                                &r->session.audit_path, e);
         if (s == 0)
                 s = live_hide(&r->host, controls, e);
         if (s == 0)
@@ -136,11 +135,11 @@ int run_plan_make(struct run *r, struct err *e) {
         if (s < 0)
                 return s;
         r->host.namespaces = !degraded;
-        r->host.has_terminal = r->terminal.fd >= 0;
+        r->host.has_terminal = r->session.terminal.fd >= 0;
         r->host.cwd_is_asked = r->q->starts_here;
         if (degraded) {
                 r->end = RUN_UNAVAILABLE;
-                if (!r->policy->process.allow_degraded && getenv("BAILEY_SANDBOX"))
+                if (!r->session.policy->process.allow_degraded && getenv("BAILEY_SANDBOX"))
                         return err_set(
                             e, r->no_namespaces.code,
                             "this is already inside the sandbox %s, which lets no other one be made: run the "
@@ -150,7 +149,7 @@ int run_plan_make(struct run *r, struct err *e) {
                                 ? "With --allow-degraded another one starts, which protects less"
                                 : "Sandboxes of other programs need --nesting with the outer one; with "
                                   "that, Bailey starts with --allow-degraded");
-                if (!r->policy->process.allow_degraded)
+                if (!r->session.policy->process.allow_degraded)
                         return err_set(e, r->no_namespaces.code,
                                        "%s. `bailey doctor` says why and what helps; with --allow-degraded the "
                                        "command runs with less protection",
@@ -163,9 +162,9 @@ int run_plan_make(struct run *r, struct err *e) {
         if (s == 0)
                 s = run_git_copy(r, e);
         if (s == 0 && !degraded)
-                s = run_certificates_cover(&r->vault, &r->host, e);
+                s = run_certificates_cover(r->session.vault, &r->host, e);
         if (s == 0)
-                s = run_env(r->policy, &r->host, &r->vault, r->id, &r->env, e);
+                s = run_env(r->session.policy, &r->host, r->session.vault, r->session.id, &r->env, e);
         r->home_filled_us = clock_wall_us();
         if (s == 0)
                 s = run_plan_build(r, e);

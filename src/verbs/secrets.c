@@ -11,6 +11,7 @@
 #include "base/tree.h"
 #include "conf/emit.h"
 #include "conf/suggest.h"
+#include "control/session.h"
 #include "ipc/probe.h"
 #include "policy/load.h"
 #include "policy/own_commands.h"
@@ -18,7 +19,6 @@
 #include "roles/host_addresses.h"
 #include "roles/listen.h"
 #include "roles/trust_store.h"
-#include "roles/vault_session.h"
 #include "store/audit_place.h"
 #include "store/stand_ins.h"
 
@@ -147,17 +147,13 @@ int secrets_rotate(const struct option_values *options, const char *name, struct
  * The proof. A policy with this one credential, for its own host at a port of ours.
  */
 struct test {
-        struct policy *policy;
-        char id[13];
-        char *directory; /* hosts, roots, audit */
-        char *hosts, *roots, *audit_path;
+        struct session session; /* without a control and without signals */
+        char *directory;        /* hosts, roots, audit */
+        char *hosts, *roots;
         struct authority origin;
         int listener, proxy, talk;
         struct endpoint proxy_at;
         struct helper probe;
-        struct vault_session vault;
-        struct audit *audit;
-        struct gateway_process *gateway;
         struct probe_result result;
 };
 
@@ -168,9 +164,7 @@ static void test_done(struct test *t) {
                         ;
                 close_fd(&t->probe.pidfd);
         }
-        gateway_process_free(t->gateway);
-        vault_session_close(&t->vault);
-        audit_free(t->audit);
+        session_done(&t->session);
         if (t->directory)
                 (void)tree_remove(AT_FDCWD, t->directory);
         close_fd(&t->listener);
@@ -179,8 +173,6 @@ static void test_done(struct test *t) {
         free(t->directory);
         free(t->hosts);
         free(t->roots);
-        free(t->audit_path);
-        policy_free(t->policy);
 }
 
 static int keep_only(struct policy *p, const char *name, struct err *e) {
@@ -212,7 +204,7 @@ static int play_host(struct test *t, const struct mapping *m, uint16_t port, str
 }
 
 static int narrow_policy(struct test *t, const char *name, uint16_t port, struct secrets_proof *ret, struct err *e) {
-        struct policy *p = t->policy;
+        struct policy *p = t->session.policy;
         cleanup(mappings_done) mappings list = { 0 };
         char text[AUTHORITY_TEXT_MAX], local[32];
         int r = keep_only(p, name, e);
@@ -248,30 +240,32 @@ static int narrow_policy(struct test *t, const char *name, uint16_t port, struct
 
 /* Only the credential that is tested has its source read; the others stay in the policy's memory, unseen. */
 static int open_vault(struct test *t, void **ret_snapshot, size_t *ret_n, struct err *e) {
-        size_t all = t->policy->credentials.n, rules = t->policy->network.rules.n;
-        size_t repositories = t->policy->git.n;
-        t->policy->credentials.n = 1;
-        t->policy->network.rules.n = t->policy->git.n = 0;
-        const struct vault_session_request q = { .policy = t->policy, .id = t->id, .environment = environ };
-        int r = vault_session_open(&t->vault, &q, e);
-        r = r < 0 ? r : host_addresses_compile(t->policy, ret_snapshot, ret_n, e);
-        t->policy->credentials.n = all;
-        t->policy->network.rules.n = rules;
-        t->policy->git.n = repositories;
+        size_t all = t->session.policy->credentials.n, rules = t->session.policy->network.rules.n;
+        size_t repositories = t->session.policy->git.n;
+        t->session.policy->credentials.n = 1;
+        t->session.policy->network.rules.n = t->session.policy->git.n = 0;
+        const struct vault_session_request q = { .policy = t->session.policy,
+                                                 .id = t->session.id,
+                                                 .environment = environ };
+        int r = vault_session_open(t->session.vault, &q, e);
+        r = r < 0 ? r : host_addresses_compile(t->session.policy, ret_snapshot, ret_n, e);
+        t->session.policy->credentials.n = all;
+        t->session.policy->network.rules.n = rules;
+        t->session.policy->git.n = repositories;
         return r;
 }
 
 static int open_gateway(struct test *t, const void *snapshot, size_t n, struct err *e) {
-        struct gateway_settings g = { .listeners = &t->proxy, .n_listeners = 1, .audit = t->audit };
+        struct gateway_settings g = { .listeners = &t->proxy, .n_listeners = 1 };
+        int addresses = -1; /* the one host that is allowed is our own */
         gateway_start_init(&g.start);
         g.start.listeners[0].kind = LISTENER_HTTP;
         g.start.workers = 1;
         snprintf(g.start.hosts_file, sizeof g.start.hosts_file, "%s", t->hosts);
         snprintf(g.start.ca_bundle, sizeof g.start.ca_bundle, "%s", t->roots);
-        snprintf(g.start.sandbox_id, sizeof g.start.sandbox_id, "%s", t->id);
-        vault_session_gateway(&t->vault, &g);
-        int r = gateway_process_new(&g, snapshot, n, &t->gateway, e);
-        return r < 0 ? r : gateway_process_start(t->gateway, e);
+        snprintf(g.start.sandbox_id, sizeof g.start.sandbox_id, "%s", t->session.id);
+        int r = session_open_gateway(&t->session, &g, &addresses, snapshot, n, e);
+        return r < 0 ? r : gateway_process_start(t->session.gateway, e);
 }
 
 static const char *const no_user = "x";
@@ -324,17 +318,16 @@ static int write_request(struct probe_start *s, const char *slot, const char *fa
 static int make_places(struct test *t, struct err *e) {
         const char *base = getenv("TMPDIR");
         cleanup(free_ptr) char *names = str_format("127.0.0.1 %s\n", t->origin.host.name);
-        random_id(t->id, sizeof t->id);
-        t->directory = str_format("%s/bailey-secrets-%s", base && base[0] == '/' ? base : "/tmp", t->id);
+        random_id(t->session.id, sizeof t->session.id);
+        t->directory = str_format("%s/bailey-secrets-%s", base && base[0] == '/' ? base : "/tmp", t->session.id);
         t->hosts = t->directory ? path_join(t->directory, "hosts") : NULL;
         t->roots = t->directory ? path_join(t->directory, "roots.pem") : NULL;
-        t->audit_path = t->directory ? path_join(t->directory, "audit") : NULL;
-        if (!names || !t->hosts || !t->roots || !t->audit_path)
+        t->session.audit_path = t->directory ? path_join(t->directory, "audit") : NULL;
+        if (!names || !t->hosts || !t->roots || !t->session.audit_path)
                 return err_set(e, ENOMEM, "out of memory");
         int r = path_make_private_dir(t->directory, e);
         r = r < 0 ? r : path_replace_file(t->hosts, str_of(names), 0600, e);
-        const struct audit_settings a = { .path = t->audit_path, .run_id = t->id, .sandbox = t->id };
-        return r < 0 ? r : audit_open(&a, &t->audit, e);
+        return r < 0 ? r : session_open_audit(&t->session, t->session.audit_path, t->session.id, e);
 }
 
 /* After the vault, which makes the stand-in that is in the request, and before the gateway, which reads at its start
@@ -367,7 +360,7 @@ static int start_probe(struct test *t, const struct probe_start *s, struct err *
 
 static int let_go(struct test *t, struct err *e) {
         struct probe_go go = { .proxy_port = t->proxy_at.port };
-        struct str ca = vault_process_ca(t->vault.process);
+        struct str ca = vault_process_ca(t->session.vault->process);
         if (ca.n > sizeof go.ca)
                 return err_set(e, EMSGSIZE, "the CA's certificate is too large");
         memcpy(go.ca, ca.p, ca.n);
@@ -376,26 +369,38 @@ static int let_go(struct test *t, struct err *e) {
         return r < 0 ? err_set(e, -r, "bailey-probe ended") : 0;
 }
 
+static void probe_watch(void *arg, struct poller *poller) {
+        poller_watch(poller, ((const struct test *)arg)->talk, POLLIN);
+}
+
+static int probe_step(void *arg, struct poller *poller, struct err *err) {
+        struct test *t = arg;
+
+        if (!poller_ready(poller, t->talk))
+                return 0;
+        if (recv(t->talk, &t->result, sizeof t->result, 0) != (ssize_t)sizeof t->result)
+                return err_set(err, EPROTO, "bailey-probe ended without a result");
+
+        t->result.text[sizeof t->result.text - 1] = '\0';
+        t->session.ended = true;
+        return 0;
+}
+
+static int test_on_deadline(void *owner, struct err *err) {
+        (void)owner;
+        return err_set(err, ETIMEDOUT, "the test took longer than %d s", LIMIT_MS / 1000);
+}
+
 /* All three live until the probe has said what it saw. */
 static int wait_for_result(struct test *t, struct err *e) {
-        uint64_t end = clock_ns() + LIMIT_MS * NS_PER_MS;
-        while (clock_ns() < end) {
-                struct pollfd fds[1 + GATEWAY_POLL_MAX + VAULT_POLL_MAX] = { { .fd = t->talk, .events = POLLIN } };
-                int timeout = 1000;
-                size_t n = gateway_process_poll(t->gateway, fds + 1, GATEWAY_POLL_MAX, &timeout);
-                size_t v = vault_session_poll(&t->vault, fds + 1 + n, VAULT_POLL_MAX, &timeout);
-                if (poll(fds, 1 + n + v, timeout) < 0 && errno != EINTR)
-                        return err_errno(e, "cannot wait");
-                vault_session_step(&t->vault, fds + 1 + n, v);
-                gateway_process_step(t->gateway, fds + 1, n);
-                if (!fds[0].revents)
-                        continue;
-                if (recv(t->talk, &t->result, sizeof t->result, 0) != (ssize_t)sizeof t->result)
-                        return err_set(e, EPROTO, "bailey-probe ended without a result");
-                t->result.text[sizeof t->result.text - 1] = '\0';
-                return 0;
-        }
-        return err_set(e, ETIMEDOUT, "the test took longer than %d s", LIMIT_MS / 1000);
+        struct session *session = &t->session;
+
+        session->deadline_ns = clock_after_ms(LIMIT_MS);
+        session_add(session, SESSION_VAULT);
+        session_add(session, SESSION_GATEWAY);
+        poller_add(&session->poller, &(struct poller_part){ probe_watch, probe_step, t });
+        session_add(session, SESSION_DEADLINE);
+        return session_loop(session, e);
 }
 
 static int open_listeners(struct test *t, uint16_t *ret_port, struct err *e) {
@@ -420,8 +425,8 @@ static int try_it(struct test *t, const struct secrets_proof *proof, struct err 
         int r = open_vault(t, &snapshot, &n, e);
         if (r < 0)
                 return r;
-        bool sigv4 = t->vault.mappings.p[0].sigv4;
-        const char *fake = vault_process_fake(t->vault.process, 0, sigv4 ? PART_KEY_ID : PART_VALUE);
+        bool sigv4 = t->session.vault->mappings.p[0].sigv4;
+        const char *fake = vault_process_fake(t->session.vault->process, 0, sigv4 ? PART_KEY_ID : PART_VALUE);
         r = fake ? write_request(s, proof->slot, fake, e) : err_set(e, ENODATA, "the vault made no stand-in");
         r = r < 0 ? r : start_probe(t, s, e);
         r = r < 0 ? r : open_gateway(t, snapshot, n, e);
@@ -430,12 +435,15 @@ static int try_it(struct test *t, const struct secrets_proof *proof, struct err 
 }
 
 int secrets_test(const struct option_values *options, const char *name, struct secrets_proof *ret, struct err *e) {
-        cleanup(test_done) struct test t = { .listener = -1, .proxy = -1, .talk = -1, .vault = VAULT_SESSION_NONE };
+        static const struct session_calls calls = { .on_deadline = test_on_deadline };
+        cleanup(test_done) struct test t = { .listener = -1, .proxy = -1, .talk = -1, .session = SESSION_NONE };
         uint16_t port = 0;
+
+        session_init(&t.session, &calls, &t);
         *ret = (struct secrets_proof){ 0 };
         err_blame(e, ERR_CONFIG);
-        int r = load(options, &t.policy, e);
-        r = r < 0 ? r : own_commands_check(t.policy, environ, e);
+        int r = load(options, &t.session.policy, e);
+        r = r < 0 ? r : own_commands_check(t.session.policy, environ, e);
         if (r < 0)
                 return r;
         err_blame(e, ERR_SYSTEM);

@@ -126,6 +126,23 @@ static void reads_times_back(void **state) {
         assert_false(clock_parse_text(STR("1926-11-15"), &us));
 }
 
+static void deadlines_are_rounded_up(void **state) {
+        (void)state;
+        assert_int_equal(clock_left_ms(CLOCK_NEVER), -1);
+        assert_int_equal(clock_left_ms(0), 0);
+        assert_int_equal(clock_left_ms(clock_ns()), 0);
+        int left = clock_left_ms(clock_ns() + 5 * NS_PER_SECOND);
+        assert_true(left > 0 && left <= 5000);
+        uint64_t due = clock_ns() + NS_PER_SECOND / 2;
+        left = clock_left_ms(due);
+        assert_true(clock_ns() + (uint64_t)left * NS_PER_MS >= due); /* whoever waits that long is not too early */
+        assert_int_equal(clock_left_ms(clock_after_ms(1ULL << 40)), CLOCK_WAIT_MAX_MS);
+        assert_int_equal(clock_left_ms(CLOCK_NEVER - 1), CLOCK_WAIT_MAX_MS);
+        assert_true(clock_after_ms(0) <= clock_ns());
+        assert_true(clock_after_ms(UINT64_MAX) == CLOCK_NEVER);
+        assert_true(clock_after_ms(UINT64_MAX / NS_PER_MS) == CLOCK_NEVER);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(parses_durations),
@@ -134,6 +151,7 @@ int main(void) {
                 cmocka_unit_test(spells_times),
                 cmocka_unit_test(knows_every_date),
                 cmocka_unit_test(goes_forward),
+                cmocka_unit_test(deadlines_are_rounded_up),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

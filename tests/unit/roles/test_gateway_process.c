@@ -119,27 +119,42 @@ static void make_process(struct world *w, const char *act) {
 /* Steps until the counter passes or the time is up. A sanitizer looks for leaks at the end of each process, for
  * seconds.
  */
+struct stepper {
+        struct world *w;
+        uint64_t at_most_ms;
+};
+
+static void stepper_watch(void *arg, struct poller *poller) {
+        const struct stepper *stepper = arg;
+        gateway_process_watch(stepper->w->g, poller);
+        poller_until(poller, clock_after_ms(stepper->at_most_ms));
+}
+
+static int stepper_step(void *arg, struct poller *poller, struct err *err) {
+        (void)err;
+        gateway_process_step(((struct stepper *)arg)->w->g, poller);
+        return 0;
+}
+
 static void step_until(struct world *w, const unsigned *counter, unsigned at_least, int ms) {
-        uint64_t end = clock_ns() + (uint64_t)ms * NS_PER_MS * (UNDER_SANITIZER ? 8 : 1);
-        while (*counter < at_least && clock_ns() < end) {
-                struct pollfd fds[GATEWAY_POLL_MAX];
-                int timeout = 50;
-                size_t n = gateway_process_poll(w->g, fds, GATEWAY_POLL_MAX, &timeout);
-                poll(fds, n, timeout);
-                gateway_process_step(w->g, fds, n);
-        }
+        cleanup(poller_done) struct poller poller = { 0 };
+        struct stepper stepper = { w, 50 };
+        uint64_t end = clock_after_ms((uint64_t)ms * (UNDER_SANITIZER ? 8 : 1));
+
+        poller_add(&poller, &(struct poller_part){ stepper_watch, stepper_step, &stepper });
+        while (*counter < at_least && clock_ns() < end)
+                assert_int_equal(poller_round(&poller, NULL), 0);
         assert_true(*counter >= at_least);
 }
 
 static void step_for(struct world *w, int ms) {
-        uint64_t end = clock_ns() + (uint64_t)ms * NS_PER_MS;
-        while (clock_ns() < end) {
-                struct pollfd fds[GATEWAY_POLL_MAX];
-                int timeout = 10;
-                size_t n = gateway_process_poll(w->g, fds, GATEWAY_POLL_MAX, &timeout);
-                poll(fds, n, timeout);
-                gateway_process_step(w->g, fds, n);
-        }
+        cleanup(poller_done) struct poller poller = { 0 };
+        struct stepper stepper = { w, 10 };
+        uint64_t end = clock_after_ms((uint64_t)ms);
+
+        poller_add(&poller, &(struct poller_part){ stepper_watch, stepper_step, &stepper });
+        while (clock_ns() < end)
+                assert_int_equal(poller_round(&poller, NULL), 0);
 }
 
 static int connect_client(const struct world *w) {
@@ -159,7 +174,7 @@ static void starts_at_the_first_connection(void **state) {
         struct world *w = *state;
         make_process(w, "accept");
         step_for(w, 60);
-        assert_int_equal(gateway_process_state(w->g), GATEWAY_IDLE);
+        assert_int_equal(gateway_process_state(w->g), ROLE_IDLE);
         assert_int_equal(gateway_process_pid(w->g), 0);
         cleanup(close_fd) int client = connect_client(w);
         step_until(w, &w->notices[NOTICE_READY], 1, 5000);
@@ -183,7 +198,7 @@ static void death_is_reported_and_replaced(void **state) {
         kill(first, SIGKILL);
         step_until(w, &w->notices[NOTICE_DIED], 1, 5000);
         assert_non_null(strstr(w->last_notice, "signal 9"));
-        assert_int_equal(gateway_process_state(w->g), GATEWAY_WAITING);
+        assert_int_equal(gateway_process_state(w->g), ROLE_WAITING);
         cleanup(close_fd) int client = connect_client(w); /* waits in the listener's queue */
         assert_true(client >= 0);
         uint64_t before = clock_ns();
@@ -298,7 +313,7 @@ static void stops_in_time(void **state) {
                 step_until(w, &w->notices[NOTICE_STOPPED], i + 1, GATEWAY_STOP_MS + 2000);
                 bool slow = clock_ns() - before > GATEWAY_STOP_MS * NS_PER_MS / 2;
                 assert_int_equal(slow, i == 1);
-                assert_int_equal(gateway_process_state(w->g), GATEWAY_STOPPED);
+                assert_int_equal(gateway_process_state(w->g), ROLE_STOPPED);
                 gateway_process_free(w->g);
                 w->g = NULL;
         }
