@@ -199,7 +199,7 @@ static bool command_job(bailey_manager *m, const struct state *s, const bailey_o
         capture_done(&capture);
         *ret = capture.end;
 
-        return capture.told && !capture.stopped && capture.end.number == SUPERVISE_ENDED;
+        return capture.told && !capture.stopped && capture.end.number == RUN_ENDED;
 }
 
 /* Nothing is done about a record that cannot be written: the command does not run in any case. */

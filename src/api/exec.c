@@ -79,14 +79,15 @@ static void on_ask(void *arg, int link, const struct supervise_message *question
 
 int exec_end(const struct supervise_message *end, struct bailey_error *error) {
         static const enum bailey_code codes[] = {
-                [SUPERVISE_ENDED] = BAILEY_OK,
-                [SUPERVISE_BAD_POLICY] = BAILEY_E_CONFIG,
-                [SUPERVISE_UNAVAILABLE] = BAILEY_E_PLATFORM,
-                [SUPERVISE_TIMED_OUT] = BAILEY_E_TIMEOUT,
-                [SUPERVISE_CANCELLED] = BAILEY_E_CANCELLED,
-                [SUPERVISE_FAILED] = BAILEY_E_SYSTEM,
+                [RUN_ENDED] = BAILEY_OK,
+                [RUN_BAD_POLICY] = BAILEY_E_CONFIG,
+                [RUN_REFUSED] = BAILEY_E_CONFIG,
+                [RUN_UNAVAILABLE] = BAILEY_E_PLATFORM,
+                [RUN_TIMED_OUT] = BAILEY_E_TIMEOUT,
+                [RUN_CANCELLED] = BAILEY_E_CANCELLED,
+                [RUN_FAILED] = BAILEY_E_SYSTEM,
         };
-        enum bailey_code code = end->number < SUPERVISE_ENDS ? codes[end->number] : BAILEY_E_SYSTEM;
+        enum bailey_code code = end->number < RUN_ENDS ? codes[end->number] : BAILEY_E_SYSTEM;
 
         return code == BAILEY_OK ? BAILEY_OK : report(error, code, "%s", end->detail);
 }

@@ -135,7 +135,7 @@ void link_violation(const struct link *l, const struct supervise_message *violat
         (void)tell(l, &m);
 }
 
-void link_end(const struct link *l, enum supervise_end end, int status, bool signalled, const char *why) {
+void link_end(const struct link *l, enum run_end end, int status, bool signalled, const char *why) {
         struct supervise_message m = { .kind = SUPERVISE_END, .number = end, .status = status, .signalled = signalled };
         snprintf(m.detail, sizeof m.detail, "%s", why ? why : "");
         (void)tell(l, &m);

@@ -39,4 +39,4 @@ void link_ready(const struct link *l, uint16_t http_port, uint16_t socks_port);
 void link_notice(const struct link *l, const char *lost);
 /* Something that was refused; its kind is filled in. */
 void link_violation(const struct link *l, const struct supervise_message *violation);
-void link_end(const struct link *l, enum supervise_end end, int status, bool signalled, const char *why);
+void link_end(const struct link *l, enum run_end end, int status, bool signalled, const char *why);

@@ -13,6 +13,7 @@
  */
 #include "base/err.h"
 #include "base/vec.h"
+#include "ipc/run_end.h"
 #include "policy/host.h"
 
 enum { SUPERVISE_VERSION = 4, SUPERVISE_FD_LINK = 3, SUPERVISE_FD_REQUEST = 4 };
@@ -64,22 +65,13 @@ enum supervise_kind {
         SUPERVISE_ASK_GONE,  /* id: nobody waits any more */
         SUPERVISE_VIOLATION, /* host: the operation, target, rule, detail, process; number: how often */
         SUPERVISE_NOTICE,    /* detail: a protection that this machine cannot give */
-        SUPERVISE_END,       /* number: enum supervise_end, status, detail: why. The last one */
+        /* number: enum run_end, status, detail: why. With `signalled` the status is 128 and the signal's number. Of
+         * SUPERVISE_COMMAND it is 0 approved, 1 refused, 2 nobody could be asked; detail: by whom. The last one */
+        SUPERVISE_END,
         /* from the library */
         SUPERVISE_ANSWER, /* id; number: 1 allows */
         SUPERVISE_RELOAD, /* struct supervise_fds: a policy that counts from now on */
         SUPERVISE_KINDS
-};
-
-enum supervise_end {
-        SUPERVISE_ENDED, /* status: exit code, or 128 and the signal's number with `signalled`; of SUPERVISE_COMMAND:
-                          * 0 approved, 1 refused, 2 nobody could be asked; detail: by whom */
-        SUPERVISE_BAD_POLICY,
-        SUPERVISE_UNAVAILABLE,
-        SUPERVISE_TIMED_OUT,
-        SUPERVISE_CANCELLED,
-        SUPERVISE_FAILED,
-        SUPERVISE_ENDS
 };
 
 struct supervise_message {

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "conf/option.h"
+#include "ipc/run_end.h"
 
 #include <stdbool.h>
 
@@ -26,16 +27,6 @@ struct run_request {
         const struct judged *judged;         /* not NULL: goes into the record: what the classifier and people said */
         const char *id, *audit_path;         /* not NULL: the name and the record that a question before it had */
         const struct link *link;             /* not NULL: a program that is told and asked (control/link.h) */
-};
-
-enum run_end {
-        RUN_ENDED,       /* status: the command's, 126 and 127 as a shell has them, 128 and the signal's number */
-        RUN_BAD_POLICY,  /* a layer of the policy is wrong */
-        RUN_REFUSED,     /* the workspace's file asks for more than was granted */
-        RUN_UNAVAILABLE, /* this machine cannot make the sandbox */
-        RUN_TIMED_OUT,
-        RUN_CANCELLED, /* the program behind `link` is gone */
-        RUN_FAILED,    /* a part of Bailey or of the system failed */
 };
 
 /* Fills *e for every end but RUN_ENDED. */

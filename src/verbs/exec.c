@@ -119,9 +119,7 @@ static _Noreturn void supervise(const struct run_request *plain, int link_fd, in
         q.link = &link;
         q.quiet = true;
         enum run_end end = run_command(&q, &status, &e);
-        /* Both ends are in this file: the number is an enum run_end. */
-        link_end(&link, (enum supervise_end)end, status, end == RUN_ENDED && status > SIGNALLED,
-                 end == RUN_ENDED ? NULL : err_text(&e));
+        link_end(&link, end, status, end == RUN_ENDED && status > SIGNALLED, end == RUN_ENDED ? NULL : err_text(&e));
         _exit(0);
 }
 
@@ -172,7 +170,7 @@ static void run_captured(const struct exec_request *q, const struct run_request 
                 err_set(e, EIO, "the supervisor ended before the command did");
                 return;
         }
-        o->end = (enum run_end)c.end.number;
+        o->end = c.end.number < RUN_ENDS ? (enum run_end)c.end.number : RUN_FAILED;
         o->status = c.end.status;
         c.result->signal = c.end.signalled ? c.end.status - SIGNALLED : 0;
         c.result->exit_code = c.end.signalled ? -1 : c.end.status;

@@ -142,14 +142,8 @@ static enum run_end gateway_job(const struct supervise_request *q, const struct 
 }
 
 static void tell_end(const struct link *link, enum run_end end, int status, const struct err *e) {
-        static const enum supervise_end ends[] = {
-                [RUN_ENDED] = SUPERVISE_ENDED,         [RUN_BAD_POLICY] = SUPERVISE_BAD_POLICY,
-                [RUN_REFUSED] = SUPERVISE_BAD_POLICY,  [RUN_UNAVAILABLE] = SUPERVISE_UNAVAILABLE,
-                [RUN_TIMED_OUT] = SUPERVISE_TIMED_OUT, [RUN_CANCELLED] = SUPERVISE_CANCELLED,
-                [RUN_FAILED] = SUPERVISE_FAILED,
-        };
         bool signalled = end == RUN_ENDED && status > SIGNALLED;
-        link_end(link, ends[end], status, signalled, e->code ? err_text(e) : NULL);
+        link_end(link, end, status, signalled, e->code ? err_text(e) : NULL);
 }
 
 enum run_end supervise_job(int *ret_status, struct err *e) {

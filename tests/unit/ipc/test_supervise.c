@@ -77,15 +77,14 @@ static void what_is_no_block_is_refused(void **state) {
 static void messages(void **state) {
         int pair[2];
         struct supervise_fds fds = SUPERVISE_NO_FDS;
-        struct supervise_message m = { .kind = SUPERVISE_END, .number = SUPERVISE_TIMED_OUT, .detail = "late" }, got;
+        struct supervise_message m = { .kind = SUPERVISE_END, .number = RUN_TIMED_OUT, .detail = "late" }, got;
         (void)state;
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
         const struct supervise_fds both = { pair[0], pair[1] };
         assert_int_equal(supervise_receive(pair[1], &got, &fds), -EAGAIN);
         assert_int_equal(supervise_send(pair[0], &m, NULL), 0);
         assert_int_equal(supervise_receive(pair[1], &got, &fds), 1);
-        assert_true(got.kind == SUPERVISE_END && got.number == SUPERVISE_TIMED_OUT && fds.block == -1 &&
-                    fds.judged == -1);
+        assert_true(got.kind == SUPERVISE_END && got.number == RUN_TIMED_OUT && fds.block == -1 && fds.judged == -1);
         assert_string_equal(got.detail, "late");
         /* Descriptors belong to a new policy, and to nothing else. */
         assert_int_equal(supervise_send(pair[0], &m, &both), 0);
