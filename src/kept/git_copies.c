@@ -47,14 +47,14 @@ static int copies_open(struct git_copies *copies, const char *id) {
         return copies->dir < 0 ? -errno : 0;
 }
 
-static int read_real(const char *path, struct buf *text, struct stat *ret) {
-        cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-
-        if (fd < 0 || fstat(fd, ret) < 0)
+static int read_real(struct git_copy *copy, struct stat *ret) {
+        copy->held = open(copy->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (copy->held < 0 || fstat(copy->held, ret) < 0)
                 return -errno;
         if (!S_ISREG(ret->st_mode) || ret->st_nlink != 1)
                 return -EINVAL;
-        return fd_read_all(fd, text);
+
+        return fd_read_all(copy->held, &copy->base);
 }
 
 static int copy_write(int dir, const char *name, const struct buf *text, mode_t mode, struct stat *ret) {
@@ -72,19 +72,20 @@ static int copy_write(int dir, const char *name, const struct buf *text, mode_t 
 
 static void git_copy_done(struct git_copy *copy) {
         free(copy->path);
+        close_fd(&copy->held);
         buf_done(&copy->base);
 }
 
 /* One that cannot be made is none: the configuration is read-only then. Only -ENOMEM is an error. */
 static int make_one(struct git_copies *copies, const char *id, const char *directory, const char *path,
                     struct plan_host *host) {
-        struct git_copy copy = { .path = strdup(path), .base = BUF(GIT_MERGE_TEXT_MAX) };
+        struct git_copy copy = { .path = strdup(path), .held = -1, .base = BUF(GIT_MERGE_TEXT_MAX) };
         struct stat real = { 0 }, made = { 0 };
         char name[NAME_SIZE];
 
         copy_name(copies->list.n, name);
 
-        if (!copy.path || read_real(path, &copy.base, &real) < 0 ||
+        if (!copy.path || read_real(&copy, &real) < 0 ||
             copy_write(copies->dir, name, &copy.base, real.st_mode, &made) < 0) {
                 git_copy_done(&copy);
                 return copy.path ? 0 : -ENOMEM;

@@ -18,6 +18,7 @@
 
 struct git_copy {
         char *path; /* of the host's file */
+        int held;   /* that file: while it is open no other one gets its number, by which it is closed (plan_copy_of) */
         struct buf base;
 };
 

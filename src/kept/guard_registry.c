@@ -562,6 +562,37 @@ static int share_slot(const struct guards *guards, const struct slot *slot, stru
         return 0;
 }
 
+/* Whether this was made by a sandbox that runs, under a name that was free when that one began: it will be swept. */
+static bool is_planted(const struct slot *slot, const struct plan_path *path) {
+        for (size_t i = 0; i < slot->guards.n; i++) {
+                const struct plan_guard *guard = &slot->guards.p[i];
+                if (guard->kind != PLAN_GUARD_MISSING)
+                        continue;
+
+                if (path_is_within(path->path, guard->path))
+                        return true;
+                if (path->type == PLAN_PATH_LINK && path_is_within(guard->path, path->path))
+                        return true; /* a way to that name which was not there either */
+        }
+
+        return false;
+}
+
+/* What the survey of this run took for the host's own. As such it would be held as it is now, and a link would even be
+ * put back after the sweep; and whoever made it could have every other launch fail, by taking it away in time. */
+static void disown_planted(const struct slot *slot, struct plan_host *host) {
+        for (size_t i = 0; i < host->paths.n; i++) {
+                struct plan_path *path = &host->paths.p[i];
+                if (!path->protected || path->grants || path->access != PATH_READ || path->type == PLAN_PATH_MISSING)
+                        continue;
+
+                if (is_planted(slot, path)) {
+                        path->type = PLAN_PATH_MISSING;
+                        path->link = NULL;
+                }
+        }
+}
+
 int guards_share(struct guards *guards, struct plan_host *host, struct err *err) {
         cleanup(registry_done) struct registry registry = { -1, -1 };
         cleanup(slots_done) slots all = { 0 };
@@ -578,9 +609,14 @@ int guards_share(struct guards *guards, struct plan_host *host, struct err *err)
         if (r < 0)
                 return err_set(err, -r, "cannot read which paths are guarded: %s", strerror(-r));
 
-        for (size_t i = 0; i < all.n && r == 0; i++)
-                if (all.p[i].id && strcmp(all.p[i].id, guards->id) != 0)
-                        r = share_slot(guards, &all.p[i], &known, host, err);
+        for (size_t i = 0; i < all.n && r == 0; i++) {
+                const struct slot *slot = &all.p[i];
+                if (!slot->id || strcmp(slot->id, guards->id) == 0)
+                        continue;
+
+                disown_planted(slot, host);
+                r = share_slot(guards, slot, &known, host, err);
+        }
 
         map_done(&known, NULL);
         return r;

@@ -5,85 +5,21 @@ A mount over a name goes when the host renames another file over it, and where n
 So each call that would change something is judged when it is made (sandbox/linux/broker_judge.c)."""
 import os
 import pathlib
-import random
 import shutil
-import subprocess
 import time
 
 import pytest
 
 from kit.git import ENVIRONMENT, git
+from kit.host_side import EXISTING, WAYS, evil, host_repository, save_as_editors_do
+from kit.process import wait_until
 
 ATTACK = pathlib.Path(__file__).parent / "kit/attack.py"
-ACTIONS = int(os.environ.get("BAILEY_STRESS", "60"))
-
-
-def save_as_editors_do(path, text):
-    new = path.with_name(path.name + ".tmp-host")
-    new.write_text(text)
-    os.replace(new, path)
-
-
-def remove_and_write(path, text):
-    path.unlink(missing_ok=True)
-    path.write_text(text)
-
-
-def write_in_place(path, text):
-    path.write_text(text)
-
-
-def move_away_and_back(path, text):
-    above = path.parent
-    aside = above.with_name(above.name + ".host-aside")
-    os.rename(above, aside)
-    os.rename(aside, above)
-    save_as_editors_do(path, text)
-
-
-def new_directory(path, text):
-    """As `git clone` over an old one, or an IDE that writes its settings anew."""
-    above = path.parent
-    fresh = above.with_name(above.name + ".host-new")
-    shutil.copytree(above, fresh, symlinks=True)
-    (fresh / path.name).write_text(text)
-    old = above.with_name(above.name + ".host-old")
-    os.rename(above, old)
-    for _ in range(100):
-        try:
-            os.rename(fresh, above)
-            break
-        except OSError:  # somebody inside has made a directory of that name in between: it is the host's turn
-            shutil.rmtree(above, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)  # somebody inside may still have been on the way into it
-
-
-WAYS = [save_as_editors_do, remove_and_write, write_in_place, move_away_and_back, new_directory]
 
 
 @pytest.fixture
 def repo(work):
-    git("init", "-q", ".", cwd=work, check=True)
-    for name in (".vscode/tasks.json", ".claude/settings.json", ".envrc", "keep/this", "plain"):
-        (work / name).parent.mkdir(exist_ok=True)
-        (work / name).write_text("host\n")
-    (work / "conf").mkdir()
-    (work / ".idea").symlink_to("conf")
-    return work
-
-
-def evil(repo, names):
-    """What of the attacker's is at these names: a text, a planted file, a mode, a link."""
-    found = []
-    for name in names:
-        path = repo / name
-        if path.is_file() and "EVIL" in path.read_text(errors="replace"):
-            found.append(f"{name}: content")
-        if path.is_file() and path.stat().st_mode & 0o777 == 0o777:
-            found.append(f"{name}: mode")
-        if name == ".vscode" and any(file.name == "planted" for file in path.glob("*")):
-            found.append(f"{name}: planted")
-    return found
+    return host_repository(work)
 
 
 def begin(start, repo, *options, paths, seconds=60, script=ATTACK):
@@ -95,9 +31,6 @@ def begin(start, repo, *options, paths, seconds=60, script=ATTACK):
         assert time.monotonic() < end and child.process.poll() is None, child.wait(10)
         time.sleep(0.01)
     return child
-
-
-EXISTING = [".git/config", ".vscode/tasks.json", ".claude/settings.json", ".envrc"]
 
 
 @pytest.mark.parametrize("name, way", [(name, way) for name in (".git/config", ".vscode/tasks.json", "keep/this") for way in WAYS]
@@ -285,61 +218,16 @@ P""")
     assert result.text == "b'mine\\r\\n'\n0\n", result
 
 
-def host_actions(repo):
-    """Every action by the same names; each returns what must be true right after it."""
-    def config(i):
-        git("config", f"a.k{i % 7}", str(i), cwd=repo)
-
-    def save(i):
-        name = random.choice(EXISTING[1:])
-        if (repo / name).parent.is_dir():
-            save_as_editors_do(repo / name, f"host {i}\n")
-
-    def recreate(i):
-        name = random.choice(EXISTING[1:])
-        if (repo / name).parent.is_dir():
-            remove_and_write(repo / name, f"host {i}\n")
-
-    def carry(i):
-        for name in random.sample([".vscode", ".claude", ".git"], 2):
-            aside = repo / f"{name}.host"
-            if (repo / name).is_dir() and not aside.exists():
-                os.rename(repo / name, aside)
-                time.sleep(random.random() / 100)
-                os.rename(aside, repo / name)
-
-    def link(i):
-        os.symlink("conf", repo / "host-link")
-        os.replace(repo / "host-link", repo / ".idea")
-
-    def anew(i):
-        new_directory(repo / random.choice(EXISTING[1:3]), f"host {i}\n")
-
-    def look(i):
-        git("status", cwd=repo)
-
-    return [config, save, recreate, carry, link, anew, look]
-
-
-def test_random_schedules(start, repo):
-    """BAILEY_STRESS=1000 for more of them."""
-    paths = [*EXISTING, ".git", ".vscode", ".idea", ".git/hooks/pre-commit", ".claude"]
-    seed = random.randrange(1 << 30)
-    random.seed(seed)
-    children = [begin(start, repo, paths=paths, seconds=60 + ACTIONS) for _ in range(2)]
-    actions = host_actions(repo)
-    for i in range(ACTIONS):
-        action = random.choice(actions)
-        action(i)
-        time.sleep(random.random() / 50)
-        wrong = evil(repo, paths)
-        assert not wrong, (seed, i, action.__name__, wrong)
-    (repo / "stop").touch()
-    for child in children:
-        result = child.wait(120)
-        assert result.status == 0 and "tries" in result.text, (seed, result)
-    assert not evil(repo, paths) and os.readlink(repo / ".idea") == "conf" and (repo / ".git/config").is_file(), seed
-    assert subprocess.run(["git", "status"], cwd=repo, env={**os.environ, **ENVIRONMENT}, check=False, capture_output=True).returncode == 0
+def test_a_number_that_is_used_again(start, repo):
+    """The host's git replaces .git/config; the file system gives the old file's number to the next new file, which is nobody's but the sandbox's."""
+    script = """touch ready; while [ ! -e go ]; do sleep 0.01; done
+        i=0; while [ $i -lt 300 ]; do echo a > new$i && echo b >> new$i || exit 9; i=$((i+1)); done"""
+    child = start(["bailey", "run", "-q", "--", "sh", "-c", script], cwd=repo, env=ENVIRONMENT)
+    wait_until((repo / "ready").exists)
+    for i in range(5):
+        git("config", "a.k", str(i), cwd=repo, check=True)
+    (repo / "go").touch()
+    assert child.wait(60).status == 0, child.errors()
 
 
 WAYS_TO_RUN = {

@@ -14,7 +14,7 @@ import time
 libc = ctypes.CDLL(None, use_errno=True)
 EVIL = b"[core]\n\tfsmonitor = EVIL\n"
 AT_FDCWD, AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, RENAME_EXCHANGE = -100, 0x1000, 0x400, 2
-counter = iter(range(10 ** 9))
+counter = (f"{random.randrange(1 << 40)}-{i}" for i in range(10 ** 9))  # sandboxes share the directory, and have equal process ids
 
 
 def scratch(content=EVIL):
@@ -141,7 +141,7 @@ def flip(path):
 WAYS = [
     lambda p: write(p, os.O_WRONLY | os.O_APPEND), lambda p: write(p, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
     lambda p: write(p, os.O_RDWR | os.O_CREAT), lambda p: write(p, os.O_WRONLY | os.O_CREAT | os.O_EXCL),
-    lambda p: os.rename(scratch(), p), lambda p: os.link(scratch(), p), lambda p: os.symlink("scratch", p),
+    lambda p: os.rename(scratch(), p), lambda p: os.link(scratch(), p), lambda p: os.symlink("conf", p),
     lambda p: os.truncate(p, 0), lambda p: os.unlink(p), lambda p: os.rename(p, f"scratch/taken-{next(counter)}"),
     lambda p: os.rmdir(p), lambda p: os.mkdir(p), lambda p: os.mkfifo(p), lambda p: os.chmod(p, 0o777),
     lambda p: os.setxattr(p, "user.evil", b"EVIL"), lambda p: write(os.path.join(p, "planted"), os.O_CREAT | os.O_WRONLY),
