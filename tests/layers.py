@@ -19,6 +19,9 @@ LAYERS = {
     "store": ["base", "conf", "policy", "ipc"],
     "plan": ["base", "policy"],
     "sandbox": ["base", "conf/json_walk.h", "policy", "ipc", "plan"],
+    # Behind sandbox/*.h: who launches knows no operating system. Two headers are Linux's own business elsewhere.
+    "sandbox/linux": ["base", "conf/json_walk.h", "policy", "ipc", "plan", "sandbox"],
+    "sandbox/darwin": ["base", "conf/json_walk.h", "policy", "ipc", "plan", "sandbox"],
     # libbailey: in other people's programs, so that only what is pure is in reach; it launches by `bailey supervise`.
     "api": ["bailey", "base", "conf", "shell", "policy", "ipc", "plan/env.h"],
     "vault": ["base", "conf", "policy", "ipc"],
@@ -36,11 +39,12 @@ LAYERS = {
     "control": ["bailey/version.h", "base", "conf", "policy", "ipc", "store", "plan", "roles"],
     "kept": ["base", "conf", "policy", "store", "plan", "sandbox"],
     "run": ["base", "conf", "policy", "ipc", "store", "plan", "sandbox", "roles", "control", "kept"],
-    "container": ["base", "conf", "policy", "ipc", "store", "plan", "sandbox", "roles", "control", "kept", "run"],
+    "container": ["base", "conf", "policy", "ipc", "store", "plan", "sandbox", "sandbox/linux/join.h", "roles",
+                  "control", "kept", "run"],
     "egress": ["base", "conf", "policy", "ipc", "store", "plan", "roles", "control", "container/container_args.h",
                "container/engine.h", "container/engine_network.h"],
-    "verbs": ["bailey", "base", "conf", "shell", "policy", "ipc", "store", "plan", "sandbox", "roles", "control", "kept", "run",
-              "egress", "api/capture.h", "api/commands.h"],
+    "verbs": ["bailey", "base", "conf", "shell", "policy", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe.h",
+              "roles", "control", "kept", "run", "egress", "api/capture.h", "api/commands.h"],
     # Settings of other tools as a policy: files in, text out.
     "import": ["base", "conf", "policy"],
     # The dashboard stands on what every verb has, and reads HTTP by the gateway's own pure parser.

@@ -9,7 +9,7 @@
 #include "base/path.h"
 #include "conf/dirs.h"
 #include "kept/kept.h"
-#include "sandbox/linux/survey.h"
+#include "sandbox/survey.h"
 #include "store/audit.h"
 
 #include <dirent.h>

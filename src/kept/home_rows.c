@@ -17,7 +17,7 @@
 #include "base/tree.h"
 #include "policy/home_table.h"
 #include "policy/paths_builtin.h"
-#include "sandbox/linux/survey.h"
+#include "sandbox/survey.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -197,7 +197,7 @@ static int term_step(void *arg, struct poller *poller, struct err *err) {
 static void denied_watch(void *arg, struct poller *poller) {
         const struct denials *denials = &((const struct run *)arg)->denials;
 
-        poller_watch(poller, denials->inotify, POLLIN);
+        poller_watch(poller, denials->news, POLLIN);
         poller_until(poller, denials->next_ns ? denials->next_ns : CLOCK_NEVER);
 }
 
@@ -275,7 +275,7 @@ static void tear_down(struct run *r) {
         if (r->state == RUN_ENDING)
                 return;
         run_set_state(r, RUN_ENDING);
-        r->met = cgroup_met(&r->sandbox.group);
+        r->met = sandbox_limits_met(&r->sandbox);
         if (!r->emptied) {
                 int events = take_fd(&r->sandbox.events);
                 sandbox_finish(&r->sandbox);

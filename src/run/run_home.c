@@ -10,7 +10,7 @@
 #include "policy/home_kind.h"
 #include "run/run_internal.h"
 #include "run/run_sign_ins.h"
-#include "sandbox/linux/survey.h"
+#include "sandbox/survey.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 #include "run/run_report.h"
 #include "run/run_tmpdir.h"
 #include "run/terminal_state.h"
-#include "sandbox/linux/denials.h"
+#include "sandbox/denials.h"
 #include "sandbox/sandbox.h"
 #include "store/audit_keep.h"
 
@@ -48,7 +48,7 @@ struct run {
         struct terminal_state terminal_before;
         bool terminal_saved;
         struct run_report report;
-        struct cgroup_met met; /* limits of the whole sandbox that were reached */
+        struct sandbox_met met; /* limits of the whole sandbox that were reached */
         struct run_files_share files;
         int published[PLAN_LISTENERS_MAX];
         uint64_t term_ns; /* when a command that was asked to end is ended; CLOCK_NEVER: it was not asked */

@@ -4,12 +4,12 @@
 #include "base/buf.h"
 #include "plan/plan.h"
 #include "policy/policy.h"
-#include "sandbox/linux/cgroup.h"
+#include "sandbox/sandbox.h"
 
 struct run_limits {
         const struct policy *policy;
         const struct plan *plan;
-        struct cgroup_met met; /* looked up while the group is there */
+        struct sandbox_met met; /* looked up while the group is there */
         int status;            /* of the command */
 };
 

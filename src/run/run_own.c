@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "roles/helper.h"
-#include "sandbox/linux/survey.h"
+#include "sandbox/survey.h"
 
 #include <errno.h>
 #include <limits.h>

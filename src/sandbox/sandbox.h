@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A sandbox, from first to last. The one interface that the manager uses; linux/ implements it.
+ * A sandbox, from first to last. The one interface that a supervisor uses; nothing in it is an operating system's own.
+ * linux/ implements it.
  *
  *     sandbox_prepare(&options, &s, e)             clones init into new namespaces; it waits for its plan
  *     sandbox_network(&s, captured, e)             as soon as the policy says what kind of network there is
@@ -18,10 +19,8 @@
  */
 #include "plan/build.h"
 #include "plan/plan.h"
-#include "sandbox/linux/cgroup.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/types.h>
 
@@ -73,9 +72,7 @@ struct sandbox {
         int events; /* -1: no broker */
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
-        struct cgroup group;
-        cpu_set_t processors; /* where it may run; until the command starts, away from the supervisor */
-        bool away;
+        struct sandbox_held *held; /* what the operating system's side keeps of it; NULL: nothing */
         struct err unlimited; /* why a scope that was asked for does not limit all of it together; code 0: it does */
 };
 
@@ -94,6 +91,12 @@ int sandbox_foreground(struct sandbox *s);
 /* SANDBOX_FROZEN follows. With EOPNOTSUPP where there are no namespaces. */
 int sandbox_freeze(struct sandbox *s);
 int sandbox_thaw(struct sandbox *s);
+/* How often limits of the whole sandbox were met: processes that were ended for want of memory, and processes that
+ * could not be made. While it is there; 0 where nobody counts. */
+struct sandbox_met {
+        uint64_t memory, processes;
+};
+struct sandbox_met sandbox_limits_met(const struct sandbox *s);
 /* Ends whatever is left of it and waits until it is gone. Safe on a half-built one and twice. */
 void sandbox_finish(struct sandbox *s);
 

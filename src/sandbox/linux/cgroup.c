@@ -206,8 +206,8 @@ static uint64_t read_count(const struct cgroup *g, const char *file, struct str 
         return 0;
 }
 
-struct cgroup_met cgroup_met(const struct cgroup *g) {
-        struct cgroup_met met = { 0 };
+struct sandbox_met cgroup_met(const struct cgroup *g) {
+        struct sandbox_met met = { 0 };
 
         if (g->dir >= 0) {
                 met.memory = read_count(g, "memory.events", STR("oom_kill"));

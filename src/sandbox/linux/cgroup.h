@@ -12,7 +12,7 @@
  * The supervisor removes the group. When it was killed init does, with descriptors that it was given for that; what
  * both of them left (or init, for root in the topmost group) is removed by a later run.
  */
-#include "plan/plan.h"
+#include "sandbox/sandbox.h"
 
 #include <limits.h>
 #include <sys/types.h>
@@ -40,11 +40,8 @@ int cgroup_limit(const struct cgroup *g, const struct plan *p, struct err *e);
 const char *cgroup_missing(const struct cgroup *g, const struct plan_group *limits);
 /* The group that a process is in, as a path; 0 for this process. */
 int cgroup_path(pid_t pid, char ret[static PATH_MAX]);
-/* How often its limits were met: processes that were ended for want of memory, and processes that could not be made. */
-struct cgroup_met {
-        uint64_t memory, processes;
-};
-struct cgroup_met cgroup_met(const struct cgroup *g);
+/* How often its limits were met. */
+struct sandbox_met cgroup_met(const struct cgroup *g);
 /* Ends everything in it. */
 void cgroup_kill(const struct cgroup *g);
 /* When nothing lives in it. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox/linux/denials.h"
+#include "sandbox/denials.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "sandbox/linux/mask_again.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -119,7 +120,7 @@ static int watch_above(struct denials *d, const char *path) {
         memcpy(dir, path, strlen(path) + 1);
         for (char *slash; (slash = strrchr(dir, '/'));) {
                 slash[slash == dir] = '\0';
-                int watch = inotify_add_watch(d->inotify, dir, mask);
+                int watch = inotify_add_watch(d->news, dir, mask);
                 if (watch >= 0)
                         return remember(d, watch, dir);
                 if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
@@ -179,7 +180,7 @@ static int begin(struct denials *d) {
                 return r;
         if (d->paths.n > 1)
                 qsort(d->paths.p, d->paths.n, sizeof *d->paths.p, by_text);
-        d->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        d->news = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
         return 0;
 }
 
@@ -218,7 +219,7 @@ static void forget(struct denials *d, int watch) {
 static size_t read_events(struct denials *d) {
         _Alignas(struct inotify_event) char events[16384];
         size_t found = d->paths.n;
-        ssize_t n = read(d->inotify, events, sizeof events);
+        ssize_t n = read(d->news, events, sizeof events);
         for (ssize_t at = 0; at < n;) {
                 const struct inotify_event *event = (const struct inotify_event *)(events + at);
                 size_t path = concerned(d, event);
@@ -226,7 +227,7 @@ static size_t read_events(struct denials *d) {
                         found = path;
                 if (event->mask & (IN_IGNORED | IN_MOVE_SELF)) { /* elsewhere its path would be another */
                         if (event->mask & IN_MOVE_SELF)
-                                (void)inotify_rm_watch(d->inotify, event->wd);
+                                (void)inotify_rm_watch(d->news, event->wd);
                         forget(d, event->wd);
                 }
                 at += (ssize_t)(sizeof *event + event->len);
@@ -234,24 +235,15 @@ static size_t read_events(struct denials *d) {
         return found;
 }
 
-void denials_timeout(const struct denials *d, int *timeout) {
-        uint64_t now = clock_ns();
-        if (!d->next_ns)
-                return;
-        int left = d->next_ns > now ? (int)((d->next_ns - now) / NS_PER_MS) + 1 : 0;
-        if (*timeout < 0 || left < *timeout)
-                *timeout = left;
-}
-
 /* Masks first. What was filled before it was watched is found by the next look. */
 static int look(struct denials *d, size_t first, bool news) {
         int masked = mask_again(d->mounts, d->paths.p, d->paths.n, first);
-        int fresh = masked < 0 || d->inotify < 0 ? 0 : watch_all(d);
+        int fresh = masked < 0 || d->news < 0 ? 0 : watch_all(d);
         if (fresh < 0) { /* too many, for this user */
-                close_fd(&d->inotify);
+                close_fd(&d->news);
                 fresh = 0;
         }
-        d->next_ns = d->inotify < 0                    ? clock_ns() + UNWATCHED_NS
+        d->next_ns = d->news < 0                       ? clock_ns() + UNWATCHED_NS
                      : news || fresh > 0 || masked > 0 ? clock_ns() + AGAIN_NS
                                                        : 0;
         return masked;
@@ -260,7 +252,7 @@ static int look(struct denials *d, size_t first, bool news) {
 int denials_step(struct denials *d, struct err *e) {
         bool due = d->next_ns && clock_ns() >= d->next_ns;
         int r = due && !d->begun ? begin(d) : 0;
-        size_t first = d->inotify >= 0 ? read_events(d) : d->paths.n;
+        size_t first = d->news >= 0 ? read_events(d) : d->paths.n;
         bool news = first < d->paths.n;
         if (r == 0 && d->paths.n && (news || due))
                 r = look(d, news ? first : 0, news);
@@ -271,7 +263,7 @@ int denials_step(struct denials *d, struct err *e) {
 }
 
 void denials_done(struct denials *d) {
-        close_fd(&d->inotify);
+        close_fd(&d->news);
         close_fd(&d->mounts);
         for (size_t i = 0; i < d->paths.n; i++)
                 free(d->paths.p[i]);

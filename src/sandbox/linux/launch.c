@@ -54,29 +54,37 @@ static pid_t clone_init(uint32_t namespaces, struct cgroup *group, int *ret_pidf
         return pid < 0 ? -errno : pid;
 }
 
+/* What is Linux's own in a sandbox. */
+struct sandbox_held {
+        struct cgroup group;
+        cpu_set_t processors; /* where it may run; until the command starts, away from the supervisor */
+        bool away;
+};
+
 /* No processor may be left to choose from, or another user's rules may be in the way: then it stays where it is. */
 static void send_away(pid_t pid, struct sandbox *s) {
         cpu_set_t others;
         int here = sched_getcpu();
-        if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof s->processors, &s->processors) < 0)
+        if (here < 0 || here >= CPU_SETSIZE ||
+            sched_getaffinity(0, sizeof s->held->processors, &s->held->processors) < 0)
                 return;
-        others = s->processors;
+        others = s->held->processors;
         CPU_CLR(here, &others);
-        s->away = CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0;
+        s->held->away = CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0;
 }
 
 /* Everywhere first: a set that was named holds for good, and where that is no more than the caller may use, processors
  * that the machine or its container gets later are for the command as well. */
 static int call_back(struct sandbox *s, struct err *e) {
         cpu_set_t all, now;
-        if (!s->away)
+        if (!s->held->away)
                 return 0;
         memset(&all, 0xff, sizeof all);
         bool same = sched_setaffinity(s->pid, sizeof all, &all) == 0 &&
-                    sched_getaffinity(s->pid, sizeof now, &now) == 0 && CPU_EQUAL(&now, &s->processors);
-        if (!same && sched_setaffinity(s->pid, sizeof s->processors, &s->processors) < 0 && errno != ESRCH)
+                    sched_getaffinity(s->pid, sizeof now, &now) == 0 && CPU_EQUAL(&now, &s->held->processors);
+        if (!same && sched_setaffinity(s->pid, sizeof s->held->processors, &s->held->processors) < 0 && errno != ESRCH)
                 return err_errno(e, "cannot give the command all processors");
-        s->away = false;
+        s->held->away = false;
         return 0;
 }
 
@@ -90,20 +98,24 @@ int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct
         /* What init leaves behind when it is killed must come to us, to be ended. */
         if (o->degraded && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
                 return err_errno(e, "cannot watch over the sandbox's processes");
-        struct cgroup group = cgroup_make();
-        struct init_args args = {
-                theirs, o->terminal, o->foreground, o->mask, o->degraded, geteuid(), getegid(), group
-        };
-        pid_t pid = clone_init(o->degraded ? 0 : PLAN_NAMESPACES & ~(unsigned)CLONE_NEWNET, &group, &pidfd);
+        cleanup(free_ptr) struct sandbox_held *held = calloc(1, sizeof *held);
+        if (!held)
+                return err_memory(e);
+        held->group = cgroup_make();
+        struct init_args args = { theirs,      o->terminal, o->foreground, o->mask,
+                                  o->degraded, geteuid(),   getegid(),     held->group };
+        pid_t pid = clone_init(o->degraded ? 0 : PLAN_NAMESPACES & ~(unsigned)CLONE_NEWNET, &held->group, &pidfd);
         if (pid == 0) {
                 close_fd(&ours);
                 init_main(&args);
         }
         if (pid < 0) {
-                cgroup_remove(&group);
+                cgroup_remove(&held->group);
                 return err_set(e, -pid, "cannot make the sandbox's namespaces: %s", strerror(-pid));
         }
-        *ret = (struct sandbox){ .pid = pid, .pidfd = pidfd, .control = take_fd(&ours), .events = -1, .group = group };
+        *ret = (struct sandbox){
+                .pid = pid, .pidfd = pidfd, .control = take_fd(&ours), .events = -1, .held = take_ptr(&held)
+        };
         send_away(pid, ret);
         return 0;
 }
@@ -144,9 +156,9 @@ int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, 
         cleanup(buf_done) struct buf bytes = BUF(PLAN_BYTES_MAX);
         int r = 0;
         if (!(p->flags & PLAN_SCOPE))
-                r = cgroup_limit(&s->group, p, e);
-        else if (s->group.dir < 0) /* now: what init starts later is in the scope with it */
-                (void)scope_join(s->pid, &p->group, &s->group, &s->unlimited);
+                r = cgroup_limit(&s->held->group, p, e);
+        else if (s->held->group.dir < 0) /* now: what init starts later is in the scope with it */
+                (void)scope_join(s->pid, &p->group, &s->held->group, &s->unlimited);
         if (r == 0)
                 r = plan_encode(p, &bytes, e);
         if (r < 0)
@@ -220,18 +232,24 @@ int sandbox_thaw(struct sandbox *s) {
         return tell(s, SANDBOX_THAW, 0, NULL, 0);
 }
 
+struct sandbox_met sandbox_limits_met(const struct sandbox *s) {
+        return s->held ? cgroup_met(&s->held->group) : (struct sandbox_met){ 0 };
+}
+
 void sandbox_finish(struct sandbox *s) {
         for (size_t i = 0; i < s->n_listeners; i++)
                 close_fd(&s->listeners[i]);
         s->n_listeners = 0;
         if (s->pid > 0) {
-                cgroup_kill(&s->group);
+                cgroup_kill(&s->held->group);
                 kill(s->pid, SIGKILL); /* our child, not waited for yet: the number is still its own */
                 while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
                         ;
-                cgroup_remove(&s->group);
+                cgroup_remove(&s->held->group);
         }
         s->pid = 0;
+        free(s->held);
+        s->held = NULL;
         if (s->events > 0)
                 close_fd(&s->events);
         if (s->control > 0)

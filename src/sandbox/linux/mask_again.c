@@ -7,9 +7,9 @@
  * Links in a path are followed as the sandbox would follow them. Where a link of its own making leads elsewhere, too
  * much is masked, for the sandbox alone.
  */
+#include "sandbox/linux/mask_again.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "sandbox/linux/denials.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #pragma once
 /* Between the files of the survey. */
 #include "base/names.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/survey.h"
 
 #include <limits.h>
 #include <sys/stat.h>
@@ -44,8 +44,6 @@ int survey_place(struct survey_dirs *dirs, const char *path, struct survey_place
 int survey_look(const struct survey_place *at, struct stat *ret);
 void survey_dirs_done(struct survey_dirs *dirs);
 
-/* One more path for the plan; path and link are copied, the origin is not. */
-int survey_add(struct plan_host *h, struct plan_path path, struct err *e);
 /* The parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */
 int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *h, struct err *e);
 /* Denied paths at the other places where their file system is mounted (survey_mounts.c). */
@@ -55,15 +53,6 @@ int survey_twins(const struct policy *policy, const struct path_rules *rules, st
                  struct plan_host *host, struct err *err);
 /* Unix sockets with a path, but for those that lie in the directory that is hidden whole (survey_sockets.c). */
 int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_host *host, struct err *err);
-/* After the run: what git would obey now and would not have before, as paths of *ret that are protected. */
-int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
-                     uint64_t began_us, struct plan_host *ret, struct err *e);
-/* The same for repositories that a broker noted as they were made; `roots` are what the sandbox could write. */
-struct git_made {
-        const char *const *roots, *const *paths;
-        size_t n_roots, n_paths;
-};
-int survey_git_made(const struct git_made *made, struct plan_host *ret, struct err *err);
 /* The links on the way to a path, one after the other, wherever they lie. */
 struct survey_way {
         char dir[PATH_MAX];      /* of the link that was found last: canonical */
@@ -79,10 +68,3 @@ void survey_way_begin(struct survey_way *way, const char *directory, const char 
 /* 1: there is another link; 0: the path ends in something that exists; -ENOENT: in something that does not; -ELOOP and
  * others: it leads nowhere. */
 int survey_way_next(struct survey_way *way);
-/* Whether the sandbox may change the names in this directory. */
-bool survey_may_write(const struct path_rules *rules, const char *workspace, const char *dir);
-/* Whether it could make this path, which does not exist. */
-bool survey_may_write_around(const struct path_rules *rules, const char *path);
-/* Whether a link on the way from this path to its real end lies in the workspace or in another place that the rules let
- * be written, or the way does not lead there (any more). */
-bool survey_link_planted(const struct path_rules *rules, const char *workspace, const char *path, const char *real);

@@ -13,7 +13,7 @@
  *
  *     denials_open()                 before init gets its plan: after, nobody looks into it
  *     denials_begin()                when init has made its mounts: before, there is no place for a mask
- *     poll(denials.inotify), and not longer than denials_timeout()
+ *     wait for denials.news, and not longer than denials.next_ns
  *     denials_step()                 whenever poll returns
  */
 #include "base/vec.h"
@@ -29,25 +29,20 @@ struct denials_dir {
 struct denials {
         const struct path_rules *rules;
         const struct plan_host *host;
-        int mounts;  /* the sandbox's namespace; -1: nothing can be done */
-        int inotify; /* -1: not yet, or there are too many */
+        int mounts; /* the sandbox's own; -1: nothing can be done */
+        int news;   /* readable when a directory has changed; -1: not watched yet, or there are too many */
         bool begun;
         uint64_t next_ns; /* a look at everything is due then; 0: none is */
         VEC(char *) paths;
         VEC(struct denials_dir) dirs;
 };
 #define DENIALS_NONE                                                                                                   \
-        { .inotify = -1, .mounts = -1 }
+        { .news = -1, .mounts = -1 }
 
 /* Both must live as long. An error means that it is left out. */
 int denials_open(struct denials *d, pid_t init, const struct path_rules *rules, const struct plan_host *host,
                  struct err *e);
 void denials_begin(struct denials *d);
-void denials_timeout(const struct denials *d, int *timeout);
 /* How many paths were masked anew, or a negative errno: one that is denied may be open. */
 int denials_step(struct denials *d, struct err *e);
 void denials_done(struct denials *d);
-
-/* The child's part: every path that there is in the namespaces and is not masked. The first one has haste. Returns as
- * denials_step(), without words. */
-int mask_again(int mount_ns, char *const *paths, size_t n, size_t first);

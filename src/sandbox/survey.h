@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What others ask of the survey, besides survey_host(): facts that they add, and questions about what was found. */
+#include "sandbox/sandbox.h"
+
+/* One more path for the plan; path and link are copied, the origin is not. */
+int survey_add(struct plan_host *h, struct plan_path path, struct err *e);
+/* After the run: what git would obey now and would not have before, as paths of *ret that are protected. */
+int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
+                     uint64_t began_us, struct plan_host *ret, struct err *e);
+/* The same for repositories that a broker noted as they were made; `roots` are what the sandbox could write. */
+struct git_made {
+        const char *const *roots, *const *paths;
+        size_t n_roots, n_paths;
+};
+int survey_git_made(const struct git_made *made, struct plan_host *ret, struct err *err);
+/* Whether the sandbox may change the names in this directory. */
+bool survey_may_write(const struct path_rules *rules, const char *workspace, const char *dir);
+/* Whether it could make this path, which does not exist. */
+bool survey_may_write_around(const struct path_rules *rules, const char *path);
+/* Whether a link on the way from this path to its real end lies in the workspace or in another place that the rules let
+ * be written, or the way does not lead there (any more). */
+bool survey_link_planted(const struct path_rules *rules, const char *workspace, const char *path, const char *real);
