@@ -254,7 +254,7 @@ static int set_proxy(struct work *w, const struct env_input *in) {
                 r = set(w, all_names[i], str_format("socks5h://%s:%u", address, in->socks_port), "proxy");
         for (size_t i = 0; r == 0 && i < 2; i++)
                 r = set(w, none_names[i], str_format("%s", direct), "proxy");
-        if (r == 0 && in->http_port)
+        if (r == 0 && in->http_port && !in->transparent) /* node 22 warns about it, in every process */
                 r = set(w, "NODE_USE_ENV_PROXY", str_format("1"), "proxy");
         if (r == 0 && in->socks_port && !in->transparent)
                 r = set(w, "GIT_SSH_COMMAND",

@@ -223,16 +223,24 @@ static bool names(const origin_texts *list, const char *variable) {
         return false;
 }
 
+/* Of the three of AWS the key id and the secret belong together: one alone signs nothing. */
+static bool provider_has_value(const struct provider *row) {
+        if (strcmp(row->slots[0], "sigv4") == 0)
+                return is_set(row->env[0]) && is_set(row->env[1]);
+        for (const char *const *name = row->env; *name; name++)
+                if (is_set(*name))
+                        return true;
+        return false;
+}
+
 bool credential_is_at_hand(const struct policy *p, struct str provider) {
         const struct provider *row = provider_find(provider);
         if (sign_in_find(provider)) /* also without a file: then what is signed in to inside stays out of it */
                 return home_is_own(p);
-        bool has_value = false;
-        for (const char *const *name = row ? row->env : NULL; name && *name; name++) {
+        bool has_value = row && provider_has_value(row);
+        for (const char *const *name = has_value ? row->env : NULL; name && *name; name++)
                 if (names(&p->process.env_pass, *name) || names(&p->process.env_set, *name))
                         return false;
-                has_value = has_value || is_set(*name);
-        }
         for (size_t i = 0; has_value && i < p->credentials.n; i++) /* one of the person's own has that variable */
                 for (const char *const *name = row->env; *name; name++)
                         if (p->credentials.p[i].env && strcmp(p->credentials.p[i].env, *name) == 0)

@@ -83,48 +83,52 @@ def test_the_end_is_the_agents(world, name):
     w.check_secrets(result)
 
 
-QUESTIONS = ["Trust this folder", "proceed", "Allow execution", "Would you like to run", "Permission required"]
+# What an agent asks before it runs a command; the first answer is yes.
+QUESTIONS = ["Trust this folder", "proceed", "Allow execution", "Would you like to run", "Permission required", "Do you want to run this command",
+             "Would you like to continue", "Enter to continue", "Do you want to allow"]
 
 
-def play(world, name, tmp_path, closing, environment, program_path):
-    """In a terminal: it draws, takes a resize, Ctrl-Z and fg, a question while its screen is full, and Ctrl-C."""
-    row = AGENTS[name]["terminal"]
-    w = world(name, {"asked": "curl -sS -m 60 -o /dev/null -w 'ASKED=%{http_code}' https://refused.test/; echo; echo 42 > out.txt"}).sign_in(row["how"])
-    terminal = closing(Tmux(tmp_path, {**environment, **w.environment()}, w.work))
-    command = [str(program_path), *map(str, w.command(options=["--ask", "control"])[1:])]
+def play(w, row, terminal, command):
+    """It draws, takes a resize, Ctrl-Z and fg."""
     terminal.type(shlex.join(command))
     terminal.keys("Enter")
-    terminal.expect(row["ready"], answers=row["answers"])
+    answers = [(pattern, keys) for pattern, keys in row["answers"]]
+    terminal.expect(row["ready"], answers=answers)
     time.sleep(3)  # some ask once more when they have drawn
-    terminal.expect(row["ready"], answers=row["answers"])
+    terminal.expect(row["ready"], answers=answers)
 
     terminal.resize(84, 30)
     time.sleep(1)
     terminal.expect(row["ready"])
-    terminal.keys("C-z")
+    suspend = row.get("suspend", ["C-z"])
+    if not suspend:
+        terminal.keys("C-z")
+        time.sleep(1)
+        terminal.expect(row["ready"])
+        return
+    for key in suspend:
+        terminal.keys(key)
+        time.sleep(0.3)
     terminal.expect(r"Stopped|suspended|READY>")
     terminal.type("fg")
     terminal.keys("Enter")
     terminal.expect(row["ready"])
-    return w, terminal
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "claude" else pytest.mark.table)
-                                  for name, row in AGENTS.items() if "terminal" in row])
-def test_in_a_terminal(world, name, tmp_path, closing, environment, bailey):
-    w, terminal = play(world, name, tmp_path, closing, environment, program("bailey"))
+def work_and_ask(w, row, terminal, bailey):
+    """It is told to work. The command waits for a host, a person in another terminal allows it."""
     terminal.type("Do it.")
     time.sleep(0.5)
     terminal.keys("Enter")
-    asked, answered, end = False, set(), time.monotonic() + 120
+    asked, answered, end = False, {}, time.monotonic() + 120
     while time.monotonic() < end and not (w.work / "out.txt").exists():
         screen = terminal.screen()
         for question in QUESTIONS:
-            if question in screen and question not in answered:
-                answered.add(question)
+            if question in screen and time.monotonic() - answered.get(question, 0) > 10:
+                answered[question] = time.monotonic()
                 terminal.keys("Enter")
                 if question == "Trust this folder":  # and what was typed before is gone
-                    terminal.expect(AGENTS[name]["terminal"]["ready"])
+                    terminal.expect(row["ready"])
                     terminal.type("Do it.")
                     time.sleep(1)
                     terminal.keys("Enter")
@@ -132,13 +136,25 @@ def test_in_a_terminal(world, name, tmp_path, closing, environment, bailey):
             asked = True
             bailey("allow", "refused.test", cwd=w.work)
         time.sleep(0.5)
-    assert (w.work / "out.txt").exists(), (terminal.screen(), [(h, m, p) for h, m, p, *_ in w.models.requests])
+    assert (w.work / "out.txt").exists(), f"the screen:\n{terminal.screen()}\n{[(h, m, p) for h, m, p, *_ in w.models.requests]}"
     terminal.expect("All done")
     assert asked and "ASKED=200" in w.said()["asked"], w.said()
-    for _ in range(3):
-        terminal.keys("C-c")
-        time.sleep(0.6)
-    terminal.expect(r"READY> *\n*$|READY>\s*$", seconds=30)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "claude" else pytest.mark.table) for name in AGENTS])
+def test_in_a_terminal(world, name, tmp_path, closing, environment, bailey):
+    row = AGENTS[name]["terminal"]
+    w = world(name, {"asked": "curl -sS -m 60 -o /dev/null -w 'ASKED=%{http_code}' https://refused.test/; echo; echo 42 > out.txt"}).sign_in(row["how"])
+    terminal = closing(Tmux(tmp_path, {**environment, **w.environment()}, w.work))
+    play(w, row, terminal, [str(program("bailey")), *map(str, w.command(*row.get("words", []), options=["--ask", "control"])[1:])])
+    work_and_ask(w, row, terminal, bailey)
+    for _ in range(8):  # some clear what is typed first, some want it twice
+        if terminal.screen().rstrip().endswith("READY>"):
+            break
+        for key in row.get("end", ["C-c"]):
+            terminal.keys(key)
+            time.sleep(0.6)
+    terminal.expect(r"READY>\s*$", seconds=30)
     w.check_secrets()
 
 

@@ -37,6 +37,13 @@ def test_all_are_there_and_valid(bailey):
         assert shown["notes"] and (shown.get("credentials") or shown["network"]["allow"])
 
 
+@pytest.mark.parametrize("there", [["AWS_SECRET_ACCESS_KEY"], ["AWS_ACCESS_KEY_ID"], ["AWS_SESSION_TOKEN"], ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]], ids="-".join)
+@pytest.mark.parametrize("profile", ["opencode", "pi", "continue"])
+def test_a_part_of_a_key_of_aws_is_left_out_and_said(bailey, work, profile, there):
+    result = bailey("run", "--profile", profile, "--", "printenv", cwd=work, env={name: "AKIAIOSFODNN7EXAMPLE" if name.endswith("_ID") else f"wJalrXUtnFEMIK7MDENG{name}" for name in there}).check()
+    assert not [name for name in there if f"{name}=" in result.text] and all(name in result.errors for name in there), result
+
+
 def test_what_is_built_in_is_what_stands_in_the_files(bailey):
     assert {file.stem for file in FILES} == AGENTS
     for file in FILES:

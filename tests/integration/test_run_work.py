@@ -104,6 +104,7 @@ def test_pip_in_a_venv(inside, work):
 class Registry(http.server.BaseHTTPRequestHandler):
     """What npm asks a registry for: one package's document, and its tarball."""
     port, asked = 0, None
+    described, script = '{"name":"greeting","version":"1.0.0","main":"index.js"}', "module.exports = () => 'hello from npm'"
 
     def log_message(self, *_):
         pass
@@ -123,12 +124,10 @@ class Registry(http.server.BaseHTTPRequestHandler):
             "integrity": "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()}}
         return json.dumps({"name": "greeting", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}).encode()
 
-    @staticmethod
-    def tarball():
+    def tarball(self):
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w:gz", compresslevel=0) as archive:
-            for name, text in (("package.json", '{"name":"greeting","version":"1.0.0","main":"index.js"}'),
-                               ("index.js", "module.exports = () => 'hello from npm'")):
+            for name, text in (("package.json", self.described), ("index.js", self.script)):
                 info = tarfile.TarInfo("package/" + name)
                 info.size = len(text)
                 archive.addfile(info, io.BytesIO(text.encode()))

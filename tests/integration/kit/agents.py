@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import time
@@ -29,10 +30,13 @@ PROMPT = "Do what the plan says."
 PUBLIC = "93.184.215.14"  # what every name leads to; nobody dials it, the proxy is asked by name
 
 
+BEGAN = int(time.time())  # the same name is the same token, as long as the tests run
+
+
 def jwt(name, lives):
     def part(value):
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
-    claims = {"exp": int(time.time()) + lives, "iat": 1, "sub": name, "email": "ann@example.com",
+    claims = {"exp": BEGAN + lives, "iat": 1, "sub": name, "email": "ann@example.com",
               "https://api.openai.com/auth": {"chatgpt_plan_type": "plus", "chatgpt_account_id": "acc-1", "chatgpt_user_id": "user-1"}}
     return ".".join([part({"alg": "RS256", "typ": "JWT"}), part(claims), part({"signature of": name * 4})])
 
@@ -54,9 +58,10 @@ def gemini_file(access, refresh, lives):
             "expiry_date": int((time.time() + lives) * 1000)}
 
 
+# The tokens after so many renewals; -1: the ones that are over.
 TOKENS = {
     "claude": lambda n: (f"sk-ant-oat01-RealAccess{n}" + "Zq8Yt3KpXw5Nn7Bb2Vv4" * 3 + "AA", f"sk-ant-ort01-RealRefresh{n}" + "Yt3KpXw5Nn7Bb2Vv4Zq8" * 3 + "AA"),
-    "codex": lambda n: (jwt(f"real access {n}", 86400), f"rt_RealRefresh{n}" + "KpXw5Nn7Bb2Vv4Zq8Yt3" * 3),
+    "codex": lambda n: (jwt(f"real access {n}", 86400 if n >= 0 else -60), f"rt_RealRefresh{n}" + "KpXw5Nn7Bb2Vv4Zq8Yt3" * 3),
     "gemini": lambda n: (f"ya29.RealAccess{n}" + "Nn7Bb2Vv4Zq8Yt3KpXw5" * 5, f"1//0RealRefresh{n}" + "Bb2Vv4Zq8Yt3KpXw5Nn7" * 3),
 }
 
@@ -64,20 +69,20 @@ TOKENS = {
 AGENTS = {
     "claude": {"package": "@anthropic-ai/claude-code", "words": ["-p", PROMPT, "--dangerously-skip-permissions"], "variable": "ANTHROPIC_API_KEY",
                "hosts": ["api.anthropic.com"], "env": {"IS_SANDBOX": "1"}, "again": ["--continue", "-p", PROMPT, "--dangerously-skip-permissions"],
-               "terminal": {"how": "key", "ready": r"\? for shortcuts|Welcome back|Try \"", "answers": [
+               "terminal": {"how": "key", "words": ["--permission-mode", "default"], "ready": r"\? for shortcuts|shift\+tab to cycle", "answers": [
                    ("text style", ["Enter"]), ("use this API key", ["Up", "Enter"]), ("Security notes|Press Enter to continue", ["Enter"]),
-                   ("trust|Do you want to work in this folder", ["Enter"]), ("Yes, I accept", ["Down", "Enter"])]},
+                   ("❯ No, exit", ["Down", "Enter"]), ("❯.*Yes, I trust", ["Enter"])]},
                "subscription": {"file": ".claude/.credentials.json", "make": claude_file, "hosts": ["platform.claude.com", "console.anthropic.com"]}},
     "codex": {"package": "@openai/codex", "words": ["exec", "--skip-git-repo-check", "-m", "gpt-5", PROMPT], "variable": "CODEX_API_KEY",
               "key": OPENAI_KEY, "hosts": ["api.openai.com"], "again": ["exec", "--skip-git-repo-check", "-m", "gpt-5", "resume", "--last", PROMPT],
               "stored": (".codex/auth.json", lambda key: {"auth_mode": "apikey", "OPENAI_API_KEY": key}),
-              "terminal": {"how": "stored", "ready": "Ask Codex", "answers": [("Trust this folder|Trust and continue", ["Enter"])]},
+              "terminal": {"how": "stored", "words": ["-m", "gpt-5"], "ready": "Ask Codex", "answers": [("Trust this folder|Trust and continue", ["Enter"])]},
               "subscription": {"file": ".codex/auth.json", "make": codex_file, "hosts": ["chatgpt.com", "auth.openai.com"]}},
     "gemini": {"package": "@google/gemini-cli", "words": ["--yolo", "-p", PROMPT], "variable": "GEMINI_API_KEY",
                "key": "AIzaSyRealKeyOfThisTestOnlyZq8Yt3KpXw5Nn", "hosts": ["generativelanguage.googleapis.com"],
                "env": {"GEMINI_CLI_TRUST_WORKSPACE": "true"}, "again": ["--yolo", "-r", "latest", "-p", PROMPT],
-               "terminal": {"how": "key", "ready": "Type your message", "answers": [("Get started|How would you like to authenticate", ["Down", "Enter"]),
-                                                                                     ("trust", ["Enter"]), ("Enter.*API [Kk]ey", ["Enter"])]},
+               "terminal": {"how": "key", "ready": "Type your message", "answers": [
+                   ("How would you like to authenticate", ["Enter"]), ("trust", ["Enter"]), ("Enter.*API [Kk]ey", ["Enter"])], "suspend": ["C-z", "C-z"]},
                # its shell hides the settings of git from what it runs, inside and outside of a sandbox
                "steps": {"committed": "git add made.txt && git -c user.name=Ann -c user.email=ann@example.com commit -qm made && git log --oneline "
                                       "&& echo COMMITTED=0"},
@@ -89,14 +94,19 @@ AGENTS = {
                  "terminal": {"how": "key", "ready": "Ask anything", "answers": []},
                  "stored": (".local/share/opencode/auth.json", lambda key: {"anthropic": {"type": "api", "key": key}})},
     "qwen": {"package": "@qwen-code/qwen-code", "words": ["--yolo", "-p", PROMPT, "--auth-type", "openai", "--model", "gpt-4o"],
-             "variable": "OPENAI_API_KEY", "key": OPENAI_KEY, "hosts": ["api.openai.com"], "env": {"OPENAI_BASE_URL": "https://api.openai.com/v1"}},
-    "cn": {"package": "@continuedev/cli", "words": ["-p", PROMPT, "--auto"], "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"]},
+             "variable": "OPENAI_API_KEY", "key": OPENAI_KEY, "hosts": ["api.openai.com"], "env": {"OPENAI_BASE_URL": "https://api.openai.com/v1"},
+             # it does nothing with Ctrl-Z, inside and outside of a sandbox
+             "terminal": {"how": "key", "words": ["--auth-type", "openai", "--model", "gpt-4o"], "ready": "Type your message", "answers": [], "suspend": []}},
+    "cn": {"package": "@continuedev/cli", "words": ["-p", PROMPT, "--auto"], "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"],
+           "terminal": {"how": "key", "ready": "Ask anything|/ for slash", "answers": [], "suspend": []}},
     "copilot": {"package": "@github/copilot", "words": ["-p", PROMPT, "--allow-all-tools", "--allow-all-paths"], "variable": "ANTHROPIC_API_KEY",
                 "hosts": ["api.anthropic.com"], "env": {"COPILOT_PROVIDER_TYPE": "anthropic", "COPILOT_PROVIDER_BASE_URL": "https://api.anthropic.com",
                                                         "COPILOT_MODEL": "claude-sonnet-4-5",
-                                                        "COPILOT_PROVIDER_API_KEY_COMMAND": "printenv ANTHROPIC_API_KEY"}},
+                                                        "COPILOT_PROVIDER_API_KEY_COMMAND": "printenv ANTHROPIC_API_KEY"},
+                "terminal": {"how": "key", "ready": "/ commands|shift\\+tab|Type @", "answers": [("Do you trust", ["Enter"])]}},
     "pi": {"package": "@mariozechner/pi-coding-agent", "words": ["-p", PROMPT, "--provider", "anthropic", "--model", "claude-sonnet-4-5"],
-           "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"]},
+           "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"],
+           "terminal": {"how": "key", "words": ["--provider", "anthropic", "--model", "claude-sonnet-4-5"], "ready": r"\d%/\d+k", "answers": [], "end": ["C-c", "C-d"]}},
 }
 
 STEPS = {
@@ -126,18 +136,34 @@ def forms(secret):
     return [raw] + [base64.b64encode(b"x" * n + raw)[(n * 8 + 5) // 6:][:len(raw) * 8 // 6 - 1] for n in range(3)]
 
 
+# The newest agents want a newer node than Debian has; npm has that as well.
+NODE_PACKAGE = f"node-linux-{'arm64' if platform.machine() == 'aarch64' else 'x64'}"
+NODE = CACHE / "node_modules" / NODE_PACKAGE / "bin"
+
+
+def install(program, package):
+    if program.exists() or not shutil.which("npm") or not os.access(CACHE.parent, os.W_OK):
+        return
+    CACHE.mkdir(exist_ok=True)
+    with open(CACHE / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", CACHE, package], timeout=600, check=False,
+                           env={**os.environ, "PATH": f"{NODE}:{os.environ['PATH']}"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def node_directory():
+    found = shutil.which("node")
+    return NODE if (NODE / "node").exists() else found and pathlib.Path(found).parent
+
+
 def installed(name):
     """The agent's program: from the cache, or npm's newest, once."""
     program, package = CACHE / "node_modules" / ".bin" / name, AGENTS[name]["package"]
-    if not shutil.which("node"):
+    install(NODE / "node", f"{NODE_PACKAGE}@22")
+    install(program, package)
+    if not node_directory():
         pytest.skip("node is not there")
-    if not program.exists() and shutil.which("npm") and os.access(CACHE.parent, os.W_OK):
-        CACHE.mkdir(exist_ok=True)
-        with open(CACHE / "lock", "w", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not program.exists():
-                subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", CACHE, package], timeout=600, check=False,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if not program.exists():
         pytest.skip(f"{package} is not in {CACHE}, and npm cannot be reached")
     return program
@@ -177,11 +203,11 @@ class World:
             self.put(path, make(self.row.get("key", KEY)))
         else:
             row, tokens = self.row["subscription"], TOKENS[self.name]
-            self.put(row["file"], row["make"](*tokens(0), lives))
+            self.put(row["file"], row["make"](*tokens(0 if lives > 0 else -1), lives))
             self.models.tokens = tokens
             self.models.id_token = jwt("id", 86400)
             self.env.update(row.get("env", {}))
-            self.secrets.update(token for n in range(4) for token in tokens(n))
+            self.secrets.update(token for n in range(-1, 4) for token in tokens(n))
         return self
 
     def put(self, path, value):
@@ -195,7 +221,7 @@ class World:
         return ["bailey", "run", "--hosts", self.tmp / "agent-hosts", "--ca-bundle", self.authority.file, *options, "--", self.name, *words]
 
     def environment(self):
-        return {"PATH": f"{self.program.parent}:{pathlib.Path(shutil.which('node')).parent}:/usr/local/bin:/usr/bin:/bin", **self.env}
+        return {"PATH": f"{self.program.parent}:{node_directory()}:/usr/local/bin:/usr/bin:/bin", **self.env}
 
     def run(self, *words, options=(), timeout=300):
         child = self.start(self.command(*(words or self.row["words"]), options=options), cwd=self.work, env=self.environment())

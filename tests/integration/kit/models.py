@@ -101,7 +101,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             asked = json.loads(body) if body else {}
         except ValueError:
             asked = {}
-        if models.refuses and not models.plain(host):
+        if (models.refuses or self.is_over(models)) and not models.plain(host):
             self.reply(401, {"type": "error", "error": {"type": "authentication_error", "code": 401, "message": "invalid x-api-key", "status": "UNAUTHENTICATED"}})
         elif path.endswith("/v1/messages"):
             self.play_messages(models, asked)
@@ -119,7 +119,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(200, {"input_tokens": 10, "totalTokens": 10})
         elif path.endswith("/accounts/check"):
             account = {"id": "acc-1", "account_id": "acc-1", "name": "Ann", "plan_type": "plus", "structure": "personal", "is_deactivated": False,
-                       "workspace_backend_origin": "https://chatgpt.com"}
+                       "workspace_backend_origin": "https://chatgpt.com", "account_routing_override": "NO_CONSTRAINT"}
             self.reply(200, {"accounts": [account], "account_ordering": ["acc-1"], "default_account_id": "acc-1"})
         elif path.endswith("/tokeninfo"):
             self.reply(200, {"expires_in": 3600, "scope": "https://www.googleapis.com/auth/cloud-platform", "email": "ann@example.com"})
@@ -131,6 +131,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(404, {"error": {"message": "no web sockets here"}})
         else:
             self.reply(200, b"fine\n" if models.plain(host) else {}, "text/plain" if models.plain(host) else "application/json")
+
+    def is_over(self, models):
+        """A token whose time is over, as a provider judges it; an agent may believe that it still counts."""
+        said = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        return bool(models.tokens) and said == models.tokens(-1)[0]
 
     do_GET = do_POST = do_PUT = do_HEAD = do_PATCH = do_DELETE = handle_all
 

@@ -33,21 +33,22 @@ class Tmux:
         self.call("resize-window", "-x", str(width), "-y", str(height))
 
     def expect(self, wanted, seconds=90, answers=(), gone=False):
-        """Waits until the screen matches (or, `gone`, does not). answers: (pattern, keys) for what is asked on the way, each once."""
-        end, left = time.monotonic() + seconds * SLOW, list(answers)
+        """Waits until the screen matches (or, `gone`, does not). answers: (pattern, keys) for what is asked on the way. A question that
+        still stands after a while is answered again: who has just drawn may not listen yet."""
+        end, answered = time.monotonic() + seconds * SLOW, {}
         while True:
-            screen = self.screen()
-            if bool(re.search(wanted, screen)) != gone and not any(re.search(row[0], screen) for row in left):
+            screen, now = self.screen(), time.monotonic()
+            there = bool(re.search(wanted, screen)) != gone
+            row = next((row for row in answers if re.search(row[0], screen) and (row[0] not in answered if there else now - answered.get(row[0], 0) > 6)), None)
+            if there and not row:
                 return screen
-            assert time.monotonic() < end, f"waited for {wanted!r}; the screen:\n{screen}"
-            for row in left:
-                if re.search(row[0], screen):
-                    time.sleep(0.5)  # a program that has just drawn may not listen yet
-                    for key in row[1]:
-                        self.keys(key)
-                        time.sleep(0.5)
-                    left.remove(row)
-                    break
+            assert now < end, f"waited for {wanted!r}; the screen:\n{screen}"
+            if row:
+                answered[row[0]] = now
+                time.sleep(0.5)
+                for key in row[1]:
+                    self.keys(key)
+                    time.sleep(0.5)
             time.sleep(0.3)
 
     def close(self):
