@@ -61,6 +61,30 @@ static int64_t now_ms(void) {
         return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* The length of the head with its empty line; 0: it is not whole yet. */
+static size_t head_length(struct str answer) {
+        for (size_t i = 0; i + 4 <= answer.n; i++)
+                if (memcmp(answer.p + i, "\r\n\r\n", 4) == 0)
+                        return i + 4;
+        return 0;
+}
+
+/* The proxy keeps the connection after a refusal, so its end is where the head says. */
+static bool answer_is_whole(struct str answer) {
+        size_t head = head_length(answer);
+        struct str lines = str_first(answer, head), line, name;
+        uint64_t length;
+
+        if (str_starts(answer, STR("HTTP/1.1 200")))
+                return true;
+
+        while (str_split(&lines, '\r', &line)) /* a line break of two: the second is before the next name */
+                if (str_split(&line, ':', &name) && str_eq_nocase(name, STR("\ncontent-length")) &&
+                    str_to_u64(str_trim(line), ANSWER_MAX, &length))
+                        return answer.n - head >= length;
+        return false;
+}
+
 /* Until the head is whole, and for a refusal until its end. False: the time is over. */
 static bool read_answer(int fd, int64_t until, struct buf *into) {
         for (;;) {
@@ -73,18 +97,15 @@ static bool read_answer(int fd, int64_t until, struct buf *into) {
                 ssize_t n = read(fd, bytes, sizeof bytes);
                 if (n <= 0 || buf_append(into, str_n(bytes, (size_t)n)) < 0)
                         return true;
-                if (str_starts(buf_str(into), STR("HTTP/1.1 200")))
+                if (answer_is_whole(buf_str(into)))
                         return true;
         }
 }
 
 static void take_text(struct str answer, struct mcp_answered *ret) {
         struct str line = answer;
-        size_t body = 0, n = 0;
+        size_t body = head_length(answer), n = 0;
 
-        for (size_t i = 0; i + 4 <= answer.n && !body; i++)
-                if (memcmp(answer.p + i, "\r\n\r\n", 4) == 0)
-                        body = i + 4;
         if (body && body < answer.n)
                 line = str_skip(answer, body);
         for (size_t i = 0; i < line.n && n + 1 < sizeof ret->text; i++)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixtures. Run by tests/run as root and as an ordinary user; by hand: BAILEY_BUILD=build py.test-3 tests/integration
 
+What does not depend on who runs it (ONCE) is left out where BAILEY_ONCE_ELSEWHERE is set: `make test` runs it as root with the
+ordinary build and as an ordinary user with sanitizers.
+
 Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
 build that ships and is left out under sanitizers; `visible_home`: see the fixture `home`;
 `real_home`: Bailey runs with --home real.
@@ -25,6 +28,14 @@ BUILD = pathlib.Path(os.environ.get("BAILEY_BUILD", pathlib.Path(__file__).resol
 PROGRAMS = {"bailey": "src/cli/bailey", "bailey-gateway": "src/gateway/bailey-gateway", "bailey-vault": "src/vault/bailey-vault"}
 
 
+# Parsers, protocols and verbs that make no sandbox, or where the sandbox is not what is tested.
+ONCE = {f"test_{name}.py" for name in (
+    "check", "cli", "clients_tools", "clients_web", "differential_policy", "gateway_attacks", "gateway_cases", "gateway_codings", "gateway_core",
+    "gateway_credentials", "gateway_dns", "gateway_faults", "gateway_greetings", "gateway_h2", "gateway_http", "gateway_readings", "gateway_sigv4",
+    "gateway_smuggling", "gateway_tls", "git_gate", "hooks", "import", "import_property", "init", "kit", "log_keep", "plan_macos", "policy_verbs",
+    "profiles", "report", "shell_differential", "ui_live", "ui_pages")}
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "root: needs root")
     config.addinivalue_line("markers", "user: needs an ordinary user")
@@ -38,6 +49,8 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     others = {"user" if os.geteuid() == 0 else "root", "" if os.environ.get("BAILEY_TABLE") else "table"} - {""}
     left_out = [item for item in items if any(item.get_closest_marker(other) for other in others)]
+    if os.environ.get("BAILEY_ONCE_ELSEWHERE"):
+        left_out += [item for item in items if item.path.name in ONCE and item not in left_out and not item.get_closest_marker("user")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

@@ -4,6 +4,7 @@
 Each test ends as a person would: git is asked for its status, or commits, outside. The file `ran` shows that something of
 the sandbox's choice was executed."""
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -33,9 +34,13 @@ def attack(sh, home, work):
     return run
 
 
-@pytest.fixture
-def modules(home, work):
-    """A repository with submodules: one of a plain name, one whose name has a slash, one inside of another."""
+@pytest.fixture(scope="module")
+def modules_once(tmp_path_factory):
+    """A repository with submodules: one of a plain name, one whose name has a slash, one inside of another. Made once: that takes
+    forty processes of git."""
+    home = tmp_path_factory.mktemp("modules")
+    work = home / "work"
+    work.mkdir()
     for name in ("inner", "lib"):
         outside("init", "-q", home / name, cwd=home)
         outside("commit", "-q", "--allow-empty", "-m", "x", cwd=home / name)
@@ -48,6 +53,14 @@ def modules(home, work):
     outside("submodule", "--quiet", "update", "--init", "--recursive", cwd=work)
     outside("commit", "-qm", "s", cwd=work)
     assert (work / ".git/modules/vendor/foo/modules/inner/config").exists()
+    return work
+
+
+@pytest.fixture
+def modules(modules_once, work):
+    """A copy. Git writes the ways between its parts as relative paths."""
+    shutil.copytree(modules_once, work, symlinks=True, dirs_exist_ok=True)
+    assert outside("status", "--porcelain", cwd=work).stdout == ""
     return work
 
 
