@@ -47,10 +47,12 @@ LAYERS = {
               "roles", "control", "kept", "run", "egress", "api/capture.h", "api/commands.h"],
     # Settings of other tools as a policy: files in, text out.
     "import": ["base", "conf", "policy"],
+    # Questions in a chat: over the control sockets, by a courier that has the network and no other right.
+    "chat": ["base", "conf", "policy", "ipc", "store", "roles", "control"],
     # The dashboard stands on what every verb has, and reads HTTP by the gateway's own pure parser.
     "ui": ["bailey/version.h", "base", "conf", "store", "control", "kept", "gateway/wire",
            "verbs/sandboxes_text.h"],
-    "cli": ["bailey", "base", "conf", "kept", "run", "container", "egress", "verbs", "ui", "import/compare.h",
+    "cli": ["bailey", "base", "conf", "kept", "run", "container", "egress", "verbs", "ui", "chat/chat.h", "policy/load.h", "import/compare.h",
             "import/import.h"],
 }
 

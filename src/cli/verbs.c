@@ -6,6 +6,7 @@
 
 extern const struct verb verb_allow;
 extern const struct verb verb_apply;
+extern const struct verb verb_chat;
 extern const struct verb verb_check;
 extern const struct verb verb_completion;
 extern const struct verb verb_deny;
@@ -82,6 +83,7 @@ const struct verb *const verbs[] = {
         &verb_log,
         &verb_report,
         &verb_ui,
+        &verb_chat,
         /* GROUP_EGRESS */
         &verb_egress,
         &verb_gateway,

@@ -112,7 +112,7 @@ static bool somebody_is_there(const struct room *r) {
         if (p->network.ask == ASK_NEVER)
                 return false;
         return p->network.ask == ASK_CONTROL || p->approval.command || p->approval.webhook ||
-               (r->session.terminal.fd >= 0 && r->session.terminal.lent);
+               p->approval.chat.service != CHAT_NONE || (r->session.terminal.fd >= 0 && r->session.terminal.lent);
 }
 
 static int open_control(struct room *r, struct err *e) {

@@ -15,6 +15,7 @@
 #include "gateway/chain.h"
 #include "gateway/confine.h"
 #include "gateway/control.h"
+#include "gateway/courier.h"
 #include "gateway/creds/old_secrets.h"
 #include "gateway/creds/vault_client.h"
 #include "gateway/dns/synthetic.h"
@@ -180,6 +181,8 @@ int main(int argc, char **argv) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (argc == 2 && strcmp(argv[1], "webhook") == 0)
                 return webhook_main(&e) < 0 ? 1 : 0;
+        if (argc == 2 && strcmp(argv[1], "courier") == 0)
+                return courier_main(&e) < 0 ? 1 : 0;
         raise_descriptor_limit();
         int r = set_up(&g, &e);
         r = r < 0 ? r : loop_new(&l, &e);

@@ -164,6 +164,46 @@ int check_webhook(struct str text, struct err *e) {
         return r < 0 ? err_wrap(e, r, "the webhook's host %s", show(host).text) : 0;
 }
 
+/* A token goes there: plain HTTP only where nobody can listen. */
+int check_chat_url(struct str text, struct err *e) {
+        bool tls = str_starts(text, STR("https://"));
+        struct str host = str_skip(text, tls ? 8 : 7);
+        struct authority to;
+        int r;
+
+        if (!tls && !str_starts(text, STR("http://")))
+                return err_set(e, EINVAL, "a chat's server is written https://HOST or https://HOST:PORT");
+        if (host.n && host.p[host.n - 1] == '/')
+                host.n--;
+        r = authority_parse(host, tls ? 443 : 80, &to, e);
+        if (r < 0)
+                return err_wrap(e, r, "the chat's server %s (https://HOST, without a path)", show(host).text);
+        bool loopback = to.host.kind == HOST_ADDR ? addr_classify(&to.host.addr) == ADDR_CLASS_LOOPBACK
+                                                  : host_is_loopback_name(&to.host);
+        if (!tls && !loopback)
+                return err_set(e, EINVAL, "a chat's server is reached by https: a token and approvals go there");
+        return 0;
+}
+
+/* Whoever pastes the token itself does not see it repeated. */
+int check_chat_source(struct str text, struct err *e) {
+        if (check_source(text, NULL) == 0)
+                return 0;
+        return err_set(e, EINVAL,
+                       "this is no source of a token; write env:NAME, file:PATH, exec:COMMAND, keyring:NAME "
+                       "or another source of credentials, never the token itself");
+}
+
+/* Rooms and accounts stand in requests; some have blanks and letters of any script in them. */
+int check_chat_word(struct str text, struct err *e) {
+        if (text.n == 0 || text.n > 250)
+                return err_set(e, EINVAL, "it must have between 1 and 250 bytes");
+        for (size_t i = 0; i < text.n; i++)
+                if ((unsigned char)text.p[i] < 0x20 || text.p[i] == 0x7f)
+                        return err_set(e, EINVAL, "it must not hold control characters");
+        return 0;
+}
+
 int check_dns_server(struct str text, struct err *e) {
         struct addr addr;
         struct authority authority;

@@ -18,6 +18,9 @@ int check_port(struct str text, struct err *e);
 int check_publish(struct str text, struct err *e); /* [ADDR:]PORT:PORT */
 int check_proxy_url(struct str text, struct err *e);
 int check_webhook(struct str text, struct err *e);
+int check_chat_url(struct str text, struct err *e);
+int check_chat_source(struct str text, struct err *e);
+int check_chat_word(struct str text, struct err *e);
 int check_dns_server(struct str text, struct err *e);
 int check_plain_path(struct str text, struct err *e); /* a grant names places: no glob */
 int check_variable_name(struct str text, struct err *e);

@@ -13,6 +13,7 @@ static const char *const modes[] = { "read-only", "workspace-write", "workspace-
                                      NULL };
 static const char *const presets[] = { "ci", "default", "development", NULL };
 static const char *const ask_ways[] = { "never", "control", "tty", NULL };
+static const char *const chat_services[] = { "none", "zulip", "slack", "telegram", "matrix", "ntfy", "generic", NULL };
 static const char *const ca_keys[] = { "p256", "rsa4096", NULL };
 static const char *const reads_ways[] = { "deny", "allow", NULL };
 
@@ -320,6 +321,50 @@ const struct option policy_rows[POLICY_ROWS] = {
                                    .type = OPTION_STRING,
                                    .trust = TRUST_NEVER,
                                    .help = "an http or https URL that is told the same and may answer" },
+        [ROW_CHAT_SERVICE] = { .key = "approval.chat.service",
+                               .type = OPTION_CHOICE,
+                               .choices = chat_services,
+                               .fallback = "none",
+                               .trust = TRUST_NEVER,
+                               .help = "the service that \"bailey chat\" asks people in" },
+        [ROW_CHAT_URL] = { .key = "approval.chat.url",
+                           .type = OPTION_STRING,
+                           .trust = TRUST_NEVER,
+                           .help =
+                               "the chat's server, as https://HOST; slack, telegram and ntfy have one of their own" },
+        [ROW_CHAT_TOKEN] = { .key = "approval.chat.token",
+                             .type = OPTION_STRING,
+                             .trust = TRUST_NEVER,
+                             .help =
+                                 "where the chat's token is: env:NAME, file:PATH, exec:COMMAND, keyring:NAME, ..." },
+        [ROW_CHAT_APP_TOKEN] = { .key = "approval.chat.app_token",
+                                 .type = OPTION_STRING,
+                                 .trust = TRUST_NEVER,
+                                 .help = "slack: where the app-level token (connections:write) is" },
+        [ROW_CHAT_ACCOUNT] = { .key = "approval.chat.account",
+                               .type = OPTION_STRING,
+                               .trust = TRUST_NEVER,
+                               .help = "the account that the token belongs to: zulip the bot's address, matrix its "
+                                       "@user:server" },
+        [ROW_CHAT_ROOM] = { .key = "approval.chat.room",
+                            .type = OPTION_STRING,
+                            .trust = TRUST_NEVER,
+                            .help = "where questions go: zulip CHANNEL/TOPIC, slack a channel's id, telegram a chat's "
+                                    "number, matrix !room:server, ntfy a topic" },
+        [ROW_CHAT_APPROVERS] = { .key = "approval.chat.approvers",
+                                 .type = OPTION_LIST,
+                                 .trust = TRUST_NEVER,
+                                 .help = "who may answer: the ids of their accounts (zulip: addresses or numbers; "
+                                         "ntfy: names of "
+                                         "answer topics)" },
+        [ROW_CHAT_PER_MINUTE] = { .key = "approval.chat.per_minute",
+                                  .type = OPTION_INTEGER,
+                                  .min = 1,
+                                  .max = 600,
+                                  .fallback = "20",
+                                  .trust = TRUST_NEVER,
+                                  .help = "messages a minute that are sent at most; further questions wait and come "
+                                          "together" },
 
         [ROW_PROCESSES] = { .flag = "limit-processes",
                             .key = "process.limits.processes",
@@ -444,7 +489,7 @@ const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW
 const struct option_table policy_table_files = TABLE("Files", ROW_HOME, ROW_OVERLAY);
 const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_LOG_MAX_SIZE);
 const struct option_table policy_table_credentials = TABLE("Credentials", ROW_CREDENTIAL, ROW_CREDENTIAL);
-const struct option_table policy_table_approvals = TABLE("Approvals", ROW_APPROVAL_COMMAND, ROW_APPROVAL_WEBHOOK);
+const struct option_table policy_table_approvals = TABLE("Approvals", ROW_APPROVAL_COMMAND, ROW_CHAT_PER_MINUTE);
 const struct option_table policy_table_limits = TABLE("Limits", ROW_PROCESSES, ROW_LIMIT_BYTES_OUT);
 
 const struct option_table *const policy_tables[POLICY_TABLES] = { &policy_table_general,   &policy_table_network,

@@ -57,6 +57,14 @@ enum policy_row {
         /* Approvals */
         ROW_APPROVAL_COMMAND,
         ROW_APPROVAL_WEBHOOK,
+        ROW_CHAT_SERVICE,
+        ROW_CHAT_URL,
+        ROW_CHAT_TOKEN,
+        ROW_CHAT_APP_TOKEN,
+        ROW_CHAT_ACCOUNT,
+        ROW_CHAT_ROOM,
+        ROW_CHAT_APPROVERS,
+        ROW_CHAT_PER_MINUTE,
         /* Limits */
         ROW_PROCESSES,
         ROW_MEMORY,

@@ -15,6 +15,8 @@ enum policy_mode { MODE_READ_ONLY, MODE_WORKSPACE_WRITE, MODE_WORKSPACE_WRITE_WH
 
 enum ask_how { ASK_NEVER, ASK_CONTROL, ASK_TTY };
 /* In the order of the vault's (ipc/vault.h). */
+/* In the order of the names in options.c. */
+enum chat_kind { CHAT_NONE, CHAT_ZULIP, CHAT_SLACK, CHAT_TELEGRAM, CHAT_MATRIX, CHAT_NTFY, CHAT_GENERIC, CHAT_KINDS };
 enum ca_key { CA_KEY_P256, CA_KEY_RSA4096 };
 
 /* Text with where it was written: "policy.yaml:12:5", "--allow", "BAILEY_ALLOW", "default". Both owned. */
@@ -169,6 +171,12 @@ struct policy {
         } log;
         struct {
                 char *command, *webhook; /* NULL: none */
+                struct {
+                        enum chat_kind service;
+                        char *url, *token, *app_token, *account, *room; /* NULL: not given */
+                        origin_texts approvers;
+                        uint32_t per_minute;
+                } chat; /* of `bailey chat` */
         } approval;
         origin_texts macos_allow; /* words of plan/macos/seatbelt.h */
         char *agent;

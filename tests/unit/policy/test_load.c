@@ -335,6 +335,14 @@ static const struct {
         { ROW_LOG_MAX_SIZE, "log: { max_size: 1MiB }" },
         { ROW_APPROVAL_COMMAND, "approval: { command: 'touch x' }" },
         { ROW_APPROVAL_WEBHOOK, "approval: { webhook: 'http://a.example/' }" },
+        { ROW_CHAT_SERVICE, "approval: { chat: { service: zulip } }" },
+        { ROW_CHAT_URL, "approval: { chat: { url: 'https://a.example' } }" },
+        { ROW_CHAT_TOKEN, "approval: { chat: { token: 'env:X' } }" },
+        { ROW_CHAT_APP_TOKEN, "approval: { chat: { app_token: 'env:X' } }" },
+        { ROW_CHAT_ACCOUNT, "approval: { chat: { account: bot } }" },
+        { ROW_CHAT_ROOM, "approval: { chat: { room: here } }" },
+        { ROW_CHAT_APPROVERS, "approval: { chat: { approvers: [me] } }" },
+        { ROW_CHAT_PER_MINUTE, "approval: { chat: { per_minute: 1 } }" },
 };
 
 static void workspace_may_only_narrow(void **state) {

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "chat/chat.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "chat/chat_internal.h"
+#include "store/audit_place.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { IDLE_MS = 1000, OWN_FDS = 2, POLL_MAX = OWN_FDS + COURIER_POLL_MAX + CHAT_PEERS_MAX };
+#define LOOK_NS NS_PER_SECOND
+
+void chat_note(struct chat *chat, const char *format, ...) {
+        char text[2048];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        (void)audit_note(chat->audit, "%s", text);
+        (void)audit_flush(chat->audit, NULL); /* answers go on; the log says what it lost */
+}
+
+/*
+ * Settings.
+ */
+static int need(const char *value, const char *key, const char *service, struct err *err) {
+        if (value && value[0])
+                return 0;
+        return err_set(err, EINVAL, "approval.chat.%s is missing: %s needs it; see docs/chat.md", key, service);
+}
+
+static int check_account(const struct policy *policy, const struct chat_service *service, struct err *err) {
+        int r = 0;
+
+        if (!service->url)
+                r = need(policy->approval.chat.url, "url", service->name, err);
+        if (r == 0)
+                r = need(policy->approval.chat.room, "room", service->name, err);
+        if (r == 0 && service->needs_account)
+                r = need(policy->approval.chat.account, "account", service->name, err);
+        if (r == 0 && service->needs_token)
+                r = need(policy->approval.chat.token, "token", service->name, err);
+        if (r == 0 && service->needs_app_token)
+                r = need(policy->approval.chat.app_token, "app_token", service->name, err);
+        if (r == 0 && !policy->approval.chat.approvers.n)
+                r = err_set(err, EINVAL, "approval.chat.approvers is empty: nobody could answer");
+        return r;
+}
+
+static struct chat_account account_of(const struct policy *policy, const struct chat_service *service) {
+        return (struct chat_account){ .kind = policy->approval.chat.service,
+                                      .url = policy->approval.chat.url ? policy->approval.chat.url : service->url,
+                                      .account = policy->approval.chat.account ? policy->approval.chat.account : "",
+                                      .room = policy->approval.chat.room,
+                                      .approvers = &policy->approval.chat.approvers,
+                                      .has_token = policy->approval.chat.token != NULL };
+}
+
+int chat_check(const struct policy *policy, struct err *err) {
+        const struct chat_service *service = chat_service_of(policy->approval.chat.service);
+        int r;
+
+        if (!service)
+                return err_set(err, EINVAL,
+                               "no chat is configured: set approval.chat.service and what it needs in your own "
+                               "configuration; see docs/chat.md");
+        r = check_account(policy, service, err);
+        if (r < 0)
+                return r;
+        const struct chat_account account = account_of(policy, service);
+        return service->check ? service->check(&account, err) : 0;
+}
+
+/*
+ * Opening.
+ */
+static int chat_open_audit(struct chat *chat, struct err *err) {
+        cleanup(free_ptr) char *directory = NULL, *path = NULL;
+        int r;
+
+        r = audit_directory(&directory, err);
+        if (r < 0)
+                return r;
+        r = path_make_private_dir(directory, err);
+        if (r < 0)
+                return r;
+        path = path_join(directory, "chat.jsonl");
+        if (!path)
+                return err_set(err, ENOMEM, "out of memory");
+        const struct audit_settings settings = { .path = path, .run_id = "chat", .sandbox = "chat" };
+        r = audit_open(&settings, &chat->audit, err);
+        return r == -EBUSY ? err_set(err, EBUSY, "a chat is running already") : r;
+}
+
+static int chat_catch_signals(struct chat *chat, struct err *err) {
+        sigset_t set;
+
+        sigemptyset(&set);
+        sigaddset(&set, SIGTERM);
+        sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGHUP);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+                return err_errno(err, "cannot block signals");
+        chat->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        return chat->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
+}
+
+static void chat_watch_places(struct chat *chat) {
+        cleanup(free_ptr) char *directory = NULL;
+
+        chat->places = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        if (chat->places >= 0 && control_make_directory(&directory, NULL) == 0)
+                (void)inotify_add_watch(chat->places, directory, IN_MOVED_TO | IN_CREATE);
+}
+
+static void on_notice(void *arg, const char *text) {
+        chat_note(arg, "vault: %s", text);
+}
+
+static int chat_start_courier(struct chat *chat, struct err *err) {
+        const struct policy *policy = chat->settings->policy;
+        struct authority to;
+        char host[AUTHORITY_TEXT_MAX];
+        bool tls = str_starts(str_of(chat->account.url), STR("https://"));
+        int r;
+
+        r = authority_parse(str_skip(str_of(chat->account.url), tls ? 8 : 7), tls ? 443 : 80, &to, err);
+        if (r < 0)
+                return r;
+        authority_text(&to, host);
+        const struct courier_token tokens[] = {
+                { "chat", policy->approval.chat.token, host },
+                { "chat-app", policy->approval.chat.app_token, host },
+        };
+        const struct courier_settings settings = { .tokens = tokens,
+                                                   .n_tokens = (size_t)(policy->approval.chat.token != NULL) +
+                                                               (size_t)(policy->approval.chat.app_token != NULL),
+                                                   .environment = environ,
+                                                   .on_message = line_message,
+                                                   .on_notice = on_notice,
+                                                   .arg = chat };
+        return courier_process_start(&settings, &chat->courier, err);
+}
+
+static int chat_open(struct chat *chat, struct err *err) {
+        const struct policy *policy = chat->settings->policy;
+        int r;
+
+        r = chat_check(policy, err);
+        if (r < 0)
+                return r;
+        chat->service = chat_service_of(policy->approval.chat.service);
+        chat->account = account_of(policy, chat->service);
+        chat_judge_init(&chat->judge, &policy->approval.chat.approvers);
+        r = chat_open_audit(chat, err);
+        if (r < 0)
+                return r;
+        r = chat_catch_signals(chat, err);
+        if (r < 0)
+                return r;
+        r = chat_start_courier(chat, err);
+        if (r < 0)
+                return r;
+        chat_watch_places(chat);
+        chat_note(chat, "the chat begins: %s, room %s, %zu approvers", chat->service->name, chat->account.room,
+                  chat->account.approvers->n);
+        chat->settings->on_ready(chat->settings->arg, chat->service->name, chat->account.room);
+        if (chat->settings->test)
+                line_say(chat, "Hello from bailey: messages arrive here.");
+        return 0;
+}
+
+static void chat_close(struct chat *chat) {
+        courier_process_free(chat->courier);
+        peers_done(chat);
+        questions_forget(chat);
+        line_done(chat);
+        close_fd(&chat->signals);
+        close_fd(&chat->places);
+        if (chat->audit)
+                (void)audit_close(chat->audit, NULL); /* nothing depends on it any more */
+        free(chat);
+}
+
+static void chat_closep(struct chat **chat) {
+        if (*chat)
+                chat_close(*chat);
+}
+
+/*
+ * The loop.
+ */
+static void chat_read_places(struct chat *chat) {
+        char events[4096];
+
+        while (read(chat->places, events, sizeof events) > 0)
+                chat->look_ns = 0;
+}
+
+static void chat_turn(struct chat *chat) {
+        struct pollfd fds[POLL_MAX];
+        size_t n = 0, courier, peers = chat->peers.n;
+        int timeout_ms = IDLE_MS;
+
+        if (!chat->settings->test && clock_ns() >= chat->look_ns) {
+                chat->look_ns = clock_ns() + LOOK_NS;
+                peers_look(chat);
+                peers = chat->peers.n;
+        }
+        line_tick(chat, &timeout_ms);
+        fds[n++] = (struct pollfd){ .fd = chat->signals, .events = POLLIN };
+        fds[n++] = (struct pollfd){ .fd = chat->places, .events = POLLIN };
+        courier = courier_process_poll(chat->courier, fds + n, &timeout_ms);
+        n += courier;
+        for (size_t i = 0; i < peers; i++)
+                fds[n++] = (struct pollfd){ .fd = chat->peers.p[i]->client.fd, .events = POLLIN };
+        if (poll(fds, n, timeout_ms) < 0)
+                return;
+
+        chat->ended = chat->ended || fds[0].revents;
+        if (fds[1].revents)
+                chat_read_places(chat);
+        /* Sandboxes first: an answer from the chat meets what is open now. */
+        for (size_t i = 0; i < peers; i++)
+                if (fds[OWN_FDS + courier + i].revents)
+                        peers_step(chat, chat->peers.p[i]);
+        courier_process_step(chat->courier, fds + OWN_FDS, courier);
+        peers_sweep(chat);
+}
+
+int chat_run(const struct chat_settings *settings, struct err *err) {
+        cleanup(chat_closep) struct chat *chat = calloc(1, sizeof *chat);
+        int r;
+
+        if (!chat)
+                return err_set(err, ENOMEM, "out of memory");
+        chat->settings = settings;
+        chat->signals = chat->places = -1;
+        r = chat_open(chat, err);
+        if (r < 0)
+                return r;
+        while (!chat->ended && !chat->failed)
+                chat_turn(chat);
+        chat_note(chat, "the chat ends");
+        if (chat->failed)
+                *err = chat->failure;
+        return chat->failed ? -EREMOTEIO : 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * `bailey chat`: asks people in a chat what sandboxes want, and takes their answers. A process of its own, one for each
+ * user, over the control sockets; it can do nothing that `bailey allow`, `pause` and `kill` cannot.
+ *
+ * Three processes: this one knows sandboxes and people and speaks no HTTP; the courier (ipc/courier.h) connects and
+ * has no other right; the vault has the token, which this one never sees. No port is opened.
+ *
+ * What counts: chat/judge.h says who and how, and each question has a code that is worth one answer. Everything that
+ * does not count is on record with the reason, in the log of this process (chat.jsonl beside the sandboxes' logs);
+ * what counts is in the sandbox's own log too, with the approver's name.
+ */
+#include "base/err.h"
+#include "policy/policy.h"
+
+struct chat_settings {
+        const struct policy *policy;
+        bool test; /* say hello in the room, and end */
+        void (*on_ready)(void *arg, const char *service, const char *room);
+        void *arg;
+};
+
+/* Whether approval.chat is whole; the error names the key and how it is written. */
+int chat_check(const struct policy *policy, struct err *err);
+/* Until SIGTERM or SIGINT; with `test`, until the message is there. -EBUSY: another one of this user is running. */
+int chat_run(const struct chat_settings *settings, struct err *err);

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Questions and their codes. A code is made here, is of this process alone and is worth one answer. Those that are
+ * closed are remembered for a while, so that a late answer is told what became of its question.
+ */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/secret.h"
+#include "chat/chat_internal.h"
+
+#include <stdio.h>
+
+enum { ABOUT_MAX = 1024 };
+
+static void question_done(struct chat_question *question) {
+        free(question->about);
+        free(question->detail);
+}
+
+void questions_forget(struct chat *chat) {
+        for (size_t i = 0; i < chat->questions.n; i++)
+                question_done(&chat->questions.p[i]);
+        vec_done(&chat->questions);
+}
+
+void chat_make_code(char ret[static CHAT_CODE_MAX]) {
+        random_id(ret, CHAT_CODE_MAX);
+}
+
+size_t questions_n_open(const struct chat *chat) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < chat->questions.n; i++)
+                n += chat->questions.p[i].open;
+        return n;
+}
+
+struct chat_question *questions_by_code(struct chat *chat, const char *code) {
+        struct chat_question *found = NULL;
+
+        for (size_t i = 0; i < chat->questions.n; i++)
+                if (secret_equal(str_of(chat->questions.p[i].code), str_of(code)))
+                        found = &chat->questions.p[i];
+        return found;
+}
+
+static struct chat_question *find_open(struct chat *chat, const char *sandbox, uint64_t number) {
+        for (size_t i = 0; i < chat->questions.n; i++) {
+                struct chat_question *question = &chat->questions.p[i];
+
+                if (question->open && question->number == number && strcmp(question->sandbox, sandbox) == 0)
+                        return question;
+        }
+        return NULL;
+}
+
+/* The oldest that is closed makes room. */
+static bool make_room(struct chat *chat) {
+        if (chat->questions.n < CHAT_QUESTIONS_MAX)
+                return vec_reserve(&chat->questions, 1) == 0;
+        for (size_t i = 0; i < chat->questions.n; i++) {
+                if (chat->questions.p[i].open)
+                        continue;
+                question_done(&chat->questions.p[i]);
+                memmove(&chat->questions.p[i], &chat->questions.p[i + 1],
+                        (chat->questions.n - i - 1) * sizeof *chat->questions.p);
+                chat->questions.n--;
+                return true;
+        }
+        return false;
+}
+
+/*
+ * What a question is about.
+ */
+static int put_member(struct buf *out, const char *before, const struct node *map, const char *key) {
+        const char *text = control_text(map, key);
+        int r;
+
+        if (!text || !text[0])
+                return 0;
+        r = buf_add(out, before);
+        if (r == 0)
+                r = texts_safe(out, str_of(text), 400);
+        return r < 0 ? r : buf_add(out, "\n");
+}
+
+static int put_about(struct buf *about, struct buf *detail, const struct node *question) {
+        const char *kind = control_text(question, "kind");
+        const char *host = control_text(question, "host");
+        int r;
+
+        if (kind && strcmp(kind, "command") == 0) {
+                r = buf_add(about, "run a command: ");
+                if (r == 0)
+                        r = texts_safe(about, str_of(control_text(question, "command")), 400);
+                if (r == 0)
+                        r = put_member(detail, "What decides is: ", question, "segment");
+                return r < 0 ? r : put_member(detail, "Why it is asked: ", question, "reason");
+        }
+        if (kind && strcmp(kind, "push") == 0) {
+                r = texts_safe(about, str_of(control_text(question, "push")), 400);
+                return r < 0 ? r : put_member(detail, "To: ", question, "target");
+        }
+        r = buf_add(about, "connect to ");
+        if (r == 0)
+                r = texts_safe(about, str_of(host), HOST_TEXT_MAX);
+        if (r == 0)
+                r = buf_printf(about, ":%ju", (uintmax_t)control_number(question, "port"));
+        if (r == 0)
+                r = put_member(detail, "By: ", question, "via");
+        return r < 0 ? r
+                     : buf_printf(detail, "No rule decides about this host. Connections that wait: %ju\n",
+                                  (uintmax_t)control_number(question, "waiting"));
+}
+
+void questions_open(struct chat *chat, const char *sandbox, const struct node *node) {
+        cleanup(buf_done) struct buf about = BUF(ABOUT_MAX), detail = BUF(2 * ABOUT_MAX);
+        struct chat_question question = { .number = control_number(node, "id"), .open = true };
+        const char *host = control_text(node, "host"), *expires = control_text(node, "expires");
+
+        if (!node || find_open(chat, sandbox, question.number) || put_about(&about, &detail, node) < 0)
+                return;
+        if (!make_room(chat)) {
+                chat_note(chat, "a question of sandbox %s is not asked here: %d wait already", sandbox,
+                          CHAT_QUESTIONS_MAX);
+                return;
+        }
+        snprintf(question.sandbox, sizeof question.sandbox, "%s", sandbox);
+        snprintf(question.host, sizeof question.host, "%s", host ? host : "");
+        if (expires)
+                (void)clock_parse_text(str_of(expires), &question.expires_us);
+        do
+                chat_make_code(question.code);
+        while (questions_by_code(chat, question.code));
+        question.about = str_dup(buf_str(&about));
+        question.detail = str_dup(detail.n ? buf_str(&detail) : STR(""));
+        if (!question.about || !question.detail) {
+                question_done(&question);
+                return;
+        }
+        chat->questions.p[chat->questions.n++] = question;
+        line_ask(chat, question.code);
+}
+
+static void question_close(struct chat *chat, struct chat_question *question, const char *outcome) {
+        if (!question->open)
+                return;
+        question->open = false;
+        snprintf(question->outcome, sizeof question->outcome, "%s", outcome);
+        if (question->posted)
+                line_sayf(chat, "%s: %s: %s", question->code, question->about, outcome);
+}
+
+void questions_close(struct chat *chat, const char *sandbox, uint64_t number, const char *outcome) {
+        struct chat_question *question = find_open(chat, sandbox, number);
+
+        if (question)
+                question_close(chat, question, outcome);
+}
+
+void questions_close_all(struct chat *chat, const char *sandbox) {
+        for (size_t i = 0; i < chat->questions.n; i++)
+                if (strcmp(chat->questions.p[i].sandbox, sandbox) == 0)
+                        question_close(chat, &chat->questions.p[i], "the sandbox has ended");
+}

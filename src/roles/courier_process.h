@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The courier (ipc/courier.h) as a program of the user's side sees it: one process, started with a vault beside it when
+ * there are tokens, watched, and replaced when it dies.
+ *
+ *     courier_process_start(&settings, &c, err);      every token must have its value now
+ *     courier_process_send(c, &message);
+ *     for (;;) {
+ *             n = courier_process_poll(c, fds, &timeout);
+ *             poll(...);
+ *             courier_process_step(c, fds, n);        calls on_message
+ *     }
+ *     courier_process_free(c);
+ */
+#include "base/err.h"
+#include "ipc/courier.h"
+
+#include <poll.h>
+
+struct courier_process; /* opaque */
+
+/* The vault's mapping number is the place in the list. */
+struct courier_token {
+        const char *name, *source; /* "env:NAME", "file:/PATH", ... */
+        const char *host;          /* "HOST:PORT": the only place it goes to */
+};
+
+struct courier_settings {
+        const struct courier_token *tokens;
+        size_t n_tokens;
+        char *const *environment; /* of the user */
+        /* COURIER_FAILED with id 0: the courier died, and with it everything that was under way. */
+        void (*on_message)(void *arg, const struct courier_message *message);
+        void (*on_notice)(void *arg, const char *text);
+        void *arg;
+};
+
+int courier_process_start(const struct courier_settings *settings, struct courier_process **ret, struct err *err);
+void courier_process_free(struct courier_process *courier);
+void courier_process_freep(struct courier_process **courier);
+/* -EPIPE while none runs, -EMSGSIZE. */
+int courier_process_send(struct courier_process *courier, const struct courier_message *message);
+
+enum { COURIER_POLL_MAX = 3 };
+size_t courier_process_poll(const struct courier_process *courier, struct pollfd ret[static COURIER_POLL_MAX],
+                            int *timeout_ms);
+void courier_process_step(struct courier_process *courier, const struct pollfd *fds, size_t n);
