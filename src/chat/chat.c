@@ -16,7 +16,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { IDLE_MS = 1000, OWN_FDS = 2, POLL_MAX = OWN_FDS + COURIER_POLL_MAX + CHAT_PEERS_MAX };
 #define LOOK_NS NS_PER_SECOND
 
 void chat_note(struct chat *chat, const char *format, ...) {
@@ -207,35 +206,36 @@ static void chat_read_places(struct chat *chat) {
                 chat->look_ns = 0;
 }
 
-static void chat_turn(struct chat *chat) {
-        struct pollfd fds[POLL_MAX];
-        size_t n = 0, courier, peers = chat->peers.n;
-        int timeout_ms = IDLE_MS;
+static void chat_watch(void *arg, struct poller *poller) {
+        struct chat *chat = arg;
 
         if (!chat->settings->test && clock_ns() >= chat->look_ns) {
                 chat->look_ns = clock_ns() + LOOK_NS;
                 peers_look(chat);
-                peers = chat->peers.n;
         }
-        line_tick(chat, &timeout_ms);
-        fds[n++] = (struct pollfd){ .fd = chat->signals, .events = POLLIN };
-        fds[n++] = (struct pollfd){ .fd = chat->places, .events = POLLIN };
-        courier = courier_process_poll(chat->courier, fds + n, &timeout_ms);
-        n += courier;
-        for (size_t i = 0; i < peers; i++)
-                fds[n++] = (struct pollfd){ .fd = chat->peers.p[i]->client.fd, .events = POLLIN };
-        if (poll(fds, n, timeout_ms) < 0)
-                return;
+        poller_until(poller, line_tick(chat));
+        poller_until(poller, clock_ns() + LOOK_NS);
+        poller_watch(poller, chat->signals, POLLIN);
+        poller_watch(poller, chat->places, POLLIN);
+        for (size_t i = 0; i < chat->peers.n; i++)
+                poller_watch(poller, chat->peers.p[i]->client.fd, POLLIN);
+        courier_process_watch(chat->courier, poller);
+}
 
-        chat->ended = chat->ended || fds[0].revents;
-        if (fds[1].revents)
+static int chat_step(void *arg, struct poller *poller, struct err *err) {
+        struct chat *chat = arg;
+
+        (void)err;
+        chat->ended = chat->ended || poller_ready(poller, chat->signals);
+        if (poller_ready(poller, chat->places))
                 chat_read_places(chat);
         /* Sandboxes first: an answer from the chat meets what is open now. */
-        for (size_t i = 0; i < peers; i++)
-                if (fds[OWN_FDS + courier + i].revents)
+        for (size_t i = 0; i < chat->peers.n; i++)
+                if (poller_ready(poller, chat->peers.p[i]->client.fd))
                         peers_step(chat, chat->peers.p[i]);
-        courier_process_step(chat->courier, fds + OWN_FDS, courier);
+        courier_process_step(chat->courier, poller);
         peers_sweep(chat);
+        return 0;
 }
 
 int chat_run(const struct chat_settings *settings, struct err *err) {
@@ -249,8 +249,13 @@ int chat_run(const struct chat_settings *settings, struct err *err) {
         r = chat_open(chat, err);
         if (r < 0)
                 return r;
-        while (!chat->ended && !chat->failed)
-                chat_turn(chat);
+        cleanup(poller_done) struct poller poller = { 0 };
+        poller_add(&poller, &(struct poller_part){ chat_watch, chat_step, chat });
+        while (!chat->ended && !chat->failed) {
+                r = poller_round(&poller, err);
+                if (r < 0)
+                        return r;
+        }
         chat_note(chat, "the chat ends");
         if (chat->failed)
                 *err = chat->failure;

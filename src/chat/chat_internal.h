@@ -113,8 +113,8 @@ void line_say(struct chat *chat, const char *text);
 __attribute__((format(printf, 2, 3))) void line_sayf(struct chat *chat, const char *format, ...);
 void line_ask(struct chat *chat, const char *code);
 void line_settle(struct chat *chat, struct str callback, const char *text);
-/* What is due; *timeout_ms: when to look again. */
-void line_tick(struct chat *chat, int *timeout_ms);
+/* What is due now; returns when to look again. */
+uint64_t line_tick(struct chat *chat);
 void line_message(void *arg, const struct courier_message *message);
 void line_done(struct chat *chat);
 

@@ -299,29 +299,24 @@ void line_message(void *arg, const struct courier_message *message) {
         }
 }
 
-static void wait_until(uint64_t when, uint64_t now, int *timeout_ms) {
-        int left = when > now ? (int)((when - now) / NS_PER_MS) + 1 : 0;
-
-        *timeout_ms = *timeout_ms < 0 || left < *timeout_ms ? left : *timeout_ms;
-}
-
-void line_tick(struct chat *chat, int *timeout_ms) {
-        uint64_t now = clock_ns(), when = 0;
+uint64_t line_tick(struct chat *chat) {
+        uint64_t now = clock_ns(), due = CLOCK_NEVER, when = 0;
 
         if (!chat->hearing.id && !chat->settings->test) {
                 if (now >= chat->hearing.retry_ns)
                         hearing_begin(chat);
-                else
-                        wait_until(chat->hearing.retry_ns, now, timeout_ms);
+                if (!chat->hearing.id)
+                        due = chat->hearing.retry_ns;
         }
         if (chat->speaking.id || !chat->letters.n)
-                return;
+                return due;
         if (now < chat->speaking.retry_ns)
-                wait_until(chat->speaking.retry_ns, now, timeout_ms);
-        else if (!may_speak(chat, now, &when))
-                wait_until(when, now, timeout_ms);
-        else
+                when = chat->speaking.retry_ns;
+        else if (may_speak(chat, now, &when))
                 speaking_begin(chat, now);
+        if (!chat->speaking.id && when < chat->speaking.retry_ns)
+                when = chat->speaking.retry_ns;
+        return !chat->speaking.id && chat->letters.n && when < due ? when : due;
 }
 
 void line_done(struct chat *chat) {

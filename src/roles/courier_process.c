@@ -241,31 +241,26 @@ static void courier_hear(struct courier_process *courier) {
         }
 }
 
-size_t courier_process_poll(const struct courier_process *courier, struct pollfd ret[static COURIER_POLL_MAX],
-                            int *timeout_ms) {
-        size_t n = courier->vault ? vault_process_poll(courier->vault, ret, COURIER_POLL_MAX - 1, timeout_ms) : 0;
-        uint64_t now = clock_ns();
-
-        ret[n++] = (struct pollfd){ .fd = courier->fd, .events = (short)(POLLIN | (courier->out.n ? POLLOUT : 0)) };
-        if (courier->fd < 0) {
-                int left = courier->retry_ns > now ? (int)((courier->retry_ns - now) / NS_PER_MS) + 1 : 0;
-                *timeout_ms = *timeout_ms < 0 || left < *timeout_ms ? left : *timeout_ms;
-        }
-        return n;
+void courier_process_watch(const struct courier_process *courier, struct poller *poller) {
+        if (courier->vault)
+                vault_process_watch(courier->vault, poller);
+        poller_watch(poller, courier->fd, (short)(POLLIN | (courier->out.n ? POLLOUT : 0)));
+        if (courier->fd < 0)
+                poller_until(poller, courier->retry_ns);
 }
 
-void courier_process_step(struct courier_process *courier, const struct pollfd *fds, size_t n) {
+void courier_process_step(struct courier_process *courier, const struct poller *poller) {
         struct err err = { 0 };
 
         if (courier->vault)
-                vault_process_step(courier->vault, fds, n - 1);
+                vault_process_step(courier->vault, poller);
         if (courier->vault_changed) {
                 courier->vault_changed = false;
                 courier_lost(courier);
                 courier->retry_ns = 0;
         }
         courier_flush(courier);
-        if (courier->fd >= 0 && fds[n - 1].revents)
+        if (courier->fd >= 0 && poller_ready(poller, courier->fd))
                 courier_hear(courier);
         if (courier->fd < 0 && clock_ns() >= courier->retry_ns && courier_spawn(courier, &err) < 0)
                 courier->retry_ns = clock_ns() + RESTART_NS;

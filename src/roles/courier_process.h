@@ -6,17 +6,13 @@
  *
  *     courier_process_start(&settings, &c, err);      every token must have its value now
  *     courier_process_send(c, &message);
- *     for (;;) {
- *             n = courier_process_poll(c, fds, &timeout);
- *             poll(...);
- *             courier_process_step(c, fds, n);        calls on_message
- *     }
+ *     courier_process_watch(c, poller), courier_process_step(c, poller): its side of a poller (base/poller.h); a step
+ *     calls on_message
  *     courier_process_free(c);
  */
 #include "base/err.h"
+#include "base/poller.h"
 #include "ipc/courier.h"
-
-#include <poll.h>
 
 struct courier_process; /* opaque */
 
@@ -42,7 +38,5 @@ void courier_process_freep(struct courier_process **courier);
 /* -EPIPE while none runs, -EMSGSIZE. */
 int courier_process_send(struct courier_process *courier, const struct courier_message *message);
 
-enum { COURIER_POLL_MAX = 3 };
-size_t courier_process_poll(const struct courier_process *courier, struct pollfd ret[static COURIER_POLL_MAX],
-                            int *timeout_ms);
-void courier_process_step(struct courier_process *courier, const struct pollfd *fds, size_t n);
+void courier_process_watch(const struct courier_process *courier, struct poller *poller);
+void courier_process_step(struct courier_process *courier, const struct poller *poller);
