@@ -190,7 +190,7 @@ def test_every_screen(ui, browser, home, bailey, start, work, hosts, origin):
     log.note("answered: files.example.com:443, allow, scope sandbox, by control (bailey ui)", step=4)
     log.close()
     bailey("run", "--overlay", "--", "sh", "-c", "echo x > new.txt", cwd=work).check()
-    start(["bailey", "run", "--ask", "control", "--hosts", hosts, "--allow", "registry.npmjs.org", "--", "sh", "-c", "for i in 1 2 3; do curl -s -m 60 http://files$i.example.com/ & done; wait"], cwd=work)
+    start(["bailey", "run", "--ask", "control", "--ask-timeout", "15m", "--hosts", hosts, "--allow", "registry.npmjs.org", "--", "sh", "-c", "for i in 1 2 3; do curl -s -m 900 http://files$i.example.com/ & done; wait"], cwd=work)
     shots = os.environ.get("BAILEY_SHOTS")
     for width, theme in ((1200, "light"), (1200, "dark"), (390, "light"), (390, "dark")):
         name = f"{theme}{width}"

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One check of the sources by name: prints what is wrong and where, and fails if anything is."""
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -39,26 +39,35 @@ def check_format():
     return call(["clang-format", "--dry-run", "-Werror", *tracked("*.c", "*.h")])
 
 
+def included_files(build):
+    """Of each object of a build: the files that its compiler read."""
+    text = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], check=True, text=True, stdout=subprocess.PIPE).stdout
+    return {block.split(":", 1)[0]: [line.strip() for line in block.splitlines()[1:]] for block in text.split("\n\n") if ": #deps" in block}
+
+
 def check_tidy():
     """.clang-tidy holds the list; what it finds is an error. A file that was clean is looked at again when it, a header of
     it, its flags or the list changed: what is remembered is a hash of all four. How far the analyzer follows a function is
-    nearly all of the time that this takes: `make lint` lets it go as far as it wants, `make test` a quarter of that."""
+    nearly all of the time that this takes, and both grow alike: `make lint` lets it go as far as it wants, `make test` a tenth of that."""
     build = pathlib.Path(os.environ["LINT_BUILD"])
     clean = build / "tidy-clean"
     clean.mkdir(exist_ok=True)
     rules = (TOP / ".clang-tidy").read_bytes()
-    nodes = 225000 if os.environ.get("LINT_DEPTH") == "full" else 50000
+    nodes = 225000 if os.environ.get("LINT_DEPTH") == "full" else 20000
+    included = included_files(build)
+
+    @functools.lru_cache(maxsize=None)
+    def digest(path):
+        return hashlib.sha256((build / path).read_bytes()).digest()
 
     def look_at(entry):
-        source, words = entry["file"], shlex.split(entry["command"])
-        words = [word for word in words if not word.startswith(("-M", "-o")) and word not in ("-c", entry["output"])]
-        words = [word for word in words if not word.endswith((".o", ".o.d"))]
-        text = subprocess.run([*words, "-E", "-D__clang_analyzer__"], cwd=build, check=True, stdout=subprocess.PIPE).stdout
-        stamp = clean / hashlib.sha256(rules + entry["command"].encode() + text + b"%d" % nodes).hexdigest()
-        if stamp.exists():
+        read = included.get(entry["output"], [])
+        known = b"".join(digest(path) for path in [entry["file"], *read])
+        stamp = clean / hashlib.sha256(rules + entry["command"].encode() + known + b"%d" % nodes).hexdigest()
+        if read and stamp.exists():
             return ""
         limit = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", f"max-nodes={nodes}")]
-        done = subprocess.run(["clang-tidy", "--quiet", "-p", str(build), *limit, source], cwd=build, check=False, text=True,
+        done = subprocess.run(["clang-tidy", "--quiet", "-p", str(build), *limit, entry["file"]], cwd=build, check=False, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if done.returncode == 0 and not done.stdout.strip():
             stamp.touch()
