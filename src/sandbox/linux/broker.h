@@ -52,6 +52,7 @@ struct broker {
         struct closed *closed; /* what must not be changed, or NULL; with it: */
         struct repos *repos;   /* repositories that come */
         struct shared *shared; /* files with several names */
+        bool judges_modes;     /* every mode that is set by a descriptor, not only those that give somebody a right */
         bool native; /* Landlock keeps the caller's own calls from changing files: devices are its own to open */
 };
 

@@ -22,6 +22,7 @@ static int bind_by_text(struct held *h, int fd, const struct sockaddr_un *to, si
         mode_t before;
         int r;
 
+        walk_leaves_directory();
         if (to->sun_path[0] != '/' && (base < 0 || fchdir(base) < 0))
                 return base < 0 ? base : -errno;
         before = umask(h->tracee.umask);

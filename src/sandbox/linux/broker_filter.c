@@ -146,10 +146,10 @@ static void look_at_argument(struct front *f, enum label label, size_t offset, u
         emit(f, BPF_JMP | BPF_JSET | BPF_K, bits, TO_NOTIFY, TO_MAIN);
 }
 
-/* O_TMPFILE comes with one of these flags. Archives are unpacked with a mode
- * for each file, by its descriptor: those that give nobody else anything are the kernel's too. */
+/* O_TMPFILE comes with one of these flags. Archives are unpacked with a mode for each file, by its descriptor: those
+ * that give nobody anything are the kernel's too. */
 static void look_at_arguments(struct front *f) {
-        const uint32_t flags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, mode = 07022;
+        const uint32_t flags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, mode = 07133;
 
         look_at_argument(f, TO_FLAGS_1, offsetof(struct seccomp_data, args[1]), flags);
         look_at_argument(f, TO_FLAGS_2, offsetof(struct seccomp_data, args[2]), flags);

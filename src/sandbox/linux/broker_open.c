@@ -108,6 +108,12 @@ static int open_existing(struct held *h, struct place *p, int flags, mode_t mode
         return fd < 0 ? fd : broker_give_fd(&h->tracee, &fd, flags & O_CLOEXEC);
 }
 
+/* Nobody can run it before its mode changes, and that is one of the calls that are served after this one: whether the
+ * broker lets go of it a moment before the caller goes on, or a moment after, makes no difference. */
+static bool can_be_run(mode_t mode) {
+        return mode & (S_IXUSR | S_IXGRP | S_IXOTH);
+}
+
 /* -EEXIST: it is there after all. */
 static int open_new(struct held *h, struct place *p, int flags, mode_t mode) {
         int r;
@@ -121,7 +127,9 @@ static int open_new(struct held *h, struct place *p, int flags, mode_t mode) {
         if (fd < 0)
                 return -errno;
         judge_made(h, p, fd);
-        return broker_give_fd(&h->tracee, &fd, flags & O_CLOEXEC);
+        if (can_be_run(mode))
+                return broker_give_fd(&h->tracee, &fd, flags & O_CLOEXEC);
+        return broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
 }
 
 static bool opens_for_change(int flags, bool there) {
@@ -159,13 +167,15 @@ static int open_found(struct held *h, struct place *p, int flags, mode_t mode) {
  */
 static int open_to_read(struct held *h, int dirfd, int flags) {
         char path[PATH_MAX];
+        const char *name = path;
         struct stat st;
-        int r;
+        int dir, r;
 
         if (walk_spell(&h->tracee, dirfd, h->path, path) < 0)
                 return OPEN_OTHERWISE;
-        if (fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-                r = errno == ENOENT ? walk_open_spelled(path, O_PATH | O_CLOEXEC) : -ELOOP;
+        dir = walk_same_dir(path, &name);
+        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+                r = errno == ENOENT ? walk_open_spelled(dir, name, O_PATH | O_CLOEXEC) : -ELOOP;
                 if (r >= 0)
                         close(r); /* it appeared just now */
                 if (r != -ENOENT)
@@ -181,7 +191,7 @@ static int open_to_read(struct held *h, int dirfd, int flags) {
 
         if (broker_denies(h->broker->rules, path, false))
                 return OPEN_OTHERWISE; /* and there refused, with a report */
-        cleanup(close_fd) int fd = walk_open_spelled(path, flags | O_CLOEXEC);
+        cleanup(close_fd) int fd = walk_open_spelled(dir, name, flags | O_CLOEXEC);
         if (fd < 0)
                 return OPEN_OTHERWISE;
         memcpy(h->path, path, strlen(path) + 1);

@@ -27,7 +27,7 @@ enum op_when {
         OP_ALWAYS,
         OP_IF_ARG1_WRITES, /* the flags of open() are its argument 1 */
         OP_IF_ARG2_WRITES,
-        OP_IF_MODE_GIVES, /* argument 1 is a mode that gives others a right to write, or a set-id bit */
+        OP_IF_MODE_GIVES, /* argument 1 is a mode that gives others a right to write, a set-id bit, or a right to run */
         OP_NEVER,         /* only what the caller could do to its own files */
 };
 
@@ -46,9 +46,9 @@ extern const size_t broker_socket_ops_n;
 /* Answers the held call with a copy of the descriptor; OP_ANSWERED or a negative errno. The broker's own is closed a
  * moment after the caller goes on, before any other call is served. */
 int broker_pass_fd(const struct tracee *t, int fd, bool close_on_exec);
-/* The same for one that can be written: the broker has let go of it before the caller goes on, which wakes the caller
- * twice. Somebody who closes a program that was written, and runs it, would else find it busy, and a lock would outlive
- * its file. */
+/* The same for one that was there and can be written: the broker has let go of it before the caller goes on, which
+ * wakes the caller twice. Somebody who closes a program that was written, and runs it, would else find it busy, and a
+ * lock would outlive its file. */
 int broker_give_fd(const struct tracee *t, int *fd, bool close_on_exec);
 int broker_answer(const struct tracee *t, int result);
 

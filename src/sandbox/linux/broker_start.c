@@ -91,6 +91,7 @@ _Noreturn static void serve(const struct plan *p, int notify, const struct secco
                 .report_all = p->flags & PLAN_OBSERVE,
                 .sockets = p->sockets.p,
                 .n_sockets = p->sockets.n,
+                .judges_modes = broker_filter_of(p).modes,
                 .native = (p->flags & PLAN_NATIVE) && !(p->flags & PLAN_BROKER),
         };
         if (!b.rules || ((p->flags & PLAN_WRITES) && prepare_judging(p, &b) < 0))

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three ways to the same answer. A path for a new name is spelled out first: where the caller is, and the names it
- * gives. If none of them is a link, which the kernel checks as it opens the directory, then what was spelled is the
- * canonical path of what was opened at that moment; nobody has to ask for it.
+ * Three ways to the same answer. A path whose last name counts as it is, is spelled out first (walk_spelled.c).
  *
  * Nearly every other path is resolved by one openat2 call in the broker: both processes share the root and the mounts,
  * so it finds what the tracee would find. The exception is /proc, where `self` means whoever
@@ -11,7 +9,7 @@
  * then it was looked for among the broker's descriptors and threads. Magic links are followed only for the tracee's own
  * process, and nothing below the broker's own entries in /proc is ever handed out.
  */
-#include "sandbox/linux/walk.h"
+#include "sandbox/linux/walk_internal.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -31,12 +29,14 @@ enum { LINKS_MAX = 40 };
 
 void place_init(struct place *p) {
         p->object = p->dir = -1;
-        p->wants_directory = p->borrowed = p->parent = p->dir_known = false;
+        p->wants_directory = p->borrowed = p->kept = p->parent = p->dir_known = false;
         p->name[0] = p->path[0] = '\0';
 }
 
 void place_done(struct place *p) {
         close_fd(&p->object);
+        if (p->kept)
+                walk_let_go(p);
         if (p->borrowed)
                 p->dir = -1;
         close_fd(&p->dir);
@@ -109,7 +109,7 @@ static bool on_proc(int fd) {
         return is_on_proc(fd, fstat(fd, &st) == 0 ? &st : NULL);
 }
 
-static bool dir_on_proc(struct place *p) {
+bool walk_dir_on_proc(struct place *p) {
         p->dir_known = fstat(p->dir, &p->dir_st) == 0;
         return is_on_proc(p->dir, p->dir_known ? &p->dir_st : NULL);
 }
@@ -330,7 +330,7 @@ static int split_off_name(int base, const char *path, struct place *p) {
         p->borrowed = !start;
         memcpy(p->name, name.p, name.n);
         p->name[name.n] = '\0';
-        return dir_on_proc(p) ? -ELOOP : 0;
+        return walk_dir_on_proc(p) ? -ELOOP : 0;
 }
 
 /* With the name apart: the object is looked up by it in the directory that is held. */
@@ -358,87 +358,6 @@ static int walk_from(const struct tracee *t, int from, const char *path, enum wa
         p->name[0] = '\0';
         p->parent = p->dir_known = false; /* the object comes with it */
         return walk_slowly(t, from, path, mode, p);
-}
-
-/* --- spelled out --- */
-
-/* Appends the names of a path, each with a slash before it. -ELOOP for what is not plain: "..", a slash at the end. */
-static int spell_names(char *text, size_t n, const char *path) {
-        while (*path) {
-                size_t length = strcspn(path, "/");
-                bool nothing = length == 0 || (length == 1 && path[0] == '.'), ends = path[length] == '\0';
-
-                if ((length == 2 && path[0] == '.' && path[1] == '.') || length > NAME_MAX || (nothing && ends))
-                        return -ELOOP;
-                if (!nothing) {
-                        if (n + 1 + length >= PATH_MAX)
-                                return -ELOOP;
-                        text[n] = '/';
-                        memcpy(text + n + 1, path, length);
-                        n += 1 + length;
-                }
-                if (!ends && path[length + 1] == '\0')
-                        return -ELOOP;
-                path += length + !ends;
-        }
-        text[n] = '\0';
-        return 0;
-}
-
-static int spell(struct tracee *t, int dirfd, const char *path, char text[static PATH_MAX]) {
-        static const char gone[] = " (deleted)";
-        ssize_t n = 0;
-
-        if (path[0] == '\0')
-                return -ELOOP;
-        if (path[0] != '/') {
-                n = tracee_base_path(t, dirfd, text, PATH_MAX);
-                if (n < 0 || text[0] != '/' || n == PATH_MAX)
-                        return -ELOOP;
-                if (n >= (ssize_t)sizeof gone && memcmp(text + n - (sizeof gone - 1), gone, sizeof gone - 1) == 0)
-                        return -ELOOP;
-                if (n == 1)
-                        n = 0; /* "/": the names bring their slash */
-        }
-        return spell_names(text, (size_t)n, path);
-}
-
-int walk_spell(struct tracee *t, int dirfd, const char *path, char ret[static PATH_MAX]) {
-        int r = spell(t, dirfd, path, ret);
-
-        return r == 0 && str_starts(str_of(ret), STR("/proc/")) ? -ELOOP : r;
-}
-
-int walk_open_spelled(const char *path, int flags) {
-        struct open_how how = { .flags = (unsigned)flags, .resolve = RESOLVE_NO_SYMLINKS };
-        int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
-
-        return fd >= 0 ? fd : -errno;
-}
-
-/* The directory and the last name. Whatever is not plain, and every error, is left to the other ways: -ELOOP. */
-static int walk_spelled(struct tracee *t, int dirfd, const char *path, struct place *p) {
-        char *slash;
-        size_t n;
-
-        if (walk_spell(t, dirfd, path, p->path) < 0)
-                return -ELOOP;
-        slash = strrchr(p->path, '/');
-        if (!slash)
-                return -ELOOP;
-
-        n = strlen(slash + 1);
-        memcpy(p->name, slash + 1, n + 1);
-        *slash = '\0';
-        p->dir = walk_open_spelled(slash == p->path ? "/" : p->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        *slash = '/';
-        if (p->dir < 0 || dir_on_proc(p)) {
-                place_done(p);
-                p->dir_known = false;
-                return -ELOOP;
-        }
-        p->parent = true;
-        return 0;
 }
 
 int walk_descriptor(struct tracee *t, int number, struct place *ret) {
@@ -486,8 +405,7 @@ int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, str
         if (path[0] == '\0')
                 return tracee_confirm(t) < 0 ? -ESRCH : -ENOENT;
 
-        /* A name alone is looked for where the caller is: nothing is gained by spelling that. */
-        r = mode == WALK_PARENT && strchr(path, '/') ? walk_spelled(t, dirfd, path, ret) : -ELOOP;
+        r = mode == WALK_FOLLOW ? -ELOOP : walk_spelled(t, dirfd, path, mode, ret);
         if (r < 0) {
                 ret->wants_directory = path[strlen(path) - 1] == '/';
                 r = walk_based(t, dirfd, path, mode, ret);

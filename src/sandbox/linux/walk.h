@@ -14,6 +14,7 @@ struct place {
         int dir;    /* its directory, O_PATH, or -1 when reached without a name ("/", "..", an open descriptor) */
         bool wants_directory; /* the path ended in a slash */
         bool borrowed;        /* `dir` is somebody else's to close */
+        bool kept;            /* and that is walk_spelled.c */
         bool parent;          /* WALK_PARENT: nobody has looked for the object */
         bool dir_known;       /* `dir_st` is what fstat() says of `dir` */
         struct stat dir_st;
@@ -34,8 +35,13 @@ enum walk_mode {
 /* The path spelled out: canonical if no name in it is a link. -ELOOP for what is not plain (see walk.c), and for /proc,
  * where the same name is another thing for everyone. */
 int walk_spell(struct tracee *t, int dirfd, const char *path, char ret[static PATH_MAX]);
-/* Opens a path that was spelled, unless there is a link on its way: -ELOOP. */
-int walk_open_spelled(const char *path, int flags);
+/* Opens a path that was spelled, from this directory if it is relative, unless there is a link on its way: -ELOOP. */
+int walk_open_spelled(int dir, const char *path, int flags);
+/* A shorter way to a path that was spelled, if the one before it was in the same directory: that directory, which this
+ * path has at this moment, and the name in it. Else AT_FDCWD and the path. Not to be closed, nor kept for the next
+ * call.
+ */
+int walk_same_dir(const char *path, const char **ret_name);
 /* Whether something with this device number is on /proc, for all that is known; true if nothing is. */
 bool walk_may_be_proc(dev_t device);
 
@@ -45,3 +51,5 @@ int walk_descriptor(struct tracee *t, int number, struct place *ret);
 /* Opens what an O_PATH descriptor of the broker's own holds. */
 int walk_reopen(int fd, int flags, mode_t mode);
 void place_done(struct place *p);
+/* Whoever changes the working directory of a thread that walks says so. */
+void walk_leaves_directory(void);

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The floor of judging calls: runs a command whose calls are handed over by the same kind of filter that Bailey has,
+ * and answered at once. Nothing is read of the caller, nothing is looked up or judged, and the kernel performs the
+ * call as the caller asks. What a command takes in here, no judge in another process can better.
+ *
+ *   lab-floor changes COMMAND...   calls that change files: open() for writing, and names that come and go
+ *   lab-floor opens COMMAND...     these, and every other open()
+ */
+#include "tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WAIT_KILLABLE = 1 << 5, CODE_MAX = 64, STATUS_SIGNAL = 128 };
+#define NOTIFY_SET_FLAGS _IOW('!', 4, uint64_t)
+
+struct code {
+        struct sock_filter p[CODE_MAX];
+        unsigned short n;
+};
+
+static void add(struct code *code, uint16_t what, uint32_t k, uint8_t yes, uint8_t no) {
+        code->p[code->n++] = (struct sock_filter){ what, yes, no, k };
+}
+
+/* A call that changes names: handed over whatever its arguments are. */
+static void hand_over(struct code *code, long number) {
+        add(code, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1);
+        add(code, BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF, 0, 0);
+}
+
+static void hand_over_opens(struct code *code, long number, unsigned argument, bool all) {
+        const uint32_t changes = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
+
+        if (all) {
+                hand_over(code, number);
+                return;
+        }
+        add(code, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 4);
+        add(code, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args[argument]), 0, 0);
+        add(code, BPF_JMP | BPF_JSET | BPF_K, changes, 0, 1);
+        add(code, BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF, 0, 0);
+        add(code, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+}
+
+static int load_filter(bool all) {
+        static const long names[] = {
+#ifdef SYS_open
+                SYS_unlink,   SYS_mkdir,   SYS_rename,    SYS_rmdir,  SYS_link,      SYS_symlink,  SYS_chmod,
+#endif
+                SYS_unlinkat, SYS_mkdirat, SYS_renameat2, SYS_linkat, SYS_symlinkat, SYS_fchmodat,
+        };
+        struct code code = { .n = 0 };
+
+        add(&code, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, nr), 0, 0);
+        hand_over_opens(&code, SYS_openat, 2, all);
+#ifdef SYS_open
+        hand_over_opens(&code, SYS_open, 1, all);
+#endif
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                hand_over(&code, names[i]);
+        add(&code, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+
+        struct sock_fprog program = { code.n, code.p };
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE,
+                            &program);
+}
+
+_Noreturn static void answer_all(int notify) {
+        for (;;) {
+                struct seccomp_notif call = { 0 };
+                struct seccomp_notif_resp answer = { .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
+
+                if (ioctl(notify, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0) {
+                        if (errno == ENOENT || errno == EINTR)
+                                continue; /* the caller was killed meanwhile */
+                        _exit(1);
+                }
+                answer.id = call.id;
+                (void)ioctl(notify, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+        }
+}
+
+_Noreturn static void run_command(int channel, bool all, char **argv) {
+        int notify = load_filter(all);
+        char byte;
+
+        if (write(channel, &notify, sizeof notify) != sizeof notify || read(channel, &byte, 1) != 1)
+                _exit(127);
+        fcntl(notify, F_SETFD, FD_CLOEXEC);
+        execvp(argv[0], argv);
+        _exit(127);
+}
+
+/* The judge: a process of its own, as Bailey's is. */
+static pid_t start_judge(pid_t command, int number) {
+        int pidfd = (int)syscall(SYS_pidfd_open, command, 0);
+        int notify = number < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+        pid_t judge;
+
+        if (notify < 0)
+                tool_die("floor: the filter does not load");
+        (void)ioctl(notify, NOTIFY_SET_FLAGS, 1UL);
+        judge = fork();
+        if (judge == 0)
+                answer_all(notify);
+        close(notify);
+        close(pidfd);
+        return judge;
+}
+
+int main(int argc, char **argv) {
+        bool all = argc > 1 && strcmp(argv[1], "opens") == 0;
+        int ends[2], number = -1, status = 1;
+        pid_t command, judge;
+
+        if (argc < 3 || (!all && strcmp(argv[1], "changes") != 0))
+                tool_die("usage: lab-floor changes|opens COMMAND...");
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+                tool_die("floor: %s", strerror(errno));
+        command = fork();
+        if (command == 0)
+                run_command(ends[1], all, argv + 2);
+        close(ends[1]);
+        if (command < 0 || read(ends[0], &number, sizeof number) != sizeof number)
+                tool_die("floor: the command does not start");
+
+        judge = start_judge(command, number);
+        if (judge < 0 || write(ends[0], "g", 1) != 1)
+                tool_die("floor: %s", strerror(errno));
+        while (waitpid(command, &status, 0) < 0 && errno == EINTR)
+                ;
+        kill(judge, SIGKILL);
+        (void)waitpid(judge, NULL, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_SIGNAL + WTERMSIG(status);
+}

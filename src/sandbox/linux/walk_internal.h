@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Between the ways of walk.c. */
+#include "sandbox/linux/walk.h"
+
+/* The directory and the last name of a path that is plain; with WALK_NOFOLLOW also what is there. Whatever is not
+ * plain, and every error, is left to the other ways: -ELOOP. */
+int walk_spelled(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *p);
+/* The place does not need the directory that is kept any more. */
+void walk_let_go(struct place *p);
+/* Fills in `dir_st`. */
+bool walk_dir_on_proc(struct place *p);
