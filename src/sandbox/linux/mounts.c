@@ -26,7 +26,24 @@ struct slots {
         const struct plan_op *later[PLAN_SLOTS_MAX]; /* attributes that wait until the slot is attached */
 };
 
+/* Each slot has a descriptor of its own. Where they are all that is open between the first and the last of them, one
+ * call closes them. */
+static bool close_at_once(const struct slots *s) {
+        int low = INT_MAX, high = -1, open_n = 0;
+
+        for (size_t i = 0; i < s->n; i++) {
+                if (s->fd[i] < 0)
+                        continue;
+                low = s->fd[i] < low ? s->fd[i] : low;
+                high = s->fd[i] > high ? s->fd[i] : high;
+                open_n++;
+        }
+        return open_n > 0 && high - low + 1 == open_n && syscall(SYS_close_range, low, high, 0) == 0;
+}
+
 static void slots_done(struct slots *s) {
+        if (close_at_once(s))
+                return;
         for (size_t i = 0; i < s->n; i++)
                 close_fd(&s->fd[i]);
 }
