@@ -172,8 +172,8 @@ static const struct broker_op *find_op(const struct broker_op *ops, size_t n, in
 /*
  * One worker has the turn: it alone waits for calls, and serves those about files with the turn in its hand, so that
  * they are served one at a time. (The kernel wakes everyone who waits for a call, and all but one for nothing; two who
- * take turns would wake each other with every call.) A call about sockets may wait: the turn goes to another worker
- * first. `idle` counts who waits for the turn.
+ * take turns would wake each other with every call.) A call about sockets may wait: then the turn goes to another
+ * worker first. `idle` counts who waits for the turn.
  */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int idle, workers;
@@ -185,14 +185,26 @@ static void take_turn(void) {
         atomic_fetch_sub(&idle, 1);
 }
 
-static void serve_socket(struct held *h, const struct broker_op *op) {
+static void answer_socket(struct held *h, const struct broker_op *op, int result) {
+        if (h->stranger)
+                report(h, EVENT_FILE, op->name, result);
+        broker_answer(&h->tracee, result);
+}
+
+/* With the turn in hand, which goes to another worker only if somebody has to wait. */
+static void serve_socket(struct held *h, const struct broker_op *op, const struct seccomp_notif *call) {
+        int r = op->at_once ? op->at_once(h) : OP_WAITS;
+
+        if (r != OP_WAITS) {
+                answer_socket(h, op, r);
+                return;
+        }
+        tracee_init(&h->tracee, h->broker->notify_fd, call);
+        h->stranger = h->writes = false;
         if (atomic_load(&idle) == 0)
                 (void)start_worker(h->broker); /* a full house: then others wait until one comes back */
         pthread_mutex_unlock(&turn);
-        int r = op->run(h);
-        if (h->stranger)
-                report(h, EVENT_FILE, op->name, r);
-        broker_answer(&h->tracee, r);
+        answer_socket(h, op, op->run(h));
         take_turn();
 }
 
@@ -226,7 +238,7 @@ static void serve(const struct broker *b, const struct seccomp_notif *call) {
         const struct broker_op *op = find_op(broker_socket_ops, broker_socket_ops_n, call->data.nr);
         tracee_init(&h.tracee, b->notify_fd, call);
         if (op)
-                serve_socket(&h, op);
+                serve_socket(&h, op, call);
         else
                 serve_file(&h, call->data.nr);
 }

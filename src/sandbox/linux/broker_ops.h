@@ -9,6 +9,8 @@
 #define OP_ANSWERED 1
 /* The kernel shall perform the call as the caller asks. Never a judgement: the caller can change what it asks for. */
 #define OP_CONTINUE 2
+/* Nothing has been done: the call may have to wait, or is none of the simple ones. */
+#define OP_WAITS 3
 
 struct held { /* one call being served */
         const struct broker *broker;
@@ -36,6 +38,7 @@ struct broker_op {
         const char *name;
         int (*run)(struct held *h); /* 0 (the call returns 0), OP_ANSWERED, OP_CONTINUE, or a negative errno */
         enum op_when when;
+        int (*at_once)(struct held *h); /* of those that may wait, tried first; OP_WAITS: by run() */
 };
 extern const struct broker_op broker_ops[];
 extern const size_t broker_ops_n;

@@ -122,15 +122,16 @@ static bool somebody_is_there(const struct sockaddr_un *held) {
         return fd < 0 || connect(fd, (const struct sockaddr *)held, sizeof *held) == 0 || errno != ECONNREFUSED;
 }
 
-static int connect_by_name(struct held *h, int fd, const struct sockaddr_un *to, size_t n) {
+/* Finds the socket and judges it. *ret leads to it as long as `p` holds it. */
+static int judge_named(struct held *h, const struct sockaddr_un *to, size_t n, struct place *p,
+                       struct sockaddr_un *ret) {
         char name[sizeof to->sun_path + 1] = { 0 };
-        memcpy(name, to->sun_path, n - offsetof(struct sockaddr_un, sun_path)); /* the kernel needs no NUL either */
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
-        int r = tracee_open(&h->tracee);
-        if (r == 0)
-                r = walk(&h->tracee, AT_FDCWD, name, WALK_FOLLOW, &p);
         struct stat st;
-        if (r < 0 || p.object < 0) {
+        int r;
+
+        memcpy(name, to->sun_path, n - offsetof(struct sockaddr_un, sun_path)); /* the kernel needs no NUL either */
+        r = walk(&h->tracee, AT_FDCWD, name, WALK_FOLLOW, p);
+        if (r < 0 || p->object < 0) {
                 r = r < 0 ? r : -ENOENT;
                 /* An engine's client asks whether the daemon runs. It may well: somebody has to say what is the matter.
                  */
@@ -140,37 +141,99 @@ static int connect_by_name(struct held *h, int fd, const struct sockaddr_un *to,
                 }
                 return r;
         }
-        if (fstat(p.object, &st) < 0)
+        if (fstat(p->object, &st) < 0)
                 return -errno;
-        if (p.wants_directory && !S_ISDIR(st.st_mode))
+        if (p->wants_directory && !S_ISDIR(st.st_mode))
                 return -ENOTDIR;
         if (!S_ISSOCK(st.st_mode))
                 return -ECONNREFUSED;
-        memcpy(h->path, p.path, strlen(p.path) + 1);
+
+        memcpy(h->path, p->path, strlen(p->path) + 1);
         h->writes = true;
-        struct sockaddr_un held = { .sun_family = AF_UNIX };
-        snprintf(held.sun_path, sizeof held.sun_path, "/proc/self/fd/%d", p.object);
-        if (!may_reach(h, &st)) {
-                h->stranger = somebody_is_there(&held);
-                return h->stranger ? -EACCES : -ECONNREFUSED;
-        }
+        *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+        snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d", p->object);
+        if (may_reach(h, &st))
+                return 0;
+        h->stranger = somebody_is_there(ret);
+        return h->stranger ? -EACCES : -ECONNREFUSED;
+}
+
+static int connect_by_name(struct held *h, int fd, const struct sockaddr_un *to, size_t n) {
+        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+        struct sockaddr_un held;
+        int r = tracee_open(&h->tracee);
+
+        if (r == 0)
+                r = judge_named(h, to, n, &p, &held);
+        if (r < 0)
+                return r;
         return connect(fd, (struct sockaddr *)&held, sizeof held) < 0 ? -errno : 0;
 }
 
-static int op_connect(struct held *h) {
-        _Alignas(struct sockaddr_storage) char address[sizeof(struct sockaddr_storage)] = { 0 };
+/* The caller's socket, and the address that it gives. */
+struct asked {
+        _Alignas(struct sockaddr_storage) char address[sizeof(struct sockaddr_storage)];
+        size_t n;
+        int fd;
+        bool named; /* a Unix socket, by a name in the tree */
+};
+
+static void asked_done(struct asked *asked) {
+        close_fd(&asked->fd);
+}
+
+static int read_asked(struct held *h, struct asked *ret) {
+        const struct sockaddr_un *to = (const struct sockaddr_un *)ret->address;
         int length = (int)h->args[2];
-        bool fits = length >= 0 && (size_t)length <= sizeof address;
-        size_t n = fits ? (size_t)length : 0;
-        cleanup(close_fd) int fd =
-            tracee_take(&h->tracee, (int)h->args[0], &(struct tracee_bytes){ h->args[1], n, address });
-        if (fd < 0 || !fits)
-                return fd < 0 ? fd : -EINVAL;
-        const struct sockaddr_un *to = (const struct sockaddr_un *)address;
-        bool named = n > offsetof(struct sockaddr_un, sun_path) && to->sun_family == AF_UNIX && to->sun_path[0];
-        if (named && is_unix(fd))
-                return n > sizeof *to ? -EINVAL : connect_by_name(h, fd, to, n);
-        return connect(fd, (const struct sockaddr *)address, (socklen_t)n) < 0 ? -errno : 0;
+        bool fits = length >= 0 && (size_t)length <= sizeof ret->address;
+
+        ret->n = fits ? (size_t)length : 0;
+        ret->fd = tracee_take(&h->tracee, (int)h->args[0], &(struct tracee_bytes){ h->args[1], ret->n, ret->address });
+        if (ret->fd < 0 || !fits)
+                return ret->fd < 0 ? ret->fd : -EINVAL;
+        ret->named = ret->n > offsetof(struct sockaddr_un, sun_path) && to->sun_family == AF_UNIX && to->sun_path[0] &&
+                     is_unix(ret->fd);
+        return ret->named && ret->n > sizeof *to ? -EINVAL : 0;
+}
+
+static int op_connect(struct held *h) {
+        cleanup(asked_done) struct asked asked = { .fd = -1 };
+        int r = read_asked(h, &asked);
+
+        if (r < 0)
+                return r;
+        if (asked.named)
+                return connect_by_name(h, asked.fd, (const struct sockaddr_un *)asked.address, asked.n);
+        return connect(asked.fd, (const struct sockaddr *)asked.address, (socklen_t)asked.n) < 0 ? -errno : 0;
+}
+
+/* The flag is the socket's, which somebody else may have too; but nobody can do anything with one that is not connected
+ * yet, and the caller itself waits. */
+static int connect_without_waiting(int fd, const struct sockaddr_un *to) {
+        int flags = fcntl(fd, F_GETFL), r;
+        bool waits = flags >= 0 && !(flags & O_NONBLOCK);
+
+        if (flags < 0 || (waits && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0))
+                return OP_WAITS;
+        r = connect(fd, (const struct sockaddr *)to, sizeof *to) < 0 ? -errno : 0;
+        if (waits && fcntl(fd, F_SETFL, flags) < 0)
+                return -errno;
+        return r == -EAGAIN && waits ? OP_WAITS : r;
+}
+
+/* A server inside, whose queue has room: nobody has to wait. */
+static int connect_at_once(struct held *h) {
+        cleanup(asked_done) struct asked asked = { .fd = -1 };
+        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+        struct sockaddr_un held;
+        int r = tracee_open_known(&h->tracee);
+
+        if (r < 0 || read_asked(h, &asked) < 0 || !asked.named)
+                return OP_WAITS;
+        r = judge_named(h, (const struct sockaddr_un *)asked.address, asked.n, &p, &held);
+        if (r < 0)
+                return r == -ESRCH ? OP_WAITS : r;
+        return connect_without_waiting(asked.fd, &held);
 }
 
 static int add_to_caller(const struct tracee *t, int fd, bool close_on_exec) {
@@ -207,7 +270,7 @@ static int op_socketpair(struct held *h) {
 }
 
 const struct broker_op broker_socket_ops[] = {
-        { SYS_connect, "connect", op_connect },
+        { SYS_connect, "connect", op_connect, .at_once = connect_at_once },
         { SYS_listen, "listen", op_listen },
         { SYS_socketpair, "socketpair", op_socketpair },
 };

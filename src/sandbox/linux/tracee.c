@@ -352,11 +352,11 @@ static int take(int pidfd, const struct tracee *t, int number, const struct trac
 int tracee_take(struct tracee *t, int number, const struct tracee_bytes *b) {
         if (number < 0)
                 return -EBADF;
-        cleanup(close_fd) int pidfd = open_pidfd(t);
-        if (pidfd < 0)
+        cleanup(close_fd) int opened = t->kept >= 0 ? -1 : open_pidfd(t);
+        if (t->kept < 0 && opened < 0)
                 return -ESRCH;
         raise_capability(LOOK);
-        int fd = take(pidfd, t, number, b);
+        int fd = take(t->kept >= 0 ? t->kept : opened, t, number, b);
         raise_capability(0);
         if (fd >= 0 && !tracee_waits(t)) {
                 close(fd);
