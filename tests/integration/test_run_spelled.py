@@ -8,6 +8,8 @@ import threading
 
 import pytest
 
+from kit.process import wait_until
+
 SECRET = "the-secret-value"
 GLOB = ("--deny-read", "**/.env", "--deny-read", "**/secrets/*")
 pytestmark = pytest.mark.visible_home
@@ -212,6 +214,72 @@ for path in ("planted", "./planted", "../planted", "../deep/planted"):
     result = child.wait(90)
     assert result.text.split() == ["refused"] * 4, result
     assert not list((work / ".git/hooks").rglob("planted"))
+
+
+def test_the_host_carries_a_directory_that_is_written_all_the_time(start, work):
+    """The broker keeps the directory of the last call: where that is now counts, not where it was."""
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (work / "build").mkdir()
+    script = """import os, time
+end, count, tries, last = time.monotonic() + 60, 0, 0, os.open("build", os.O_RDONLY)
+while not os.path.exists("stop") and time.monotonic() < end:
+    tries += 1
+    if tries % 200 == 0 and os.path.exists("build"): os.close(last); last = os.open("build", os.O_RDONLY)
+    for name, at in ((f"build/{count}", None), (f"own{count}", last)):
+        try: os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=at)); count += 1
+        except OSError: pass
+print(count)"""
+    child, grown = start(["bailey", "run", "--quiet", "--", PYTHON, "-c", script], cwd=work), []
+    try:
+        for number in range(10):
+            wait_until(lambda: len(os.listdir(work / "build")) > 50)
+            carried = work / f".git/hooks/build{number}"
+            os.rename(work / "build", carried)
+            threading.Event().wait(0.02)  # a call that was judged before is over
+            before = len(os.listdir(carried))
+            threading.Event().wait(0.05)
+            grown.append(len(os.listdir(carried)) - before)
+            (work / "build").mkdir()
+    finally:
+        (work / "stop").touch()
+    result = child.wait(90)
+    assert grown == [0] * 10 and int(result.text) > 500, (grown, result)
+
+
+def test_a_program_that_was_just_written_can_be_run(bailey, work):
+    """The broker has let go of it by then, whichever way it got the right to be run."""
+    script = r"""import os, subprocess
+def write(name, mode, later):
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    os.write(fd, b"#!/bin/sh\nexit 7\n")
+    if later == "descriptor": os.fchmod(fd, 0o700)
+    os.close(fd)
+    if later == "name": os.chmod(name, 0o700)
+for n in range(150):
+    for later, mode in (("descriptor", 0o600), ("name", 0o600), ("never", 0o700)):
+        write(f"p{n}{later}", mode, later)
+        assert subprocess.run([f"./p{n}{later}"]).returncode == 7, later
+print("all")"""
+    assert "all" in bailey("run", "--quiet", "--", PYTHON, "-c", script, cwd=work).check().text
+
+
+def test_a_connection_leaves_the_socket_as_it_was(bailey, work):
+    """Waiting ones wait, and others do not, before and after; a full queue is waited for."""
+    script = r"""import fcntl, os, socket, threading, time
+listener = socket.socket(socket.AF_UNIX); listener.bind("s"); listener.listen(1)
+flags = lambda s: fcntl.fcntl(s, fcntl.F_GETFL) & os.O_NONBLOCK
+for blocking in (True, False):
+    s = socket.socket(socket.AF_UNIX); s.setblocking(blocking); s.connect("s"); print(bool(flags(s)) != blocking); listener.accept()[0].close()
+crowd = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+for s in crowd: s.connect("s")
+never = socket.socket(socket.AF_UNIX); never.setblocking(False)
+try: never.connect("s"); print("connected")
+except BlockingIOError: print("full")
+late = socket.socket(socket.AF_UNIX)
+waiting = threading.Thread(target=lambda: late.connect("s")); waiting.start(); time.sleep(0.3)
+print(waiting.is_alive()); listener.accept(); waiting.join(20); print(waiting.is_alive(), flags(late))"""
+    result = bailey("run", "--quiet", "--", PYTHON, "-c", script, cwd=work).check()
+    assert result.text.split() == ["True", "True", "full", "True", "False", "0"], result
 
 
 def test_modes_by_descriptor(bailey, work):
