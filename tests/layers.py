@@ -38,7 +38,7 @@ LAYERS = {
     "roles": ["base", "conf", "policy", "ipc", "store", "plan"],
     "control": ["bailey/version.h", "base", "conf", "policy", "ipc", "store", "plan", "roles"],
     "kept": ["base", "conf", "policy", "store", "plan", "sandbox"],
-    "run": ["base", "conf", "policy", "ipc", "store", "plan", "sandbox", "roles", "control", "kept"],
+    "run": ["bridge", "base", "conf", "policy", "ipc", "store", "plan", "sandbox", "roles", "control", "kept"],
     "container": ["base", "conf", "policy", "ipc", "store", "plan", "sandbox", "sandbox/linux/join.h", "roles",
                   "control", "kept", "run"],
     "egress": ["base", "conf", "policy", "ipc", "store", "plan", "roles", "control", "container/container_args.h",

@@ -108,6 +108,12 @@ static void session_on_notice(void *arg, enum gateway_notice notice, const char 
                 log_error("gateway: %s", text ? text : "failed");
 }
 
+static void session_on_program(void *arg, const struct ipc_message *message) {
+        struct session *session = arg;
+
+        session->calls->on_program(session->owner, message);
+}
+
 int session_compile(struct session *session, void **ret_snapshot, size_t *ret_n, struct err *err) {
         const struct policy *policy = session->network ? session->network : session->policy;
 
@@ -131,6 +137,7 @@ int session_open_gateway(struct session *session, struct gateway_settings *setti
                 settings->on_notice = session_on_notice;
                 settings->on_ask = session_on_ask;
                 settings->on_ask_gone = session_on_ask_gone;
+                settings->on_program = session->calls->on_program ? session_on_program : NULL;
         }
         settings->start.can_ask = session->calls != NULL; /* session_on_ask() denies when there is nobody to ask */
         vault_session_gateway(session->vault, settings);

@@ -38,6 +38,8 @@ struct session_calls {
         /* Of the gateway. The control has been told before. */
         void (*on_event)(void *owner, const struct event *event, const struct snapshot_rule *rule);
         void (*on_notice)(void *owner, enum gateway_notice notice, const char *text); /* NULL: failures are logged */
+        /* The gateway asks for a program of the host (ipc/gateway.h), or needs one no more. */
+        void (*on_program)(void *owner, const struct ipc_message *message);
         /* The rules for the gateway. NULL: of the policy and of this host's addresses. */
         int (*compile)(void *owner, const struct policy *policy, void **ret_snapshot, size_t *ret_n, struct err *err);
 };

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gateway/agent_session.h"
 #include "gateway/dns/dns_server.h"
 #include "gateway/forward.h"
 #include "gateway/gate.h"
@@ -11,6 +12,7 @@
 #include "gateway/packets.h"
 #include "gateway/quota.h"
 #include "gateway/socks5.h"
+#include "gateway/ssh_session.h"
 #include "gateway/transparent.h"
 
 #include <assert.h>
@@ -58,6 +60,8 @@ static const struct kind {
         [LISTENER_TRANSPARENT] = { .start = transparent_start, .via = VIA_TRANSPARENT },
         [LISTENER_FORWARD] = { .start = forward_start, .via = VIA_NONE },
         [LISTENER_PACKETS] = { .via = VIA_PACKET },
+        [LISTENER_SHIM] = { .start = ssh_session_start, .via = VIA_SSH },
+        [LISTENER_AGENT] = { .start = agent_session_start, .via = VIA_AGENT },
         [LISTENER_API] = { http_session_start_api, VIA_API, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
 };
 static_assert(sizeof kinds / sizeof kinds[0] == LISTENER_KINDS, "one row per kind of listener");

@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "gateway/ask.h"
 #include "gateway/creds/vault_client.h"
+#include "gateway/programs.h"
 #include "gateway/quota.h"
 #include "gateway/worker.h"
 
@@ -88,6 +89,29 @@ static void say(struct control *c, const struct ipc_message *m) {
         link_append(&c->outgoing, &o->link);
         c->n_outgoing++;
         flush(c);
+}
+
+struct sending {
+        struct task task;
+        struct control *control;
+        struct ipc_message message;
+};
+
+static void on_sending(struct task *t) {
+        cleanup(free_ptr) struct sending *sending = link_owner(t, struct sending, task);
+
+        say(sending->control, &sending->message);
+}
+
+int control_send(struct control *c, const struct ipc_message *message) {
+        struct sending *sending = malloc(sizeof *sending);
+
+        if (!sending)
+                return -ENOMEM;
+        *sending = (struct sending){ .control = c, .message = *message };
+        task_init(&sending->task, on_sending);
+        loop_post(c->loop, &sending->task);
+        return 0;
 }
 
 void control_ready(struct control *c) {
@@ -360,6 +384,10 @@ static void act(struct control *c, const struct ipc_message *m, int fd) {
                         control_failed(c, err_text(&e));
                         finish(c, err_text(&e));
                 }
+                return;
+        case IPC_PROGRAM_FD:
+        case IPC_PROGRAM_STATUS:
+                program_heard(c->gateway, m, fd);
                 return;
         case IPC_VAULT:
                 if (bring_vault(c, fd, m->number) < 0)

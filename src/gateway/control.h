@@ -15,6 +15,8 @@ void control_free(struct control *c);
 void control_ready(struct control *c);
 void control_failed(struct control *c, const char *why);
 
+/* From a worker's thread: as it is, to the supervisor. -ENOMEM. */
+int control_send(struct control *c, const struct ipc_message *message);
 /* From a worker's thread. question: what is asked about the target, "" for the target itself. control_ask: 0 or
  * -ENOMEM; the answer comes as ask_answer() on that thread. */
 int control_ask(struct control *c, struct worker *w, uint64_t serial, const struct authority *target, uint8_t via,

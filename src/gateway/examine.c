@@ -123,6 +123,24 @@ static int begin_git(const struct snapshot *s, const struct authority *target, c
         return 0;
 }
 
+int examine_ssh(const struct authority *target, struct str path, enum git_right right, const char *service,
+                struct examine **ret) {
+        const struct examine_head head = { .method = STR("SSH"), .target = path };
+        bool push = right == GIT_RIGHT_PUSH;
+        struct examine *e = examine_new(target, &head, push ? EXAMINE_PUSH : EXAMINE_SERVICE);
+
+        if (!e)
+                return -ENOMEM;
+        e->git = (struct git_http){ .kind = push ? GIT_HTTP_RECEIVE_PACK : GIT_HTTP_SERVICE,
+                                    .right = right,
+                                    .path = e->path,
+                                    .service = service };
+        e->open = push;
+        write_git_act(e);
+        *ret = e;
+        return 0;
+}
+
 static void explain(struct examine *e, const char *what) {
         buf_clear(&e->detail);
         (void)buf_add(&e->detail, what);

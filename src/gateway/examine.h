@@ -53,6 +53,9 @@ struct examine {
  * verdict_request() says. why: text for people, or NULL. -ENOMEM. */
 int examine_request(const struct snapshot *s, const struct authority *target, const struct examine_head *head,
                     struct verdict granted, struct examine **ret, struct verdict *ret_verdict);
+/* The same for git over ssh: the service at a path that is canonical; target: as the policy names it. */
+int examine_ssh(const struct authority *target, struct str path, enum git_right right, const char *service,
+                struct examine **ret);
 void examine_free(struct examine *e);
 
 static inline bool examine_is_open(const struct examine *e) {

@@ -50,6 +50,8 @@ static int how_to_allow(struct buf *out, const char *where, const struct verdict
         case REASON_GIT_SERVICE:
         case REASON_GIT_REF:
                 return buf_add(out, " A person can change the entries under git in the policy.");
+        case REASON_SIGNING:
+                return buf_add(out, " A person can change the entries under ssh and signing in the policy.");
         case REASON_GIT_ONLY:
                 return buf_printf(out, " A person can allow the rest of it with: bailey allow %s", where);
         default:
@@ -89,7 +91,7 @@ int refusal_text(struct buf *out, const struct snapshot *s, const struct authori
         size_t before = out->n;
         struct snapshot_rule rule;
         const char *reason = reason_text((enum reason)v->reason);
-        bool detailed = why && v->reason >= REASON_GIT_REPOSITORY && v->reason <= REASON_GRAPHQL;
+        bool detailed = why && v->reason >= REASON_GIT_REPOSITORY && v->reason <= REASON_SIGNING;
         if (v->reason == REASON_ASK && error == -EACCES)
                 reason = "It was asked about, and the answer was no.";
         int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason);

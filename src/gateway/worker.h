@@ -34,7 +34,10 @@ struct worker {
         uint64_t ask_timeout_ns;
         struct link http_sessions; /* struct http_session: all of them, for the end */
         struct link judged;        /* struct judged: what is open under a verdict, for new policies */
-        struct link asks;          /* struct ask: questions that calls of this worker wait for */
+        struct link programs;      /* struct program_call: programs of the host that sessions wait for or use */
+        struct link ssh_sessions, agent_sessions;
+        uint64_t programs_ever;
+        struct link asks; /* struct ask: questions that calls of this worker wait for */
         struct report report;
         struct pace pace; /* of refusals that are repeated */
         struct upstream_pool *upstreams;

@@ -3,9 +3,11 @@
 
 #include "base/cleanup.h"
 #include "gateway/acceptor.h"
+#include "gateway/agent_session.h"
 #include "gateway/creds/swap.h"
 #include "gateway/creds/vault_client.h"
 #include "gateway/http/http_session.h"
+#include "gateway/ssh_session.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -39,6 +41,9 @@ int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct w
         link_init(&w->http_sessions);
         link_init(&w->judged);
         link_init(&w->asks);
+        link_init(&w->programs);
+        link_init(&w->ssh_sessions);
+        link_init(&w->agent_sessions);
         int r = loop_new(&w->loop, e);
         if (r < 0)
                 return r;
@@ -70,6 +75,8 @@ void worker_free(struct worker *w) {
         if (w->loop) {
                 worker_revoke_all(w);
                 http_sessions_end(w);
+                ssh_sessions_end(w);
+                agent_sessions_end(w);
                 upstream_pool_free(w->upstreams);
                 swap_cache_free(w);
                 vault_client_free(w->vault);

@@ -43,12 +43,15 @@ static const char *const via_names[] = {
         [VIA_DNS] = "dns",
         [VIA_API] = "api",
         [VIA_PACKET] = "packet",
+        [VIA_SSH] = "ssh",
+        [VIA_AGENT] = "ssh-agent",
+        [VIA_GPG] = "gpg",
 };
 static_assert(sizeof via_names / sizeof *via_names == VIAS, "a name for each way in");
 
 static const char *const scheme_names[] = {
         [SCHEME_NONE] = "none", [SCHEME_HTTP] = "http", [SCHEME_HTTPS] = "https", [SCHEME_TCP] = "tcp",
-        [SCHEME_UDP] = "udp",   [SCHEME_ICMP] = "icmp", [SCHEME_IP] = "ip",
+        [SCHEME_UDP] = "udp",   [SCHEME_ICMP] = "icmp", [SCHEME_IP] = "ip",       [SCHEME_SSH] = "ssh",
 };
 static_assert(sizeof scheme_names / sizeof *scheme_names == SCHEMES, "a name for each scheme");
 

@@ -21,8 +21,31 @@ enum event_kind {
         EVENT_NOTE,         /* start, stop, reload, gateway failure: text in detail */
         EVENT_KINDS
 };
-enum event_via { VIA_NONE, VIA_HTTP, VIA_CONNECT, VIA_SOCKS5, VIA_TRANSPARENT, VIA_DNS, VIA_API, VIA_PACKET, VIAS };
-enum event_scheme { SCHEME_NONE, SCHEME_HTTP, SCHEME_HTTPS, SCHEME_TCP, SCHEME_UDP, SCHEME_ICMP, SCHEME_IP, SCHEMES };
+enum event_via {
+        VIA_NONE,
+        VIA_HTTP,
+        VIA_CONNECT,
+        VIA_SOCKS5,
+        VIA_TRANSPARENT,
+        VIA_DNS,
+        VIA_API,
+        VIA_PACKET,
+        VIA_SSH,
+        VIA_AGENT,
+        VIA_GPG,
+        VIAS
+};
+enum event_scheme {
+        SCHEME_NONE,
+        SCHEME_HTTP,
+        SCHEME_HTTPS,
+        SCHEME_TCP,
+        SCHEME_UDP,
+        SCHEME_ICMP,
+        SCHEME_IP,
+        SCHEME_SSH,
+        SCHEMES
+};
 
 #define EVENT_TEXT_MAX 2048   /* longest of each string; event_encode() cuts longer ones */
 #define EVENT_BATCH_MAX 65536 /* longest message */

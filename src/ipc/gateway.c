@@ -32,11 +32,18 @@ static const struct kind_row {
         [IPC_STOP] = { "stop", IPC_SUPERVISOR },
         [IPC_VAULT] = { "vault", IPC_SUPERVISOR, .descriptor = true, .number_max = GATEWAY_WORKERS_MAX - 1 },
         [IPC_LIMITS] = { "limits", IPC_SUPERVISOR, .descriptor = true },
+        [IPC_PROGRAM_FD] = { "program-fd", IPC_SUPERVISOR, .descriptor = true, .id = true,
+                             .number_max = IPC_PROGRAM_FDS - 1 },
+        [IPC_PROGRAM_STATUS] = { "program-status", IPC_SUPERVISOR, .id = true, .text = true,
+                                 .number_max = IPC_PROGRAM_REFUSED },
         [IPC_READY] = { "ready", IPC_GATEWAY },
         [IPC_SWAPPED] = { "swapped", IPC_GATEWAY, .number_max = UINT32_MAX },
         [IPC_ASK] = { "ask", IPC_GATEWAY, .id = true, .authority = true, .text = true, .number_max = VIAS - 1 },
         [IPC_ASK_GONE] = { "ask-gone", IPC_GATEWAY, .id = true, .number_max = 1 },
         [IPC_FAILED] = { "failed", IPC_GATEWAY, .text = true },
+        [IPC_SSH] = { "ssh", IPC_GATEWAY, .id = true, .authority = true, .text = true },
+        [IPC_TOOL] = { "tool", IPC_GATEWAY, .id = true, .text = true, .number_max = IPC_TOOLS - 1 },
+        [IPC_PROGRAM_GONE] = { "program-gone", IPC_GATEWAY, .id = true },
 };
 static_assert(sizeof kinds / sizeof *kinds == IPC_KINDS, "a row for each kind of message");
 static_assert(DECISION_DENY == 0 && DECISION_ALLOW == 1, "an answer is one of the first two decisions");

@@ -36,6 +36,8 @@ enum listener_kind {
         LISTENER_FORWARD,     /* a host loopback port offered inside, or a sandbox port published outside */
         LISTENER_API,         /* the API proxy: /NAME/PATH for the credential NAME */
         LISTENER_PACKETS,     /* netlink: what the sandbox's network namespace refused (gateway/packets.h) */
+        LISTENER_SHIM,        /* a Unix socket: what stands for ssh and gpg inside (bridge/ssh_message.h) */
+        LISTENER_AGENT,       /* a Unix socket: the ssh-agent inside */
         LISTENER_KINDS
 };
 #define GATEWAY_LISTENERS_MAX 32
@@ -65,8 +67,9 @@ struct gateway_start {
         uint32_t n_vaults;   /* `workers`, or 0 while no vault runs: IPC_VAULT brings it */
         uint32_t n_listeners;
         struct gateway_listener listeners[GATEWAY_LISTENERS_MAX];
-        uint32_t dns_mode; /* enum dns_mode */
-        uint32_t can_ask;  /* DECISION_ASK is held and sent as IPC_ASK; else refused */
+        uint32_t dns_mode;    /* enum dns_mode */
+        uint32_t can_ask;     /* DECISION_ASK is held and sent as IPC_ASK; else refused */
+        uint32_t ask_signing; /* 1: a person must agree to each signature */
         uint64_t ask_timeout_ns, connect_ns, header_ns, idle_ns, tunnel_idle_ns;
         uint64_t bytes_out_per_host, bytes_out;
         uint32_t header_bytes, connections, connections_per_second;
@@ -84,12 +87,15 @@ struct gateway_start {
 
 enum ipc_kind {
         /* supervisor to gateway */
-        IPC_SNAPSHOT = 1, /* one descriptor: judge by this from now on; `number` is its generation */
-        IPC_AUDIT,        /* number 1: the audit can be written; 0: it cannot, refuse new work */
-        IPC_ANSWER,       /* id of a question; number: DECISION_ALLOW or DECISION_DENY */
-        IPC_STOP,         /* finish: accept nothing more, end what is open, exit */
-        IPC_VAULT,        /* one descriptor: the vault, for worker `number`; it replaces the one before */
-        IPC_LIMITS,       /* one descriptor: a start block; its limits count for what begins from now on */
+        IPC_SNAPSHOT = 1,   /* one descriptor: judge by this from now on; `number` is its generation */
+        IPC_AUDIT,          /* number 1: the audit can be written; 0: it cannot, refuse new work */
+        IPC_ANSWER,         /* id of a question; number: DECISION_ALLOW or DECISION_DENY */
+        IPC_STOP,           /* finish: accept nothing more, end what is open, exit */
+        IPC_VAULT,          /* one descriptor: the vault, for worker `number`; it replaces the one before */
+        IPC_LIMITS,         /* one descriptor: a start block; its limits count for what begins from now on */
+        IPC_PROGRAM_FD,     /* id of a program, one descriptor; number: enum ipc_program_fd */
+        IPC_PROGRAM_STATUS, /* id; number: its exit status, or IPC_PROGRAM_NOT_RUN, _REFUSED: it was not started, text
+                               says why */
         /* gateway to supervisor */
         IPC_READY,   /* confined and accepting */
         IPC_SWAPPED, /* number: the generation that judges now; tunnels that it refuses are closed */
@@ -97,8 +103,25 @@ enum ipc_kind {
                     person, IPC_ANSWER */
         IPC_ASK_GONE, /* id: nobody waits for the answer any more; number 1: it did not come in time */
         IPC_FAILED,   /* text says why; the gateway ends */
+        IPC_SSH,  /* id, authority, text (bridge/ssh_command.h): run the host's ssh; IPC_PROGRAM_FD, _STATUS follow */
+        IPC_TOOL, /* id, number: enum ipc_tool, text: the same for another program */
+        IPC_PROGRAM_GONE, /* id: nobody needs it any more */
         IPC_KINDS
 };
+
+/* Programs of the host, which the supervisor starts when the gateway has judged that they may. */
+enum ipc_tool {
+        IPC_TOOL_GPG,   /* text: the key */
+        IPC_TOOL_AGENT, /* the user's ssh-agent: connected to, not started */
+        IPC_TOOLS
+};
+enum ipc_program_fd {
+        IPC_PROGRAM_FD_STDIO,  /* its input and output, one socket */
+        IPC_PROGRAM_FD_ERRORS, /* what it says to people; comes first */
+        IPC_PROGRAM_FD_TABLE,  /* of the agent: keys and hosts (bridge/agent_keys.h), sealed; comes first */
+        IPC_PROGRAM_FDS
+};
+enum { IPC_PROGRAM_NOT_RUN = 256, IPC_PROGRAM_REFUSED = 257 };
 
 struct ipc_message {
         uint32_t version, kind; /* version is set by ipc_send() */

@@ -13,6 +13,7 @@
 #include "plan/landlock.h"
 #include "plan/tree.h"
 #include "policy/host.h"
+#include "policy/ssh.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -67,6 +68,23 @@ static int add_listeners(struct plan *p, const struct policy *policy) {
         return 0;
 }
 
+static int add_socket(struct plan *p, enum plan_listener_kind kind) {
+        if (vec_push(&p->sockets, plan_listener_path(kind)) < 0)
+                return -ENOMEM;
+        return add_listener(p, kind, false, 1, 0); /* a socket with a path has no port */
+}
+
+/* What stands for the host's ssh, gpg and agent: in every mode, so that a refusal says why. */
+static int add_sockets(struct plan *p, const struct policy *policy) {
+        int r = 0;
+
+        if (policy_has_shim(policy))
+                r = add_socket(p, PLAN_LISTENER_SHIM);
+        if (r == 0 && policy_has_agent(policy))
+                r = add_socket(p, PLAN_LISTENER_AGENT);
+        return r;
+}
+
 static int add_published(struct plan *p, const struct plan_request *q) {
         for (size_t i = 0; i < q->policy->network.publish.n; i++) {
                 const struct port_map *m = &q->policy->network.publish.p[i];
@@ -93,7 +111,9 @@ static int plan_net(struct plan *p, const struct plan_request *q) {
         bool captured = plan_network(q->policy) != NETWORK_NONE;
         if (add_published(p, q) < 0 || plan_fill_network(p, captured, q->host->ipv6) < 0)
                 return -ENOMEM;
-        return captured ? add_listeners(p, q->policy) : 0;
+        if (captured && add_listeners(p, q->policy) < 0)
+                return -ENOMEM;
+        return add_sockets(p, q->policy);
 }
 
 int plan_capture(struct plan *p, const struct policy *policy, bool ipv6) {

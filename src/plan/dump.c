@@ -212,6 +212,12 @@ static void text_network(struct dump *d, const struct plan *p) {
                         put(d, "  listen for refused packets\n");
                         continue;
                 }
+                if (plan_listener_path(l->kind)) {
+                        if (!d->error)
+                                d->error = buf_printf(d->out, "  listen %s %s\n", plan_listener_name(l->kind),
+                                                      plan_listener_path(l->kind));
+                        continue;
+                }
                 if (!d->error)
                         d->error = buf_printf(d->out, "  listen %s %s:%u", plan_listener_name(l->kind),
                                               l->v6 ? "[::1]" : "127.0.0.1", l->port);
@@ -432,7 +438,9 @@ static void json_network(struct dump *d, const struct plan *p) {
                 const struct plan_listener *l = &p->listeners.p[i];
                 open_with(d, NULL, "{");
                 json_text(d, "kind", plan_listener_name(l->kind));
-                if (l->kind != PLAN_LISTENER_PACKETS) {
+                if (plan_listener_path(l->kind)) {
+                        json_text(d, "path", plan_listener_path(l->kind));
+                } else if (l->kind != PLAN_LISTENER_PACKETS) {
                         json_text(d, "address", l->v6 ? "::1" : "127.0.0.1");
                         json_number(d, "port", l->port);
                 }

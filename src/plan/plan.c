@@ -98,9 +98,16 @@ static const char *const listener_names[] = {
         [PLAN_LISTENER_DNS_UDP] = "dns-udp", [PLAN_LISTENER_DNS_TCP] = "dns-tcp",
         [PLAN_LISTENER_TRANSPARENT] = "tcp", [PLAN_LISTENER_HOST_PORT] = "host-port",
         [PLAN_LISTENER_API] = "api",         [PLAN_LISTENER_PACKETS] = "packets",
+        [PLAN_LISTENER_SHIM] = "ssh",        [PLAN_LISTENER_AGENT] = "ssh-agent",
 };
 static_assert(sizeof listener_names / sizeof *listener_names == PLAN_LISTENER_KINDS, "a name for every listener");
 
 const char *plan_listener_name(enum plan_listener_kind k) {
         return k < PLAN_LISTENER_KINDS ? listener_names[k] : "?";
+}
+
+const char *plan_listener_path(enum plan_listener_kind k) {
+        if (k == PLAN_LISTENER_SHIM)
+                return PLAN_SHIM_SOCKET;
+        return k == PLAN_LISTENER_AGENT ? PLAN_AGENT_SOCKET : NULL;
 }

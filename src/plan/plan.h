@@ -67,6 +67,8 @@ enum plan_listener_kind {
         PLAN_LISTENER_HOST_PORT, /* forward_port: of the host's loopback */
         PLAN_LISTENER_API,       /* where the policy has credentials */
         PLAN_LISTENER_PACKETS,   /* netlink: packets that the namespace refused; its port is the group */
+        PLAN_LISTENER_SHIM,      /* a Unix socket, PLAN_SHIM_SOCKET: what stands for ssh and gpg inside */
+        PLAN_LISTENER_AGENT,     /* a Unix socket, PLAN_AGENT_SOCKET: the ssh-agent inside */
         PLAN_LISTENER_KINDS
 };
 struct plan_listener {
@@ -136,6 +138,12 @@ enum {
 };
 /* Refused packets: the netlink group, and how much of each is handed out (headers, and a question for a name). */
 enum { PLAN_PACKET_GROUP = 1, PLAN_PACKET_BYTES = 512 };
+/* Where the programs and sockets are that stand for the host's ssh, gpg and ssh-agent. */
+#define PLAN_SHIM_PLACE "/run/bailey-ssh"
+#define PLAN_SHIM_SSH PLAN_SHIM_PLACE "/ssh"
+#define PLAN_SHIM_GPG PLAN_SHIM_PLACE "/gpg"
+#define PLAN_SHIM_SOCKET PLAN_SHIM_PLACE "/socket"
+#define PLAN_AGENT_SOCKET PLAN_SHIM_PLACE "/agent"
 #define PLAN_OWN_V4 "198.18.0.1"
 #define PLAN_OWN_V6 "fd00:ba11::1"
 
@@ -210,3 +218,5 @@ char *plan_format(struct plan *p, const char *format, ...) __attribute__((format
 
 const char *plan_op_name(enum plan_op_kind k);
 const char *plan_listener_name(enum plan_listener_kind k);
+/* Of a listener that is a Unix socket; NULL for the others. */
+const char *plan_listener_path(enum plan_listener_kind k);

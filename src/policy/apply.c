@@ -9,6 +9,7 @@
 #include "policy/git_rules.h"
 #include "policy/home_kind.h"
 #include "policy/macos.h"
+#include "policy/ssh.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -61,6 +62,15 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_DNS_SERVERS] = { SLOT_TEXTS, AT(network.dns_servers), .check = check_dns_server },
         [ROW_CA_KEY] = { SLOT_CHOICE, AT(network.ca_key) },
         [ROW_GIT] = { SLOT_GIT, .check = check_git_word },
+        [ROW_SSH_GIT] = { SLOT_BOOL, AT(ssh.git) },
+        [ROW_SSH_USERS] = { SLOT_TEXTS, AT(ssh.users), .check = check_ssh_user },
+        [ROW_SSH_KNOWN_HOSTS] = { SLOT_TEXTS, AT(ssh.known_hosts), .check = check_ssh_path },
+        [ROW_SSH_IDENTITIES] = { SLOT_TEXTS, AT(ssh.identities), .check = check_ssh_path },
+        [ROW_SSH_HOSTS] = { SLOT_TEXTS, AT(ssh.hosts), .check = check_ssh_host },
+        [ROW_SSH_KEYS] = { SLOT_TEXTS, AT(ssh.keys), .check = check_ssh_key },
+        [ROW_SIGN_SSH] = { SLOT_BOOL, AT(signing.ssh) },
+        [ROW_SIGN_GPG] = { SLOT_TEXTS, AT(signing.gpg), .check = check_gpg_key },
+        [ROW_SIGN_ASK] = { SLOT_BOOL, AT(signing.ask) },
         [ROW_HOME] = { SLOT_TEXT, AT(filesystem.home), .check = home_check },
         [ROW_READS] = { SLOT_FIRST, AT(filesystem.reads_denied) },
         [ROW_READ] = { SLOT_TEXTS, AT(filesystem.read), .check = check_plain_path },

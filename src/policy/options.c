@@ -176,6 +176,56 @@ const struct option policy_rows[POLICY_ROWS] = {
                       .help = "let git fetch from this repository (github.com/acme/app), and push to REFS (agent/**, "
                               "several with +)" },
 
+        [ROW_SSH_GIT] = { .flag = "git-ssh",
+                          .key = "ssh.git",
+                          .env = "BAILEY_GIT_SSH",
+                          .type = OPTION_FLAG,
+                          .fallback = "false",
+                          .trust = TRUST_LESS_NARROWS,
+                          .help = "let git use ssh for the repositories under git: this host's ssh runs outside, with "
+                                  "your keys, and what it carries is judged" },
+        [ROW_SSH_USERS] = { .key = "ssh.users",
+                            .type = OPTION_LIST,
+                            .help = "names that git may log in with over ssh, instead of git" },
+        [ROW_SSH_KNOWN_HOSTS] = { .key = "ssh.known_hosts",
+                                  .type = OPTION_PATHS,
+                                  .help =
+                                      "files with the keys of hosts, instead of ~/.ssh/known_hosts and the system's" },
+        [ROW_SSH_IDENTITIES] = { .key = "ssh.identities",
+                                 .type = OPTION_PATHS,
+                                 .help = "keys that git's ssh uses outside, instead of those of the agent and ~/.ssh" },
+        [ROW_SSH_HOSTS] = { .flag = "ssh-host",
+                            .key = "ssh.hosts",
+                            .env = "BAILEY_SSH_HOST",
+                            .type = OPTION_LIST,
+                            .metavar = "HOST[:PORT]",
+                            .help = "let ssh inside log in to this host with the keys of --ssh-key" },
+        [ROW_SSH_KEYS] = { .flag = "ssh-key",
+                           .key = "ssh.keys",
+                           .env = "BAILEY_SSH_KEY",
+                           .type = OPTION_LIST,
+                           .metavar = "KEY",
+                           .help = "a key of your ssh-agent that the sandbox may ask for signatures: SHA256:..., or a "
+                                   "file with the public key" },
+        [ROW_SIGN_SSH] = { .flag = "sign-ssh",
+                           .key = "signing.ssh",
+                           .env = "BAILEY_SIGN_SSH",
+                           .type = OPTION_FLAG,
+                           .fallback = "false",
+                           .trust = TRUST_LESS_NARROWS,
+                           .help = "let git sign commits and tags with the keys of --ssh-key" },
+        [ROW_SIGN_GPG] = { .flag = "sign-gpg",
+                           .key = "signing.gpg",
+                           .env = "BAILEY_SIGN_GPG",
+                           .type = OPTION_LIST,
+                           .metavar = "KEY",
+                           .help = "let git sign commits and tags with this key of your gpg" },
+        [ROW_SIGN_ASK] = { .key = "signing.ask",
+                           .type = OPTION_FLAG,
+                           .fallback = "false",
+                           .trust = TRUST_MORE_NARROWS,
+                           .help = "a person must agree to each signature" },
+
         [ROW_HOME] = { .flag = "home",
                        .key = "filesystem.home",
                        .env = "BAILEY_HOME",
@@ -485,7 +535,7 @@ const struct option policy_rows[POLICY_ROWS] = {
 #define TABLE(title_text, first, last)                                                                                 \
         { .title = title_text, .rows = &policy_rows[first], .n = (last) - (first) + 1 }
 const struct option_table policy_table_general = TABLE("Policy", ROW_POLICY, ROW_AGENT);
-const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_GIT);
+const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_SIGN_ASK);
 const struct option_table policy_table_files = TABLE("Files", ROW_HOME, ROW_OVERLAY);
 const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_LOG_MAX_SIZE);
 const struct option_table policy_table_credentials = TABLE("Credentials", ROW_CREDENTIAL, ROW_CREDENTIAL);

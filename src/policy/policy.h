@@ -165,6 +165,17 @@ struct policy {
         } process;
 
         VEC(struct git_rule) git;
+        struct {
+                bool git; /* git's ssh runs on this host, with its keys, for the repositories under git */
+                origin_texts users, known_hosts, identities;
+                origin_texts hosts; /* HOST[:PORT] that the agent's keys may authenticate to */
+                origin_texts keys;  /* of the host's agent: fingerprints, or files with public keys */
+        } ssh;
+        struct {
+                bool ssh;         /* commits and tags, with the keys of ssh.keys */
+                origin_texts gpg; /* keys of gpg */
+                bool ask;
+        } signing;
         char *audit_path; /* NULL: the default place in the state directory */
         struct {
                 uint64_t max_age_ns, max_bytes; /* 0: kept for ever, however large */

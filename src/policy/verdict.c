@@ -344,6 +344,7 @@ static const struct {
         [REASON_GIT_ONLY] = { "git-only", "The host is open for git alone, and this is no request of git's." },
         [REASON_GRAPHQL] = { "graphql",
                              "The GraphQL request asks for more than the rule allows, or is not understood." },
+        [REASON_SIGNING] = { "signing", "The policy lets no key be used for this." },
 };
 static_assert(sizeof reasons / sizeof reasons[0] == REASONS, "words for each reason");
 

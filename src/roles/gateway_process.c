@@ -254,6 +254,15 @@ static void handle(struct gateway_process *g, const struct ipc_message *m) {
                 if (g->settings.on_ask_gone)
                         g->settings.on_ask_gone(g->settings.arg, m->id, m->number == 1);
                 break;
+        case IPC_SSH:
+        case IPC_TOOL:
+        case IPC_PROGRAM_GONE:
+                if (g->settings.on_program)
+                        g->settings.on_program(g->settings.arg, m);
+                else if (m->kind != IPC_PROGRAM_GONE)
+                        gateway_process_program_status(g, m->id, IPC_PROGRAM_NOT_RUN,
+                                                       "no program of the host runs here");
+                break;
         case IPC_FAILED:
                 (void)audit_note(g->settings.audit, "the gateway cannot work: %s", m->text);
                 notice(g, NOTICE_CANNOT_START, m->text);
@@ -286,6 +295,26 @@ void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decisio
                                        .id = id,
                                        .number = d == DECISION_ALLOW ? DECISION_ALLOW : DECISION_DENY };
         tell(g, &m, -1);
+}
+
+void gateway_process_program_fd(struct gateway_process *g, uint64_t id, enum ipc_program_fd which, int fd) {
+        const struct ipc_message m = { .kind = IPC_PROGRAM_FD, .id = id, .number = which };
+
+        tell(g, &m, fd);
+}
+
+void gateway_process_program_status(struct gateway_process *g, uint64_t id, int status, const char *why) {
+        struct ipc_message m = { .kind = IPC_PROGRAM_STATUS, .id = id, .number = (uint64_t)status };
+
+        (void)snprintf(m.text, sizeof m.text, "%s", why);
+        for (char *at = m.text; *at; at++) /* the message is printable ASCII */
+                if (*at < 0x20 || *at > 0x7e)
+                        *at = '?';
+        tell(g, &m, -1);
+}
+
+const struct snapshot *gateway_process_snapshot(const struct gateway_process *g) {
+        return g->generations[0].snapshot;
 }
 
 /*

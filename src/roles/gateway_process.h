@@ -53,6 +53,8 @@ struct gateway_settings {
                        const char *push); /* push: "", or the one push that it is about. NULL: denied */
         void (*on_ask_gone)(void *arg, uint64_t id, bool expired);
         void (*on_notice)(void *arg, enum gateway_notice notice, const char *text);
+        /* IPC_SSH, IPC_TOOL and IPC_PROGRAM_GONE; NULL: no program of the host runs. */
+        void (*on_program)(void *arg, const struct ipc_message *m);
         void *arg;
 };
 
@@ -77,6 +79,11 @@ void gateway_process_when_judged(struct gateway_process *g, int fd);
 void gateway_process_vault(struct gateway_process *g);
 /* The answer to a question: DECISION_ALLOW or DECISION_DENY. An id that is gone is no error. */
 void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decision d);
+/* Of a program that on_program() was asked for: its descriptors, which stay the caller's, and its end. */
+void gateway_process_program_fd(struct gateway_process *g, uint64_t id, enum ipc_program_fd which, int fd);
+void gateway_process_program_status(struct gateway_process *g, uint64_t id, int status, const char *why);
+/* What judges now. */
+const struct snapshot *gateway_process_snapshot(const struct gateway_process *g);
 /* Begins to end it; NOTICE_STOPPED follows within GATEWAY_STOP_MS. */
 void gateway_process_stop(struct gateway_process *g);
 #define GATEWAY_STOP_MS 4000

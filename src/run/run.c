@@ -35,6 +35,7 @@
 #include "run/run_home_news.h"
 #include "run/run_introduce.h"
 #include "run/run_listen.h"
+#include "run/run_programs.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -165,6 +166,8 @@ static const struct session_calls run_calls = {
         .on_link_gone = run_on_link_gone,
         .on_link_policy = run_network_use,
         .on_event = run_network_event,
+        .on_notice = run_programs_notice,
+        .on_program = run_programs_asked,
 };
 
 static void read_files(struct run *r) {
@@ -226,6 +229,19 @@ static int files_step(void *arg, struct poller *poller, struct err *err) {
         return 0;
 }
 
+static void programs_watch(void *arg, struct poller *poller) {
+        poller_watch(poller, ((const struct run *)arg)->programs.epoll, POLLIN);
+}
+
+static int programs_step(void *arg, struct poller *poller, struct err *err) {
+        struct run *run = arg;
+        (void)err;
+
+        if (poller_ready(poller, run->programs.epoll))
+                run_programs_step(run);
+        return 0;
+}
+
 static void init_watch(void *arg, struct poller *poller) {
         poller_watch(poller, ((const struct run *)arg)->sandbox.control, POLLIN);
 }
@@ -250,6 +266,7 @@ static int supervise(struct run *run, struct err *err) {
         poller_add(&session->poller, &(struct poller_part){ denied_watch, denied_step, run });
         session_add(session, SESSION_SIGNALS);
         poller_add(&session->poller, &(struct poller_part){ files_watch, files_step, run });
+        poller_add(&session->poller, &(struct poller_part){ programs_watch, programs_step, run });
         session_add(session, SESSION_VAULT);
         session_add(session, SESSION_LINK);
         session_add(session, SESSION_GATEWAY);
@@ -290,6 +307,7 @@ static void tear_down(struct run *r) {
                                        terminal_ours(&r->session.terminal) ? r->session.terminal.fd : -1);
         terminal_close(&r->session.terminal);
         run_network_end(r);
+        host_programs_done(&r->programs);
         session_close_vaults(&r->session);
         if (r->degraded)
                 sandbox_end_descendants();
@@ -461,7 +479,7 @@ static int launch(struct run *r, struct err *e) {
                 .q = (request), .session = SESSION_NONE, .term_ns = CLOCK_NEVER,                                       \
                 .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .overlay.lock = -1, .tmpdir = RUN_TMPDIR,     \
                 .home = HOME_NONE, .denials = DENIALS_NONE, .guards = GUARDS_NONE, .git = GIT_COPIES_NONE,             \
-                .end = RUN_FAILED                                                                                      \
+                .programs = HOST_PROGRAMS_NONE, .end = RUN_FAILED                                                      \
         }
 
 static void run_init(struct run *run) {

@@ -3,21 +3,57 @@
 
 #include "base/cleanup.h"
 #include "plan/env.h"
+#include "policy/ssh.h"
 #include "run/run_certificates.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 extern char **environ;
 
 enum { HELD_BACK_MAX = 2048 };
 
-/* A pointer array over texts that the policy owns; NULL-terminated. */
+enum { OWN_MAX = 8, GIT_SETTINGS_MAX = 99 };
+
+/* A pointer array over texts that the policy owns; NULL-terminated, with room for a few more. */
 static const char **pointers_to(const origin_texts *texts) {
-        const char **list = calloc(texts->n + 1, sizeof *list);
+        const char **list = calloc(texts->n + OWN_MAX + 1, sizeof *list);
         for (size_t i = 0; list && i < texts->n; i++)
                 list[i] = texts->p[i].text;
         return list;
+}
+
+/* One setting more than the host's environment gives to git. */
+struct git_setting {
+        char count[40], key[48], value[64];
+};
+
+static void set_git(struct git_setting *setting) {
+        const char *count = getenv("GIT_CONFIG_COUNT");
+        uint64_t n = 0;
+
+        if (!count || !str_to_u64(str_of(count), GIT_SETTINGS_MAX, &n))
+                n = 0;
+        (void)snprintf(setting->count, sizeof setting->count, "GIT_CONFIG_COUNT=%u", (unsigned)n + 1);
+        (void)snprintf(setting->key, sizeof setting->key, "GIT_CONFIG_KEY_%u=gpg.program", (unsigned)n);
+        (void)snprintf(setting->value, sizeof setting->value, "GIT_CONFIG_VALUE_%u=%s", (unsigned)n, PLAN_SHIM_GPG);
+}
+
+/* What stands for the host's ssh, gpg and agent is found by these. They come last, so that they count. */
+static void set_programs(const struct policy *policy, struct git_setting *setting, const char **list, size_t n) {
+        if (policy->ssh.git) {
+                list[n++] = "GIT_SSH_COMMAND=" PLAN_SHIM_SSH;
+                list[n++] = "GIT_SSH_VARIANT=ssh";
+        }
+        if (policy->signing.gpg.n > 0) {
+                set_git(setting);
+                list[n++] = setting->count;
+                list[n++] = setting->key;
+                list[n++] = setting->value;
+        }
+        if (policy_has_agent(policy))
+                list[n++] = "SSH_AUTH_SOCK=" PLAN_AGENT_SOCKET;
 }
 
 int run_env(const struct policy *policy, const struct plan_host *host, const struct vault_session *vault,
@@ -26,9 +62,12 @@ int run_env(const struct policy *policy, const struct plan_host *host, const str
         cleanup(free_ptr) const char **set = pointers_to(&policy->process.env_set);
         bool degraded = !host->namespaces;
         bool network = plan_network(policy) != NETWORK_NONE;
+        struct git_setting setting;
         struct env env = { 0 };
         if (!pass || !set)
                 return err_set(e, ENOMEM, "out of memory");
+        if (!degraded)
+                set_programs(policy, &setting, set, policy->process.env_set.n);
         struct env_input in = {
                 .host = environ,
                 .sandbox_id = id,

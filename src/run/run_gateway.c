@@ -18,6 +18,8 @@ static const uint16_t kinds[] = {
         [PLAN_LISTENER_HOST_PORT] = LISTENER_FORWARD,
         [PLAN_LISTENER_API] = LISTENER_API,
         [PLAN_LISTENER_PACKETS] = LISTENER_PACKETS,
+        [PLAN_LISTENER_SHIM] = LISTENER_SHIM,
+        [PLAN_LISTENER_AGENT] = LISTENER_AGENT,
 };
 
 static int copy_text(char *to, size_t max, const char *text, const char *what, struct err *e) {
@@ -44,6 +46,7 @@ int run_gateway_start(const struct policy *p, const struct plan *plan, const cha
                 ret->listeners[0].kind = LISTENER_HTTP;
                 ret->listeners[1].kind = LISTENER_SOCKS5;
         }
+        ret->ask_signing = p->signing.ask;
         int r = copy_text(ret->sandbox_id, sizeof ret->sandbox_id, sandbox_id, "the sandbox's name", e);
         if (r == 0)
                 r = copy_text(ret->hosts_file, sizeof ret->hosts_file, q->hosts_file, "the hosts file's path", e);

@@ -9,6 +9,7 @@
 #include "kept/overlays.h"
 #include "plan/plan.h"
 #include "policy/load.h"
+#include "roles/host_programs.h"
 #include "run/run.h"
 #include "run/run_env.h"
 #include "run/run_files.h"
@@ -47,6 +48,7 @@ struct run {
         struct git_copies git;
         struct terminal_state terminal_before;
         bool terminal_saved;
+        struct host_programs programs;
         struct run_report report;
         struct sandbox_met met; /* limits of the whole sandbox that were reached */
         struct run_files_share files;

@@ -17,6 +17,7 @@
 #include "run/run_home.h"
 #include "run/run_listen.h"
 #include "run/run_own.h"
+#include "run/run_programs.h"
 #include "run/run_stdio.h"
 
 #include <errno.h>
@@ -161,6 +162,8 @@ int run_plan_make(struct run *r, struct err *e) {
                 s = make_overlay(r, degraded, e);
         if (s == 0)
                 s = run_git_copy(r, e);
+        if (s == 0 && !degraded)
+                s = run_programs_show(r->session.policy, &r->host, e);
         if (s == 0 && !degraded)
                 s = run_certificates_cover(r->session.vault, &r->host, e);
         if (s == 0)

@@ -109,6 +109,22 @@ static char *with_protocol(const struct event *ev, char *taken) {
         return target && protocol ? str_format("%s %s", protocol, target) : NULL;
 }
 
+/* git over ssh, the agent, gpg: these say themselves what was wanted, and why not. */
+static bool add_program(struct run_report *r, const struct event *ev) {
+        cleanup(free_ptr) char *what = escaped(ev->detail), *domain = escaped(ev->domain);
+        char *target = NULL, *why = NULL;
+
+        if (!what || !domain)
+                return false;
+        if (ev->via == VIA_SSH) {
+                target = str_format("git over ssh%s%s", domain[0] ? " to " : "", domain);
+                why = what[0] ? str_dup(str_of(what)) : NULL;
+        } else {
+                target = str_format("a signature%s%s", what[0] ? ": " : "", what);
+        }
+        return add(r, (struct refusal){ .target = target, .why = why, .reason = ev->reason, .count = ev->count });
+}
+
 bool run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule) {
         if (ev->allowed || ev->kind == EVENT_NOTE || ev->kind == EVENT_TUNNEL_CLOSE)
                 return false;
@@ -116,6 +132,8 @@ bool run_report_event(struct run_report *r, const struct event *ev, const struct
                 r->more += ev->count;
                 return false;
         }
+        if (ev->via == VIA_SSH || ev->via == VIA_AGENT || ev->via == VIA_GPG)
+                return add_program(r, ev);
         /* A question for a name says no port: the connection that would have followed is what a person allows. */
         cleanup(free_ptr) char *domain = escaped(ev->domain);
         if (!domain)

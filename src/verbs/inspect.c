@@ -17,6 +17,7 @@
 #include "roles/host_addresses.h"
 #include "sandbox/sandbox.h"
 #include "verbs/inspect_advice.h"
+#include "verbs/inspect_ssh.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -340,8 +341,7 @@ int inspect_host(const struct inspector *i, const struct inspect_question *q, st
 
 /* --- repositories --- */
 
-static struct str word_repository(const char *text, struct str *ret_ref) {
-        struct str word = str_of(text);
+static struct str word_repository(struct str word, struct str *ret_ref) {
         ptrdiff_t equals = str_find(word, '=');
 
         *ret_ref = str_n(NULL, 0);
@@ -351,7 +351,9 @@ static struct str word_repository(const char *text, struct str *ret_ref) {
 }
 
 bool inspect_is_repository(const struct inspector *i, const char *text) {
-        struct str ref, word = word_repository(text, &ref);
+        char plain[INSPECT_SSH_MAX];
+        bool ssh = inspect_ssh_address(text, plain);
+        struct str ref, word = word_repository(str_of(ssh ? plain : text), &ref);
         struct git_name name;
 
         return strchr("/.~", text[0]) == NULL && git_name_parse(word, &name, NULL) == 0 &&
@@ -372,7 +374,9 @@ static struct git_verdict judge_repository(const struct inspector *i, const stru
 
 int inspect_repository(const struct inspector *i, const char *text, struct inspect_verdict *ret, struct err *e) {
         cleanup(inspect_verdict_done) struct inspect_verdict answer = { 0 };
-        struct str ref, word = word_repository(text, &ref);
+        char plain[INSPECT_SSH_MAX];
+        bool ssh = inspect_ssh_address(text, plain);
+        struct str ref, word = word_repository(str_of(ssh ? plain : text), &ref);
         struct git_name name;
         int r = git_name_parse(word, &name, e);
 
@@ -393,6 +397,8 @@ int inspect_repository(const struct inspector *i, const char *text, struct inspe
         if (!answer.target || describe(i, &v.verdict, &target, &answer) < 0)
                 return err_set(e, ENOMEM, "out of memory");
         answer.needs_request = false;
+        if (ssh && !i->policy->ssh.git)
+                return inspect_ssh_closed(&answer, ret, e);
         if (v.ask)
                 answer.text = "An entry under git allows it, once a person has agreed.";
         if (v.why && !answer.detail && !(answer.detail = str_dup(str_of(v.why))))

@@ -12,6 +12,8 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* The kernel handles the whole batch inside send(); answers are then waiting. An error in any message is the batch's.
@@ -100,10 +102,27 @@ static int open_packets(int *ret, struct err *e) {
         return 0;
 }
 
+/* In the sandbox's own tree, once it is there. */
+static int open_socket(const struct plan_listener *l, int *ret, struct err *e) {
+        const char *path = plan_listener_path(l->kind);
+        cleanup(close_fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        struct sockaddr_un at = { .sun_family = AF_UNIX };
+
+        snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
+        if (mkdir(PLAN_SHIM_PLACE, 0755) < 0 && errno != EEXIST)
+                return err_errno(e, "sockets: make " PLAN_SHIM_PLACE);
+        if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || chmod(path, 0600) < 0 || listen(fd, 1024) < 0)
+                return err_errno(e, "sockets: %s", path);
+        *ret = take_fd(&fd);
+        return 0;
+}
+
 /* On the loopback address: that is where a redirected connection arrives. */
 static int open_listener(const struct plan_listener *l, int *ret, struct err *e) {
         if (l->kind == PLAN_LISTENER_PACKETS)
                 return open_packets(ret, e);
+        if (plan_listener_path(l->kind))
+                return open_socket(l, ret, e);
 
         bool udp = l->kind == PLAN_LISTENER_DNS_UDP;
         int type = (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK;
