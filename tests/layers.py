@@ -41,10 +41,12 @@ LAYERS = {
     "run": ["bridge", "base", "conf", "policy", "ipc", "store", "plan", "sandbox", "roles", "control", "kept"],
     "container": ["base", "conf", "policy", "ipc", "store", "plan", "sandbox", "sandbox/linux/join.h", "roles",
                   "control", "kept", "run"],
+    # Named sandboxes that last: a guest's run is a run.
+    "guest": ["base", "conf", "policy", "store", "plan", "sandbox", "sandbox/linux/identity.h", "control", "kept", "run"],
     "egress": ["base", "conf", "policy", "ipc", "store", "plan", "roles", "control", "container/container_args.h",
                "container/engine.h", "container/engine_network.h"],
     "verbs": ["bailey", "base", "conf", "shell", "policy", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe.h",
-              "roles", "control", "kept", "run", "egress", "api/capture.h", "api/commands.h"],
+              "roles", "control", "kept", "run", "guest", "egress", "api/capture.h", "api/commands.h"],
     # Settings of other tools as a policy: files in, text out.
     "import": ["base", "conf", "policy"],
     # Questions in a chat: over the control sockets, by a courier that has the network and no other right.
@@ -52,7 +54,7 @@ LAYERS = {
     # The dashboard stands on what every verb has, and reads HTTP by the gateway's own pure parser.
     "ui": ["bailey/version.h", "base", "conf", "store", "control", "kept", "gateway/wire",
            "verbs/sandboxes_text.h"],
-    "cli": ["bailey", "base", "conf", "kept", "run", "container", "egress", "verbs", "ui", "chat/chat.h", "policy/load.h", "import/compare.h",
+    "cli": ["bailey", "base", "conf", "kept", "run", "container", "guest", "egress", "verbs", "ui", "chat/chat.h", "policy/load.h", "import/compare.h",
             "import/import.h"],
 }
 
@@ -72,7 +74,7 @@ LIBRARIES = {
     "nghttp2/*": ["src/gateway/h2/*", "src/gateway/intercept.c"],
     "zlib.h": ["src/gateway/wire/decode.c"],
     "brotli/*": ["src/gateway/wire/decode.c"],
-    "zstd*.h": ["src/gateway/wire/decode.c"],
+    "zstd*.h": ["src/gateway/wire/decode.c", "src/guest/pack.c"],
 }
 
 # The C library and the kernel: open to all.

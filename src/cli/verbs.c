@@ -18,6 +18,8 @@ extern const struct verb verb_env;
 extern const struct verb verb_events;
 extern const struct verb verb_exec;
 extern const struct verb verb_gateway;
+extern const struct verb verb_guest;
+extern const struct verb verb_guest_agent;
 extern const struct verb verb_help;
 extern const struct verb verb_home;
 extern const struct verb verb_hook;
@@ -59,6 +61,7 @@ const struct verb *const verbs[] = {
         &verb_discard,
         &verb_kept,
         &verb_home,
+        &verb_guest,
         /* GROUP_POLICY */
         &verb_init,
         &verb_import,
@@ -96,6 +99,7 @@ const struct verb *const verbs[] = {
         /* hidden (man/meson.build makes a page for each verb above this line) */
         &verb_completion,
         &verb_man_page,
+        &verb_guest_agent,
         &verb_prove_inside,
         &verb_supervise,
         NULL,

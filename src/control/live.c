@@ -175,6 +175,8 @@ static void emit_status_of(struct live *c, struct emit *j) {
                 emit_text(j, *word);
         emit_close(j);
         emit_put_text(j, "workspace", p->workspace);
+        if (c->parts.guest)
+                emit_put_text(j, "guest", c->parts.guest);
         emit_put_text(j, "mode", policy_mode_name(p->mode));
         emit_put_text(j, "agent", p->agent);
         emit_put_text(j, "ask", asks[p->network.ask]);

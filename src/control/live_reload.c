@@ -42,7 +42,9 @@ int live_policy(struct live *c, struct err *e) {
 }
 
 static int load(struct live *c, struct policy **ret, struct err *e) {
-        struct policy_request request = { .command_line = c->parts.options };
+        struct policy_request request = { .command_line = c->parts.options,
+                                          .workspace = c->parts.guest ? (*c->parts.policy)->workspace : NULL,
+                                          .guest = c->parts.guest };
         cleanup(policy_freep) struct policy *p = NULL;
         if (c->parts.brings_policies)
                 return err_set(e, EOPNOTSUPP, "the program that started this sandbox brings its policies itself");

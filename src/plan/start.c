@@ -4,6 +4,8 @@
 #include "base/path.h"
 
 const char *plan_start_wanted(const struct policy *policy, const struct plan_host *host) {
+        if (policy->guest)
+                return policy->home_inside;
         if (!host->cwd || !policy->workspace)
                 return host->cwd ? host->cwd : policy->workspace;
 

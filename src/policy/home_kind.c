@@ -12,6 +12,8 @@ enum { NAME_LENGTH_MAX = 64 };
 enum home_kind home_kind(const struct policy *p) {
         const char *text = p->filesystem.home;
 
+        if (p->guest)
+                return HOME_NAMED;
         if (!text || strcmp(text, HOME_WORD_REAL) == 0)
                 return HOME_REAL;
         if (strcmp(text, HOME_WORD_WORKSPACE) == 0)

@@ -93,6 +93,7 @@ static int find_workspace(struct loader *l, struct err *e) {
                                                                   : path_join(l->current, expanded))))
                 return err_set(e, EINVAL, "the workspace %s cannot be used", show(str_of(named)).text);
         l->policy->workspace = realpath(path ? path : l->current, NULL);
+        l->policy->guest = l->request->guest;
         if (!l->policy->workspace)
                 return err_errno(e, "the workspace %s cannot be used", show(str_of(named ? named : ".")).text);
         struct stat st;
@@ -136,7 +137,8 @@ static int open_user_file(struct loader *l, struct err *e) {
 
 static int open_workspace_file(struct loader *l, struct err *e) {
         const char *wanted = given(l, ROW_WORKSPACE_POLICY);
-        if (is_alone(l->request) || (wanted && !option_number(&policy_rows[ROW_WORKSPACE_POLICY], str_of(wanted))))
+        if (is_alone(l->request) || l->request->guest ||
+            (wanted && !option_number(&policy_rows[ROW_WORKSPACE_POLICY], str_of(wanted))))
                 return 0;
         cleanup(free_ptr) char *path = path_join(l->policy->workspace, workspace_file_name);
         l->workspace.untrusted = true;

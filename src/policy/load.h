@@ -26,6 +26,7 @@ struct policy_request {
         const char *program;          /* what is to be run: it may have a profile of its own; NULL: not known */
         const char *base;             /* what is relative is relative to this directory; NULL: the current one */
         enum policy_layer *ret_layer; /* optional: the layer that a failure is about */
+        bool guest;                   /* the workspace is the home of a guest (src/guest): no file in it is a policy */
         bool network_only;            /* the files part will not be used: the workspace may be anything */
 };
 

@@ -348,7 +348,7 @@ static int add_builtin(struct path_rules *r, const struct policy *p, struct err 
                 status = home_is_own(p) ? add_hidden_homes(r, p, e) : add_denied_elsewhere(r, p, e);
         if (status == 0 && home_is_own(p) && p->home_inside)
                 status = add_denied_in_grants(r, p->home_inside, e);
-        if (status == 0 && workspace)
+        if (status == 0 && workspace && !p->guest)
                 status = add_protected(r, workspace, builtin_protected, builtin_protected_n, e);
         if (status == 0 && home && !(workspace && strcmp(home, workspace) == 0))
                 status = add_protected(r, home, builtin_protected, builtin_protected_n, e);
@@ -364,8 +364,9 @@ static int add_writes(struct path_rules *r, const struct policy *p, struct err *
         workspace.built_in = true;
         if (p->mode == MODE_READ_ONLY)
                 return 0;
-        int status =
-            p->workspace ? add(r, p, workspace, p->workspace, BUILT_IN "the workspace is writable in this mode", e) : 0;
+        int status = p->workspace && !p->guest
+                         ? add(r, p, workspace, p->workspace, BUILT_IN "the workspace is writable in this mode", e)
+                         : 0;
         return status < 0 ? status : add_texts(r, p, grant, &p->filesystem.write, e);
 }
 
@@ -388,6 +389,8 @@ static int compare(const void *a, const void *b) {
 /* Whether the workspace would not be shown without a rule: where reads are denied, and, in the mode that does not write
  * to it, where the sandbox has a directory of its own around it. */
 static bool needs_read_rule(const struct policy *p) {
+        if (p->guest)
+                return false;
         if (p->filesystem.reads_denied)
                 return true;
         if (p->mode != MODE_READ_ONLY)

@@ -116,6 +116,7 @@ struct policy {
         enum policy_mode mode;
         char *workspace; /* absolute, real path; NULL only while loading */
         char *home;
+        bool guest;        /* the workspace is the home of a guest, shown inside as its home and nowhere else */
         char *home_inside; /* where $HOME leads to inside, without links; NULL only while loading */
         char *preset;
         VEC(struct home_seed) home_seeds; /* files for the sandbox's own home */

@@ -216,6 +216,26 @@ static int denied_step(void *arg, struct poller *poller, struct err *err) {
         return masked < 0 ? masked : 0;
 }
 
+static void guest_watch(void *arg, struct poller *poller) {
+        const struct run *run = arg;
+
+        if (run->q->guest)
+                poller_watch(poller, run->q->guest->listener, POLLIN);
+}
+
+/* Whoever may connect may use the guest. The agent takes the connection, and is gone when it cannot. */
+static int guest_step_connection(void *arg, struct poller *poller, struct err *err) {
+        const struct run_guest *guest = ((const struct run *)arg)->q->guest;
+        (void)err;
+
+        if (!guest || !poller_ready(poller, guest->listener))
+                return 0;
+        cleanup(close_fd) int connection = accept4(guest->listener, NULL, NULL, SOCK_CLOEXEC);
+        if (connection >= 0)
+                (void)fd_send(guest->agent, STR("c"), &connection, 1);
+        return 0;
+}
+
 static void files_watch(void *arg, struct poller *poller) {
         poller_watch(poller, ((const struct run *)arg)->sandbox.events, POLLIN);
 }
@@ -267,6 +287,7 @@ static int supervise(struct run *run, struct err *err) {
         session_add(session, SESSION_SIGNALS);
         poller_add(&session->poller, &(struct poller_part){ files_watch, files_step, run });
         poller_add(&session->poller, &(struct poller_part){ programs_watch, programs_step, run });
+        poller_add(&session->poller, &(struct poller_part){ guest_watch, guest_step_connection, run });
         session_add(session, SESSION_VAULT);
         session_add(session, SESSION_LINK);
         session_add(session, SESSION_GATEWAY);
@@ -413,8 +434,13 @@ static int thaw(void *run) {
 static int open_control(struct run *r, struct err *e) {
         if (r->degraded && !live_in_sight(r->session.policy))
                 return 0;
-        const struct live_parts parts = { .argv = r->q->argv,
+        if (r->q->guest) {
+                r->shown[0] = (char *)"guest";
+                r->shown[1] = (char *)r->q->guest->name;
+        }
+        const struct live_parts parts = { .argv = r->q->guest ? r->shown : r->q->argv,
                                           .options = r->q->options,
+                                          .guest = r->q->guest ? r->q->guest->name : NULL,
                                           .freeze = freeze,
                                           .thaw = thaw,
                                           .cannot_freeze = r->degraded,
@@ -436,9 +462,15 @@ static int check_rules_can_be_made(struct err *err) {
 static int launch(struct run *r, struct err *e) {
         struct sandbox_options options = { .terminal = r->session.terminal.fd,
                                            .foreground = r->session.terminal.lent,
-                                           .mask = &r->session.mask_before };
+                                           .mask = &r->session.mask_before,
+                                           .ids = r->q->guest ? r->q->guest->ids : NULL };
         r->degraded = check_rules_can_be_made(&r->no_namespaces) < 0 ||
                       sandbox_prepare(&options, &r->sandbox, &r->no_namespaces) < 0;
+        if (r->degraded && r->q->guest) {
+                r->end = RUN_UNAVAILABLE;
+                return err_wrap(e, err_set(e, r->no_namespaces.code, "%s", err_text(&r->no_namespaces)),
+                                "a guest needs namespaces (see `bailey doctor`)");
+        }
         int s = run_plan_make(r, e);
         if (s < 0)
                 return s;

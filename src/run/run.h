@@ -14,6 +14,19 @@ struct judged;
 struct learn;
 struct link;
 struct policy_request;
+struct sandbox_ids;
+
+/* A guest (src/guest): a home that lasts, perhaps an identity of its own, and an agent inside that starts what is asked
+ * for. */
+struct run_guest {
+        const char *name;
+        const char *home;              /* on the host; $HOME inside */
+        const struct sandbox_ids *ids; /* NULL: it is this user */
+        const char *program;           /* on the host; shown inside as RUN_GUEST_PROGRAM */
+        int listener;                  /* who connects here is handed to the agent */
+        int agent;                     /* the other end of its standard input */
+};
+#define RUN_GUEST_PROGRAM "/run/bailey-guest"
 
 struct run_request {
         const struct option_values *options; /* rows of the policy's tables; others are ignored */
@@ -26,6 +39,7 @@ struct run_request {
         const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
         const struct judged *judged;         /* not NULL: goes into the record: what the classifier and people said */
         const char *id, *audit_path;         /* not NULL: the name and the record that a question before it had */
+        const struct run_guest *guest;       /* not NULL: this is the run of a guest */
         const struct link *link;             /* not NULL: a program that is told and asked (control/link.h) */
 };
 

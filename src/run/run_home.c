@@ -13,6 +13,7 @@
 #include "sandbox/survey.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,10 +44,20 @@ static int run_home_fill(struct run *run, struct err *err) {
         return run_sign_ins_lay(&run->home, run->session.policy, run->session.vault, err);
 }
 
+/* A guest's home is its own affair: nothing is laid into it but points for what was granted. */
+static int run_home_open_guest(struct run *run, struct err *err) {
+        run->home.files_fd = open(run->q->guest->home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (run->home.files_fd < 0)
+                return err_errno(err, "cannot open the guest's home %s", run->q->guest->home);
+        return 0;
+}
+
 int run_home_open(struct run *run, struct err *err) {
         struct err unsaved = { 0 };
         int r;
 
+        if (run->q->guest)
+                return run_home_open_guest(run, err);
         if (run->preview)
                 return home_name(run->session.policy, run->session.id, &run->home, err);
 
@@ -124,6 +135,24 @@ static int run_home_degraded(struct run *run, struct err *err) {
         return r < 0 ? r : survey_add(&run->host, open, err);
 }
 
+/* Its home, and the program that starts what is asked for. */
+static int run_home_show_guest(struct run *run, struct err *err) {
+        const struct run_guest *guest = run->q->guest;
+        struct plan_cover program = { .path = strdup(RUN_GUEST_PROGRAM), .source = strdup(guest->program) };
+
+        run->host.home.files = guest->home;
+        if (guest->ids) {
+                run->host.uid = guest->ids->inner_uid;
+                run->host.gid = guest->ids->inner_gid;
+        }
+        if (program.path && program.source && vec_push(&run->host.covers, program) == 0)
+                return 0;
+
+        free((char *)program.path);
+        free((char *)program.source);
+        return err_set(err, ENOMEM, "out of memory");
+}
+
 int run_home_show(struct run *run, struct err *err) {
         const struct home_rows_request rows = { .policy = run->session.policy,
                                                 .rules = run->rules,
@@ -133,10 +162,13 @@ int run_home_show(struct run *run, struct err *err) {
                                                 .degraded = run->degraded };
         int r = 0;
 
-        if (!run->home.directory)
+        if (!run->home.directory && !run->q->guest)
                 return 0;
         run->host.home = (struct plan_home){ .path = run->session.policy->home_inside, .files = run->home.files };
-        if (!run->session.policy->filesystem.reads_denied && strcmp(run->session.policy->home_inside, HOME_PLACE) != 0)
+        if (run->q->guest)
+                r = run_home_show_guest(run, err);
+        else if (!run->session.policy->filesystem.reads_denied &&
+                 strcmp(run->session.policy->home_inside, HOME_PLACE) != 0)
                 r = home_rows_show(&run->home, &rows, &run->host, err);
         if (r < 0)
                 return r;

@@ -32,6 +32,7 @@ enum run_state {
 
 struct run {
         const struct run_request *q;
+        char *shown[3]; /* a guest's command, as people know it: guest NAME */
         struct session
             session;          /* its control is NULL without namespaces, unless the kernel says for certain who asks */
         enum run_state state; /* changed by run_set_state() alone */

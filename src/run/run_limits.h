@@ -10,7 +10,7 @@ struct run_limits {
         const struct policy *policy;
         const struct plan *plan;
         struct sandbox_met met; /* looked up while the group is there */
-        int status;            /* of the command */
+        int status;             /* of the command */
 };
 
 /* Whole lines for people; nothing where no limit was met. */

@@ -97,6 +97,11 @@ int run_plan_make(struct run *r, struct err *e) {
                                             ? *r->q->policy
                                             : (struct policy_request){ .command_line = r->q->options,
                                                                        .program = r->q->argv ? r->q->argv[0] : NULL };
+        if (r->q->guest) {
+                request.workspace = r->q->guest->home;
+                request.guest = true;
+                request.program = NULL; /* the agent has no profile; what it starts is not known yet */
+        }
         int s = policy_load(&request, &r->session.policy, e);
         if (s == 0 && r->q->learn)
                 observe(r->session.policy);

@@ -35,6 +35,7 @@ enum sandbox_event_kind {
         SANDBOX_FROZEN,  /* every process stands still; value: 0, or the errno of why they do not */
         SANDBOX_ENDED,   /* init is gone, there will be no more */
         /* to init */
+        SANDBOX_IDENTITY,   /* a guest: its identities are mapped */
         SANDBOX_NETWORK,    /* value: SANDBOX_NETWORK_* */
         SANDBOX_PLAN,       /* value: its length; descriptors: the published listeners. Its bytes follow, in pieces */
         SANDBOX_GO,         /* descriptor: the lock of its slot, or none */
@@ -58,11 +59,18 @@ struct sandbox_event {
         char text[SANDBOX_TEXT_MAX];
 };
 
+/* Whom the command is, where it is not whoever starts it: a guest (src/guest). */
+struct sandbox_ids {
+        unsigned uid, gid;             /* of the guest, on this host */
+        unsigned inner_uid, inner_gid; /* of the guest, inside; 0: the host user has no identity there at all */
+};
+
 struct sandbox_options {
-        int terminal;         /* the controlling terminal, -1 for none */
-        bool foreground;      /* it is lent to the command's process group at once */
-        const sigset_t *mask; /* signal mask of the command */
-        bool degraded;        /* no namespaces */
+        int terminal;                  /* the controlling terminal, -1 for none */
+        bool foreground;               /* it is lent to the command's process group at once */
+        const sigset_t *mask;          /* signal mask of the command */
+        bool degraded;                 /* no namespaces */
+        const struct sandbox_ids *ids; /* not NULL: the command is a guest, with an identity of its own */
 };
 
 struct sandbox {

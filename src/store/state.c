@@ -287,6 +287,16 @@ int state_forget_rule(struct state *s, const char *workspace, const char *patter
         return removed;
 }
 
+int state_forget_workspace(struct state *s, const char *workspace, struct err *err) {
+        const char *const texts[] = { workspace };
+        int r = state_run(s, "DELETE FROM rules WHERE workspace = ?1", texts, 1, err);
+        bool changed = r == 0 && sqlite3_changes(s->db) > 0;
+
+        if (r == 0)
+                r = state_run(s, "DELETE FROM commands WHERE workspace = ?1", texts, 1, err);
+        return r < 0 || !changed ? r : state_export(s, err);
+}
+
 /*
  * Commands.
  */

@@ -14,6 +14,7 @@
  * supervisor was killed.
  */
 #include "sandbox/linux/init.h"
+#include "sandbox/linux/identity.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -135,8 +136,15 @@ static int make_network(struct init *in, struct err *e) {
         if (r == 0)
                 r = apply_network(&in->network, &in->silent, e);
         if (r == 0)
-                apply_ping(in->args->gid);
+                apply_ping(in->args->ids ? in->args->ids->inner_gid : in->args->gid);
         return r < 0 ? r : apply_listeners(&in->network, in->listeners, &in->n_listeners, e);
+}
+
+/* The maps are written from outside. */
+static int await_identity(const struct init *in, struct err *e) {
+        size_t none = 0;
+
+        return await(in, SANDBOX_IDENTITY, NULL, NULL, 0, &none, e);
 }
 
 /* Before the plan: what every sandbox has. */
@@ -149,7 +157,7 @@ static int separate(struct init *in, struct err *e) {
                 watcher_prepare(&in->watcher);
                 return 0;
         }
-        int r = apply_identity(in->args->uid, in->args->gid, e);
+        int r = in->args->ids ? await_identity(in, e) : apply_identity(in->args->uid, in->args->gid, e);
         if (r == 0 && unshare(CLONE_NEWNET) < 0)
                 r = err_errno(e, "network: namespace");
         return r < 0 ? r : make_network(in, e);
@@ -186,6 +194,8 @@ static int set_up(struct init *in, struct err *e) {
                 if (r == 0)
                         r = apply_hostname(p, e);
         }
+        if (r == 0 && in->args->ids)
+                r = identity_become(in->args->ids, e);
         /* Nobody looks into init: not through /proc, not with ptrace. */
         if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 r = err_errno(e, "privileges: not dumpable");

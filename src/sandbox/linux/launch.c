@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "plan/codec.h"
+#include "sandbox/linux/identity.h"
 #include "sandbox/linux/init.h"
 #include "sandbox/linux/scope.h"
 #include "sandbox/sandbox.h"
@@ -88,6 +89,21 @@ static int call_back(struct sandbox *s, struct err *e) {
         return 0;
 }
 
+static int tell(struct sandbox *s, enum sandbox_event_kind kind, int value, const int *fds, size_t n_fds) {
+        struct sandbox_event m = { .kind = kind, .value = value };
+        return fd_send(s->control, str_n(&m, offsetof(struct sandbox_event, text)), fds, n_fds);
+}
+
+/* From outside: only who may use the guest's ids may say who is who inside. */
+static int name_guest(struct sandbox *s, const struct sandbox_ids *ids, struct err *e) {
+        int r = identity_map(s->pid, ids, e);
+
+        if (r < 0)
+                return r;
+        r = tell(s, SANDBOX_IDENTITY, 0, NULL, 0);
+        return r < 0 ? err_set(e, -r, "cannot tell the sandbox's init who it is: %s", strerror(-r)) : 0;
+}
+
 int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct err *e) {
         int ends[2];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
@@ -102,8 +118,8 @@ int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct
         if (!held)
                 return err_memory(e);
         held->group = cgroup_make();
-        struct init_args args = { theirs,      o->terminal, o->foreground, o->mask,
-                                  o->degraded, geteuid(),   getegid(),     held->group };
+        struct init_args args = { theirs,    o->terminal, o->foreground, o->mask, o->degraded,
+                                  geteuid(), getegid(),   held->group,   o->ids };
         pid_t pid = clone_init(o->degraded ? 0 : PLAN_NAMESPACES & ~(unsigned)CLONE_NEWNET, &held->group, &pidfd);
         if (pid == 0) {
                 close_fd(&ours);
@@ -117,12 +133,12 @@ int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct
                 .pid = pid, .pidfd = pidfd, .control = take_fd(&ours), .events = -1, .held = take_ptr(&held)
         };
         send_away(pid, ret);
-        return 0;
-}
-
-static int tell(struct sandbox *s, enum sandbox_event_kind kind, int value, const int *fds, size_t n_fds) {
-        struct sandbox_event m = { .kind = kind, .value = value };
-        return fd_send(s->control, str_n(&m, offsetof(struct sandbox_event, text)), fds, n_fds);
+        if (!o->ids)
+                return 0;
+        int r = name_guest(ret, o->ids, e);
+        if (r < 0)
+                sandbox_finish(ret);
+        return r;
 }
 
 /* When init is gone already, what it said before tells why: that is read next. */

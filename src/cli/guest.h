@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Between the files of `bailey guest`: guest.c (life), guest_show.c (looking), guest_data.c (files). */
+#include "cli/verb.h"
+#include "guest/guest_place.h"
+
+extern const struct verb verb_guest_ls, verb_guest_show, verb_guest_jobs, verb_guest_logs;
+extern const struct verb verb_guest_snapshot, verb_guest_snapshots, verb_guest_restore, verb_guest_archive,
+    verb_guest_unarchive, verb_guest_cp, verb_guest_grant, verb_guest_revoke, verb_guest_grants, verb_guest_ssh_config;
+
+/* Opens the guests and the one that the first word names. Returns an exit code. */
+int guest_open(const struct call *call, struct guests *guests, struct guest *guest, struct err *err);
+/* The same, alone with it. */
+int guest_open_held(const struct call *call, struct guests *guests, struct guest *guest, struct err *err);
+/* What a verb that failed exits with. */
+int guest_exit_code(int r, const struct err *err);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * POSIX access lists, as the kernel keeps them in extended attributes: entries of one file, by user. Parsed and written
+ * here; no library, no other program.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { LIST_ENTRIES_MAX = 64 };
+
+struct list_entry {
+        uint16_t tag, permissions;
+        uint32_t id;
+};
+struct access_list {
+        struct list_entry entries[LIST_ENTRIES_MAX];
+        size_t n;
+};
+
+/* The list that a mode stands for. */
+void access_list_of_mode(mode_t mode, struct access_list *ret);
+/* -EINVAL: these bytes are no list; -E2BIG: more entries than fit. */
+int access_list_parse(const void *bytes, size_t n, struct access_list *ret);
+/* The length; `bytes` has room for 4 + 8 * LIST_ENTRIES_MAX. */
+size_t access_list_write(const struct access_list *list, void *bytes);
+/* This user has these permissions (4 read, 2 write, 1 search), and the mask lets them through. -E2BIG. */
+int access_list_give(struct access_list *list, uint32_t uid, uint16_t permissions);
+/* This user is not named any more. */
+void access_list_take(struct access_list *list, uint32_t uid);
+
+/* Of an open file or directory; `standard`: the list that new entries of a directory get. Without a list *ret is that
+ * of the mode (or empty for the standard). */
+int access_list_read(int fd, bool standard, mode_t mode, struct access_list *ret);
+int access_list_set(int fd, bool standard, const struct access_list *list);

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/guest_account.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/spawn.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Between the command and its helper. */
+struct order {
+        bool remove;
+        char id[GUEST_ID_LENGTH + 1];
+};
+struct answer {
+        int result;
+        uint32_t uid, gid;
+        struct err err;
+};
+
+void guest_account_name(const char *host, const char *id, char ret[static ACCOUNT_NAME_MAX]) {
+        char short_host[13] = "";
+
+        for (size_t n = 0; n < sizeof short_host - 1 && host[n]; n++)
+                short_host[n] = ascii_is_alnum(host[n]) ? ascii_lower(host[n]) : '-';
+        snprintf(ret, ACCOUNT_NAME_MAX, "bailey_%s_%.*s", short_host, GUEST_ID_LENGTH, id);
+}
+
+static const char *user_name(uid_t uid) {
+        const struct passwd *account = getpwuid(uid);
+
+        return account ? account->pw_name : "";
+}
+
+static bool account_find(const char *host, const char *id, uint32_t *ret_uid, uint32_t *ret_gid) {
+        char name[ACCOUNT_NAME_MAX];
+
+        guest_account_name(host, id, name);
+        const struct passwd *account = getpwnam(name);
+        if (!account)
+                return false;
+        *ret_uid = account->pw_uid;
+        *ret_gid = account->pw_gid;
+        return true;
+}
+
+bool guest_account_find(const char *id, uint32_t *ret_uid, uint32_t *ret_gid) {
+        return account_find(user_name(geteuid()), id, ret_uid, ret_gid);
+}
+
+static int tool_run(char *const *argv, struct err *err) {
+        static char *const environment[] = { (char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C", NULL };
+        char path[PATH_MAX];
+        pid_t pid = -1;
+
+        if (!spawn_find(argv[0], environment, path))
+                return err_set(err, ENOENT, "%s is missing (package passwd)", argv[0]);
+        const struct spawn spawn = { .program = path,
+                                     .argv = argv,
+                                     .environment = environment,
+                                     .input = SPAWN_NULL,
+                                     .output = SPAWN_NULL,
+                                     .errors = SPAWN_KEEP,
+                                     .flags = SPAWN_AT_ROOT };
+        int r = spawn_start(&spawn, &pid, err);
+        if (r < 0)
+                return r;
+        int status = spawn_wait(pid);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+                return err_set(err, EIO, "%s failed (status %d)", argv[0],
+                               WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+        return 0;
+}
+
+static int subordinate(const char *host, bool add, uint32_t uid, uint32_t gid, struct err *err) {
+        char users[32], groups[32];
+
+        if (strcmp(host, "root") == 0)
+                return 0;
+        snprintf(users, sizeof users, "%u-%u", uid, uid);
+        snprintf(groups, sizeof groups, "%u-%u", gid, gid);
+        char *const argv[] = { (char *)"usermod",
+                               (char *)(add ? "--add-subuids" : "--del-subuids"),
+                               users,
+                               (char *)(add ? "--add-subgids" : "--del-subgids"),
+                               groups,
+                               (char *)host,
+                               NULL };
+        return tool_run(argv, err);
+}
+
+static int account_make(const char *host, const char *id, uint32_t *ret_uid, uint32_t *ret_gid, struct err *err) {
+        char name[ACCOUNT_NAME_MAX], comment[64];
+
+        guest_account_name(host, id, name);
+        snprintf(comment, sizeof comment, "Bailey guest of %.32s", host);
+        char *const argv[] = { (char *)"useradd",
+                               (char *)"--no-create-home",
+                               (char *)"--home-dir",
+                               (char *)"/nonexistent",
+                               (char *)"--shell",
+                               (char *)"/usr/sbin/nologin",
+                               (char *)"--user-group",
+                               (char *)"--comment",
+                               comment,
+                               (char *)"--key",
+                               (char *)"SUB_UID_COUNT=0",
+                               (char *)"--key",
+                               (char *)"SUB_GID_COUNT=0",
+                               name,
+                               NULL };
+        if (!account_find(host, id, ret_uid, ret_gid)) {
+                int r = tool_run(argv, err);
+                if (r < 0)
+                        return r;
+                if (!account_find(host, id, ret_uid, ret_gid))
+                        return err_set(err, EIO, "useradd made no account %s", name);
+        }
+        return subordinate(host, true, *ret_uid, *ret_gid, err);
+}
+
+static int account_remove(const char *host, const char *id, struct err *err) {
+        char name[ACCOUNT_NAME_MAX];
+        uint32_t uid, gid;
+
+        guest_account_name(host, id, name);
+        if (!account_find(host, id, &uid, &gid))
+                return 0;
+        int r = subordinate(host, false, uid, gid, err);
+        if (r < 0)
+                return r;
+        char *const argv[] = { (char *)"userdel", (char *)"--force", name, NULL };
+        return tool_run(argv, err);
+}
+
+/*
+ * The helper.
+ */
+static bool id_is_good(const char *id) {
+        for (size_t i = 0; i < GUEST_ID_LENGTH; i++)
+                if (!ascii_is_alnum(id[i]))
+                        return false;
+        return id[GUEST_ID_LENGTH] == '\0';
+}
+
+static _Noreturn void helper_main(int fd, const char *host) {
+        struct order order;
+
+        while (fd_read_exact(fd, &order, sizeof order) == 0) {
+                struct answer answer = { 0 };
+                if (!id_is_good(order.id))
+                        answer.result = err_set(&answer.err, EINVAL, "this is no guest's id");
+                else if (order.remove)
+                        answer.result = account_remove(host, order.id, &answer.err);
+                else
+                        answer.result = account_make(host, order.id, &answer.uid, &answer.gid, &answer.err);
+                if (fd_write_all(fd, &answer, sizeof answer) < 0)
+                        break;
+        }
+        _exit(0);
+}
+
+/* For good: nothing of root's is left in this process. */
+static int become_user(const struct passwd *account, struct err *err) {
+        static const char *const others[] = { "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME" };
+
+        if (initgroups(account->pw_name, account->pw_gid) < 0 ||
+            setresgid(account->pw_gid, account->pw_gid, account->pw_gid) < 0 ||
+            setresuid(account->pw_uid, account->pw_uid, account->pw_uid) < 0)
+                return err_errno(err, "cannot become %s", account->pw_name);
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+                (void)unsetenv(others[i]);
+        if (setenv("HOME", account->pw_dir, 1) < 0 || setenv("USER", account->pw_name, 1) < 0 ||
+            setenv("LOGNAME", account->pw_name, 1) < 0)
+                return err_errno(err, "cannot set the environment of %s", account->pw_name);
+        (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+        return 0;
+}
+
+int guest_account_helper(int *ret_helper, struct err *err) {
+        const char *text = getenv("SUDO_UID");
+        uint64_t uid;
+        int ends[2];
+
+        *ret_helper = 0;
+        if (geteuid() != 0 || !text || !str_to_u64(str_of(text), UINT32_MAX - 1, &uid) || uid == 0)
+                return 0;
+        const struct passwd *account = getpwuid((uid_t)uid);
+        if (!account)
+                return err_set(err, ENOENT, "SUDO_UID is %ju, and there is no such account", (uintmax_t)uid);
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+                return err_errno(err, "cannot make a socket");
+        cleanup(close_fd) int ours = ends[0], its = ends[1];
+        pid_t pid = fork();
+        if (pid < 0)
+                return err_errno(err, "cannot make a process");
+        if (pid == 0) {
+                cleanup(free_ptr) char *host = strdup(account->pw_name);
+                close_fd(&ours);
+                helper_main(its, host ? host : "");
+        }
+        int r = become_user(account, err);
+        if (r < 0)
+                return r;
+        *ret_helper = take_fd(&ours);
+        return 0;
+}
+
+static int helper_ask(const struct guests *guests, bool remove, const char *id, struct answer *answer,
+                      struct err *err) {
+        struct order order = { .remove = remove };
+
+        snprintf(order.id, sizeof order.id, "%s", id);
+        if (fd_write_all(guests->helper, &order, sizeof order) < 0 ||
+            fd_read_exact(guests->helper, answer, sizeof *answer) < 0)
+                return err_set(err, EPIPE, "the helper with root's rights is gone");
+        return answer->result < 0 ? err_set(err, -answer->result, "%s", err_text(&answer->err)) : 0;
+}
+
+static int need_root(const char *what, struct err *err) {
+        err_blame(err, ERR_REFUSED);
+        return err_set(err, EPERM, "a guest's account can be %s by root alone: sudo bailey guest ...", what);
+}
+
+int guest_account_make(const struct guests *guests, const char *id, uint32_t *ret_uid, uint32_t *ret_gid,
+                       struct err *err) {
+        struct answer answer = { 0 };
+
+        if (guests->helper) {
+                int r = helper_ask(guests, false, id, &answer, err);
+                *ret_uid = answer.uid;
+                *ret_gid = answer.gid;
+                return r;
+        }
+        if (geteuid() != 0)
+                return need_root("made", err);
+        return account_make(user_name(0), id, ret_uid, ret_gid, err);
+}
+
+int guest_account_remove(const struct guests *guests, const char *id, struct err *err) {
+        struct answer answer = { 0 };
+        uint32_t uid, gid;
+
+        if (!guest_account_find(id, &uid, &gid))
+                return 0;
+        if (guests->helper)
+                return helper_ask(guests, true, id, &answer, err);
+        if (geteuid() != 0)
+                return need_root("removed", err);
+        return account_remove(user_name(0), id, err);
+}
+
+const char *guest_account_problem(const struct guest *guest) {
+        uint32_t uid, gid;
+
+        if (guest->kind != GUEST_ACCOUNT)
+                return NULL;
+        if (!guest_account_find(guest->row.id, &uid, &gid))
+                return "its account is gone";
+        return uid == guest->row.uid ? NULL : "its account has another id";
+}

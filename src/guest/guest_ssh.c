@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/guest_ssh.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/spawn.h"
+#include "base/tree.h"
+#include "guest/guest_files.h"
+#include "guest/guest_home.h"
+#include "guest/guest_inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { KEY_MAX = 16 << 10 };
+
+static const char inside_dir[] = ".bailey-ssh";
+
+static int key_make(const char *path, const char *comment, struct err *err) {
+        static char *const environment[] = { (char *)"PATH=/usr/bin:/bin", NULL };
+        char *const argv[] = { (char *)"ssh-keygen", (char *)"-q", (char *)"-t", (char *)"ed25519",
+                               (char *)"-N",         (char *)"",   (char *)"-C", (char *)comment,
+                               (char *)"-f",         (char *)path, NULL };
+        char program[PATH_MAX];
+        pid_t pid = -1;
+
+        if (access(path, F_OK) == 0)
+                return 0;
+        if (!spawn_find("ssh-keygen", environment, program))
+                return err_set(err, ENOENT, "ssh-keygen is missing (package openssh-client)");
+        const struct spawn spawn = { .program = program,
+                                     .argv = argv,
+                                     .environment = environment,
+                                     .input = SPAWN_NULL,
+                                     .output = SPAWN_NULL,
+                                     .errors = SPAWN_KEEP };
+        int r = spawn_start(&spawn, &pid, err);
+        if (r < 0)
+                return r;
+        int status = spawn_wait(pid);
+        return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : err_set(err, EIO, "ssh-keygen failed");
+}
+
+static int file_copy(const char *from, const char *to, const char *before, mode_t mode, struct err *err) {
+        cleanup(buf_done) struct buf text = BUF(KEY_MAX), whole = BUF(2 * KEY_MAX);
+        int r = path_read_file(from, KEY_MAX, &text, err);
+
+        if (r < 0)
+                return r;
+        if (buf_add(&whole, before) < 0 || buf_append(&whole, buf_str(&text)) < 0)
+                return err_set(err, ENOMEM, "out of memory");
+        return path_replace_file(to, buf_str(&whole), mode, err);
+}
+
+/* By sshd's own defaults, but for what it needs to run as this user and for nobody else. */
+static int config_write(const char *path, const char *home, struct err *err) {
+        cleanup(free_ptr) char *text =
+            str_format("HostKey %s/%s/host_key\nAuthorizedKeysFile %s/%s/authorized_keys\nUsePAM no\nStrictModes no\n"
+                       "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPidFile none\n"
+                       "AllowTcpForwarding local\nX11Forwarding no\nPrintMotd no\n"
+                       "Subsystem sftp internal-sftp\n",
+                       home, inside_dir, home, inside_dir);
+
+        if (!text)
+                return err_set(err, ENOMEM, "out of memory");
+        return path_replace_file(path, str_of(text), 0600, err);
+}
+
+struct ssh_paths {
+        char *dir, *key, *key_pub, *host_key, *host_key_pub, *inside, *known;
+};
+
+static void ssh_paths_done(struct ssh_paths *p) {
+        char *const all[] = { p->dir, p->key, p->key_pub, p->host_key, p->host_key_pub, p->inside, p->known };
+
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+                free(all[i]);
+}
+
+static int ssh_paths(const struct guest *guest, struct ssh_paths *p, struct err *err) {
+        p->dir = path_join(guest->directory, "ssh");
+        p->key = p->dir ? path_join(p->dir, "key") : NULL;
+        p->key_pub = p->dir ? path_join(p->dir, "key.pub") : NULL;
+        p->inside = p->dir ? path_join(p->dir, inside_dir) : NULL;
+        p->host_key = p->inside ? path_join(p->inside, "host_key") : NULL;
+        p->host_key_pub = p->inside ? path_join(p->inside, "host_key.pub") : NULL;
+        p->known = p->dir ? path_join(p->dir, "known_hosts") : NULL;
+        if (!p->key || !p->key_pub || !p->host_key || !p->host_key_pub || !p->known)
+                return err_set(err, ENOMEM, "out of memory");
+        int r = path_make_private_dir(p->inside, err);
+        return r;
+}
+
+static int inside_remove(void *arg, struct err *err) {
+        const struct guest *guest = arg;
+        cleanup(close_fd) int home = openat(guest->fd, "home", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int r = home < 0 ? -errno : tree_remove(home, inside_dir);
+
+        return r < 0 ? err_set(err, -r, "cannot replace %s: %s", inside_dir, strerror(-r)) : 0;
+}
+
+/* What is inside is laid anew each time: the guest may have changed it. */
+static int ssh_lay(const struct guest *guest, const struct ssh_paths *p, struct err *err) {
+        const struct guest_copy copy = { .inside = inside_dir, .outside = p->inside };
+        cleanup(free_ptr) char *authorized = path_join(p->inside, "authorized_keys");
+        cleanup(free_ptr) char *config = path_join(p->inside, "sshd_config");
+        cleanup(free_ptr) char *known = str_format("%s.bailey ", guest->row.name);
+
+        if (!authorized || !config || !known)
+                return err_set(err, ENOMEM, "out of memory");
+        int r = file_copy(p->key_pub, authorized, "", 0600, err);
+        if (r == 0)
+                r = config_write(config, path_home(), err);
+        if (r == 0)
+                r = file_copy(p->host_key_pub, p->known, known, 0600, err);
+        if (r == 0)
+                r = guest_inside(guest, inside_remove, (void *)guest, err);
+        return r < 0 ? r : guest_copy(guest, &copy, err);
+}
+
+int guest_ssh_config(const struct guest *guest, const char *program, struct buf *ret, struct err *err) {
+        cleanup(ssh_paths_done) struct ssh_paths p = { 0 };
+        cleanup(buf_done) struct buf quoted = BUF(PATH_MAX * 2);
+        const struct passwd *account = getpwuid(guest->kind == GUEST_OWN ? geteuid() : guest->ids.inner_uid);
+        int r = ssh_paths(guest, &p, err);
+
+        if (r < 0)
+                return r;
+        if (!account || guest->kind == GUEST_ACCOUNT)
+                return err_set(err, EOPNOTSUPP,
+                               "ssh needs a user with a home inside: it is there for guests of an ordinary user that "
+                               "have no account of their own");
+        if (access("/usr/sbin/sshd", X_OK) < 0)
+                return err_set(err, ENOENT, "sshd is missing on this machine (package openssh-server)");
+        r = key_make(p.key, "bailey", err);
+        if (r == 0)
+                r = key_make(p.host_key, "bailey-guest", err);
+        if (r == 0)
+                r = ssh_lay(guest, &p, err);
+        if (r == 0 && escape_shell(&quoted, str_of(program)) < 0)
+                r = err_set(err, ENOMEM, "out of memory");
+        if (r < 0)
+                return r;
+        r = buf_printf(ret,
+                       "Host %s.bailey\n    User %s\n    IdentityFile \"%s\"\n    IdentitiesOnly yes\n"
+                       "    UserKnownHostsFile \"%s\"\n    StrictHostKeyChecking yes\n"
+                       "    ProxyCommand %.*s guest exec %s -- /usr/sbin/sshd -i -f %s/%s/sshd_config\n",
+                       guest->row.name, account->pw_name, p.key, p.known, STR_FMT(buf_str(&quoted)), guest->row.name,
+                       path_home(), inside_dir);
+        return r < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
+}

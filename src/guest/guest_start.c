@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/guest_start.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/escape.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/random.h"
+#include "control/client.h"
+#include "guest/guest_exec.h"
+#include "guest/guest_home.h"
+#include "guest/guest_mend.h"
+#include "policy/options.h"
+#include "run/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RUN_ID_BYTES = 13, BACKLOG = 64, END_WAIT_MS = 20000 };
+
+/*
+ * Options.
+ */
+struct options_build {
+        struct option_values *values;
+        struct err *err;
+};
+
+static int options_setting(void *arg, const char *flag, const char *text) {
+        static const struct option_table *const tables[] = { &policy_table_general, &policy_table_network,
+                                                             &policy_table_files, &policy_table_process,
+                                                             &policy_table_limits };
+        struct options_build *b = arg;
+        const struct option *row = option_find(tables, sizeof tables / sizeof *tables, str_of(flag));
+
+        if (!row)
+                return err_set(b->err, EINVAL, "the guest was made with --%s, which this Bailey does not know", flag);
+        return option_set(b->values, row, str_of(text), "guest", b->err);
+}
+
+static int options_grant(void *arg, const struct guest_grant *grant) {
+        struct options_build *b = arg;
+
+        return option_set(b->values, &policy_rows[grant->write ? ROW_WRITE : ROW_READ], str_of(grant->path),
+                          "guest grant", b->err);
+}
+
+int guest_options(struct guests *guests, const struct guest *guest, const struct option_values *extra,
+                  struct option_values *ret, struct err *err) {
+        cleanup(option_values_done) struct option_values values = { 0 };
+        struct options_build b = { &values, err };
+        int r = guests_db_settings(guests->db, guest->row.id, options_setting, &b, err);
+
+        if (r == 0)
+                r = guests_db_grants(guests->db, guest->row.id, options_grant, &b, err);
+        for (size_t i = 0; extra && i < extra->values.n && r == 0; i++) {
+                const struct option_value *v = &extra->values.p[i];
+                r = option_set(&values, v->option, str_of(v->text), v->origin, err);
+        }
+        if (r < 0)
+                return r;
+        *ret = values;
+        values = (struct option_values){ 0 };
+        return 0;
+}
+
+/*
+ * The supervisor's process.
+ */
+struct start {
+        const struct guest *guest;
+        char *hosts_file, *ca_bundle; /* absolute; NULL: none */
+        struct option_values options;
+        int listener, agent[2], log, run_lock;
+        char id[RUN_ID_BYTES];
+        char program[PATH_MAX];
+};
+
+static void start_done(struct start *s) {
+        option_values_done(&s->options);
+        free(s->hosts_file);
+        free(s->ca_bundle);
+        s->hosts_file = s->ca_bundle = NULL;
+        close_fd(&s->listener);
+        close_fd(&s->agent[0]);
+        close_fd(&s->agent[1]);
+        close_fd(&s->log);
+        close_fd(&s->run_lock);
+}
+
+/* In the guest's directory, which only the host user can enter. */
+static int listener_open(const struct guest *guest, int *ret, struct err *err) {
+        struct sockaddr_un name = { .sun_family = AF_UNIX };
+        cleanup(close_fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd < 0)
+                return err_errno(err, "cannot make a socket");
+        (void)unlinkat(guest->fd, "socket", 0);
+        snprintf(name.sun_path, sizeof name.sun_path, "/proc/self/fd/%d/socket", guest->fd);
+        if (bind(fd, (struct sockaddr *)&name, sizeof name) < 0 || listen(fd, BACKLOG) < 0)
+                return err_errno(err, "cannot listen at %s/socket", guest->directory);
+        *ret = take_fd(&fd);
+        return 0;
+}
+
+static int start_prepare(struct guests *guests, struct guest *guest, const struct guest_extra *extra, struct start *s,
+                         struct err *err) {
+        ssize_t n = readlink("/proc/self/exe", s->program, sizeof s->program - 1);
+        int r = guest_options(guests, guest, extra ? extra->options : NULL, &s->options, err);
+
+        if (r < 0)
+                return r;
+        if (n <= 0)
+                return err_errno(err, "cannot find out where this program is (/proc/self/exe)");
+        s->program[n] = '\0';
+        if (extra && ((extra->hosts_file && !(s->hosts_file = realpath(extra->hosts_file, NULL))) ||
+                      (extra->ca_bundle && !(s->ca_bundle = realpath(extra->ca_bundle, NULL)))))
+                return err_errno(err, "cannot open the file of --hosts or --ca-bundle");
+        s->guest = guest;
+        random_id(s->id, sizeof s->id);
+        r = listener_open(guest, &s->listener, err);
+        if (r < 0)
+                return r;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->agent) < 0)
+                return err_errno(err, "cannot make a socket");
+        s->log = openat(guest->fd, "run.log", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (s->log < 0)
+                return err_errno(err, "cannot open %s/run.log", guest->directory);
+        return 0;
+}
+
+/* The guest is at rest again; whoever looks at it next need not find that out. */
+static void run_record_end(const char *id, enum run_end end, int status, const struct err *why) {
+        cleanup(guests_close) struct guests guests = { 0 };
+        cleanup(guest_done) struct guest guest = GUEST_NONE;
+        struct err err = { 0 };
+        char reason[ERR_TEXT_MAX];
+
+        if (end == RUN_ENDED)
+                snprintf(reason, sizeof reason, "ended with status %d", status);
+        else
+                snprintf(reason, sizeof reason, "%s", err_text(why));
+        if (guests_open_as_is(&guests, &err) < 0 || guest_find(&guests, id, &guest, &err) < 0 ||
+            guest_hold(&guests, &guest, END_WAIT_MS, &err) < 0)
+                return; /* the next command finds out */
+        (void)unlinkat(guest.fd, "socket", 0);
+        (void)unlinkat(guest.fd, "run.id", 0);
+        if (guest.state == GUEST_RUNNING && guests_db_lose_jobs(guests.db, id, &err) == 0)
+                (void)guest_move(&guests, &guest, STEP_END, reason, NULL, NULL, &err);
+}
+
+static _Noreturn void run_main(struct start *s) {
+        char idle[32];
+        struct err err = { 0 };
+        int status = 0;
+        const struct run_guest guest = { .name = s->guest->row.name,
+                                         .home = s->guest->home,
+                                         .ids = s->guest->kind == GUEST_OWN ? NULL : &s->guest->ids,
+                                         .program = s->program,
+                                         .listener = s->listener,
+                                         .agent = s->agent[0] };
+        snprintf(idle, sizeof idle, "%ju", (uintmax_t)s->guest->row.idle_s);
+        char *argv[] = { (char *)RUN_GUEST_PROGRAM, (char *)"guest-agent", idle, NULL };
+        const struct run_request request = {
+                .options = &s->options,
+                .argv = argv,
+                .hosts_file = s->hosts_file,
+                .ca_bundle = s->ca_bundle,
+                .quiet = true,
+                .id = s->id,
+                .guest = &guest,
+        };
+
+        (void)setsid();
+        (void)signal(SIGHUP, SIG_IGN);
+        if (chdir("/") < 0 || dup2(s->agent[1], STDIN_FILENO) < 0 || dup2(s->log, STDOUT_FILENO) < 0 ||
+            dup2(s->log, STDERR_FILENO) < 0)
+                _exit(125);
+        close_fd(&s->agent[1]);
+        enum run_end end = run_command(&request, &status, &err);
+        if (end != RUN_ENDED)
+                fprintf(stderr, "bailey: %s\n", err_text(&err));
+        close_fd(&s->listener);
+        run_record_end(s->guest->row.id, end, status, &err);
+        _exit(end == RUN_ENDED ? 0 : 1);
+}
+
+/* The last lines of what it said. */
+static int start_failed(const struct guest *guest, struct err *err) {
+        cleanup(buf_done) struct buf text = BUF(1 << 20), shown = BUF(64 << 10);
+        cleanup(close_fd) int fd = openat(guest->fd, "run.log", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd >= 0)
+                (void)fd_read_all(fd, &text);
+        struct str tail = buf_str(&text);
+        if (tail.n > 600)
+                tail = str_skip(tail, tail.n - 600);
+        while (tail.n && tail.p[tail.n - 1] == '\n')
+                tail.n--;
+        if (str_starts(tail, STR("bailey: ")))
+                tail = str_skip(tail, 8);
+        err_blame(err, ERR_UNAVAILABLE);
+        return err_set(err, EIO, "the guest %s did not start: %.*s", guest->row.name,
+                       STR_FMT(tail.n ? tail : STR("it said nothing")));
+}
+
+static int run_id_write(const struct guest *guest, const char *id, pid_t pid, struct err *err) {
+        cleanup(free_ptr) char *path = path_join(guest->directory, "run.id");
+        cleanup(free_ptr) char *text = str_format("%s %d\n", id, (int)pid);
+
+        if (!path || !text)
+                return err_set(err, ENOMEM, "out of memory");
+        return path_replace_file(path, str_of(text), 0600, err);
+}
+
+/* In a process that nobody waits for: it belongs to init, or to whoever reaps for it. */
+static pid_t start_fork(struct start *s, struct guests *guests, struct guest *guest) {
+        pid_t pid = fork();
+
+        if (pid != 0)
+                return pid;
+        (void)setsid();
+        close_fd(&guest->lock);
+        if (guests->helper)
+                close(guests->helper);
+        pid_t supervisor = fork();
+        if (supervisor == 0)
+                run_main(s);
+        struct err ignored = { 0 };
+        if (supervisor > 0)
+                (void)run_id_write(guest, s->id, supervisor, &ignored);
+        _exit(supervisor < 0);
+}
+
+int guest_start(struct guests *guests, struct guest *guest, const struct guest_extra *extra, struct err *err) {
+        cleanup(start_done) struct start s = { .listener = -1, .agent = { -1, -1 }, .log = -1, .run_lock = -1 };
+        enum guest_state to;
+        int status;
+        int r = guest->state == GUEST_RUNNING ? -EALREADY : 0;
+
+        if (r < 0)
+                return err_set(err, EALREADY, "the guest %s runs already", guest->row.name);
+        r = guest_step(STEP_START, guest->state, guest->before, guest->row.name, &to, err);
+        if (r == 0)
+                r = guest_home_make(guest, "home", err); /* the host user's way in, whatever the guest did to it */
+        if (r == 0)
+                r = guest_take_run_lock(guest, &s.run_lock, err);
+        if (r == 0)
+                r = start_prepare(guests, guest, extra, &s, err);
+        if (r == 0)
+                r = guest_move(guests, guest, STEP_START, "", NULL, NULL, err);
+        if (r < 0)
+                return r;
+        guests_pause(guests);
+        pid_t pid = start_fork(&s, guests, guest);
+        if (pid < 0)
+                return err_errno(err, "cannot make a process");
+        start_done(&s); /* what its supervisor has is closed when it ends */
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        guest_let_go(guest);
+        r = guests_resume(guests, err);
+        if (r < 0)
+                return r;
+        r = guest_ping(guest, NULL);
+        return r < 0 ? start_failed(guest, err) : 0;
+}
+
+/*
+ * The end.
+ */
+void guest_run_id(const struct guest *guest, char ret[static 32]) {
+        cleanup(close_fd) int fd = guest->fd < 0 ? -1 : openat(guest->fd, "run.id", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        ssize_t n = fd < 0 ? 0 : read(fd, ret, 31);
+
+        ret[n > 0 ? n : 0] = '\0';
+        ret[strcspn(ret, " \n")] = '\0';
+}
+
+static bool wait_for_end(const struct guest *guest, unsigned ms) {
+        const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
+        uint64_t until = clock_ns() + (uint64_t)ms * NS_PER_MS;
+
+        while (guest_is_running(guest)) {
+                if (clock_ns() >= until)
+                        return false;
+                nanosleep(&pause, NULL);
+        }
+        return true;
+}
+
+static int control_order(const struct guest *guest, enum control_do what, struct err *err) {
+        struct control_client client = { .fd = -1 };
+        struct control_message reply = { 0 };
+        const struct control_request request = { .what = what };
+        char id[32];
+
+        guest_run_id(guest, id);
+        int r = control_client_open(id, "guest", &client, err);
+        if (r < 0)
+                return r;
+        r = control_client_call(&client, &request, &reply, err);
+        control_message_done(&reply);
+        control_client_done(&client);
+        return r;
+}
+
+int guest_freeze(const struct guest *guest, bool on, struct err *err) {
+        return control_order(guest, on ? CONTROL_PAUSE : CONTROL_RESUME, err);
+}
+
+int guest_stop(const struct guest *guest, unsigned grace_s, struct err *err) {
+        struct err ignored = { 0 };
+
+        if (!guest_is_running(guest))
+                return 0;
+        if (guest_ask_stop(guest, &ignored) == 0 && wait_for_end(guest, grace_s * 1000))
+                return 0;
+        (void)control_order(guest, CONTROL_KILL, &ignored);
+        if (wait_for_end(guest, END_WAIT_MS))
+                return 0;
+        err_blame(err, ERR_TIMEOUT);
+        return err_set(err, ETIMEDOUT, "the guest %s does not end; `bailey ps` shows its run", guest->row.name);
+}

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guests and files: one way only, whatever the guest does; copies, grants, snapshots, ssh."""
+import json
+import os
+import pathlib
+import stat
+import subprocess
+
+import pytest
+
+from test_guest_life import guest, inside, rows, state, top  # noqa: F401
+
+ORDINARY = os.geteuid() != 0
+
+HOSTILE = r"""
+umask 077
+mkdir -p closed/deeper; echo secret > closed/deeper/file; chmod 000 closed/deeper/file closed/deeper closed
+cp /bin/true set-id; chmod 6755 set-id 2>/dev/null
+ln -s / root; ln -s /etc/passwd passwd; ln -s ../../../../../.. up; ln -s loop loop
+printf x > "$(printf 'new\nline')"; printf x > "$(printf '\033[31m\377')"; printf x > ' -rf *'
+mkfifo fifo; python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind("sock")'
+mknod device c 1 3 2>/dev/null
+ln set-id second-name
+python3 - <<'END'
+import os
+for i in range(600):
+    os.mkdir("d"); os.chdir("d")
+END
+setfacl -b . 2>/dev/null; chmod 0000 .
+"""
+
+
+def test_one_way_after_the_worst(guest, home, top):
+    guest("create", "one").check()
+    secret = home / "secret"
+    secret.write_text("of the host\n")
+    secret.chmod(0o600)
+    inside(guest, "one", HOSTILE)
+    where = pathlib.Path(rows(guest)["one"]["home"])
+    guest("snapshot", "one", "worst").check()
+    guest("stop", "one").check()
+    guest("fix", "one").check()
+    assert (where / "closed/deeper/file").read_text() == "secret\n"
+    (where / "closed/deeper/file").write_text("the host may write\n")
+    assert not (where / "set-id").stat().st_mode & (stat.S_ISUID | stat.S_ISGID)
+    if ORDINARY:
+        assert where.stat().st_uid not in (os.geteuid(), 0)
+    assert inside(guest, "one", "cat closed/deeper/file").check().text == "the host may write\n"
+    guest("stop", "one").check()
+    guest("restore", "one", "worst").check()
+    guest("archive", "one").check()
+    guest("unarchive", "one").check()
+    guest("delete", "--force", "one").check()
+    assert list(top.iterdir()) == [] and secret.read_text() == "of the host\n"
+
+
+def test_the_guest_reaches_nothing_of_the_host(guest, home, start):
+    outside = start(["sleep", "600"])
+    readable = home / "readable"
+    readable.write_text("of the host\n")
+    readable.chmod(0o644)
+    guest("create", "one").check()
+    guest("create", "two").check()
+    neighbour = pathlib.Path(rows(guest)["two"]["home"])
+    inside(guest, "two", "echo of the neighbour > file; sleep 1").check()
+    script = f"""
+cat {readable} {neighbour}/file {home}/.local/state/bailey/guests.db && echo READ
+ls {home}/.local/state {neighbour} 2>/dev/null && echo LISTED
+kill -0 {outside.pid} && echo SIGNALLED
+ls -d /proc/{outside.pid} && echo SEEN
+cat /etc/shadow && echo SHADOW
+crontab -l 2>/dev/null && echo CRON; echo true | at now 2>/dev/null && echo AT
+su -c true && echo SU; sudo -n true && echo SUDO
+true"""
+    text = inside(guest, "one", script).check().text
+    for word in ("READ", "LISTED", "SIGNALLED", "SEEN", "SHADOW", "AT\n", "SU\n", "SUDO"):
+        assert word not in text, text
+    assert outside.running()
+
+
+@pytest.mark.user
+def test_the_identity_is_its_own(guest):
+    """Also without the sandbox's mounts: the kernel knows the guest by another id."""
+    guest("create", "one").check()
+    guest("create", "two").check()
+    inside(guest, "one", "(exec sleep 600) > /dev/null 2>&1 & echo $!").check()
+    uids = {row["name"]: row["uid"] for row in rows(guest).values()}
+    assert len({*uids.values(), os.geteuid()}) == 3
+    owners = {int(line.split()[0]) for line in subprocess.run(["ps", "axno", "uid,args"], capture_output=True, text=True, check=True)
+              .stdout.splitlines() if "sleep 600" in line and line.split()[0].isdigit()}
+    assert uids["one"] in owners, owners
+    groups = inside(guest, "one", "id -G; grep Groups /proc/self/status").check().text
+    assert groups.split("\n")[1].strip() == "Groups:", groups
+
+
+def test_copies_follow_no_link(guest, tmp_path):
+    guest("create", "one").check()
+    guest("start", "one").check()
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub/file").write_text("in\n")
+    (tree / "link").symlink_to("/etc/passwd")
+    (tree / "run").write_text("#!/bin/sh\necho ran\n")
+    (tree / "run").chmod(0o755)
+    guest("cp", str(tree), "one:").check()
+    assert inside(guest, "one", "cat tree/sub/file; tree/run; readlink tree/link; echo more > tree/sub/file; rm tree/run").check().text == "in\nran\n/etc/passwd\n"
+    assert guest("cp", str(tree), "one:").status == 1, "nothing is replaced"
+    guest("cp", "one:tree/sub/file", str(tmp_path / "out")).check()
+    assert (tmp_path / "out").read_text() == "more\n" and (tmp_path / "out").stat().st_uid == os.geteuid()
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("untouched\n")
+    inside(guest, "one", f"ln -s {victim} way; ln -s {victim}/file direct; mkdir -m 700 private; echo p > private/p; chmod 000 private").check()
+    assert guest("cp", str(tree / "sub/file"), "one:way/file2").status != 0 and not (victim / "file2").exists()
+    assert guest("cp", "one:way/file", str(tmp_path / "leak")).status != 0 and not (tmp_path / "leak").exists()
+    guest("cp", "one:direct", str(tmp_path / "direct")).check()
+    assert (tmp_path / "direct").is_symlink()
+    assert guest("cp", "one:../../info", str(tmp_path / "info")).status != 0
+    guest("cp", "one:private/p", str(tmp_path / "p")).check()
+    assert (tmp_path / "p").read_text() == "p\n"
+    for bad in (("a", "b"), ("one:a", "one:b"), ("one:/etc/passwd", str(tmp_path / "x"))):
+        assert guest("cp", *bad).status == 2, bad
+
+
+def test_grants(guest, home):
+    shared, other = home / "shared", home / "other"
+    for directory in (shared, other):
+        (directory / "sub").mkdir(parents=True)
+        (directory / "sub/file").write_text("granted\n")
+        (directory / "sub/file").chmod(0o600)
+    before = {p: p.stat().st_mode for p in (shared, shared / "sub", shared / "sub/file")}
+    guest("create", "one").check()
+    assert inside(guest, "one", f"cat {shared}/sub/file").status != 0
+    guest("grant", "one", f"{shared}:rw").check()
+    guest("grant", "one", str(other)).check()
+    guest("stop", "one").check()
+    assert json.loads(guest("grants", "--json", "one").check().text) == [{"path": str(other), "access": "ro"}, {"path": str(shared), "access": "rw"}]
+    done = inside(guest, "one", f"cat {shared}/sub/file {other}/sub/file; echo new > {shared}/sub/new; (echo x > {other}/sub/x) 2>/dev/null || echo closed")
+    assert done.check().text == "granted\ngranted\nclosed\n"
+    assert (shared / "sub/new").read_text() == "new\n"
+    (shared / "sub/new").write_text("the host may change what the guest made\n")
+    guest("stop", "one").check()
+    guest("revoke", "one", str(shared)).check()
+    assert {p: p.stat().st_mode for p in before} == before, "access lists are as they were"
+    assert inside(guest, "one", f"cat {shared}/sub/file").status != 0
+    assert guest("revoke", "one", str(shared)).status == 4
+    (home / ".ssh").mkdir()
+    for never in ("/", str(home), str(home / ".ssh"), str(home.parent), str(home / ".local/state/bailey"), str(home / ".local")):
+        refused = guest("grant", "one", never)
+        assert refused.status == 5 and "cannot be granted" in refused.errors, never
+    assert guest("grant", "one", str(home / "missing")).status != 0
+
+
+def test_snapshots(guest, home):
+    guest("create", "one").check()
+    inside(guest, "one", "echo first > file; mkdir d; chmod 750 d; ln -s file link; ln file hard; touch -d 2001-02-03 file; truncate -s 50M sparse; chmod 600 file").check()
+    facts = "stat -c '%n %a %s %Y %h' file d link hard sparse; readlink link"
+    before = inside(guest, "one", facts).check().text
+    guest("snapshot", "one", "a").check()
+    assert guest("snapshot", "one", "a").status == 1 and guest("snapshot", "one", "../x").status == 2
+    inside(guest, "one", "rm -rf file d link hard sparse; echo second > other").check()
+    guest("snapshot", "one").check()
+    listed = json.loads(guest("snapshots", "--json", "one").check().text)
+    assert len(listed) == 2 and listed[0]["label"] == "a" and 0 < listed[0]["bytes"] < 1 << 20, listed
+    guest("stop", "one").check()
+    guest("restore", "one", "a").check()
+    after = inside(guest, "one", f"{facts}; ls").check().text
+    assert after.startswith(before) and "other" not in after
+    assert guest("restore", "one", "none").status == 4
+    guest("snapshot", "--remove", "one", "a").check()
+    assert guest("snapshot", "--remove", "one", "a").status == 4
+    guest("stop", "one").check()
+    damaged = next((home / ".local/state/bailey/guests").glob("*/snapshots/*.zst"))
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    label = json.loads(guest("snapshots", "--json", "one").text)[0]["label"]
+    refused = guest("restore", "one", label)
+    assert refused.status != 0 and "damaged" in refused.errors
+    assert inside(guest, "one", "cat file").check().text == "first\n", "the home is what it was"
+
+
+@pytest.mark.user
+@pytest.mark.visible_home
+def test_ssh(guest, environment, home, run):
+    guest("create", "one").check()
+    entry = guest("ssh-config", "one").check().text
+    assert "ProxyCommand" in entry and "Port" not in entry
+    (home / "ssh_config").write_text(entry)
+    assert entry == guest("ssh-config", "one").check().text
+    keys = home / ".local/state/bailey/guests"
+    assert all(path.stat().st_mode & 0o77 == 0 for path in keys.glob("*/ssh/key"))
+    (home / "sent").write_text("through ssh\n")
+    batch = f"put {home}/sent {home}/received\nls -l {home}/received\n".encode()
+    result = run(["sftp", "-F", str(home / "ssh_config"), "-o", "BatchMode=yes", "-b", "-", "one.bailey"], stdin=batch)
+    assert result.status == 0, result
+    assert inside(guest, "one", "cat received").check().text == "through ssh\n"
+    assert not (home / "received").exists()

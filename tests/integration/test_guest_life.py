@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guests: made, started, used, left alone, stopped, packed, brought back, deleted. As an ordinary user with subordinate ids the guest
+has an id of its own; as root, or without them, it has the user's."""
+import json
+import os
+import pathlib
+import pty
+import select
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from conftest import program
+from kit.process import PATIENCE, wait_until
+
+
+@pytest.fixture
+def guest(bailey):
+    """guest("exec", NAME, ...) gives its Result. Whatever runs at the end is stopped, and deleted."""
+    def call(*words, **more):
+        return bailey("guest", *words, **more)
+    yield call
+    for row in json.loads(bailey("guest", "ls", "--json").text or "[]"):
+        bailey("guest", "delete", "--force", row["name"])
+
+
+@pytest.fixture
+def top(home):
+    return home / ".local/state/bailey/guests"
+
+
+def rows(guest):
+    return {row["name"]: row for row in json.loads(guest("ls", "--json").check().text)}
+
+
+def state(guest, name):
+    return rows(guest)[name]["state"]
+
+
+def inside(guest, name, script, **more):
+    return guest("exec", name, "--", "sh", "-c", script, **more)
+
+
+def test_a_guest_keeps_what_it_has(guest, home, top):
+    guest("create", "one").check()
+    assert state(guest, "one") == "ready"
+    guest("start", "one").check()
+    assert state(guest, "one") == "running"
+    assert inside(guest, "one", "pwd; echo kept > note; echo $HOME").check().text == f"{home}\n{home}\n"
+    guest("stop", "one").check()
+    assert state(guest, "one") == "stopped"
+    assert inside(guest, "one", "cat note").check().text == "kept\n", "exec starts a guest that does not run"
+    where = pathlib.Path(rows(guest)["one"]["home"])
+    assert (where / "note").read_text() == "kept\n"
+    (where / "from-host").write_text("hello\n")
+    assert inside(guest, "one", "cat from-host; echo more >> from-host").check().text == "hello\n"
+    assert (where / "from-host").read_text() == "hello\nmore\n"
+    guest("delete", "--force", "one").check()
+    assert rows(guest) == {} and list(top.iterdir()) == []
+    assert guest("start", "one").status == 4
+
+
+def test_status_signals_and_streams(guest):
+    guest("create", "one").check()
+    assert inside(guest, "one", "exit 7").status == 7
+    assert inside(guest, "one", "kill -9 $$").status == 137
+    missing = guest("exec", "one", "--", "no-such-program")
+    assert missing.status == 127 and "no-such-program" in missing.errors
+    assert guest("exec", "one", "--", "/etc/passwd").status == 126
+    both = inside(guest, "one", "echo out; echo err >&2").check()
+    assert both.text == "out\n" and both.errors == "err\n"
+    data = bytes(range(256)) * 8192
+    assert guest("exec", "one", "--", "cat", stdin=data).check().out == data, "more than a pipe holds, both ways at once"
+    assert guest("exec", "one", "--", "head", "-c", "3", stdin=data).check().out == data[:3]
+    assert guest("exec", "-C", "/usr", "--set", "NAME=a b", "one", "--", "sh", "-c", 'pwd; echo "$NAME"').check().text == "/usr\na b\n"
+    assert guest("exec", "-C", "/no/such", "one", "--", "pwd").status in (126, 127)
+    assert guest("exec", "one").status == 120
+
+
+def test_what_one_command_starts_is_there_for_the_next(guest):
+    guest("create", "one").check()
+    inside(guest, "one", "(while :; do sleep 1; done) > /dev/null 2>&1 & echo $! > pid; echo temporary > /tmp/here").check()
+    assert inside(guest, "one", 'kill -0 $(cat pid) && cat /tmp/here').check().text == "temporary\n"
+    guest("stop", "one").check()
+    assert inside(guest, "one", 'kill -0 $(cat pid) 2>/dev/null || echo gone; cat /tmp/here 2>/dev/null || echo none').check().text == "gone\nnone\n"
+
+
+def test_a_command_ends_with_whoever_started_it(guest, start):
+    guest("create", "one").check()
+    guest("start", "one").check()
+    child = start(["bailey", "guest", "exec", "one", "--", "sh", "-c", "echo $$ > pid; exec sleep 600"])
+    wait_until(lambda: inside(guest, "one", "test -s pid").status == 0)
+    child.process.kill()
+    child.wait()
+    wait_until(lambda: inside(guest, "one", "kill -0 $(cat pid) 2>/dev/null").status != 0)
+
+
+def test_signals_reach_the_command(guest, start):
+    guest("create", "one").check()
+    guest("start", "one").check()
+    child = start(["bailey", "guest", "exec", "one", "--", "sh", "-c", "trap 'echo got; exit 5' TERM; echo ready; while :; do sleep 0.1; done"])
+    wait_until(lambda: b"ready" in child.output())
+    os.kill(child.pid, signal.SIGTERM)
+    result = child.wait()
+    assert result.status == 5 and "got" in result.text, result
+
+
+def test_jobs_survive_the_terminal(guest):
+    guest("create", "one").check()
+    number = guest("exec", "-d", "one", "--", "sh", "-c", "echo begun; read line < fifo || sleep 600").check().text.strip()
+    assert number == "1"
+    inside(guest, "one", "test -p fifo || true")
+    wait_until(lambda: "begun" in guest("logs", "one").text)
+    second = guest("exec", "-d", "one", "--", "sh", "-c", "printf 'a\\033[31mb\\n'; echo wrong >&2; exit 3").check().text.strip()
+    wait_until(lambda: json.loads(guest("jobs", "--json", "one").text)[1]["state"] == "ended")
+    first, other = json.loads(guest("jobs", "--json", "one").check().text)
+    assert first["state"] == "running" and first["status"] is None
+    assert other["status"] == 3 and other["number"] == 2 and other["command"].startswith("sh -c")
+    text = guest("logs", "one", second).check().text
+    assert "wrong" in text and "\033" not in text and "\\x1b" in text, text
+    assert "\033[31m" in guest("logs", "--raw", "one", second).check().text
+    assert guest("logs", "one", "9").status == 4 and guest("logs", "one", "x").status == 2
+    guest("stop", "one").check()
+    first, other = json.loads(guest("jobs", "--json", "one").text)
+    assert first["state"] in ("ended", "lost") and first["status"] >= 128, "it was ended with the guest"
+    missing = guest("exec", "-d", "one", "--", "no-such-program")
+    assert missing.status == 127, missing
+
+
+def test_logs_can_be_followed(guest):
+    guest("create", "one").check()
+    guest("exec", "-d", "one", "--", "sh", "-c", "for i in 1 2 3; do echo line $i; sleep 0.2; done").check()
+    assert guest("logs", "-f", "one").check().text == "line 1\nline 2\nline 3\n"
+
+
+def talk(argv, environment, lines, until):
+    """A terminal: types the lines, one after the other, and gives all that was shown."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(argv[0], argv, environment)
+    shown, typed = b"", 0
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while until not in shown and time.monotonic() < deadline:
+            if select.select([fd], [], [], 0.2)[0]:
+                try:
+                    data = os.read(fd, 4096)
+                except OSError:
+                    break
+                if not data:
+                    break
+                shown += data
+            if typed < len(lines) and shown.endswith((b"$ ", b"# ")):
+                os.write(fd, lines[typed].encode() + b"\n")
+                typed += 1
+                shown += b"\n"
+    finally:
+        os.close(fd)
+        os.waitpid(pid, 0)
+    return shown.decode("utf-8", "replace")
+
+
+def test_a_shell_has_a_terminal(guest, environment):
+    guest("create", "one").check()
+    guest("start", "one").check()
+    shown = talk([str(program("bailey")), "guest", "shell", "one"], {**environment, "PS1": "$ "},
+                 ["tty; stty size; test -t 0 && echo is-a-terminal; echo E''ND", "exit"], b"END\r\n")
+    assert "/dev/pts/" in shown and "is-a-terminal" in shown, shown
+
+
+def test_idle_guests_end(guest):
+    guest("create", "--idle", "1s", "one").check()
+    guest("start", "one").check()
+    wait_until(lambda: state(guest, "one") == "stopped")
+
+
+def test_where_the_supervisor_dies_everything_dies(guest, bailey):
+    guest("create", "one").check()
+    inside(guest, "one", "(exec sleep 987654) > /dev/null 2>&1 &").check()
+    guest("exec", "-d", "one", "--", "sleep", "600").check()
+    run = json.loads(guest("show", "--json", "one").text)["sandbox"]
+    pid = next(row["pid"] for row in json.loads(bailey("ps", "--json").text) if row["sandbox"] == run)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: state(guest, "one") == "stopped")
+    shown = json.loads(guest("show", "--json", "one").text)
+    assert "without a word" in shown["reason"], shown
+    assert json.loads(guest("jobs", "--json", "one").text)[0]["state"] == "lost"
+    assert b"987654" not in subprocess.run(["ps", "axo", "args"], capture_output=True, check=True).stdout
+    inside(guest, "one", "true").check()
+
+
+def test_kill_and_ps_know_guests(guest, bailey):
+    guest("create", "one").check()
+    guest("start", "one").check()
+    row = json.loads(bailey("ps", "--json").text)[0]
+    assert row["guest"] == "one" and row["command"] == ["guest", "one"]
+    bailey("kill", row["sandbox"]).check()
+    wait_until(lambda: state(guest, "one") == "stopped")
+
+
+def test_names(guest, home):
+    guest("create", "one").check()
+    assert guest("create", "one").status == 1
+    for bad in ("", "a b", "../x", "-x", "x" * 33, "a/b", ".hidden", "new\nline"):
+        assert guest("create", "--", bad).status == 2, bad
+    assert set(rows(guest)) == {"one"}
+    guest("start", "one").check()
+    guest("rename", "one", "two").check()
+    assert inside(guest, "two", "echo same").check().text == "same\n"
+    guest("create", "one").check()
+    assert guest("rename", "one", "two").status == 1
+    assert set(rows(guest)) == {"one", "two"}
+
+
+def test_a_running_guest_is_not_deleted_by_accident(guest):
+    guest("create", "one").check()
+    guest("start", "one").check()
+    refused = guest("delete", "one")
+    assert refused.status == 5 and "--force" in refused.errors
+    assert state(guest, "one") == "running"
+    for verb in (("archive", "one"), ("restore", "one", "x"), ("start", "one")):
+        assert guest(*verb).status != 0
+    assert state(guest, "one") == "running"
+
+
+def test_a_home_can_be_kept(guest):
+    guest("create", "one").check()
+    inside(guest, "one", "echo precious > file").check()
+    where = pathlib.Path(rows(guest)["one"]["home"])
+    guest("stop", "one").check()
+    guest("delete", "--keep-home", "one").check()
+    assert (where / "file").read_text() == "precious\n" and rows(guest) == {}
+    guest("create", "one").check()
+    assert pathlib.Path(rows(guest)["one"]["home"]) != where
+    if os.geteuid() != 0:
+        assert rows(guest)["one"]["uid"] != where.stat().st_uid, "the id of a home that is there is not given again"
+        subprocess.run(["unshare", "-r", "--map-auto", "rm", "-rf", str(where.parent)], check=True)
+
+
+def test_options_are_kept_with_the_guest(guest, work):
+    (work / "data").write_text("granted\n")
+    work.chmod(0o755)
+    guest("create", "--read", str(work), "--env", "COLOUR=blue", "one").check()
+    assert inside(guest, "one", f"cat {work}/data; echo $COLOUR; touch {work}/x 2>/dev/null || echo read-only").check().text == "granted\nblue\nread-only\n"
+    shown = json.loads(guest("show", "--json", "one").check().text)
+    assert {"option": "env", "value": "COLOUR=blue"} in shown["options"]
+    assert [step["step"] for step in shown["steps"]] == ["start", "create", "create"]
+    assert guest("create", "--no-such", "two").status == 2
+
+
+def test_a_question_is_answered_from_outside(guest, bailey, origin, hosts):
+    guest("create", "--ask", "control", "--ask-timeout", "60s", "--allow-private", f"127.0.0.1:{origin.port}", "one").check()
+    guest("start", "--hosts", str(hosts), "one").check()
+    guest("exec", "-d", "one", "--", "curl", "-sS", f"http://origin.test:{origin.port}/asked").check()
+    wait_until(lambda: "origin.test" in bailey("pending").text)
+    bailey("allow", "--scope", "once", f"origin.test:{origin.port}").check()
+    wait_until(lambda: json.loads(guest("jobs", "--json", "one").text)[0]["state"] == "ended")
+    assert json.loads(guest("jobs", "--json", "one").text)[0]["status"] == 0, guest("logs", "one").text
+    guest("exec", "-d", "one", "--", "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", f"http://other.test:{origin.port}/").check()
+    wait_until(lambda: "other.test" in bailey("pending").text)
+    bailey("deny", "--scope", "once", f"other.test:{origin.port}").check()
+    assert guest("logs", "-f", "one", "2").check().text == "403"
+
+
+def test_the_story(guest, bailey, home, top, work):
+    """What a person does with one, from the first day to the last."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"]
+    subprocess.run([*git, "init", "-q", str(work)], check=True)
+    (work / "main.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run([*git, "-C", str(work), "add", "."], check=True)
+    subprocess.run([*git, "-C", str(work), "commit", "-qm", "first"], check=True)
+    guest("create", "--read", str(work), "agent").check()
+    guest("exec", "agent", "--", "git", "config", "--global", "safe.directory", "*").check()
+    guest("exec", "agent", "--", "git", "clone", "-q", str(work), "project").check()
+    guest("exec", "-d", "-C", str(home / "project"), "agent", "--", "sh", "-c", "echo working; cat main.c; sleep 600").check()
+    wait_until(lambda: "working" in guest("logs", "agent").text)
+    guest("snapshot", "agent", "good").check()
+    assert json.loads(guest("jobs", "--json", "agent").text)[0]["state"] == "running", "it stood still and went on"
+    inside(guest, "agent", "rm -rf project; mkdir -m 0 closed; ln -s /etc/passwd link; chmod 000 ~").check()
+    guest("stop", "agent").check()
+    guest("restore", "agent", "good").check()
+    assert inside(guest, "agent", "cat project/main.c; ls -d closed link 2>/dev/null | wc -l").check().text.endswith("return 0; }\n0\n")
+    guest("stop", "agent").check()
+    guest("archive", "agent").check()
+    assert state(guest, "agent") == "archived" and not pathlib.Path(rows(guest)["agent"]["home"]).exists()
+    assert guest("start", "agent").status == 1
+    guest("unarchive", "agent").check()
+    assert inside(guest, "agent", "git -C project log --oneline | wc -l").check().text == "1\n"
+    guest("create", "--from", "agent:good", "twin").check()
+    assert inside(guest, "twin", "test -f project/main.c && echo same").check().text == "same\n"
+    guest("delete", "--force", "twin").check()
+    guest("delete", "--force", "agent").check()
+    assert rows(guest) == {} and list(top.iterdir()) == []
+    assert json.loads(bailey("ps", "--json").text or "[]") == []
+    database = sqlite3.connect(home / ".local/state/bailey/guests.db")
+    assert [row[0] for row in database.execute("select state from guests")] == ["deleted", "deleted"]
+    database.close()
