@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 
-enum { WIDTH = 80, VERB_COLUMN = 12, LINE_MAX_BYTES = 4096, HELP_MAX_BYTES = 65536 };
+enum { WIDTH = 80, VERB_COLUMN = 13, LINE_MAX_BYTES = 4096, HELP_MAX_BYTES = 65536 };
 
 void help_wrap(FILE *out, const char *text, int at, int column) {
         struct str rest = str_of(text), word;
