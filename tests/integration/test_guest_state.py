@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guests and their state: killed at any moment, with databases that cannot be used, with accounts. GUEST_KILLS in the
+environment says how often commands are killed; a few times by default."""
+import json
+import os
+import pathlib
+import pwd
+import random
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from conftest import program
+from kit.process import wait_until
+from test_guest_life import guest, inside, rows, state, top  # noqa: F401
+
+KILLS = int(os.environ.get("GUEST_KILLS", "12"))
+
+
+def test_databases_that_cannot_be_used(guest, home):
+    guest("create", "one").check()
+    inside(guest, "one", "echo precious > file").check()
+    guest("stop", "one").check()
+    where = pathlib.Path(rows(guest)["one"]["home"])
+    database = home / ".local/state/bailey/guests.db"
+
+    connection = sqlite3.connect(database)
+    connection.execute("pragma user_version = 999")
+    connection.commit()
+    newer = guest("ls")
+    assert newer.status != 0 and "newer" in newer.errors
+    connection.execute("pragma user_version = 1")
+    connection.commit()
+
+    connection.execute("begin exclusive")
+    connection.execute("update guests set used_us = used_us")
+    busy = guest("create", "two")
+    assert busy.status != 0 and "another process" in busy.errors
+    connection.rollback()
+    connection.close()
+
+    if os.geteuid() != 0:
+        database.chmod(0o400)
+        closed = guest("ls")
+        assert closed.status != 0 and "guests.db" in closed.errors
+        database.chmod(0o600)
+    database.chmod(0o644)
+    assert "chmod 600" in guest("ls").errors
+    database.chmod(0o600)
+
+    whole = database.read_bytes()
+    for damaged in (b"SQLite format 3\0" + os.urandom(4096), b"no database at all, but long enough to be looked at" * 100):
+        for beside in ("guests.db-wal", "guests.db-shm"):
+            database.with_name(beside).unlink(missing_ok=True)
+        database.write_bytes(damaged)
+        broken = guest("ls")
+        assert broken.status != 0 and "damaged" in broken.errors and "taken over" in broken.errors, broken
+        assert (where / "file").read_text() == "precious\n"
+    database.rename(database.with_name("guests.db.broken"))
+    assert inside(guest, "one", "cat file").check().text == "precious\n", "a new database takes the guests over"
+    assert len(whole) > 0
+
+
+def test_a_difference_breaks_and_removes_nothing(guest):
+    guest("create", "one").check()
+    where = pathlib.Path(rows(guest)["one"]["home"])
+    where.rename(where.with_name("elsewhere"))
+    shown = rows(guest)["one"]
+    assert shown["state"] == "broken" and "gone" in shown["reason"]
+    assert guest("start", "one").status != 0 and guest("fix", "one").status != 0
+    where.with_name("elsewhere").rename(where)
+    assert state(guest, "one") == "ready"
+    guest("fix", "one").check()
+
+
+def test_killed_at_any_moment(guest, home, environment):
+    """The next command finishes or rolls back; a file that was there is there, in the home or in an archive."""
+    guest("create", "keep").check()
+    inside(guest, "keep", "echo precious > file; seq 200000 > numbers").check()
+    guest("stop", "keep").check()
+    guest("snapshot", "keep", "first").check()
+    chance = random.Random(17)
+    verbs = [("create", "x"), ("delete", "--force", "x"), ("snapshot", "keep", "s"), ("restore", "keep", "first"), ("archive", "keep"),
+             ("unarchive", "keep"), ("start", "keep"), ("stop", "keep"), ("rename", "x", "y"), ("fix", "keep"), ("snapshot", "--remove", "keep", "s")]
+    for turn in range(KILLS):
+        words = verbs[turn % len(verbs)] if KILLS < 50 else chance.choice(verbs)
+        child = subprocess.Popen([str(program("bailey")), "guest", *words], env=environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(chance.random() * 0.12)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        wait_until(lambda: all(row["state"] != "creating" for row in rows(guest).values()))
+        assert rows(guest)["keep"]["state"] != "broken", (words, rows(guest))
+    wait_until(lambda: guest("stop", "keep").status == 0)
+    if state(guest, "keep") == "archived":
+        guest("unarchive", "keep").check()
+    assert inside(guest, "keep", "cat file; tail -1 numbers").check().text == "precious\n200000\n"
+    guest("stop", "keep").check()
+    left = {path.name for path in pathlib.Path(rows(guest)["keep"]["home"]).parent.iterdir()}
+    assert not left & {"home.new", "pack.part"}, left
+
+
+def accounts():
+    return {entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith("bailey_")}
+
+
+@pytest.mark.root
+def test_an_account_comes_and_goes(guest, top):
+    """As root itself: an account for the guest, and nothing of it afterwards."""
+    before, ids = accounts(), [pathlib.Path(name).read_text() for name in ("/etc/subuid", "/etc/subgid")]
+    try:
+        guest("create", "--account", "one").check()
+        made = (accounts() - before).pop()
+        entry = pwd.getpwnam(made)
+        assert entry.pw_shell.endswith("nologin") and len(made) <= 32
+        assert [line for line in pathlib.Path("/etc/shadow").read_text().splitlines() if line.startswith(made + ":!")]
+        row = rows(guest)["one"]
+        assert row["kind"] == "account" and row["uid"] == entry.pw_uid
+        assert inside(guest, "one", "id -u; cat /etc/shadow 2>/dev/null; touch file").check().text == f"{entry.pw_uid}\n"
+        assert (pathlib.Path(row["home"]) / "file").stat().st_uid == entry.pw_uid
+    finally:
+        guest("delete", "--force", "one")
+    assert accounts() == before and list(top.iterdir()) == []
+    assert ids == [pathlib.Path(name).read_text() for name in ("/etc/subuid", "/etc/subgid")]
+
+
+@pytest.mark.user
+def test_an_account_needs_root(guest):
+    refused = guest("create", "--account", "one")
+    assert refused.status == 5 and "sudo" in refused.errors and rows(guest) == {}
