@@ -227,14 +227,13 @@ static int db_check_file(const char *path, struct err *err) {
 }
 
 int guests_db_open(const char *path, struct guests_db **ret, bool *ret_fresh, struct err *err) {
-        cleanup(guests_db_closep) struct guests_db *db = calloc(1, sizeof *db);
-        int r;
+        int r = db_check_file(path, err);
 
-        if (!db || !(db->path = strdup(path)))
-                return err_set(err, ENOMEM, "out of memory");
-        r = db_check_file(path, err);
         if (r < 0)
                 return r;
+        cleanup(guests_db_closep) struct guests_db *db = calloc(1, sizeof *db);
+        if (!db || !(db->path = strdup(path)))
+                return err_set(err, ENOMEM, "out of memory");
 
         if (sqlite3_open_v2(path, &db->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL) !=
             SQLITE_OK)
