@@ -14,6 +14,8 @@ from .launch import AGENT, environment, interleaved, try_out
 
 FILES, DIRECTORIES, PACKAGES, PACKAGE_FILES = 10000, 100, 100, 30
 ALONE, BWRAP, BAILEY, GLOB, TRACE = "no sandbox", "bwrap, the directory writable", "bailey run", "bailey run, a deny glob", "bailey run, a trace"
+# Not sandboxes: calls that would be judged are answered at once, by somebody who judges nothing (bench/tools/floor.c).
+FLOOR, FLOOR_OPENS = "changes handed over, unjudged", "every open() handed over, unjudged"
 WRITE = "import os\nfor n in range(10000):\n    os.makedirs(f'small/{n % 100}', exist_ok=True) if n < 100 else 0\n    open(f'small/{n % 100}/{n}', 'w').write('x' * 300)"
 CONNECT = ("import os, socket, tempfile\nplace = tempfile.mkdtemp() + '/s'\nlistener = socket.socket(socket.AF_UNIX); listener.bind(place); listener.listen(8)\n"
            "for _ in range(5000):\n    s = socket.socket(socket.AF_UNIX); s.connect(place); listener.accept()[0].close(); s.close()")
@@ -84,20 +86,22 @@ def commands(build, place, job):
     return {
         ALONE: script,
         BWRAP: [*AGENT, "--bind", place, place, *script],
+        FLOOR: [build / "bench/lab-floor", "changes", *script],
+        FLOOR_OPENS: [build / "bench/lab-floor", "opens", *script],
         BAILEY: [*bailey, "--", *script],
         GLOB: [*bailey, "--deny-read", "**/.env", "--", *script],
         TRACE: [*bailey, "--trace-denials", "--", *script],
     }
 
 
-def run_files(build, run, job, rounds, say):
-    """{command: [{"ms":, "cpu_ms":}]}, and what does not work here."""
+def run_files(build, run, job, rounds, say, wanted=None):
+    """{command: [{"ms":, "cpu_ms":}]} of those that are wanted, or of all, and what does not work here."""
     place = run / "workspace"
     env = environment(run / "place", npm_config_cache=str(place / "npm-cache"))
     if not (place / "whole").exists():
         place.mkdir(parents=True)
         prepare(place)
-    all_commands = {name: lambda argv=argv: argv for name, argv in commands(build, place, job).items()}
+    all_commands = {name: lambda argv=argv: argv for name, argv in commands(build, place, job).items() if not wanted or name in wanted}
     failed = try_out(all_commands, env, run / "files.log")
     results, later = interleaved(all_commands, env, run / "files.log", rounds)
     failed = {f"{job}/{name}": why for name, why in (failed | later).items()}

@@ -7,7 +7,8 @@ LAUNCH = ("The counter-experiment: a build whose supervisor was handed the finis
           "nothing, took 3.16 ms where the whole took 3.32 (bwrap 4.22, `limit` 1.99, in one run). So all that Bailey itself decides and records costs 0.16 ms of a launch, and without "
           "any of it the target is missed too (0.75). The rest is the kernel's work for what a plan holds and bwrap's profile has not: rules that capture the network (0.2 ms), listeners, "
           "a filter of 200 instructions (0.14), Landlock, twice as many mounts as `limit`, and a second process that outlives the first steps. ARCHITECTURE.md has the samples.")
-JUDGED = ("The counter-experiment is `lab-notify` (a table below): what a call costs at least that is performed by somebody else, with nothing judged. The files here are small and in memory, so a "
+JUDGED = ("The counter-experiment is `bench/run BUILD --experiment protection`: the same work with its calls answered at once, and nothing read, judged or performed. Its rows are in the tables of "
+          "this work (\"handed over, unjudged\"), and `lab-notify` (a table below) says what a call costs at least that is performed by somebody else. The files here are small and in memory, so a "
           "call takes 1 to 4 us without a sandbox, and the round trip alone is more than the target leaves. On a disk, with larger files or with decompression the same microseconds are a smaller share.")
 NOTES = {
     **{f"{JOBS[job][0]}, over bwrap": JUDGED for job in ("checkout", "unpack", "npm", "kernel")},

@@ -14,8 +14,9 @@
  * judging by a table of directories (paths change when the host moves one; the canonical path costs 0.7 us and is
  * exact), letting the caller go on with its own call (its memory can change; with Landlock below, only terminals and
  * /proc go that way). The round trip costs 2.5 us, and a judge who does nothing but perform the call 6 (lab-notify); so
- * every system call counts here: seven for a file that is read, ten for one that is made. Paths are judged as they are
- * spelled where no name in them is a link (walk.c); what is known of a thread is kept (tracee.c).
+ * every system call counts here: eight for a file that is read, seven for one that is made in the directory of the call
+ * before, and two more in another one. Paths are judged as they are spelled where no name in them is a link
+ * (walk_spelled.c); what is known of a thread is kept (tracee.c).
  *
  * The same holds for connect() where the kernel cannot tell sockets of the host from the sandbox's own
  * (broker_sockets.c). That part is there in every sandbox below Landlock ABI 9, but its process only from the first
