@@ -27,6 +27,8 @@ LAYERS = {
     "vault": ["base", "conf", "policy", "ipc"],
     # Parsers of git and GraphQL and their refusals: pure, for the gateway and for any transport that comes.
     "bridge": ["base", "conf", "policy"],
+    # Inside, under the names of tools. What it says to the supervisor, and nothing else of Bailey.
+    "shim": ["bridge/shim_message.h"],
     # Pure: bytes in, facts out. Tests and fuzzers enter it without a loop.
     "gateway/wire": ["base", "policy"],
     "gateway/creds": ["base", "conf/json_walk.h", "net", "policy", "ipc", "gateway/wire", "gateway/worker.h"],
@@ -45,7 +47,7 @@ LAYERS = {
     "guest": ["base", "conf", "policy", "store", "plan", "sandbox", "sandbox/linux/identity.h", "control", "kept", "run"],
     "egress": ["base", "conf", "policy", "ipc", "store", "plan", "roles", "control", "container/container_args.h",
                "container/engine.h", "container/engine_network.h"],
-    "verbs": ["bailey", "base", "conf", "shell", "policy", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe.h",
+    "verbs": ["bailey", "base", "conf", "shell", "policy", "bridge", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe.h",
               "roles", "control", "kept", "run", "guest", "egress", "api/capture.h", "api/commands.h"],
     # Settings of other tools as a policy: files in, text out.
     "import": ["base", "conf", "policy"],

@@ -6,6 +6,7 @@
 
 extern const struct verb verb_allow;
 extern const struct verb verb_apply;
+extern const struct verb verb_bridge;
 extern const struct verb verb_chat;
 extern const struct verb verb_check;
 extern const struct verb verb_completion;
@@ -67,6 +68,7 @@ const struct verb *const verbs[] = {
         &verb_import,
         &verb_policy,
         &verb_profile,
+        &verb_bridge,
         &verb_why,
         &verb_check,
         &verb_hook,

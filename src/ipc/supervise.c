@@ -23,6 +23,7 @@ static const struct field {
         { 'b', FIELD_ONE, offsetof(struct supervise_request, base) },
         { 'd', FIELD_ONE, offsetof(struct supervise_request, cwd) },
         { 'n', FIELD_ONE, offsetof(struct supervise_request, hosts_file) },
+        { 'r', FIELD_ONE, offsetof(struct supervise_request, ca_bundle) },
         { 'q', FIELD_ONE, offsetof(struct supervise_request, asks) },
         { 'h', FIELD_ONE, offsetof(struct supervise_request, http) },
         { 's', FIELD_ONE, offsetof(struct supervise_request, socks) },

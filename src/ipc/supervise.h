@@ -45,6 +45,7 @@ struct supervise_request {
         char *base;                   /* absolute: what is relative in the settings is relative to it */
         char *cwd;                    /* where the command starts; NULL: base */
         char *hosts_file;             /* NULL: none */
+        char *ca_bundle;              /* roots that the gateway trusts; NULL: the system's */
         char *asks;                   /* not NULL: questions about hosts are for the library */
         char *http, *socks;           /* of a gateway: "address:port", NULL: no such listener */
         supervise_texts config, call; /* "key=value", the keys of bailey-policy(5) */

@@ -113,7 +113,9 @@ static int plan_net(struct plan *p, const struct plan_request *q) {
                 return -ENOMEM;
         if (captured && add_listeners(p, q->policy) < 0)
                 return -ENOMEM;
-        return add_sockets(p, q->policy);
+        if (add_sockets(p, q->policy) < 0)
+                return -ENOMEM;
+        return q->host->shim ? add_listener(p, PLAN_LISTENER_BRIDGE, false, 1, 0) : 0;
 }
 
 int plan_capture(struct plan *p, const struct policy *policy, bool ipv6) {

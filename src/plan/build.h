@@ -83,6 +83,7 @@ struct plan_host {
         bool cgroup;                   /* the sandbox gets a control group of its own */
         bool scope;                    /* not that, but a systemd user manager can be asked for one */
         VEC(struct plan_path) paths;   /* in any order */
+        const char *shim;              /* the program that stands for bridged tools; NULL: none is bridged */
         VEC(struct plan_cover) covers; /* certificates, over the system's own */
         VEC(char *) git_configs;       /* configurations of repositories that the sandbox may commit to */
         VEC(struct plan_host_copy) copies;

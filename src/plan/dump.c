@@ -218,6 +218,10 @@ static void text_network(struct dump *d, const struct plan *p) {
                                                       plan_listener_path(l->kind));
                         continue;
                 }
+                if (l->kind == PLAN_LISTENER_BRIDGE) {
+                        put(d, "  listen for calls of tools at " PLAN_BRIDGE_SOCKET "\n");
+                        continue;
+                }
                 if (!d->error)
                         d->error = buf_printf(d->out, "  listen %s %s:%u", plan_listener_name(l->kind),
                                               l->v6 ? "[::1]" : "127.0.0.1", l->port);
@@ -438,7 +442,9 @@ static void json_network(struct dump *d, const struct plan *p) {
                 const struct plan_listener *l = &p->listeners.p[i];
                 open_with(d, NULL, "{");
                 json_text(d, "kind", plan_listener_name(l->kind));
-                if (plan_listener_path(l->kind)) {
+                if (l->kind == PLAN_LISTENER_BRIDGE) {
+                        json_text(d, "path", PLAN_BRIDGE_SOCKET);
+                } else if (plan_listener_path(l->kind)) {
                         json_text(d, "path", plan_listener_path(l->kind));
                 } else if (l->kind != PLAN_LISTENER_PACKETS) {
                         json_text(d, "address", l->v6 ? "::1" : "127.0.0.1");

@@ -378,6 +378,14 @@ static int set_policy(struct work *w, const struct env_input *in) {
         return r;
 }
 
+/* Also before those that the policy names. */
+static int set_front(struct work *w, const struct env_input *in) {
+        const struct env_entry *path = in->front ? find(w, STR("PATH")) : NULL;
+        const char *rest = path && path->value ? path->value : "/usr/local/bin:/usr/bin:/bin";
+
+        return in->front ? set(w, "PATH", str_format("%s:%s", in->front, rest), "bridge") : 0;
+}
+
 static int by_name(const void *a, const void *b) {
         return strcmp(((const struct env_entry *)a)->name, ((const struct env_entry *)b)->name);
 }
@@ -389,6 +397,8 @@ int env_build(const struct env_input *in, struct env *ret, struct err *e) {
                 r = set_own(&w, in);
         if (r == 0)
                 r = set_policy(&w, in);
+        if (r == 0)
+                r = set_front(&w, in);
         if (r < 0)
                 return r;
         if (w.env.entries.n)

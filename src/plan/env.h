@@ -45,6 +45,7 @@ struct env_input {
         const char *const *stand_ins;   /* NULL-terminated "K=V": what stands for credentials; over the host's */
         const char *const *base_urls;   /* NULL-terminated "K=V": the API proxy, for SDKs; over the host's */
         const char *const *strip;       /* NULL-terminated names that are never passed on: where credentials are */
+        const char *front;              /* a directory before all others in PATH; NULL: none */
         const char *const *pass; /* NULL-terminated names (a trailing * matches the rest) granted by the policy */
         const char *const *set;  /* NULL-terminated "K=V" from the policy; they win over everything */
 };

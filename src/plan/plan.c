@@ -99,6 +99,7 @@ static const char *const listener_names[] = {
         [PLAN_LISTENER_TRANSPARENT] = "tcp", [PLAN_LISTENER_HOST_PORT] = "host-port",
         [PLAN_LISTENER_API] = "api",         [PLAN_LISTENER_PACKETS] = "packets",
         [PLAN_LISTENER_SHIM] = "ssh",        [PLAN_LISTENER_AGENT] = "ssh-agent",
+        [PLAN_LISTENER_BRIDGE] = "bridge",
 };
 static_assert(sizeof listener_names / sizeof *listener_names == PLAN_LISTENER_KINDS, "a name for every listener");
 

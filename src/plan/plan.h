@@ -69,8 +69,13 @@ enum plan_listener_kind {
         PLAN_LISTENER_PACKETS,   /* netlink: packets that the namespace refused; its port is the group */
         PLAN_LISTENER_SHIM,      /* a Unix socket, PLAN_SHIM_SOCKET: what stands for ssh and gpg inside */
         PLAN_LISTENER_AGENT,     /* a Unix socket, PLAN_AGENT_SOCKET: the ssh-agent inside */
+        PLAN_LISTENER_BRIDGE, /* a Unix socket at PLAN_BRIDGE_SOCKET, for calls of tools: the supervisor's, always last
+                               */
         PLAN_LISTENER_KINDS
 };
+/* Where tools of the host are called from inside: the programs of their names, and the socket that these speak to. */
+#define PLAN_BRIDGE_PROGRAMS "/run/bailey/bin"
+#define PLAN_BRIDGE_SOCKET "/run/bailey/bridge"
 struct plan_listener {
         uint8_t kind;
         uint8_t v6;

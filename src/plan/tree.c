@@ -225,6 +225,24 @@ static void collect_fixed(struct tree *t) {
                            .path = keep(t, h->system_dirs.p[i]), .kind = NODE_READ, .dir = true, .pinned = true });
 }
 
+/* One program under the names of all bridged tools, in a directory that nothing inside can change. */
+static void collect_shims(struct tree *t) {
+        const char *shim = t->q->host->shim;
+
+        if (!shim)
+                return;
+        add(t, (struct node){
+                   .path = PLAN_BRIDGE_PROGRAMS, .kind = NODE_PRIVATE, .dir = true, .mode = 0755, .place = "bin" });
+        for (size_t i = 0; i < t->q->policy->bridge.n; i++)
+                add(t, (struct node){ .path = text(t, plan_format(t->p, PLAN_BRIDGE_PROGRAMS "/%s",
+                                                                  t->q->policy->bridge.p[i].name)),
+                                      .kind = NODE_READ,
+                                      .pinned = true,
+                                      .source = keep(t, shim) });
+        if (vec_push(&t->p->sockets, text(t, plan_copy(t->p, STR(PLAN_BRIDGE_SOCKET)))) < 0)
+                t->error = -ENOMEM;
+}
+
 static void add_note(struct tree *t, const char *note) {
         if (vec_push(&t->p->notes, text(t, note)) < 0)
                 t->error = -ENOMEM;
@@ -585,8 +603,9 @@ static void attach_node(struct tree *t, size_t i) {
         struct node *n = &t->nodes.p[i], *top = above(t, n->path, i);
         if (n->kind == NODE_FILE && top && ours(top))
                 return; /* it was made in its place */
+        bool closed = strcmp(n->path, "/sys") == 0 || strcmp(n->path, PLAN_BRIDGE_PROGRAMS) == 0;
         if (n->kind == NODE_PRIVATE)
-                n->slot = op_clone(t, t->base, n->place, false, strcmp(n->path, "/sys") ? plain : read_only);
+                n->slot = op_clone(t, t->base, n->place, false, closed ? read_only : plain);
         else if (n->kind == NODE_MASK || n->kind == NODE_FILE)
                 n->slot = op_clone(t, t->base, n->place, false, read_only | MOUNT_ATTR_NOEXEC);
         else if (n->kind == NODE_FS && strcmp(n->data, "proc") == 0)
@@ -700,6 +719,8 @@ int plan_tree(struct plan *p, const struct plan_request *q, struct err *e) {
         collect_sockets(&t);
         pin_parents(&t);
         collect_resolver(&t);
+        collect_shims(&t);
+        sort_nodes(&t);
         if (t.error == 0)
                 prune(&t);
         if (t.error == 0)

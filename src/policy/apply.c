@@ -10,6 +10,7 @@
 #include "policy/home_kind.h"
 #include "policy/macos.h"
 #include "policy/ssh.h"
+#include "policy/tools.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,6 +30,7 @@ enum slot_kind {
         SLOT_FILES,
         SLOT_CREDENTIALS,
         SLOT_GIT,
+        SLOT_BRIDGE,
 };
 
 struct slot {
@@ -71,6 +73,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_SIGN_SSH] = { SLOT_BOOL, AT(signing.ssh) },
         [ROW_SIGN_GPG] = { SLOT_TEXTS, AT(signing.gpg), .check = check_gpg_key },
         [ROW_SIGN_ASK] = { SLOT_BOOL, AT(signing.ask) },
+        [ROW_BRIDGE] = { SLOT_BRIDGE, .check = check_tool_word },
         [ROW_HOME] = { SLOT_TEXT, AT(filesystem.home), .check = home_check },
         [ROW_READS] = { SLOT_FIRST, AT(filesystem.reads_denied) },
         [ROW_READ] = { SLOT_TEXTS, AT(filesystem.read), .check = check_plain_path },
@@ -192,6 +195,8 @@ static int add_to_list(struct policy *p, enum policy_row row, struct str text, c
                 return add_ports(field(p, row), text, shown, e);
         if (slots[row].kind == SLOT_CREDENTIALS)
                 return credential_add(p, text, shown, e);
+        if (slots[row].kind == SLOT_BRIDGE)
+                return tool_add_word(p, text, shown, e);
         if (slots[row].kind == SLOT_GIT)
                 return git_rule_add_word(p, text, shown, e);
         if (slots[row].replaces)

@@ -18,6 +18,7 @@
 #include "policy/moved.h"
 #include "policy/presets.h"
 #include "policy/profile.h"
+#include "policy/tools.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -490,6 +491,7 @@ static int settle_home(struct loader *l, struct err *e) {
 static int finish(struct loader *l, struct err *e) {
         int r = apply_profiles(l, e);
         r = r < 0 ? r : forges_expand(l->policy, e);
+        r = r < 0 ? r : tools_complete(l->policy, e);
         r = r < 0 ? r : apply_role(l, e);
         if (r < 0)
                 return r;

@@ -175,6 +175,12 @@ const struct option policy_rows[POLICY_ROWS] = {
                       .metavar = "REPO[=REFS]",
                       .help = "let git fetch from this repository (github.com/acme/app), and push to REFS (agent/**, "
                               "several with +)" },
+        [ROW_BRIDGE] = { .flag = "bridge",
+                         .env = "BAILEY_BRIDGE",
+                         .type = OPTION_LIST,
+                         .metavar = "TOOL[=REPO]",
+                         .help = "let this tool of the host be called from inside, by what its table allows (gh, "
+                                 "kubectl, ...; bailey bridge ls)" },
 
         [ROW_SSH_GIT] = { .flag = "git-ssh",
                           .key = "ssh.git",
@@ -535,7 +541,7 @@ const struct option policy_rows[POLICY_ROWS] = {
 #define TABLE(title_text, first, last)                                                                                 \
         { .title = title_text, .rows = &policy_rows[first], .n = (last) - (first) + 1 }
 const struct option_table policy_table_general = TABLE("Policy", ROW_POLICY, ROW_AGENT);
-const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_SIGN_ASK);
+const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_BRIDGE);
 const struct option_table policy_table_files = TABLE("Files", ROW_HOME, ROW_OVERLAY);
 const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_LOG_MAX_SIZE);
 const struct option_table policy_table_credentials = TABLE("Credentials", ROW_CREDENTIAL, ROW_CREDENTIAL);

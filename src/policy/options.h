@@ -42,6 +42,7 @@ enum policy_row {
         ROW_SIGN_SSH,
         ROW_SIGN_GPG,
         ROW_SIGN_ASK,
+        ROW_BRIDGE,
         /* Files */
         ROW_HOME,
         ROW_READS,

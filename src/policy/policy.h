@@ -45,6 +45,17 @@ struct git_rule {
         uint8_t delete, options, certificate; /* unset is off */
 };
 
+/* A tool of the host that the sandbox may call (policy/tools.h). */
+struct bridge_tool {
+        char *name, *origin;
+        char *program;               /* a path; NULL: by name, where the system has programs */
+        char *workspace, *otherwise; /* "none", "read", "objects"; "refuse", "inside"; NULL: the first */
+        uint8_t separator;           /* enum policy_switch: "--" stands before arguments */
+        uint64_t timeout_ns;         /* 0: the default */
+        origin_texts hosts, credentials, files, env, env_pass, repos;
+        origin_texts verbs, never, front; /* lines of policy/tool_grammar.h */
+};
+
 struct policy_limits { /* 0 means unlimited */
         uint64_t processes, memory, files, cpu_seconds, cpu_percent, temporary;
 };
@@ -177,6 +188,7 @@ struct policy {
                 origin_texts gpg; /* keys of gpg */
                 bool ask;
         } signing;
+        VEC(struct bridge_tool) bridge;
         char *audit_path; /* NULL: the default place in the state directory */
         struct {
                 uint64_t max_age_ns, max_bytes; /* 0: kept for ever, however large */

@@ -8,12 +8,15 @@
 #include "policy/git_rules.h"
 #include "policy/mappings.h"
 #include "policy/providers.h"
+#include "policy/tools.h"
 
 #include <errno.h>
 
 static const char *const decisions[] = { "forbid", "escalate", "allow", NULL };
 static const char *const accesses[] = { "sandboxed", "whitelist", "full", NULL };
 static const char *const actions[] = { "warn", "pause", "kill", NULL };
+static const char *const tool_workspaces[] = { "none", "read", "objects", NULL };
+static const char *const tool_otherwise[] = { "refuse", "inside", NULL };
 static const char *const git_asks[] = { "never", "push", NULL };
 
 #define TEXT(type, name) .kind = FIELD_TEXT, .offset = offsetof(type, name)
@@ -62,6 +65,63 @@ static const struct record_field git_fields[] = {
             .choices = git_asks,
             .help = "push: hold each push until a person agrees" },
           TEXT(struct git_rule, ask) },
+};
+
+static const struct record_field tool_fields[] = {
+        { { .key = "program", .type = OPTION_STRING, .help = "the program outside, a whole path; by its name" },
+          TEXT(struct bridge_tool, program),
+          .check = check_tool_program },
+        { { .key = "verbs", .type = OPTION_LIST, .help = "what may be called, one line a verb, as \"pr view <int>?\"" },
+          TEXTS(struct bridge_tool, verbs),
+          .check = check_tool_verb },
+        { { .key = "never",
+            .type = OPTION_LIST,
+            .help = "words that are refused, with the reason: \"--exec: it runs a program\"" },
+          TEXTS(struct bridge_tool, never),
+          .check = check_tool_never },
+        { { .key = "front", .type = OPTION_LIST, .help = "options without a value that may stand before the verb" },
+          TEXTS(struct bridge_tool, front),
+          .check = check_tool_front },
+        { { .key = "otherwise",
+            .type = OPTION_CHOICE,
+            .choices = tool_otherwise,
+            .help = "what becomes of a verb that is not in the list: refuse, or inside, without any credential" },
+          TEXT(struct bridge_tool, otherwise) },
+        { { .key = "repos", .type = OPTION_LIST, .help = "repositories for <repo> and <remote>; those of git" },
+          TEXTS(struct bridge_tool, repos),
+          .check = check_git_repo },
+        { { .key = "workspace",
+            .type = OPTION_CHOICE,
+            .choices = tool_workspaces,
+            .help = "what the tool sees of the workspace: none, read, or objects (of git, without its settings)" },
+          TEXT(struct bridge_tool, workspace) },
+        { { .key = "hosts", .type = OPTION_LIST, .help = "what the tool may reach" },
+          TEXTS(struct bridge_tool, hosts),
+          .check = check_host_pattern },
+        { { .key = "credentials",
+            .type = OPTION_LIST,
+            .help = "NAME[=SOURCE]: put into its requests, not shown to it" },
+          TEXTS(struct bridge_tool, credentials),
+          .check = check_tool_credential },
+        { { .key = "files", .type = OPTION_LIST, .help = "files of yours that the tool may read, as ~/.kube/config" },
+          TEXTS(struct bridge_tool, files),
+          .check = check_tool_file },
+        { { .key = "env", .type = OPTION_LIST, .help = "NAME=VALUE: variables of the tool" },
+          TEXTS(struct bridge_tool, env),
+          .check = check_variable },
+        { { .key = "env_pass", .type = OPTION_LIST, .help = "variables of yours that the tool gets" },
+          TEXTS(struct bridge_tool, env_pass),
+          .check = check_variable_name },
+        { { .key = "separator", .type = OPTION_FLAG, .help = "put -- before arguments; false" },
+          .kind = FIELD_SWITCH,
+          .offset = offsetof(struct bridge_tool, separator) },
+        { { .key = "timeout",
+            .type = OPTION_DURATION,
+            .min = (int64_t)NS_PER_SECOND,
+            .max = 86400 * (int64_t)NS_PER_SECOND,
+            .help = "how long one call may take; 5m" },
+          .kind = FIELD_U64,
+          .offset = offsetof(struct bridge_tool, timeout_ns) },
 };
 
 static const struct record_field command_fields[] = {
@@ -214,6 +274,14 @@ const struct record policy_records[POLICY_RECORDS] = {
           LIST(struct git_rule, git),
           .trust = TRUST_WIDENS,
           .check = check_git_rule },
+        { .key = "bridge",
+          .help = "tools of this host that the sandbox may call",
+          .named = true,
+          .name_offset = offsetof(struct bridge_tool, name),
+          FIELDS(tool_fields),
+          LIST(struct bridge_tool, bridge),
+          .trust = TRUST_WIDENS,
+          .check = check_tool },
         { .key = "commands",
           .help = "rules for the command classifier",
           FIELDS(command_fields),

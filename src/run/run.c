@@ -29,6 +29,7 @@
 #include "plan/env.h"
 #include "policy/idle.h"
 #include "policy/profile.h"
+#include "run/run_bridge.h"
 #include "run/run_files.h"
 #include "run/run_git.h"
 #include "run/run_home.h"
@@ -109,6 +110,7 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
         case SANDBOX_MOUNTED:
                 if (ev->text[0])
                         log_notice("%s", ev->text);
+                run_bridge_listen(&r->bridge, r->plan, &r->sandbox);
                 denials_begin(&r->denials);
                 return 0;
         case SANDBOX_STOPPED:
@@ -116,6 +118,8 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
                 return 0;
         case SANDBOX_EXITED:
                 r->emptied = !r->degraded;
+                if (r->q->ret_signalled)
+                        *r->q->ret_signalled = WIFSIGNALED(ev->value);
                 finish(r, RUN_ENDED, WIFSIGNALED(ev->value) ? SIGNALLED + WTERMSIG(ev->value) : WEXITSTATUS(ev->value));
                 return 0;
         case SANDBOX_FROZEN:
@@ -192,8 +196,11 @@ static int term_step(void *arg, struct poller *poller, struct err *err) {
         (void)poller;
         (void)err;
 
-        if (clock_ns() >= run->term_ns)
-                finish(run, RUN_ENDED, SIGNALLED + SIGTERM);
+        if (clock_ns() < run->term_ns)
+                return 0;
+        if (run->q->ret_signalled)
+                *run->q->ret_signalled = true;
+        finish(run, RUN_ENDED, SIGNALLED + SIGTERM);
         return 0;
 }
 
@@ -288,6 +295,7 @@ static int supervise(struct run *run, struct err *err) {
         poller_add(&session->poller, &(struct poller_part){ files_watch, files_step, run });
         poller_add(&session->poller, &(struct poller_part){ programs_watch, programs_step, run });
         poller_add(&session->poller, &(struct poller_part){ guest_watch, guest_step_connection, run });
+        poller_add(&session->poller, &(struct poller_part){ run_bridge_watch, run_bridge_step, run });
         session_add(session, SESSION_VAULT);
         session_add(session, SESSION_LINK);
         session_add(session, SESSION_GATEWAY);
@@ -319,6 +327,7 @@ static void tear_down(struct run *r) {
                 sandbox_finish(&r->sandbox);
                 r->sandbox.events = events;
         }
+        run_bridge_end(r);
         denials_done(&r->denials); /* it holds the sandbox's mounts: whoever lets go of them last has to wait */
         read_files(r);             /* what was refused last */
         session_close_control(&r->session, r->status);
@@ -356,6 +365,7 @@ static void run_done(struct run *r) {
         path_rules_free(r->rules);
         home_layers_remove(&r->home, r->session.id);
         home_close(&r->home);
+        run_bridge_done(&r->bridge);
         session_done(&r->session);
 }
 
@@ -511,7 +521,7 @@ static int launch(struct run *r, struct err *e) {
                 .q = (request), .session = SESSION_NONE, .term_ns = CLOCK_NEVER,                                       \
                 .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .overlay.lock = -1, .tmpdir = RUN_TMPDIR,     \
                 .home = HOME_NONE, .denials = DENIALS_NONE, .guards = GUARDS_NONE, .git = GIT_COPIES_NONE,             \
-                .programs = HOST_PROGRAMS_NONE, .end = RUN_FAILED                                                      \
+                .programs = HOST_PROGRAMS_NONE, .bridge = RUN_BRIDGE_NONE, .end = RUN_FAILED                           \
         }
 
 static void run_init(struct run *run) {

@@ -40,7 +40,8 @@ struct run_request {
         const struct judged *judged;         /* not NULL: goes into the record: what the classifier and people said */
         const char *id, *audit_path;         /* not NULL: the name and the record that a question before it had */
         const struct run_guest *guest;       /* not NULL: this is the run of a guest */
-        const struct link *link;             /* not NULL: a program that is told and asked (control/link.h) */
+        bool *ret_signalled;     /* not NULL: whether a signal ended the command, which its status leaves open */
+        const struct link *link; /* not NULL: a program that is told and asked (control/link.h) */
 };
 
 /* Fills *e for every end but RUN_ENDED. */

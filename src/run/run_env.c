@@ -81,6 +81,7 @@ int run_env(const struct policy *policy, const struct plan_host *host, const str
                 .inside = true,
                 .tmpdir = degraded ? host->tmpdir : "/tmp",
                 .home = degraded ? host->home.files : host->home.path,
+                .front = host->shim ? PLAN_BRIDGE_PROGRAMS : NULL,
                 .pass = pass,
                 .set = set,
         };

@@ -39,9 +39,11 @@ static uint32_t current_log_level(void) {
 int run_gateway_start(const struct policy *p, const struct plan *plan, const char *sandbox_id,
                       const struct run_request *q, struct gateway_start *ret, struct err *e) {
         *ret = (struct gateway_start){ .dns_mode = DNS_SYNTHETIC, .log_level = current_log_level() };
-        for (size_t i = 0; i < plan->listeners.n && i < GATEWAY_LISTENERS_MAX; i++)
-                ret->listeners[i] =
-                    (struct gateway_listener){ kinds[plan->listeners.p[i].kind], plan->listeners.p[i].forward_port };
+        for (size_t i = 0; i < plan->listeners.n && i < GATEWAY_LISTENERS_MAX; i++) {
+                const struct plan_listener *listener = &plan->listeners.p[i];
+                if (listener->kind != PLAN_LISTENER_BRIDGE) /* the supervisor's own, and the last */
+                        ret->listeners[i] = (struct gateway_listener){ kinds[listener->kind], listener->forward_port };
+        }
         if (plan->flags & PLAN_DEGRADED) { /* on the host's loopback, in this order: see run.c */
                 ret->listeners[0].kind = LISTENER_HTTP;
                 ret->listeners[1].kind = LISTENER_SOCKS5;

@@ -11,6 +11,7 @@
 #include "policy/load.h"
 #include "roles/host_programs.h"
 #include "run/run.h"
+#include "run/run_bridge.h"
 #include "run/run_env.h"
 #include "run/run_files.h"
 #include "run/run_limits.h"
@@ -50,6 +51,7 @@ struct run {
         struct terminal_state terminal_before;
         bool terminal_saved;
         struct host_programs programs;
+        struct run_bridge bridge;
         struct run_report report;
         struct sandbox_met met; /* limits of the whole sandbox that were reached */
         struct run_files_share files;

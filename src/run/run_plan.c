@@ -138,6 +138,8 @@ int run_plan_make(struct run *r, struct err *e) {
                 s = live_hide(&r->host, controls, e);
         if (s == 0)
                 s = run_home_show(r, e);
+        if (s == 0)
+                s = run_bridge_prepare(r, e);
         if (s < 0)
                 return s;
         r->host.namespaces = !degraded;

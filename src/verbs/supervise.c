@@ -80,7 +80,7 @@ static enum run_end command_job(const struct supervise_request *q, const struct 
 }
 
 static enum run_end run_job(const struct supervise_request *q, const struct policy_request *policy,
-                            const struct link *link, int *ret_status, struct err *e) {
+                            const struct link *link, int *ret_status, bool *ret_signalled, struct err *e) {
         cleanup(free_ptr) char **argv = calloc(q->argv.n + 1, sizeof *argv);
         if (!argv || chdir(q->cwd ? q->cwd : q->base) < 0) {
                 err_errno(e, "cannot start in %s", q->cwd ? q->cwd : q->base);
@@ -91,9 +91,11 @@ static enum run_end run_job(const struct supervise_request *q, const struct poli
         const struct judged judged = q->judged.n ? judged_of(q) : (struct judged){ 0 };
         const struct run_request request = { .argv = argv,
                                              .hosts_file = q->hosts_file,
+                                             .ca_bundle = q->ca_bundle,
                                              .quiet = true,
                                              .starts_here = q->cwd != NULL,
                                              .policy = policy,
+                                             .ret_signalled = ret_signalled,
                                              .judged = q->judged.n ? &judged : NULL,
                                              .link = link };
         return run_command(&request, ret_status, e);
@@ -141,9 +143,8 @@ static enum run_end gateway_job(const struct supervise_request *q, const struct 
         return e->kind == ERR_CONFIG ? RUN_BAD_POLICY : RUN_FAILED;
 }
 
-static void tell_end(const struct link *link, enum run_end end, int status, const struct err *e) {
-        bool signalled = end == RUN_ENDED && status > SIGNALLED;
-        link_end(link, end, status, signalled, e->code ? err_text(e) : NULL);
+static void tell_end(const struct link *link, enum run_end end, int status, bool signalled, const struct err *e) {
+        link_end(link, end, status, end == RUN_ENDED && signalled, e->code ? err_text(e) : NULL);
 }
 
 enum run_end supervise_job(int *ret_status, struct err *e) {
@@ -152,6 +153,7 @@ enum run_end supervise_job(int *ret_status, struct err *e) {
         bool by_variable = getenv(SUPERVISE_VARIABLE) != NULL;
         struct link socket = { .fd = SUPERVISE_FD_LINK, .request = &q }, *link = by_variable ? NULL : &socket;
         enum run_end end = RUN_BAD_POLICY;
+        bool signalled = false;
         speak_less();
         int r = by_variable ? read_variable(&q, e) : read_descriptor(&q, e);
         if (r == 0 && link && fcntl(link->fd, F_SETFD, FD_CLOEXEC) < 0)
@@ -159,10 +161,10 @@ enum run_end supervise_job(int *ret_status, struct err *e) {
         socket.asks = q.asks != NULL;
         r = r < 0 ? r : link_settings_read(&q, &settings, e);
         if (r == 0)
-                end = q.job == SUPERVISE_RUN       ? run_job(&q, &settings.policy, link, ret_status, e)
+                end = q.job == SUPERVISE_RUN       ? run_job(&q, &settings.policy, link, ret_status, &signalled, e)
                       : q.job >= SUPERVISE_COMMAND ? command_job(&q, &settings.policy, link, ret_status, e)
                                                    : gateway_job(&q, &settings.policy, link, e);
         if (link)
-                tell_end(link, end, *ret_status, e);
+                tell_end(link, end, *ret_status, signalled || (q.job != SUPERVISE_RUN && *ret_status > SIGNALLED), e);
         return end;
 }

@@ -117,12 +117,25 @@ static int open_socket(const struct plan_listener *l, int *ret, struct err *e) {
         return 0;
 }
 
+/* In a directory of the sandbox's own, once its files are in place. */
+static int open_bridge(int *ret, struct err *e) {
+        const struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = PLAN_BRIDGE_SOCKET };
+        cleanup(close_fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 1024) < 0)
+                return err_errno(e, "bridge: listen at %s", PLAN_BRIDGE_SOCKET);
+        *ret = take_fd(&fd);
+        return 0;
+}
+
 /* On the loopback address: that is where a redirected connection arrives. */
 static int open_listener(const struct plan_listener *l, int *ret, struct err *e) {
         if (l->kind == PLAN_LISTENER_PACKETS)
                 return open_packets(ret, e);
         if (plan_listener_path(l->kind))
                 return open_socket(l, ret, e);
+        if (l->kind == PLAN_LISTENER_BRIDGE)
+                return open_bridge(ret, e);
 
         bool udp = l->kind == PLAN_LISTENER_DNS_UDP;
         int type = (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK;

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bridge/tool_policy.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "conf/emit.h"
+#include "policy/providers.h"
+#include "policy/tools.h"
+
+#include <stdio.h>
+
+/* A helper that git asks for a name and a password: what stands for the token is in the tool's environment. */
+const char tool_policy_git_config[] =
+    "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\thooksPath = /dev/null\n\tfsmonitor = false\n"
+    "[credential]\n\thelper = \"!f() { test \\\"$1\\\" = get || exit 0; "
+    "test -n \\\"$GITHUB_TOKEN\\\" && printf 'username=x-access-token\\\\npassword=%s\\\\n' \\\"$GITHUB_TOKEN\\\"; "
+    "test -n \\\"$GITLAB_TOKEN\\\" && printf 'username=oauth2\\\\npassword=%s\\\\n' \\\"$GITLAB_TOKEN\\\"; }; f\"\n";
+
+static void emit_list(struct emit *j, const origin_texts *list) {
+        for (size_t i = 0; i < list->n; i++)
+                emit_text(j, list->p[i].text);
+}
+
+static void put_list(struct emit *j, const char *key, const origin_texts *list) {
+        if (list->n == 0)
+                return;
+        emit_key(j, key);
+        emit_open(j, '[');
+        emit_list(j, list);
+        emit_close(j);
+}
+
+static bool sees_objects(const struct bridge_tool *tool) {
+        return tool_is(tool->workspace, "objects", false);
+}
+
+/* In allow_private a name is opened: only what the tool may reach anyway. */
+static bool tool_reaches(const struct bridge_tool *tool, struct str place) {
+        for (size_t i = 0; i < tool->hosts.n; i++)
+                if (str_is(place, tool->hosts.p[i].text))
+                        return true;
+        for (size_t i = 0; i < tool->repos.n; i++) {
+                struct str repo = str_of(tool->repos.p[i].text);
+                ptrdiff_t slash = str_find(repo, '/');
+                if (sees_objects(tool) && slash > 0 && str_eq(place, str_first(repo, (size_t)slash)))
+                        return true;
+        }
+        return false;
+}
+
+static void emit_private(struct emit *j, const struct policy *outer, const struct bridge_tool *tool) {
+        emit_key(j, "allow_private");
+        emit_open(j, '[');
+        for (size_t i = 0; i < outer->network.allow_private.n; i++)
+                if (tool_reaches(tool, str_of(outer->network.allow_private.p[i].text)))
+                        emit_text(j, outer->network.allow_private.p[i].text);
+        emit_close(j);
+}
+
+static void emit_network(struct emit *j, const struct policy *outer, const struct bridge_tool *tool) {
+        emit_key(j, "network");
+        emit_open(j, '{');
+        put_list(j, "allow", &tool->hosts);
+        emit_private(j, outer, tool);
+        put_list(j, "upstream_bypass", &outer->network.upstream_bypass);
+        put_list(j, "dns_servers", &outer->network.dns_servers);
+        if (outer->network.upstream_proxy)
+                emit_put_text(j, "upstream_proxy", outer->network.upstream_proxy);
+        if (outer->network.deny_cidrs_set)
+                put_list(j, "deny_cidrs", &outer->network.deny_cidrs);
+        if (outer->network.deny.n) {
+                emit_key(j, "deny");
+                emit_open(j, '[');
+                emit_list(j, &outer->network.deny);
+                emit_close(j);
+        }
+        emit_close(j);
+}
+
+static void emit_under(struct emit *j, const char *directory, const char *name) {
+        char path[4096];
+
+        snprintf(path, sizeof path, "%s/%s", directory, name);
+        emit_text(j, path);
+}
+
+static void emit_files(struct emit *j, const struct policy *outer, const struct bridge_tool *tool,
+                       const struct tool_place_facts *facts) {
+        emit_key(j, "filesystem");
+        emit_open(j, '{');
+        emit_put_text(j, "home", "none");
+        emit_key(j, "read");
+        emit_open(j, '[');
+        emit_list(j, &tool->files);
+        emit_text(j, facts->program);
+        if (tool_is(tool->workspace, "read", false))
+                emit_text(j, outer->workspace);
+        if (facts->git) {
+                emit_under(j, facts->git, "objects");
+                emit_under(j, facts->git, "refs");
+                emit_under(j, facts->git, "packed-refs");
+        }
+        emit_close(j);
+        emit_key(j, "deny_read");
+        emit_open(j, '[');
+        emit_list(j, &outer->filesystem.deny_read);
+        if (!tool_is(tool->workspace, "read", false))
+                emit_text(j, outer->workspace);
+        emit_close(j);
+        emit_key(j, "deny_write");
+        emit_open(j, '[');
+        emit_list(j, &outer->filesystem.deny_write);
+        emit_text(j, facts->directory);
+        emit_close(j);
+        emit_close(j);
+}
+
+static void emit_process(struct emit *j, const struct bridge_tool *tool) {
+        char limit[32];
+
+        snprintf(limit, sizeof limit, "%llums", (unsigned long long)(tool_timeout_ns(tool) / NS_PER_MS));
+        emit_key(j, "process");
+        emit_open(j, '{');
+        emit_put_text(j, "timeout", limit);
+        emit_key(j, "env");
+        emit_open(j, '{');
+        put_list(j, "pass", &tool->env_pass);
+        emit_key(j, "set");
+        emit_open(j, '{');
+        for (size_t i = 0; i < tool->env.n; i++) {
+                struct str text = str_of(tool->env.p[i].text);
+                ptrdiff_t equals = str_find(text, '=');
+                size_t name_n = equals < 0 ? text.n : (size_t)equals;
+
+                emit_key_str(j, str_first(text, name_n));
+                emit_string(j, str_skip(text, equals < 0 ? text.n : name_n + 1));
+        }
+        emit_close(j);
+        emit_close(j);
+        emit_close(j);
+}
+
+/* NAME or NAME=SOURCE, as after --credential. */
+static void emit_credentials(struct emit *j, const struct bridge_tool *tool) {
+        if (tool->credentials.n == 0)
+                return;
+        emit_key(j, "credentials");
+        emit_open(j, '[');
+        for (size_t i = 0; i < tool->credentials.n; i++) {
+                struct str text = str_of(tool->credentials.p[i].text);
+                ptrdiff_t equals = str_find(text, '=');
+                struct str name = equals < 0 ? text : str_first(text, (size_t)equals);
+                const struct provider *provider = provider_find(name);
+                char source[128] = "";
+
+                if (provider)
+                        snprintf(source, sizeof source, "env:%s", provider->env[0]);
+                emit_open(j, '{');
+                emit_put_string(j, "provider", name);
+                emit_put_string(j, "source", equals < 0 ? str_of(source) : str_skip(text, (size_t)equals + 1));
+                emit_close(j);
+        }
+        emit_close(j);
+}
+
+static void emit_git_rule(struct emit *j, const struct git_rule *rule) {
+        emit_open(j, '{');
+        emit_put_text(j, "repo", rule->repo);
+        if (rule->fetch)
+                emit_put_bool(j, "fetch", rule->fetch == SWITCH_ON);
+        put_list(j, "push", &rule->push);
+        if (rule->push.n && rule->create)
+                emit_put_bool(j, "create", rule->create == SWITCH_ON);
+        emit_close(j);
+}
+
+/* What the outer policy says of repositories holds; where it says nothing, those of the tool, and its branches and
+ * tags. */
+static void emit_git(struct emit *j, const struct policy *outer, const struct bridge_tool *tool) {
+        emit_key(j, "git");
+        emit_open(j, '[');
+        for (size_t i = 0; i < outer->git.n; i++)
+                emit_git_rule(j, &outer->git.p[i]);
+        for (size_t i = 0; outer->git.n == 0 && i < tool->repos.n; i++) {
+                emit_open(j, '{');
+                emit_put_text(j, "repo", tool->repos.p[i].text);
+                emit_key(j, "push");
+                emit_open(j, '[');
+                emit_text(j, "refs/heads/**");
+                emit_text(j, "refs/tags/**");
+                emit_close(j);
+                emit_close(j);
+        }
+        emit_close(j);
+}
+
+int tool_policy_write(const struct policy *outer, const struct bridge_tool *tool, const struct tool_place_facts *facts,
+                      struct buf *out) {
+        struct emit j = emit_to(out);
+
+        emit_open(&j, '{');
+        emit_put_text(&j, "mode", "workspace-write-whitelist");
+        emit_put_text(&j, "profile", "none");
+        emit_network(&j, outer, tool);
+        emit_files(&j, outer, tool, facts);
+        emit_process(&j, tool);
+        emit_credentials(&j, tool);
+        if (sees_objects(tool))
+                emit_git(&j, outer, tool);
+        emit_close(&j);
+        return emit_status(&j);
+}

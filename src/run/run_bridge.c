@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/run_bridge.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/spawn.h"
+#include "control/live.h"
+#include "ipc/supervise.h"
+#include "policy/tools.h"
+#include "run/run_bridge_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EVENTS_AT_ONCE = 32, TIMED_OUT = 124, CANNOT = 125, GRACE_MS = 5000 };
+
+/* Which descriptor of which call an event is about. */
+enum { OF_CALLER, OF_LINK, OF_PROCESS, PER_CALL };
+#define OF_LISTENER UINT64_MAX
+
+static int watch(struct run_bridge *bridge, int fd, uint64_t what) {
+        struct epoll_event event = { .events = EPOLLIN, .data.u64 = what };
+
+        return epoll_ctl(bridge->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static uint64_t what_of(const struct run_bridge *bridge, const struct bridge_call *call, unsigned which) {
+        return (uint64_t)(call - bridge->calls) * PER_CALL + which;
+}
+
+/* --- records --- */
+
+static void words_text(const char *tool, const struct str *words, size_t n, struct buf *out) {
+        (void)buf_add(out, tool);
+        for (size_t i = 0; i < n; i++) {
+                (void)buf_add(out, " ");
+                (void)buf_append(out, str_first(words[i], words[i].n < 200 ? words[i].n : 200));
+                if (words[i].n > 200)
+                        (void)buf_add(out, "...");
+        }
+}
+
+/* One for each call, before anything is run. */
+static void call_record(struct run *run, const struct bridge_tool *tool, const struct tool_call *call,
+                        const struct shim_call *asked) {
+        static const char *const decisions[] = {
+                [TOOL_RUN] = "bridged", [TOOL_INSIDE] = "inside", [TOOL_REFUSED] = "refused"
+        };
+        cleanup(buf_done) struct buf command = BUF(EVENT_TEXT_MAX), detail = BUF(EVENT_TEXT_MAX);
+        const struct snapshot_rule rule = { .text = str_of(call->line ? call->line : tool->name),
+                                            .origin = str_of(tool->origin),
+                                            .list = call->verdict == TOOL_RUN ? LIST_ALLOW : LIST_DENY };
+
+        words_text(tool->name, asked->words, asked->n, &command);
+        (void)buf_add(&detail, call->verdict == TOOL_RUN ? "run as: " : call->why);
+        for (size_t i = 0; i < call->argv.n; i++)
+                (void)buf_printf(&detail, "%s%.200s", i ? " " : "", call->argv.p[i]);
+        const struct event event = { .kind = EVENT_COMMAND,
+                                     .wall_us = clock_wall_us(),
+                                     .rule = RULE_NONE,
+                                     .reason = call->verdict == TOOL_REFUSED ? REASON_DENY_RULE : REASON_ALLOWED,
+                                     .allowed = call->verdict != TOOL_REFUSED,
+                                     .method = str_of(decisions[call->verdict]),
+                                     .path = buf_str(&command),
+                                     .detail = buf_str(&detail) };
+        if (run->session.audit)
+                (void)audit_add(run->session.audit, &event, &rule);
+        live_event(run->session.control, &event, &rule);
+}
+
+/* --- the end of a call --- */
+
+static void call_answer(struct bridge_call *call, enum shim_kind kind, int number, const char *text) {
+        struct shim_word word = {
+                .magic = SHIM_MAGIC, .version = SHIM_VERSION, .kind = (uint16_t)kind, .number = number
+        };
+
+        if (text)
+                snprintf(word.text, sizeof word.text, "%s", text);
+        if (call->caller >= 0)
+                (void)send(call->caller, &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT);
+        close_fd(&call->caller);
+}
+
+static void listen_again(struct run_bridge *bridge) {
+        struct epoll_event event = { .events = EPOLLIN, .data.u64 = OF_LISTENER };
+
+        if (bridge->listener >= 0)
+                (void)epoll_ctl(bridge->epoll, EPOLL_CTL_MOD, bridge->listener, &event);
+}
+
+static void call_free(struct run_bridge *bridge, struct bridge_call *call) {
+        close_fd(&call->caller);
+        close_fd(&call->link);
+        close_fd(&call->pidfd);
+        *call = (struct bridge_call){ .caller = -1, .link = -1, .pidfd = -1 };
+        bridge->n_calls--;
+        listen_again(bridge);
+}
+
+/* Its sandbox ends with the link; the process is waited for when it is over. */
+static void call_abandon(struct run_bridge *bridge, struct bridge_call *call) {
+        close_fd(&call->caller);
+        close_fd(&call->link);
+        if (call->pid > 0)
+                call->state = BRIDGE_ENDING;
+        else
+                call_free(bridge, call);
+}
+
+/* Why a sandbox could not be made, or ended before the tool did, its supervisor has said on the tool's standard error.
+ */
+static void call_tell_end(struct bridge_call *call, const struct supervise_message *end) {
+        if (end->number == RUN_ENDED && end->signalled)
+                call_answer(call, SHIM_KILLED, end->status - 128, NULL);
+        else if (end->number == RUN_ENDED)
+                call_answer(call, SHIM_EXITED, end->status, NULL);
+        else
+                call_answer(call, SHIM_EXITED, end->number == RUN_TIMED_OUT ? TIMED_OUT : CANNOT, NULL);
+}
+
+static void note_violation(struct run *run, const struct bridge_call *call, const struct supervise_message *message) {
+        if (run->session.audit)
+                (void)audit_note(run->session.audit, "bridged %s was refused: %s %s %s", call->tool, message->host,
+                                 message->target, message->detail);
+}
+
+static void link_step(struct run *run, struct bridge_call *call) {
+        struct supervise_message message;
+        int r = supervise_receive(call->link, &message, NULL);
+
+        if (r == -EAGAIN)
+                return;
+        if (r <= 0) { /* without a last word: it died */
+                if (call->caller >= 0)
+                        call_answer(call, SHIM_EXITED, CANNOT, "the tool's sandbox ended unexpectedly");
+                call_abandon(&run->bridge, call);
+                return;
+        }
+        if (message.kind == SUPERVISE_VIOLATION)
+                note_violation(run, call, &message);
+        if (message.kind == SUPERVISE_END) {
+                call_tell_end(call, &message);
+                call_abandon(&run->bridge, call);
+        }
+}
+
+static void process_step(struct run *run, struct bridge_call *call) {
+        if (call->state == BRIDGE_RUNNING) { /* its last word is still in the link, or never came */
+                link_step(run, call);
+                if (call->state == BRIDGE_RUNNING)
+                        return;
+        }
+        (void)spawn_wait(call->pid);
+        call_free(&run->bridge, call);
+}
+
+/* --- a call --- */
+
+/* The sandbox opened them by its own rights. Files are refused: they could be opened again for more (the shim puts a
+ * pipe in between), and so is what is no stream. */
+static bool descriptors_are_streams(const int *fds) {
+        for (size_t i = 0; i < SHIM_FDS; i++) {
+                struct stat st;
+                int flags = fcntl(fds[i], F_GETFL);
+
+                if (flags < 0 || (flags & O_PATH) || fstat(fds[i], &st) < 0)
+                        return false;
+                if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode) && !S_ISSOCK(st.st_mode))
+                        return false;
+        }
+        return true;
+}
+
+static void call_run(struct run *run, struct bridge_call *call, const struct bridge_start *start) {
+        struct run_bridge *bridge = &run->bridge;
+        struct err why = { 0 };
+
+        if (bridge_start(run, start, call, &why) < 0) {
+                call_answer(call, SHIM_REFUSED, 0, err_text(&why));
+                if (run->session.audit)
+                        (void)audit_note(run->session.audit, "bridged %s did not start: %s", call->tool,
+                                         err_text(&why));
+                call_free(bridge, call);
+                return;
+        }
+        call->state = BRIDGE_RUNNING;
+        if (call->pidfd < 0 || watch(bridge, call->link, what_of(bridge, call, OF_LINK)) < 0 ||
+            watch(bridge, call->pidfd, what_of(bridge, call, OF_PROCESS)) < 0) {
+                kill(call->pid, SIGKILL);
+                (void)spawn_wait(call->pid);
+                call_answer(call, SHIM_REFUSED, 0, "the tool cannot be watched");
+                call_free(bridge, call);
+        }
+}
+
+static void call_judge(struct run *run, struct bridge_call *call, const struct shim_call *asked, const int *fds) {
+        const struct bridge_tool *tool = tool_find(run->session.policy, asked->tool);
+        cleanup(tool_call_done) struct tool_call judged = { 0 };
+
+        if (!tool || tool_call_judge(tool, asked->words, asked->n, &judged) < 0) {
+                call_answer(call, SHIM_REFUSED, 0, tool ? "out of memory" : "no tool of this name is bridged");
+                call_free(&run->bridge, call);
+                return;
+        }
+        call->tool = tool->name;
+        if (judged.verdict == TOOL_RUN && !descriptors_are_streams(fds)) {
+                judged.verdict = TOOL_REFUSED;
+                snprintf(judged.why, sizeof judged.why, "standard input, output and error are pipes or terminals");
+        }
+        call_record(run, tool, &judged, asked);
+        if (judged.verdict == TOOL_RUN) {
+                struct bridge_start start = { .tool = tool, .call = &judged, .directory = asked->directory };
+                memcpy(start.fds, fds, sizeof start.fds);
+                call_run(run, call, &start);
+                return;
+        }
+        call_answer(call, judged.verdict == TOOL_INSIDE ? SHIM_INSIDE : SHIM_REFUSED, 0, judged.why);
+        call_free(&run->bridge, call);
+}
+
+/* -1 where something else came. */
+static ssize_t packet_receive(struct run_bridge *bridge, struct bridge_call *call, int *fds, size_t *n_fds) {
+        return fd_receive(call->caller, bridge->packet, SHIM_BYTES_MAX, fds, SHIM_FDS, n_fds);
+}
+
+static void caller_step(struct run *run, struct bridge_call *call) {
+        struct run_bridge *bridge = &run->bridge;
+        struct shim_call *asked = calloc(1, sizeof *asked);
+        int fds[SHIM_FDS] = { -1, -1, -1 }, number;
+        size_t n_fds = 0;
+        ssize_t n = packet_receive(bridge, call, fds, &n_fds);
+        struct str packet = str_n(bridge->packet, n > 0 ? (size_t)n : 0);
+
+        if (n == -EAGAIN || n == -EINTR) {
+                free(asked);
+                return;
+        }
+        if (asked && call->state == BRIDGE_WAITING && n_fds == SHIM_FDS && shim_call_read(packet, asked))
+                call_judge(run, call, asked, fds);
+        else if (call->state == BRIDGE_RUNNING && n_fds == 0 && shim_signal_read(packet, &number))
+                kill(call->pid, number);
+        else
+                call_abandon(bridge, call); /* it is gone, or talks nonsense */
+        free(asked);
+        for (size_t i = 0; i < n_fds && i < SHIM_FDS; i++)
+                close_fd(&fds[i]);
+}
+
+static void accept_call(struct run_bridge *bridge) {
+        struct bridge_call *call = NULL;
+        struct epoll_event none = { .events = 0, .data.u64 = OF_LISTENER };
+
+        for (size_t i = 0; i < BRIDGE_CALLS && !call; i++)
+                if (bridge->calls[i].state == BRIDGE_FREE)
+                        call = &bridge->calls[i];
+        if (!call) { /* who comes now waits until one is over */
+                (void)epoll_ctl(bridge->epoll, EPOLL_CTL_MOD, bridge->listener, &none);
+                return;
+        }
+        int caller = accept4(bridge->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (caller < 0)
+                return;
+        *call = (struct bridge_call){ .state = BRIDGE_WAITING, .caller = caller, .link = -1, .pidfd = -1 };
+        bridge->n_calls++;
+        if (watch(bridge, caller, what_of(bridge, call, OF_CALLER)) < 0)
+                call_free(bridge, call);
+}
+
+void run_bridge_watch(void *run, struct poller *poller) {
+        poller_watch(poller, ((const struct run *)run)->bridge.epoll, POLLIN);
+}
+
+static void event_step(struct run *run, uint64_t what) {
+        struct bridge_call *call = &run->bridge.calls[what / PER_CALL];
+        unsigned which = (unsigned)(what % PER_CALL);
+
+        if (which == OF_CALLER && call->caller >= 0)
+                caller_step(run, call);
+        else if (which == OF_LINK && call->link >= 0)
+                link_step(run, call);
+        else if (which == OF_PROCESS && call->pidfd >= 0)
+                process_step(run, call);
+}
+
+int run_bridge_step(void *arg, struct poller *poller, struct err *err) {
+        struct run *run = arg;
+        struct run_bridge *bridge = &run->bridge;
+        struct epoll_event events[EVENTS_AT_ONCE];
+        struct err why = { 0 };
+        int n;
+        (void)err;
+
+        if (bridge->epoll < 0 || !poller_ready(poller, bridge->epoll))
+                return 0;
+        n = epoll_wait(bridge->epoll, events, EVENTS_AT_ONCE, 0);
+        for (int i = 0; i < n; i++)
+                if (events[i].data.u64 == OF_LISTENER)
+                        accept_call(bridge);
+                else
+                        event_step(run, events[i].data.u64);
+        if (run->session.audit && audit_flush(run->session.audit, &why) < 0)
+                log_error("%s", err_text(&why));
+        return 0;
+}
+
+void run_bridge_listen(struct run_bridge *bridge, const struct plan *plan, struct sandbox *sandbox) {
+        size_t last = plan->listeners.n ? plan->listeners.n - 1 : 0;
+
+        if (!bridge->shim || !plan->listeners.n || plan->listeners.p[last].kind != PLAN_LISTENER_BRIDGE)
+                return;
+        if (sandbox->n_listeners != plan->listeners.n)
+                return;
+        bridge->listener = take_fd(&sandbox->listeners[last]);
+        sandbox->n_listeners--;
+        bridge->epoll = epoll_create1(EPOLL_CLOEXEC);
+        if (bridge->epoll < 0 || watch(bridge, bridge->listener, OF_LISTENER) < 0)
+                log_error("bridged tools cannot be called: %s", strerror(errno));
+}
+
+/* The last words go out first: a process that ended is over, whoever waits for it. */
+void run_bridge_end(struct run *run) {
+        struct run_bridge *bridge = &run->bridge;
+
+        close_fd(&bridge->listener);
+        for (size_t i = 0; i < BRIDGE_CALLS; i++) {
+                struct bridge_call *call = &bridge->calls[i];
+                if (call->state != BRIDGE_FREE)
+                        call_abandon(bridge, call);
+        }
+        for (size_t i = 0; i < BRIDGE_CALLS; i++) {
+                struct bridge_call *call = &bridge->calls[i];
+                struct pollfd over = { .fd = call->pidfd, .events = POLLIN };
+                if (call->state != BRIDGE_ENDING)
+                        continue;
+                if (poll(&over, 1, GRACE_MS) <= 0)
+                        kill(call->pid, SIGKILL);
+                (void)spawn_wait(call->pid);
+                call_free(bridge, call);
+        }
+        close_fd(&bridge->epoll);
+}
+
+void run_bridge_done(struct run_bridge *bridge) {
+        close_fd(&bridge->listener);
+        close_fd(&bridge->epoll);
+        free(bridge->shim);
+        free(bridge->directory);
+        free(bridge->packet);
+        *bridge = RUN_BRIDGE_NONE;
+}

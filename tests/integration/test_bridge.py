@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tools of the host, called from inside: what the table allows runs outside in a sandbox of its own, and of the rest nothing does."""
+import json
+import os
+import time
+
+import pytest
+
+from kit.forge import Forge
+from kit.git import git
+from kit.process import SLOW, wait_until
+
+pytestmark = pytest.mark.visible_home
+HOST = "forge.ok.test"
+
+TOOL = """#!/bin/sh
+case $1 in
+env) env; id -u;;
+where) pwd; ls -A;;
+cat) cat;;
+status) exit $2;;
+die) kill -$2 $$;;
+wait) trap 'echo got TERM; exit 9' TERM; echo ready; for i in $(seq $2 | head -600); do sleep 0.1; done;;
+both) echo out; echo err >&2;;
+many) head -c 3000000 /dev/zero | tr '\\0' x;;
+read) cat "$2" 2>&1 || echo unreadable;;
+write) echo x > "$2/planted" 2>/dev/null && echo written || echo refused;;
+reach) curl -s -m 20 --noproxy '*' http://$2/ || echo unreached;;
+token) echo "token is $FAKE_TOKEN"; ls -la ~;;
+count) echo run >> /proc/self/fd/1; echo "$2";;
+tty) test -t 1 && stty size;;
+argv) shift; for word; do echo "[$word]"; done;;
+esac
+"""
+VERBS = ["env", "where", "cat", "status <int>", "die <word>", "wait <int>", "both", "many", "read <text>", "write <text>", "reach <word>", "token",
+         "count <int>", "tty", "argv <prose>... --name=<prose>"]
+
+
+@pytest.fixture
+def tool(home):
+    path = home / "outside" / "tool"
+    path.parent.mkdir()
+    path.write_text(TOOL)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def bridged(bailey, home, work, tool):
+    """bridged(script, **tool): the script in a sandbox that may call `tool`."""
+    def run(script, policy=None, options=(), check=True, environment=None, **entry):
+        file, audit = home / "policy.yaml", home / "audit.jsonl"
+        own = {"program": str(tool), "verbs": VERBS, **entry}
+        policy = policy or {}
+        file.write_text(json.dumps({**policy, "bridge": {"tool": own, **policy.get("bridge", {})}}))
+        audit.unlink(missing_ok=True)
+        done = bailey("run", "--policy", str(file), "--audit", str(audit), *options, "--", "bash", "-c", script, cwd=work, timeout=120 * SLOW,
+                      env=environment or {})
+        done.records = [json.loads(line) for line in audit.read_text().splitlines()] if audit.exists() else []
+        return done.check() if check else done
+    return run
+
+
+def calls(done):
+    return [r for r in done.records if r.get("kind") == "command"]
+
+
+def test_a_call_runs_outside_as_if_it_ran_inside(bridged, work):
+    (work / "data").write_text("from a file\n")
+    done = bridged("""
+        echo from a pipe | tool cat; tool cat < data; tool cat < /dev/null
+        tool both > out 2> err; cat out err; tool both 2>&1 >/dev/null
+        tool many | wc -c; tool many > big; wc -c < big
+        tool status 0; echo $?; tool status 7; echo $?; tool status 200; echo $?
+        tool argv --name 'a b' -- "x y" 'q"$(id)'
+        cd /; tool where
+        """)
+    assert done.text.splitlines() == ["from a pipe", "from a file", "out", "err", "err", "3000000", "3000000", "0", "7", "200",
+                                      "[--name=a b]", '[x y]', '[q"$(id)]', done.text.splitlines()[-1]], str(done)
+    assert done.text.splitlines()[-1].endswith("/bailey/bridge/empty")
+
+
+def test_signals_are_exact(bridged):
+    done = bridged("""
+        python3 - <<'END'
+import signal, subprocess, time
+print(subprocess.run(["tool", "die", "KILL"]).returncode, subprocess.run(["tool", "die", "TERM"]).returncode, subprocess.run(["tool", "status", "143"]).returncode)
+p = subprocess.Popen(["tool", "wait", "600"], stdout=subprocess.PIPE, text=True)
+print(p.stdout.readline().strip())
+p.send_signal(signal.SIGTERM)
+print(p.stdout.read().strip(), p.wait())
+END
+        """)
+    assert done.text.splitlines() == ["-9 -15 143", "ready", "got TERM 9"], str(done)
+
+
+def test_what_the_tool_has(bridged, work, home):
+    environment = {"SECRET_OF_MINE": "abc", "PASSED": "yes", "GIT_SSH_COMMAND": "touch /tmp/x"}
+    (work / "code").write_text("code\n")
+    (home / "secret").write_text("secret\n")
+    (home / "config").write_text("config of the tool\n")
+    done = bridged(f"export INSIDE=1 LD_PRELOAD=/x; tool env 2>&1; tool read {work}/code; tool read {home}/secret; tool read {home}/config; tool write {work}; "
+                   f"tool write {home}; tool where", environment=environment, env=["SET=1"], env_pass=["PASSED"], files=[str(home / "config")])
+    text = done.text
+    assert "SET=1" in text and "PASSED=yes" in text and str(os.geteuid()) in text.splitlines()
+    for name in ("INSIDE", "SECRET_OF_MINE", "GIT_SSH_COMMAND", "LD_PRELOAD"):
+        assert name not in text, str(done)
+    assert text.count("unreadable") == 2 and "config of the tool" in text and text.count("refused") == 1, str(done)
+    assert not (work / "planted").exists() and not (home / "planted").exists()
+
+    read = bridged(f"mkdir -p a/b; cd a/b; tool where; tool read {work}/code; tool write {work}", workspace="read")
+    assert read.text.splitlines() == [str(work / "a/b"), "code", "refused"], str(read)
+    outside = bridged("cd /; tool where; echo $?", workspace="read")
+    assert outside.text.strip() == "125" and "workspace" in outside.errors, str(outside)
+
+
+def test_what_is_not_in_the_table(bridged, work):
+    done = bridged("""
+        tool fly; echo $?; tool env extra; echo $?; tool --name x argv a; echo $?; tool argv a --nam=x; echo $?; tool status x; echo $?; tool; echo $?
+        tool argv -- -x; echo $?
+        """)
+    assert done.text.split() == ["125"] * 7, str(done)
+    assert "'fly' is not among the verbs of tool" in done.errors
+    assert len(calls(done)) == 7 and not any(r["allowed"] for r in calls(done)), calls(done)
+
+
+def test_what_is_recorded(bridged):
+    done = bridged("tool status 0; tool fly; true")
+    first, second = calls(done)
+    assert first["allowed"] and not second["allowed"]
+    assert "tool status 0" in json.dumps(first) and "bridged" in json.dumps(first) and "tool fly" in json.dumps(second)
+
+
+def test_the_programs_cannot_be_changed(bridged):
+    done = bridged("""
+        cd /run/bailey/bin; rm -f tool; mv tool x; echo x > tool; touch new; ln -s /bin/sh sh; chmod 777 tool; tool status 3; echo $?
+        """)
+    assert done.text.strip() == "3", str(done)
+
+
+def test_only_its_hosts(bridged, origin, hosts):
+    where, options = f"origin.test:{origin.port}", ("--hosts", str(hosts))
+    policy = {"network": {"allow_private": [where]}}
+    refused = bridged(f"tool reach {where}", policy=policy, options=options)
+    assert "unreached" in refused.text and not origin.requests(), str(refused)
+    done = bridged(f"tool reach {where} > answer && grep -c unreached answer", policy=policy, options=options, hosts=[where], check=False)
+    assert done.text.split() == ["0"] and len(origin.requests()) == 1, str(done)
+
+
+def test_the_time_of_a_call_is_limited(bridged):
+    began = time.monotonic()
+    done = bridged("tool wait 600; echo $?", timeout="2s")
+    assert done.text.split() == ["ready", "124"] and time.monotonic() - began < 40 * SLOW, str(done)
+
+
+def test_bad_places_are_refused_before_anything_runs(bailey, home, work, tool):
+    file = home / "policy.yaml"
+    inside = work / "tool"
+    inside.write_text(TOOL)
+    inside.chmod(0o755)
+    file.write_text(json.dumps({"bridge": {"tool": {"program": str(inside), "verbs": ["env"]}}}))
+    done = bailey("run", "--policy", str(file), "--", "touch", "ran", cwd=work)
+    assert done.status != 0 and "lies where the sandbox may write" in done.errors and not (work / "ran").exists(), str(done)
+    (work / "kubeconfig").write_text("")
+    file.write_text(json.dumps({"bridge": {"tool": {"program": str(tool), "verbs": ["env"], "files": [str(work / "kubeconfig")]}}}))
+    done = bailey("run", "--policy", str(file), "--", "touch", "ran", cwd=work)
+    assert done.status != 0 and "lies where the sandbox may write" in done.errors and not (work / "ran").exists(), str(done)
+
+
+def test_hostile_messages(bridged, work):
+    """Whatever is sent to the socket, the supervisor lives, and nothing is run."""
+    (work / "attack.py").write_text("""
+import array, os, random, socket, struct
+HEAD = struct.Struct("=IHHI")
+def packet(texts, magic=0x31534c42, version=1, n=None, size=None):
+    body = b"".join(t + b"\\0" for t in texts)
+    return HEAD.pack(magic, version, len(texts) if n is None else n, len(body) if size is None else size) + body
+def send(data, fds=(0, 1, 2)):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect("/run/bailey/bridge")
+    try:
+        s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])
+        s.settimeout(30)
+        return s.recv(4096)
+    except OSError:
+        return b""
+good = [b"/", b"tool", b"status", b"0"]
+null = os.open("/dev/null", os.O_RDWR)
+three = (null, null, null)
+kind = lambda answer: struct.unpack_from("=IHHi", answer)[2] if answer else 0
+assert kind(send(packet(good), three)) == 4, "a good one works"
+bad = [b"", b"x", packet(good, magic=1), packet(good, version=2), packet(good, n=3), packet(good, n=5), packet(good, n=65535), packet(good, size=1),
+       packet(good, size=10 ** 9), packet(good) + b"x", packet(good)[:-1], packet([b"tool", b"status", b"0"]), packet([b"/"]), packet([]),
+       packet([b"/", b""]), b"\\0" * 90000, packet([b"/", b"tool"] + [b"x"] * 300), HEAD.pack(0x31534c42, 1, 4, 0)]
+for data in bad:
+    assert kind(send(data, three)) in (0, 3), data[:40]
+for fds in ((), (null,), (null, null), (null,) * 4, (null,) * 30):
+    assert kind(send(packet(good), fds)) == 0, fds
+directory, path = os.open("/", os.O_RDONLY), os.open("/etc/passwd", os.O_PATH)
+file = os.open("/etc/passwd", os.O_RDONLY)
+for fd in (directory, path, file):
+    assert kind(send(packet(good), (fd, null, null))) in (0, 3), fd
+for name in (b"other", b"../tool", b"/bin/sh", b"tool\\n"):
+    assert kind(send(packet([b"/", name, b"env"]), three)) == 3
+generator = random.Random(5)
+for _ in range(200):
+    data = bytearray(packet(good))
+    for _ in range(generator.randrange(1, 5)):
+        data[generator.randrange(len(data))] = generator.randrange(256)
+    send(bytes(data), three)
+idle = []
+for _ in range(20):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect("/run/bailey/bridge")
+    idle.append(s)
+assert kind(send(packet(good), three)) == 4
+print("survived")
+""")
+    done = bridged("python3 attack.py; tool status 5; echo $?")
+    assert done.text.split() == ["survived", "5"], str(done)
+
+
+def run_many(bridged, number, at_once, killer=""):
+    return bridged(f"""
+        cat > many.py <<'END'
+import concurrent.futures, os, random, signal, subprocess, sys, time
+def one(i):
+    p = subprocess.Popen(["tool", "count", str(i)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if {killer or "False"}:
+        time.sleep(random.Random(i).random() * 0.3)
+        p.kill()
+    out = p.communicate(timeout=100)[0].decode()
+    return p.returncode, out
+with concurrent.futures.ThreadPoolExecutor({at_once}) as pool:
+    results = list(pool.map(one, range({number})))
+print(sum(r == (0, "run\\n%d\\n" % i) for i, r in enumerate(results)), sum(r[0] == -9 for r in results), sum(r[1].count("run") > 1 for r in results))
+END
+        python3 many.py""")
+
+
+def test_many_at_once(bridged):
+    done = run_many(bridged, 60, 30)
+    assert done.text.split() == ["60", "0", "0"], str(done)
+    assert len(calls(done)) == 60
+
+
+@pytest.mark.table
+def test_a_thousand_at_once(bridged):
+    done = run_many(bridged, 1000, 1000)
+    assert done.text.split() == ["1000", "0", "0"], str(done)
+    assert len(calls(done)) == 1000
+
+
+def test_callers_killed_at_random_moments(bridged):
+    done = run_many(bridged, 30, 15, killer="i % 2 == 0")
+    good, killed, twice = map(int, done.text.split())
+    assert good + killed == 30 and good >= 15 and twice == 0, str(done)
+
+
+@pytest.mark.parametrize("moment", [0.02, 0.3, 0.8])
+def test_the_supervisor_is_killed(home, work, tool, start, moment):
+    """Nothing of a call is left, wherever it was: the test's own watch for processes and mounts says so."""
+    file = home / "policy.yaml"
+    file.write_text(json.dumps({"bridge": {"tool": {"program": str(tool), "verbs": VERBS}}}))
+    child = start(["bailey", "run", "--policy", str(file), "--", "bash", "-c", "touch started; tool wait 600"], cwd=work)
+    wait_until(lambda: (work / "started").exists(), 30 * SLOW, "the command")
+    time.sleep(moment)
+    child.kill()
+    child.wait(30)
+
+
+POISON = """
+[core]
+    fsmonitor = {c}
+    hooksPath = {d}
+    sshCommand = {c}
+    pager = {c}
+    editor = {c}
+    askPass = {c}
+    gitProxy = {c}
+    alternateRefsCommand = {c}
+    attributesFile = {d}/attributes
+[alias]
+    push = !{c}
+    ls-remote = !{c}
+[credential]
+    helper = !{c}
+[credential "https://{host}"]
+    helper = !{c}
+[diff]
+    external = {c}
+[diff "x"]
+    command = {c}
+    textconv = {c}
+[filter "x"]
+    clean = {c}
+    smudge = {c}
+    process = {c}
+    required = true
+[merge "x"]
+    driver = {c}
+[gpg]
+    program = {c}
+[gpg "ssh"]
+    program = {c}
+    defaultKeyCommand = {c}
+[hook "x"]
+    command = {c}
+    event = pre-push
+[interactive]
+    diffFilter = {c}
+[pager]
+    push = {c}
+    ls-remote = {c}
+    log = {c}
+[push]
+    gpgSign = true
+    followTags = true
+    recurseSubmodules = on-demand
+[receive]
+    procReceiveRefs = refs
+[remote "origin"]
+    url = https://evil.test/x
+    pushurl = ext::{c}
+    uploadpack = {c}
+    receivepack = {c}
+    vcs = x
+    proxy = http://127.0.0.1:9
+    promisor = true
+    partialclonefilter = blob:none
+[sequence]
+    editor = {c}
+[submodule "x"]
+    update = !{c}
+    url = ext::{c}
+[tar "x"]
+    command = {c}
+[trailer "x"]
+    command = {c}
+    cmd = {c}
+[uploadpack]
+    packObjectsHook = {c}
+[gc]
+    recentObjectsHook = {c}
+[web]
+    browser = {c}
+[browser "x"]
+    cmd = {c}
+[url "ext::{c} "]
+    insteadOf = https://
+    pushInsteadOf = https://
+[http]
+    proxy = http://127.0.0.1:9
+    sslVerify = false
+    extraHeader = X-Evil: 1
+    cookieFile = {d}/cookies
+[http "https://{host}"]
+    proxy = http://127.0.0.1:9
+[include]
+    path = {d}/more
+[protocol]
+    allow = always
+[protocol "ext"]
+    allow = always
+[trace2]
+    eventTarget = {d}/trace
+[extensions]
+    worktreeConfig = true
+[user]
+    signingKey = x
+[commit]
+    gpgSign = true
+[log]
+    showSignature = true
+"""
+
+
+def poison(work, host):
+    """Every setting, hook and attribute that runs something, in a repository that is good otherwise."""
+    canary = f"sh -c 'echo CANARY >&2; touch {work}/canary'"
+    directory = work / ".git"
+    hooks = work / "hooks"
+    hooks.mkdir()
+    text = POISON.format(c=canary.replace("\\", "\\\\").replace('"', '\\"'), d=hooks, host=host)
+    (hooks / "more").write_text("[core]\n    fsmonitor = " + canary + "\n")
+    for name in ("pre-push", "post-checkout", "reference-transaction", "pre-auto-gc", "post-index-change"):
+        for place in (hooks, directory / "hooks"):
+            place.mkdir(exist_ok=True)
+            (place / name).write_text("#!/bin/sh\n" + canary + "\n")
+            (place / name).chmod(0o755)
+    (work / ".gitattributes").write_text("* filter=x diff=x merge=x\n")
+    (directory / "info").mkdir(exist_ok=True)
+    (directory / "info" / "attributes").write_text("* filter=x diff=x\n")
+    (work / ".gitmodules").write_text(f'[submodule "x"]\n    path = x\n    url = ext::{canary}\n')
+    (directory / "config.worktree").write_text("[core]\n    fsmonitor = " + canary + "\n")
+    (directory / "config").write_text((directory / "config").read_text() + text)
+
+
+@pytest.fixture
+def repository(work):
+    git("init", "-q", "-b", "main", cwd=work, check=True)
+    for number in range(2):
+        (work / "file").write_text(f"{number}\n")
+        git("add", "file", cwd=work, check=True)
+        git("commit", "-qm", f"commit {number}", cwd=work, check=True)
+    return git("rev-parse", "HEAD", cwd=work, check=True).stdout.strip()
+
+
+def test_a_poisoned_repository_is_pushed_and_its_canary_never_runs(bailey, home, work, start, authority, tmp_path, free_port, repository):
+    forge = Forge(start, authority, tmp_path / "forge", HOST, free_port())
+    forge.make("acme/app", tmp_path)
+    poison(work, f"{HOST}:{forge.port}")
+    where, audit = f"{HOST}:{forge.port}", home / "audit.jsonl"
+    (home / "hosts").write_text(f"127.0.0.1 {HOST}\n")
+    (home / "policy.yaml").write_text(json.dumps({
+        "network": {"allow_private": [where]}, "bridge": {"git": {"repos": [f"{where}/acme/app"]}},
+        "git": [{"repo": f"{where}/acme/app", "push": ["refs/heads/agent/**"]}]}))
+    done = bailey("run", "--policy", str(home / "policy.yaml"), "--hosts", str(home / "hosts"), "--ca-bundle", str(authority.file), "--audit", str(audit),
+                  "--", "bash", "-c", "git ls-remote origin 2>&1; git push origin main:refs/heads/agent/x HEAD:refs/heads/agent/y 2>&1; echo $?; "
+                  "git push origin main:refs/heads/other 2>&1; echo $?", cwd=work, timeout=120 * SLOW)
+    assert "CANARY" not in done.text + done.errors and not (work / "canary").exists(), str(done)
+    refs = forge.refs("acme/app")
+    assert refs.get("refs/heads/agent/x") == repository and refs.get("refs/heads/agent/y") == repository, str(done)
+    assert "remote rejected" in done.text and "refs/heads/other" not in refs, str(done)
+
+
+def test_a_poisoned_repository_is_read_by_real_git(bridged, home, work, repository):
+    """Any verb of git that reads, in the repository of Bailey's own: what is written in the workspace's settings is not obeyed."""
+    program = home / "outside" / "reader"
+    program.write_text("#!/bin/sh\nexec git --no-pager log -p --stat --show-signature --textconv --ext-diff --all\n")
+    program.chmod(0o755)
+    poison(work, HOST)
+    (work / "file").write_text("changed\n")
+    assert "CANARY" in git("diff", cwd=work).stderr  # such a repository does run it, where its settings are read
+    (work / "canary").unlink(missing_ok=True)
+    done = bridged("reader all", policy={"bridge": {"reader": {"program": str(program), "verbs": ["all"], "workspace": "objects"}}})
+    assert "commit 1" in done.text and repository in done.text and "CANARY" not in done.text + done.errors, str(done)
+    assert not (work / "canary").exists()
+
+
+def test_verbs_of_git_that_are_not_bridged_run_inside(bailey, home, work, repository):
+    (home / "policy.yaml").write_text(json.dumps({"bridge": {"git": {"repos": ["forge.test/acme/app"]}}}))
+    done = bailey("run", "--policy", str(home / "policy.yaml"), "--", "bash", "-c",
+                  "git log --format=%s; git -c user.name=x -c user.email=x@y commit -q --allow-empty -m third; git rev-list --count HEAD", cwd=work).check()
+    assert done.text.split("\n")[:3] == ["commit 1", "commit 0", "3"], str(done)
