@@ -6,7 +6,16 @@
 
 #include <assert.h>
 
-enum { DECIDE_SANDBOX, DECIDE_SCOPE, DECIDE_COMMAND, DECIDE_PUSH, DECIDE_FORGET, DECIDE_WORKSPACE, DECIDE_ROWS };
+enum {
+        DECIDE_SANDBOX,
+        DECIDE_SCOPE,
+        DECIDE_COMMAND,
+        DECIDE_PUSH,
+        DECIDE_ACCESS,
+        DECIDE_FORGET,
+        DECIDE_WORKSPACE,
+        DECIDE_ROWS
+};
 static const char *const scopes[] = { "once", "sandbox", "workspace", "always", NULL };
 static const struct option rows[] = {
         [DECIDE_SANDBOX] = { .flag = "sandbox",
@@ -26,6 +35,9 @@ static const struct option rows[] = {
         [DECIDE_PUSH] = { .flag = "push",
                           .type = OPTION_FLAG,
                           .help = "the answer is for the push that waits in the sandbox with this id" },
+        [DECIDE_ACCESS] = { .flag = "access",
+                            .type = OPTION_FLAG,
+                            .help = "the answer is for what the agent in the sandbox with this id asks for" },
         [DECIDE_FORGET] = { .flag = "forget",
                             .type = OPTION_FLAG,
                             .help = "take back the rule with this very pattern instead" },
@@ -44,6 +56,7 @@ static int decide(const struct call *call, bool deny, struct err *e) {
         const struct decide_request q = {
                 .deny = deny,
                 .command = option_get_flag(v, &rows[DECIDE_COMMAND]),
+                .access = option_get_flag(v, &rows[DECIDE_ACCESS]),
                 .push = option_get_flag(v, &rows[DECIDE_PUSH]),
                 .forget = option_get_flag(v, &rows[DECIDE_FORGET]),
                 .target = call->argv[0],
@@ -78,12 +91,15 @@ static int run_deny(const struct call *call, struct err *e) {
         "command of \"bailey exec\" or of a program waits before it runs. workspace and always are remembered for "    \
         "this very command under this very rule; --forget --command 'COMMAND' takes that back.\n"                      \
         "With --push the word is the id of a sandbox in which a push waits, since its policy says ask: push. The "     \
-        "answer is for this one push."
+        "answer is for this one push.\n"                                                                               \
+        "With --access the word is the id of a sandbox whose agent asked for a path or a command by \"bailey mcp\", "  \
+        "with its reason. The answer is told to the agent; files are fixed when a sandbox starts, so a path needs a "  \
+        "new start with --read or --write."
 
 const struct verb verb_allow = {
         .name = "allow",
         .group = GROUP_WATCH,
-        .synopsis = "[OPTIONS] HOST[:PORT] | --command SANDBOX | --push SANDBOX",
+        .synopsis = "[OPTIONS] HOST[:PORT] | --command|--push|--access SANDBOX",
         .help = "let running sandboxes reach a host, or answer that they may",
         .about = SCOPES " A deny wins over every allow.",
         .tables = { &table },
@@ -95,7 +111,7 @@ const struct verb verb_allow = {
 const struct verb verb_deny = {
         .name = "deny",
         .group = GROUP_WATCH,
-        .synopsis = "[OPTIONS] HOST[:PORT] | --command SANDBOX | --push SANDBOX",
+        .synopsis = "[OPTIONS] HOST[:PORT] | --command|--push|--access SANDBOX",
         .help = "keep running sandboxes from a host, or answer that they may not",
         .about = SCOPES " Connections that a new deny refuses are closed.",
         .tables = { &table },

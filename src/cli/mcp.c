@@ -15,13 +15,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MCP_ASK, MCP_WAIT, MCP_OPTIONS };
+enum { MCP_ASK, MCP_WANT, MCP_REASON, MCP_WAIT, MCP_OPTIONS };
 static const struct option rows[] = {
         [MCP_ASK] = { .flag = "ask",
                       .type = OPTION_STRING,
                       .metavar = "HOST[:PORT]",
                       .help =
                           "no server: inside a sandbox, ask for this host once; 0: allowed, 1: refused, 2: no answer" },
+        [MCP_WANT] = { .flag = "want",
+                       .type = OPTION_STRING,
+                       .metavar = "WHAT",
+                       .help = "as --ask, for \"read /PATH\", \"write /PATH\" or \"run COMMAND\"" },
+        [MCP_REASON] = { .flag = "reason",
+                         .type = OPTION_STRING,
+                         .metavar = "TEXT",
+                         .help = "what the person who is asked reads as your reason" },
         [MCP_WAIT] = { .flag = "wait",
                        .type = OPTION_INTEGER,
                        .metavar = "SECONDS",
@@ -32,16 +40,21 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Asking by hand", rows, MCP_OPTIONS };
 
-static int ask_once(const struct call *call, const char *host, struct err *e) {
+static int ask_once(const struct call *call, const char *host, const char *want, struct err *e) {
         unsigned seconds = (unsigned)option_get_number(&call->options, &rows[MCP_WAIT]);
+        const char *reason = option_get(&call->options, &rows[MCP_REASON]);
         struct mcp_answered said;
         char target[300];
 
-        if (!mcp_target(str_of(host), target, sizeof target)) {
+        if (host && !mcp_target(str_of(host), target, sizeof target)) {
                 err_set(e, EINVAL, "'%s' is not HOST or HOST:PORT", host);
                 return EXIT_USAGE;
         }
-        if (mcp_ask_host(target, seconds ? seconds : 50, &said, e) < 0)
+        const struct mcp_question question = { .target = host ? target : NULL,
+                                               .wants = host ? NULL : want,
+                                               .reason = reason && *reason ? reason : NULL,
+                                               .timeout_seconds = seconds ? seconds : 50 };
+        if (mcp_ask(&question, &said, e) < 0)
                 return EXIT_UNAVAILABLE;
         printf("%s\n", said.text);
         return (int)said.what;
@@ -82,12 +95,13 @@ static int serve(struct mcp *m, struct err *e) {
 }
 
 static int run(const struct call *call, struct err *e) {
-        const char *host = option_get(&call->options, &rows[MCP_ASK]);
+        const char *host = option_get(&call->options, &rows[MCP_ASK]),
+                   *want = option_get(&call->options, &rows[MCP_WANT]);
         char self[4096];
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
-        if (host)
-                return ask_once(call, host, e);
+        if (host || want)
+                return ask_once(call, host, want, e);
         if (n < 0) {
                 err_errno(e, "this program cannot find itself");
                 return EXIT_SYSTEM;

@@ -17,20 +17,34 @@ static int command_text(struct buf *out, const struct question_command *c) {
         return r < 0 ? r : buf_add(out, "\r\nbailey: run it in the sandbox? once, workspace, always or no: ");
 }
 
+/* In quotes: these are the agent's words, not Bailey's. */
+static int put_reason(struct buf *out, const struct question *q) {
+        if (!q->reason)
+                return 0;
+        int r = buf_add(out, "\r\n  its reason: \"");
+        r = r < 0 ? r : escape_text(out, str_of(q->reason), SEGMENT_SHOWN);
+        return r < 0 ? r : buf_add(out, "\"");
+}
+
 int prompt_text(struct buf *out, const struct question *q, const char *sandbox_id) {
         char target[AUTHORITY_TEXT_MAX];
         if (q->command.text)
                 return command_text(out, &q->command);
+        if (q->access) {
+                int r = buf_printf(out, "\r\nbailey: the agent in %s asks for: ", sandbox_id);
+                r = r < 0 ? r : escape_text(out, str_of(q->push), QUESTION_SHOWN);
+                r = r < 0 ? r : put_reason(out, q);
+                return r < 0 ? r : buf_add(out, "\r\nbailey: agree? once or no: ");
+        }
         if (q->push) {
                 int r = buf_printf(out, "\r\nbailey: %s waits with a ", sandbox_id);
                 r = r < 0 ? r : escape_text(out, str_of(q->push), QUESTION_SHOWN);
                 return r < 0 ? r : buf_add(out, "\r\nbailey: let it through? once or no: ");
         }
         authority_text(&q->target, target);
-        return buf_printf(out,
-                          "\r\nbailey: %s wants to connect to %s, which no rule allows\r\n"
-                          "bailey: allow it? once, sandbox, workspace, always or no: ",
-                          sandbox_id, target);
+        int r = buf_printf(out, "\r\nbailey: %s wants to connect to %s, which no rule allows", sandbox_id, target);
+        r = r < 0 ? r : put_reason(out, q);
+        return r < 0 ? r : buf_add(out, "\r\nbailey: allow it? once, sandbox, workspace, always or no: ");
 }
 
 static bool understands_sequences(const char *terminal_type) {

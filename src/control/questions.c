@@ -79,6 +79,11 @@ struct question *questions_ask_push(struct questions *qs, uint64_t waiting_id, c
         return NULL;
 }
 
+void question_explain(struct question *q, struct str words) {
+        if (!q->reason && words.n)
+                q->reason = str_dup(words);
+}
+
 uint64_t questions_gone(struct questions *qs, uint64_t waiting_id) {
         for (size_t i = 0; i < qs->list.n; i++) {
                 struct question *q = &qs->list.p[i];
@@ -118,6 +123,7 @@ void questions_remove(struct questions *qs, uint64_t number) {
         vec_done(&q->waiting);
         command_done(&q->command);
         free(q->push);
+        free(q->reason);
         size_t place = (size_t)(q - qs->list.p);
         memmove(q, q + 1, (qs->list.n - place - 1) * sizeof *q);
         qs->list.n--;
@@ -132,6 +138,8 @@ void questions_done(struct questions *qs) {
 const char *question_kind(const struct question *q) {
         if (q->command.text)
                 return "command";
+        if (q->access)
+                return "access";
         return q->push ? "push" : "host";
 }
 
@@ -142,7 +150,10 @@ void question_emit(struct emit *j, const struct question *q) {
         emit_open(j, '{');
         emit_put_number(j, "id", q->number);
         emit_put_text(j, "kind", question_kind(q));
-        if (q->push) {
+        if (q->access) {
+                emit_put_text(j, "access", q->push);
+                emit_put_text(j, "reason", q->reason);
+        } else if (q->push) {
                 char target[AUTHORITY_TEXT_MAX];
                 authority_text(&q->target, target);
                 emit_put_text(j, "push", q->push);
@@ -157,6 +168,8 @@ void question_emit(struct emit *j, const struct question *q) {
                 emit_put_number(j, "port", q->target.port);
                 emit_put_text(j, "via", event_via_name(q->via));
                 emit_put_number(j, "waiting", q->waiting.n);
+                if (q->reason)
+                        emit_put_text(j, "reason", q->reason);
         }
         emit_put_text(j, "asked", asked);
         emit_put_text(j, "expires", expires);

@@ -25,7 +25,9 @@ struct question {
         struct authority target;
         enum event_via via;
         struct question_command command;
-        char *push; /* one push to the target, as the gateway describes it; NULL: the question is not about one */
+        bool access;  /* what an agent asked for beside hosts: `push` has it, as "read /path" */
+        char *reason; /* the asker's own words, or NULL; not escaped */
+        char *push;   /* one push to the target, as the gateway describes it; NULL: the question is not about one */
         uint64_t asked_us, expires_us; /* wall clock, to show */
         VEC(uint64_t) waiting;         /* the gateway's ids */
         bool told;                     /* the terminal and the hooks know of it */
@@ -42,6 +44,8 @@ struct question *questions_ask(struct questions *qs, uint64_t waiting_id, const 
 /* The question about a command: copies the texts. NULL: without memory, or there are too many. */
 struct question *questions_ask_command(struct questions *qs, const struct question_command *command,
                                        uint64_t timeout_ns);
+/* The asker's own words, unless there are some: the first ones are what a person has read. */
+void question_explain(struct question *q, struct str words);
 /* The question about one push: never shared with another. Copies the text. */
 struct question *questions_ask_push(struct questions *qs, uint64_t waiting_id, const struct authority *target,
                                     enum event_via via, const char *push, uint64_t timeout_ns);
@@ -53,7 +57,7 @@ struct question *questions_covered(struct questions *qs, const struct pattern *p
 void questions_remove(struct questions *qs, uint64_t number);
 void questions_done(struct questions *qs);
 
-/* "host", "command" or "push". */
+/* "host", "command", "push" or "access". */
 const char *question_kind(const struct question *q);
 /* As an object of the protocol. */
 void question_emit(struct emit *j, const struct question *q);

@@ -32,7 +32,7 @@ static struct ask *find(struct worker *w, const struct gate_call *call, size_t *
                 for (struct link *k = a->calls.next; k != &a->calls; k = k->next)
                         ++*ret_calls;
                 if (a->target.port == call->target.port && host_equal(&a->target.host, &call->target.host) &&
-                    strcmp(a->question, call->question) == 0 && !a->question[0])
+                    !gate_asks_apart(a->question) && !gate_asks_apart(call->question))
                         found = a; /* what is asked about one request is asked for each anew */
         }
         return found;
@@ -137,7 +137,7 @@ void ask_judge_again(struct worker *w) {
                 struct ask *a = link_owner(l, struct ask, link);
                 l = l->next;
                 struct verdict v = verdict_target(worker_snapshot(w), &a->target.host, a->target.port);
-                if (v.decision == DECISION_ASK || (a->question[0] && v.decision == DECISION_ALLOW))
+                if (v.decision == DECISION_ASK || (gate_asks_apart(a->question) && v.decision == DECISION_ALLOW))
                         continue;
                 control_ask_gone(w->gateway->control, w, a->serial, false);
                 /* DECISION_ASK makes each call judge anew, so that the deciding rule is the one that is reported. */

@@ -251,7 +251,7 @@ static void on_ask(struct task *t) {
         for (struct link *l = c->questions.next; l != &c->questions; l = l->next) {
                 struct question *q = link_owner(l, struct question, link);
                 if (q->target.port != n->target.port || !host_equal(&q->target.host, &n->target.host) || q->single ||
-                    n->question[0])
+                    gate_asks_apart(n->question))
                         continue;
                 q->waiting[n->worker->index].serial = n->serial;
                 return;
@@ -261,7 +261,7 @@ static void on_ask(struct task *t) {
                 return; /* the callers' time limits end it */
         q->id = ++c->last_id;
         q->target = n->target;
-        q->single = n->question[0] != '\0';
+        q->single = gate_asks_apart(n->question);
         q->waiting[n->worker->index].serial = n->serial;
         link_append(&c->questions, &q->link);
         struct ipc_message asks = { .kind = IPC_ASK, .id = q->id, .authority = q->target, .number = n->via };

@@ -146,7 +146,7 @@ static struct verdict judge_question(struct gate_call *c) {
 
 /* With the vault's help a tunnel's requests can be seen too. */
 static struct verdict judge(struct gate_call *c) {
-        if (c->question[0])
+        if (gate_asks_apart(c->question))
                 return judge_question(c);
         c->intercept = !c->request_visible && gate_wants_interception(c->worker, &c->target);
         struct verdict v = gate_judge(c->worker, &c->target, c->request_visible || c->intercept);
@@ -342,7 +342,7 @@ static void get_leaf(struct gate_call *c) {
 
 /* First of all what the client will be shown: without it, nobody is bothered. */
 static void go_on(struct gate_call *c) {
-        if (c->question[0])
+        if (gate_asks_apart(c->question))
                 tell_later(c);
         else if (has_leaf(c))
                 find_addresses(c);

@@ -62,6 +62,10 @@ void gate_open(struct gate_call *c);
 /* Before gate_open(): a person is asked about this one thing that the target's policy allows, and that is all: nothing
  * is resolved or dialled. `v`: the verdict that asks. */
 void gate_set_question(struct gate_call *c, struct str text, const struct verdict *v);
+/* A person is asked about something else than the target itself. */
+static inline bool gate_asks_apart(const char *question) {
+        return question[0] && strncmp(question, ASK_BECAUSE, strlen(ASK_BECAUSE)) != 0;
+}
 /* Whether a refusal of this kind, repeated, is answered later and later (gateway/pace.h). */
 bool gate_is_paced(const struct worker *w, const struct verdict *v);
 /* Forgets the call: closes what is under way, takes back the question. Harmless when nothing is under way. */

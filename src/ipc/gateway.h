@@ -85,6 +85,13 @@ struct gateway_start {
         char sandbox_id[32];
 };
 
+/* What a client inside says of its own question, by the header bailey-ask of CONNECT: a reason ("because WORDS"), and
+ * at this name, which nothing can have, what it wants beside hosts ("wants N KIND WHAT WORDS": N bytes are KIND and
+ * WHAT). Text of IPC_ASK. */
+#define ASK_BECAUSE "because "
+#define ASK_WANTS "wants "
+#define ASK_ACCESS_NAME "access.bailey.invalid"
+
 enum ipc_kind {
         /* supervisor to gateway */
         IPC_SNAPSHOT = 1,   /* one descriptor: judge by this from now on; `number` is its generation */

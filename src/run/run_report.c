@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/run_report.h"
 
+#include "ipc/gateway.h"
+
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "control/link.h"
@@ -134,6 +136,8 @@ bool run_report_event(struct run_report *r, const struct event *ev, const struct
         }
         if (ev->via == VIA_SSH || ev->via == VIA_AGENT || ev->via == VIA_GPG)
                 return add_program(r, ev);
+        if (str_is(ev->domain, ASK_ACCESS_NAME)) /* a question of the agent, not a host that anybody could allow */
+                return false;
         /* A question for a name says no port: the connection that would have followed is what a person allows. */
         cleanup(free_ptr) char *domain = escaped(ev->domain);
         if (!domain)

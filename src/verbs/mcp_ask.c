@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "ipc/gateway.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TARGET_MAX = 262, ANSWER_MAX = 16384 };
+/* Together with the words around it the header has at most 255 bytes (ASK_WANTS). */
+enum { ANSWER_MAX = 16384, WANTS_MAX = 160, HEADER_MAX = 230 };
 
 bool mcp_target(struct str given, char *ret, size_t size) {
         ptrdiff_t colon = str_find(given, ':');
@@ -113,23 +115,62 @@ static void take_text(struct str answer, struct mcp_answered *ret) {
         ret->text[n] = '\0';
 }
 
-int mcp_ask_host(const char *target, unsigned timeout_seconds, struct mcp_answered *ret, struct err *e) {
-        cleanup(buf_done) struct buf answer = BUF(ANSWER_MAX);
-        int64_t until = now_ms() + (int64_t)timeout_seconds * 1000;
-        char request[TARGET_MAX * 2 + 64];
+/* In letters that a header may have; anything else as %XX. At most `max` bytes of it, whole letters. */
+static void put_plain(struct buf *out, const char *text, size_t max) {
+        size_t end = out->n + max;
+
+        for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+                bool plain = *p >= ' ' && *p < 127;
+                if (out->n + (plain ? 1 : 3) > end)
+                        break;
+                (void)(plain ? buf_add_char(out, (char)*p) : buf_printf(out, "%%%02X", *p));
+        }
+}
+
+/* The header that a person reads; see ASK_WANTS. */
+static int put_header(struct buf *out, const struct mcp_question *question, struct err *e) {
+        cleanup(buf_done) struct buf wants = BUF(4 * WANTS_MAX);
+
+        if (question->wants) {
+                put_plain(&wants, question->wants, 4 * WANTS_MAX);
+                if (wants.n > WANTS_MAX)
+                        return err_set(e, E2BIG,
+                                       "it is longer than %d bytes: nobody is asked about what is not shown whole",
+                                       WANTS_MAX);
+        }
+        if (!question->wants && !question->reason)
+                return 0;
+        int r = question->wants
+                    ? buf_printf(out, "bailey-ask: " ASK_WANTS "%zu %.*s ", wants.n, STR_FMT(buf_str(&wants)))
+                    : buf_add(out, "bailey-ask: " ASK_BECAUSE);
+        if (r < 0)
+                return err_set(e, ENOMEM, "out of memory");
+        put_plain(out, question->reason ? question->reason : "", HEADER_MAX - wants.n);
+        return buf_add(out, "\r\n");
+}
+
+int mcp_ask(const struct mcp_question *question, struct mcp_answered *ret, struct err *e) {
+        cleanup(buf_done) struct buf answer = BUF(ANSWER_MAX), request = BUF(ANSWER_MAX);
+        const char *target = question->target ? question->target : ASK_ACCESS_NAME ":443";
+        int64_t until = now_ms() + (int64_t)question->timeout_seconds * 1000;
         struct mcp_answered said = { .what = MCP_UNANSWERED };
 
+        int r = buf_printf(&request, "CONNECT %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", target, target);
+        r = r < 0 ? r : put_header(&request, question, e);
+        r = r < 0 ? r : buf_add(&request, "\r\n");
+        if (r < 0)
+                return r;
         cleanup(close_fd) int fd = proxy_connect(e);
         if (fd < 0)
                 return fd;
-        snprintf(request, sizeof request, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, target);
-        if (fd_write_all(fd, request, strlen(request)) < 0)
+        if (fd_write_all(fd, request.p, request.n) < 0)
                 return err_errno(e, "the proxy does not listen");
         if (read_answer(fd, until, &answer)) {
                 struct str text = buf_str(&answer);
                 uint64_t status = 0;
                 (void)str_to_u64(str_first(str_skip(text, 9), 3), 999, &status);
-                said.what = status == 403 || status == 407 || status == 451 ? MCP_REFUSED : MCP_ALLOWED;
+                bool refused = status == 403 || status == 407 || status == 451;
+                said.what = refused || (question->wants && status != 200) ? MCP_REFUSED : MCP_ALLOWED;
                 if (status < 100)
                         said.what = MCP_UNANSWERED;
                 take_text(text, &said);

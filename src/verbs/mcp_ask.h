@@ -13,7 +13,13 @@ struct mcp_answered {
         enum mcp_asked what;
         char text[1024]; /* what the gateway said, in its first line or its body */
 };
-/* target: HOST:PORT, already checked. -ENXIO: there is no proxy to ask. */
-int mcp_ask_host(const char *target, unsigned timeout_seconds, struct mcp_answered *ret, struct err *e);
+struct mcp_question {
+        const char *target; /* HOST:PORT, already checked; NULL: what is wanted is no host */
+        const char *wants;  /* then "read /PATH", "write /PATH" or "run COMMAND" */
+        const char *reason; /* for the person who answers; NULL: none */
+        unsigned timeout_seconds;
+};
+/* -ENXIO: there is no proxy to ask. -E2BIG: it is too long to be shown, so nobody is asked. */
+int mcp_ask(const struct mcp_question *question, struct mcp_answered *ret, struct err *e);
 /* HOST or HOST:PORT of plain letters, digits, dots and dashes, as HOST:PORT. */
 bool mcp_target(struct str given, char *ret, size_t size);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "conf/emit.h"
 #include "verbs/check.h"
 #include "verbs/inspect.h"
@@ -261,24 +262,28 @@ static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struc
 
 /* --- request_access ----------------------------------------------------------------------------------------------- */
 
-static int say_answered(struct buf *ret, const char *target, const struct mcp_answered *said, bool *ret_failed) {
+static int say_answered(struct buf *ret, const struct mcp_question *question, const struct mcp_answered *said,
+                        const char *agreed, bool *ret_failed) {
         static const char *const outcomes[] = { "allowed", "refused", "unanswered" };
-        static const char *const texts[] = { "the host may be reached", "the host is refused",
-                                             "nobody answered in time; the question may still be open" };
+        const char *const texts[] = { agreed,
+                                      question->wants ? "it is refused: by a person, or since nobody may be asked here"
+                                                      : "the host is refused",
+                                      "nobody answered in time; the question may still be open" };
         struct emit j = emit_to(ret);
 
         *ret_failed = said->what != MCP_ALLOWED;
         emit_open(&j, '{');
         emit_put_text(&j, "outcome", outcomes[said->what]);
-        emit_put_text(&j, "host", target);
+        emit_put_text(&j, question->wants ? "asked" : "host", question->wants ? question->wants : question->target);
         emit_put_text(&j, "text", texts[said->what]);
-        emit_put_text(&j, "gateway", said->what == MCP_ALLOWED ? NULL : said->text);
+        if (!question->wants)
+                emit_put_text(&j, "gateway", said->what == MCP_ALLOWED ? NULL : said->text);
         emit_close(&j);
         return emit_status(&j) < 0 ? -ENOMEM : 0;
 }
 
 /* Outside of a sandbox there is no gateway to ask: a small sandbox is made for the question. */
-static int ask_from_outside(struct mcp_toolbox *box, char *target, unsigned seconds, struct mcp_answered *said,
+static int ask_from_outside(struct mcp_toolbox *box, const struct mcp_question *question, struct mcp_answered *said,
                             struct err *e) {
         cleanup(buf_done) struct buf output = BUF(TEXT_MAX);
         cleanup(close_fd) int fd = -1;
@@ -287,7 +292,7 @@ static int ask_from_outside(struct mcp_toolbox *box, char *target, unsigned seco
         pid_t child;
         char limit[32];
 
-        snprintf(limit, sizeof limit, "%u", seconds);
+        snprintf(limit, sizeof limit, "%u", question->timeout_seconds);
         char *const argv[] = { (char *)"bailey",
                                (char *)"run",
                                (char *)"--read", /* it may lie where a sandbox does not look: below /tmp, in a home */
@@ -297,13 +302,15 @@ static int ask_from_outside(struct mcp_toolbox *box, char *target, unsigned seco
                                (char *)"mcp",
                                (char *)"--wait",
                                limit,
-                               (char *)"--ask",
-                               target,
+                               (char *)"--reason",
+                               (char *)(question->reason ? question->reason : ""),
+                               (char *)(question->wants ? "--want" : "--ask"),
+                               (char *)(question->wants ? question->wants : question->target),
                                NULL };
         int r = spawn_self(box, argv, &fd, &child, e);
         if (r < 0)
                 return r;
-        collect(fd, child, now_ms() + (int64_t)(seconds + 10) * 1000, &output, &status, &late);
+        collect(fd, child, now_ms() + (int64_t)(question->timeout_seconds + 10) * 1000, &output, &status, &late);
         said->what = MCP_UNANSWERED;
         if (!late && WIFEXITED(status) && WEXITSTATUS(status) <= MCP_UNANSWERED)
                 said->what = (enum mcp_asked)WEXITSTATUS(status);
@@ -311,53 +318,67 @@ static int ask_from_outside(struct mcp_toolbox *box, char *target, unsigned seco
         return 0;
 }
 
-static int access_host(struct mcp_toolbox *box, const char *host, unsigned seconds, struct buf *ret, bool *ret_failed,
-                       struct err *e) {
+/* `agreed`: what the agent reads when a person said yes. */
+static int ask_person(struct mcp_toolbox *box, const struct mcp_question *question, const char *agreed, struct buf *ret,
+                      bool *ret_failed, struct err *e) {
         struct mcp_answered said = { 0 };
-        char target[300];
-        int r;
+        int r = box->inside ? mcp_ask(question, &said, e) : ask_from_outside(box, question, &said, e);
 
-        if (!mcp_target(str_of(host), target, sizeof target))
-                return err_set(e, EINVAL, "host must be HOST or HOST:PORT, without a scheme");
-        r = box->inside ? mcp_ask_host(target, seconds, &said, e) : ask_from_outside(box, target, seconds, &said, e);
         if (r < 0) {
                 *ret_failed = true;
                 return say(ret, "failed", err_text(e));
         }
-        return say_answered(ret, target, &said, ret_failed);
+        return say_answered(ret, question, &said, agreed, ret_failed);
 }
 
-/* What is visible is fixed when a sandbox starts. */
-static int access_path(struct mcp_toolbox *box, const char *path, struct buf *ret, bool *ret_failed, struct err *e) {
+static int access_host(struct mcp_toolbox *box, const char *host, struct mcp_question *question, struct buf *ret,
+                       bool *ret_failed, struct err *e) {
+        char target[300];
+
+        if (!mcp_target(str_of(host), target, sizeof target))
+                return err_set(e, EINVAL, "host must be HOST or HOST:PORT, without a scheme");
+        question->target = target;
+        return ask_person(box, question, "the host may be reached", ret, ret_failed, e);
+}
+
+static int absolute_path(const char *path, char **ret, struct err *e) {
+        cleanup(free_ptr) char *here = realpath(".", NULL), *expanded = NULL;
+        int r = here ? path_expand_home(str_of(path), getenv("HOME"), &expanded) : -errno;
+
+        r = r < 0 ? r : path_normalise(str_of(expanded), here, ret);
+        return r < 0 ? err_set(e, EINVAL, "'%s' is not a path", path) : 0;
+}
+
+/* What is visible is fixed when a sandbox starts: a person's yes is a word, and the way to the next start. */
+static int access_path(struct mcp_toolbox *box, const char *path, bool write, struct mcp_question *question,
+                       struct buf *ret, bool *ret_failed, struct err *e) {
         cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
-        struct emit j = emit_to(ret);
+        cleanup(free_ptr) char *whole = NULL, *wants = NULL, *agreed = NULL;
+        struct err unseen = { 0 };
 
         if (!inspect_is_path(path))
                 return err_set(e, EINVAL, "path must have a slash in it");
-        if (look_up(box, path, &v, e) < 0) {
-                *ret_failed = true;
-                return say(ret, "failed", err_text(e));
-        }
-        *ret_failed = !v.allowed;
-        emit_open(&j, '{');
-        emit_put_text(&j, "outcome", v.allowed ? "allowed" : "refused");
-        emit_verdict(&j, &v);
-        emit_put_text(&j, "text",
-                      "files are fixed when a sandbox starts: a person can start it with --read PATH or --write "
-                      "PATH, or add the path to the policy");
-        emit_close(&j);
-        return emit_status(&j) < 0 ? -ENOMEM : 0;
+        int r = absolute_path(path, &whole, e);
+        if (r < 0)
+                return r;
+        bool here = box->inside ? access(whole, write ? W_OK : R_OK) == 0
+                                : !write && look_up(box, whole, &v, &unseen) == 0 && v.allowed;
+        if (here)
+                return say(ret, "allowed", "nobody has to be asked: the path is open");
+        wants = str_format("%s %s", write ? "write" : "read", whole);
+        agreed =
+            str_format("a person agreed; files are fixed when a sandbox starts, so it has to be started again with "
+                       "--%s %s",
+                       write ? "write" : "read", whole);
+        if (!wants || !agreed)
+                return -ENOMEM;
+        question->wants = wants;
+        return ask_person(box, question, agreed, ret, ret_failed, e);
 }
 
-static int access_command(struct mcp_toolbox *box, const char *command, struct buf *ret, bool *ret_failed,
-                          struct err *e) {
-        static const char *const texts[] = {
-                [CHECK_ALLOW] = "nobody has to be asked: run it",
-                [CHECK_SANDBOXED] = "nobody has to be asked: run it",
-                [CHECK_ESCALATED] = ("a person is asked when it is run by bailey exec or the tool run; or a rule under "
-                                     "commands: in the policy permits it"),
-                [CHECK_FORBIDDEN] = "it is never run, and nobody is asked",
-        };
+static int access_command(struct mcp_toolbox *box, const char *command, struct mcp_question *question, struct buf *ret,
+                          bool *ret_failed, struct err *e) {
+        static const char agreed[] = "a person agreed to this very command: run it";
         cleanup(check_verdict_done) struct check_verdict v = { 0 };
         struct emit j = emit_to(ret);
 
@@ -365,38 +386,48 @@ static int access_command(struct mcp_toolbox *box, const char *command, struct b
                 *ret_failed = true;
                 return say(ret, "failed", err_text(e));
         }
-        *ret_failed = v.decision >= CHECK_ESCALATED;
+        if (v.decision == CHECK_ESCALATED) {
+                cleanup(free_ptr) char *wants = str_format("run %s", command);
+                question->wants = wants;
+                return wants ? ask_person(box, question, agreed, ret, ret_failed, e) : -ENOMEM;
+        }
+        *ret_failed = v.decision == CHECK_FORBIDDEN;
         emit_open(&j, '{');
-        emit_put_text(&j, "outcome", v.decision < CHECK_ESCALATED ? "allowed" : "refused");
+        emit_put_text(&j, "outcome", *ret_failed ? "refused" : "allowed");
         emit_put_text(&j, "decision", v.name);
         emit_put_text(&j, "rule", *v.rule ? v.rule : NULL);
         emit_put_text(&j, "reason", v.reason);
-        emit_put_text(&j, "text", texts[v.decision]);
+        emit_put_text(&j, "text",
+                      *ret_failed ? "it is never run, and nobody is asked" : "nobody has to be asked: run it");
         emit_close(&j);
         return emit_status(&j) < 0 ? -ENOMEM : 0;
 }
 
 static int tool_request(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
                         struct err *e) {
-        const char *host, *path, *command, *reason;
-        unsigned seconds = ASK_SECONDS;
-        int r = only_keys(arguments,
-                          (const char *const[]){ "host", "path", "command", "reason", "timeout_seconds", NULL }, e);
+        static const char *const keys[] = { "host", "path", "access", "command", "reason", "timeout_seconds", NULL };
+        const char *host, *path, *access, *command;
+        struct mcp_question question = { .timeout_seconds = ASK_SECONDS };
+        int r = only_keys(arguments, keys, e);
 
-        r = r < 0 ? r : need_text(arguments, "reason", &reason, e);
+        r = r < 0 ? r : need_text(arguments, "reason", &question.reason, e);
         r = r < 0 ? r : take_text(arguments, "host", &host, e);
         r = r < 0 ? r : take_text(arguments, "path", &path, e);
+        r = r < 0 ? r : take_text(arguments, "access", &access, e);
         r = r < 0 ? r : take_text(arguments, "command", &command, e);
-        r = r < 0 ? r : take_seconds(arguments, 600, &seconds, e);
+        r = r < 0 ? r : take_seconds(arguments, 600, &question.timeout_seconds, e);
         if (r < 0)
                 return r;
         if (!!host + !!path + !!command != 1)
                 return err_set(e, EINVAL, "exactly one of host, path and command must be there");
+        bool write = access && strcmp(access, "write") == 0;
+        if (access && (!path || (!write && strcmp(access, "read") != 0)))
+                return err_set(e, EINVAL, "access is read or write, and goes with a path");
         if (host)
-                return access_host(box, host, seconds, ret, ret_failed, e);
+                return access_host(box, host, &question, ret, ret_failed, e);
         if (path)
-                return access_path(box, path, ret, ret_failed, e);
-        return access_command(box, command, ret, ret_failed, e);
+                return access_path(box, path, write, &question, ret, ret_failed, e);
+        return access_command(box, command, &question, ret, ret_failed, e);
 }
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */

@@ -226,6 +226,12 @@ static uint64_t question_of_kind(const struct control_message *m, const char *wa
 }
 
 /* A command, or a push: one at a time, the oldest first. */
+static const char *waiting_kind(const struct decide_request *q) {
+        if (q->access)
+                return "access";
+        return q->push ? "push" : "command";
+}
+
 static int answer_waiting(const struct decide_request *q, struct buf *out, struct err *e) {
         cleanup(sandboxes_done) struct sandboxes_list list = { 0 };
         cleanup(control_message_done) struct control_message pending = { 0 }, done = { 0 };
@@ -238,12 +244,12 @@ static int answer_waiting(const struct decide_request *q, struct buf *out, struc
         if (r < 0)
                 return r;
         const struct control_request answer = { .what = CONTROL_ANSWER,
-                                                .question = question_of_kind(&pending, q->push ? "push" : "command"),
+                                                .question = question_of_kind(&pending, waiting_kind(q)),
                                                 .answer = q->deny ? ANSWER_DENY : ANSWER_ALLOW,
                                                 .scope = q->scope };
         if (!answer.question)
-                return err_set(e, ENOENT, "no %s waits in %s; `bailey pending` lists what does",
-                               q->push ? "push" : "command", c->id);
+                return err_set(e, ENOENT, "no question about %s %s waits in %s; `bailey pending` lists what does",
+                               q->access ? "" : "a", waiting_kind(q), c->id);
         r = control_client_call(c, &answer, &done, e);
         return r < 0 ? r : buf_printf(out, "%s: %s\n", c->id, q->deny ? "denied" : "allowed");
 }
@@ -260,9 +266,9 @@ static int forget_command(const struct decide_request *q, struct buf *out, struc
 
 int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err *e) {
         cleanup(deciding_done) struct deciding d = { .q = q, .out = out };
-        if (q->push && q->forget)
-                return err_set(e, EINVAL, "answers about pushes are for one push and not remembered");
-        if (q->push)
+        if ((q->push || q->access) && q->forget)
+                return err_set(e, EINVAL, "answers about a push or an access are for this one and not remembered");
+        if (q->push || q->access)
                 return answer_waiting(q, out, e);
         if (q->command)
                 return q->forget ? forget_command(q, out, e) : answer_waiting(q, out, e);

@@ -102,11 +102,35 @@ static int pending_push(struct buf *out, const char *sandbox, const struct node 
         return r < 0 ? r : buf_printf(out, " (for %s): bailey allow --push %s\n", age, sandbox);
 }
 
+/* The agent's own words, in quotes; `put` escapes them. */
+static int pending_reason(struct buf *out, const struct node *q) {
+        const char *reason = control_text(q, "reason");
+
+        if (!reason)
+                return 0;
+        int r = buf_add(out, ", its reason: \"");
+        r = r < 0 ? r : put(out, reason);
+        return r < 0 ? r : buf_add(out, "\"");
+}
+
+static int pending_access(struct buf *out, const char *sandbox, const struct node *q) {
+        char age[32];
+
+        age_of(control_text(q, "asked"), age);
+        int r = buf_printf(out, "%s asks for access: ", sandbox);
+        r = r < 0 ? r : put(out, control_text(q, "access"));
+        r = r < 0 ? r : buf_printf(out, " (for %s", age);
+        r = r < 0 ? r : pending_reason(out, q);
+        return r < 0 ? r : buf_printf(out, "): bailey allow --access %s\n", sandbox);
+}
+
 int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct node *q) {
         const char *host = control_text(q, "host");
         char age[32];
         if (control_text(q, "command"))
                 return pending_command(out, sandbox, q);
+        if (control_text(q, "access"))
+                return pending_access(out, sandbox, q);
         if (control_text(q, "push"))
                 return pending_push(out, sandbox, q);
         age_of(control_text(q, "asked"), age);
@@ -114,9 +138,11 @@ int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct no
         if (r == 0)
                 r = put(out, host);
         if (r == 0)
-                r = buf_printf(out, ":%ju (for %s)", (uintmax_t)control_number(q, "port"), age);
+                r = buf_printf(out, ":%ju (for %s", (uintmax_t)control_number(q, "port"), age);
         if (r == 0)
-                r = buf_add(out, ": bailey allow ");
+                r = pending_reason(out, q);
+        if (r == 0)
+                r = buf_add(out, "): bailey allow ");
         if (r == 0)
                 r = put(out, host);
         return r < 0 ? r : buf_printf(out, ":%ju --sandbox %s\n", (uintmax_t)control_number(q, "port"), sandbox);

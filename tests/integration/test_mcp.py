@@ -75,8 +75,8 @@ def test_outside(talk, work):
     assert (ran["outcome"], ran["exit_code"], ran["stdout"], ran["sandboxed"]) == ("ended", 3, "hi\n", True)
     assert (work / "made").read_text() == "hi\n" and replies[3]["result"]["isError"] is True
     assert forbidden["outcome"] != "ended" and forbidden["rule"] == "delete-root"
-    assert path["outcome"] == "refused" and "--read" in path["text"]
-    assert command["outcome"] == "refused" and command["rule"] == "git-remote"
+    assert path["outcome"] == "refused" and path["asked"] == "read /etc/shadow"
+    assert command["outcome"] == "refused" and command["asked"] == "run git push"
     assert host["outcome"] == "refused" and "policy refused" in host["gateway"]
 
 
@@ -143,6 +143,65 @@ def test_a_person_answers(asking, origin, answer, outcome):
     child.control("answer", question=asked["id"], answer=answer, scope="sandbox")
     reply = json.loads(child.wait().check().text.splitlines()[1])
     assert said(reply)["outcome"] == outcome and reply["result"]["isError"] is (answer == "deny")
+
+
+def wanted(control):
+    return wait_for(lambda: control("pending")["questions"], "the question")[0]
+
+
+@pytest.mark.parametrize("answer, outcome", [("allow", "allowed"), ("deny", "refused")])
+@pytest.mark.parametrize("arguments, access", [({"path": "/etc/shadow"}, "read /etc/shadow"), ({"path": "/srv/x y", "access": "write"}, "write /srv/x y"),
+                                               ({"command": "git push origin main"}, "run git push origin main")], ids=["read", "write", "command"])
+def test_a_person_answers_about_a_path_or_a_command(asking, bailey, home, arguments, access, answer, outcome):
+    """Who answers reads what is asked for and the agent's reason; the agent gets the answer, and nothing is opened by it."""
+    child = asking(HELLO, call(2, "request_access", reason="the \"tests\"\x1b[31m need it", timeout_seconds=60, **arguments))
+    asked = wanted(child.control)
+    assert (asked["kind"], asked["access"]) == ("access", access) and "need it" in asked["reason"] and "\x1b" not in asked["reason"]
+    shown = bailey("pending").check().text
+    assert access in shown and "need it" in shown and "bailey allow --access" in shown and "\x1b" not in shown
+    sandbox = shown.split()[0]
+    bailey(answer, "--access", sandbox).check()
+    result = child.wait().check()
+    reply = json.loads(result.text.splitlines()[1])
+    assert said(reply)["outcome"] == outcome and reply["result"]["isError"] is (answer == "deny"), reply
+    if answer == "allow" and "path" in arguments:
+        assert f"--{access}" in said(reply)["text"]
+    assert "access.bailey.invalid" not in result.errors
+
+
+def test_the_reason_of_a_host_is_shown(asking, origin, bailey):
+    child = asking(HELLO, call(2, "request_access", host=f"origin.test:{origin.port}", reason="for the docs", timeout_seconds=60))
+    asked = wanted(child.control)
+    assert (asked["kind"], asked["reason"]) == ("host", "for the docs")
+    shown = bailey("pending").check().text
+    assert "for the docs" in shown and f"bailey allow origin.test:{origin.port}" in shown
+    child.control("answer", question=asked["id"], answer="allow", scope="sandbox")
+    assert said(json.loads(child.wait().check().text.splitlines()[1]))["outcome"] == "allowed"
+
+
+def test_what_cannot_be_shown_whole_is_not_asked(talk):
+    replies = talk(HELLO, call(2, "request_access", path="/srv/" + "x" * 300, reason="x"), call(3, "request_access", command="git push " + "y" * 300, reason="x"),
+                   call(4, "request_access", path="/srv/x", reason="x" * 3000, timeout_seconds=5), before=INSIDE)
+    long_path, long_command, no_one = map(said, replies[1:])
+    assert long_path["outcome"] == "failed" and "nobody is asked" in long_path["text"] and long_command["outcome"] == "failed"
+    assert no_one["outcome"] == "refused"
+
+
+HEADERS = ["", "bailey-ask: wants 5 read /etc/shadow x", "bailey-ask: because x", "bailey-ask: wants 9999999 read /x", "bailey-ask: wants 7 eval /x",
+           "bailey-ask: wants 0 ", "bailey-ask: wants -1 read /x", "bailey-ask: wants 7 read /\xe4", "bailey-ask: " + "x" * 300]
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
+def test_questions_by_hand_are_not_asked(start, work, home, hosts, closing, header):
+    """The name is nobody's: without a question in the one form there is nothing to ask."""
+    script = f"""import os, socket, sys
+s = socket.create_connection(("127.0.0.1", int(os.environ["HTTPS_PROXY"].rsplit(":", 1)[1])))
+head = {header!r}
+s.sendall(("CONNECT access.bailey.invalid:443 HTTP/1.1\\r\\nHost: access.bailey.invalid:443\\r\\n" + (head + "\\r\\n" if head else "") + "\\r\\n").encode("latin-1"))
+s.settimeout(20); print(s.recv(100).split()[1].decode())"""
+    (work / "ask.py").write_text(script)
+    result = start(["bailey", "run", "--ask", "control", "--", "python3", "ask.py"], cwd=work).wait().check()
+    assert result.text in ("400\n", "403\n"), result
 
 
 def test_nobody_answers(asking, origin):

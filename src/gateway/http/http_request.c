@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "ipc/valid.h"
 
 #include <errno.h>
 
@@ -112,6 +113,7 @@ void http_request_begin(struct http_session *s, const struct http1_request *r) {
         s->call.generation = s->client.worker->policy->generation;
         s->call.addr = (struct addr){ 0 };
         s->call.asked = false;
+        s->call.question[0] = '\0';
         s->call.error = 0;
         s->call.why = NULL;
         s->up.head = BUF(2 * POOL_CHUNK_BYTES);
@@ -140,10 +142,32 @@ static void refuse_unbound(struct http_session *s) {
         http_refuse(s);
 }
 
+/* What the client says of its question: shown to the person who is asked, and of no other effect. False: it is not to
+ * be shown as it is. */
+static bool take_question(struct http_session *s, const struct http1_request *r) {
+        bool apart = str_eq(host_str(&s->call.target.host), STR(ASK_ACCESS_NAME));
+        struct str given = { 0 };
+
+        for (size_t i = 0; i < r->head.n_headers; i++)
+                if (str_eq_nocase(r->head.headers[i].name, STR("bailey-ask")))
+                        given = r->head.headers[i].value;
+        if (!given.n)
+                return !apart;
+        if (given.n >= sizeof s->call.question || !ipc_text_valid(given) ||
+            !str_starts(given, apart ? STR(ASK_WANTS) : STR(ASK_BECAUSE)))
+                return false;
+        gate_set_question(&s->call, given, &s->call.verdict);
+        return true;
+}
+
 static void judge_connect(struct http_session *s, const struct http1_request *r) {
         if (!s->request.done || r->head.body != BODY_NONE) {
                 s->request.done = false;
                 http_refuse_bytes(s, 400, REASON_PROTOCOL, "A CONNECT request has no body");
+                return;
+        }
+        if (!take_question(s, r)) {
+                http_refuse_bytes(s, 400, REASON_PROTOCOL, "The question is not one that can be shown");
                 return;
         }
         http_session_open(s);

@@ -274,7 +274,9 @@ void http_session_opened(struct http_session *s) {
         struct gate_call *c = &s->call;
         http_session_enter(s, HTTP_HEAD); /* nothing is under way that would have to be cancelled */
         judge_again(s);
-        if (!gate_is_through(c)) {
+        if (s->connect && gate_asks_apart(c->question) && c->verdict.decision == DECISION_ALLOW) {
+                http_refuse_as(s, 200, "text/plain", STR("a person agreed\n"));
+        } else if (!gate_is_through(c)) {
                 http_refuse(s);
         } else if (s->connect) {
                 begin_tunnel(s);
