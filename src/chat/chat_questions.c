@@ -103,6 +103,10 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
                 r = texts_safe(about, str_of(control_text(question, "push")), 400);
                 return r < 0 ? r : put_member(detail, "To: ", question, "target");
         }
+        if (kind && strcmp(kind, "access") == 0) {
+                r = texts_safe(about, str_of(control_text(question, "access")), 400);
+                return r < 0 ? r : put_member(detail, "The agent's reason: ", question, "reason");
+        }
         r = buf_add(about, "connect to ");
         if (r == 0)
                 r = texts_safe(about, str_of(host), HOST_TEXT_MAX);
@@ -110,6 +114,8 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
                 r = buf_printf(about, ":%ju", (uintmax_t)control_number(question, "port"));
         if (r == 0)
                 r = put_member(detail, "By: ", question, "via");
+        if (r == 0)
+                r = put_member(detail, "The agent's reason: ", question, "reason");
         return r < 0 ? r
                      : buf_printf(detail, "No rule decides about this host. Connections that wait: %ju\n",
                                   (uintmax_t)control_number(question, "waiting"));
