@@ -38,10 +38,18 @@ bool ssh_user_is_valid(struct str user) {
         return user.n > 0 && user.n <= SSH_USER_MAX;
 }
 
+/* The path goes into a command that a shell reads on the other side. It is quoted; these need no quotes. */
+static bool path_is_safe(struct str text) {
+        for (size_t i = 0; i < text.n; i++)
+                if (!ascii_is_alnum(text.p[i]) && !memchr("/._-~+@", text.p[i], 7))
+                        return false;
+        return text.n > 0 && text.n <= SSH_PATH_MAX;
+}
+
 bool ssh_path_parse(struct str text, struct str *ret) {
         struct str inner = text;
 
-        if (text.n == 0 || text.n > SSH_PATH_MAX)
+        if (!path_is_safe(text))
                 return false;
         if (inner.p[0] == '/')
                 inner = str_skip(inner, 1);

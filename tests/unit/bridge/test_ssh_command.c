@@ -83,6 +83,8 @@ static void everything_else_is_refused(void **state) {
                 { "h", "git-upload-pack '/-a'" },
                 { "h", "git-upload-pack 'a\n'" },
                 { "h", "git-upload-pack '$(x)'" },
+                { "h", "git-upload-pack 'a$b'" },
+                { "h", "git-upload-pack 'a=b'" },
                 { "h", "git-lfs-authenticate 'a' upload" },
                 { "h", "scp -t x" },
         };
