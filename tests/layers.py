@@ -53,10 +53,13 @@ LAYERS = {
     "import": ["base", "conf", "policy"],
     # Questions in a chat: over the control sockets, by a courier that has the network and no other right.
     "chat": ["base", "conf", "policy", "ipc", "store", "roles", "control"],
+    # Records of the audit for others: it reads the logs and writes nothing but how far it is.
+    "export": ["base", "conf", "policy", "store", "roles", "ipc"],
     # The dashboard stands on what every verb has, and reads HTTP by the gateway's own pure parser.
     "ui": ["bailey/version.h", "base", "conf", "store", "control", "kept", "gateway/wire",
            "verbs/sandboxes_text.h"],
-    "cli": ["bailey", "base", "conf", "kept", "run", "container", "guest", "egress", "verbs", "ui", "chat/chat.h", "policy/load.h", "import/compare.h",
+    "cli": ["bailey", "base", "conf", "kept", "run", "container", "guest", "egress", "verbs", "ui", "chat/chat.h", "export/export.h", "policy/load.h",
+            "import/compare.h",
             "import/import.h"],
 }
 

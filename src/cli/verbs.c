@@ -18,6 +18,7 @@ extern const struct verb verb_egress;
 extern const struct verb verb_env;
 extern const struct verb verb_events;
 extern const struct verb verb_exec;
+extern const struct verb verb_export;
 extern const struct verb verb_gateway;
 extern const struct verb verb_guest;
 extern const struct verb verb_guest_agent;
@@ -89,6 +90,7 @@ const struct verb *const verbs[] = {
         &verb_report,
         &verb_ui,
         &verb_chat,
+        &verb_export,
         /* GROUP_EGRESS */
         &verb_egress,
         &verb_gateway,

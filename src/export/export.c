@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/export.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "export/export_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define LOOK_NS (2 * NS_PER_SECOND)
+enum { BACKOFF_MAX_S = 60 };
+
+/* Only the courier looks names up. */
+static int read_host(struct export *export, struct str to, uint16_t port, struct err *err) {
+        int r = authority_parse(to, port, &export->target, err);
+
+        if (r < 0)
+                return r;
+        if (export->kind != EXPORT_OTLP && export->target.host.kind != HOST_ADDR)
+                return err_set(err, EINVAL,
+                               "a syslog server is written by its address, as in syslog+tcp://192.0.2.1:601");
+        bool loopback = export->target.host.kind == HOST_ADDR
+                            ? addr_classify(&export->target.host.addr) == ADDR_CLASS_LOOPBACK
+                            : host_is_loopback_name(&export->target.host);
+        if (export->settings->token && !export->secure && !loopback)
+                return err_set(err, EINVAL, "a token goes by otlp+https:// only");
+        return 0;
+}
+
+static int read_target(struct export *export, struct err *err) {
+        static const struct {
+                struct str scheme;
+                enum export_kind kind;
+                bool secure;
+                uint16_t port;
+        } schemes[] = {
+                { STR("syslog+udp://"), EXPORT_UDP, false, 514 },  { STR("syslog+tcp://"), EXPORT_TCP, false, 601 },
+                { STR("syslog+unix://"), EXPORT_UNIX, false, 0 },  { STR("otlp+https://"), EXPORT_OTLP, true, 4318 },
+                { STR("otlp+http://"), EXPORT_OTLP, false, 4318 },
+        };
+        struct str to = str_of(export->settings->to);
+
+        for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+                if (!str_starts(to, schemes[i].scheme))
+                        continue;
+                to = str_skip(to, schemes[i].scheme.n);
+                export->kind = schemes[i].kind;
+                export->secure = schemes[i].secure;
+                if (export->kind != EXPORT_UNIX)
+                        return read_host(export, to, schemes[i].port, err);
+                if (to.n < 2 || to.p[0] != '/' || to.n > 107)
+                        return err_set(err, EINVAL, "a Unix socket is an absolute path of at most 107 bytes");
+                export->path = str_dup(to);
+                return export->path ? 0 : err_set(err, ENOMEM, "out of memory");
+        }
+        return err_set(err, EINVAL,
+                       "where to export to is written syslog+udp://HOST:PORT, syslog+tcp://HOST:PORT, "
+                       "syslog+unix:///dev/log, otlp+http://HOST:PORT or otlp+https://HOST:PORT");
+}
+
+static int catch_signals(struct export *export, struct err *err) {
+        sigset_t set;
+
+        sigemptyset(&set);
+        sigaddset(&set, SIGTERM);
+        sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGHUP);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+                return err_errno(err, "cannot block signals");
+        export->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        return export->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
+}
+
+void export_delivered(struct export *export) {
+        if (export->away_ns)
+                fprintf(stderr, "bailey: export: goes on after %ju s\n",
+                        (uintmax_t)((clock_ns() - export->away_ns) / NS_PER_SECOND));
+        export->away_ns = 0;
+        export->failures = 0;
+        files_delivered(export);
+}
+
+void export_failed(struct export *export, const char *why, uint64_t retry_s) {
+        uint64_t wait_s = export->failures < 6 ? 1ULL << export->failures : BACKOFF_MAX_S;
+
+        if (!export->away_ns) {
+                export->away_ns = clock_ns();
+                fprintf(stderr, "bailey: export: %s: %s; what is not delivered waits in the logs\n",
+                        export->settings->to, why);
+        }
+        export->failures++;
+        export->result->repeated += export->batch.lines.n;
+        export->batch.again = true;
+        export->line = 0;
+        export->retry_ns = clock_ns() + (retry_s > wait_s ? retry_s : wait_s) * NS_PER_SECOND;
+}
+
+/*
+ * The loop.
+ */
+static void export_watch(void *arg, struct poller *poller) {
+        struct export *export = arg;
+        bool waits = clock_ns() < export->retry_ns;
+
+        poller_watch(poller, export->signals, POLLIN);
+        poller_until(poller, export->look_ns);
+        if (export->batch.there && waits)
+                poller_until(poller, export->retry_ns);
+        if (export->courier)
+                courier_process_watch(export->courier, poller);
+        else if (!waits)
+                syslog_watch(export, poller);
+}
+
+static void export_go_on(struct export *export, const struct poller *poller) {
+        short ready = export->socket >= 0 ? poller_ready(poller, export->socket) : 0;
+
+        if (clock_ns() < export->retry_ns)
+                return;
+        if (!export->batch.there && !files_batch(export))
+                return;
+        if (export->courier)
+                otlp_step(export);
+        else
+                syslog_step(export, ready);
+        if (!export->batch.there) /* perhaps there is more */
+                export->look_ns = export->look_ns ? clock_ns() : 0;
+}
+
+static int export_step(void *arg, struct poller *poller, struct err *err) {
+        struct export *export = arg;
+
+        (void)err;
+        export->ended = export->ended || poller_ready(poller, export->signals);
+        if (export->courier)
+                courier_process_step(export->courier, poller);
+        if (clock_ns() >= export->look_ns) {
+                export->look_ns = clock_ns() + LOOK_NS;
+                files_look(export);
+        }
+        export_go_on(export, poller);
+        files_save(export, false);
+        if (export->settings->once && !export->batch.there && !files_batch(export))
+                export->ended = true;
+        return 0;
+}
+
+static int export_open(struct export *export, struct err *err) {
+        int r;
+
+        r = read_target(export, err);
+        if (r < 0)
+                return r;
+        if (gethostname(export->host, sizeof export->host - 1) < 0)
+                export->host[0] = '\0';
+        export->form = (struct export_form){ .host = export->host, .pid = (unsigned)getpid() };
+        r = files_open(export, err);
+        if (r < 0)
+                return r;
+        r = catch_signals(export, err);
+        if (r < 0)
+                return r;
+        return export->kind == EXPORT_OTLP ? otlp_open(export, err) : 0;
+}
+
+static void export_close(struct export *export) {
+        courier_process_free(export->courier);
+        if (export->place)
+                files_done(export);
+        close_fd(&export->socket);
+        close_fd(&export->signals);
+        buf_done(&export->out);
+        free(export->path);
+        free(export);
+}
+
+static void export_closep(struct export **export) {
+        if (*export)
+                export_close(*export);
+}
+
+int export_run(const struct export_settings *settings, struct export_result *ret, struct err *err) {
+        cleanup(export_closep) struct export *export = calloc(1, sizeof *export);
+        cleanup(poller_done) struct poller poller = { 0 };
+        int r;
+
+        if (!export)
+                return err_set(err, ENOMEM, "out of memory");
+        *ret = (struct export_result){ 0 };
+        export->settings = settings;
+        export->result = ret;
+        export->socket = export->signals = export->lock = -1;
+        export->batch.bytes = BUF(EXPORT_BATCH_BYTES + EXPORT_LINE_MAX);
+        export->out = BUF(8 << 20);
+        r = export_open(export, err);
+        if (r < 0)
+                return r;
+        poller_add(&poller, &(struct poller_part){ export_watch, export_step, export });
+        while (!export->ended) {
+                r = poller_round(&poller, err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
