@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "cli/sandboxes.h"
 #include "cli/verb.h"
+#include "guest/guest_place.h"
 
 #include <assert.h>
 
@@ -14,6 +15,7 @@ enum {
         DECIDE_ACCESS,
         DECIDE_FORGET,
         DECIDE_WORKSPACE,
+        DECIDE_GUEST,
         DECIDE_ROWS
 };
 static const char *const scopes[] = { "once", "sandbox", "workspace", "always", NULL };
@@ -46,13 +48,30 @@ static const struct option rows[] = {
                                .type = OPTION_PATH,
                                .metavar = "DIR",
                                .help = "the workspace of --scope workspace, instead of the one that is waited in" },
+        [DECIDE_GUEST] = { .flag = "guest",
+                           .letter = 'g',
+                           .type = OPTION_STRING,
+                           .metavar = "NAME",
+                           .help = "this guest, whether it runs or not: remembered for it, and for nobody else" },
 };
 static_assert(sizeof rows / sizeof *rows == DECIDE_ROWS, "one row each");
 static const struct option_table table = { "Options", rows, DECIDE_ROWS };
 
+/* What is approved for a guest is approved for the workspace that its home is. */
+static int decide_guest(const char *name, struct guest *ret, struct err *e) {
+        cleanup(guests_close) struct guests guests = { 0 };
+        int r = guests_open(&guests, e);
+
+        return r < 0 ? r : guest_find(&guests, name, ret, e);
+}
+
 static int decide(const struct call *call, bool deny, struct err *e) {
+        cleanup(guest_done) struct guest guest = GUEST_NONE;
         cleanup(buf_done) struct buf out = BUF(1 << 20);
         const struct option_values *v = &call->options;
+        const char *named = option_get(v, &rows[DECIDE_GUEST]);
+        if (named && decide_guest(named, &guest, e) < 0)
+                return exit_of_error(e);
         const struct decide_request q = {
                 .deny = deny,
                 .command = option_get_flag(v, &rows[DECIDE_COMMAND]),
@@ -61,8 +80,8 @@ static int decide(const struct call *call, bool deny, struct err *e) {
                 .forget = option_get_flag(v, &rows[DECIDE_FORGET]),
                 .target = call->argv[0],
                 .sandbox = option_get(v, &rows[DECIDE_SANDBOX]),
-                .scope = (enum control_scope)option_get_number(v, &rows[DECIDE_SCOPE]),
-                .workspace = option_get(v, &rows[DECIDE_WORKSPACE]),
+                .scope = named ? SCOPE_WORKSPACE : (enum control_scope)option_get_number(v, &rows[DECIDE_SCOPE]),
+                .workspace = named ? guest.home : option_get(v, &rows[DECIDE_WORKSPACE]),
         };
         int r = sandboxes_decide(&q, &out, e);
         int printed = sandboxes_print(&out); /* some may have been told before one said no */

@@ -265,6 +265,26 @@ def test_a_question_is_answered_from_outside(guest, bailey, origin, hosts):
     assert guest("logs", "-f", "one", "2").check().text == "403"
 
 
+def test_a_rule_for_one_guest(guest, bailey, origin, hosts):
+    """Live while it runs, at the next start, for nobody else, and gone with the guest."""
+    fetch = f"curl -sS -o /dev/null -w '%{{http_code}}' http://origin.test:{origin.port}/"
+    for name in ("one", "two"):
+        guest("create", "--allow-private", f"127.0.0.1:{origin.port}", name).check()
+        guest("start", "--hosts", str(hosts), name).check()
+    assert inside(guest, "one", fetch).text == "403"
+    bailey("allow", "--guest", "one", f"origin.test:{origin.port}").check()
+    assert inside(guest, "one", fetch).text == "200"
+    assert inside(guest, "two", fetch).text == "403"
+    guest("stop", "one").check()
+    guest("start", "--hosts", str(hosts), "one").check()
+    assert inside(guest, "one", fetch).text == "200"
+    bailey("allow", "--guest", "one", "--forget", f"origin.test:{origin.port}").check()
+    guest("stop", "one").check()
+    guest("start", "--hosts", str(hosts), "one").check()
+    assert inside(guest, "one", fetch).text == "403"
+    assert bailey("allow", "--guest", "none", "origin.test").status == 4
+
+
 def test_the_story(guest, bailey, home, top, work):
     """What a person does with one, from the first day to the last."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"]
