@@ -544,7 +544,7 @@ const struct verb verb_guest = {
         .name = "guest",
         .group = GROUP_RUN,
         .synopsis = "VERB ...",
-        .help = "keep named sandboxes that last, with a home, tools and jobs of their own",
+        .help = "keep named sandboxes that last, with a home and jobs of their own",
         .about =
             "A guest is a place where \"bailey run\" is one command: it has a name, a home, perhaps a user id of its "
             "own, "

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 
-enum { WIDTH = 80, VERB_COLUMN = 13, LINE_MAX_BYTES = 4096, HELP_MAX_BYTES = 65536 };
+enum { WIDTH = 80, VERB_COLUMN = 12, LINE_MAX_BYTES = 4096, HELP_MAX_BYTES = 65536 };
 
 void help_wrap(FILE *out, const char *text, int at, int column) {
         struct str rest = str_of(text), word;
@@ -11,7 +11,9 @@ void help_wrap(FILE *out, const char *text, int at, int column) {
         while (str_split(&rest, ' ', &word)) {
                 if (word.n == 0)
                         continue;
-                if (at > column && (first || at + 1 + (int)word.n > WIDTH)) {
+                /* A name that ends where the text begins has no room for a space: it stands alone too. */
+                bool full = first ? at > 0 && at >= column : at > column && at + 1 + (int)word.n > WIDTH;
+                if (full) {
                         fputc('\n', out);
                         at = 0;
                 }

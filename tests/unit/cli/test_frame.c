@@ -178,14 +178,14 @@ static void bands_of_status(void **state) {
 static void help_shows_what_the_table_knows(void **state) {
         (void)state;
         assert_int_equal(call_frame("bailey --help"), 0);
-        assert_non_null(strstr(out, "\nOne\n  plain      words\n"));
+        assert_non_null(strstr(out, "\nOne\n  plain     words\n"));
         assert_null(strstr(out, "secret"));
         assert_int_equal(call_frame("bailey plain --help"), 0);
         assert_string_equal(seen, "");
         assert_non_null(strstr(out, "Usage: bailey plain WORD [WORD]\n\nWords.\n"));
         assert_non_null(strstr(out, "-s, --size SIZE"));
         assert_int_equal(call_frame("bailey pair --help"), 0);
-        assert_non_null(strstr(out, "  right      right\n"));
+        assert_non_null(strstr(out, "  right     right\n"));
         assert_int_equal(call_frame("bailey pair left --help"), 0);
         assert_non_null(strstr(out, "Usage: bailey pair left "));
         assert_int_equal(call_frame("bailey launch x --help"), 0); /* the command's, not ours */
