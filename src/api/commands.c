@@ -32,7 +32,7 @@ static int commands_borrow(const struct policy *policy, struct borrowed *borrowe
         borrowed->rules = calloc(policy->commands.n + 1, sizeof *borrowed->rules);
         borrowed->texts = calloc(n + 1, sizeof *borrowed->texts);
         if (!borrowed->rules || !borrowed->texts)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         const char **next = borrowed->texts;
 

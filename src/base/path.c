@@ -146,7 +146,7 @@ static int make_dir(const char *path, struct err *err) {
 int path_make_private_dir(const char *path, struct err *err) {
         cleanup(free_ptr) char *copy = strdup(path);
         if (!copy)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         if (!copy[0])
                 return err_set(err, EINVAL, "the name of a directory is empty");
 
@@ -219,7 +219,7 @@ int path_replace_file(const char *path, struct str content, mode_t mode, struct 
         random_id(suffix, sizeof suffix);
         cleanup(free_ptr) char *beside = str_format("%s.%s.tmp", path, suffix);
         if (!beside)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         cleanup(close_fd) int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
         if (fd < 0)

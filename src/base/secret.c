@@ -57,7 +57,7 @@ int secret_new_empty(size_t n, struct secret **ret, struct err *err) {
         size_t data_n = n ? (n + page - 1) / page * page : page;
         struct secret *secret = calloc(1, sizeof *secret);
         if (!secret)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         secret->mapping_n = data_n + 2 * page;
         secret->mapping = mmap(NULL, secret->mapping_n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

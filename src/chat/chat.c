@@ -95,7 +95,7 @@ static int chat_open_audit(struct chat *chat, struct err *err) {
                 return r;
         path = path_join(directory, "chat.jsonl");
         if (!path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         const struct audit_settings settings = { .path = path, .run_id = "chat", .sandbox = "chat" };
         r = audit_open(&settings, &chat->audit, err);
         return r == -EBUSY ? err_set(err, EBUSY, "a chat is running already") : r;
@@ -243,7 +243,7 @@ int chat_run(const struct chat_settings *settings, struct err *err) {
         int r;
 
         if (!chat)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         chat->settings = settings;
         chat->signals = chat->places = -1;
         r = chat_open(chat, err);

@@ -54,7 +54,7 @@ static int print_json(const struct check_verdict *v, struct err *e) {
         emit_put_text(&j, "detail", v->detail);
         emit_close(&j);
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
                 return EXIT_SYSTEM;
         }
         return inspect_write(&out, e);

@@ -60,7 +60,7 @@ static int print_json(const struct doctor_report *report, struct err *e) {
         emit_close(&j);
         emit_close(&j);
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         fwrite(out.p, 1, out.n, stdout);
         return 0;
 }
@@ -135,7 +135,7 @@ static int print_proofs_json(const struct proofs *proofs, bool holds, struct err
         emit_close(&j);
         emit_close(&j);
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         fwrite(out.p, 1, out.n, stdout);
         return 0;
 }
@@ -214,7 +214,7 @@ static int print_differences(bool json, struct err *e) {
         emit_close(&j);
         emit_close(&j);
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         fwrite(out.p, 1, out.n, stdout);
         return 0;
 }

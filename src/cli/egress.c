@@ -65,7 +65,7 @@ static int run_setup(const struct call *call, struct err *e) {
         size_t n = 0;
         cleanup(free_ptr) const char **without = calloc(v->values.n + 1, sizeof *without);
         if (!without) {
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
                 return EXIT_SYSTEM;
         }
         for (size_t i = 0; (x = option_next(v, &setup_rows[ROW_WITHOUT], &i));)

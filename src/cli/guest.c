@@ -158,7 +158,7 @@ static int run_create(const struct call *call, struct err *err) {
                 r = guests_open(&guests, err);
         guests.helper = helper;
         if (r == 0)
-                r = wish_settings(call, &wish) < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
+                r = wish_settings(call, &wish) < 0 ? err_memory(err) : 0;
         if (r == 0)
                 r = guest_create(&guests, &wish, &guest, note, err);
         if (r == 0 && note[0])

@@ -274,7 +274,7 @@ static int name_in_home(const char *word, char **ret, struct err *err) {
             path_normalise(str_of(expanded), home, &path) < 0 || strcmp(path, home) == 0 || !path_is_within(path, home))
                 return err_set(err, EINVAL, "%s is no path below the home", word);
         *ret = str_dup(str_of(path + strlen(home) + 1));
-        return *ret ? 0 : err_set(err, ENOMEM, "out of memory");
+        return *ret ? 0 : err_memory(err);
 }
 
 static bool is_above(const struct change *change, const char *name) {

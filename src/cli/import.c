@@ -101,7 +101,7 @@ static int check_policy(const char *path, const struct import_result *result, st
         if (path_read_file(path, POLICY_BYTES_MAX, &present, err) < 0)
                 return EXIT_NO;
         if (import_compare(buf_str(&present), buf_str(&result->text), &difference) < 0) {
-                err_set(err, ENOMEM, "out of memory");
+                err_memory(err);
                 return EXIT_SYSTEM;
         }
         fwrite(difference.p, 1, difference.n, stdout);
@@ -125,7 +125,7 @@ static int run(const struct call *call, struct err *err) {
         const struct import_request request = {
                 .tool = call->verb->name, .files = call->argv, .n_files = (size_t)call->argc, .workspace = workspace
         };
-        r = output ? import_make(&request, &result, err) : err_set(err, ENOMEM, "out of memory");
+        r = output ? import_make(&request, &result, err) : err_memory(err);
         if (r == -ENOMEM)
                 return EXIT_SYSTEM;
         if (r < 0)

@@ -86,7 +86,7 @@ static int serve(struct mcp *m, struct err *e) {
                         buf_clear(&line);
                         skipping = false;
                         if (r < 0)
-                                return err_set(e, ENOMEM, "out of memory");
+                                return err_memory(e);
                         if (fd_write_all(STDOUT_FILENO, out.p, out.n) < 0)
                                 return 0; /* nobody reads any more */
                 }

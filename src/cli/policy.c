@@ -39,7 +39,7 @@ static int print_check_json(const char *name, const struct inspector *i, const s
                 emit_put_text(&j, "error", err_text(failure));
         emit_close(&j);
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
                 return EXIT_SYSTEM;
         }
         return inspect_write(&out, e);
@@ -110,7 +110,7 @@ static int run_show(const struct call *call, struct err *e) {
                          (option_get_flag(&call->options, &show_rows[SHOW_EXPAND]) ? INSPECT_EXPAND : 0) |
                          (option_get_flag(&call->options, &show_rows[SHOW_ALL]) ? INSPECT_DEFAULTS : 0);
         if (inspect_show(i, flags, &out) < 0 || (json && buf_add_char(&out, '\n') < 0)) {
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
                 return EXIT_SYSTEM;
         }
         return inspect_write(&out, e);
@@ -159,7 +159,7 @@ static int print_test(const struct call *call, const char *asked, const struct i
         struct emit j = emit_to(&out);
         inspect_emit(&j, asked, v);
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
                 return EXIT_SYSTEM;
         }
         return inspect_write(&out, e);
@@ -205,7 +205,7 @@ static int run_groups(const struct call *call, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(1 << 20);
         bool json = wants_json(call, &json_row[0]);
         if (inspect_list_groups(&out, json) < 0 || (json && buf_add_char(&out, '\n') < 0)) {
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
                 return EXIT_SYSTEM;
         }
         return inspect_write(&out, e);

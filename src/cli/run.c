@@ -65,7 +65,7 @@ static int run_container(const struct call *call, const struct run_request *requ
         size_t n = 0;
         cleanup(free_ptr) char **arguments = calloc(call->options.values.n + 1, sizeof *arguments);
         if (!arguments) {
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
                 return EXIT_SYSTEM;
         }
         for (size_t i = 0; (x = option_next(&call->options, &rows[RUN_CONTAINER_ARG], &i));)

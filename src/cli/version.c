@@ -21,7 +21,7 @@ static int run(const struct call *call, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(1024);
         if (buf_add(&out, "{\"name\":\"bailey\",\"version\":") < 0 || escape_json(&out, str_of(bailey_version())) < 0 ||
             buf_add(&out, "}") < 0) {
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
                 return EXIT_SYSTEM;
         }
         printf("%s\n", buf_text(&out));

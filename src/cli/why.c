@@ -23,7 +23,7 @@ static int print(const struct call *call, const struct inspect_verdict *v, struc
         struct emit j = emit_to(&out);
         inspect_emit(&j, call->argv[0], v);
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
                 return EXIT_SYSTEM;
         }
         return inspect_write(&out, e);

@@ -53,7 +53,7 @@ int document_new(struct str name, struct document **ret, struct err *err) {
         cleanup(buf_done) struct buf shown = BUF(NAME_SHOWN_MAX * 8);
         cleanup(document_freep) struct document *d = calloc(1, sizeof *d);
         if (!d || escape_text(&shown, name, NAME_SHOWN_MAX) < 0 || !(d->name = str_dup(buf_str(&shown))))
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         *ret = take_ptr(&d);
         return 0;
 }
@@ -149,7 +149,7 @@ struct node *document_add(struct document *document, struct node *parent, enum n
 
         struct node *node = node_allocate(document, sizeof *node);
         if (!node) {
-                err_set(err, ENOMEM, "out of memory");
+                err_memory(err);
                 return NULL;
         }
 
@@ -175,7 +175,7 @@ struct node *document_add(struct document *document, struct node *parent, enum n
 int document_text(struct document *document, struct str s, struct str *ret, struct err *err) {
         char *copy = node_allocate(document, s.n + 1);
         if (!copy)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         if (s.n)
                 memcpy(copy, s.p, s.n);
 
@@ -206,7 +206,7 @@ int document_check_keys(const struct document *document, const struct node *map,
                 if (first && first != node)
                         return refuse_twice(document, node, first, err);
                 if (map->n > FEW && map_add(&seen, node->key, node) < 0)
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
         }
 
         return 0;

@@ -206,7 +206,7 @@ int option_set(struct option_values *v, const struct option *o, struct str text,
         if (!value.text || !value.origin || vec_push(&v->values, value) < 0) {
                 free(value.text);
                 free(value.origin);
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         }
 
         return 0;

@@ -34,7 +34,7 @@ static int record_path(char **ret, struct err *err) {
         if (r < 0)
                 return r;
         *ret = path_join(state, "trust");
-        return *ret ? 0 : err_set(err, ENOMEM, "out of memory");
+        return *ret ? 0 : err_memory(err);
 }
 
 static bool is_digest(struct str s) {
@@ -198,7 +198,7 @@ int trust_add(const char *path, const char *digest_hex, struct err *err) {
 
         trust_drop(&list, path);
         if (trust_push(&list, str_of(digest_hex), str_of(path)) < 0)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         return trust_save(&list, err);
 }

@@ -125,7 +125,7 @@ static int refuse_syntax(const struct reader *reader, struct err *err) {
         const char *problem = p->problem ? p->problem : "unreadable";
 
         if (p->error == YAML_MEMORY_ERROR)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         if (!p->context)
                 return yaml_refuse(reader, &p->problem_mark, err, "not valid YAML: %s%s", problem, syntax_hint(reader));
 
@@ -290,7 +290,7 @@ int yaml_read(struct str text, struct str name, struct document **ret, struct er
 
         err = err ? err : &local; /* limits are told through it */
         if (!yaml_parser_initialize(&r.parser))
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         int status = document_new(name, &r.doc, err);
         if (status < 0)

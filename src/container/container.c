@@ -91,7 +91,7 @@ static int add_variables(struct container *c, struct err *e) {
                                 .container = true };
         cleanup(free_ptr) const char **set = calloc(c->session.policy->process.env_set.n + 1, sizeof *set);
         if (!set)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         for (size_t i = 0; i < c->session.policy->process.env_set.n; i++)
                 set[i] = c->session.policy->process.env_set.p[i].text;
         in.set = set;
@@ -103,7 +103,7 @@ static int add_variables(struct container *c, struct err *e) {
                 const struct env_entry *x = &env.entries.p[i];
                 if ((x->action == ENV_SET || x->action == ENV_CHANGED) &&
                     words_add(&c->create, "--env=%s=%s", x->name, x->value) < 0)
-                        r = err_set(e, ENOMEM, "out of memory");
+                        r = err_memory(e);
         }
         return r;
 }
@@ -161,9 +161,9 @@ static int add_options(struct container *c, struct err *e) {
         if (c->session.vault->bundle)
                 r |= words_add(l, "--volume=%s:" BUNDLE ".pem:ro", c->session.vault->bundle) |
                      words_add(l, "--volume=%s:" BUNDLE ".jks:ro", c->session.vault->java);
-        r = r < 0 ? err_set(e, ENOMEM, "out of memory") : container_files(&files, c->plan, l, e);
+        r = r < 0 ? err_memory(e) : container_files(&files, c->plan, l, e);
         for (char *const *a = c->q->arguments; r == 0 && a && *a; a++)
-                r = words_add(l, "%s", *a) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+                r = words_add(l, "%s", *a) < 0 ? err_memory(e) : 0;
         return r < 0 ? r : add_variables(c, e);
 }
 
@@ -188,7 +188,7 @@ static int describe(struct container *c, struct err *e) {
                 r |= words_add(l, "%s", command.p[i]);
         for (; *given; given++)
                 r |= words_add(l, "%s", *given);
-        return r < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        return r < 0 ? err_memory(e) : 0;
 }
 
 /*
@@ -205,7 +205,7 @@ static int start_container(struct container *c, struct err *e) {
         if (words_add(&start, "%s", c->q->engine) < 0 || words_add(&start, "start") < 0 ||
             words_add(&start, "--attach") < 0 || words_add(&start, "--interactive") < 0 ||
             words_add(&start, "%s", c->place.name) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         r = engine_start(&start, &c->child, e);
         if (r < 0)
                 return r;
@@ -270,7 +270,7 @@ static int open_audit(struct container *c, struct err *e) {
 static int open_network(struct container *c, struct err *e) {
         c->plan = plan_new();
         if (!c->plan || plan_capture(c->plan, c->session.policy, true) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         const struct vault_session_request q = {
                 .policy = c->session.policy, .id = c->session.id, .roots = c->q->run->ca_bundle, .environment = environ
         };

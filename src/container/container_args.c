@@ -121,7 +121,7 @@ static int judge_variable(const struct container_args *a, struct str setting, st
 static int judge_env_file(const struct container_args *a, struct str path, struct err *e) {
         cleanup(free_ptr) char *name = str_dup(path);
         cleanup(buf_done) struct buf text = BUF(0);
-        int r = name ? path_read_file(name, ENV_FILE_MAX, &text, e) : err_set(e, ENOMEM, "out of memory");
+        int r = name ? path_read_file(name, ENV_FILE_MAX, &text, e) : err_memory(e);
         struct str rest = buf_str(&text), line;
 
         while (r == 0 && str_split(&rest, '\n', &line)) {

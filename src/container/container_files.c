@@ -36,10 +36,6 @@ static void mounts_done(mounts *m) {
         vec_done(m);
 }
 
-static int no_memory(struct err *e) {
-        return err_set(e, ENOMEM, "out of memory");
-}
-
 static int put(mounts *m, struct str path, enum view view, bool tree, struct err *e) {
         for (size_t i = 0; i < m->n; i++)
                 if (str_is(path, m->p[i].path)) {
@@ -51,7 +47,7 @@ static int put(mounts *m, struct str path, enum view view, bool tree, struct err
         if (one.path && vec_push(m, one) == 0)
                 return 0;
         free(one.path);
-        return no_memory(e);
+        return err_memory(e);
 }
 
 /* The outermost tree that shows this path; NULL: the container does not see it. */
@@ -67,7 +63,7 @@ static const struct mount *tree_of(const mounts *m, const char *path) {
 static int pin_above(mounts *m, const char *path, struct err *e) {
         cleanup(free_ptr) char *tree = str_dup(str_of(tree_of(m, path)->path)); /* the list moves when it grows */
         if (!tree)
-                return no_memory(e);
+                return err_memory(e);
 
         size_t top = strlen(tree);
         int r = 0;
@@ -75,7 +71,7 @@ static int pin_above(mounts *m, const char *path, struct err *e) {
                 if (path[n] == '/') {
                         cleanup(free_ptr) char *above = str_dup(str_n(path, n));
                         if (!above)
-                                return no_memory(e);
+                                return err_memory(e);
                         if (path_is_within(above, tree) && strcmp(above, tree) != 0 && access(above, F_OK) == 0)
                                 r = put(m, str_of(above), VIEW_PIN, false, e);
                 }
@@ -133,7 +129,7 @@ static int add_closed(const struct container_files *f, struct plan *plan, mounts
                 r = close_one(&socket, m, e);
         }
         if (r == 0 && plan_guards(plan, f->host, f->policy->workspace) < 0)
-                r = no_memory(e);
+                r = err_memory(e);
         return r;
 }
 
@@ -148,7 +144,7 @@ static int object(const struct container_files *f, struct plan *plan, struct err
                                "command runs without it",
                                pattern, origin, why);
         char *note = plan_format(plan, "lost: %s (%s): %s", pattern, origin, why);
-        return note && vec_push(&plan->notes, note) == 0 ? 0 : no_memory(e);
+        return note && vec_push(&plan->notes, note) == 0 ? 0 : err_memory(e);
 }
 
 /* The directory that everything a glob can match is in. */
@@ -176,7 +172,7 @@ static int check_globs(const struct container_files *f, struct plan *plan, const
                         continue;
                 cleanup(free_ptr) char *directory = fixed_part(rule->pattern);
                 if (!directory)
-                        return no_memory(e);
+                        return err_memory(e);
                 bool source = str_starts(str_of(rule->origin), STR("source of credential "));
                 if (source ? tree_of(m, directory) != NULL : concerns(m, directory))
                         r = object(f, plan, e, rule->origin, rule->pattern,
@@ -214,7 +210,7 @@ static int add_argument(const struct container_files *f, const struct mount *m, 
         /* Read-only mounts are without what is mounted below them: engines leave that writable. */
         int r = words_add(args, "--mount=type=bind,source=%s,destination=%s%s", source, m->path,
                           m->view >= VIEW_READ ? ",readonly,bind-nonrecursive=true" : "");
-        return r < 0 ? no_memory(e) : 0;
+        return r < 0 ? err_memory(e) : 0;
 }
 
 static int add_notes(const struct container_files *f, struct plan *plan, struct err *e) {
@@ -224,7 +220,7 @@ static int add_notes(const struct container_files *f, struct plan *plan, struct 
                         continue;
                 const char *note = plan_missing_note(plan, p);
                 if (!note || vec_push(&plan->notes, note) < 0)
-                        return no_memory(e);
+                        return err_memory(e);
         }
         return 0;
 }
@@ -236,7 +232,7 @@ static int add_start(const struct container_files *f, const mounts *m, text_list
         if (!start || !tree_of(m, start) || path_rules_host_access(f->rules, start, NULL) == PATH_DENIED)
                 return plan_start_refused(f->policy, f->host, e);
 
-        return words_add(args, "--workdir=%s", start) < 0 ? no_memory(e) : 0;
+        return words_add(args, "--workdir=%s", start) < 0 ? err_memory(e) : 0;
 }
 
 int container_files(const struct container_files *f, struct plan *plan, text_list *args, struct err *e) {

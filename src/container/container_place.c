@@ -31,7 +31,7 @@ static int is_there(const char *engine, const char *name, bool *ret, struct err 
         cleanup(text_list_done) text_list argv = { 0 };
         if (words_add(&argv, "%s", engine) < 0 || words_add(&argv, "ps") < 0 || words_add(&argv, "--all") < 0 ||
             words_add(&argv, "--quiet") < 0 || words_add(&argv, "--filter=name=^%s$", name) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         int r = engine_call(&argv, true, &out, e);
         if (r != 0)
                 return r < 0 ? r : err_set(e, EIO, "%s does not answer", engine);
@@ -44,7 +44,7 @@ static int force(const char *engine, const char *name, struct err *e) {
         cleanup(text_list_done) text_list argv = { 0 };
         if (words_add(&argv, "%s", engine) < 0 || words_add(&argv, "rm") < 0 || words_add(&argv, "--force") < 0 ||
             words_add(&argv, "--volumes") < 0 || words_add(&argv, "%s", name) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         int r = engine_call(&argv, true, &out, e); /* "is being removed already" is as good */
         return r < 0 ? r : 0;
 }
@@ -103,7 +103,7 @@ static int name_files(struct container_place *p, const char *place, const char *
         p->empty_directory = str_format("%s/%s/nothing", place, id);
         p->empty_file = str_format("%s/%s/empty", place, id);
         if (!p->directory || !p->name || !p->socket || !p->resolv || !p->empty_directory || !p->empty_file)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         if (strpbrk(p->directory, ":,\"\n"))
                 return err_set(e, EINVAL,
                                "%s cannot be mounted into a container: a colon, comma, quote or line break in its name",
@@ -113,7 +113,7 @@ static int name_files(struct container_place *p, const char *place, const char *
 
 static int hold(struct container_place *p, const char *engine, struct err *e) {
         cleanup(free_ptr) char *path = path_join(p->directory, "lock");
-        int r = path ? path_make_private_dir(p->directory, e) : err_set(e, ENOMEM, "out of memory");
+        int r = path ? path_make_private_dir(p->directory, e) : err_memory(e);
         if (r < 0)
                 return r;
         p->lock = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -142,7 +142,7 @@ int container_place_make(struct container_place *p, const char *engine, const ch
                 return err_set(e, -r, "there is no place for the container's files: no home directory");
         place = path_join(state, "containers");
         if (!place)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         r = path_make_private_dir(place, e);
         if (r == 0)
                 sweep(place, engine);

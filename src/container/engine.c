@@ -87,7 +87,7 @@ static int inspect(const char *engine, const char *image, struct buf *out, struc
         for (size_t i = 0; r == 0 && i < sizeof words / sizeof *words; i++)
                 r = words_add(&argv, "%s", words[i]);
         r = r < 0 ? r : words_add(&argv, "%s", image);
-        return r < 0 ? err_set(e, ENOMEM, "out of memory") : engine_call(&argv, true, out, e);
+        return r < 0 ? err_memory(e) : engine_call(&argv, true, out, e);
 }
 
 int engine_image(const char *engine, const char *image, text_list *ret_entrypoint, text_list *ret_command,
@@ -101,7 +101,7 @@ int engine_image(const char *engine, const char *image, text_list *ret_entrypoin
         if (r > 0) {
                 if (words_add(&pull, "%s", engine) < 0 || words_add(&pull, "pull") < 0 ||
                     words_add(&pull, "%s", image) < 0)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
                 r = engine_call(&pull, false, &pulled, e);
                 buf_done(&text);
                 text = BUF(0);
@@ -114,6 +114,6 @@ int engine_image(const char *engine, const char *image, text_list *ret_entrypoin
         if (!root || root->kind != NODE_LIST || root->n != 2)
                 return err_set(e, EBADMSG, "what %s says about %s is not understood", engine, image);
         if (take_list(root->first, ret_entrypoint) < 0 || take_list(root->last, ret_command) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         return 0;
 }

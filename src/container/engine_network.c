@@ -86,7 +86,7 @@ static int ask_engine(const char *engine, const char *name, struct engine_networ
 
         if (words_add(&argv, "%s", engine) < 0 || words_add(&argv, "network") < 0 || words_add(&argv, "inspect") < 0 ||
             words_add(&argv, "%s", name) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         struct err ignored = { 0 };
         if (engine_call(&argv, true, &out, &ignored) != 0)
                 return 0; /* not installed, not running, or it has no such network */
@@ -150,7 +150,7 @@ static int run_ip(const char *program, const char *words, struct err *e) {
         while (r == 0 && str_split(&rest, ' ', &word))
                 r = words_add(&argv, "%.*s", STR_FMT(word));
         if (r < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         r = engine_call(&argv, true, &out, e);
         return r <= 0 ? r : err_set(e, EIO, "\"ip %s\" failed (status %d)", words, r);
 }
@@ -176,7 +176,7 @@ int engine_network_up(const struct engine_network *n, struct err *e) {
         cleanup(free_ptr) char *give = str_format("address add %s/%u dev %s", address, n->prefix, n->interface);
         cleanup(free_ptr) char *up = str_format("link set dev %s up", n->interface);
         if (!make || !give || !up)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         int r = if_nametoindex(n->interface) ? 0 : run_ip(program, make, e);
         if (r == 0)
                 r = run_ip(program, give, e);

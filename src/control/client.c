@@ -146,5 +146,5 @@ int control_resolve(const char *prefix, char **ret, struct err *e) {
                 return err_set(e, EINVAL, "%zu running sandboxes begin with %s; give more of the id", n,
                                show(str_of(prefix)).text);
         *ret = str_dup(str_of(found));
-        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+        return *ret ? 0 : err_memory(e);
 }

@@ -32,7 +32,7 @@ int live_hide(struct plan_host *host, const char *directory, struct err *e) {
                                   .access = PATH_DENIED,
                                   .origin = "built in: Bailey's control sockets" };
         if (vec_push(&host->paths, path) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         take_ptr(&real);
         return 0;
 }
@@ -298,7 +298,7 @@ static void on_note(void *arg, const char *text) {
 int live_new(const struct live_parts *parts, struct live **ret, struct err *e) {
         struct live *c = calloc(1, sizeof *c);
         if (!c)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         c->parts = *parts;
         c->started_us = clock_wall_us();
         c->launched = (*parts->policy)->mode;

@@ -138,7 +138,7 @@ int live_ask_command(struct live *c, const struct question_command *command, str
                 return err_set(e, E2BIG, "the command is too long to be shown: nobody is asked about it");
         const struct question *q = questions_ask_command(&c->questions, command, timeout_ns);
         if (!q)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         tell_all(c, q);
         return 0;
 }

@@ -162,7 +162,7 @@ int live_rules_add(struct live *c, const struct rule_change *change, struct err 
         if (r == 0 && !change->deny)
                 r = check_effect(snapshot, n, change->pattern, e);
         if (r == 0)
-                r = keep_live(c, change, origin) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+                r = keep_live(c, change, origin) < 0 ? err_memory(e) : 0;
         if (r == 0)
                 r = hand_over(c, snapshot, n, e);
         if (r < 0) {

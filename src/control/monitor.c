@@ -33,7 +33,7 @@ static int add(struct monitor *m, uint32_t violations, uint64_t within_ns, enum 
         };
         if (!c.origin || vec_push(&m->counters, c) < 0) {
                 free(c.origin);
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         }
         return 0;
 }

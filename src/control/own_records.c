@@ -16,7 +16,7 @@ static int hide(struct plan_host *host, char *given, enum plan_path_type type, s
                 .path = path, .type = type, .access = PATH_DENIED, .origin = "built in: Bailey's own records"
         };
         if (!path || vec_push(&host->paths, closed) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         take_ptr(&path);
         return 0;
 }
@@ -66,7 +66,7 @@ static int named_file(const struct policy *policy, const struct path_rules *rule
                                "record. Name a file elsewhere with --audit",
                                path, by ? by->path : real);
         *ret = path_join(real, slash + 1);
-        int r = *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+        int r = *ret ? 0 : err_memory(e);
         if (r == 0 && make) /* only what exists can be hidden */
                 r = path_open_append(*ret, 0600, &fd, e);
         if (r < 0)

@@ -57,7 +57,7 @@ int control_directory(char **ret, struct err *e) {
                 *ret = path_join(fallback, "bailey");
         else
                 *ret = str_format("/tmp/bailey-%u", (unsigned)geteuid());
-        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+        return *ret ? 0 : err_memory(e);
 }
 
 int control_make_directory(char **ret, struct err *e) {
@@ -196,7 +196,7 @@ int control_list(control_ids *ret, struct err *e) {
                         continue;
                 cleanup(free_ptr) char *id = str_dup(str_first(name, name.n - (sizeof suffix - 1)));
                 if (!id || (audit_id_valid(id) && vec_push(ret, id) < 0))
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
                 if (audit_id_valid(id))
                         (void)take_ptr(&id);
         }

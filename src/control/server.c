@@ -304,7 +304,7 @@ int control_server_new(const char *id, const char *version_text, const struct co
         cleanup(free_ptr) char *directory = NULL;
         cleanup(free_ptr) struct control_server *s = calloc(1, sizeof *s);
         if (!s)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         s->handler = *h;
         snprintf(s->id, sizeof s->id, "%s", id);
         snprintf(s->version, sizeof s->version, "%s", version_text);

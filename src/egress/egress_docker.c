@@ -105,7 +105,7 @@ static int add_network(struct docker *d, const char *address, struct err *e) {
 static int add_mount(struct docker *d, const char *file, const char *inside, struct err *e) {
         cleanup(free_ptr) char *path = path_join(d->view->directory, file);
         if (!path)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         if (access(path, R_OK) < 0) /* without credentials there is no CA */
                 return 0;
         if (strchr(path, ':') || strchr(path, ','))

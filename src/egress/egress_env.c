@@ -33,7 +33,7 @@ static int places_find(struct places *ret, const struct egress_view *view, const
         ret->seen_bundle = path_join(seen, EGRESS_BUNDLE);
         ret->seen_java = path_join(seen, EGRESS_JAVA);
         if (!ret->bundle || !ret->java || !ret->seen_bundle || !ret->seen_java)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         return 0;
 }

@@ -36,7 +36,7 @@ int egress_facts_listener(struct egress_facts *ret, const struct egress_view *vi
 /* The user's own values of variables that are appended to, as an environment; NULL-terminated. */
 static int take_own_values(char *const *given, text_list *ret, struct err *err) {
         static const char *const names[] = { "NODE_OPTIONS", "JAVA_TOOL_OPTIONS" };
-        int r = vec_reserve(ret, sizeof names / sizeof *names + 1) < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
+        int r = vec_reserve(ret, sizeof names / sizeof *names + 1) < 0 ? err_memory(err) : 0;
 
         for (size_t i = 0; r == 0 && i < sizeof names / sizeof *names; i++) {
                 cleanup(free_ptr) char *value = container_args_variable(given, names[i]);
@@ -61,7 +61,7 @@ static int take_stand_ins(struct egress_facts *facts, const struct egress_view *
 
         *ret = calloc(n + 1, sizeof **ret);
         if (!*ret)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         facts->n_stand_ins = 0;
         for (const struct node *v = first; v; v = v->next)
@@ -73,7 +73,7 @@ static int take_stand_ins(struct egress_facts *facts, const struct egress_view *
 /* Where SDKs find the API proxy: at the gateway's own port. What the user sets stays the user's. */
 static int take_base_urls(const struct egress_facts *facts, const struct egress_view *view, char *const *given,
                           text_list *ret, struct err *err) {
-        int r = vec_reserve(ret, 1) < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
+        int r = vec_reserve(ret, 1) < 0 ? err_memory(err) : 0;
 
         for (const struct node *v = egress_view_members(view->service, "base_urls"); v && r == 0; v = v->next) {
                 ptrdiff_t equals = str_find(v->text, '=');
@@ -88,7 +88,7 @@ static int take_base_urls(const struct egress_facts *facts, const struct egress_
         }
 
         if (r == 0 && vec_reserve(ret, 1) < 0)
-                r = err_set(err, ENOMEM, "out of memory");
+                r = err_memory(err);
         if (r == 0)
                 ret->p[ret->n] = NULL;
 

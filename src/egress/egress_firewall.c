@@ -22,7 +22,7 @@ static int run(const char *program, const char *rules, struct err *e) {
         cleanup(text_list_done) text_list argv = { 0 };
         cleanup(buf_done) struct buf out = BUF(0);
         if (words_add(&argv, "%s", program) < 0 || words_add(&argv, "%s", rules) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         int r = engine_call(&argv, true, &out, e);
         return r <= 0 ? r : err_set(e, EIO, "nft refuses the rules (status %d)", r);
 }
@@ -42,7 +42,7 @@ int egress_firewall_up(const char *bridge, const char *address, uint16_t port, s
                        "add rule " TABLE " forward iifname \"%s\" reject; "
                        "add rule " TABLE " forward oifname \"%s\" reject",
                        bridge, address, port, bridge, bridge, bridge);
-        return rules ? run(program, rules, e) : err_set(e, ENOMEM, "out of memory");
+        return rules ? run(program, rules, e) : err_memory(e);
 }
 
 void egress_firewall_down(void) {

@@ -157,7 +157,7 @@ int egress_pid_write(const char *directory, const struct egress_identity *id, st
         if (lock < 0)
                 return lock;
         if (!path || !text)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         int r = find(directory, true, &living, &other, &why);
         if (r == 0)
                 return err_set(e, EEXIST, "the gateway runs already, as process %d", (int)living.pid);

@@ -120,7 +120,7 @@ static int check_bitwarden(const struct egress_settings *s, struct err *e) {
 static int open_log(const char *directory, int *ret_fd, off_t *ret_end, struct err *e) {
         cleanup(free_ptr) char *path = path_join(directory, EGRESS_LOG);
         cleanup(close_fd) int fd = -1;
-        int r = path ? path_open_append(path, 0600, &fd, e) : err_set(e, ENOMEM, "out of memory");
+        int r = path ? path_open_append(path, 0600, &fd, e) : err_memory(e);
         if (r < 0)
                 return r;
         if (fchmod(fd, 0600) < 0)
@@ -240,7 +240,7 @@ static int fall_back(const char *directory, struct egress_settings *s, const str
                                        *text = str_format("%s is not to be had from Bitwarden; the environment's %s is "
                                                           "used (allow_env_fallback)",
                                                           c->provider ? c->provider : c->name, name);
-                int r = source ? egress_credential_source(c, source, e) : err_set(e, ENOMEM, "out of memory");
+                int r = source ? egress_credential_source(c, source, e) : err_memory(e);
                 if (r < 0)
                         return r;
                 say(talk, true, text ? text : name);
@@ -478,7 +478,7 @@ static int make_addresses(struct serving *serving, const struct egress_settings 
 static int serve(struct serving *s, const struct egress_settings *settings, struct err *e) {
         char addresses[2][LISTEN_TEXT_MAX];
         cleanup(free_ptr) char *policy = path_join(s->directory, EGRESS_POLICY);
-        int r = policy ? make_addresses(s, settings, addresses, e) : err_set(e, ENOMEM, "out of memory");
+        int r = policy ? make_addresses(s, settings, addresses, e) : err_memory(e);
         if (r < 0)
                 return r;
         const char *const http[] = { addresses[0], addresses[1][0] ? addresses[1] : NULL, NULL };

@@ -189,7 +189,7 @@ int egress_credential_make(struct egress_settings *s, const char *provider, cons
         if (c.provider && c.source && c.text && vec_push(&s->credentials, c) == 0)
                 return 0;
         credential_done(&c);
-        return err_set(e, ENOMEM, "out of memory");
+        return err_memory(e);
 }
 
 /*
@@ -211,7 +211,7 @@ static int read_credentials(const struct node *n, struct egress_settings *s, str
                 r = read_credential(c, (struct str){ 0 }, &one, e);
                 if (r == 0 && vec_push(&s->credentials, one) < 0) {
                         credential_done(&one);
-                        r = err_set(e, ENOMEM, "out of memory");
+                        r = err_memory(e);
                 }
         }
         return r;
@@ -425,7 +425,7 @@ static int check_bridge(const char *bridge, struct err *e) {
         if (!bridge || strcmp(bridge, "auto") == 0 || strcmp(bridge, "none") == 0)
                 return 0;
         cleanup(free_ptr) char *text = str_format(strchr(bridge, ':') ? "[%s]:0" : "%s:0", bridge);
-        int r = text ? listen_parse(str_of(text), &at, e) : err_set(e, ENOMEM, "out of memory");
+        int r = text ? listen_parse(str_of(text), &at, e) : err_memory(e);
         if (r == 0 && addr_classify(&at.addr) != ADDR_CLASS_PRIVATE)
                 r = err_set(e, EINVAL, "%s is not the private address of a container bridge", bridge);
         return r < 0 ? err_wrap(e, r, "bridge") : 0;

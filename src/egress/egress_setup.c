@@ -104,7 +104,7 @@ static int leave_bitwarden(struct egress_settings *s, const struct egress_talk *
                         continue;
                 const char *slash = strrchr(c->source, '/');
                 cleanup(free_ptr) char *source = str_format("env:%s", slash ? slash + 1 : c->source + 4);
-                r = source ? egress_credential_source(c, source, e) : err_set(e, ENOMEM, "out of memory");
+                r = source ? egress_credential_source(c, source, e) : err_memory(e);
                 if (r == 0)
                         say(talk, false, "%s: from the environment now", c->source);
         }
@@ -136,7 +136,7 @@ static int check_audit(const char *directory, bool running, struct err *e) {
         cleanup(free_ptr) char *path = path_join(directory, EGRESS_AUDIT);
         struct audit *audit = NULL;
         if (!path)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         const struct audit_settings a = { .path = path, .run_id = "setup", .sandbox = "egress" };
         int r = audit_open(&a, &audit, e);
         if (r == -EBUSY && running) {

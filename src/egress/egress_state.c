@@ -20,7 +20,7 @@ int egress_directory(bool make, char **ret, struct err *e) {
                 return err_set(e, -r, "there is no place for the gateway's state: no home directory");
         cleanup(free_ptr) char *path = path_join(state, "egress");
         if (!path)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         r = make ? path_make_private_dir(path, e) : 0;
         if (r == 0)
                 *ret = take_ptr(&path);
@@ -32,7 +32,7 @@ int egress_read(const char *directory, const char *name, struct buf *ret, struct
         cleanup(buf_done) struct buf content = BUF(EGRESS_BYTES_MAX);
         struct stat st;
         if (!path)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (fd < 0 && errno == ELOOP)
                 return err_set(e, EPERM, "%s is a link, which is not followed here; remove it", path);
@@ -55,7 +55,7 @@ int egress_read(const char *directory, const char *name, struct buf *ret, struct
 
 int egress_write(const char *directory, const char *name, struct str content, struct err *e) {
         cleanup(free_ptr) char *path = path_join(directory, name);
-        int r = path ? path_make_private_dir(directory, e) : err_set(e, ENOMEM, "out of memory");
+        int r = path ? path_make_private_dir(directory, e) : err_memory(e);
         return r < 0 ? r : path_replace_file(path, content, 0600, e);
 }
 
@@ -99,7 +99,7 @@ int egress_tokens_load(const char *directory, const mappings *m, struct vault_pr
         for (uint32_t i = 0; i < m->n && document_root(d); i++) {
                 const struct node *row = node_get(document_root(d), str_of(m->p[i].name));
                 if (row && row->kind == NODE_LIST && take_tokens(v, i, row, rotate) < 0)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         return 0;
 }

@@ -106,7 +106,7 @@ static int compile_policy(const struct service *s, const struct policy *p, void 
         int r = host_addresses(&self, e);
         for (size_t i = 0; r == 0 && i < s->n_listeners; i++)
                 if (vec_push(&self, s->endpoints[i]) < 0)
-                        r = err_set(e, ENOMEM, "out of memory");
+                        r = err_memory(e);
         return r < 0 ? r : policy_compile_network(p, self.p, self.n, ret, ret_n, e);
 }
 

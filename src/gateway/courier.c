@@ -122,7 +122,7 @@ static int courier_open(struct courier *courier, struct err *err) {
 
         courier->room = malloc(VAULT_MESSAGE_MAX);
         if (!courier->room)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         if (getsockopt(COURIER_FD_VAULT, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_SEQPACKET)
                 courier->vault = COURIER_FD_VAULT;
         r = loop_new(&courier->loop, err);

@@ -191,8 +191,7 @@ static int read_url(struct webhook *w, struct err *e) {
         ptrdiff_t slash = str_find(text, '/');
         struct str host = slash < 0 ? text : str_first(text, (size_t)slash);
         w->path = str_dup(slash < 0 ? STR("/") : str_skip(text, (size_t)slash));
-        return !w->path ? err_set(e, ENOMEM, "out of memory")
-                        : authority_parse(host, w->secure ? 443 : 80, &w->target, e);
+        return !w->path ? err_memory(e) : authority_parse(host, w->secure ? 443 : 80, &w->target, e);
 }
 
 static int make_request(struct webhook *w, struct err *e) {

@@ -18,12 +18,12 @@ static const char *const kept_back[] = { ".git", ".codex", ".agents" };
 
 static int keep_back(struct import_source *source, const struct node *node, const char *directory, struct err *err) {
         cleanup(free_ptr) char *place = node_origin(source->document, node);
-        int r = place ? 0 : err_set(err, ENOMEM, "out of memory");
+        int r = place ? 0 : err_memory(err);
 
         for (size_t i = 0; r == 0 && i < sizeof kept_back / sizeof *kept_back; i++) {
                 cleanup(free_ptr) char *path = path_join(directory, kept_back[i]);
                 r = path ? import_add(source->model, IMPORT_DENY_WRITE, str_of(path), place, STR(""), err)
-                         : err_set(err, ENOMEM, "out of memory");
+                         : err_memory(err);
         }
 
         return r;
@@ -119,7 +119,7 @@ static int read_place(struct import_source *source, const struct node *node, str
                         cleanup(free_ptr) char *below = str_is(n->key, ".")
                                                             ? str_dup(path)
                                                             : str_format("%.*s/%.*s", STR_FMT(path), STR_FMT(n->key));
-                        r = below ? read_place(source, n, str_of(below), err) : err_set(err, ENOMEM, "out of memory");
+                        r = below ? read_place(source, n, str_of(below), err) : err_memory(err);
                 }
 
                 return r;

@@ -24,7 +24,7 @@ int import_command_argv(struct import_source *source, const struct node *node, c
                                           .said = import_said(node),
                                           .reason =
                                               reason.n && check_reason(reason, NULL) == 0 ? str_dup(reason) : NULL };
-        int r = command.place && command.said ? 0 : err_set(err, ENOMEM, "out of memory");
+        int r = command.place && command.said ? 0 : err_memory(err);
 
         for (size_t i = 0; r == 0 && i < n; i++)
                 r = argv[i].n > 0 ? import_words_add(&command.argv, argv[i], err)
@@ -33,7 +33,7 @@ int import_command_argv(struct import_source *source, const struct node *node, c
         if (r == 0 && model->commands.n >= COMMANDS_MAX)
                 r = node_error(source->document, node, err, "more than %d rules about commands", COMMANDS_MAX);
         if (r == 0 && vec_push(&model->commands, command) < 0)
-                r = err_set(err, ENOMEM, "out of memory");
+                r = err_memory(err);
         if (r < 0)
                 command_done(&command);
 

@@ -32,7 +32,7 @@ static int outbound_port(struct import_source *source, const struct node *list, 
                 if (node->kind != NODE_SCALAR || !str_to_u64(node->text, UINT16_MAX, &port) || port == 0)
                         return node_error(source->document, node, err, "a port is a number from 1 to 65535");
                 if (!place)
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
 
                 int r = import_add(source->model, IMPORT_HOST_PORT, node->text, place, node->text, err);
                 if (r < 0)

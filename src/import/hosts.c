@@ -13,7 +13,7 @@ static int add_entry(struct import_source *source, const struct node *node, enum
         cleanup(free_ptr) char *place = node_origin(source->document, node), *said = import_said(node);
 
         if (!place || !said)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         return import_add(source->model, list, text, place, str_of(said), err);
 }
 

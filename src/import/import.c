@@ -54,10 +54,6 @@ void import_result_done(struct import_result *result) {
         buf_done(&result->text);
 }
 
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
-
 /* --- reading --- */
 
 static int read_open(int fd, const char *path, struct buf *ret, struct err *err) {
@@ -165,7 +161,7 @@ static int read_text(struct import_source *source, enum file_kind kind, struct s
         int r;
 
         if (!name)
-                return no_memory(err);
+                return err_memory(err);
         if (kind == KIND_SCRIPT && str_has_nul(text))
                 return err_set(err, EINVAL, "%s: this is no script: it holds a zero byte", name);
 
@@ -195,7 +191,7 @@ static int read_file(struct import_model *model, const char *path, bool no_links
         int r;
 
         if (!in_home)
-                return no_memory(err);
+                return err_memory(err);
 
         if (strcmp(model->tool, "claude") == 0 && !path_is_within(path, model->workspace)) {
                 source.root_unsure = true;
@@ -231,7 +227,7 @@ static int list_directory(const char *path, const char *ending, import_words *re
                         continue;
 
                 file = path_join(path, entry->d_name);
-                r = file ? import_words_add(ret, str_of(file), err) : no_memory(err);
+                r = file ? import_words_add(ret, str_of(file), err) : err_memory(err);
                 if (r == 0 && ret->n > FILES_MAX)
                         r = err_set(err, E2BIG, "%s has more than %d files", show(str_of(path)).text, FILES_MAX);
         }
@@ -258,7 +254,7 @@ static int read_place(struct import_model *model, const struct import_place *pla
         int r;
 
         if (!path)
-                return no_memory(err);
+                return err_memory(err);
         if (!is_there(path))
                 return 0;
 

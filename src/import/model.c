@@ -65,10 +65,6 @@ bool import_model_dropped(const struct import_model *model) {
         return false;
 }
 
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
-
 static struct import_entry *entry_find(const import_entries *list, struct str text) {
         enum { LOOKED_AT = 4096 }; /* a list that repeats itself is short; a long one may repeat */
         size_t n = list->n < LOOKED_AT ? list->n : LOOKED_AT;
@@ -111,7 +107,7 @@ int import_add(struct import_model *model, enum import_list list, struct str tex
         };
         if (!entry.text || !entry.place || !entry.said || vec_push(&model->lists[list], entry) < 0) {
                 import_entry_done(&entry);
-                return no_memory(err);
+                return err_memory(err);
         }
 
         return 0;
@@ -129,7 +125,7 @@ int import_note(struct import_model *model, const char *place, struct str said, 
         note.why = str_dup(str_of(text));
         if (!note.place || !note.said || !note.why || vec_push(&model->notes, note) < 0) {
                 note_done(&note);
-                return no_memory(err);
+                return err_memory(err);
         }
 
         if (model->notes.n > NOTES_MAX)
@@ -143,7 +139,7 @@ int import_words_add(import_words *words, struct str text, struct err *err) {
 
         if (!copy || vec_push(words, copy) < 0) {
                 free(copy);
-                return no_memory(err);
+                return err_memory(err);
         }
         return 0;
 }

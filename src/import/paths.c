@@ -16,16 +16,12 @@
 
 enum { BRACES_MAX = 64, PATH_TEXT_MAX = 4096 };
 
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
-
 static int add_path(struct import_source *source, const struct node *node, enum import_list list, const char *path,
                     struct err *err) {
         cleanup(free_ptr) char *place = node_origin(source->document, node), *said = import_said(node);
 
         if (!place || !said)
-                return no_memory(err);
+                return err_memory(err);
         return import_add_path(source->model, list, str_of(path), place, str_of(said), source->soft, err);
 }
 
@@ -142,7 +138,7 @@ static int deny_around(struct import_source *source, const struct node *node, en
 
         r = path_normalise(str_first(text, slash ? slash : 1), NULL, &path);
         if (r < 0)
-                return r == -ENOMEM ? no_memory(err)
+                return r == -ENOMEM ? err_memory(err)
                                     : node_error(source->document, node, err, "%s is not a path", show(text).text);
 
         if (strcmp(path, "/") == 0)
@@ -189,7 +185,7 @@ static int deny_one(struct import_source *source, const struct node *node, enum 
 
         r = path_normalise(text, NULL, &path);
         if (r < 0)
-                return r == -ENOMEM ? no_memory(err)
+                return r == -ENOMEM ? err_memory(err)
                                     : node_error(source->document, node, err, "%s is not a path", show(whole).text);
 
         if (strcmp(path, "/**") == 0 || strcmp(path, "/*") == 0)
@@ -226,7 +222,7 @@ static int deny_spelled(struct import_source *source, const struct node *node, e
 
                 cleanup(free_ptr) char *spelled =
                     str_format("%.*s%.*s%.*s", (int)open, text.p, STR_FMT(part), STR_FMT(str_skip(text, close + 1)));
-                r = spelled ? deny_spelled(source, node, list, str_of(spelled), left, err) : no_memory(err);
+                r = spelled ? deny_spelled(source, node, list, str_of(spelled), left, err) : err_memory(err);
         }
 
         return r;
@@ -266,7 +262,7 @@ static int grant_path(struct import_source *source, const struct node *node, str
 
         r = path_normalise(text, NULL, &path);
         if (r < 0)
-                return r == -ENOMEM ? no_memory(err)
+                return r == -ENOMEM ? err_memory(err)
                                     : node_error(source->document, node, err, "%s is not a path", show(text).text);
 
         return add_path(source, node, list, path, err);

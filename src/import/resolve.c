@@ -142,8 +142,7 @@ static int deny_workspace(struct import_model *model, enum import_list list, con
 
         for (const char *c = model->workspace; r == 0 && *c; c++)
                 r = strchr("*?[", *c) ? buf_printf(&path, "[%c]", *c) : buf_add_char(&path, *c);
-        return r < 0 ? err_set(err, ENOMEM, "out of memory")
-                     : import_add(model, list, buf_str(&path), why, STR(ITSELF), err);
+        return r < 0 ? err_memory(err) : import_add(model, list, buf_str(&path), why, STR(ITSELF), err);
 }
 
 static int settle_workspace(struct import_model *model, struct err *err) {
@@ -251,7 +250,7 @@ static int settle_host_ports(struct import_model *model, struct err *err) {
                         struct pattern own, denial;
 
                         if (!text || pattern_parse_user(str_of(text), &own, err) < 0)
-                                return err_set(err, ENOMEM, "out of memory");
+                                return err_memory(err);
 
                         for (size_t d = 0; d < denials->n && !denied; d++)
                                 denied = pattern_parse_refusal(str_of(denials->p[d].text), &denial, NULL) < 0 ||

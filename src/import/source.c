@@ -22,7 +22,7 @@ int import_say(struct import_source *source, const struct node *node, bool dropp
         va_list args;
 
         if (!place || !said)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);

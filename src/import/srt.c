@@ -64,7 +64,7 @@ static int add_reasons(struct import_source *source, const struct node *map, str
                         known = true;
                         denials->p[i].reason = str_dup(node->text);
                         if (!denials->p[i].reason)
-                                return err_set(err, ENOMEM, "out of memory");
+                                return err_memory(err);
                 }
 
                 if (!known)
@@ -80,7 +80,7 @@ static int exclude_domain(struct import_source *source, const struct node *node,
         struct err why = { 0 };
 
         if (!place)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         if (check_plain_pattern(node->text, &why) < 0)
                 return import_say(source, node, true, err, "%s", err_text(&why));
 
@@ -130,7 +130,7 @@ static int parent_proxy_url(struct import_source *source, const struct node *nod
                 return import_say(source, node, false, err, "%s", err_text(&why));
 
         source->model->upstream_proxy = str_dup(node->text);
-        return source->model->upstream_proxy ? 0 : err_set(err, ENOMEM, "out of memory");
+        return source->model->upstream_proxy ? 0 : err_memory(err);
 }
 
 static int parent_bypass(struct import_source *source, const struct node *node, struct err *err) {
@@ -138,7 +138,7 @@ static int parent_bypass(struct import_source *source, const struct node *node, 
         struct str text = node->text;
 
         if (!place)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         cleanup(free_ptr) char *below = text.n > 1 && text.p[0] == '.' ? str_format("*%.*s", STR_FMT(text)) : NULL;
         if (below)
@@ -299,7 +299,7 @@ static int mask_variable(struct import_source *source, const struct node *map, c
         credential.env = str_dup(name->text);
         credential.place = node_origin(source->document, name);
         if (r == 0 && (!credential.env || !credential.place || vec_push(&source->model->credentials, credential) < 0))
-                r = err_set(err, ENOMEM, "out of memory");
+                r = err_memory(err);
 
         if (r < 0) {
                 import_words_done(&credential.hosts);

@@ -264,5 +264,5 @@ int import_write(const struct import_model *model, struct buf *out, struct err *
         if (writer.status == -EMSGSIZE)
                 return err_set(err, EFBIG, "the policy would be too large");
 
-        return writer.status < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
+        return writer.status < 0 ? err_memory(err) : 0;
 }

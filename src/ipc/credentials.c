@@ -310,7 +310,7 @@ static int take_hosts(struct str *in, uint32_t n, struct credential_mapping *map
 
         mapping->hosts = calloc(n, sizeof *mapping->hosts);
         if (!mapping->hosts)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         for (uint32_t i = 0; i < n; i++) {
                 if (!take_text(in, &text))
@@ -395,7 +395,7 @@ static int check_distinct(const struct credentials *credentials, struct err *err
                         err_set(err, EEXIST, "two credentials have the same name or stand-in, '%.*s'",
                                 STR_FMT(m->name));
                 else if (r < 0)
-                        err_set(err, ENOMEM, "out of memory");
+                        err_memory(err);
         }
 
         map_done(&seen, NULL);
@@ -503,11 +503,11 @@ int credentials_open(struct str bytes, struct credentials **ret, struct err *err
 
         cleanup(credentials_closep) struct credentials *c = calloc(1, sizeof *c);
         if (!c)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         c->mappings = calloc(head.n ? head.n : 1, sizeof *c->mappings);
         if (!c->mappings)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         struct str in = str_skip(bytes, sizeof head);
 

@@ -97,7 +97,7 @@ int supervise_encode(const struct supervise_request *request, char **ret, struct
         if (!text)
                 return r == -EMSGSIZE ? err_set(err, E2BIG, "the command and its policy are larger than %d bytes",
                                                 SUPERVISE_BYTES_MAX)
-                                      : err_set(err, ENOMEM, "out of memory");
+                                      : err_memory(err);
 
         *ret = text;
         return 0;

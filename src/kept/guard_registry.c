@@ -25,10 +25,6 @@ enum { SLOTS_MAX = 4096, SLOT_BYTES_MAX = 16 << 20 };
 
 static const char magic[] = "bailey guards 1";
 
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
-
 /* --- one slot, as read --- */
 
 struct slot {
@@ -482,7 +478,7 @@ int guards_begin(struct guards *guards, const struct path_rules *rules, struct e
         int r = collect_roots(guards, rules);
 
         if (r < 0)
-                return no_memory(err);
+                return err_memory(err);
 
         guards->began_us = guards->roots.n ? clock_wall_us() - CLOCK_SLACK_US : 0;
         if (guards->roots.n == 0 || registry_open(&registry, true) < 0)
@@ -603,7 +599,7 @@ int guards_share(struct guards *guards, struct plan_host *host, struct err *err)
 
         int r = add_found_roots(guards, host);
         if (r < 0 || registry_open(&registry, false) < 0)
-                return r < 0 ? no_memory(err) : 0;
+                return r < 0 ? err_memory(err) : 0;
 
         r = read_slots(&registry, &all);
         if (r < 0)

@@ -24,10 +24,6 @@
 
 enum { SLUG_LENGTH = 24, HASH_LENGTH = 12, OPEN_TRIES = 8 };
 
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
-
 int home_top(char **ret, struct err *err) {
         cleanup(free_ptr) char *state = NULL;
         int r;
@@ -40,10 +36,10 @@ int home_top(char **ret, struct err *err) {
                     "a directory");
 
         if (r < 0)
-                return no_memory(err);
+                return err_memory(err);
 
         *ret = path_join(state, "homes");
-        return *ret ? 0 : no_memory(err);
+        return *ret ? 0 : err_memory(err);
 }
 
 char *home_id_of_workspace(const char *workspace) {
@@ -111,7 +107,7 @@ int home_name(const struct policy *policy, const char *run_id, struct home *ret,
         home.forgotten = home_kind(policy) == HOME_FORGOTTEN;
         if (!home.files) {
                 home_clear(&home);
-                return no_memory(err);
+                return err_memory(err);
         }
 
         *ret = home;
@@ -147,7 +143,7 @@ static int home_write_info(const struct home *home, const char *workspace, struc
         cleanup(free_ptr) char *path = path_join(home->directory, "info");
 
         if (!path)
-                return no_memory(err);
+                return err_memory(err);
         return path_replace_file(path, str_of(home->forgotten ? "" : workspace), 0600, err);
 }
 
@@ -260,7 +256,7 @@ int home_remove(const char *id, struct err *err) {
 
         directory = path_join(top, id);
         if (!directory)
-                return no_memory(err);
+                return err_memory(err);
 
         cleanup(close_fd) int fd = -1;
         r = home_open_directory(directory, &fd, err);
@@ -278,7 +274,7 @@ int home_remove(const char *id, struct err *err) {
         /* First out of the way: a run that begins now makes a new one and never sees a half. */
         cleanup(free_ptr) char *aside = str_format("%s/" HOME_RUN_PREFIX "gone-%s-%d", top, id, (int)getpid());
         if (!aside)
-                return no_memory(err);
+                return err_memory(err);
         if (rename(directory, aside) < 0)
                 return err_errno(err, "cannot remove the home %s", id);
 

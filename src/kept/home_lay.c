@@ -28,10 +28,6 @@ enum { RECORDS_MAX = 1 << 20 };
 
 static const unsigned inside = PATH_BENEATH | PATH_NO_SYMLINKS;
 
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
-
 /* --- what was left behind --- */
 
 /* What is just being made may be somebody else's, who is not done. */
@@ -76,11 +72,11 @@ static int record_set(struct home *home, const char *path, const char *key, cons
         cleanup(free_ptr) char *key_copy = strdup(key), *path_copy = known ? NULL : strdup(path);
 
         if (!key_copy || (!known && !path_copy))
-                return no_memory(err);
+                return err_memory(err);
 
         if (!known) {
                 if (vec_push(&home->records, (struct home_record){ 0 }) < 0)
-                        return no_memory(err);
+                        return err_memory(err);
                 known = &home->records.p[home->records.n - 1];
                 known->path = take_ptr(&path_copy);
         }
@@ -101,11 +97,11 @@ int home_read_records(struct home *home, struct err *err) {
         int r;
 
         if (!path)
-                return no_memory(err);
+                return err_memory(err);
 
         r = path_read_file(path, RECORDS_MAX, &text, NULL);
         if (r < 0)
-                return r == -ENOMEM ? no_memory(err) : 0;
+                return r == -ENOMEM ? err_memory(err) : 0;
 
         rest = buf_str(&text);
         while (str_split(&rest, '\n', &line)) {
@@ -139,7 +135,7 @@ int home_save(struct home *home, struct err *err) {
         sweep_new(home);
         path = path_join(home->directory, "laid");
         if (!path)
-                return no_memory(err);
+                return err_memory(err);
 
         for (size_t i = 0; i < home->records.n; i++) {
                 const struct home_record *record = &home->records.p[i];
@@ -191,7 +187,7 @@ static int open_parents(const struct home *home, const char *path, struct err *e
         }
 
         if (!parents)
-                return no_memory(err);
+                return err_memory(err);
 
         at = path_open_at(home->files_fd, parents, O_RDONLY | O_DIRECTORY, 0, inside);
         if (at >= 0)

@@ -41,10 +41,6 @@ struct rows {
         bool parent_there;
 };
 
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
-
 /* --- which rows there are --- */
 
 /* Whether the home has nothing by the first name of this path. */
@@ -64,7 +60,7 @@ static int rows_enter(struct rows *rows, struct str parent) {
         free(rows->parent);
         rows->parent = str_dup(parent);
         if (!rows->parent)
-                return no_memory(rows->err);
+                return err_memory(rows->err);
 
         rows->parent_there = parent.n == 0;
 
@@ -150,7 +146,7 @@ static int layer_make(const struct home *home, const char *below, const char *na
         cleanup(free_ptr) char *path = str_format("%s/%s/%s", home->directory, below, name);
 
         if (!path)
-                return no_memory(err);
+                return err_memory(err);
 
         if (access(path, F_OK) < 0) {
                 int r = path_make_private_dir(path, err);
@@ -187,7 +183,7 @@ static int layers_make(struct rows *rows, const char *row, struct plan_laid *lai
         int r;
 
         if (!slug)
-                return no_memory(rows->err);
+                return err_memory(rows->err);
 
         for (char *c = slug; *c; c++)
                 *c = *c == '/' ? '+' : *c;
@@ -195,12 +191,12 @@ static int layers_make(struct rows *rows, const char *row, struct plan_laid *lai
         kept = str_format("caches/%s", slug);
         below = shared ? str_dup(str_of(kept ? kept : "")) : str_format("layers/%s/%s", rows->q->run_id, slug);
         if (!kept || !below)
-                return no_memory(rows->err);
+                return err_memory(rows->err);
 
         if (rows->q->preview) {
                 laid->upper = str_format("%s/%s/upper", rows->home->directory, below);
                 laid->work = str_format("%s/%s/work", rows->home->directory, below);
-                return laid->upper && laid->work ? 0 : no_memory(rows->err);
+                return laid->upper && laid->work ? 0 : err_memory(rows->err);
         }
 
         r = layer_make(rows->home, below, "upper", (char **)&laid->upper, rows->err);
@@ -243,11 +239,11 @@ static int rows_lay(struct rows *rows, const char *row, enum home_row_kind kind)
 
         laid.path = path_join(rows->at, row);
         if (!laid.path)
-                return no_memory(rows->err);
+                return err_memory(rows->err);
 
         laid.source = realpath(laid.path, NULL);
         if (!laid.source)
-                return errno == ENOMEM ? no_memory(rows->err) : 0;
+                return errno == ENOMEM ? err_memory(rows->err) : 0;
         if (!rows_may_lay(rows, laid.path, laid.source) || rows_known(rows, laid.path))
                 return 0;
         if (rows->q->degraded)
@@ -267,7 +263,7 @@ static int rows_lay(struct rows *rows, const char *row, enum home_row_kind kind)
         }
 
         if (vec_push(&rows->host->home.laid, laid) < 0)
-                return no_memory(rows->err);
+                return err_memory(rows->err);
 
         laid = (struct plan_laid){ 0 };
         return 0;

@@ -17,10 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
-
 void home_kept_done(struct home_kept *kept) {
         free(kept->id);
         free(kept->directory);
@@ -64,13 +60,13 @@ static int kept_open(const char *top, const char *id, struct home_kept *ret, str
 
         kept.files = kept.directory ? path_join(kept.directory, "files") : NULL;
         if (!kept.id || !kept.files || !info || !lock)
-                return no_memory(err);
+                return err_memory(err);
         if (access(kept.files, F_OK) < 0)
                 return 0;
 
         kept_read(&kept, info, lock);
         if (!kept.workspace && !(kept.workspace = strdup("")))
-                return no_memory(err);
+                return err_memory(err);
 
         *ret = kept;
         kept = (struct home_kept){ 0 };
@@ -106,7 +102,7 @@ int homes_list(homes *ret, struct err *err) {
                 r = kept_open(top, entry->d_name, &h, err);
                 if (r > 0 && vec_push(ret, h) < 0) {
                         home_kept_done(&h);
-                        r = no_memory(err);
+                        r = err_memory(err);
                 }
         }
 
@@ -124,7 +120,7 @@ int homes_find(const char *id, const char *workspace, struct home_kept *ret, str
         int r;
 
         if (!id && !own)
-                return no_memory(err);
+                return err_memory(err);
 
         r = homes_list(&all, err);
         if (r < 0)
@@ -164,7 +160,7 @@ int homes_hold(const struct home_kept *kept, int *ret_lock, struct err *err) {
         cleanup(close_fd) int fd = path ? open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
 
         if (!path)
-                return no_memory(err);
+                return err_memory(err);
         if (fd < 0)
                 return err_errno(err, "cannot open %s", path);
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
@@ -181,7 +177,7 @@ static int kept_records(const struct home_kept *kept, struct home *ret, struct e
         ret->directory = strdup(kept->directory);
         ret->id = strdup(kept->id);
         if (!ret->directory || !ret->id)
-                return no_memory(err);
+                return err_memory(err);
 
         ret->files_fd = open(kept->files, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (ret->files_fd < 0)

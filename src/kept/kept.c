@@ -17,10 +17,6 @@
 
 enum { LIST_MAX = 16 << 20 };
 
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
-
 void kept_entries_done(kept_entries *list) {
         for (size_t i = 0; i < list->n; i++) {
                 free(list->p[i].id);
@@ -35,7 +31,7 @@ static int kept_top(char **ret, struct err *err) {
         if (dirs_state(&state) < 0)
                 return err_set(err, ENOENT, "there is no home directory to keep anything in");
         *ret = path_join(state, "kept");
-        return *ret ? 0 : no_memory(err);
+        return *ret ? 0 : err_memory(err);
 }
 
 int kept_open(const char *id, int *ret_fd, struct err *err) {
@@ -46,7 +42,7 @@ int kept_open(const char *id, int *ret_fd, struct err *err) {
 
         path = path_join(top, id);
         if (!path)
-                return no_memory(err);
+                return err_memory(err);
 
         r = path_make_private_dir(path, err);
         if (r < 0)
@@ -131,7 +127,7 @@ int kept_list(const char *id, kept_entries *ret, struct err *err) {
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
                 bool wanted = !id || str_starts(str_of(entry->d_name), str_of(id));
                 if (entry->d_name[0] != '.' && wanted && read_list(top, entry->d_name, ret) < 0)
-                        r = no_memory(err);
+                        r = err_memory(err);
         }
 
         closedir(dir);

@@ -41,16 +41,12 @@ void overlay_runs_done(overlay_runs *r) {
         vec_done(r);
 }
 
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
-
 static int top_directory(char **ret, struct err *err) {
         cleanup(free_ptr) char *state = NULL;
         if (dirs_state(&state) < 0)
                 return err_set(err, ENOENT, "there is no home directory to keep overlays in");
         *ret = path_join(state, "overlays");
-        return *ret ? 0 : no_memory(err);
+        return *ret ? 0 : err_memory(err);
 }
 
 static int name_places(const char *top, const char *id, struct overlay_run *run, struct err *err) {
@@ -59,7 +55,7 @@ static int name_places(const char *top, const char *id, struct overlay_run *run,
                 run->upper = path_join(run->directory, "upper");
                 run->work = path_join(run->directory, "work");
         }
-        return run->id && run->upper && run->work ? 0 : no_memory(err);
+        return run->id && run->upper && run->work ? 0 : err_memory(err);
 }
 
 /* The kernel's option text has its own meaning for these. */
@@ -74,7 +70,7 @@ static int write_info(struct overlay_run *run, struct err *err) {
         cleanup(free_ptr) char *path = path_join(run->directory, "info");
         cleanup(free_ptr) char *text = str_format("%" PRIu64 "\n%s", run->began_us, run->workspace);
         if (!path || !text)
-                return no_memory(err);
+                return err_memory(err);
 
         int s = path_open_append(path, 0600, &run->lock, err);
         if (s == 0 && (flock(run->lock, LOCK_EX | LOCK_NB) < 0 || fd_write_all(run->lock, text, strlen(text)) < 0))
@@ -102,7 +98,7 @@ int overlays_new(const char *id, const char *workspace, struct overlay_run *ret,
 
         run.began_us = clock_wall_us();
         run.workspace = strdup(workspace);
-        s = run.workspace ? write_info(&run, err) : no_memory(err);
+        s = run.workspace ? write_info(&run, err) : err_memory(err);
         if (s == 0) {
                 *ret = run;
                 run = (struct overlay_run){ .lock = -1 };
@@ -117,7 +113,7 @@ static int read_info(struct overlay_run *run, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(0);
 
         if (!path)
-                return no_memory(err);
+                return err_memory(err);
 
         int s = path_read_file(path, INFO_MAX, &text, err);
         if (s < 0)
@@ -128,7 +124,7 @@ static int read_info(struct overlay_run *run, struct err *err) {
                 return err_set(err, EINVAL, "%s is damaged; remove %s by hand", path, run->directory);
 
         run->workspace = str_dup(rest);
-        return run->workspace ? 0 : no_memory(err);
+        return run->workspace ? 0 : err_memory(err);
 }
 
 static int by_start(const void *a, const void *b) {
@@ -155,7 +151,7 @@ int overlays_list(overlay_runs *ret, struct err *err) {
                 if (s == 0)
                         s = read_info(&r, err);
                 if (s == 0)
-                        s = vec_push(ret, r) < 0 ? no_memory(err) : 0;
+                        s = vec_push(ret, r) < 0 ? err_memory(err) : 0;
                 if (s < 0)
                         overlay_run_done(&r);
         }
@@ -194,7 +190,7 @@ int overlays_find(const char *id, const char *workspace, struct overlay_run *ret
 
         cleanup(free_ptr) char *info = path_join(found->directory, "info");
         if (!info)
-                return no_memory(err);
+                return err_memory(err);
 
         found->lock = open(info, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (found->lock < 0)

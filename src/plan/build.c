@@ -297,10 +297,10 @@ static int plan_nesting(struct plan *p, const struct plan_request *q, struct err
 int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         cleanup(plan_freep) struct plan *p = plan_new();
         if (!p)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         p->id = plan_copy(p, str_of(q->id ? q->id : "unknown"));
         if (!p->id)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         p->uid = q->host->uid;
         p->gid = q->host->gid;
         p->flags = q->host->has_terminal ? PLAN_HAS_TERMINAL : 0;
@@ -333,7 +333,7 @@ int plan_build(const struct plan_request *q, struct plan **ret, struct err *e) {
         if (r == 0)
                 r = add_words(p, q);
         if (r == -ENOMEM)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         if (r < 0)
                 return r;
         *ret = take_ptr(&p);

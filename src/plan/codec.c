@@ -343,10 +343,10 @@ static int terminate(const char ***words, size_t *cap, size_t n) {
 int plan_decode(struct str bytes, struct plan **ret, struct err *e) {
         cleanup(plan_freep) struct plan *p = plan_new();
         if (!p)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         const char *own = plan_copy(p, bytes);
         if (!own)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         struct wire w = { .in = str_n(own, bytes.n) };
         visit_plan(&w, p);
         if (!w.error && w.in.n)
@@ -354,7 +354,7 @@ int plan_decode(struct str bytes, struct plan **ret, struct err *e) {
         if (w.error)
                 return err_set(e, w.error, "launch plan: cannot read %s", w.what);
         if (terminate(&p->argv.p, &p->argv.cap, p->argv.n) < 0 || terminate(&p->env.p, &p->env.cap, p->env.n) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         const char *wrong = check_plan(p);
         if (wrong)
                 return err_set(e, EBADMSG, "launch plan: %s", wrong);

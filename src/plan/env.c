@@ -140,7 +140,7 @@ static struct env_entry *find(const struct work *w, struct str name) {
 static int put(struct work *w, struct str name, char *value, enum env_action action, const char *why) {
         cleanup(free_ptr) char *owned = value;
         if (!value && action != ENV_STRIPPED)
-                return err_set(w->e, ENOMEM, "out of memory");
+                return err_memory(w->e);
         struct env_entry *old = find(w, name);
         if (old) {
                 free(old->value);
@@ -152,7 +152,7 @@ static int put(struct work *w, struct str name, char *value, enum env_action act
         cleanup(free_ptr) char *copy = str_dup(name);
         if (!copy || vec_reserve(&w->env.entries, 1) < 0 ||
             map_add(&w->places, name, (void *)(uintptr_t)(w->env.entries.n + 1)) < 0)
-                return err_set(w->e, ENOMEM, "out of memory");
+                return err_memory(w->e);
         w->env.entries.p[w->env.entries.n++] =
             (struct env_entry){ take_ptr(&copy), take_ptr(&owned), action, why, false };
         return 0;
@@ -321,7 +321,7 @@ static int set_certificates(struct work *w, const struct env_input *in) {
         if (r == 0 && in->java_trust_store) {
                 cleanup(free_ptr) char *option = str_format(
                     "-Djavax.net.ssl.trustStore=%s -Djavax.net.ssl.trustStoreType=JKS", in->java_trust_store);
-                r = option ? append_option(w, "JAVA_TOOL_OPTIONS", option) : err_set(w->e, ENOMEM, "out of memory");
+                r = option ? append_option(w, "JAVA_TOOL_OPTIONS", option) : err_memory(w->e);
         }
         return r;
 }
@@ -433,14 +433,14 @@ int env_block(const struct env *env, char ***ret, struct err *e) {
         cleanup(env_block_freep) char **block = calloc(env->entries.n + 1, sizeof *block);
         size_t n = 0;
         if (!block)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         for (size_t i = 0; i < env->entries.n; i++) {
                 const struct env_entry *entry = &env->entries.p[i];
                 if (entry->action == ENV_STRIPPED)
                         continue;
                 block[n] = str_format("%s=%s", entry->name, entry->value);
                 if (!block[n++])
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         *ret = take_ptr(&block);
         return 0;

@@ -127,16 +127,12 @@ static void *field(const struct policy *p, enum policy_row row) {
         return (char *)p + slots[row].offset;
 }
 
-static int no_memory(struct err *e) {
-        return err_set(e, ENOMEM, "out of memory");
-}
-
 /* A path of a list: absolute and normalised; what starts with a double star holds anywhere and stays as it is. */
 static int absolute_path(const struct policy *p, struct str text, const char *base, char **ret, struct err *e) {
         cleanup(free_ptr) char *expanded = NULL;
         if (str_starts(text, STR("**/"))) {
                 *ret = str_dup(text);
-                return *ret ? 0 : no_memory(e);
+                return *ret ? 0 : err_memory(e);
         }
         int r = path_expand_home(text, p->home, &expanded);
         if (r == -ENOENT)
@@ -150,7 +146,7 @@ static int absolute_path(const struct policy *p, struct str text, const char *ba
 static int set_text(char **place, struct str text, struct err *e) {
         char *copy = str_dup(text);
         if (!copy)
-                return no_memory(e);
+                return err_memory(e);
         free(*place);
         *place = copy;
         return 0;
@@ -165,7 +161,7 @@ static int add_ports(port_maps *list, struct str text, const char *origin, struc
         if (!map.origin || vec_push(list, map) < 0) {
                 free(map.addr);
                 free(map.origin);
-                return no_memory(e);
+                return err_memory(e);
         }
         return 0;
 }
@@ -180,7 +176,7 @@ static int add_file(pattern_files *list, const char *path, const char *origin, s
         if (!file.path || !file.origin || vec_push(list, file) < 0) {
                 free(file.path);
                 free(file.origin);
-                return no_memory(e);
+                return err_memory(e);
         }
         struct pattern_file *kept = &list->p[list->n - 1];
         kept->content = content.p;
@@ -201,7 +197,7 @@ static int add_to_list(struct policy *p, enum policy_row row, struct str text, c
                 return git_rule_add_word(p, text, shown, e);
         if (slots[row].replaces)
                 p->network.deny_cidrs_set = true;
-        return origin_texts_add(field(p, row), text, shown) < 0 ? no_memory(e) : 0;
+        return origin_texts_add(field(p, row), text, shown) < 0 ? err_memory(e) : 0;
 }
 
 /* True when the row's value is a number of some kind and was stored. */

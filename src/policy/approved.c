@@ -104,7 +104,7 @@ static int parse_line(struct str line, struct approved *ret, struct err *e) {
         snprintf(day_text, sizeof day_text, "%.*s", STR_FMT(day));
         const char *where = everywhere ? NULL : buf_text(&workspace);
         if (!pattern || (!everywhere && !where) || approved_add(ret, deny, day_text, where, pattern) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         return 0;
 }
 

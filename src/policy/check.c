@@ -92,7 +92,7 @@ static int parse_publish_address(struct str text, struct port_map *map, struct e
                 return err_set(e, EINVAL, "%s is every address of this host; name the one to publish on",
                                show(text).text);
         map->addr = str_dup(plain);
-        return map->addr ? 0 : err_set(e, ENOMEM, "out of memory");
+        return map->addr ? 0 : err_memory(e);
 }
 
 int check_parse_ports(struct str text, struct port_map *ret, struct err *e) {

@@ -153,7 +153,7 @@ int sign_in_add(struct policy *p, const struct sign_in *s, const char *origin, s
         struct adding a = { .policy = p, .row = s, .path = path, .origin = origin };
         bool missing[SIGN_IN_SECRETS_MAX] = { 0 }; /* what a token endpoint may give, and the file does not have */
         if (!path && p->home)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         int r = path ? path_read_file(path, SIGN_IN_BYTES_MAX, &text, err)
                      : err_set(err, ENOENT, "there is no home directory");
 
@@ -196,11 +196,11 @@ int credential_add(struct policy *p, struct str word, const char *origin, struct
                                                       : str_format("env:%s", variable_of(provider));
         cleanup(free_ptr) char *who = str_dup(str_of(origin));
         if (!from || !who)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         struct credential made = { .provider = str_dup(str_of(provider->name)) };
         if (!there && (!made.provider || vec_push(&p->credentials, made) < 0)) {
                 free(made.provider);
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         }
         if (there)
                 free(made.provider);

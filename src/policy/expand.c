@@ -15,8 +15,7 @@ static int expand_mirrors(const struct policy *p, const struct group *group, con
                 if (strcmp(m->group, group->name) != 0)
                         continue;
                 cleanup(free_ptr) char *origin = str_format("%s of %s in %s", m->origin, entry->text, entry->origin);
-                int r =
-                    origin ? f(context, str_of(m->pattern), str_of(origin), e) : err_set(e, ENOMEM, "out of memory");
+                int r = origin ? f(context, str_of(m->pattern), str_of(origin), e) : err_memory(e);
                 if (r < 0)
                         return r;
         }
@@ -35,7 +34,7 @@ int expand_entry(const struct policy *p, const struct origin_text *entry, bool m
                 return err_wrap(e, -ENOENT, "%s", entry->origin);
         cleanup(free_ptr) char *origin = str_format("%s in %s", entry->text, entry->origin);
         if (!origin)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         for (const char *const *pattern = group->patterns; *pattern; pattern++) {
                 const struct origin_text inner = { .text = (char *)*pattern, .origin = origin };
                 int r = expand_entry(p, &inner, mirrors, f, context, e);
@@ -59,7 +58,7 @@ int expand_file(const struct pattern_file *file, expand_function *f, void *conte
         size_t path_n = strlen(file->path);
         cleanup(free_ptr) char *origin = malloc(path_n + 16);
         if (!origin)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         memcpy(origin, file->path, path_n + 1);
         struct str rest = str_n(file->content, file->content ? file->n : 0), line;
         for (unsigned number = 1; str_split(&rest, '\n', &line); number++) {

@@ -34,10 +34,6 @@ void policy_file_done(struct policy_file *f) {
         vec_done(&f->widenings);
 }
 
-static int no_memory(struct err *e) {
-        return err_set(e, ENOMEM, "out of memory");
-}
-
 static int check_kind(int fd, const char *shown, struct err *e) {
         struct stat st;
         if (fstat(fd, &st) < 0)
@@ -77,7 +73,7 @@ int policy_file_open(struct policy_file *f, const char *path, const char *shown,
         const char *slash = strrchr(path, '/');
         f->base = slash && slash > path ? str_dup(str_n(path, (size_t)(slash - path))) : str_dup(STR("/"));
         if (!f->path || !f->base)
-                return no_memory(e);
+                return err_memory(e);
         int r = read_content(f, shown, flags, e);
         return r <= 0 ? r : yaml_read(buf_str(&f->content), str_of(shown), &f->document, e);
 }
@@ -86,7 +82,7 @@ int policy_file_text(struct policy_file *f, const char *text, const char *base, 
         f->path = str_dup(str_of(shown));
         f->base = str_dup(str_of(base));
         if (!f->path || !f->base)
-                return no_memory(e);
+                return err_memory(e);
         if (strlen(text) > DOCUMENT_BYTES_MAX)
                 return err_set(e, EFBIG, "%s:1:1: the policy has more than %d bytes", shown, DOCUMENT_BYTES_MAX);
         return yaml_read(str_of(text), str_of(shown), &f->document, e);
@@ -111,7 +107,7 @@ static int note_widening(struct walk *w, const struct node *n, const char *key, 
                                      .text = str_dup(text) };
         if (!widening.place || !widening.key || !widening.text || vec_push(&w->file->widenings, widening) < 0) {
                 widening_done(&widening);
-                return no_memory(e);
+                return err_memory(e);
         }
         return 0;
 }
@@ -140,11 +136,11 @@ static int apply_text(struct walk *w, enum policy_row row, const struct node *n,
                 r = note_widening(w, n, o->key, text, &inner);
         cleanup(free_ptr) char *origin = node_origin(d, n);
         if (!origin)
-                return no_memory(e);
+                return err_memory(e);
         if (r == 0)
                 r = policy_apply(w->policy, row, text, origin, w->file->base, &inner);
         if (r == -ENOMEM)
-                return no_memory(e);
+                return err_memory(e);
         return r < 0 ? node_error(d, n, e, "%s: %s", o->key, err_text(&inner)) : 0;
 }
 
@@ -177,7 +173,7 @@ static int apply_refusal(struct walk *w, const struct node *map, struct err *e) 
                 return node_error(d, reason, e, "'reason' needs a text, not %s", node_kind_name(reason->kind));
         r = policy_set_reason(w->policy, reason->text, &inner);
         if (r == -ENOMEM)
-                return no_memory(e);
+                return err_memory(e);
         return r < 0 ? node_error(d, reason, e, "network.deny: %s", err_text(&inner)) : 0;
 }
 
@@ -215,7 +211,7 @@ static int apply_map(struct walk *w, enum policy_row row, const struct node *nod
                         return node_key_error(w->file->document, n, e, "%s: %s", policy_rows[row].key,
                                               err_text(&inner));
                 cleanup(free_ptr) char *text = str_format("%.*s=%.*s", STR_FMT(n->key), STR_FMT(n->text));
-                int r = text ? apply_text(w, row, n, str_of(text), e) : no_memory(e);
+                int r = text ? apply_text(w, row, n, str_of(text), e) : err_memory(e);
                 if (r < 0)
                         return r;
         }

@@ -186,7 +186,7 @@ int forges_expand(struct policy *p, struct err *e) {
                         r = add_rule(p, row, repository, origin);
                 r = r < 0 ? r : add_git(p, f, repository, origin);
                 if (r < 0)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         return 0;
 }

@@ -37,7 +37,7 @@ static int check_short_ref(struct str text, struct err *e) {
         cleanup(free_ptr) char *whole = git_ref_expand(text);
 
         if (!whole)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         return git_ref_check_pattern(str_of(whole), e);
 }
 
@@ -96,11 +96,11 @@ int git_rule_add_word(struct policy *p, struct str word, const char *origin, str
         struct git_rule *rule = name ? git_rule_add(p, name, origin) : NULL;
 
         if (!rule)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         while (str_split(&refs, '+', &ref)) {
                 cleanup(free_ptr) char *whole = git_ref_expand(ref);
                 if (!whole || origin_texts_add(&rule->push, str_of(whole), origin) < 0)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         return 0;
 }

@@ -252,7 +252,7 @@ int gitconfig_read(struct str text, gitconfig_each *each, void *context, struct 
         if (r == -EBADMSG)
                 return err_set(err, EBADMSG, "line %u is no line of a git configuration", reader.line);
         if (r == -ENOMEM)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         return r;
 }
 

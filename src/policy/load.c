@@ -51,10 +51,6 @@ static void loader_done(struct loader *l) {
         policy_file_done(&l->workspace);
 }
 
-static int no_memory(struct err *e) {
-        return err_set(e, ENOMEM, "out of memory");
-}
-
 /* The policy is said to be this and nothing else: no variable, no file that happens to be there. */
 static bool is_alone(const struct policy_request *q) {
         return q->only_file || q->only_text;
@@ -88,7 +84,7 @@ static int find_workspace(struct loader *l, struct err *e) {
         if (!l->current)
                 return current_is_unusable(l->request->base, e);
         if (home && !(l->policy->home = str_dup(str_of(home))))
-                return no_memory(e);
+                return err_memory(e);
         if (named && (path_expand_home(str_of(named), home, &expanded) < 0 ||
                       !(path = expanded[0] == '/' || !expanded[0] ? str_dup(str_of(expanded))
                                                                   : path_join(l->current, expanded))))
@@ -122,18 +118,18 @@ static int open_user_file(struct loader *l, struct err *e) {
                 return 0; /* no home, no file of the user's */
         cleanup(free_ptr) char *path = directory ? path_join(directory, "config.yaml") : NULL;
         if (!path)
-                return no_memory(e);
+                return err_memory(e);
         const char *home = l->policy->home;
         bool below = home && strlen(home) > 1 && path_is_within(path, home);
         cleanup(free_ptr) char *shown = str_format("%s%s", below ? "~" : "", below ? path + strlen(home) : path);
-        r = shown ? policy_file_open(&l->user, path, shown, 0, e) : no_memory(e);
+        r = shown ? policy_file_open(&l->user, path, shown, 0, e) : err_memory(e);
         if (r < 0 || !l->user.document)
                 return r;
         /* It holds for every workspace: what is relative in it means the workspace at hand, never Bailey's own
          * directory. */
         free(l->user.base);
         l->user.base = str_dup(str_of(l->policy->workspace));
-        return l->user.base ? 0 : no_memory(e);
+        return l->user.base ? 0 : err_memory(e);
 }
 
 static int open_workspace_file(struct loader *l, struct err *e) {
@@ -143,7 +139,8 @@ static int open_workspace_file(struct loader *l, struct err *e) {
                 return 0;
         cleanup(free_ptr) char *path = path_join(l->policy->workspace, workspace_file_name);
         l->workspace.untrusted = true;
-        return path ? policy_file_open(&l->workspace, path, workspace_file_name, POLICY_FILE_NO_LINK, e) : no_memory(e);
+        return path ? policy_file_open(&l->workspace, path, workspace_file_name, POLICY_FILE_NO_LINK, e)
+                    : err_memory(e);
 }
 
 static int apply_values(struct loader *l, const struct option_values *values, struct err *e) {
@@ -213,7 +210,7 @@ static int choose_profile(struct loader *l, struct err *e) {
         for (size_t i = 0; i < l->policy->profiles.n; i++)
                 if (strcmp(l->policy->profiles.p[i].text, name) == 0)
                         return 0;
-        return origin_texts_add(&l->policy->profiles, str_of(name), PROFILE_BY_PROGRAM) < 0 ? no_memory(e) : 0;
+        return origin_texts_add(&l->policy->profiles, str_of(name), PROFILE_BY_PROGRAM) < 0 ? err_memory(e) : 0;
 }
 
 static bool is_named_before(const origin_texts *list, size_t i) {
@@ -235,7 +232,7 @@ static int apply_profiles(struct loader *l, struct err *e) {
                         continue;
                 cleanup(free_ptr) char *origin = str_format("profile %s in %s", named->text, named->origin);
                 if (!origin)
-                        return no_memory(e);
+                        return err_memory(e);
                 r = profile_open(str_of(named->text), &profile, e);
                 if (r == 0)
                         r = profile_apply(&profile, l->policy, origin, e);
@@ -294,7 +291,7 @@ static int apply_approved(struct loader *l, struct err *e) {
         cleanup(free_ptr) char *path = NULL;
         int r = l->request->only_file && !l->request->remembered ? -ENOENT : approved_path(&path);
         if (r < 0)
-                return r == -ENOENT ? 0 : no_memory(e);
+                return r == -ENOENT ? 0 : err_memory(e);
         r = approved_read(path, &rules, e);
         return r < 0 ? r : approved_apply(&rules, l->policy, e);
 }
@@ -303,7 +300,7 @@ static int apply_approved(struct loader *l, struct err *e) {
 static int load_files(struct loader *l, struct err *e) {
         l->policy = calloc(1, sizeof *l->policy);
         if (!l->policy)
-                return no_memory(e);
+                return err_memory(e);
         int r = is_alone(l->request) ? 0 : option_parse_env(policy_tables, POLICY_TABLES, &l->variables, e);
         r = r < 0 ? r : find_workspace(l, e);
         r = r < 0 ? r : open_user_file(l, e);
@@ -341,7 +338,7 @@ static int apply_role(struct loader *l, struct err *e) {
                 return role || !l->policy->agent ? 0 : -ENOENT;
         cleanup(free_ptr) char *origin = str_format("agents.%s in %s", role->name, role->origin);
         if (!origin)
-                return no_memory(e);
+                return err_memory(e);
         for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
                 if (strcmp(role->network_access, modes[i].access) == 0)
                         return policy_apply(l->policy, ROW_MODE, str_of(policy_mode_name(modes[i].mode)), origin, "/",
@@ -357,7 +354,7 @@ static int hide_home(struct policy *p, const char *path, struct err *e) {
         for (size_t i = 0; i < p->filesystem.hidden_homes.n; i++)
                 if (path_is_within(path, p->filesystem.hidden_homes.p[i].text))
                         return 0;
-        return origin_texts_add(&p->filesystem.hidden_homes, str_of(path), "default") < 0 ? no_memory(e) : 0;
+        return origin_texts_add(&p->filesystem.hidden_homes, str_of(path), "default") < 0 ? err_memory(e) : 0;
 }
 
 /* A line of /etc/passwd: name, password, uid, gid, comment, home, shell. */
@@ -378,7 +375,7 @@ static int hide_account(struct policy *p, struct str line, uid_t own, struct err
 
         r = path_normalise(fields[HOME], NULL, &path);
         if (r == -ENOMEM)
-                return no_memory(e);
+                return err_memory(e);
         return r < 0 ? 0 : hide_home(p, path, e);
 }
 
@@ -403,7 +400,7 @@ static int hide_named_places(struct policy *p, struct err *e) {
                                 continue;
                         r = path_normalise(part, NULL, &path);
                         if (r == -ENOMEM)
-                                return no_memory(e);
+                                return err_memory(e);
                         r = r < 0 || path_is_within(path, p->home_inside) ? 0 : hide_home(p, path, e);
                 }
         }
@@ -422,14 +419,14 @@ static int find_other_homes(struct policy *p, struct err *e) {
                 if ((!p->workspace || strcmp(p->workspace, usual[i]) != 0) && strcmp(p->home_inside, usual[i]) != 0)
                         r = origin_texts_add(&p->filesystem.hidden_homes, str_of(usual[i]), "default");
         if (r < 0)
-                return no_memory(e);
+                return err_memory(e);
 
         r = home_is_own(p) ? hide_named_places(p, e) : 0;
         if (r < 0)
                 return r;
         r = path_read_file("/etc/passwd", PASSWD_MAX, &accounts, NULL);
         if (r < 0)
-                return r == -ENOMEM ? no_memory(e) : 0;
+                return r == -ENOMEM ? err_memory(e) : 0;
         r = 0;
         rest = buf_str(&accounts);
         const uid_t own = getuid();
@@ -444,12 +441,12 @@ static int place_home(struct policy *p, struct err *e) {
         cleanup(free_ptr) char *real = p->home ? realpath(p->home, NULL) : NULL;
 
         if (p->home && !real && errno == ENOMEM)
-                return no_memory(e);
+                return err_memory(e);
         if (real && stat(real, &st) == 0 && S_ISDIR(st.st_mode) && home_can_cover(real))
                 p->home_inside = take_ptr(&real);
         else
                 p->home_inside = str_dup(STR(HOME_PLACE));
-        return p->home_inside ? 0 : no_memory(e);
+        return p->home_inside ? 0 : err_memory(e);
 }
 
 static int refuse_home_grant(const struct policy *p, const origin_texts *grants, const char *flag, struct err *e) {
@@ -472,7 +469,7 @@ static int settle_home(struct loader *l, struct err *e) {
         if (r < 0)
                 return r;
         if (moved_find(p) < 0)
-                return no_memory(e);
+                return err_memory(e);
         if (l->request->network_only || !home_is_own(p))
                 return find_other_homes(p, e);
 

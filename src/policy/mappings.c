@@ -85,7 +85,7 @@ static int fill_env(struct mapping *m, const struct credential *c, struct err *e
                 r = texts_add(&m->env, str_dup(str_of(c->also_env.p[i].text)));
                 m->n_env_also += r == 0;
         }
-        return r < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        return r < 0 ? err_memory(e) : 0;
 }
 
 static int add_host(struct mapping *m, const char *text, struct err *e) {
@@ -107,7 +107,7 @@ static int add_host(struct mapping *m, const char *text, struct err *e) {
         char *whole = first == last
                           ? str_format("%s%s%s%s:%u", star, v6 ? "[" : "", name, v6 ? "]" : "", first)
                           : str_format("%s%s%s%s:%u-%u", star, v6 ? "[" : "", name, v6 ? "]" : "", first, last);
-        return texts_add(&m->hosts, whole) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        return texts_add(&m->hosts, whole) < 0 ? err_memory(e) : 0;
 }
 
 static int fill_hosts(struct mapping *m, const struct credential *c, struct err *e) {
@@ -131,7 +131,7 @@ static int fill_slots(struct mapping *m, const struct credential *c, struct err 
         for (const char *const *s = m->provider && !c->slot ? m->provider->slots : NULL; s && *s && r == 0; s++)
                 r = texts_add(&m->slots, str_dup(str_of(*s)));
         if (r < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         m->sigv4 = m->slots.n > 0 && strcmp(m->slots.p[0], "sigv4") == 0;
         return 0;
 }
@@ -170,7 +170,7 @@ static int fill_member_source(struct mapping *m, const struct policy *p, const s
                 return r;
 
         m->source = str_format("%.5s%s#%.*s", c->source, path, STR_FMT(pointer));
-        return m->source ? 0 : err_set(err, ENOMEM, "out of memory");
+        return m->source ? 0 : err_memory(err);
 }
 
 /* "file:~/token" and "file:token" are made absolute; the policy's home and workspace say by what. */
@@ -180,14 +180,14 @@ static int fill_source(struct mapping *m, const struct policy *p, const struct c
                 return fill_member_source(m, p, c, file, pointer, e);
         if (!str_starts(source, STR("file:"))) {
                 m->source = str_dup(source);
-                return m->source ? 0 : err_set(e, ENOMEM, "out of memory");
+                return m->source ? 0 : err_memory(e);
         }
         cleanup(free_ptr) char *path = NULL;
         int r = whole_path(m, p, c, str_skip(source, 5), &path, e);
         if (r < 0)
                 return r;
         m->source = str_format("file:%s", path);
-        return m->source ? 0 : err_set(e, ENOMEM, "out of memory");
+        return m->source ? 0 : err_memory(e);
 }
 
 static int check_env_source(const struct mapping *m, struct err *e) {
@@ -220,14 +220,14 @@ static int fill(struct mapping *m, const struct policy *p, const struct credenti
         m->origin = str_format("%s", c->origin ? c->origin : "");
         m->name = str_format("%s", c->name ? c->name : c->provider ? c->provider : "");
         if (!m->origin || !m->name)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         if (c->provider && !m->provider)
                 return err_set(e, EINVAL, "%s: there is no provider '%s'", m->origin, c->provider);
         if (!m->provider && (!c->name || !c->slot || c->hosts.n == 0 || (!c->env && !credential_needs_no_env(c))))
                 return err_set(e, EINVAL, "%s: a credential without provider needs 'name', 'env', 'hosts' and 'slot'",
                                m->origin);
         if (fill_texts(m, c) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         if (strlen(m->name) > MAPPING_NAME_MAX)
                 return err_set(e, EINVAL, "%s: the name of a credential has at most %d letters", m->origin,
                                MAPPING_NAME_MAX);
@@ -266,7 +266,7 @@ int mappings_of(const struct policy *p, mappings *ret, struct err *e) {
                 r = fill(&m, p, &p->credentials.p[i], e);
                 r = r < 0 ? r : check_apart(&list, &m, e);
                 if (r == 0 && vec_push(&list, m) < 0)
-                        r = err_set(e, ENOMEM, "out of memory");
+                        r = err_memory(e);
                 if (r < 0)
                         mapping_done(&m);
         }
@@ -330,7 +330,7 @@ int mappings_each_host(const struct policy *p, const mappings *m, mapping_host_f
                 const struct mapping *one = &m->p[i];
                 cleanup(free_ptr) char *origin = str_format("credential %s in %s", one->name, one->origin);
                 if (!origin)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
                 for (size_t k = 0; r == 0 && k < one->hosts.n; k++)
                         if (!has_request_rule(p, one->hosts.p[k]))
                                 r = f(context, str_of(one->hosts.p[k]), str_of(origin), e);

@@ -14,10 +14,6 @@
 #define SYSTEM_PLACE "/etc/bailey/profiles"
 #define SUFFIX ".yaml"
 
-static int no_memory(struct err *e) {
-        return err_set(e, ENOMEM, "out of memory");
-}
-
 void profile_done(struct profile *profile) {
         free(profile->name);
         free(profile->path);
@@ -55,10 +51,10 @@ static int places_find(char *ret[static PLACES], struct err *e) {
         int r = dirs_config(&config);
 
         if (r < 0 && r != -ENOENT)
-                return no_memory(e);
+                return err_memory(e);
         ret[0] = config ? path_join(config, "profiles") : NULL;
         ret[1] = str_dup(STR(SYSTEM_PLACE));
-        return (config && !ret[0]) || !ret[1] ? no_memory(e) : 0;
+        return (config && !ret[0]) || !ret[1] ? err_memory(e) : 0;
 }
 
 static void places_done(char *(*places)[PLACES]) {
@@ -77,7 +73,7 @@ static int file_find(struct str name, char **ret, struct err *e) {
                     places[i] ? str_format("%s/%.*s" SUFFIX, places[i], STR_FMT(name)) : NULL;
 
                 if (places[i] && !path)
-                        return no_memory(e);
+                        return err_memory(e);
                 if (path && access(path, F_OK) == 0) {
                         *ret = take_ptr(&path);
                         return 0;
@@ -118,7 +114,7 @@ int profile_check(const struct profile *profile, struct err *e) {
         const char *home = path_home();
 
         if (!p || (home && !(p->home = str_dup(str_of(home)))))
-                return no_memory(e);
+                return err_memory(e);
         return profile_apply(profile, p, "check", e);
 }
 
@@ -126,7 +122,7 @@ static int open_content(struct profile *profile, const struct profile_built_in *
         cleanup(free_ptr) char *shown = str_format("profile %s", profile->name);
 
         if (!shown)
-                return no_memory(e);
+                return err_memory(e);
         if (profile->path)
                 return policy_file_open(&profile->file, profile->path, profile->path, POLICY_FILE_REQUIRED, e);
         return policy_file_text(&profile->file, built_in->text, "/", shown, e);
@@ -141,7 +137,7 @@ int profile_open(struct str name, struct profile *ret, struct err *e) {
                 return unknown_name(name, e);
         made.name = str_dup(name);
         if (!made.name)
-                return no_memory(e);
+                return err_memory(e);
         r = file_find(name, &made.path, e);
         if (r < 0)
                 return r;
@@ -167,7 +163,7 @@ int profile_open_file(const char *path, struct profile *ret, struct err *e) {
         made.name = str_dup(name);
         made.path = str_dup(str_of(path));
         if (!made.name || !made.path)
-                return no_memory(e);
+                return err_memory(e);
 
         r = policy_file_open(&made.file, path, path, POLICY_FILE_REQUIRED, e);
         if (r < 0)
@@ -188,7 +184,7 @@ static int names_add(profile_names *names, struct str name, struct err *e) {
         char *copy = str_dup(name);
         if (!copy || vec_push(names, copy) < 0) {
                 free(copy);
-                return no_memory(e);
+                return err_memory(e);
         }
         return 0;
 }
@@ -308,7 +304,7 @@ int profile_of_program(const char *program, const char *workspace, char **ret, s
         for (size_t i = 0; i < n_profiles_built_in && r == 0 && !*ret; i++) {
                 if (has_word(profiles_built_in[i].programs, name)) {
                         *ret = str_dup(str_of(profiles_built_in[i].name));
-                        r = *ret ? 0 : no_memory(e);
+                        r = *ret ? 0 : err_memory(e);
                 }
         }
 

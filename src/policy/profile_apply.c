@@ -39,7 +39,7 @@ static const struct document *work_document(const struct work *w) {
 }
 
 static int no_memory(struct work *w) {
-        return err_set(w->e, ENOMEM, "out of memory");
+        return err_memory(w->e);
 }
 
 static int wrong_kind(struct work *w, const struct node *n, const char *key, const char *wanted) {

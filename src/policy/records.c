@@ -369,7 +369,7 @@ static int read_list(const struct record_field *f, origin_texts *list, const str
                         return r;
                 cleanup(free_ptr) char *origin = node_origin(d, n);
                 if (!origin || origin_texts_add(list, n->text, origin) < 0)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         return 0;
 }
@@ -397,7 +397,7 @@ static int read_field(const struct record_field *f, void *place, const struct do
                 return 0;
         default:
                 *(char **)place = str_dup(node->text);
-                return *(char **)place ? 0 : err_set(e, ENOMEM, "out of memory");
+                return *(char **)place ? 0 : err_memory(e);
         }
 }
 
@@ -435,8 +435,7 @@ static int read_level(const struct record *record, void *r, const struct documen
         for (const struct node *n = node->first; n; n = n->next) {
                 if (prefix.n == 0 && n->kind == NODE_MAP && n->first && field_is_section(record, n->key)) {
                         cleanup(free_ptr) char *below = str_format("%.*s.", STR_FMT(n->key));
-                        int status =
-                            below ? read_level(record, r, d, n, str_of(below), e) : err_set(e, ENOMEM, "out of memory");
+                        int status = below ? read_level(record, r, d, n, str_of(below), e) : err_memory(e);
                         if (status < 0)
                                 return status;
                         continue;
@@ -480,14 +479,14 @@ static int fill(const struct record *record, void *r, const struct document *d, 
         char **origin = (char **)((char *)r + record->origin_offset);
         *origin = node_origin(d, node);
         if (!*origin)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         if (record->named) {
                 struct err inner = { 0 };
                 char **name = (char **)((char *)r + record->name_offset);
                 if (check_name(node->key, &inner) < 0)
                         return node_key_error(d, node, e, "%s: %s", record->key, err_text(&inner));
                 if (!(*name = str_dup(node->key)))
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         return read_fields(record, r, d, node, e);
 }
@@ -505,7 +504,7 @@ int record_read(struct policy *p, const struct record *record, const struct docu
         int r = fill(record, space, d, node, e);
         if (r == 0 && list->n == list->cap &&
             vec_grow_bytes((void **)&list->p, &list->cap, list->n + 1, record->size) < 0)
-                r = err_set(e, ENOMEM, "out of memory");
+                r = err_memory(e);
         if (r < 0) {
                 record_done(record, space);
                 return r;

@@ -203,7 +203,7 @@ int sign_in_each(struct str text, bool yaml, sign_in_visit *visit, void *arg, st
         if (yaml) {
                 int r = yaml_read(text, STR("sign-in"), &d, NULL);
                 if (r == -ENOMEM)
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
                 if (r < 0)
                         return err_set(err, EBADMSG, "it is not YAML of the plain kind");
                 return document_root(d) ? each_node(&e, document_root(d), &pointer) : 0;

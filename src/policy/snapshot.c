@@ -189,7 +189,7 @@ int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err
         size_t n_fences = count_fences(&s.v4) + count_fences(&s.v6);
         struct snapshot *copy = malloc(sizeof *copy + n_fences * sizeof copy->fences[0]);
         if (!copy)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         *copy = s;
         put_fences(&copy->v6, put_fences(&copy->v4, copy->fences));
         *ret = copy;

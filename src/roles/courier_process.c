@@ -144,7 +144,7 @@ int courier_process_start(const struct courier_settings *settings, struct courie
         int r;
 
         if (!courier)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         courier->settings = *settings;
         courier->fd = -1;
         courier->in = BUF(COURIER_MESSAGE_MAX + READ_BYTES);

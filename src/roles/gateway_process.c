@@ -509,7 +509,7 @@ int gateway_process_new(const struct gateway_settings *s, const void *snapshot, 
                                s->n_listeners);
         cleanup(gateway_process_freep) struct gateway_process *g = calloc(1, sizeof *g);
         if (!g)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         g->settings = *s;
         g->settings.addresses = take_fd(&addresses);
         struct str password = str_of(g->settings.start.upstream_password);
@@ -535,7 +535,7 @@ int gateway_process_new(const struct gateway_settings *s, const void *snapshot, 
         g->batch = malloc(EVENT_BATCH_MAX);
         g->program = s->program ? str_format("%s", s->program) : NULL;
         if (!g->batch || (s->program && !g->program))
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         g->settings.program = NULL; /* the copy counts */
         g->settings.listeners = NULL;
         for (size_t i = 0; i < s->n_listeners; i++) {

@@ -121,7 +121,7 @@ int helper_places(const char *name, const char *folder, char *ret[static HELPER_
         const char *const places[] = { installed, name /* beside it: unpacked somewhere */, built };
         char self[PATH_MAX];
         if (!installed || !built)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
         char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
         if (!slash)
@@ -174,5 +174,5 @@ int helper_program(const char *name, const char *folder, char **ret, struct err 
                 return r;
         k->name = name;
         *ret = strdup(k->path);
-        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+        return *ret ? 0 : err_memory(e);
 }

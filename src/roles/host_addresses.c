@@ -22,7 +22,7 @@ int host_addresses(endpoints *ret, struct err *e) {
                 struct endpoint own = { 0 };
                 uint16_t port;
                 if (i->ifa_addr && addr_from_sockaddr(i->ifa_addr, &own.addr, &port) && vec_push(ret, own) < 0)
-                        r = err_set(e, ENOMEM, "out of memory");
+                        r = err_memory(e);
         }
         freeifaddrs(list);
         return r;

@@ -79,7 +79,7 @@ int host_programs_start(struct host_programs *programs, uint64_t id, const char 
                 return r;
         r = programs_watch(programs, &made, e);
         if (r == 0 && vec_push(&programs->running, made) < 0)
-                r = err_set(e, ENOMEM, "out of memory");
+                r = err_memory(e);
         if (r < 0) {
                 program_kill(&made);
                 return r;

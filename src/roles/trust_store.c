@@ -43,7 +43,7 @@ int trust_store_roots(const char *configured, struct buf *ret, struct err *e) {
 int trust_store_pem(struct str roots, struct str certificate, struct buf *ret, struct err *e) {
         cleanup(free_ptr) char *text = malloc(base64_length(certificate.n));
         if (!text)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         base64_encode(certificate, BASE64_STANDARD, text);
         int r = buf_append(ret, roots);
         if (r == 0 && roots.n > 0 && roots.p[roots.n - 1] != '\n')

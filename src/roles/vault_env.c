@@ -21,7 +21,7 @@ int text_list_take(text_list *l, char *taken, struct err *e) {
                 return 0;
         }
         free(taken);
-        return err_set(e, ENOMEM, "out of memory");
+        return err_memory(e);
 }
 
 /* Which part of a mapping its i-th variable holds. */
@@ -212,7 +212,7 @@ int vault_env_table(const mappings *list, const struct vault_process *v, int *re
         cleanup(free_ptr) struct credential_row *rows = calloc(list->n + 1, sizeof *rows);
         cleanup(free_ptr) struct row_room *rooms = calloc(list->n + 1, sizeof *rooms);
         cleanup(text_list_done) text_list slots = { 0 };
-        int r = rows && rooms ? 0 : err_set(e, ENOMEM, "out of memory");
+        int r = rows && rooms ? 0 : err_memory(e);
         for (uint32_t i = 0; r == 0 && i < list->n; i++) {
                 char *text = NULL;
                 r = fill_row(list, i, v, &rows[i], &rooms[i], &text);

@@ -449,7 +449,7 @@ static int fill_start(struct vault_process *v, const struct vault_settings *s, s
 int vault_process_new(const struct vault_settings *s, struct vault_process **ret, struct err *e) {
         cleanup(vault_process_freep) struct vault_process *v = calloc(1, sizeof *v);
         if (!v)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         *v = (struct vault_process){ .settings = *s, .keep = -1, .role = ROLE_NONE("vault") };
         v->settings.program = v->settings.sandbox_id = v->settings.ca_dir = NULL; /* the copies count */
         v->room = malloc(VAULT_MESSAGE_MAX);
@@ -457,7 +457,7 @@ int vault_process_new(const struct vault_settings *s, struct vault_process **ret
         v->old = calloc(s->mappings->n + 1, sizeof *v->old);
         v->program = s->program ? str_format("%s", s->program) : NULL;
         if (!v->room || !v->fakes || !v->old || (s->program && !v->program))
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         int r = fill_start(v, s, e);
         r = r < 0 ? r : vault_start_check(&v->start, v->mappings, e);
         r = r < 0 ? r : make_keep(&v->keep, e);

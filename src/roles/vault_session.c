@@ -45,7 +45,7 @@ static void sweep(const char *place) {
 static int name_kept_files(struct vault_session *v, const char *directory, struct err *e) {
         v->bundle = path_join(directory, "ca-bundle.pem");
         v->java = path_join(directory, "ca-bundle.jks");
-        return v->bundle && v->java ? 0 : err_set(e, ENOMEM, "out of memory");
+        return v->bundle && v->java ? 0 : err_memory(e);
 }
 
 static int name_files(struct vault_session *v, const char *id, char **ret_place, struct err *e) {
@@ -56,7 +56,7 @@ static int name_files(struct vault_session *v, const char *id, char **ret_place,
         *ret_place = path_join(state, PLACE);
         v->bundle = str_format("%s/" PLACE "/%s/ca-bundle.pem", state, id);
         v->java = str_format("%s/" PLACE "/%s/ca-bundle.jks", state, id);
-        return *ret_place && v->bundle && v->java ? 0 : err_set(e, ENOMEM, "out of memory");
+        return *ret_place && v->bundle && v->java ? 0 : err_memory(e);
 }
 
 static int make_directory(struct vault_session *v, const char *place, const char *id, struct err *e) {
@@ -67,7 +67,7 @@ static int make_directory(struct vault_session *v, const char *place, const char
         v->directory = path_join(place, id);
         cleanup(free_ptr) char *lock_path = v->directory ? path_join(v->directory, "lock") : NULL;
         if (!lock_path)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         r = path_make_private_dir(v->directory, e);
         r = r < 0 ? r : path_replace_file(lock_path, STR(""), 0600, e);
         if (r < 0)
@@ -85,7 +85,7 @@ static int write_certificates(struct vault_session *v, const char *roots_file, s
         if (r == 0 && v->process)
                 r = trust_store_pem(buf_str(&roots), vault_process_ca(v->process), &pem, e);
         else if (r == 0 && buf_append(&pem, buf_str(&roots)) < 0)
-                r = err_set(e, ENOMEM, "out of memory");
+                r = err_memory(e);
         r = r < 0 ? r : trust_store_java(buf_str(&pem), &java, e);
         r = r < 0 ? r : path_replace_file(v->bundle, buf_str(&pem), 0444, e);
         return r < 0 ? r : path_replace_file(v->java, buf_str(&java), 0444, e);
@@ -141,7 +141,7 @@ static int lay_out(struct vault_session *v, const struct vault_session_request *
 
         if (r == 0 && v->directory &&
             origin_texts_add(&q->policy->filesystem.read, str_of(v->directory), "the sandbox's certificates") < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         return r;
 }
 
@@ -258,7 +258,7 @@ static int hide_sources(const struct vault_session *v, struct policy *p, struct 
                         continue;
                 cleanup(free_ptr) char *glob = glob_of(file);
                 if (!origin || !glob || origin_texts_add(&p->filesystem.deny_read, str_of(glob), origin) < 0)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         return 0;
 }

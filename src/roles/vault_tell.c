@@ -55,7 +55,7 @@ int vault_tell_mappings(const mappings *list, struct vault_mapping **ret, struct
                       "all of them fit");
         cleanup(free_ptr) struct vault_mapping *made = calloc(list->n + 1, sizeof *made);
         if (!made)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         for (size_t i = 0; i < list->n; i++) {
                 int r = fill(&made[i], &list->p[i], e);
                 if (r < 0)
@@ -88,7 +88,7 @@ static int send_value(int control, uint32_t index, struct str value, struct err 
 static int send_lines(int control, const struct mapping *m, uint32_t index, char *const *environment, struct err *e) {
         static const char *const names[] = { "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN" };
         struct buf lines = BUF(VAULT_SECRET_MAX);
-        int r = buf_reserve(&lines, VAULT_SECRET_MAX) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        int r = buf_reserve(&lines, VAULT_SECRET_MAX) < 0 ? err_memory(e) : 0;
         for (size_t i = 0; r == 0 && i < 3; i++) {
                 cleanup(free_ptr) char *name = mapping_source_variable(m, i);
                 const char *value = name ? value_of(environment, name) : NULL;

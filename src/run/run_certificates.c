@@ -62,7 +62,7 @@ static int cover_one(struct plan_host *host, const char *path, const char *sourc
                 return 0;
         from = str_dup(str_of(source));
         if (!from || vec_push(&host->covers, ((struct plan_cover){ real, from })) < 0)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         (void)take_ptr(&real);
         (void)take_ptr(&from);
         return 0;

@@ -65,7 +65,7 @@ int run_env(const struct policy *policy, const struct plan_host *host, const str
         struct git_setting setting;
         struct env env = { 0 };
         if (!pass || !set)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         if (!degraded)
                 set_programs(policy, &setting, set, policy->process.env_set.n);
         struct env_input in = {

@@ -150,7 +150,7 @@ static int run_home_show_guest(struct run *run, struct err *err) {
 
         free((char *)program.path);
         free((char *)program.source);
-        return err_set(err, ENOMEM, "out of memory");
+        return err_memory(err);
 }
 
 int run_home_show(struct run *run, struct err *err) {

@@ -25,10 +25,6 @@ struct own {
         struct err *e;
 };
 
-static int no_memory(struct err *e) {
-        return err_set(e, ENOMEM, "out of memory");
-}
-
 /* Links resolved, also where the last names do not exist. NULL: no such place. */
 static char *real_of(const char *path, bool *ret_there) {
         char *real = realpath(path, NULL);
@@ -145,5 +141,5 @@ int run_own(const struct policy *policy, const struct run_request *q, const stru
         struct own o = { policy, rules, host, e };
         int r = keep_programs(&o, degraded);
         r = r < 0 ? r : keep_files(&o, policy, q);
-        return r == -ENOMEM ? no_memory(e) : r;
+        return r == -ENOMEM ? err_memory(e) : r;
 }

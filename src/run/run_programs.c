@@ -320,7 +320,7 @@ static int table_fill(const struct policy *p, struct buf *table, struct err *e) 
         for (size_t i = 0; r == 0 && i < p->ssh.keys.n; i++)
                 r = table_add_key(table, p, p->ssh.keys.p[i].text, e);
         if (r == 0 && p->ssh.hosts.n > 0 && known_files_read(p, &known) < 0)
-                r = err_set(e, ENOMEM, "out of memory");
+                r = err_memory(e);
         for (size_t i = 0; r == 0 && i < p->ssh.hosts.n; i++)
                 r = table_add_host(table, buf_str(&known), p->ssh.hosts.p[i].text, e);
         if (r == 0 && p->signing.ssh)
@@ -406,7 +406,7 @@ static int show_program(struct plan_host *host, const char *path, const char *pr
         cleanup(free_ptr) char *at = str_dup(str_of(path)), *from = str_dup(str_of(program));
 
         if (!at || !from || vec_push(&host->covers, ((struct plan_cover){ at, from })) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         (void)take_ptr(&at);
         (void)take_ptr(&from);
         return 0;

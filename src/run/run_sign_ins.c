@@ -124,7 +124,7 @@ static int lay_file(struct home *home, const struct policy *policy, struct layin
         struct buf text = BUF(0);
         cleanup(buf_done) struct buf copy = BUF(HOME_FILE_MAX);
         if (!path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         int r = path_read_file(path, SIGN_IN_BYTES_MAX, &text, err);
         r = r < 0 ? r : sign_in_copy(buf_str(&text), yaml, fake_at, l, &copy, err);
@@ -160,7 +160,7 @@ int run_sign_ins_lay(struct home *home, const struct policy *policy, const struc
                         continue;
                 cleanup(free_ptr) char *path = str_dup(l.file);
                 if (!path)
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
                 if (!path_is_within(path, policy->home))
                         continue;
                 if (lay_file(home, policy, &l, str_starts(str_of(list->p[i].source), STR("yaml:")), &why) < 0)

@@ -62,7 +62,7 @@ int run_tmpdir_make(struct run_tmpdir *t, const char *id, struct err *err) {
         cleanup(free_ptr) char *path = str_format("%s/%.*s%s", base, STR_FMT(prefix), id);
 
         if (!fresh || !path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         sweep_all(base);
         if (mkdir(fresh, 0700) < 0)
                 return err_errno(err, "cannot make a directory for temporary files in %s", base);

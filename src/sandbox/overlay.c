@@ -263,7 +263,7 @@ static int record(struct scan *s, const char *path, enum change_kind kind, int u
                   const char *name, const struct stat *state, const struct stat *lower) {
         struct change c = { .kind = kind, .mode = state->st_mode, .path = strdup(path) };
         if (!c.path)
-                return err_set(s->e, ENOMEM, "out of memory");
+                return err_memory(s->e);
         if (kind != CHANGE_DELETED && S_ISREG(state->st_mode))
                 c.size = (uint64_t)state->st_size;
         if (kind != CHANGE_DELETED && S_ISLNK(state->st_mode)) {

@@ -749,12 +749,12 @@ int sh_parse(struct str source, struct sh_tree **ret, struct err *err) {
 
         cleanup(sh_tree_freep) struct sh_tree *tree = calloc(1, sizeof *tree);
         if (!tree)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         tree->arena.max = SH_MEMORY_MAX;
         struct str text = arena_copy(&tree->arena, source);
         if (!text.p)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         struct err own = { 0 };
         struct parser parser = {

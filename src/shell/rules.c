@@ -165,14 +165,14 @@ static int try_examples(const struct sh_rules *rules, const struct sh_rule *rule
 int sh_rules_load(const struct sh_user_rule *rules, size_t n, struct sh_rules **ret, struct err *err) {
         cleanup(sh_rules_freep) struct sh_rules *r = calloc(1, sizeof *r);
         if (!r || !(r->p = calloc(n ? n : 1, sizeof *r->p)))
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         for (size_t i = 0; i < n; i++) {
                 if (rules[i].n_argv == 0 || !rules[i].argv[0][0])
                         return err_set(err, EINVAL, "command rule '%s' names no program", rules[i].name);
                 r->n++;
                 if (copy_rule(&rules[i], &r->p[i]) < 0)
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
         }
 
         for (size_t i = 0; i < n; i++) {

@@ -156,7 +156,7 @@ static int continue_from_rotated(struct audit *audit, struct err *err) {
         uint64_t good;
 
         if (!name)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         cleanup(close_fd) int fd = open_to_read(name, &st);
         if (fd == -ENOENT)
@@ -232,13 +232,13 @@ int audit_open(const struct audit_settings *settings, struct audit **ret, struct
 
         cleanup(audit_freep) struct audit *a = calloc(1, sizeof *a);
         if (!a)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         a->fd = -1;
         a->pending = BUF(AUDIT_PENDING_MAX);
         a->path = str_format("%s", settings->path);
         if (!a->path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         a->max_bytes = settings->max_bytes ? settings->max_bytes : AUDIT_MAX_BYTES;
         a->keep = settings->keep ? settings->keep : AUDIT_KEEP;
@@ -323,7 +323,7 @@ static int audit_shift(const struct audit *audit, struct err *err) {
                 cleanup(free_ptr) char *from = audit_rotated_name(audit->path, k),
                                        *to = audit_rotated_name(audit->path, k + 1);
                 if (!from || !to)
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
 
                 int r = k == audit->keep ? unlink(from) : rename(from, to);
                 if (r < 0 && errno != ENOENT)
@@ -338,7 +338,7 @@ static int audit_replace(struct audit *audit, struct err *err) {
         cleanup(close_fd) int fd = -1;
 
         if (!fresh || !old)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         if (unlink(fresh) < 0 && errno != ENOENT)
                 return err_errno(err, "cannot remove %s", fresh);
 
@@ -370,7 +370,7 @@ static int audit_rotate(struct audit *audit, struct err *err) {
         uint64_t left;
 
         if (!last)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         if (access(last, F_OK) == 0) {
                 if (oldest_left(audit, &left) < 0)

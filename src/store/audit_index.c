@@ -163,7 +163,7 @@ static int index_open_once(struct audit_index **ret, const char *path, struct er
         int r;
 
         if (!ix || !(ix->path = str_format("%s", path)))
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         for (size_t i = 0; i < sizeof ix->texts / sizeof *ix->texts; i++)
                 ix->texts[i] = BUF(AUDIT_LINE_MAX);
 
@@ -172,7 +172,7 @@ static int index_open_once(struct audit_index **ret, const char *path, struct er
                 return r;
         if (sqlite3_open_v2(path, &ix->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL) !=
             SQLITE_OK)
-                return ix->db ? index_fault(ix, err) : err_set(err, ENOMEM, "out of memory");
+                return ix->db ? index_fault(ix, err) : err_memory(err);
         sqlite3_busy_timeout(ix->db, WAIT_MS);
 
         r = index_execute(ix,
@@ -211,7 +211,7 @@ int audit_index_open(struct audit_index **ret, struct err *err) {
                 return err_set(err, -r, "there is no home directory to keep an index of the audit logs in");
         path = path_join(directory, "index.db");
         if (!path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         r = path_make_private_dir(directory, err);
         if (r < 0)
                 return r;
@@ -265,7 +265,7 @@ static int work_add(struct audit_index *ix, const char *path, struct err *err) {
         struct index_work work = { .path = str_format("%s", path), .bytes = log_bytes(path) };
         if (!work.path || vec_push(&ix->work, work) < 0) {
                 free(work.path);
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         }
         return 0;
 }
@@ -281,7 +281,7 @@ static int index_forget(struct audit_index *ix, struct err *err) {
                 const char *path = (const char *)sqlite3_column_text(statement, 1);
                 if (path && access(path, F_OK) < 0 && errno == ENOENT &&
                     vec_push(&gone, sqlite3_column_int64(statement, 0)) < 0)
-                        r = err_set(err, ENOMEM, "out of memory");
+                        r = err_memory(err);
         }
         index_finish(&statement);
 

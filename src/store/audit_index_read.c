@@ -66,7 +66,7 @@ static int row_load(struct audit_index *ix, const char *path, struct run_row *re
         for (int i = 0; i < RUN_TEXTS; i++) {
                 const char *text = (const char *)sqlite3_column_text(get, 12 + i);
                 if (set_text(&ret->texts[i], str_of(text ? text : "")) < 0)
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
         }
         return 0;
 }
@@ -257,7 +257,7 @@ static int take_record(struct audit_index *ix, struct run_row *row, const struct
         if (!audit_time(record->ts, &at_us))
                 at_us = row->last_us;
         if (row->records == 0 && set_text(&row->texts[TEXT_RUN], record->run_id) < 0)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         row_count(row, record, at_us);
 
         const struct str texts[] = { text_of(ix, IN_HOST, record->domain.n ? record->domain : record->addr),

@@ -188,7 +188,7 @@ static int search_prepare(const struct audit_index *ix, const struct audit_query
         if (r == 0 && q->limit)
                 r = buf_printf(&sql, " LIMIT %u", q->limit);
         if (r < 0 || !buf_text(&sql))
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         r = index_prepare(ix, buf_text(&sql), ret, err);
         return r < 0 ? r : bind_all(ix, *ret, c, err);
@@ -302,7 +302,7 @@ int audit_index_sums(struct audit_index *ix, enum audit_sums what, const char *r
         const char *where = c.sql.n ? buf_text(&c.sql) : "";
         sql = where ? str_format("%s%s%s LIMIT %u", sums_sql[form].select, where, sums_sql[form].group, limit) : NULL;
         if (!sql)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         r = index_prepare(ix, sql, &statement, err);
         if (r < 0)
                 return r;

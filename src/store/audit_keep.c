@@ -144,7 +144,7 @@ static int run_drop(struct audit_keep *keep, struct drop_record *record, const s
         int r;
 
         if (!id)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         dropped.run_id = id;
         run_describe(run, &dropped);
 
@@ -231,7 +231,7 @@ int audit_keep(struct audit_keep *keep, struct err *err) {
         path = path_join(directory, record_name);
         cleanup(free_ptr) struct kept_run *runs = calloc(names.n, sizeof *runs);
         if (!path || !runs)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         record.path = path;
         for (size_t i = 0; i < names.n && r == 0; i++)

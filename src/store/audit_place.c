@@ -20,7 +20,7 @@ int audit_directory(char **ret, struct err *err) {
 
         char *path = r < 0 ? NULL : path_join(state, "audit");
         if (!path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         *ret = path;
         return 0;
@@ -43,7 +43,7 @@ int audit_run_path(const char *run_id, char **ret, struct err *err) {
         char *path = str_format("%s/%.4s%.2s%.2s-%.2s%.2s%.2s-%.6s-%s%s", directory, ts, ts + 5, ts + 8, ts + 11,
                                 ts + 14, ts + 17, ts + 20, run_id, suffix);
         if (!path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         *ret = path;
         return 0;
@@ -86,7 +86,7 @@ int audit_runs(audit_names *ret, struct err *err) {
                 char *path = path_join(directory, entry->d_name);
                 if (!path || vec_push(ret, path) < 0) {
                         free(path);
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
                 }
         }
 
@@ -131,5 +131,5 @@ int audit_find_run(const char *run_id, char **ret, struct err *err) {
                 return err_set(err, EINVAL, "%zu runs begin with \"%s\"; give more of the id", matches, run_id);
 
         *ret = str_format("%s", found);
-        return *ret ? 0 : err_set(err, ENOMEM, "out of memory");
+        return *ret ? 0 : err_memory(err);
 }

@@ -14,7 +14,7 @@ int audit_reader_open(struct audit_reader *reader, const char *path, struct err 
         *reader = (struct audit_reader){ .fd = -1, .buffer = BUF(2 * AUDIT_LINE_MAX) };
         reader->path = str_format("%s", path);
         if (!reader->path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (reader->fd < 0)
@@ -92,7 +92,7 @@ int audit_files(const char *path, audit_names *ret, struct err *err) {
         for (unsigned k = 1; k <= MOST; k++) { /* a gap is seen by its missing records, not skipped over */
                 cleanup(free_ptr) char *name = audit_rotated_name(path, k);
                 if (!name)
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
                 if (access(name, F_OK) == 0)
                         oldest = k;
                 else if (k > oldest + AUDIT_KEEP)
@@ -102,11 +102,11 @@ int audit_files(const char *path, audit_names *ret, struct err *err) {
         for (unsigned k = oldest + 1; k-- > 0;) {
                 cleanup(free_ptr) char *name = audit_rotated_name(path, k);
                 if (!name)
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
                 if (access(name, F_OK) < 0)
                         continue;
                 if (vec_push(ret, name) < 0)
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
 
                 name = NULL;
         }

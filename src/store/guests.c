@@ -96,7 +96,7 @@ static int db_fault(const struct guests_db *db, struct err *err) {
         case SQLITE_FULL:
                 return err_set(err, ENOSPC, "%s: there is no room left on the disk", db->path);
         case SQLITE_NOMEM:
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         default:
                 return err_set(err, EIO, "%s: %s", db->path, sqlite3_errmsg(db->db));
         }
@@ -233,11 +233,11 @@ int guests_db_open(const char *path, struct guests_db **ret, bool *ret_fresh, st
                 return r;
         cleanup(guests_db_closep) struct guests_db *db = calloc(1, sizeof *db);
         if (!db || !(db->path = strdup(path)))
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         if (sqlite3_open_v2(path, &db->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL) !=
             SQLITE_OK)
-                return db->db ? db_fault(db, err) : err_set(err, ENOMEM, "out of memory");
+                return db->db ? db_fault(db, err) : err_memory(err);
         sqlite3_busy_timeout(db->db, WAIT_MS);
         r = db_execute(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", err);
         if (r < 0)
@@ -283,7 +283,7 @@ static int row_read(sqlite3_stmt *query, struct guest_row *ret, struct err *err)
                 *texts[i] = strdup(column_text(query, i));
                 if (!*texts[i]) {
                         guest_row_done(&row);
-                        return err_set(err, ENOMEM, "out of memory");
+                        return err_memory(err);
                 }
         }
         *ret = row;
@@ -302,7 +302,7 @@ int guests_db_list(struct guests_db *db, bool deleted, guest_rows *ret, struct e
                 r = rows.n < GUESTS_MAX ? row_read(query, &row, err) : err_set(err, E2BIG, "too many guests");
                 if (r == 0 && vec_push(&rows, row) < 0) {
                         guest_row_done(&row);
-                        r = err_set(err, ENOMEM, "out of memory");
+                        r = err_memory(err);
                 }
         }
         if (r < 0)

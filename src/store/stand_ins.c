@@ -65,7 +65,7 @@ static int add_rotated(struct stand_ins *s, struct str credential, uint64_t time
 
         if ((credential.n > 0 && !made.credential) || vec_push(&s->rotated, made) < 0) {
                 free(made.credential);
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         }
         return 0;
 }
@@ -190,7 +190,7 @@ static int make_first(struct stand_ins *ins, struct err *err) {
 static int take_lock(struct stand_ins *ins, struct err *err) {
         cleanup(free_ptr) char *path = str_format("%s.lock", ins->path);
         if (!path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         ins->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (ins->lock < 0)
@@ -214,14 +214,14 @@ static int name_file(struct stand_ins *ins, struct err *err) {
                 return r;
 
         ins->path = path_join(state, "stand-ins");
-        return ins->path ? 0 : err_set(err, ENOMEM, "out of memory");
+        return ins->path ? 0 : err_memory(err);
 }
 
 /* With the lock held. */
 static int open_locked(struct stand_ins **ret, struct err *err) {
         cleanup(stand_ins_closep) struct stand_ins *s = calloc(1, sizeof *s);
         if (!s)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         s->lock = -1;
 

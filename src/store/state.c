@@ -204,7 +204,7 @@ int state_open(struct state **ret, struct err *err) {
         if (r == -ENOENT)
                 return err_set(err, ENOENT, "there is no home directory to remember anything in");
         if (r < 0 || !s || !(s->path = path_join(directory, "state.db")))
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         r = path_make_private_dir(directory, err);
         if (r == 0)
@@ -214,7 +214,7 @@ int state_open(struct state **ret, struct err *err) {
 
         if (sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
                             NULL) != SQLITE_OK)
-                return s->db ? state_fault(s, err) : err_set(err, ENOMEM, "out of memory");
+                return s->db ? state_fault(s, err) : err_memory(err);
 
         sqlite3_busy_timeout(s->db, WAIT_MS);
         r = state_migrate(s, err);
@@ -246,7 +246,7 @@ int state_rules(struct state *s, struct approved *ret, struct err *err) {
 
                 if (!list || !pattern || !workspace || ret->rules.n >= RULES_MAX ||
                     approved_add(ret, strcmp(list, "deny") == 0, day, workspace[0] ? workspace : NULL, pattern) < 0)
-                        r = err_set(err, ENOMEM, "out of memory");
+                        r = err_memory(err);
         }
 
         return r;

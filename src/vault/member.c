@@ -61,7 +61,7 @@ int member_read(const char *source, char *ret, size_t *ret_n, struct err *err) {
 
         struct member member = { .pointer = pointer, .ret = ret };
         cleanup(free_ptr) char *path = str_dup(file);
-        int r = path ? member_file(path, &text, err) : err_set(err, ENOMEM, "out of memory");
+        int r = path ? member_file(path, &text, err) : err_memory(err);
         if (r == 0)
                 r = sign_in_each(buf_str(&text), str_starts(str_of(source), STR("yaml:")), member_visit, &member, err);
         if (text.p)

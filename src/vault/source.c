@@ -204,7 +204,7 @@ static int read_bws(const char *what, char *const *environment, char *ret, size_
 
         cleanup(free_ptr) char *argument = str_dup(by_id ? name : project);
         if (!argument)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         char *const get[] = { (char *)"bws",      (char *)"secret", (char *)"get", argument,
                               (char *)"--output", (char *)"json",   NULL };

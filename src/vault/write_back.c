@@ -199,7 +199,7 @@ static int replace_file(const char *path, struct str content, const struct stat 
         random_id(suffix, sizeof suffix);
         cleanup(free_ptr) char *beside = str_format("%s.%s.tmp", path, suffix);
         if (!beside)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         cleanup(close_fd) int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0)

@@ -45,7 +45,7 @@ static int take_verdict(struct sh_verdict *from, struct check_verdict *ret, stru
         if (ret->rule && ret->reason)
                 return 0;
         check_verdict_done(ret);
-        return err_set(e, ENOMEM, "out of memory");
+        return err_memory(e);
 }
 
 int check_command(const struct option_values *options, const struct check_question *q, struct check_verdict *ret,
@@ -72,5 +72,5 @@ int check_command(const struct option_values *options, const struct check_questi
         err_blame(e, ERR_SYSTEM);
         commands_find_place(q->directory, policy->workspace, &place);
         r = classify(rules, &place.setting, q, &v);
-        return r < 0 ? err_set(e, ENOMEM, "out of memory") : take_verdict(&v, ret, e);
+        return r < 0 ? err_memory(e) : take_verdict(&v, ret, e);
 }

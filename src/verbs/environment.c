@@ -93,7 +93,7 @@ int environment_show(const struct environment_request *q, struct buf *out, struc
                 return r;
         cleanup(free_ptr) const char **pass = texts(&p->process.env_pass), **set = texts(&p->process.env_set);
         if (!pass || !set)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         in.pass = pass;
         in.set = set;
         cleanup(env_done) struct env env = { 0 };

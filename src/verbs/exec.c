@@ -154,7 +154,7 @@ static void run_captured(const struct exec_request *q, const struct run_request 
         uint64_t began = clock_ns();
         o->end = RUN_FAILED;
         if (result_new(q->output_limit, &c.result) < 0) {
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
                 return;
         }
         o->result = c.result;
@@ -179,7 +179,7 @@ static void run_captured(const struct exec_request *q, const struct run_request 
         if (o->end != RUN_ENDED)
                 err_set(e, EIO, "%s", c.end.detail);
         if (result_finish(c.result) < 0)
-                err_set(e, ENOMEM, "out of memory");
+                err_memory(e);
 }
 
 void exec_command(const struct exec_request *q, struct exec_outcome *ret, struct err *e) {

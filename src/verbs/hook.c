@@ -349,7 +349,7 @@ int hook_answer(const struct hook_request *request, struct hook_answer *ret, str
         }
         r = answer_print(request, asked_already && !ret->bad, &v, ret);
         if (r < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         return 0;
 }
 

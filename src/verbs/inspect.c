@@ -71,7 +71,7 @@ int inspector_new(const struct option_values *options, const char *file, struct 
         };
         err_blame(e, ERR_SYSTEM);
         if (!i)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         int r = policy_load(&request, &i->policy, e);
         err_blame(e, r == -EPERM ? ERR_REFUSED : kind_of(r, layer));
         r = r < 0 ? r : compile(i, e);
@@ -292,7 +292,7 @@ static int refuse_name(struct inspect_verdict *ret, const struct inspect_questio
         ret->text = reason_text(REASON_BAD_NAME);
         ret->target = str_dup(str_of(q->target));
         ret->detail = str_dup(str_of(err_text(why)));
-        return ret->target && ret->detail ? 0 : err_set(e, ENOMEM, "out of memory");
+        return ret->target && ret->detail ? 0 : err_memory(e);
 }
 
 /* The verdicts in the order in which the gateway asks for them; the first refusal stands. */
@@ -330,7 +330,7 @@ int inspect_host(const struct inspector *i, const struct inspect_question *q, st
                 authority_text(&a, text);
                 answer.port = a.port;
                 if (r == 0 && (!(answer.target = str_dup(str_of(text))) || describe(i, &v, &a, &answer) < 0))
-                        r = err_set(e, ENOMEM, "out of memory");
+                        r = err_memory(e);
         }
         if (r < 0)
                 return r;
@@ -384,7 +384,7 @@ int inspect_repository(const struct inspector *i, const char *text, struct inspe
                 return r;
         cleanup(free_ptr) char *whole = ref.n > 0 ? git_ref_expand(ref) : str_dup(STR(""));
         if (!whole)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         if (whole[0] && !git_ref_is_valid(str_of(whole)))
                 return err_set(e, EINVAL, "%s is no ref: write a branch, as agent/x, or a full name, as refs/tags/v1",
                                whole);
@@ -395,14 +395,14 @@ int inspect_repository(const struct inspector *i, const char *text, struct inspe
         answer.target =
             str_format("%s %.*s%s%s", whole[0] ? "push to" : "fetch from", STR_FMT(word), whole[0] ? " " : "", whole);
         if (!answer.target || describe(i, &v.verdict, &target, &answer) < 0)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         answer.needs_request = false;
         if (ssh && !i->policy->ssh.git)
                 return inspect_ssh_closed(&answer, ret, e);
         if (v.ask)
                 answer.text = "An entry under git allows it, once a person has agreed.";
         if (v.why && !answer.detail && !(answer.detail = str_dup(str_of(v.why))))
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         *ret = answer;
         answer = (struct inspect_verdict){ 0 };
         return 0;
@@ -426,7 +426,7 @@ static int resolve(const struct policy *p, const char *text, char **ret, struct 
                 if (real) {
                         *ret = strcmp(real, "/") == 0 && path[end] ? str_dup(str_of(path + end))
                                                                    : str_format("%s%s", real, path + end);
-                        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+                        return *ret ? 0 : err_memory(e);
                 }
                 while (end > 1 && path[--end] != '/')
                         ;
@@ -470,7 +470,7 @@ static int describe_closed(const struct inspector *i, struct inspect_verdict *an
                 answer->rule = str_dup(str_of(closed->path));
                 answer->origin = str_dup(str_of(closed->origin ? closed->origin : ""));
                 if (!answer->rule || !answer->origin)
-                        r = err_set(err, ENOMEM, "out of memory");
+                        r = err_memory(err);
         }
         survey_done(&host);
         return r;
@@ -496,7 +496,7 @@ int inspect_path(const struct inspector *i, const char *path, struct inspect_ver
                 answer.rule = str_dup(str_of(rule->pattern));
                 answer.origin = str_dup(str_of(rule->origin));
                 if (!answer.rule || !answer.origin)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         answer.change = inspect_advice_path(access, answer.target, i->policy->mode == MODE_READ_ONLY);
         *ret = answer;

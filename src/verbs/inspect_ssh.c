@@ -36,7 +36,7 @@ int inspect_ssh_closed(struct inspect_verdict *answer, struct inspect_verdict *r
         char *change = str_dup(STR("to let git use ssh for it: --git-ssh, or git: true under ssh in the policy"));
 
         if (!change)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         free(answer->change);
         answer->change = change;
         answer->allowed = false;

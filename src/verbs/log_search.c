@@ -50,7 +50,7 @@ static int on_hit(void *arg, const struct audit_hit *hit) {
         char *copy = str_dup(hit->line);
         if (!copy || vec_push(&s->held, copy) < 0) {
                 free(copy);
-                return err_set(s->err, ENOMEM, "out of memory");
+                return err_memory(s->err);
         }
         return 0;
 }

@@ -35,7 +35,7 @@ int log_find(const char *file, const char *run, char **ret, struct err *e) {
         if (!file)
                 return audit_find_run(run, ret, e);
         *ret = str_format("%s", file);
-        return *ret ? 0 : err_set(e, ENOMEM, "out of memory");
+        return *ret ? 0 : err_memory(e);
 }
 
 /* The records' own times are UTC text that sorts: the limit is brought into the same form. */

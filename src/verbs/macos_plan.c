@@ -51,7 +51,7 @@ static int build(const struct macos_plan_request *q, const struct policy *policy
         if (home_is_own(policy)) {
                 own_home = path_join(policy->home, PREVIEW_HOME);
                 if (!own_home)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         const struct seatbelt_host host = {
                 .home = policy->home,

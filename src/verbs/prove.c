@@ -86,7 +86,7 @@ _Noreturn static void serve(const struct stage *s) {
 
 static int write_file(const char *directory, const char *name, const char *text, struct err *e) {
         cleanup(free_ptr) char *path = path_join(directory, name);
-        return path ? path_replace_file(path, str_of(text), 0600, e) : err_set(e, ENOMEM, "out of memory");
+        return path ? path_replace_file(path, str_of(text), 0600, e) : err_memory(e);
 }
 
 /* Where the sandbox can see it: its own /tmp hides the host's. */
@@ -183,7 +183,7 @@ static int collect(const struct stage *s, struct proofs *ret, struct err *e) {
                 p.outside = prove_acts[i].run(&outside) == 0;
                 p.detail = strdup(error ? strerror((int)error) : "it works");
                 if (!p.name || !p.detail || vec_push(&ret->list, p) < 0)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         return 0;
 }

@@ -204,7 +204,7 @@ static int relay(int fd, int in, int out, struct err *e) {
         cleanup(free_ptr) struct outward *o = malloc(sizeof *o);
         pthread_t thread;
         if (!o)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         *o = (struct outward){ in, fcntl(fd, F_DUPFD_CLOEXEC, 3) };
         if (o->fd < 0)
                 return err_errno(e, "cannot share the connection");

@@ -29,13 +29,13 @@ static int open_one(const char *id, const char *name, struct sandboxes_list *ret
                 if (silent && vec_push(&ret->silent, silent) == 0)
                         return 0;
                 free(silent);
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         }
         if (r < 0)
                 return err_set(e, why.code, "%s", err_text(&why));
         if (vec_push(&ret->clients, c) < 0) {
                 control_client_done(&c);
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         }
         return 0;
 }
@@ -51,7 +51,7 @@ int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *
                         r = control_client_open(id, name, &c, e);
                 if (r == 0 && vec_push(&l.clients, c) < 0) {
                         control_client_done(&c);
-                        r = err_set(e, ENOMEM, "out of memory");
+                        r = err_memory(e);
                 }
         } else {
                 cleanup(control_ids_done) control_ids ids = { 0 };
@@ -118,7 +118,7 @@ int sandboxes_ps(bool json, struct buf *out, struct err *e) {
                 if (written == 0)
                         written = buf_add_char(out, '\n');
         }
-        return written < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        return written < 0 ? err_memory(e) : 0;
 }
 
 static int list_questions(const struct control_client *c, const struct node *root, bool json, struct emit *j,
@@ -161,14 +161,14 @@ int sandboxes_pending(const char *prefix, bool json, struct buf *out, struct err
                 if (r == 0)
                         r = buf_add_char(out, '\n');
         }
-        return r < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
+        return r < 0 ? err_memory(e) : 0;
 }
 
 int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static CONTROL_ID_MAX], struct err *e) {
         cleanup(sandboxes_done) struct sandboxes_list l = { 0 };
         cleanup(control_message_done) struct control_message m = { 0 };
         cleanup(free_ptr) char *name = str_format("bailey %s", control_do_name(what));
-        int r = name ? sandboxes_open(prefix, name, &l, e) : err_set(e, ENOMEM, "out of memory");
+        int r = name ? sandboxes_open(prefix, name, &l, e) : err_memory(e);
         if (r == 0)
                 r = l.clients.n ? call(&l.clients.p[0], what, &m, e) : err_set(e, ENOENT, "it is gone");
         if (r == -ECONNRESET && what == CONTROL_KILL)

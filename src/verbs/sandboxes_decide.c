@@ -125,7 +125,7 @@ static int choose(struct deciding *d, struct err *e) {
                 bool yes = concerned(d, &d->list.clients.p[i]);
                 n += yes;
                 if (vec_push(&d->chosen, yes) < 0)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
         }
         if (n || d->q->forget || d->q->scope > SCOPE_SANDBOX)
                 return 0;

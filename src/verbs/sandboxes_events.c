@@ -38,7 +38,7 @@ static int follow_one(struct followed *f, const char *id, struct err *e) {
         char *kept = str_dup(str_of(id));
         if (!kept || vec_push(&f->known, kept) < 0) {
                 free(kept);
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         }
         if (f->clients.n >= FOLLOWED_MAX || control_client_open(id, "bailey events", &c, &why) < 0)
                 return 0; /* gone already, or too many to watch */

@@ -200,7 +200,7 @@ static int play_host(struct test *t, const struct mapping *m, uint16_t port, str
         bool wildcard = str_starts(text, STR("*."));
         cleanup(free_ptr) char *name =
             str_format("%s%.*s:%u", wildcard ? "bailey-test" : "", (int)(colon - wildcard), text.p + wildcard, port);
-        return name ? authority_parse(str_of(name), 0, &t->origin, e) : err_set(e, ENOMEM, "out of memory");
+        return name ? authority_parse(str_of(name), 0, &t->origin, e) : err_memory(e);
 }
 
 static int narrow_policy(struct test *t, const char *name, uint16_t port, struct secrets_proof *ret, struct err *e) {
@@ -234,7 +234,7 @@ static int narrow_policy(struct test *t, const char *name, uint16_t port, struct
         p->network.ask = ASK_NEVER;
         return origin_texts_add(&c->hosts, str_of(text), "test") < 0 ||
                        origin_texts_add(&p->network.allow_private, str_of(local), "test") < 0
-                   ? err_set(e, ENOMEM, "out of memory")
+                   ? err_memory(e)
                    : 0;
 }
 
@@ -324,7 +324,7 @@ static int make_places(struct test *t, struct err *e) {
         t->roots = t->directory ? path_join(t->directory, "roots.pem") : NULL;
         t->session.audit_path = t->directory ? path_join(t->directory, "audit") : NULL;
         if (!names || !t->hosts || !t->roots || !t->session.audit_path)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         int r = path_make_private_dir(t->directory, e);
         r = r < 0 ? r : path_replace_file(t->hosts, str_of(names), 0600, e);
         return r < 0 ? r : session_open_audit(&t->session, t->session.audit_path, t->session.id, e);
@@ -418,7 +418,7 @@ static int try_it(struct test *t, const struct secrets_proof *proof, struct err 
         cleanup(free_ptr) struct probe_start *s = calloc(1, sizeof *s);
         size_t n = 0;
         if (!s)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         s->version = PROBE_VERSION;
         s->size = sizeof *s;
         s->origin = t->origin;

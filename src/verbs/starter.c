@@ -97,7 +97,7 @@ static int findings_add(struct findings *found, const char *pattern, const char 
         if (!entry.pattern || !entry.why || vec_push(&found->allow, entry) < 0) {
                 free(entry.pattern);
                 free(entry.why);
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         }
         return 0;
 }
@@ -178,7 +178,7 @@ static int add_registry(struct str image, struct findings *found, struct err *er
                 return 0;
         cleanup(free_ptr) char *pattern = str_format("%s:%d", authority.host.name, authority.port);
         if (!pattern)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         return findings_add(found, pattern, "Dockerfile: images", err);
 }
 
@@ -289,7 +289,7 @@ static int remotes_visit(const struct gitconfig_setting *setting, void *context)
 
         cleanup(free_ptr) char *pattern = str_format("%s:%d", authority.host.name, authority.port);
         if (!pattern)
-                return err_set(remotes->err, ENOMEM, "out of memory");
+                return err_memory(remotes->err);
         return findings_add(remotes->found, pattern, why, remotes->err);
 }
 
@@ -396,7 +396,7 @@ int starter_propose(const char *directory, struct starter *ret, struct err *err)
                 return err_errno(err, "cannot open the directory %s", show(str_of(place)).text);
         starter.path = path_join(place, POLICY_NAME);
         if (!starter.path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         starter.exists = fstatat(fd, POLICY_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0;
 
         int r = look_at_git(fd, &found, err);

@@ -27,7 +27,7 @@ static void speak_less(void) {
 static int read_variable(struct supervise_request *ret, struct err *e) {
         cleanup(free_ptr) char *block = str_dup(str_of(getenv(SUPERVISE_VARIABLE)));
         if (!block)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         unsetenv(SUPERVISE_VARIABLE); /* the command does not see it */
         return supervise_decode(str_of(block), ret, e);
 }

@@ -35,7 +35,7 @@ static int take_wishes(struct workspace_file *from, struct trust_report *to, str
                 struct widening *w = &from->widenings.p[i];
                 struct trust_wish wish = { .place = w->place, .key = w->key, .text = w->text };
                 if (vec_push(&to->wishes, wish) < 0)
-                        return err_set(e, ENOMEM, "out of memory");
+                        return err_memory(e);
                 *w = (struct widening){ 0 };
         }
         return 0;
@@ -47,7 +47,7 @@ int trust_examine(const char *directory, struct trust_report *ret, struct err *e
         cleanup(trust_report_done) struct trust_report report = { 0 };
         struct policy_request request = { .workspace = workspace, .network_only = true };
         if (directory && !workspace)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         int r = policy_examine_workspace(&request, &file, e);
         r = r < 0 ? r : take_wishes(&file, &report, e);
         if (r < 0)

@@ -232,7 +232,7 @@ int synthetic_new(const struct synthetic_settings *settings, struct synthetic **
 
         cleanup(synthetic_freep) struct synthetic *s = calloc(1, sizeof *s);
         if (!s)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         pthread_mutex_init(&s->lock, NULL);
         s->size = size;
@@ -246,7 +246,7 @@ int synthetic_new(const struct synthetic_settings *settings, struct synthetic **
         s->buckets = calloc(n_buckets, sizeof *s->buckets);
         s->slots = calloc((size_t)size + 1, sizeof *s->slots); /* zero pages until used */
         if (!s->buckets || !s->slots)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         *ret = take_ptr(&s);
         return 0;

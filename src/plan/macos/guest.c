@@ -225,7 +225,7 @@ int guest_plan_create(const struct guest_request *request, struct guest_plan **r
                                                         .what = "see that the system knows it" });
 
         if (r == -ENOMEM)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         if (r == 0)
                 *ret = take_ptr(&plan);
 
@@ -257,7 +257,7 @@ int guest_plan_delete(const struct guest_request *request, struct guest_plan **r
                 r = add_step(plan, steps[i]);
 
         if (r == -ENOMEM)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         if (r == 0)
                 *ret = take_ptr(&plan);
 

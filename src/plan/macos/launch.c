@@ -131,7 +131,7 @@ static int build_environment(const struct macos_request *request, char ***ret, s
         };
 
         if (!pass || !set || (request->secret && !address))
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         int r = env_build(&in, &env, err);
         if (r == 0)
@@ -141,7 +141,7 @@ static int build_environment(const struct macos_request *request, char ***ret, s
 
         strip_variables(*ret);
         if (request->host->http_port && force_ipv4(ret) < 0)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         return 0;
 }
@@ -199,7 +199,7 @@ int macos_launch_build(const struct macos_request *request, struct macos_launch 
                                                   .host = request->host };
 
         if (!launch)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         int r = check_request(request, err);
         if (r == 0)
@@ -212,7 +212,7 @@ int macos_launch_build(const struct macos_request *request, struct macos_launch 
         launch->argv = copy_words(request->argv);
         launch->cwd = str_dup(str_of(request->cwd));
         if (!launch->argv || !launch->cwd || add_limits(launch, &request->policy->process.limits) < 0)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         *ret = take_ptr(&launch);
         return 0;

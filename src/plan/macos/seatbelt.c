@@ -212,7 +212,7 @@ int seatbelt_build(const struct seatbelt_request *request, struct seatbelt **ret
         unsigned opened = 0;
 
         if (!s)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         int r = check_host(request->host, err);
         if (r == 0)
@@ -231,7 +231,7 @@ int seatbelt_build(const struct seatbelt_request *request, struct seatbelt **ret
         if (r == 0)
                 r = add_notes(s, request->policy, opened);
         if (r == -ENOMEM)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         if (r < 0)
                 return r;
 

@@ -35,7 +35,7 @@ static int write_rules(const struct guest_world *world, const struct guest_step 
         size_t n = strlen(step->content), done = 0;
 
         if (!path || !folder)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
 
         *strrchr(folder, '/') = '\0';
         (void)mkdir(folder, 0700);

@@ -219,7 +219,7 @@ static int show_plan(const struct job *job, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(16 << 20);
 
         if (macos_launch_text(job->launch, &out) < 0)
-                return fail((err_set(e, ENOMEM, "out of memory"), e));
+                return fail((err_memory(e), e));
         fwrite(out.p, 1, out.n, stdout);
         return EXIT_OK;
 }

@@ -81,7 +81,7 @@ int os_confine(const char *profile, const struct seatbelt *parameters, struct er
         char *error = NULL;
 
         if (!pairs)
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         for (size_t i = 0; i < parameters->parameters.n; i++) {
                 pairs[2 * i] = parameters->parameters.p[i].name;
                 pairs[2 * i + 1] = parameters->parameters.p[i].value;

@@ -117,7 +117,7 @@ int run_darwin(const struct macos_launch *launch, struct run_darwin *run, int *r
                                "this process is confined already, and macOS applies no second profile: run "
                                "the command without Bailey, it is confined here");
         if (seatbelt_text(launch->profile, &profile) < 0 || !buf_text(&profile))
-                return err_set(e, ENOMEM, "out of memory");
+                return err_memory(e);
         if (run->monitored &&
             monitor_start(&monitor, &(struct tool){ 0 }, launch->profile->tag, READY_MS, &no_monitor) < 0) {
                 run->monitored = false;

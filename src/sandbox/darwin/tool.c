@@ -53,7 +53,7 @@ int tool_start(const struct tool *tool, const char *const *words, pid_t *ret_pid
         int ends[2];
 
         if (!path)
-                return err_set(err, ENOMEM, "out of memory");
+                return err_memory(err);
         if (pipe(ends) < 0)
                 return err_errno(err, "cannot make a pipe for %s", words[0]);
 
