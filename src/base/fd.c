@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -159,6 +160,36 @@ int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *err
                 return err_errno(err, "cannot rewind the anonymous file %s", name);
 
         *ret_fd = take_fd(&fd);
+        return 0;
+}
+
+bool fd_is_sealed(int fd, size_t *ret_size) {
+        const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK; /* seals cannot be taken back */
+        int seals = fcntl(fd, F_GET_SEALS);
+        struct stat st;
+
+        if (seals < 0 || (seals & wanted) != wanted || fstat(fd, &st) < 0 || st.st_size < 0)
+                return false;
+
+        *ret_size = (size_t)st.st_size;
+        return true;
+}
+
+int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct err *err) {
+        size_t size;
+
+        if (fcntl(fd, F_GET_SEALS) < 0)
+                return err_errno(err, "cannot read the seals of %s", what);
+        if (!fd_is_sealed(fd, &size))
+                return err_set(err, EPERM, "%s is not sealed: it could change while it is in use", what);
+        if (size == 0 || size > max)
+                return err_set(err, EMSGSIZE, "%s has %zu bytes, not 1 to %zu", what, size, max);
+
+        void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        if (mapped == MAP_FAILED)
+                return err_errno(err, "cannot map %s", what);
+
+        *ret = str_n(mapped, size);
         return 0;
 }
 

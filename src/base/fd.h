@@ -27,6 +27,12 @@ int fd_read_all(int fd, struct buf *into);
 /* An anonymous file with this content, sealed against every change. */
 int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *err);
 
+/* Whether it is sealed as fd_sealed() does, so that what was checked once stays so; with its size. */
+bool fd_is_sealed(int fd, size_t *ret_size);
+/* A sealed file in memory, for reading; ended by munmap(). `what` names it in errors: -EPERM for one that could change,
+ * -EMSGSIZE for one that is empty or larger than max. */
+int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct err *err);
+
 /* One message with descriptors over a Unix socket. Received ones are close-on-exec; more than max is an error, and then
  * none is kept. */
 int fd_send(int sock, struct str payload, const int *fds, size_t n_fds);

@@ -8,8 +8,8 @@
  *                                     "forwarded"}]}
  */
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "chat/service.h"
-#include "conf/emit.h"
 #include "conf/json.h"
 
 #include <errno.h>

@@ -5,9 +5,9 @@
  * count. Rooms with end-to-end encryption cannot be read: nothing is heard in them.
  */
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/random.h"
 #include "chat/service.h"
-#include "conf/emit.h"
 #include "conf/json.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
  * it counts as said by NAME. With one approver a question has buttons; they publish to that topic.
  */
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "chat/service.h"
-#include "conf/emit.h"
 #include "conf/json.h"
 #include "ipc/courier.h"
 

@@ -5,8 +5,8 @@
  * from the service and is used only where it is a host of the same domain.
  */
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "chat/service.h"
-#include "conf/emit.h"
 #include "conf/json.h"
 #include "ipc/courier.h"
 

@@ -4,8 +4,8 @@
  * buttons. The token is part of the path. Texts are sent without a parse mode, so that nothing in them is markup.
  */
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "chat/service.h"
-#include "conf/emit.h"
 #include "conf/json.h"
 
 #include <errno.h>

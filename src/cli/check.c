@@ -3,10 +3,10 @@
 #include "verbs/check.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/escape.h"
 #include "cli/frame.h"
 #include "cli/inspect.h"
-#include "conf/emit.h"
 #include "verbs/policy_options.h"
 
 #include <errno.h>

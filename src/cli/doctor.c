@@ -3,10 +3,10 @@
 
 #include "bailey/version.h"
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/log.h"
 #include "cli/frame.h"
 #include "cli/help.h"
-#include "conf/emit.h"
 #include "kept/guard_registry.h"
 #include "verbs/macos_plan.h"
 #include "verbs/prove.h"

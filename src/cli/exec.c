@@ -3,10 +3,10 @@
 #include "verbs/exec.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "cli/frame.h"
 #include "cli/inspect.h"
 #include "cli/run.h"
-#include "conf/emit.h"
 #include "verbs/policy_options.h"
 
 #include <assert.h>

@@ -2,9 +2,9 @@
 #include "egress/gateway_service.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/log.h"
 #include "cli/frame.h"
-#include "conf/emit.h"
 #include "verbs/policy_options.h"
 
 #include <assert.h>

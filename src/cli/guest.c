@@ -4,9 +4,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/emit.h"
 #include "base/log.h"
 #include "cli/exit.h"
-#include "conf/emit.h"
 #include "guest/guest_account.h"
 #include "guest/guest_jobs.h"
 #include "guest/guest_life.h"

@@ -2,9 +2,9 @@
 /* bailey guest: snapshots, archives, copies, grants, ssh. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/emit.h"
 #include "base/log.h"
 #include "cli/guest.h"
-#include "conf/emit.h"
 #include "guest/guest_files.h"
 #include "guest/guest_pack.h"
 #include "guest/guest_ssh.h"

@@ -2,10 +2,10 @@
 /* bailey guest ls, show, jobs, logs. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/emit.h"
 #include "base/escape.h"
 #include "base/fd.h"
 #include "cli/guest.h"
-#include "conf/emit.h"
 #include "guest/guest_jobs.h"
 #include "guest/guest_start.h"
 

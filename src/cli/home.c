@@ -4,11 +4,11 @@
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/emit.h"
 #include "base/escape.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "cli/verb.h"
-#include "conf/emit.h"
 #include "kept/homes.h"
 
 #include <errno.h>

@@ -2,9 +2,9 @@
 #include "cli/inspect.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/escape.h"
 #include "base/fd.h"
-#include "conf/emit.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
 /* bailey kept: what sandboxes made under protected names, and what becomes of it. */
 #include "kept/kept.h"
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/escape.h"
 #include "cli/verb.h"
-#include "conf/emit.h"
 #include "kept/guard_registry.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
 /* bailey diff, apply, discard: what a run with --overlay changed, and what becomes of it. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/emit.h"
 #include "base/escape.h"
 #include "base/path.h"
 #include "cli/verb.h"
-#include "conf/emit.h"
 #include "kept/overlays.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey policy check, show, test: a policy is read, explained and questioned; nothing is run. */
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/log.h"
 #include "cli/frame.h"
 #include "cli/inspect.h"
-#include "conf/emit.h"
 #include "verbs/policy_options.h"
 
 #include <errno.h>

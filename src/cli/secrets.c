@@ -3,8 +3,8 @@
 #include "verbs/secrets.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "cli/verb.h"
-#include "conf/emit.h"
 #include "verbs/policy_options.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bailey why: which rule decides about a host or a path, and what to do about it. */
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "cli/frame.h"
 #include "cli/inspect.h"
-#include "conf/emit.h"
 #include "verbs/policy_options.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conf/node.h"
 
+#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/map.h"
@@ -11,49 +12,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/*
- * Memory: blocks that are only ever added to, freed together. A typical policy fits into the first one.
- */
-enum { BLOCK_BYTES = 16384, ALIGNMENT = 16, NAME_SHOWN_MAX = 200 };
-
-struct block {
-        struct block *next;
-        size_t used, size;
-        char bytes[] __attribute__((aligned(ALIGNMENT)));
-};
+enum { NAME_SHOWN_MAX = 200 };
 
 struct document {
-        struct block *blocks;
+        struct arena memory; /* of every node and text; a typical policy fits into its first block */
         struct node *root;
         char *name;
         size_t nodes;
 };
-
-static void *node_allocate(struct document *document, size_t n) {
-        n = (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (!document->blocks || document->blocks->size - document->blocks->used < n) {
-                size_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
-                struct block *block = malloc(sizeof *block + size);
-                if (!block)
-                        return NULL;
-
-                block->next = document->blocks;
-                block->used = 0;
-                block->size = size;
-                document->blocks = block;
-        }
-
-        void *p = document->blocks->bytes + document->blocks->used;
-        document->blocks->used += n;
-
-        return p;
-}
 
 int document_new(struct str name, struct document **ret, struct err *err) {
         cleanup(buf_done) struct buf shown = BUF(NAME_SHOWN_MAX * 8);
         cleanup(document_freep) struct document *d = calloc(1, sizeof *d);
         if (!d || escape_text(&shown, name, NAME_SHOWN_MAX) < 0 || !(d->name = str_dup(buf_str(&shown))))
                 return err_memory(err);
+        d->memory = ARENA_UNLIMITED;
         *ret = take_ptr(&d);
         return 0;
 }
@@ -62,11 +35,7 @@ void document_free(struct document *document) {
         if (!document)
                 return;
 
-        for (struct block *block = document->blocks, *next; block; block = next) {
-                next = block->next;
-                free(block);
-        }
-
+        arena_done(&document->memory);
         free(document->name);
         free(document);
 }
@@ -147,7 +116,7 @@ struct node *document_add(struct document *document, struct node *parent, enum n
                 return NULL;
         }
 
-        struct node *node = node_allocate(document, sizeof *node);
+        struct node *node = arena_get(&document->memory, sizeof *node);
         if (!node) {
                 err_memory(err);
                 return NULL;
@@ -173,7 +142,7 @@ struct node *document_add(struct document *document, struct node *parent, enum n
 }
 
 int document_text(struct document *document, struct str s, struct str *ret, struct err *err) {
-        char *copy = node_allocate(document, s.n + 1);
+        char *copy = arena_text(&document->memory, s.n + 1);
         if (!copy)
                 return err_memory(err);
         if (s.n)

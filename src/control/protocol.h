@@ -10,8 +10,8 @@
  * does not know, a wrong type or a missing field is an error, so that a mistake never means something else.
  */
 #include "base/buf.h"
+#include "base/emit.h"
 #include "base/err.h"
-#include "conf/emit.h"
 #include "conf/node.h"
 
 #define CONTROL_VERSION 1

@@ -5,8 +5,8 @@
  * wait for it; or one about a command that the classifier escalated. A question lives as long as somebody waits.
  */
 #include "base/buf.h"
+#include "base/emit.h"
 #include "base/vec.h"
-#include "conf/emit.h"
 #include "ipc/event.h"
 #include "policy/host.h"
 #include "policy/pattern.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The facts of the gateway for backends that are no container engine: a virtual machine, a chroot, a remote runner. */
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/escape.h"
 #include "base/path.h"
-#include "conf/emit.h"
 #include "egress/egress_facts.h"
 #include "egress/egress_state.h"
 

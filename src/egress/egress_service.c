@@ -9,12 +9,12 @@
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/emit.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/random.h"
 #include "base/spawn.h"
-#include "conf/emit.h"
 #include "container/engine_network.h"
 #include "egress/egress.h"
 #include "egress/egress_discover.h"

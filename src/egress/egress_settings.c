@@ -4,9 +4,9 @@
  * of what is read all go by it.
  */
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/escape.h"
 #include "base/path.h"
-#include "conf/emit.h"
 #include "conf/json.h"
 #include "conf/suggest.h"
 #include "egress/egress_state.h"

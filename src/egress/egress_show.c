@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "egress/egress_discover.h"
 #include "egress/egress_view.h"
 

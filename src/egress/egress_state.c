@@ -2,10 +2,10 @@
 #include "egress/egress_state.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "conf/dirs.h"
-#include "conf/emit.h"
 #include "conf/json.h"
 
 #include <errno.h>

@@ -8,15 +8,14 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/map.h"
 #include "base/needles.h"
 #include "base/vec.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #define CREDENTIALS_MAGIC "BLYCRD03"
 #define PORT_HTTPS 443
@@ -537,32 +536,21 @@ int credentials_open(struct str bytes, struct credentials **ret, struct err *err
 }
 
 int credentials_open_fd(int fd, struct credentials **ret, struct err *err) {
-        const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
-        int seals = fcntl(fd, F_GET_SEALS);
-        if (seals < 0)
-                return err_errno(err, "cannot read the seals of the table of credentials");
-        if ((seals & wanted) != wanted)
-                return err_set(err, EPERM,
-                               "the table of credentials is not sealed: it could change while it is in use");
-
-        struct stat st;
-        if (fstat(fd, &st) < 0)
-                return err_errno(err, "cannot examine the table of credentials");
-        if (st.st_size <= 0 || (uint64_t)st.st_size > CREDENTIALS_BYTES_MAX)
+        struct str mapped;
+        int r = fd_map_sealed(fd, "the table of credentials", CREDENTIALS_BYTES_MAX, &mapped, err);
+        if (r == -EMSGSIZE)
                 return credentials_damaged(err, "bad size");
+        if (r < 0)
+                return r;
 
-        void *mapped = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (mapped == MAP_FAILED)
-                return err_errno(err, "cannot map the table of credentials");
-
-        int r = credentials_open(str_n(mapped, (size_t)st.st_size), ret, err);
+        r = credentials_open(mapped, ret, err);
         if (r < 0) {
-                munmap(mapped, (size_t)st.st_size);
+                munmap((void *)(uintptr_t)mapped.p, mapped.n);
                 return r;
         }
 
-        (*ret)->mapped = mapped;
-        (*ret)->mapped_n = (size_t)st.st_size;
+        (*ret)->mapped = (void *)(uintptr_t)mapped.p;
+        (*ret)->mapped_n = mapped.n;
 
         return 0;
 }

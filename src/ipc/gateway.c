@@ -16,8 +16,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct kind_row {
@@ -252,23 +250,18 @@ int gateway_start_seal(const struct gateway_start *start, int *ret_fd, struct er
 }
 
 int gateway_start_read(int fd, struct gateway_start *ret, struct err *err) {
-        const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
-        int seals = fcntl(fd, F_GET_SEALS);
-        struct stat st;
+        size_t size;
 
-        if (seals < 0 || (seals & wanted) != wanted)
+        if (!fd_is_sealed(fd, &size))
                 return err_set(
                     err, EPROTO,
                     "the start block is not a sealed file; bailey-gateway is started by bailey, not by hand");
 
-        if (fstat(fd, &st) < 0)
-                return err_errno(err, "cannot look at the start block");
-
-        if (st.st_size != (off_t)sizeof *ret)
+        if (size != sizeof *ret)
                 return err_set(err, EPROTO,
-                               "the start block has %jd bytes, not %zu: bailey and bailey-gateway must be of the same "
+                               "the start block has %zu bytes, not %zu: bailey and bailey-gateway must be of the same "
                                "build",
-                               (intmax_t)st.st_size, sizeof *ret);
+                               size, sizeof *ret);
 
         cleanup(free_ptr) struct gateway_start *start = malloc(sizeof *start);
         if (!start)

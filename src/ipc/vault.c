@@ -387,29 +387,23 @@ int vault_start_seal(const struct vault_start *s, const struct vault_mapping *ma
 }
 
 int vault_start_read(int fd, struct vault_start *ret, struct vault_mapping **ret_mappings, struct err *err) {
-        const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
-        int seals = fcntl(fd, F_GET_SEALS);
-        struct stat st;
+        size_t size;
 
-        if (seals < 0 || (seals & wanted) != wanted)
+        if (!fd_is_sealed(fd, &size))
                 return err_set(err, EPROTO,
                                "the start block is not a sealed file; bailey-vault is started by bailey, not by hand");
-
-        if (fstat(fd, &st) < 0)
-                return err_errno(err, "cannot look at the start block");
 
         cleanup(free_ptr) struct vault_start *start = calloc(1, sizeof *start);
         if (!start)
                 return err_set(err, ENOMEM, "no memory for the start block");
-        if (st.st_size < (off_t)sizeof *start || pread(fd, start, sizeof *start, 0) != (ssize_t)sizeof *start)
+        if (size < sizeof *start || pread(fd, start, sizeof *start, 0) != (ssize_t)sizeof *start)
                 return err_set(err, EPROTO, "the start block is too short");
         if (start->n_mappings > VAULT_MAPPINGS_MAX)
                 return err_set(err, EPROTO, "the start block names too many credentials");
 
         size_t list = start->n_mappings * sizeof(struct vault_mapping);
-        if (st.st_size != (off_t)(sizeof *start + list))
-                return err_set(err, EPROTO, "the start block has %jd bytes, not %zu", (intmax_t)st.st_size,
-                               sizeof *start + list);
+        if (size != sizeof *start + list)
+                return err_set(err, EPROTO, "the start block has %zu bytes, not %zu", size, sizeof *start + list);
 
         cleanup(free_ptr) struct vault_mapping *mappings = calloc(start->n_mappings + 1, sizeof *mappings);
         if (!mappings)

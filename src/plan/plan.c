@@ -4,37 +4,8 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* Blocks of text, freed together: a plan has hundreds of small strings and one owner. */
-enum { POOL_BLOCK = 16384 };
-struct plan_pool {
-        struct plan_pool *next;
-        size_t n, cap;
-        char bytes[];
-};
-
-static char *pool_take(struct plan *p, size_t n) {
-        struct plan_pool *b = p->pool;
-        if (!b || b->cap - b->n < n) {
-                size_t cap = n > POOL_BLOCK ? n : POOL_BLOCK;
-                b = malloc(sizeof *b + cap);
-                if (!b)
-                        return NULL;
-                *b = (struct plan_pool){ .next = p->pool, .cap = cap };
-                p->pool = b;
-        }
-        char *at = b->bytes + b->n;
-        b->n += n;
-        return at;
-}
-
 char *plan_copy(struct plan *p, struct str s) {
-        char *copy = pool_take(p, s.n + 1);
-        if (!copy)
-                return NULL;
-        if (s.n)
-                memcpy(copy, s.p, s.n);
-        copy[s.n] = '\0';
-        return copy;
+        return (char *)(uintptr_t)arena_copy(&p->texts, s).p;
 }
 
 char *plan_format(struct plan *p, const char *format, ...) {
@@ -42,7 +13,7 @@ char *plan_format(struct plan *p, const char *format, ...) {
         va_start(args, format);
         va_copy(again, args);
         int n = vsnprintf(NULL, 0, format, args);
-        char *text = n < 0 ? NULL : pool_take(p, (size_t)n + 1);
+        char *text = n < 0 ? NULL : arena_text(&p->texts, (size_t)n + 1);
         if (text)
                 vsnprintf(text, (size_t)n + 1, format, again);
         va_end(again);
@@ -51,7 +22,11 @@ char *plan_format(struct plan *p, const char *format, ...) {
 }
 
 struct plan *plan_new(void) {
-        return calloc(1, sizeof(struct plan));
+        struct plan *plan = calloc(1, sizeof *plan);
+
+        if (plan)
+                plan->texts = ARENA_UNLIMITED;
+        return plan;
 }
 
 void plan_free(struct plan *p) {
@@ -71,11 +46,7 @@ void plan_free(struct plan *p) {
         vec_done(&p->notes);
         vec_done(&p->argv);
         vec_done(&p->env);
-        while (p->pool) {
-                struct plan_pool *next = p->pool->next;
-                free(p->pool);
-                p->pool = next;
-        }
+        arena_done(&p->texts);
         free(p);
 }
 

@@ -9,6 +9,7 @@
  * attached, a place that other operations name paths relative to. Sources are cloned first, while the host's tree is
  * still whole; what covers it comes after. So an allowed path inside a masked one needs no special order.
  */
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -179,11 +180,9 @@ struct plan_group {
         uint64_t memory, processes, cpu_percent; /* 0: no limit */
 };
 
-struct plan_pool;
-
 struct plan {
-        struct plan_pool *pool; /* owns every string below */
-        const char *id;         /* of the run; part of the names that what it leaves gets */
+        struct arena texts; /* owns every string below */
+        const char *id;     /* of the run; part of the names that what it leaves gets */
         uint32_t flags;
         uint32_t namespaces; /* CLONE_NEW* */
         uint32_t uid, gid;

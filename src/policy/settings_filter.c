@@ -2,7 +2,7 @@
 #include "policy/settings_filter.h"
 
 #include "base/cleanup.h"
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "conf/json.h"
 #include "policy/gitconfig.h"
 #include "policy/glob.h"

@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/emit.h"
 #include "base/escape.h"
-#include "conf/emit.h"
 #include "policy/apply.h"
 #include "policy/expand.h"
 #include "policy/keys.h"

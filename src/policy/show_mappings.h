@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "policy/policy.h"
 
 /* Comment lines after the policy's own text; nothing without credentials. */

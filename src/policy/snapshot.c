@@ -7,12 +7,11 @@
 #include "policy/block.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 /* --- opening --- */
 
@@ -197,26 +196,19 @@ int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err
 }
 
 int snapshot_open_fd(int fd, struct snapshot **ret, struct err *e) {
-        const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
-        int seals = fcntl(fd, F_GET_SEALS);
-        if (seals < 0)
-                return err_errno(e, "cannot read the seals of the policy snapshot");
-        if ((seals & wanted) != wanted)
-                return err_set(e, EPERM, "the policy snapshot is not sealed: it could change while it is in use");
-        struct stat st;
-        if (fstat(fd, &st) < 0)
-                return err_errno(e, "cannot examine the policy snapshot");
-        if (st.st_size <= 0)
+        struct str mapped;
+        int r = fd_map_sealed(fd, "the policy snapshot", SIZE_MAX, &mapped, e);
+        if (r == -EMSGSIZE)
                 return damaged(e, "empty");
-        void *mapped = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (mapped == MAP_FAILED)
-                return err_errno(e, "cannot map the policy snapshot");
-        int r = snapshot_open(mapped, (size_t)st.st_size, ret, e);
+        if (r < 0)
+                return r;
+
+        r = snapshot_open(mapped.p, mapped.n, ret, e);
         if (r < 0) {
-                munmap(mapped, (size_t)st.st_size);
+                munmap((void *)(uintptr_t)mapped.p, mapped.n);
                 return r;
         }
-        (*ret)->mapped = mapped;
+        (*ret)->mapped = (void *)(uintptr_t)mapped.p;
         return 0;
 }
 

@@ -2,10 +2,10 @@
 #include "run/run_sign_ins.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/secret.h"
-#include "conf/emit.h"
 #include "conf/json_walk.h"
 #include "conf/yaml.h"
 #include "policy/sign_ins.h"

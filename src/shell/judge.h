@@ -4,7 +4,7 @@
  * Inside the classifier: one judgement in progress. classify.c walks the tree, value.c says what words are, unwrap.c
  * looks through programs that start others, rules.c compares a call with the tables.
  */
-#include "shell/arena.h"
+#include "base/arena.h"
 #include "shell/ast.h"
 #include "shell/classify.h"
 

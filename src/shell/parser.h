@@ -4,7 +4,7 @@
  * Inside the shell parser: one position in one text, moved forward only. A failed function leaves the reason in
  * p->e; callers pass it up at once.
  */
-#include "shell/arena.h"
+#include "base/arena.h"
 #include "shell/ast.h"
 
 #include <errno.h>

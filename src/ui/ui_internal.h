@@ -9,8 +9,8 @@
  * ticket, and who has the answer replies to the ticket, whether its connection still lives or not.
  */
 #include "base/buf.h"
+#include "base/emit.h"
 #include "base/vec.h"
-#include "conf/emit.h"
 #include "control/client.h"
 #include "gateway/wire/http1.h"
 #include "store/audit.h"

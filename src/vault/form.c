@@ -4,8 +4,8 @@
 #include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/secret.h"
-#include "conf/emit.h"
 #include "conf/json.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 #include "verbs/environment.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/escape.h"
-#include "conf/emit.h"
 #include "plan/env.h"
 #include "policy/host.h"
 #include "policy/load.h"

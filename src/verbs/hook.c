@@ -2,7 +2,7 @@
 #include "verbs/hook.h"
 
 #include "base/cleanup.h"
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "conf/json.h"
 #include "verbs/check.h"
 

@@ -3,8 +3,8 @@
 
 #include "api/commands.h"
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/path.h"
-#include "conf/emit.h"
 #include "policy/forges.h"
 #include "policy/git.h"
 #include "policy/git_verdict.h"

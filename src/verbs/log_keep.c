@@ -2,7 +2,7 @@
 #include "verbs/log_keep.h"
 
 #include "base/cleanup.h"
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "policy/load.h"
 #include "store/audit_keep.h"
 

@@ -7,10 +7,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/emit.h"
 #include "base/escape.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "conf/emit.h"
 #include "store/audit_place.h"
 #include "store/audit_read.h"
 

@@ -2,9 +2,9 @@
 #include "verbs/mcp_tools.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "conf/emit.h"
 #include "verbs/check.h"
 #include "verbs/inspect.h"
 #include "verbs/mcp_ask.h"

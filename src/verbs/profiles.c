@@ -2,7 +2,7 @@
 #include "verbs/profiles.h"
 
 #include "base/cleanup.h"
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "policy/profile.h"
 
 #include <errno.h>

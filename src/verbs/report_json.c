@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "verbs/report_internal.h"
 
 static void put_time(struct emit *j, const char *key, uint64_t at_us) {

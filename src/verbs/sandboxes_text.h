@@ -2,7 +2,7 @@
 #pragma once
 /* How replies and events of the control protocol are shown to people. Everything is escaped. */
 #include "base/buf.h"
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "conf/node.h"
 
 int sandboxes_ps_head(struct buf *out);

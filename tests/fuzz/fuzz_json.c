@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was read and is written again reads as the same tree. */
 #include "base/cleanup.h"
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "conf/json.h"
 #include "fuzz.h"
 

@@ -2,6 +2,8 @@
 #include "base/fd.h"
 
 #include "../child.h"
+#include <unistd.h>
+
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
 
@@ -273,6 +275,34 @@ static void cut_payload_is_refused(void **state) {
         close_fd(&ends[0]);
 }
 
+static void sealed_files_are_mapped(void **state) {
+        (void)state;
+        cleanup(close_fd) int sealed = -1, empty = -1, open_one = memfd_create("open", MFD_ALLOW_SEALING);
+        struct str mapped = { 0 };
+        struct err err = { 0 };
+        size_t size = 0;
+
+        assert_int_equal(fd_sealed("test", STR("content"), &sealed, &err), 0);
+        assert_int_equal(fd_sealed("test", STR(""), &empty, &err), 0);
+        assert_true(fd_is_sealed(sealed, &size));
+        assert_int_equal(size, 7);
+        assert_int_equal(fd_map_sealed(sealed, "the thing", 7, &mapped, &err), 0);
+        assert_true(str_is(mapped, "content"));
+        munmap((void *)(uintptr_t)mapped.p, mapped.n);
+
+        assert_int_equal(fd_map_sealed(sealed, "the thing", 6, &mapped, &err), -EMSGSIZE);
+        assert_int_equal(fd_map_sealed(empty, "the thing", 6, &mapped, &err), -EMSGSIZE);
+
+        assert_int_equal(write(open_one, "content", 7), 7);
+        assert_false(fd_is_sealed(open_one, &size));
+        assert_int_equal(fd_map_sealed(open_one, "the thing", 7, &mapped, &err), -EPERM);
+        assert_string_equal(err_text(&err), "the thing is not sealed: it could change while it is in use");
+        assert_int_equal(fcntl(open_one, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW), 0); /* it could still shrink */
+        assert_int_equal(fd_map_sealed(open_one, "the thing", 7, &mapped, &err), -EPERM);
+
+        assert_int_equal(fd_map_sealed(-1, "the thing", 7, &mapped, &err), -EBADF);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(closes_once_and_keeps_errno),
@@ -286,6 +316,7 @@ int main(void) {
                 cmocka_unit_test(too_many_descriptors_leak_none),
                 cmocka_unit_test(hostile_message_leaks_none),
                 cmocka_unit_test(cut_payload_is_refused),
+                cmocka_unit_test(sealed_files_are_mapped),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "conf/json.h"
 #include "conf/yaml.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "conf/emit.h"
+#include "base/emit.h"
 
 #include "base/escape.h"
 
