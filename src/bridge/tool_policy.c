@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "policy/providers.h"
 #include "policy/tools.h"
 

@@ -2,7 +2,7 @@
 #include "export/form.h"
 
 #include "base/clock.h"
-#include "conf/emit.h"
+#include "base/emit.h"
 #include "store/audit_line.h"
 
 #include <errno.h>

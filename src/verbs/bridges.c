@@ -2,8 +2,8 @@
 #include "verbs/bridges.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "bridge/tool_call.h"
-#include "conf/emit.h"
 #include "conf/suggest.h"
 #include "policy/file.h"
 #include "policy/load.h"
