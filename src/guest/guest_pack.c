@@ -43,7 +43,7 @@ static int home_descriptor(const struct guest *guest, const char *name, struct e
  * Packing: into pack.part, which is on the disk when this returns.
  */
 static int pack_part(const struct guest *guest, uint64_t *ret_bytes, struct err *err) {
-        struct stat st;
+        struct stat st = { 0 };
         int r = guest_home_adopt(guest, "home", err); /* what the host user laid there belongs to it */
 
         if (r < 0)

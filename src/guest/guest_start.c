@@ -247,7 +247,9 @@ static pid_t start_fork(struct start *s, struct guests *guests, struct guest *gu
 }
 
 int guest_start(struct guests *guests, struct guest *guest, const struct guest_extra *extra, struct err *err) {
-        cleanup(start_done) struct start s = { .listener = -1, .agent = { -1, -1 }, .log = -1, .run_lock = -1 };
+        cleanup(start_done) struct start s = {
+                .guest = guest, .listener = -1, .agent = { -1, -1 }, .log = -1, .run_lock = -1
+        };
         enum guest_state to;
         int status;
         int r = guest->state == GUEST_RUNNING ? -EALREADY : 0;
