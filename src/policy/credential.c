@@ -237,15 +237,18 @@ bool credential_is_at_hand(const struct policy *p, struct str provider) {
         const struct provider *row = provider_find(provider);
         if (sign_in_find(provider)) /* also without a file: then what is signed in to inside stays out of it */
                 return home_is_own(p);
-        bool has_value = row && provider_has_value(row);
-        for (const char *const *name = has_value ? row->env : NULL; name && *name; name++)
+        if (!row || !provider_has_value(row))
+                return false;
+
+        for (const char *const *name = row->env; *name; name++) {
                 if (names(&p->process.env_pass, *name) || names(&p->process.env_set, *name))
                         return false;
-        for (size_t i = 0; has_value && i < p->credentials.n; i++) /* one of the person's own has that variable */
-                for (const char *const *name = row->env; *name; name++)
+                for (size_t i = 0; i < p->credentials.n; i++) /* one of the person's own has that variable */
                         if (p->credentials.p[i].env && strcmp(p->credentials.p[i].env, *name) == 0)
                                 return false;
-        return has_value;
+        }
+
+        return true;
 }
 
 bool credential_variable_is_free(const struct policy *p, const char *name) {

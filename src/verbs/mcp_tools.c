@@ -289,7 +289,7 @@ static int ask_from_outside(struct mcp_toolbox *box, const struct mcp_question *
         cleanup(close_fd) int fd = -1;
         bool late = false;
         int status = 0;
-        pid_t child;
+        pid_t child = -1;
         char limit[32];
 
         snprintf(limit, sizeof limit, "%u", question->timeout_seconds);
@@ -331,14 +331,16 @@ static int ask_person(struct mcp_toolbox *box, const struct mcp_question *questi
         return say_answered(ret, question, &said, agreed, ret_failed);
 }
 
-static int access_host(struct mcp_toolbox *box, const char *host, struct mcp_question *question, struct buf *ret,
+static int access_host(struct mcp_toolbox *box, const char *host, const struct mcp_question *question, struct buf *ret,
                        bool *ret_failed, struct err *e) {
+        struct mcp_question about_host = *question;
         char target[300];
 
         if (!mcp_target(str_of(host), target, sizeof target))
                 return err_set(e, EINVAL, "host must be HOST or HOST:PORT, without a scheme");
-        question->target = target;
-        return ask_person(box, question, "the host may be reached", ret, ret_failed, e);
+
+        about_host.target = target;
+        return ask_person(box, &about_host, "the host may be reached", ret, ret_failed, e);
 }
 
 static int absolute_path(const char *path, char **ret, struct err *e) {
