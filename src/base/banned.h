@@ -2,10 +2,12 @@
 #pragma once
 /*
  * Included before every source file by the build. What these functions do can be done safely by what base/ offers:
- * they write without a bound, keep hidden state, start shells, or hand text to resolvers.
+ * they write without a bound, keep hidden state, start shells, or hand text to resolvers and
+ * name service modules.
  * The system headers that declare them come first, so that only uses are caught.
  */
 #include <netdb.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,3 +26,4 @@
 #pragma GCC poison strcpy strcat stpcpy strncpy strncat sprintf vsprintf gets strtok strtok_r
 #pragma GCC poison atoi atol atoll system popen alloca
 #pragma GCC poison getaddrinfo gethostbyname gethostbyname2
+#pragma GCC poison getpwnam getpwuid getpwnam_r getpwuid_r

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/path.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/random.h"
@@ -9,7 +10,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <pwd.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,22 +17,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* /etc/passwd is read directly: name service modules cannot be loaded into a static program. */
 static char *home_of_account(void) {
-        FILE *f = fopen("/etc/passwd", "re");
-        if (!f)
-                return NULL;
+        struct account account;
 
-        char *home = NULL;
-
-        for (struct passwd *entry; (entry = fgetpwent(f));)
-                if (entry->pw_uid == getuid()) {
-                        home = strdup(entry->pw_dir);
-                        break;
-                }
-
-        fclose(f);
-        return home;
+        return account_by_uid(getuid(), &account) ? strdup(account.home) : NULL;
 }
 
 const char *path_home(void) {

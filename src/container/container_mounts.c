@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/container_mounts.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "conf/dirs.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -116,8 +116,11 @@ static int judge_source(struct str text, struct buf *why) {
                 r = judge_own(path, dirs_config, why);
         if (r == 0)
                 r = judge_home(path, getenv("HOME"), why);
-        const struct passwd *account = getpwuid(geteuid());
-        return r == 0 && account ? judge_home(path, account->pw_dir, why) : r;
+
+        struct account account;
+        if (r == 0 && account_by_uid(geteuid(), &account))
+                r = judge_home(path, account.home, why);
+        return r;
 }
 
 static int judge_destination(struct str text, const char *kept, struct buf *why) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/guest_account.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/spawn.h"
@@ -8,7 +9,6 @@
 #include <errno.h>
 #include <grp.h>
 #include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,26 +37,24 @@ void guest_account_name(const char *host, const char *id, char ret[static ACCOUN
         snprintf(ret, ACCOUNT_NAME_MAX, "bailey_%s_%.*s", short_host, GUEST_ID_LENGTH, id);
 }
 
-static const char *user_name(uid_t uid) {
-        const struct passwd *account = getpwuid(uid);
-
-        return account ? account->pw_name : "";
-}
-
-static bool account_find(const char *host, const char *id, uint32_t *ret_uid, uint32_t *ret_gid) {
+static bool guest_account_look(const char *host, const char *id, uint32_t *ret_uid, uint32_t *ret_gid) {
         char name[ACCOUNT_NAME_MAX];
 
         guest_account_name(host, id, name);
-        const struct passwd *account = getpwnam(name);
-        if (!account)
+        struct account account;
+        if (!account_by_name(name, &account))
                 return false;
-        *ret_uid = account->pw_uid;
-        *ret_gid = account->pw_gid;
+
+        *ret_uid = account.uid;
+        *ret_gid = account.gid;
         return true;
 }
 
 bool guest_account_find(const char *id, uint32_t *ret_uid, uint32_t *ret_gid) {
-        return account_find(user_name(geteuid()), id, ret_uid, ret_gid);
+        struct account own = { 0 };
+
+        (void)account_by_uid(geteuid(), &own); /* without one its name is empty */
+        return guest_account_look(own.name, id, ret_uid, ret_gid);
 }
 
 static int tool_run(char *const *argv, struct err *err) {
@@ -120,11 +118,11 @@ static int account_make(const char *host, const char *id, uint32_t *ret_uid, uin
                                (char *)"SUB_GID_COUNT=0",
                                name,
                                NULL };
-        if (!account_find(host, id, ret_uid, ret_gid)) {
+        if (!guest_account_look(host, id, ret_uid, ret_gid)) {
                 int r = tool_run(argv, err);
                 if (r < 0)
                         return r;
-                if (!account_find(host, id, ret_uid, ret_gid))
+                if (!guest_account_look(host, id, ret_uid, ret_gid))
                         return err_set(err, EIO, "useradd made no account %s", name);
         }
         return subordinate(host, true, *ret_uid, *ret_gid, err);
@@ -135,7 +133,7 @@ static int account_remove(const char *host, const char *id, struct err *err) {
         uint32_t uid, gid;
 
         guest_account_name(host, id, name);
-        if (!account_find(host, id, &uid, &gid))
+        if (!guest_account_look(host, id, &uid, &gid))
                 return 0;
         int r = subordinate(host, false, uid, gid, err);
         if (r < 0)
@@ -172,18 +170,21 @@ static _Noreturn void helper_main(int fd, const char *host) {
 }
 
 /* For good: nothing of root's is left in this process. */
-static int become_user(const struct passwd *account, struct err *err) {
+static int become_user(const struct account *account, struct err *err) {
         static const char *const others[] = { "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME" };
 
-        if (initgroups(account->pw_name, account->pw_gid) < 0 ||
-            setresgid(account->pw_gid, account->pw_gid, account->pw_gid) < 0 ||
-            setresuid(account->pw_uid, account->pw_uid, account->pw_uid) < 0)
-                return err_errno(err, "cannot become %s", account->pw_name);
+        int r = account_take_groups(account);
+        if (r < 0)
+                return err_set(err, -r, "cannot take the groups of %s: %s", account->name, strerror(-r));
+        if (setresgid(account->gid, account->gid, account->gid) < 0 ||
+            setresuid(account->uid, account->uid, account->uid) < 0)
+                return err_errno(err, "cannot become %s", account->name);
+
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
                 (void)unsetenv(others[i]);
-        if (setenv("HOME", account->pw_dir, 1) < 0 || setenv("USER", account->pw_name, 1) < 0 ||
-            setenv("LOGNAME", account->pw_name, 1) < 0)
-                return err_errno(err, "cannot set the environment of %s", account->pw_name);
+        if (setenv("HOME", account->home, 1) < 0 || setenv("USER", account->name, 1) < 0 ||
+            setenv("LOGNAME", account->name, 1) < 0)
+                return err_errno(err, "cannot set the environment of %s", account->name);
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         return 0;
 }
@@ -196,8 +197,8 @@ int guest_account_helper(int *ret_helper, struct err *err) {
         *ret_helper = 0;
         if (geteuid() != 0 || !text || !str_to_u64(str_of(text), UINT32_MAX - 1, &uid) || uid == 0)
                 return 0;
-        const struct passwd *account = getpwuid((uid_t)uid);
-        if (!account)
+        struct account account;
+        if (!account_by_uid((uid_t)uid, &account))
                 return err_set(err, ENOENT, "SUDO_UID is %ju, and there is no such account", (uintmax_t)uid);
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
                 return err_errno(err, "cannot make a socket");
@@ -206,11 +207,10 @@ int guest_account_helper(int *ret_helper, struct err *err) {
         if (pid < 0)
                 return err_errno(err, "cannot make a process");
         if (pid == 0) {
-                cleanup(free_ptr) char *host = strdup(account->pw_name);
                 close_fd(&ours);
-                helper_main(its, host ? host : "");
+                helper_main(its, account.name);
         }
-        int r = become_user(account, err);
+        int r = become_user(&account, err);
         if (r < 0)
                 return r;
         *ret_helper = take_fd(&ours);
@@ -245,7 +245,7 @@ int guest_account_make(const struct guests *guests, const char *id, uint32_t *re
         }
         if (geteuid() != 0)
                 return need_root("made", err);
-        return account_make(user_name(0), id, ret_uid, ret_gid, err);
+        return account_make("root", id, ret_uid, ret_gid, err);
 }
 
 int guest_account_remove(const struct guests *guests, const char *id, struct err *err) {
@@ -258,7 +258,7 @@ int guest_account_remove(const struct guests *guests, const char *id, struct err
                 return helper_ask(guests, true, id, &answer, err);
         if (geteuid() != 0)
                 return need_root("removed", err);
-        return account_remove(user_name(0), id, err);
+        return account_remove("root", id, err);
 }
 
 const char *guest_account_problem(const struct guest *guest) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/guest_ids.h"
 
+#include "base/account.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -10,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -89,11 +89,11 @@ static int ids_taken(struct guests *guests, uint32_t **ret, size_t *ret_n, struc
 
 static bool range_of_file(const char *path, struct sub_range *ret) {
         cleanup(buf_done) struct buf text = BUF(SUB_FILE_MAX);
-        const struct passwd *account = getpwuid(geteuid());
+        struct account own = { 0 };
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-        return fd >= 0 && fd_read_all(fd, &text) == 0 &&
-               sub_range_find(buf_str(&text), account ? account->pw_name : "", geteuid(), ret);
+        (void)account_by_uid(geteuid(), &own); /* without one its name is empty, and the number counts */
+        return fd >= 0 && fd_read_all(fd, &text) == 0 && sub_range_find(buf_str(&text), own.name, geteuid(), ret);
 }
 
 int guest_ids_choose(struct guests *guests, uint32_t *ret_uid, uint32_t *ret_gid, char *ret_why, struct err *err) {

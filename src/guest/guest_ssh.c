@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/guest_ssh.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/fd.h"
@@ -14,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -130,12 +130,13 @@ static int ssh_lay(const struct guest *guest, const struct ssh_paths *p, struct 
 int guest_ssh_config(const struct guest *guest, const char *program, struct buf *ret, struct err *err) {
         cleanup(ssh_paths_done) struct ssh_paths p = { 0 };
         cleanup(buf_done) struct buf quoted = BUF(PATH_MAX * 2);
-        const struct passwd *account = getpwuid(guest->kind == GUEST_OWN ? geteuid() : guest->ids.inner_uid);
+        struct account account;
+        bool known = account_by_uid(guest->kind == GUEST_OWN ? geteuid() : guest->ids.inner_uid, &account);
         int r = ssh_paths(guest, &p, err);
 
         if (r < 0)
                 return r;
-        if (!account || guest->kind == GUEST_ACCOUNT)
+        if (!known || guest->kind == GUEST_ACCOUNT)
                 return err_set(err, EOPNOTSUPP,
                                "ssh needs a user with a home inside: it is there for guests of an ordinary user that "
                                "have no account of their own");
@@ -154,7 +155,7 @@ int guest_ssh_config(const struct guest *guest, const char *program, struct buf 
                        "Host %s.bailey\n    User %s\n    IdentityFile \"%s\"\n    IdentitiesOnly yes\n"
                        "    UserKnownHostsFile \"%s\"\n    StrictHostKeyChecking yes\n"
                        "    ProxyCommand %.*s guest exec %s -- /usr/sbin/sshd -i -f %s/%s/sshd_config\n",
-                       guest->row.name, account->pw_name, p.key, p.known, STR_FMT(buf_str(&quoted)), guest->row.name,
+                       guest->row.name, account.name, p.key, p.known, STR_FMT(buf_str(&quoted)), guest->row.name,
                        path_home(), inside_dir);
         return r < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
 }

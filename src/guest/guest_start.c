@@ -201,7 +201,7 @@ static _Noreturn void run_main(struct start *s) {
 
 /* The last lines of what it said. */
 static int start_failed(const struct guest *guest, struct err *err) {
-        cleanup(buf_done) struct buf text = BUF(1 << 20), shown = BUF(64 << 10);
+        cleanup(buf_done) struct buf text = BUF(1 << 20);
         cleanup(close_fd) int fd = openat(guest->fd, "run.log", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
         if (fd >= 0)

@@ -91,6 +91,13 @@ static void finish(struct run *r, enum run_end end, int status) {
         r->status = status;
 }
 
+/* The status alone could be a command's own. */
+static void finish_by_signal(struct run *run, int number) {
+        if (run->q->ret_signalled && !run->session.ended)
+                *run->q->ret_signalled = true;
+        finish(run, RUN_ENDED, SIGNALLED + number);
+}
+
 /* The command stopped: so do we, with our whole group, as it would have been without us. */
 static void follow_stop(struct run *r, int signal_number) {
         if (signal_number == SIGSTOP)
@@ -118,9 +125,10 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
                 return 0;
         case SANDBOX_EXITED:
                 r->emptied = !r->degraded;
-                if (r->q->ret_signalled)
-                        *r->q->ret_signalled = WIFSIGNALED(ev->value);
-                finish(r, RUN_ENDED, WIFSIGNALED(ev->value) ? SIGNALLED + WTERMSIG(ev->value) : WEXITSTATUS(ev->value));
+                if (WIFSIGNALED(ev->value))
+                        finish_by_signal(r, WTERMSIG(ev->value));
+                else
+                        finish(r, RUN_ENDED, WEXITSTATUS(ev->value));
                 return 0;
         case SANDBOX_FROZEN:
                 live_frozen(r->session.control, ev->value);
@@ -198,9 +206,8 @@ static int term_step(void *arg, struct poller *poller, struct err *err) {
 
         if (clock_ns() < run->term_ns)
                 return 0;
-        if (run->q->ret_signalled)
-                *run->q->ret_signalled = true;
-        finish(run, RUN_ENDED, SIGNALLED + SIGTERM);
+
+        finish_by_signal(run, SIGTERM);
         return 0;
 }
 
@@ -429,8 +436,9 @@ static void print_notes(const struct run *r) {
                            err_text(&r->sandbox.unlimited));
 }
 
+/* What a person or the monitor ends, it ends by a signal. */
 static void end_by_order(void *run, int status) {
-        finish(run, RUN_ENDED, status);
+        finish_by_signal(run, status - SIGNALLED);
 }
 
 static int freeze(void *run) {

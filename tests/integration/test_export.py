@@ -109,6 +109,7 @@ def test_syslog_that_comes_and_goes(start, bailey, work, home, receiver):
     exporting.signal(signal.SIGKILL)
     exporting.wait()
     exporting = start(["bailey", "export", "--to", to])
+    wait_for(lambda: "waits in the logs" in exporting.errors(), "the word that it is away")
     assert "another bailey export" in bailey("export", "--to", to, "--once").errors
     server.up()
     wait_for(lambda: lines_of(home) <= {m[m.index(" {") + 1:] for m in server.messages()}, "everything", 90)
