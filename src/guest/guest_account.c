@@ -31,9 +31,10 @@ struct answer {
 
 void guest_account_name(const char *host, const char *id, char ret[static ACCOUNT_NAME_MAX]) {
         char short_host[13] = "";
+        struct str shown = str_first(str_of(host), sizeof short_host - 1);
 
-        for (size_t n = 0; n < sizeof short_host - 1 && host[n]; n++)
-                short_host[n] = ascii_is_alnum(host[n]) ? ascii_lower(host[n]) : '-';
+        for (size_t i = 0; i < shown.n; i++)
+                short_host[i] = ascii_is_alnum(shown.p[i]) ? ascii_lower(shown.p[i]) : '-';
         snprintf(ret, ACCOUNT_NAME_MAX, "bailey_%s_%.*s", short_host, GUEST_ID_LENGTH, id);
 }
 
