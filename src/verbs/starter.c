@@ -11,6 +11,7 @@
 #include "policy/gitconfig.h"
 #include "policy/host.h"
 #include "policy/profile.h"
+#include "verbs/project_files.h"
 #include "verbs/trust.h"
 
 #include <errno.h>
@@ -70,7 +71,8 @@ struct entry {
 
 struct findings {
         VEC(struct entry) allow;
-        bool ssh; /* a remote by ssh */
+        VEC(const char *) links; /* files that are symbolic links, which are not followed */
+        bool ssh;                /* a remote by ssh */
 };
 
 static void findings_done(struct findings *found) {
@@ -79,6 +81,7 @@ static void findings_done(struct findings *found) {
                 free(found->allow.p[i].why);
         }
         vec_done(&found->allow);
+        vec_done(&found->links);
 }
 
 void starter_done(struct starter *starter) {
@@ -102,35 +105,50 @@ static int findings_add(struct findings *found, const char *pattern, const char 
         return 0;
 }
 
-/* A regular file of the project, without following links. -ENOENT when there is none. */
-static int project_read(int directory_fd, const char *name, struct buf *ret, struct err *err) {
-        cleanup(close_fd) int fd =
-            path_open_at(directory_fd, name, O_RDONLY | O_NONBLOCK, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
-        struct stat st;
-
-        if (fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR)
-                return -ENOENT;
-        if (fd < 0)
-                return err_set(err, -fd, "cannot read %s: %s", name, strerror(-fd));
-        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-                return -ENOENT;
-        if (st.st_size > FILE_BYTES_MAX)
-                return err_set(err, EFBIG, "%s has more than %d MiB: that is no project file", name,
-                               FILE_BYTES_MAX >> 20);
-
-        for (;;) {
-                char piece[16384];
-                ssize_t n = read(fd, piece, sizeof piece);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return err_errno(err, "cannot read %s", name);
-                if (n == 0)
+/* A link is not followed, and the policy says so. */
+static int findings_add_link(struct findings *found, const char *name, struct err *err) {
+        for (size_t i = 0; i < found->links.n; i++)
+                if (strcmp(found->links.p[i], name) == 0)
                         return 0;
-                int r = buf_append(ret, str_n(piece, (size_t)n));
+
+        if (vec_push(&found->links, name) < 0)
+                return err_memory(err);
+        return 0;
+}
+
+/* 1 with what is in the file, 0 where there is none to look at. */
+static int project_read(int directory_fd, const char *name, struct findings *found, struct buf *ret, struct err *err) {
+        enum project_file kind = PROJECT_FILE_NONE;
+        int r;
+
+        r = project_file_read(directory_fd, name, ret, &kind, err);
+        if (r < 0)
+                return r;
+        if (kind == PROJECT_FILE_LINK)
+                return findings_add_link(found, name, err);
+
+        return kind == PROJECT_FILE_REGULAR;
+}
+
+/* "name": "version", and nothing else: what npm would not understand is not guessed at. */
+static int look_at_dependencies(const struct document *document, const struct node *list, struct findings *found,
+                                struct err *err) {
+        if (list->kind != NODE_MAP)
+                return node_error(document, list, err, "%s must be an object with a version for each package, not %s",
+                                  show(list->key).text, node_kind_name(list->kind));
+        for (const struct node *node = list->first; node; node = node->next)
+                if (node->kind != NODE_SCALAR || !node->quoted)
+                        return node_error(document, node, err, "the version of %s must be a string",
+                                          show(node->key).text);
+
+        for (size_t i = 0; i < sizeof package_dependencies / sizeof *package_dependencies; i++) {
+                if (!node_get(list, str_of(package_dependencies[i].dependency)))
+                        continue;
+                int r = findings_add(found, package_dependencies[i].group, "package.json depends on it", err);
                 if (r < 0)
-                        return err_set(err, -r, "%s is too large", name);
+                        return r;
         }
+        return 0;
 }
 
 /* package.json is read, because what a project depends on may need more hosts; a broken one is the person's to mend. */
@@ -139,10 +157,8 @@ static int look_at_package(int directory_fd, struct findings *found, struct err 
         cleanup(buf_done) struct buf text = BUF(FILE_BYTES_MAX + 1);
         cleanup(document_freep) struct document *document = NULL;
 
-        int r = project_read(directory_fd, "package.json", &text, err);
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
+        int r = project_read(directory_fd, "package.json", found, &text, err);
+        if (r <= 0)
                 return r;
         r = json_read(buf_str(&text), STR("package.json"), &document, err);
         if (r < 0)
@@ -152,14 +168,11 @@ static int look_at_package(int directory_fd, struct findings *found, struct err 
 
         for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
                 const struct node *list = node_get(document_root(document), str_of(lists[l]));
-                for (size_t i = 0; i < sizeof package_dependencies / sizeof *package_dependencies; i++) {
-                        if (!list || list->kind != NODE_MAP ||
-                            !node_get(list, str_of(package_dependencies[i].dependency)))
-                                continue;
-                        r = findings_add(found, package_dependencies[i].group, "package.json depends on it", err);
-                        if (r < 0)
-                                return r;
-                }
+                if (!list)
+                        continue;
+                r = look_at_dependencies(document, list, found, err);
+                if (r < 0)
+                        return r;
         }
         return 0;
 }
@@ -216,9 +229,10 @@ static int look_at_images(int directory_fd, struct findings *found, struct err *
         struct str stages[STAGES_MAX], line;
         size_t n = 0;
 
-        int r = project_read(directory_fd, "Dockerfile", &text, err);
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
+        int r = project_read(directory_fd, "Dockerfile", found, &text, err);
+        if (r <= 0)
+                return r;
+        r = 0;
         struct str rest = buf_str(&text);
         while (r == 0 && str_split(&rest, '\n', &line))
                 r = look_at_from(line, stages, &n, found, err);
@@ -227,10 +241,13 @@ static int look_at_images(int directory_fd, struct findings *found, struct err *
 
 static int look_at_files(int directory_fd, struct findings *found, struct err *err) {
         for (size_t i = 0; i < sizeof project_files / sizeof *project_files; i++) {
-                struct stat st;
-                if (fstatat(directory_fd, project_files[i].file, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
-                        continue;
-                int r = findings_add(found, project_files[i].group, project_files[i].file, err);
+                const char *name = project_files[i].file;
+                enum project_file kind = PROJECT_FILE_NONE;
+                int r = project_file_examine(directory_fd, name, &kind, err);
+                if (r == 0 && kind == PROJECT_FILE_REGULAR)
+                        r = findings_add(found, project_files[i].group, name, err);
+                if (r == 0 && kind == PROJECT_FILE_LINK)
+                        r = findings_add_link(found, name, err);
                 if (r < 0)
                         return r;
         }
@@ -299,11 +316,12 @@ static int look_at_git(int directory_fd, struct findings *found, struct err *err
         for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
                 cleanup(buf_done) struct buf text = BUF(FILE_BYTES_MAX + 1);
                 struct remotes remotes = { .found = found, .err = err };
-                int r = project_read(directory_fd, files[i], &text, err);
-                if (r == -ENOENT)
-                        continue;
+                int r = project_read(directory_fd, files[i], found, &text, err);
+                if (r < 0)
+                        return r;
                 if (r == 0)
-                        r = gitconfig_read(buf_str(&text), remotes_visit, &remotes, err);
+                        continue;
+                r = gitconfig_read(buf_str(&text), remotes_visit, &remotes, err);
                 if (r < 0)
                         return err_wrap(err, r, "%s", files[i]);
         }
@@ -362,6 +380,15 @@ static int put_credentials(struct buf *out, const struct findings *found) {
         return r;
 }
 
+static int put_links(struct buf *out, const struct findings *found) {
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < found->links.n; i++)
+                r = buf_printf(out, "# %s is a symbolic link, or below one: it was not looked at.\n",
+                               found->links.p[i]);
+        return r;
+}
+
 static int put_policy(struct buf *out, const struct findings *found) {
         int r = buf_add(
             out, "# Made by `bailey init`. What is not named here is refused: hosts, files outside of this directory, "
@@ -369,6 +396,8 @@ static int put_policy(struct buf *out, const struct findings *found) {
                  "# `bailey policy check` reads it, `bailey why HOST` explains it, `bailey-policy(5)` describes it.\n");
         if (r == 0)
                 r = put_agents(out);
+        if (r == 0)
+                r = put_links(out, found);
         if (r == 0)
                 r = buf_add(out, "mode: workspace-write-whitelist # writes in this directory, network by the list "
                                  "below\n\nnetwork:\n");

@@ -2,7 +2,10 @@
 """bailey init: what it proposes, what it refuses, and that it writes nothing without a yes."""
 import json
 import os
+import pathlib
 import pty
+import socket
+import stat
 import subprocess
 
 import pytest
@@ -116,7 +119,9 @@ def test_a_policy_that_is_there_stays(bailey, work):
     assert "bailey init" in (work / ".bailey.yaml").read_text()
 
 
-@pytest.mark.parametrize("text", ["{", '{"a":', "[]", "\0", '{"dependencies": 1, "dependencies": 2}', "[" * 5000])
+@pytest.mark.parametrize("text", ["", "{", '{"a":', "[]", "\0", '{"dependencies": 1, "dependencies": 2}', "[" * 5000, '{"dependencies": []}',
+                                  '{"dependencies": "playwright"}', '{"devDependencies": null}', '{"optionalDependencies": 7}',
+                                  '{"dependencies": {"playwright": ["1"]}}', '{"devDependencies": {"x": 1}}'])
 def test_a_broken_package_is_an_error(bailey, work, text):
     (work / "package.json").write_text(text)
     result = bailey("init", "--yes", cwd=work)
@@ -124,14 +129,53 @@ def test_a_broken_package_is_an_error(bailey, work, text):
     assert not (work / ".bailey.yaml").exists()
 
 
-def test_hostile_files_are_not_followed(bailey, work, home):
+def make_socket(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+READ = [*FILES, "setup.py", "Pipfile", "build.gradle", "Dockerfile", ".gitmodules", ".git/config", ".git"]
+KINDS = {"a named pipe": os.mkfifo, "a directory": pathlib.Path.mkdir, "a socket": make_socket}
+
+
+@pytest.mark.parametrize("name,kind", [(name, kind) for name in READ for kind in KINDS if (name, kind) != (".git", "a directory")])
+def test_what_is_no_file_is_an_error(bailey, work, name, kind):
+    """Whatever stands under a name that init looks at: it says so, waits for nobody and writes nothing."""
+    (work / name).parent.mkdir(exist_ok=True)
+    KINDS[kind](work / name)
+    result = bailey("init", "--yes", cwd=work, timeout=20)
+    assert result.status == 3 and f"{name} is {kind}, not a file" in result.errors, result
+    assert not (work / ".bailey.yaml").exists()
+
+
+def test_a_device_is_not_opened(bailey, work):
+    try:
+        os.mknod(work / "package.json", 0o600 | stat.S_IFCHR, os.makedev(1, 5))  # /dev/zero: has no end
+    except PermissionError:  # only root makes one
+        os.symlink("/dev/zero", work / "package.json")
+        assert "package.json is a symbolic link" in bailey("init", "--print", cwd=work).check().text
+        return
+    result = bailey("init", "--yes", cwd=work, timeout=20)
+    assert result.status == 3 and "package.json is a device, not a file" in result.errors, result
+    assert not (work / ".bailey.yaml").exists()
+
+
+def test_git_is_a_file_in_a_second_working_tree(bailey, work):
+    (work / ".git").write_text("gitdir: /elsewhere\n")
+    assert "allow: []" in bailey("init", "--print", cwd=work).check().text
+
+
+def test_links_are_not_followed_and_named(bailey, work, home):
     (home / "elsewhere").write_text("{")
-    (work / "package.json").symlink_to(home / "elsewhere")  # a link: not looked at
-    os.mkfifo(work / "Cargo.toml")
-    (work / "go.mod").mkdir()
+    (home / "config").write_text('[remote "origin"]\n\turl = https://evil.test/x\n')
+    for name in ("package.json", "Dockerfile", ".gitmodules", "Cargo.toml", "build.gradle"):
+        (work / name).symlink_to(home / "elsewhere")
+    (work / "go.mod").symlink_to("nowhere")
     (work / ".git").symlink_to(home)
     text = bailey("init", "--print", cwd=work).check().text
-    assert "allow: []" in text
+    assert "allow: []" in text and "evil.test" not in text
+    for name in ("package.json", "Dockerfile", ".gitmodules", "Cargo.toml", "build.gradle", "go.mod", ".git/config"):
+        assert text.count(f"# {name} is a symbolic link, or below one: it was not looked at.\n") == 1, text
 
 
 def test_an_enormous_file_is_an_error(bailey, work):
