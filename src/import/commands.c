@@ -26,9 +26,15 @@ int import_command_argv(struct import_source *source, const struct node *node, c
                                               reason.n && check_reason(reason, NULL) == 0 ? str_dup(reason) : NULL };
         int r = command.place && command.said ? 0 : err_memory(err);
 
-        for (size_t i = 0; r == 0 && i < n; i++)
-                r = argv[i].n > 0 ? import_words_add(&command.argv, argv[i], err)
-                                  : node_error(source->document, node, err, "a word of the command is empty");
+        for (size_t i = 0; r == 0 && i < n; i++) {
+                struct err why = { 0 };
+
+                r = check_command_word(argv[i], &why);
+                if (r < 0)
+                        node_error(source->document, node, err, "%s", err_text(&why));
+                else
+                        r = import_words_add(&command.argv, argv[i], err);
+        }
 
         if (r == 0 && model->commands.n >= COMMANDS_MAX)
                 r = node_error(source->document, node, err, "more than %d rules about commands", COMMANDS_MAX);

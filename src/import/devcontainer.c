@@ -34,6 +34,10 @@ static int add_host(struct import_source *source, struct str word, const struct 
                 .kind = NODE_SCALAR, .quoted = true, .text = word, .line = place->line, .column = place->column
         };
 
+        int r = import_check_word(source->document, &node, err);
+
+        if (r < 0)
+                return r;
         if (is_host_word(word))
                 return import_allow_host(source, &node, word, err);
         return import_say(source, &node, false, err, "not the plain name of a host");

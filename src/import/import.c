@@ -95,12 +95,23 @@ static int read_path(const char *path, bool no_links, struct buf *ret, struct er
 
 int import_open_jsonc(const char *path, struct document **ret, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(DOCUMENT_BYTES_MAX);
-        int r = read_path(path, true, &text, err);
+        cleanup(document_freep) struct document *document = NULL;
+        int r;
 
+        r = read_path(path, true, &text, err);
+        if (r < 0)
+                return r;
+        r = jsonc_read(buf_str(&text), str_of(path), &document, err);
+        if (r < 0)
+                return r;
+        r = import_check_words(document, err);
         if (r < 0)
                 return r;
 
-        return jsonc_read(buf_str(&text), str_of(path), ret, err);
+        *ret = document;
+        document = NULL;
+
+        return 0;
 }
 
 /* --- one file --- */
@@ -166,6 +177,9 @@ static int read_text(struct import_source *source, enum file_kind kind, struct s
                 return err_set(err, EINVAL, "%s: this is no script: it holds a zero byte", name);
 
         r = import_parse(kind, text, name, &document, err);
+        if (r < 0)
+                return r;
+        r = import_check_words(document, err);
         if (r < 0)
                 return r;
 

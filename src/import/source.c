@@ -7,6 +7,32 @@
 #include <errno.h>
 #include <stdio.h>
 
+int import_check_word(const struct document *document, const struct node *node, struct err *err) {
+        if (node->key.n > IMPORT_WORD_BYTES_MAX)
+                return node_key_error(document, node, err, "a key has at most %d KiB, this one %zu",
+                                      IMPORT_WORD_BYTES_MAX >> 10, node->key.n >> 10);
+        if (node->text.n > IMPORT_WORD_BYTES_MAX)
+                return node_error(document, node, err, "a text has at most %d KiB, this one %zu",
+                                  IMPORT_WORD_BYTES_MAX >> 10, node->text.n >> 10);
+        return 0;
+}
+
+/* As deep as documents are, which have a limit of their own (NODE_DEPTH_MAX). */
+static int check_below(const struct document *document, const struct node *node, struct err *err) {
+        int r = import_check_word(document, node, err);
+
+        for (const struct node *child = node->first; r == 0 && child; child = child->next)
+                r = check_below(document, child, err);
+
+        return r;
+}
+
+int import_check_words(const struct document *document, struct err *err) {
+        const struct node *root = document_root(document);
+
+        return root ? check_below(document, root, err) : 0;
+}
+
 char *import_said(const struct node *node) {
         if (node->kind != NODE_SCALAR)
                 return str_dup(node->key);

@@ -40,6 +40,12 @@ int import_want_map(struct import_source *source, const struct node *node, struc
 int import_want_text(struct import_source *source, const struct node *node, struct err *err);
 int import_want_bool(struct import_source *source, const struct node *node, bool *ret, struct err *err);
 
+/* No word of a tool's settings is longer than this, whether it is read or left alone: what is read is copied into the
+ * model, and some of it into the policy. The firewall script has no tree: its words are checked one by one. */
+enum { IMPORT_WORD_BYTES_MAX = 64 << 10 };
+int import_check_words(const struct document *document, struct err *err);
+int import_check_word(const struct document *document, const struct node *node, struct err *err);
+
 /* What the node says in its own words, with its key where it has one. Heap text. */
 char *import_said(const struct node *node);
 /* A note about this node, in its own words. */

@@ -64,6 +64,15 @@ int check_reason(struct str text, struct err *e) {
         return 0;
 }
 
+int check_command_word(struct str text, struct err *e) {
+        enum { COMMAND_WORD_BYTES_MAX = 4096 };
+
+        if (text.n == 0 || text.n > COMMAND_WORD_BYTES_MAX)
+                return err_set(e, EINVAL, "a word of a command has 1 to %d bytes, this one %zu", COMMAND_WORD_BYTES_MAX,
+                               text.n);
+        return 0;
+}
+
 int check_network(struct str text, struct err *e) {
         struct cidr net;
         if (cidr_parse(text, &net))

@@ -12,6 +12,7 @@ int check_host_pattern(struct str text, struct err *e); /* a pattern or "@group"
 int check_allowed_entry(struct str text, struct err *e);
 int check_denied_pattern(struct str text, struct err *e); /* the same, or "*:PORT" */
 int check_reason(struct str text, struct err *e);         /* for a refusal: one line of text */
+int check_command_word(struct str text, struct err *e);   /* of a rule about commands */
 int check_plain_pattern(struct str text, struct err *e);  /* a pattern */
 int check_network(struct str text, struct err *e);        /* address or CIDR */
 int check_port(struct str text, struct err *e);

@@ -138,6 +138,59 @@ def test_a_broken_file_is_an_error_with_its_place(what, tool, imported, work):
     assert sorted(os.listdir(work)) == [name]
 
 
+WORD = "a" * (3 << 20)
+# A word of 3 MB wherever a file can have one: as a command, a host, a path, a name, a key, and where nobody looks.
+ENORMOUS = [
+    ("claude", json.dumps({"permissions": {"deny": [f"Bash({WORD})"]}})),
+    ("claude", json.dumps({"permissions": {"ask": [f"WebFetch(domain:{WORD})"]}})),
+    ("claude", json.dumps({"statusLine": {"command": WORD}})),
+    ("claude", json.dumps({WORD: 1})),
+    ("codex", f'model = "{WORD}"\n'),
+    ("codex", f'[permissions.x.network.domains]\n"{WORD}" = "deny"\n'),
+    ("codex.rules", f'prefix_rule(pattern=["{WORD}"], decision="forbidden")\n'),
+    ("codex.rules", f'prefix_rule(pattern=["a", ["b", "{WORD}"]], decision="forbidden")\n'),
+    ("srt", json.dumps({"network": {"deniedDomains": [WORD]}})),
+    ("srt", json.dumps({"network": {"parentProxy": {"http": f"http://{WORD}"}}})),
+    ("srt", json.dumps({"credentials": {"envVars": [{"name": WORD, "mode": "mask", "injectHosts": ["a.test"]}]}})),
+    ("fence", json.dumps({"command": {"deny": [WORD]}})),
+    ("fence", json.dumps({"ssh": {"allowedHosts": [WORD]}})),
+    ("gemini", json.dumps({"tools": {"exclude": [f"run_shell_command({WORD})"]}})),
+    ("gemini.toml", f'[[rule]]\ntoolName = "run_shell_command"\ncommandPrefix = "{WORD}"\ndecision = "deny"\npriority = 1\n'),
+    ("devcontainer", f'for domain in "{WORD[:900000]}"; do\n'),
+    ("devcontainer", f"HOSTS=({WORD[:900000]})\n"),
+]
+
+
+@pytest.mark.parametrize("tool, text", ENORMOUS, ids=range(len(ENORMOUS)))
+def test_an_enormous_word_is_an_error_with_its_place(tool, text, imported, work):
+    tool, _, ending = tool.partition(".")
+    name = f"in.{ending or ENDINGS[tool]}"
+    (work / name).write_text(text)
+    result = imported(tool, name, "--write")
+    assert result.status == 1 and result.out == b"" and len(result.errors) < 500, result
+    assert re.search(rf"bailey: error: import {tool}: {re.escape(name)}:\d+:\d+: a (key|text) has at most 64 KiB", result.errors), result.errors
+    assert sorted(os.listdir(work)) == [name]
+
+
+@pytest.mark.parametrize("tool, ending, text", [
+    ("claude", "json", '{"permissions": {"deny": ["Bash(%s)"]}}'), ("codex", "rules", 'prefix_rule(pattern=["%s"], decision="forbidden")\n'),
+    ("gemini", "toml", '[[rule]]\ntoolName = "run_shell_command"\ncommandPrefix = "%s"\ndecision = "deny"\npriority = 1\n'),
+    ("fence", "json", '{"command": {"deny": ["%s"]}}')])
+def test_a_word_of_a_command_has_a_limit(tool, ending, text, imported, bailey, work):
+    """The same as in a policy, so that what is imported can be loaded."""
+    name = f"in.{ending}"
+    (work / name).write_text(text % ("a" * 4097))
+    result = imported(tool, name, "--write")
+    assert result.status == 1 and result.out == b"" and "a word of a command has 1 to 4096 bytes, this one 4097" in result.errors, result
+    assert sorted(os.listdir(work)) == [name]
+    (work / name).write_text(text % ("a" * 4096))
+    (work / "policy.yaml").write_text(imported(tool, name).check().text)
+    bailey("policy", "check", "policy.yaml", cwd=work).check()
+    (work / "policy.yaml").write_text((work / "policy.yaml").read_text().replace("a" * 4096, "a" * 4097))
+    result = bailey("policy", "check", "policy.yaml", cwd=work)
+    assert result.status == 3 and "a word of a command has 1 to 4096 bytes" in result.errors, result
+
+
 @pytest.mark.parametrize("tool", ENDINGS)
 def test_a_file_cut_off_anywhere(tool, imported, work):
     """Half written at every byte: an error, or the whole meaning of what is there; never a crash, never a file."""
