@@ -65,6 +65,13 @@ static int decide_guest(const char *name, struct guest *ret, struct err *e) {
         return r < 0 ? r : guest_find(&guests, name, ret, e);
 }
 
+/* A path is opened at the next start, so a yes without a word more is remembered for it. */
+static enum control_scope decide_scope(const struct option_values *v, const char *guest) {
+        bool later = option_get_flag(v, &rows[DECIDE_ACCESS]) && !option_given(v, &rows[DECIDE_SCOPE]);
+
+        return guest || later ? SCOPE_WORKSPACE : (enum control_scope)option_get_number(v, &rows[DECIDE_SCOPE]);
+}
+
 static int decide(const struct call *call, bool deny, struct err *e) {
         cleanup(guest_done) struct guest guest = GUEST_NONE;
         cleanup(buf_done) struct buf out = BUF(1 << 20);
@@ -80,7 +87,7 @@ static int decide(const struct call *call, bool deny, struct err *e) {
                 .forget = option_get_flag(v, &rows[DECIDE_FORGET]),
                 .target = call->argv[0],
                 .sandbox = option_get(v, &rows[DECIDE_SANDBOX]),
-                .scope = named ? SCOPE_WORKSPACE : (enum control_scope)option_get_number(v, &rows[DECIDE_SCOPE]),
+                .scope = decide_scope(v, named),
                 .workspace = named ? guest.home : option_get(v, &rows[DECIDE_WORKSPACE]),
         };
         int r = sandboxes_decide(&q, &out, e);
@@ -112,8 +119,10 @@ static int run_deny(const struct call *call, struct err *e) {
         "With --push the word is the id of a sandbox in which a push waits, since its policy says ask: push. The "     \
         "answer is for this one push.\n"                                                                               \
         "With --access the word is the id of a sandbox whose agent asked for a path or a command by \"bailey mcp\", "  \
-        "with its reason. The answer is told to the agent; files are fixed when a sandbox starts, so a path needs a "  \
-        "new start with --read or --write."
+        "with its reason. The answer is told to the agent. A command passes from then on; a path is opened at the "    \
+        "next "                                                                                                        \
+        "start, since files are fixed when a sandbox starts. So here workspace is the default of --scope; with once "  \
+        "and sandbox nothing is remembered. --forget --access 'read /PATH' takes a path back."
 
 const struct verb verb_allow = {
         .name = "allow",

@@ -50,6 +50,10 @@ static int ask_once(const struct call *call, const char *host, const char *want,
                 err_set(e, EINVAL, "'%s' is not HOST or HOST:PORT", host);
                 return EXIT_USAGE;
         }
+        if (want && mcp_agreed(want)) {
+                printf("a person has agreed to it before\n");
+                return (int)MCP_ALLOWED;
+        }
         const struct mcp_question question = { .target = host ? target : NULL,
                                                .wants = host ? NULL : want,
                                                .reason = reason && *reason ? reason : NULL,
@@ -107,9 +111,9 @@ static int run(const struct call *call, struct err *e) {
                 return EXIT_SYSTEM;
         }
         self[n] = '\0';
-        struct mcp_toolbox box = { .options = &call->options,
-                                   .program = self,
-                                   .inside = getenv("SANDBOX_RUNTIME") != NULL };
+        cleanup(mcp_toolbox_done) struct mcp_toolbox box = { .options = &call->options,
+                                                             .program = self,
+                                                             .inside = getenv("SANDBOX_RUNTIME") != NULL };
         struct mcp m = { .tools = mcp_tools(&box), .version = bailey_version() };
         return serve(&m, e) < 0 ? EXIT_SYSTEM : EXIT_OK;
 }

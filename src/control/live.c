@@ -337,6 +337,7 @@ void live_free(struct live *c, int status) {
         questions_done(&c->questions);
         monitor_done(&c->monitor);
         live_rules_done(c);
+        live_access_done(c);
         vec_done(&c->pausing);
         buf_done(&c->typed);
         free(c);

@@ -46,6 +46,7 @@ struct live {
         uint64_t allowed, refused;
         struct questions questions;
         VEC(struct live_rule) live;
+        VEC(char *) agreed; /* commands that a person said yes to, as an agent asked for them */
         struct monitor monitor;
 
         unsigned holds; /* enum hold */
@@ -99,6 +100,17 @@ int live_answer(struct live *c, uint64_t number, enum control_answer answer, enu
 /* Questions that a pattern covers, each answered once. */
 int live_answer_covered(struct live *c, const char *pattern, enum control_answer answer, const char *by,
                         unsigned *ret_n, struct err *e);
+
+/* live_access.c */
+/* A question in the form of ASK_WANTS. False: it is none, or there are too many. */
+bool live_access_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via, const char *text,
+                     struct question **ret);
+/* Whether what this asks for, in the form of ASK_AGREED, was agreed to: here, or for later runs. */
+bool live_access_agreed(const struct live *c, const char *text);
+/* Keeps the answer about "read /PATH", "write /PATH" or "run COMMAND", as far as its scope reaches. */
+int live_access_decided(struct live *c, const char *what, enum control_answer answer, enum control_scope scope,
+                        struct err *e);
+void live_access_done(struct live *c);
 
 /* live_prompt.c */
 void live_prompt_consider(struct live *c);

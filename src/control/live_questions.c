@@ -76,47 +76,24 @@ static void tell_all(struct live *c, const struct question *q) {
         live_prompt_consider(c);
 }
 
-/* "wants N KIND WHAT WORDS": N bytes of it are what is asked for. Written inside: nothing of it is trusted. */
-static bool read_wants(struct str text, struct str *ret_what, struct str *ret_words) {
-        struct str number;
-        uint64_t n;
-
-        if (!str_starts(text, STR(ASK_WANTS)))
-                return false;
-        text = str_skip(text, strlen(ASK_WANTS));
-        if (!str_split(&text, ' ', &number) || !str_to_u64(number, text.n, &n) || n == 0)
-                return false;
-        *ret_what = str_first(text, (size_t)n);
-        *ret_words = str_skip(text, (size_t)n);
-        if (ret_words->n)
-                *ret_words = str_skip(*ret_words, 1);
-        return str_starts(*ret_what, STR("read /")) || str_starts(*ret_what, STR("write /")) ||
-               str_starts(*ret_what, STR("run "));
-}
-
-/* What an agent asks for beside hosts. The answer is a person's word and opens nothing by itself. */
 static void ask_access(struct live *c, uint64_t id, const struct authority *target, enum event_via via,
-                       struct str text) {
-        struct str what, words;
-        cleanup(free_ptr) char *about = read_wants(text, &what, &words) ? str_dup(what) : NULL;
-        struct question *q = about ? questions_ask_push(&c->questions, id, target, via, about,
-                                                        (*c->parts.policy)->network.ask_timeout_ns)
-                                   : NULL;
+                       const char *text) {
+        bool agreed = live_access_agreed(c, text);
+        struct question *q;
 
-        if (!q) {
+        if (agreed && *c->parts.gateway)
+                gateway_process_answer(*c->parts.gateway, id, DECISION_ALLOW);
+        else if (!agreed && str_starts(str_of(text), STR(ASK_WANTS)) && live_access_ask(c, id, target, via, text, &q))
+                tell_all(c, q);
+        else
                 deny_now(c, id);
-                return;
-        }
-        q->access = true;
-        question_explain(q, words);
-        tell_all(c, q);
 }
 
 void live_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via, const char *push) {
         struct str words =
             str_starts(str_of(push), STR(ASK_BECAUSE)) ? str_skip(str_of(push), strlen(ASK_BECAUSE)) : STR("");
-        if (str_starts(str_of(push), STR(ASK_WANTS))) {
-                ask_access(c, id, target, via, str_of(push));
+        if (str_starts(str_of(push), STR(ASK_AGREED)) || str_starts(str_of(push), STR(ASK_WANTS))) {
+                ask_access(c, id, target, via, push);
                 return;
         }
         bool fresh = push[0] != '\0' && !words.n;
@@ -257,6 +234,11 @@ int live_answer(struct live *c, uint64_t number, enum control_answer answer, enu
                                (uintmax_t)number);
         if (q->command.text) {
                 int r = remember_command(c, q, answer, scope, e);
+                settle(c, q, answer, scope, by);
+                return r;
+        }
+        if (q->access) {
+                int r = live_access_decided(c, q->push, answer, scope, e);
                 settle(c, q, answer, scope, by);
                 return r;
         }

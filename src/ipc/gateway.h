@@ -90,6 +90,7 @@ struct gateway_start {
  * WHAT). Text of IPC_ASK. */
 #define ASK_BECAUSE "because "
 #define ASK_WANTS "wants "
+#define ASK_AGREED "agreed " /* the same, to learn whether it was agreed to; nobody is asked */
 #define ASK_ACCESS_NAME "access.bailey.invalid"
 
 enum ipc_kind {

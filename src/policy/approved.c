@@ -39,6 +39,21 @@ int approved_add(struct approved *a, bool deny, const char *day, const char *wor
         return 0;
 }
 
+bool approved_is_path(struct str pattern) {
+        return str_starts(pattern, STR("read /")) || str_starts(pattern, STR("write /"));
+}
+
+bool approved_has(const struct approved *a, const char *workspace, const char *pattern) {
+        for (size_t i = 0; i < a->rules.n; i++) {
+                const struct approved_rule *rule = &a->rules.p[i];
+
+                if (!rule->deny && (!rule->workspace || strcmp(rule->workspace, workspace) == 0) &&
+                    strcmp(rule->pattern, pattern) == 0)
+                        return true;
+        }
+        return false;
+}
+
 int approved_path(char **ret) {
         cleanup(free_ptr) char *state = NULL;
         int r = dirs_state(&state);
@@ -96,7 +111,11 @@ static int parse_line(struct str line, struct approved *ret, struct err *e) {
         bool everywhere = str_is(place, "*");
         if (!everywhere && (place.n == 0 || place.p[0] != '/' || decode(place, &workspace) < 0))
                 return err_set(e, EINVAL, "%s is not a workspace", show(place).text);
-        int r = deny ? check_denied_pattern(text, e) : check_host_pattern(text, e);
+        int r = 0;
+        if (deny)
+                r = check_denied_pattern(text, e);
+        else if (!approved_is_path(text))
+                r = check_host_pattern(text, e);
         if (r < 0)
                 return r;
         cleanup(free_ptr) char *pattern = str_dup(text);
@@ -149,6 +168,15 @@ int approved_format(const struct approved *a, struct buf *out) {
         return r;
 }
 
+static int approved_apply_one(const struct approved_rule *rule, struct policy *p, const char *origin, struct err *e) {
+        if (!rule->deny && approved_is_path(str_of(rule->pattern))) {
+                enum policy_row row = rule->pattern[0] == 'r' ? ROW_READ : ROW_WRITE;
+
+                return policy_apply(p, row, str_of(strchr(rule->pattern, '/')), origin, "/", e);
+        }
+        return policy_apply(p, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), origin, "/", e);
+}
+
 int approved_apply(const struct approved *a, struct policy *p, struct err *e) {
         for (size_t i = 0; i < a->rules.n; i++) {
                 const struct approved_rule *rule = &a->rules.p[i];
@@ -156,7 +184,7 @@ int approved_apply(const struct approved *a, struct policy *p, struct err *e) {
                 if (rule->workspace && strcmp(rule->workspace, p->workspace) != 0)
                         continue;
                 snprintf(origin, sizeof origin, "%s %s", rule->deny ? "denied" : "approved", rule->day);
-                int r = policy_apply(p, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), origin, "/", e);
+                int r = approved_apply_one(rule, p, origin, e);
                 if (r < 0)
                         return err_wrap(e, r, "%s", origin);
         }

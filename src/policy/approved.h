@@ -6,6 +6,7 @@
  * costs more than a launch may spend. Written whole, mode 0600, only by Bailey; read strictly.
  *
  *     allow <tab> 2026-11-15 <tab> * <tab> files.example.com:443
+ *     allow <tab> 2026-11-15 <tab> /home/ann/project <tab> read /srv/data
  *     deny <tab> 2026-11-15 <tab> /home/ann/project <tab> gist.example.com
  *
  * The third field is the workspace that the rule is for, with bytes that would break the line as %XX, or * for all.
@@ -22,6 +23,10 @@ struct approved {
         VEC(struct approved_rule) rules;
 };
 void approved_done(struct approved *a);
+/* "read /PATH" or "write /PATH": a grant of the file system, which stands where a pattern of hosts does. */
+bool approved_is_path(struct str pattern);
+/* Whether the list has this allow rule, for this workspace or for all. */
+bool approved_has(const struct approved *a, const char *workspace, const char *pattern);
 int approved_add(struct approved *a, bool deny, const char *day, const char *workspace, const char *pattern);
 
 /* $XDG_STATE_HOME/bailey/approved. -ENOENT: there is no home directory. */

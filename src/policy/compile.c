@@ -195,6 +195,8 @@ int policy_compile_network(const struct policy *p, const struct endpoint *self, 
                 r = add_list(p, b, LIST_DENY, &p->network.deny, e);
         if (r == 0)
                 r = add_list(p, b, LIST_ALLOW_PRIVATE, &p->network.allow_private, e);
+        if (r == 0 && p->network.ask != ASK_NEVER) /* otherwise they are refused anyway */
+                r = add_list(p, b, LIST_QUIET, &p->network.quiet, e);
         if (r == 0)
                 r = add_files(b, LIST_ALLOW, p->network.allow_files.p, p->network.allow_files.n, e);
         if (r == 0)

@@ -92,7 +92,7 @@ const struct option policy_rows[POLICY_ROWS] = {
                                .help = "never open TLS to this host: no credential and no rule can be for it" },
         [ROW_QUIET_HOSTS] = { .key = "network.quiet",
                               .type = OPTION_LIST,
-                              .help = "hosts whose refusals are recorded and not printed" },
+                              .help = "hosts whose refusals are recorded and not printed, and nobody is asked about" },
         [ROW_ALLOW_PRIVATE] = { .flag = "allow-private",
                                 .key = "network.allow_private",
                                 .env = "BAILEY_ALLOW_PRIVATE",

@@ -21,6 +21,7 @@ enum rule_list {
         LIST_ALLOW,
         LIST_DENY,
         LIST_ALLOW_PRIVATE, /* always with a port; a name (no wildcard), an address or a network */
+        LIST_QUIET,         /* what nobody is asked about: refused where no other list speaks */
         /* Made by the functions below, never written as a pattern by a user: */
         LIST_REFUSED, /* deny_cidrs */
         LIST_OWN, /* an address of this host: opened only by naming exactly it in allow_private, or by a name there */

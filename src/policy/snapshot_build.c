@@ -278,7 +278,7 @@ static int add_pattern(struct snapshot_builder *b, enum rule_list list, struct s
 
 int snapshot_add(struct snapshot_builder *b, enum rule_list list, struct str pattern, struct str origin,
                  struct err *e) {
-        if (list > LIST_ALLOW_PRIVATE)
+        if (list > LIST_QUIET)
                 return err_set(e, EINVAL, "this list takes no patterns");
         if (list == LIST_DENY)
                 return snapshot_add_refusal(b, pattern, STR(""), origin, e);

@@ -89,6 +89,8 @@ static struct verdict judge_lists(const struct snapshot *s, const struct match *
                 v = grant(REASON_ALLOWED, m->rule[LIST_GIT]);
         else if (s->header->mode == NETWORK_OPEN)
                 v = grant(REASON_OPEN_NETWORK, RULE_NONE);
+        else if (s->header->ask && m->rule[LIST_QUIET] != RULE_NONE)
+                return refuse(REASON_NOT_ALLOWED, m->rule[LIST_QUIET]);
         else if (s->header->ask)
                 return (struct verdict){ .decision = DECISION_ASK, .reason = REASON_ASK, .rule = RULE_NONE };
         else

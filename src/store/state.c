@@ -318,10 +318,11 @@ int state_command(struct state *s, const char *workspace, const char *rule, cons
                   struct err *err) {
         cleanup(state_finish) sqlite3_stmt *q = NULL;
         const char *const texts[] = { command, rule, workspace };
-        int r = state_prepare(s,
-                              "SELECT answer FROM commands WHERE command = ?1 AND rule = ?2 AND workspace IN ('', ?3)"
-                              " ORDER BY answer DESC LIMIT 1",
-                              texts, 3, &q, err);
+        int r = state_prepare(
+            s,
+            "SELECT answer FROM commands WHERE command = ?1 AND rule IN (?2, '*') AND workspace IN ('', ?3)"
+            " ORDER BY answer DESC LIMIT 1",
+            texts, 3, &q, err);
         int step = r < 0 ? SQLITE_ERROR : sqlite3_step(q);
         if (r == 0 && step != SQLITE_ROW && step != SQLITE_DONE)
                 r = state_fault(s, err);

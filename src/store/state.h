@@ -36,6 +36,7 @@ int state_rules(struct state *s, struct approved *ret, struct err *err);
 
 /* Answers about commands that hold beyond one run: for this very command under this very rule. workspace NULL: for all.
  */
+#define STATE_ANY_RULE "*" /* for a command under whichever rule */
 enum state_answer { STATE_NO_ANSWER, STATE_ALLOWED, STATE_DENIED };
 int state_add_command(struct state *s, bool deny, const char *workspace, const char *rule, const char *command,
                       struct err *err);

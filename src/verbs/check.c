@@ -5,10 +5,13 @@
 #include "base/cleanup.h"
 #include "policy/load.h"
 #include "shell/classify.h"
+#include "store/state.h"
+#include "verbs/mcp_ask.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static_assert((int)CHECK_ALLOW == SH_ALLOW && (int)CHECK_SANDBOXED == SH_SANDBOXED &&
                   (int)CHECK_ESCALATED == SH_ESCALATED && (int)CHECK_FORBIDDEN == SH_FORBIDDEN,
@@ -48,6 +51,33 @@ static int take_verdict(struct sh_verdict *from, struct check_verdict *ret, stru
         return err_memory(e);
 }
 
+/* What a person would read: the text for the shell, also where an agent gives the shell's own words. */
+static const char *command_text(const struct check_question *q) {
+        static const char *const shells[] = { "sh", "bash", "/bin/sh", "/bin/bash", "/usr/bin/bash", "zsh" };
+
+        if (!q->args)
+                return q->words[0];
+        if (q->n != 3 || (strcmp(q->words[1], "-c") != 0 && strcmp(q->words[1], "-lc") != 0))
+                return NULL;
+        for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+                if (strcmp(q->words[0], shells[i]) == 0)
+                        return q->words[2];
+        return NULL;
+}
+
+/* Inside, the sandbox's supervisor knows it; outside, what is remembered. */
+static bool agreed_before(const struct policy *policy, const char *rule, const char *command) {
+        cleanup(state_closep) struct state *s = NULL;
+        enum state_answer answer = STATE_NO_ANSWER;
+
+        if (getenv("SANDBOX_RUNTIME")) {
+                cleanup(free_ptr) char *wants = str_format("run %s", command);
+                return wants && mcp_agreed(wants);
+        }
+        return state_open(&s, NULL) == 0 && state_command(s, policy->workspace, rule, command, &answer, NULL) == 0 &&
+               answer == STATE_ALLOWED;
+}
+
 int check_command(const struct option_values *options, const struct check_question *q, struct check_verdict *ret,
                   struct err *e) {
         cleanup(policy_freep) struct policy *policy = NULL;
@@ -72,5 +102,12 @@ int check_command(const struct option_values *options, const struct check_questi
         err_blame(e, ERR_SYSTEM);
         commands_find_place(q->directory, policy->workspace, &place);
         r = classify(rules, &place.setting, q, &v);
-        return r < 0 ? err_memory(e) : take_verdict(&v, ret, e);
+        if (r < 0)
+                return err_memory(e);
+        const char *command = q->looks_back && v.decision == SH_ESCALATED ? command_text(q) : NULL;
+        bool agreed = command && agreed_before(policy, v.rule, command);
+        r = take_verdict(&v, ret, e);
+        if (r == 0)
+                ret->agreed = agreed;
+        return r;
 }

@@ -11,6 +11,7 @@ struct check_verdict {
         const char *name; /* allow, sandboxed, escalated, forbidden */
         char *rule, *reason, *segment;
         char *detail; /* NULL: nothing more to say */
+        bool agreed;  /* escalated, and a person has agreed to this very command before */
 };
 void check_verdict_done(struct check_verdict *v);
 
@@ -20,6 +21,7 @@ struct check_question {
         size_t n;
         bool args;
         const char *directory; /* where it would run; NULL: here */
+        bool looks_back;       /* fills in `agreed` */
 };
 int check_command(const struct option_values *options, const struct check_question *q, struct check_verdict *ret,
                   struct err *e);

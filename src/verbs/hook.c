@@ -113,11 +113,13 @@ static void verdict_add(struct verdict *v, enum hook_decision decision, const st
 static int judge_words(const struct hook_request *request, const struct node *cwd, char *const *words, size_t n,
                        bool args, struct verdict *v, struct err *e) {
         cleanup(check_verdict_done) struct check_verdict said = { 0 };
-        const struct check_question q = { .words = words, .n = n, .args = args, .directory = cwd ? cwd->text.p : NULL };
+        const struct check_question q = {
+                .words = words, .n = n, .args = args, .directory = cwd ? cwd->text.p : NULL, .looks_back = true
+        };
         int r = check_command(request->options, &q, &said, e);
 
         if (r == 0)
-                verdict_add(v, decide(request, said.decision), &said);
+                verdict_add(v, said.agreed ? DECIDE_ALLOW : decide(request, said.decision), &said);
         return r;
 }
 

@@ -249,6 +249,7 @@ static const char *list_name(enum rule_list list) {
         static const char *const names[] = { [LIST_ALLOW] = "network.allow",
                                              [LIST_DENY] = "network.deny",
                                              [LIST_ALLOW_PRIVATE] = "network.allow_private",
+                                             [LIST_QUIET] = "network.quiet",
                                              [LIST_REFUSED] = "network.deny_cidrs",
                                              [LIST_OWN] = "addresses of this host",
                                              [LIST_LISTENER] = "Bailey's own listeners",

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* Together with the words around it the header has at most 255 bytes (ASK_WANTS). */
-enum { ANSWER_MAX = 16384, WANTS_MAX = 160, HEADER_MAX = 230 };
+enum { ANSWER_MAX = 16384, WANTS_MAX = 160, HEADER_MAX = 230, BACK_SECONDS = 5 };
 
 bool mcp_target(struct str given, char *ret, size_t size) {
         ptrdiff_t colon = str_find(given, ':');
@@ -140,9 +140,9 @@ static int put_header(struct buf *out, const struct mcp_question *question, stru
         }
         if (!question->wants && !question->reason)
                 return 0;
-        int r = question->wants
-                    ? buf_printf(out, "bailey-ask: " ASK_WANTS "%zu %.*s ", wants.n, STR_FMT(buf_str(&wants)))
-                    : buf_add(out, "bailey-ask: " ASK_BECAUSE);
+        const char *kind = question->back ? ASK_AGREED : ASK_WANTS;
+        int r = question->wants ? buf_printf(out, "bailey-ask: %s%zu %.*s ", kind, wants.n, STR_FMT(buf_str(&wants)))
+                                : buf_add(out, "bailey-ask: " ASK_BECAUSE);
         if (r < 0)
                 return err_set(e, ENOMEM, "out of memory");
         put_plain(out, question->reason ? question->reason : "", HEADER_MAX - wants.n);
@@ -177,4 +177,12 @@ int mcp_ask(const struct mcp_question *question, struct mcp_answered *ret, struc
         }
         *ret = said;
         return 0;
+}
+
+bool mcp_agreed(const char *wants) {
+        const struct mcp_question question = { .wants = wants, .back = true, .timeout_seconds = BACK_SECONDS };
+        struct mcp_answered said = { .what = MCP_REFUSED };
+        struct err unheard = { 0 };
+
+        return mcp_ask(&question, &said, &unheard) == 0 && said.what == MCP_ALLOWED;
 }

@@ -16,10 +16,13 @@ struct mcp_answered {
 struct mcp_question {
         const char *target; /* HOST:PORT, already checked; NULL: what is wanted is no host */
         const char *wants;  /* then "read /PATH", "write /PATH" or "run COMMAND" */
+        bool back;          /* nobody is asked: was it agreed to before? */
         const char *reason; /* for the person who answers; NULL: none */
         unsigned timeout_seconds;
 };
 /* -ENXIO: there is no proxy to ask. -E2BIG: it is too long to be shown, so nobody is asked. */
 int mcp_ask(const struct mcp_question *question, struct mcp_answered *ret, struct err *e);
+/* Inside: whether a person has agreed to "run COMMAND", or to a path for later runs. */
+bool mcp_agreed(const char *wants);
 /* HOST or HOST:PORT of plain letters, digits, dots and dashes, as HOST:PORT. */
 bool mcp_target(struct str given, char *ret, size_t size);

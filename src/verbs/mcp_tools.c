@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-enum { OUTPUT_MAX = 2 << 20, RUN_SECONDS = 120, ASK_SECONDS = 50, TEXT_MAX = 65536 };
+enum { OUTPUT_MAX = 2 << 20, RUN_SECONDS = 120, ASK_SECONDS = 50, TEXT_MAX = 65536, AGREED_MAX = 1024 };
 
 /* --- arguments ---------------------------------------------------------------------------------------------------- */
 
@@ -84,7 +84,7 @@ static int say(struct buf *ret, const char *outcome, const char *text) {
 }
 
 static int check_text(struct mcp_toolbox *box, const char *command, struct check_verdict *v, struct err *e) {
-        const struct check_question q = { .words = (char *const[]){ (char *)command }, .n = 1 };
+        const struct check_question q = { .words = (char *const[]){ (char *)command }, .n = 1, .looks_back = true };
 
         return check_command(box->options, &q, v, e);
 }
@@ -109,6 +109,8 @@ static int tool_check(struct mcp_toolbox *box, const struct node *arguments, str
         emit_put_text(&j, "reason", v.reason);
         emit_put_text(&j, "segment", v.segment);
         emit_put_text(&j, "detail", v.detail);
+        if (v.agreed)
+                emit_put_bool(&j, "agreed", true);
         emit_close(&j);
         return emit_status(&j) < 0 ? -ENOMEM : 0;
 }
@@ -221,6 +223,21 @@ static int spawn_self(struct mcp_toolbox *box, char *const *argv, int *ret_fd, p
         return 0;
 }
 
+/* Here, by request_access: what is remembered, bailey exec finds by itself. */
+static bool was_agreed(const struct mcp_toolbox *box, const char *command) {
+        for (size_t i = 0; i < box->agreed.n; i++)
+                if (strcmp(box->agreed.p[i], command) == 0)
+                        return true;
+        return false;
+}
+
+static void keep_agreed(struct mcp_toolbox *box, const char *command) {
+        cleanup(free_ptr) char *copy = str_dup(str_of(command));
+
+        if (copy && box->agreed.n < AGREED_MAX && !was_agreed(box, command) && vec_push(&box->agreed, copy) == 0)
+                (void)take_ptr(&copy);
+}
+
 static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
                     struct err *e) {
         unsigned seconds = RUN_SECONDS;
@@ -239,10 +256,18 @@ static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struc
                 return say(ret, "inside", "this agent runs in a sandbox already: use its own tool to run the command");
         }
         snprintf(limit, sizeof limit, "%us", seconds);
-        char *const argv[] = {
-                (char *)"bailey",    (char *)"exec", (char *)"--json", (char *)"--output-limit", (char *)"256KiB",
-                (char *)"--timeout", limit,          (char *)"--",     (char *)command,          NULL
-        };
+        bool agreed = was_agreed(box, command);
+        char *const argv[] = { (char *)"bailey",
+                               (char *)"exec",
+                               (char *)"--json",
+                               (char *)"--output-limit",
+                               (char *)"256KiB",
+                               (char *)"--timeout",
+                               limit,
+                               (char *)(agreed ? "--approved" : "--"),
+                               (char *)(agreed ? "--" : command),
+                               agreed ? (char *)command : NULL,
+                               NULL };
         cleanup(close_fd) int fd = -1;
         r = spawn_self(box, argv, &fd, &child, e);
         if (r < 0) {
@@ -318,29 +343,29 @@ static int ask_from_outside(struct mcp_toolbox *box, const struct mcp_question *
         return 0;
 }
 
-/* `agreed`: what the agent reads when a person said yes. */
-static int ask_person(struct mcp_toolbox *box, const struct mcp_question *question, const char *agreed, struct buf *ret,
-                      bool *ret_failed, struct err *e) {
-        struct mcp_answered said = { 0 };
-        int r = box->inside ? mcp_ask(question, &said, e) : ask_from_outside(box, question, &said, e);
+static int ask_person(struct mcp_toolbox *box, const struct mcp_question *question, struct mcp_answered *said,
+                      struct err *e) {
+        return box->inside ? mcp_ask(question, said, e) : ask_from_outside(box, question, said, e);
+}
 
-        if (r < 0) {
-                *ret_failed = true;
-                return say(ret, "failed", err_text(e));
-        }
-        return say_answered(ret, question, &said, agreed, ret_failed);
+static int say_failed(struct buf *ret, const struct err *why, bool *ret_failed) {
+        *ret_failed = true;
+        return say(ret, "failed", err_text(why));
 }
 
 static int access_host(struct mcp_toolbox *box, const char *host, const struct mcp_question *question, struct buf *ret,
                        bool *ret_failed, struct err *e) {
         struct mcp_question about_host = *question;
+        struct mcp_answered said = { 0 };
         char target[300];
 
         if (!mcp_target(str_of(host), target, sizeof target))
                 return err_set(e, EINVAL, "host must be HOST or HOST:PORT, without a scheme");
 
         about_host.target = target;
-        return ask_person(box, &about_host, "the host may be reached", ret, ret_failed, e);
+        if (ask_person(box, &about_host, &said, e) < 0)
+                return say_failed(ret, e, ret_failed);
+        return say_answered(ret, &about_host, &said, "the host may be reached", ret_failed);
 }
 
 static int absolute_path(const char *path, char **ret, struct err *e) {
@@ -351,48 +376,77 @@ static int absolute_path(const char *path, char **ret, struct err *e) {
         return r < 0 ? err_set(e, EINVAL, "'%s' is not a path", path) : 0;
 }
 
-/* What is visible is fixed when a sandbox starts: a person's yes is a word, and the way to the next start. */
+/* By the policy as it is now; what was remembered meanwhile is part of it. */
+static bool path_is_open_outside(struct mcp_toolbox *box, const char *path, bool write) {
+        cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
+        struct err unseen = { 0 };
+
+        return look_up(box, path, &v, &unseen) == 0 && v.allowed && (!write || strcmp(v.decision, "write") == 0);
+}
+
+/* What is visible is fixed when a sandbox starts: a yes is remembered for the next one, or told as an option. */
+static char *path_agreed(struct mcp_toolbox *box, const struct mcp_question *question, const char *path, bool write) {
+        bool kept = box->inside ? mcp_agreed(question->wants) : path_is_open_outside(box, path, write);
+
+        if (kept && !box->inside)
+                return str_format("a person agreed, and it is remembered: commands that run from now on have it");
+        if (kept)
+                return str_format("a person agreed, and it is remembered: the next run has it. In this run the path "
+                                  "stays closed, since what is visible is fixed when a sandbox starts");
+        return str_format("a person agreed, but it is not remembered, and in this run the path stays closed: what is "
+                          "visible is fixed when a sandbox starts. A new start needs --%s",
+                          question->wants);
+}
+
 static int access_path(struct mcp_toolbox *box, const char *path, bool write, struct mcp_question *question,
                        struct buf *ret, bool *ret_failed, struct err *e) {
-        cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
         cleanup(free_ptr) char *whole = NULL, *wants = NULL, *agreed = NULL;
-        struct err unseen = { 0 };
+        struct mcp_answered said = { 0 };
 
         if (!inspect_is_path(path))
                 return err_set(e, EINVAL, "path must have a slash in it");
         int r = absolute_path(path, &whole, e);
         if (r < 0)
                 return r;
-        bool here = box->inside ? access(whole, write ? W_OK : R_OK) == 0
-                                : !write && look_up(box, whole, &v, &unseen) == 0 && v.allowed;
-        if (here)
+        if (box->inside ? access(whole, write ? W_OK : R_OK) == 0 : path_is_open_outside(box, whole, write))
                 return say(ret, "allowed", "nobody has to be asked: the path is open");
+
         wants = str_format("%s %s", write ? "write" : "read", whole);
-        agreed =
-            str_format("a person agreed; files are fixed when a sandbox starts, so it has to be started again with "
-                       "--%s %s",
-                       write ? "write" : "read", whole);
-        if (!wants || !agreed)
+        if (!wants)
                 return -ENOMEM;
         question->wants = wants;
-        return ask_person(box, question, agreed, ret, ret_failed, e);
+        if (ask_person(box, question, &said, e) < 0)
+                return say_failed(ret, e, ret_failed);
+        if (said.what == MCP_ALLOWED && !(agreed = path_agreed(box, question, whole, write)))
+                return -ENOMEM;
+        return say_answered(ret, question, &said, agreed, ret_failed);
+}
+
+static int ask_for_command(struct mcp_toolbox *box, const char *command, struct mcp_question *question, struct buf *ret,
+                           bool *ret_failed, struct err *e) {
+        cleanup(free_ptr) char *wants = str_format("run %s", command);
+        struct mcp_answered said = { 0 };
+
+        if (!wants)
+                return -ENOMEM;
+        question->wants = wants;
+        if (ask_person(box, question, &said, e) < 0)
+                return say_failed(ret, e, ret_failed);
+        if (said.what == MCP_ALLOWED)
+                keep_agreed(box, command);
+        return say_answered(ret, question, &said, "a person agreed to this very command: run it; it is not asked again",
+                            ret_failed);
 }
 
 static int access_command(struct mcp_toolbox *box, const char *command, struct mcp_question *question, struct buf *ret,
                           bool *ret_failed, struct err *e) {
-        static const char agreed[] = "a person agreed to this very command: run it";
         cleanup(check_verdict_done) struct check_verdict v = { 0 };
         struct emit j = emit_to(ret);
 
-        if (check_text(box, command, &v, e) < 0) {
-                *ret_failed = true;
-                return say(ret, "failed", err_text(e));
-        }
-        if (v.decision == CHECK_ESCALATED) {
-                cleanup(free_ptr) char *wants = str_format("run %s", command);
-                question->wants = wants;
-                return wants ? ask_person(box, question, agreed, ret, ret_failed, e) : -ENOMEM;
-        }
+        if (check_text(box, command, &v, e) < 0)
+                return say_failed(ret, e, ret_failed);
+        if (v.decision == CHECK_ESCALATED && !v.agreed && !was_agreed(box, command))
+                return ask_for_command(box, command, question, ret, ret_failed, e);
         *ret_failed = v.decision == CHECK_FORBIDDEN;
         emit_open(&j, '{');
         emit_put_text(&j, "outcome", *ret_failed ? "refused" : "allowed");
@@ -448,6 +502,12 @@ static int call_tool(void *arg, struct str name, const struct node *arguments, s
                 if (str_is(name, tools[i].name))
                         return tools[i].call(arg, arguments, ret, ret_failed, e);
         return -ENOENT;
+}
+
+void mcp_toolbox_done(struct mcp_toolbox *box) {
+        for (size_t i = 0; i < box->agreed.n; i++)
+                free(box->agreed.p[i]);
+        vec_done(&box->agreed);
 }
 
 struct mcp_tools mcp_tools(struct mcp_toolbox *box) {

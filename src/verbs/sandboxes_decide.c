@@ -264,10 +264,25 @@ static int forget_command(const struct decide_request *q, struct buf *out, struc
         return n < 0 ? n : buf_printf(out, "forgotten: %d\n", n);
 }
 
+static int forget_access(const struct decide_request *q, struct buf *out, struct err *e) {
+        cleanup(state_closep) struct state *s = NULL;
+        cleanup(free_ptr) char *workspace = realpath(q->workspace ? q->workspace : ".", NULL);
+
+        if (!approved_is_path(str_of(q->target)))
+                return err_set(e, EINVAL, "--forget --access takes 'read /PATH' or 'write /PATH', as it was asked for");
+        int r = workspace ? state_open(&s, e) : err_set(e, ENOENT, "the workspace cannot be found");
+        int n = r < 0 ? r : state_forget_rule(s, workspace, q->target, e);
+        if (n == 0)
+                return err_set(e, ENOENT, "nothing is remembered about this path, here or for every workspace");
+        return n < 0 ? n : buf_printf(out, "forgotten: %d\n", n);
+}
+
 int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err *e) {
         cleanup(deciding_done) struct deciding d = { .q = q, .out = out };
-        if ((q->push || q->access) && q->forget)
-                return err_set(e, EINVAL, "answers about a push or an access are for this one and not remembered");
+        if (q->push && q->forget)
+                return err_set(e, EINVAL, "the answer about a push is for this one and not remembered");
+        if (q->access && q->forget)
+                return forget_access(q, out, e);
         if (q->push || q->access)
                 return answer_waiting(q, out, e);
         if (q->command)

@@ -153,7 +153,7 @@ def wanted(control):
 @pytest.mark.parametrize("arguments, access", [({"path": "/etc/shadow"}, "read /etc/shadow"), ({"path": "/srv/x y", "access": "write"}, "write /srv/x y"),
                                                ({"command": "git push origin main"}, "run git push origin main")], ids=["read", "write", "command"])
 def test_a_person_answers_about_a_path_or_a_command(asking, bailey, home, arguments, access, answer, outcome):
-    """Who answers reads what is asked for and the agent's reason; the agent gets the answer, and nothing is opened by it."""
+    """Who answers reads what is asked for and the agent's reason; the agent gets the answer, and what becomes of it."""
     child = asking(HELLO, call(2, "request_access", reason="the \"tests\"\x1b[31m need it", timeout_seconds=60, **arguments))
     asked = wanted(child.control)
     assert (asked["kind"], asked["access"]) == ("access", access) and "need it" in asked["reason"] and "\x1b" not in asked["reason"]
@@ -165,8 +165,107 @@ def test_a_person_answers_about_a_path_or_a_command(asking, bailey, home, argume
     reply = json.loads(result.text.splitlines()[1])
     assert said(reply)["outcome"] == outcome and reply["result"]["isError"] is (answer == "deny"), reply
     if answer == "allow" and "path" in arguments:
-        assert f"--{access}" in said(reply)["text"]
+        assert "the next run has it" in said(reply)["text"] and "stays closed" in said(reply)["text"]
     assert "access.bailey.invalid" not in result.errors
+
+
+@pytest.fixture
+def outside(home):
+    """A file that no sandbox of this workspace sees by itself."""
+    (home / "elsewhere").mkdir()
+    (home / "elsewhere/notes").write_text("notes\n")
+    return home / "elsewhere/notes"
+
+
+@pytest.mark.parametrize("scope, kept", [((), True), (("--scope", "always"), True), (("--scope", "sandbox"), False), (("--scope", "once"), False)],
+                         ids=["default", "always", "sandbox", "once"])
+def test_a_path_that_was_agreed_to_is_there_in_the_next_run(asking, bailey, work, outside, scope, kept):
+    """And not in this one: the agent is told so. It is taken back as it was asked for."""
+    wish = {"path": str(outside), "reason": "x", "timeout_seconds": 60}
+    child = asking(HELLO, call(2, "request_access", **wish), call(3, "why", target=str(outside)))
+    wanted(child.control)
+    bailey("allow", "--access", *scope, bailey("pending").check().text.split()[0]).check()
+    asked, why = (said(json.loads(line)) for line in child.wait().check().text.splitlines()[1:])
+    assert asked["outcome"] == "allowed" and why["readable_here"] is False
+    assert ("the next run has it" in asked["text"]) is kept and (f"--read {outside}" in asked["text"]) is not kept
+    look = ["run", "--", "cat", str(outside)]
+    assert (bailey(*look, cwd=work).text == "notes\n") is kept
+    shown = bailey("policy", "show", cwd=work).check().text
+    assert (f"{outside} # approved 20" in shown) is kept, shown
+    forgotten = bailey("allow", "--forget", "--access", f"read {outside}", cwd=work)
+    assert (forgotten.status == 0) is kept
+    assert "notes" not in bailey(*look, cwd=work).text
+
+
+@pytest.mark.parametrize("path", ["/", "~", "~/..", "/srv/a%20b", "/srv/*"])
+def test_what_no_launch_could_use_is_not_remembered(start, bailey, work, home, closing, path):
+    wants = "write " + str((home / path.removeprefix("~/")).resolve() if path != "~" and path.startswith("~") else home if path == "~" else path)
+    child = start([*INSIDE[:-1], "--ask", "control", "--", program("bailey"), "mcp", "--want", wants], cwd=work)
+    control = closing(Control(wait_for(lambda: sockets(home) or not child.running(), "the control socket")[0]))
+    assert wanted(control)["access"] == wants
+    answer = bailey("allow", "--access", bailey("pending").check().text.split()[0])
+    assert answer.status != 0 and "not remembered" in answer.errors, answer
+    child.wait().check()
+    assert "approved 20" not in bailey("policy", "show", cwd=work).check().text
+    bailey("run", "--", "true", cwd=work).check()
+
+
+HOOK = """import json, subprocess, sys
+def hook(command):
+    question = json.dumps({"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": command}, "cwd": "."})
+    said = subprocess.run([sys.argv[1], "hook", sys.argv[2]], input=question, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return json.loads(said)["hookSpecificOutput"]["permissionDecision"] if said else "none"
+def ask(command):
+    return subprocess.run([sys.argv[1], "mcp", "--want", "run " + command, "--reason", "x", "--wait", "60"], stdout=subprocess.DEVNULL).returncode
+before = hook("git push origin main")
+asked = ask("git push origin main")
+print(before, asked, hook("git push origin main"), hook("git push origin other"), hook("git push origin main; git push x"), hook("rm -rf /"))
+again = ask("git push origin main")  # nobody is asked twice
+lists = hook(["bash", "-lc", "git push origin main"])
+print(again, lists)
+"""
+
+
+@pytest.mark.parametrize("agent, no, yes", [("claude", "ask", "allow"), ("codex", "deny", "none")])
+def test_a_command_that_was_agreed_to_passes_from_then_on(start, bailey, work, home, closing, agent, no, yes):
+    """The agent's hook, which held it up, lets this very command pass: in this sandbox, in later ones, and outside."""
+    (work / "hook.py").write_text(HOOK)
+    command = [*INSIDE[:-1], "--ask", "control", "--", "python3", "hook.py", program("bailey"), agent]
+    child = start(command, cwd=work)
+    control = closing(Control(wait_for(lambda: sockets(home) or not child.running(), "the control socket")[0]))
+    wanted(control)
+    bailey("allow", "--access", bailey("pending").check().text.split()[0]).check()
+    assert child.wait().check().text.split("\n")[:2] == [f"{no} 0 {yes} {no} {no} deny", f"0 {yes}"]
+    later = [*INSIDE, "python3", "hook.py", program("bailey"), agent]  # without --ask: what is remembered counts, nobody is asked
+    assert start(later, cwd=work).wait().check().text.startswith(f"{yes} 0 {yes} {no}")
+    question = json.dumps({"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "git push origin main"}})
+    assert ("allow" in bailey("hook", agent, cwd=work, stdin=question.encode()).text) is (yes == "allow")
+    bailey("allow", "--forget", "--command", "git push origin main", cwd=work).check()
+    assert start(later, cwd=work).wait().check().text.startswith(f"{no} 1 {no}")
+
+
+def test_a_yes_for_once_counts_in_this_sandbox_alone(start, bailey, work, home, closing):
+    (work / "hook.py").write_text(HOOK)
+    child = start([*INSIDE[:-1], "--ask", "control", "--", "python3", "hook.py", program("bailey"), "claude"], cwd=work)
+    control = closing(Control(wait_for(lambda: sockets(home) or not child.running(), "the control socket")[0]))
+    asked = wanted(control)
+    control("answer", question=asked["id"], answer="allow", scope="once")
+    assert child.wait().check().text.startswith("ask 0 allow ask")
+    assert start([*INSIDE, "python3", "hook.py", program("bailey"), "claude"], cwd=work).wait().check().text.startswith("ask 1 ask")
+
+
+def test_outside_run_runs_what_was_agreed_to(start, bailey, work, home, closing):
+    """The question has a sandbox of its own, which is gone when the command runs."""
+    (work / ".bailey.yaml").write_text("network: {ask: control}\n")
+    bailey("trust", cwd=work).check()
+    text = "".join(json.dumps(m) + "\n" for m in (HELLO, call(2, "request_access", command="git push", reason="x", timeout_seconds=60),
+                                                  call(3, "run", command="git push"), call(4, "request_access", command="git push", reason="x")))
+    child = start(["bailey", "mcp"], cwd=work, stdin=text.encode())
+    control = closing(Control(wait_for(lambda: sockets(home) or not child.running(), "the control socket")[0]))
+    asked = wanted(control)
+    control("answer", question=asked["id"], answer="allow", scope="once")
+    agreed, ran, again = (said(json.loads(line)) for line in child.wait().check().text.splitlines()[1:])
+    assert agreed["outcome"] == again["outcome"] == "allowed" and ran["outcome"] == "ended" and ran["exit_code"] != 0, ran
 
 
 def test_the_reason_of_a_host_is_shown(asking, origin, bailey):
@@ -188,7 +287,8 @@ def test_what_cannot_be_shown_whole_is_not_asked(talk):
 
 
 HEADERS = ["", "bailey-ask: wants 5 read /etc/shadow x", "bailey-ask: because x", "bailey-ask: wants 9999999 read /x", "bailey-ask: wants 7 eval /x",
-           "bailey-ask: wants 0 ", "bailey-ask: wants -1 read /x", "bailey-ask: wants 7 read /\xe4", "bailey-ask: " + "x" * 300]
+           "bailey-ask: wants 0 ", "bailey-ask: wants -1 read /x", "bailey-ask: wants 7 read /\xe4", "bailey-ask: " + "x" * 300,
+           "bailey-ask: agreed 7 eval /x", "bailey-ask: agreed 6 read /", "bailey-ask: agreed 99 read /x", "bailey-ask: agreed"]
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))

@@ -200,6 +200,21 @@ def test_a_habit_is_refused_recorded_and_not_printed(bailey, work):
     assert "refused raw.githubusercontent.com" in loud.errors
 
 
+def test_nobody_is_asked_about_a_habit(bailey, work):
+    """With --ask it is refused at once: curl's status is not that of its time limit, which a host that is asked about runs into. What a
+    person allows is allowed all the same."""
+    script = "for u in https://raw.githubusercontent.com/ http://raw.githubusercontent.com/ https://other.example/; do curl -s -m 5 $u; echo $?; done"
+    result = bailey("run", "--profile", "claude", "--ask", "control", "--", "sh", "-c", script, cwd=work).check()
+    habit, plain, other = result.text.split()[-3:]
+    assert habit not in ("0", "28") and plain != "28" and other == "28", result
+    assert "githubusercontent" not in result.errors
+    recorded = bailey("log", "--denied").text
+    assert "raw.githubusercontent.com" in recorded
+    for options, decision in ((["--ask", "control"], "deny"), (["--ask", "control", "--allow", "raw.githubusercontent.com"], "allow")):
+        why = json.loads(bailey("why", "--json", "--profile", "claude", *options, "raw.githubusercontent.com:443", cwd=work).text)
+        assert why["decision"] == decision, why
+
+
 def test_the_first_refusal_is_told_while_the_program_runs(bailey, work, start):
     script = "curl -s -m 20 http://evil.example/; curl -s -m 20 http://evil.example/; until test -e go; do sleep 0.05; done"
     child = start(["bailey", "run", "--", "sh", "-c", script], cwd=work)

@@ -153,8 +153,9 @@ static bool take_question(struct http_session *s, const struct http1_request *r)
                         given = r->head.headers[i].value;
         if (!given.n)
                 return !apart;
-        if (given.n >= sizeof s->call.question || !ipc_text_valid(given) ||
-            !str_starts(given, apart ? STR(ASK_WANTS) : STR(ASK_BECAUSE)))
+        bool known = apart ? str_starts(given, STR(ASK_WANTS)) || str_starts(given, STR(ASK_AGREED))
+                           : str_starts(given, STR(ASK_BECAUSE));
+        if (given.n >= sizeof s->call.question || !ipc_text_valid(given) || !known)
                 return false;
         gate_set_question(&s->call, given, &s->call.verdict);
         return true;

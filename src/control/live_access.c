@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an agent asks for beside hosts: a path, or a command that the classifier escalates. A person's yes to a command
+ * counts from then on: for this sandbox, and beyond it where the scope says so. What is visible is fixed when a sandbox
+ * starts, so a yes to a path is remembered as a grant that the next start reads (policy/approved.h).
+ *
+ * Whoever has asked can ask back what has become of it (ASK_AGREED). Nobody is bothered by that, and it tells nothing
+ * but yes or no. All texts are written inside: nothing of them is trusted.
+ */
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "control/live_internal.h"
+#include "policy/apply.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { AGREED_MAX = 1024 };
+
+#define RUN "run "
+
+/* "wants N KIND WHAT WORDS": N bytes of it are what is asked for. */
+static bool access_read(struct str text, struct str *ret_what, struct str *ret_words) {
+        struct str number;
+        uint64_t n;
+
+        if (!str_split(&text, ' ', &number) || !str_split(&text, ' ', &number) || !str_to_u64(number, text.n, &n) ||
+            n == 0)
+                return false;
+        *ret_what = str_first(text, (size_t)n);
+        *ret_words = str_skip(text, (size_t)n);
+        if (ret_words->n)
+                *ret_words = str_skip(*ret_words, 1);
+        return approved_is_path(*ret_what) || str_starts(*ret_what, STR(RUN));
+}
+
+bool live_access_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via, const char *text,
+                     struct question **ret) {
+        uint64_t timeout_ns = (*c->parts.policy)->network.ask_timeout_ns;
+        struct str what, words;
+        cleanup(free_ptr) char *about = access_read(str_of(text), &what, &words) ? str_dup(what) : NULL;
+
+        *ret = about ? questions_ask_push(&c->questions, id, target, via, about, timeout_ns) : NULL;
+        if (!*ret)
+                return false;
+        (*ret)->access = true;
+        question_explain(*ret, words);
+        return true;
+}
+
+/*
+ * What was agreed to.
+ */
+static bool agreed_here(const struct live *c, const char *command) {
+        for (size_t i = 0; i < c->agreed.n; i++)
+                if (strcmp(c->agreed.p[i], command) == 0)
+                        return true;
+        return false;
+}
+
+static bool agreed_before(const struct live *c, const char *what) {
+        cleanup(state_closep) struct state *s = NULL;
+        cleanup(approved_done) struct approved rules = { 0 };
+        const char *workspace = (*c->parts.policy)->workspace;
+        enum state_answer answer = STATE_NO_ANSWER;
+
+        if (state_open(&s, NULL) < 0)
+                return false;
+        if (str_starts(str_of(what), STR(RUN)))
+                return state_command(s, workspace, STATE_ANY_RULE, what + strlen(RUN), &answer, NULL) == 0 &&
+                       answer == STATE_ALLOWED;
+        return state_rules(s, &rules, NULL) == 0 && approved_has(&rules, workspace, what);
+}
+
+bool live_access_agreed(const struct live *c, const char *text) {
+        struct str what, words;
+        cleanup(free_ptr) char *about = access_read(str_of(text), &what, &words) ? str_dup(what) : NULL;
+
+        if (!about)
+                return false;
+        bool here = str_starts(what, STR(RUN)) && agreed_here(c, about + strlen(RUN));
+        return here || agreed_before(c, about);
+}
+
+/*
+ * An answer.
+ */
+static int keep_agreed(struct live *c, const char *command, struct err *e) {
+        cleanup(free_ptr) char *copy = str_dup(str_of(command));
+
+        if (agreed_here(c, command))
+                return 0;
+        if (c->agreed.n >= AGREED_MAX)
+                return err_set(e, E2BIG, "%d commands were agreed to in this sandbox already", AGREED_MAX);
+        if (!copy || vec_push(&c->agreed, copy) < 0)
+                return err_memory(e);
+        (void)take_ptr(&copy);
+        return 0;
+}
+
+/* One that a launch would refuse, or that cannot be read back as it is, would stand in the way of every later run. */
+static int check_path(const struct live *c, const char *what, struct err *e) {
+        const char *path = strchr(what, '/'), *home = (*c->parts.policy)->home;
+
+        int r = policy_check_value(ROW_READ, str_of(path), e);
+        if (r < 0)
+                return r;
+        if (strchr(path, '%'))
+                return err_set(e, EINVAL, "a path with %% in it is not remembered: name it in the policy");
+        if (strcmp(path, "/") == 0 || (home && path_is_within(home, path)))
+                return err_set(e, EINVAL, "the whole of %s is not remembered: name it in the policy", path);
+        return 0;
+}
+
+static int remember_access(const struct live *c, const char *what, bool deny, enum control_scope scope, struct err *e) {
+        cleanup(state_closep) struct state *s = NULL;
+        const char *workspace = scope == SCOPE_WORKSPACE ? (*c->parts.policy)->workspace : NULL;
+        bool command = str_starts(str_of(what), STR(RUN));
+        int r = command ? 0 : check_path(c, what, e);
+
+        if (!command && deny) /* what no rule grants is closed: there is nothing to remember */
+                return 0;
+        r = r < 0 ? r : state_open(&s, e);
+        if (r < 0)
+                return r;
+        return command ? state_add_command(s, deny, workspace, STATE_ANY_RULE, what + strlen(RUN), e)
+                       : state_add_rule(s, false, workspace, what, e);
+}
+
+int live_access_decided(struct live *c, const char *what, enum control_answer answer, enum control_scope scope,
+                        struct err *e) {
+        bool deny = answer == ANSWER_DENY;
+        int r = 0;
+
+        if (!deny && str_starts(str_of(what), STR(RUN)))
+                r = keep_agreed(c, what + strlen(RUN), e);
+        if (r == 0 && scope >= SCOPE_WORKSPACE)
+                r = remember_access(c, what, deny, scope, e);
+        return r < 0 ? err_wrap(e, r, "the answer is told, but is not remembered") : 0;
+}
+
+void live_access_done(struct live *c) {
+        for (size_t i = 0; i < c->agreed.n; i++)
+                free(c->agreed.p[i]);
+        vec_done(&c->agreed);
+}
