@@ -16,7 +16,7 @@
 enum { READ_SIZE = 32 << 10 };
 
 struct listing {
-        int fd;
+        int fd, error;
         size_t at, size;
         alignas(struct dirent64) char bytes[READ_SIZE];
 };
@@ -37,6 +37,7 @@ struct listing *listing_take(int fd) {
 
         made->fd = fd;
         made->at = made->size = 0;
+        made->error = 0;
         return made;
 }
 
@@ -48,6 +49,8 @@ const struct dirent64 *listing_next(struct listing *listing) {
         for (;;) {
                 if (listing->at >= listing->size) {
                         long got = syscall(SYS_getdents64, listing->fd, listing->bytes, sizeof listing->bytes);
+                        if (got < 0)
+                                listing->error = errno;
                         if (got <= 0)
                                 return NULL;
                         listing->at = 0;
@@ -60,6 +63,10 @@ const struct dirent64 *listing_next(struct listing *listing) {
                 if (!is_dots(entry->d_name))
                         return entry;
         }
+}
+
+int listing_error(const struct listing *listing) {
+        return listing->error;
 }
 
 int listing_fd(const struct listing *listing) {

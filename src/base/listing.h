@@ -14,6 +14,8 @@ struct listing *listing_open(int dir, const char *name);
 struct listing *listing_take(int fd);
 /* NULL at the end, and when no more can be read. "." and ".." are left out. */
 const struct dirent64 *listing_next(struct listing *listing);
+/* After NULL: 0 at the end, or the errno of why no more can be read. */
+int listing_error(const struct listing *listing);
 int listing_fd(const struct listing *listing);
 /* For cleanup(). */
 void listing_close(struct listing **listing);

@@ -225,6 +225,28 @@ int path_replace_file(const char *path, struct str content, mode_t mode, struct 
         return 0;
 }
 
+bool path_error_answers(int error) {
+        switch (error) {
+        case ENOENT:
+        case ENOTDIR:
+        case ELOOP:
+        case ENAMETOOLONG:
+        case EACCES:
+        case EPERM:
+        case EINVAL:
+        case EISDIR:
+        case ENXIO:
+        case ENODEV:
+        case EXDEV:
+        case EMSGSIZE: /* larger than asked for */
+        case ENOTCONN: /* the server of a file system is gone, for everybody */
+        case ESTALE:
+                return true;
+        default:
+                return false;
+        }
+}
+
 int path_read_file(const char *path, size_t max, struct buf *ret, struct err *err) {
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0)

@@ -67,6 +67,7 @@ struct container {
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
         text_list create;
+        bool began; /* its command was told to go */
         bool created;
         pid_t child; /* the engine, attached */
         int pidfd;
@@ -439,9 +440,11 @@ static void tear_down(struct container *c) {
         session_close_control(&c->session, c->status);
         session_close_gateway(&c->session);
         session_close_vaults(&c->session);
-        if (c->rules && guards_end_repositories(&c->guards, c->session.policy, c->rules, &c->host, &e) < 0)
+        if (!c->began)
+                guards_drop(&c->guards);
+        if (c->began && c->rules && guards_end_repositories(&c->guards, c->session.policy, c->rules, &c->host, &e) < 0)
                 log_error("%s", err_text(&e));
-        if (guards_end(&c->guards, c->plan, &e) < 0)
+        if (c->began && guards_end(&c->guards, c->plan, &e) < 0)
                 log_error("%s", err_text(&e));
         session_close_audit(&c->session, c->status);
 }
@@ -484,6 +487,7 @@ static int let_go(struct container *c, struct err *e) {
         r = r < 0 ? r : make_gateway(c, e);
         if (r < 0)
                 return r;
+        c->began = true;
         r = fd_write_all(c->gate_socket, "g", 1);
         return r < 0 ? err_set(e, -r, "the container ended before its command was started") : 0;
 }

@@ -143,27 +143,29 @@ int git_copies_make(struct git_copies *copies, const char *id, struct plan_host 
 /* --- what is left out is kept --- */
 
 /* Into what is kept of the run, as N-config; *ret_name is empty where there is no place. */
-static void keep_copy(const char *id, int dir, size_t number, const char *path, char ret_name[static NAME_SIZE + 16]) {
+static bool keep_copy(const char *id, int dir, size_t number, const char *path, char ret_name[static NAME_SIZE + 16]) {
         cleanup(close_fd) int store = -1;
         char name[NAME_SIZE];
 
         ret_name[0] = '\0';
         copy_name(number, name);
         if (kept_open(id, &store, NULL) < 0)
-                return;
+                return false;
 
         snprintf(ret_name, NAME_SIZE + 16, "git-%s-config", name);
         if (tree_copy(dir, name, store, ret_name) < 0 || kept_record(store, ret_name, path) < 0)
                 ret_name[0] = '\0';
+        return ret_name[0];
 }
 
-static void copies_tell(const struct git_copies_end *request, int dir, size_t number, struct git_copies_found found) {
+/* Returns whether it is kept. */
+static bool copies_tell(const struct git_copies_end *request, int dir, size_t number, struct git_copies_found found) {
         char kept[NAME_SIZE + 16];
 
-        keep_copy(found.id, dir, number, found.path, kept);
-        found.kept = kept[0] ? kept : NULL;
+        found.kept = keep_copy(found.id, dir, number, found.path, kept) ? kept : NULL;
         if (request->report)
                 request->report(&found, request->context);
+        return found.kept;
 }
 
 /* --- carried back --- */
@@ -177,8 +179,9 @@ struct target {
 static bool is_still_lock(const struct target *target) {
         struct stat st;
 
-        return fstatat(target->dir, "config.lock", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-               st.st_ino == target->lock_stat.st_ino && st.st_dev == target->lock_stat.st_dev;
+        if (fstatat(target->dir, "config.lock", &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return !path_error_answers(errno);
+        return st.st_ino == target->lock_stat.st_ino && st.st_dev == target->lock_stat.st_dev;
 }
 
 static void target_done(struct target *target) {
@@ -197,10 +200,16 @@ static int target_lock(struct target *target) {
         for (int i = 0; i < LOCK_TRIES; i++) {
                 target->lock =
                     openat(target->dir, "config.lock", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-                if (target->lock >= 0)
-                        return fstat(target->lock, &target->lock_stat) < 0 ? -errno : 0;
-                if (errno != EEXIST)
-                        return -errno;
+                if (target->lock >= 0 && fstat(target->lock, &target->lock_stat) == 0)
+                        return 0;
+                int failed = errno;
+                if (target->lock >= 0) {
+                        (void)unlinkat(target->dir, "config.lock", 0); /* made just now, and never known again */
+                        close_fd(&target->lock);
+                        return -failed;
+                }
+                if (failed != EEXIST)
+                        return -failed;
 
                 (void)nanosleep(&moment, NULL);
         }
@@ -261,7 +270,8 @@ static const char *copies_reason(int r) {
         }
 }
 
-static void carry_back(const struct git_copies *copies, size_t number, struct str inside,
+/* False: what was changed inside is neither carried back nor kept. */
+static bool carry_back(const struct git_copies *copies, size_t number, struct str inside,
                        const struct git_copies_end *request) {
         const struct git_copy *copy = &copies->list.p[number];
         cleanup(
@@ -284,15 +294,16 @@ static void carry_back(const struct git_copies *copies, size_t number, struct st
                 r = target_write(&target, &merged);
 
         if (r < 0)
-                copies_tell(
+                return copies_tell(
                     request, copies->dir, number,
                     (struct git_copies_found){ .id = request->id, .path = copy->path, .why = copies_reason(r) });
-        else if (left.n)
-                copies_tell(request, copies->dir, number,
-                            (struct git_copies_found){ .id = request->id, .path = copy->path, .left = &left });
+        if (left.n)
+                return copies_tell(request, copies->dir, number,
+                                   (struct git_copies_found){ .id = request->id, .path = copy->path, .left = &left });
+        return true;
 }
 
-static void end_one(const struct git_copies *copies, size_t number, const struct git_copies_end *request) {
+static bool end_one(const struct git_copies *copies, size_t number, const struct git_copies_end *request) {
         cleanup(buf_done) struct buf inside = BUF(GIT_MERGE_TEXT_MAX);
         char name[NAME_SIZE];
 
@@ -300,11 +311,13 @@ static void end_one(const struct git_copies *copies, size_t number, const struct
         cleanup(close_fd) int fd = openat(copies->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         int r = fd < 0 ? -errno : fd_read_all(fd, &inside);
         if (r < 0)
-                copies_tell(request, copies->dir, number,
-                            (struct git_copies_found){
-                                .id = request->id, .path = copies->list.p[number].path, .why = copies_reason(r) });
-        else if (!str_eq(buf_str(&inside), buf_str(&copies->list.p[number].base)))
-                carry_back(copies, number, buf_str(&inside), request);
+                return copies_tell(request, copies->dir, number,
+                                   (struct git_copies_found){ .id = request->id,
+                                                              .path = copies->list.p[number].path,
+                                                              .why = copies_reason(r) });
+        if (str_eq(buf_str(&inside), buf_str(&copies->list.p[number].base)))
+                return true;
+        return carry_back(copies, number, buf_str(&inside), request);
 }
 
 static void remove_dir(const char *id) {
@@ -318,9 +331,11 @@ static void remove_dir(const char *id) {
 void git_copies_end(struct git_copies *copies, const struct git_copies_end *request) {
         if (copies->dir < 0)
                 return;
+        bool settled = true;
         for (size_t i = 0; i < copies->list.n; i++)
-                end_one(copies, i, request);
-        remove_dir(request->id);
+                settled &= end_one(copies, i, request);
+        if (settled)
+                remove_dir(request->id); /* else the next run keeps it */
         close_fd(&copies->dir);
         close_fd(&copies->lock);
 }
@@ -351,6 +366,7 @@ static void sweep_run(int top, const char *id, const struct git_copies_end *requ
         if (list < 0 || flock(list, LOCK_EX | LOCK_NB) < 0 || fstat(list, &made) < 0 || fd_read_all(list, &text) < 0)
                 return;
 
+        bool settled = true;
         rest = buf_str(&text);
         for (size_t i = 0; str_split(&rest, '\0', &path) && path.n; i++) {
                 char name[NAME_SIZE];
@@ -358,11 +374,13 @@ static void sweep_run(int top, const char *id, const struct git_copies_end *requ
                 copy_name(i, name);
 
                 if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_younger(&st, &made))
-                        copies_tell(request, dir, i,
-                                    (struct git_copies_found){ .id = id, .path = path.p, .why = "the run was killed" });
+                        settled &= copies_tell(
+                            request, dir, i,
+                            (struct git_copies_found){ .id = id, .path = path.p, .why = "the run was killed" });
         }
 
-        (void)tree_remove(top, id);
+        if (settled)
+                (void)tree_remove(top, id);
 }
 
 void git_copies_sweep(git_copies_report *report, void *context) {

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/path.h"
 #include "conf/dirs.h"
@@ -153,6 +154,10 @@ static void registry_done(struct registry *registry) {
 }
 
 /* -ENOENT: there is no place for it. */
+static int registry_error(int error) {
+        return path_error_answers(error) || error == EROFS ? -ENOENT : -error;
+}
+
 static int registry_open(struct registry *ret, bool make) {
         cleanup(free_ptr) char *state = NULL, *path = NULL;
 
@@ -167,11 +172,11 @@ static int registry_open(struct registry *ret, bool make) {
         if (ret->dir < 0 && make && path_make_private_dir(path, NULL) == 0)
                 ret->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (ret->dir < 0)
-                return -ENOENT;
+                return registry_error(errno);
 
         ret->lock = openat(ret->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (ret->lock < 0)
-                return -ENOENT;
+                return registry_error(errno);
 
         while (flock(ret->lock, LOCK_EX) < 0)
                 if (errno != EINTR)
@@ -207,8 +212,9 @@ static int read_slots(const struct registry *registry, slots *ret) {
         DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 
         if (!dir) {
+                r = -errno;
                 close_fd(&copy);
-                return -EIO;
+                return r;
         }
 
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
@@ -218,8 +224,11 @@ static int read_slots(const struct registry *registry, slots *ret) {
                 if (!str_to_u64(str_of(entry->d_name), SLOTS_MAX, &number))
                         continue;
 
-                if (slot_open(registry, (int)number, &slot) < 0) {
+                int opened = slot_open(registry, (int)number, &slot);
+                if (opened < 0) {
                         slot_done(&slot);
+                        if (!path_error_answers(-opened))
+                                r = opened; /* who else writes where is not known then */
                         continue;
                 }
 
@@ -390,10 +399,11 @@ int guards_sweep_left(guards_report *report, void *context, size_t *ret_left, st
 
         if (ret_left)
                 *ret_left = 0;
-        if (r < 0)
+        if (r == -ENOENT)
                 return 0;
 
-        r = read_slots(&registry, &all);
+        if (r == 0)
+                r = read_slots(&registry, &all);
         if (r == 0)
                 r = sweep_over(&all, report, context, &left, err);
         if (ret_left)
@@ -438,6 +448,8 @@ static int collect_roots(struct guards *g, const struct path_rules *rules) {
                         continue;
 
                 cleanup(free_ptr) char *real = realpath(rule->pattern, NULL);
+                if (!real && !path_error_answers(errno))
+                        return -errno;
                 if (!real)
                         continue;
                 if (vec_push(&g->roots, real) < 0)
@@ -478,13 +490,15 @@ int guards_begin(struct guards *guards, const struct path_rules *rules, struct e
         int r = collect_roots(guards, rules);
 
         if (r < 0)
-                return err_memory(err);
+                return err_set(err, -r, "cannot look at what may be written: %s", strerror(-r));
 
         guards->began_us = guards->roots.n ? clock_wall_us() - CLOCK_SLACK_US : 0;
-        if (guards->roots.n == 0 || registry_open(&registry, true) < 0)
+        r = guards->roots.n ? registry_open(&registry, true) : -ENOENT;
+        if (r == -ENOENT)
                 return 0; /* nothing is written, or there is no place to say so */
 
-        r = read_slots(&registry, &all);
+        if (r == 0)
+                r = read_slots(&registry, &all);
         if (r == 0)
                 (void)sweep_over(&all, guards->report, guards->context, NULL, &unswept); /* tried again by the next */
         if (r == 0)
@@ -598,10 +612,14 @@ int guards_share(struct guards *guards, struct plan_host *host, struct err *err)
                 return 0;
 
         int r = add_found_roots(guards, host);
-        if (r < 0 || registry_open(&registry, false) < 0)
-                return r < 0 ? err_memory(err) : 0;
+        if (r < 0)
+                return err_memory(err);
 
-        r = read_slots(&registry, &all);
+        r = registry_open(&registry, false);
+        if (r == -ENOENT)
+                return 0;
+        if (r == 0)
+                r = read_slots(&registry, &all);
         if (r < 0)
                 return err_set(err, -r, "cannot read which paths are guarded: %s", strerror(-r));
 
@@ -636,6 +654,9 @@ int guards_end(struct guards *guards, const struct plan *plan, struct err *err) 
         cleanup(slots_done) slots all = { 0 };
         int r = guards->slot < 0 ? -ENOENT : registry_open(&registry, false);
 
+        if (r < 0 && r != -ENOENT)
+                return err_set(err, -r, "what the sandbox left is not swept yet, the next run does it: %s",
+                               strerror(-r));
         if (r < 0)
                 return plan ? registry_sweep(guards->id, plan->guards.p, plan->guards.n, false, guards->report,
                                              guards->context, err)
@@ -652,6 +673,12 @@ int guards_end(struct guards *guards, const struct plan *plan, struct err *err) 
         }
 
         return r;
+}
+
+void guards_drop(struct guards *guards) {
+        if (guards->slot >= 0 && ftruncate(guards->slot, 0) < 0)
+                log_warning("the next run looks at what this one guarded, though nothing of it ran");
+        close_fd(&guards->slot);
 }
 
 int guards_end_repositories(struct guards *guards, const struct policy *policy, const struct path_rules *rules,

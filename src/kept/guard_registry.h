@@ -42,6 +42,8 @@ int guards_share(struct guards *guards, struct plan_host *host, struct err *err)
 int guards_record(struct guards *guards, const struct plan *plan, struct err *err);
 /* An error names the first path that could not be moved away. */
 int guards_end(struct guards *guards, const struct plan *plan, struct err *err);
+/* Of a run whose command never began: nothing was made, and nothing is swept. */
+void guards_drop(struct guards *guards);
 /* And what is no guard because nobody could know of it: repositories that the sandbox made. They stay, without what git
  * would run or obey in them. `host` is what was found before the run. */
 int guards_end_repositories(struct guards *guards, const struct policy *policy, const struct path_rules *rules,

@@ -327,6 +327,7 @@ static void tear_down(struct run *r) {
         struct err e = { 0 };
         if (r->state == RUN_ENDING)
                 return;
+        const bool began = r->state == RUN_RUNNING; /* what never ran made nothing */
         run_set_state(r, RUN_ENDING);
         r->met = sandbox_limits_met(&r->sandbox);
         if (!r->emptied) {
@@ -349,9 +350,11 @@ static void tear_down(struct run *r) {
         if (r->degraded)
                 sandbox_end_descendants();
         run_git_end(r);
-        if (r->plan && guards_end_repositories(&r->guards, r->session.policy, r->rules, &r->host, &e) < 0)
+        if (!began)
+                guards_drop(&r->guards);
+        if (began && r->plan && guards_end_repositories(&r->guards, r->session.policy, r->rules, &r->host, &e) < 0)
                 log_error("%s", err_text(&e));
-        if (!r->preview && guards_end(&r->guards, r->plan, &e) < 0)
+        if (began && !r->preview && guards_end(&r->guards, r->plan, &e) < 0)
                 log_error("%s", err_text(&e));
         run_tmpdir_remove(&r->tmpdir);
         session_close_audit(&r->session, r->status);

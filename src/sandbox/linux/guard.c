@@ -137,10 +137,14 @@ static bool is_absent(struct parents *parents, const char *path) {
         return fstatat(p->fd, path + n + 1, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
-static bool same_link(const char *path, const char *text) {
+/* 1, 0, or an error that says neither. */
+static int same_link(const char *path, const char *text) {
         char now[PATH_MAX];
         ssize_t n = readlink(path, now, sizeof now);
-        return n >= 0 && str_eq(str_n(now, (size_t)n), str_of(text));
+
+        if (n < 0)
+                return path_error_answers(errno) ? 0 : -errno;
+        return str_eq(str_n(now, (size_t)n), str_of(text));
 }
 
 /* A directory on the way, and the mode that it gets back. */
@@ -318,7 +322,7 @@ static int sweep_name(struct guard_sweep *s, struct held *at, const char *name, 
 
         if (str_is(str_of(name), "config") && is_git_config(at, path)) {
                 int r = sweep_config(s, at, name, path);
-                if (r >= 0)
+                if (r >= 0 || !path_error_answers(-r))
                         return r;
         }
         bool of_init = str_ends(whole, STR("/hooks")) || str_ends(whole, STR("/branches"));
@@ -361,9 +365,11 @@ static int collect_beside(struct guard_sweep *s, struct held *at, const char *na
 static int sweep_at(struct guard_sweep *s, struct held *at, const char *name, const struct plan_guard *guard) {
         int r;
 
-        if (guard->kind == PLAN_GUARD_LINK)
-                r = same_link(guard->path, guard->link) ? 0 : sweep_link(s, at, name, guard);
-        else
+        if (guard->kind == PLAN_GUARD_LINK) {
+                r = same_link(guard->path, guard->link);
+                if (r >= 0)
+                        r = r ? 0 : sweep_link(s, at, name, guard);
+        } else
                 r = sweep_name(s, at, name, guard->path);
         return r == 0 && s->late ? collect_beside(s, at, name, guard->path) : r;
 }
@@ -373,7 +379,8 @@ static bool needs_nothing(const struct guard_sweep *s, const struct plan_guard *
                 return true;
         if (s->late)
                 return false;
-        return guard->kind == PLAN_GUARD_LINK ? same_link(guard->path, guard->link) : is_absent(parents, guard->path);
+        return guard->kind == PLAN_GUARD_LINK ? same_link(guard->path, guard->link) > 0
+                                              : is_absent(parents, guard->path);
 }
 
 static int sweep_one(struct guard_sweep *s, const struct plan_guard *guard, struct parents *parents) {
@@ -394,8 +401,10 @@ static int sweep_one(struct guard_sweep *s, const struct plan_guard *guard, stru
                 if (rest.n == 0)
                         return sweep_at(s, &at, name, guard);
                 int next = open_next(&at, name);
+                if (next < 0 && errno == ENOENT)
+                        return 0;
                 if (next < 0)
-                        return errno == ENOENT ? 0 : move_away(s, &at, name, guard->path);
+                        return errno == ENOTDIR || errno == ELOOP ? move_away(s, &at, name, guard->path) : -errno;
                 hold(&at, next);
         }
         return 0;

@@ -79,7 +79,9 @@ static bool has_name(const char *directory, const char *name) {
         char path[PATH_MAX];
         struct stat st;
 
-        return snprintf(path, sizeof path, "%s/%s", directory, name) < (int)sizeof path && lstat(path, &st) == 0;
+        if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
+                return true; /* what cannot be looked at is closed */
+        return lstat(path, &st) == 0 || !path_error_answers(errno);
 }
 
 /* Whether git would obey the directory, were this name not in it (NULL: with all that is there): as a repository, or as
@@ -233,7 +235,9 @@ int repos_new(const struct plan *p, int record, struct repos **ret) {
 static bool is_foreign_pointer(const struct repos *r, const char *path) {
         struct stat st;
 
-        return lstat(path, &st) == 0 && !S_ISDIR(st.st_mode) && !is_own(r, path);
+        if (lstat(path, &st) < 0)
+                return !path_error_answers(errno);
+        return !S_ISDIR(st.st_mode) && !is_own(r, path);
 }
 
 bool repos_founds(const char *name) {

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/listing.h"
 #include "base/path.h"
 #include "policy/glob.h"
 #include "sandbox/linux/cgroup.h"
@@ -45,6 +46,17 @@ static char *real_of(const struct survey_place *at) {
         return at->name[0] ? path_join(at->dir->real, at->name) : strdup("/");
 }
 
+int survey_doubt(struct err *err, int error, const char *path) {
+        if (path_error_answers(error))
+                return 0;
+        if (error == EMFILE)
+                return err_set(err, error,
+                               "cannot look at %s: this process may have no more open files; raise the limit "
+                               "(ulimit -n 256) and start again",
+                               path);
+        return err_set(err, error, "cannot look at %s: %s", path, strerror(error));
+}
+
 int survey_add(struct plan_host *h, struct plan_path path, struct err *e) {
         cleanup(free_ptr) char *copy = strdup(path.path), *link = path.link ? strdup(path.link) : NULL;
         bool whole = copy && (link || !path.link);
@@ -73,10 +85,15 @@ static int add_instead(struct survey *s, const char *path, const struct path_rul
         struct stat st;
         if (!parent)
                 return no_memory(s->e);
+        int r = 0;
         do
                 *strrchr(parent, '/') = '\0';
-        while (parent[0] && lstat(parent, &st) < 0);
+        while (parent[0] && lstat(parent, &st) < 0 && (r = survey_doubt(s->e, errno, parent)) == 0);
         cleanup(free_ptr) char *real = parent[0] ? realpath(parent, NULL) : NULL;
+        if (r == 0 && parent[0] && !real)
+                r = survey_doubt(s->e, errno, parent);
+        if (r < 0)
+                return r;
         if (!real || path_rules_host_access(s->rules, real, NULL) == PATH_DENIED)
                 return 0; /* a view of what a link leads to would open what is closed */
         if (overruled(s, parent))
@@ -113,7 +130,8 @@ static int guard_way(struct survey *s, const char *path, enum path_access access
                                              .origin = origin };
                 return survey_add(s->host, missing, s->e);
         }
-        return 0; /* a way that goes in circles leads nowhere, and its links are guarded */
+        /* a way that goes in circles leads nowhere, and its links are guarded */
+        return r < 0 ? survey_doubt(s->e, -r, path) : 0;
 }
 
 /* Whether the way to this name may go through a link. */
@@ -128,6 +146,8 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
         if (survey_place(&s->dirs, path, &at) < 0)
                 return no_memory(s->e);
         int missing = survey_look(&at, &st);
+        if (missing && survey_doubt(s->e, missing, path) < 0)
+                return -missing;
         bool there = missing == 0, link = there && S_ISLNK(st.st_mode), closes = !spoken->grants;
         if (missing == ENOTDIR && spoken->protected)
                 return add_instead(s, path, spoken);
@@ -141,8 +161,10 @@ static int add_path(struct survey *s, const char *path, const struct path_rule *
                         return r;
         }
         if (link && stat(path, &st) < 0)
-                return 0;
+                return survey_doubt(s->e, errno, path);
         cleanup(free_ptr) char *real = link ? realpath(path, NULL) : NULL;
+        if (link && !real && survey_doubt(s->e, errno, path) < 0)
+                return -s->e->code;
         if (!real && !(real = real_of(&at)))
                 return no_memory(s->e);
         /* What takes away from something that is not there matters only where the sandbox could make it, or when it
@@ -183,8 +205,9 @@ static int match_in(struct survey *s, const char *at, struct str magic, texts *r
         struct survey_dir *dir = survey_dir(&s->dirs, at[0] ? str_of(at) : STR("/"));
         struct str names, name;
 
-        if (!dir || survey_dir_list(dir, &names) < 0)
-                return no_memory(s->e);
+        int r = dir ? survey_dir_list(dir, &names) : -ENOMEM;
+        if (r < 0)
+                return survey_doubt(s->e, -r, at[0] ? at : "/");
         while (str_split(&names, '\0', &name)) {
                 if (!name.n || !glob_match(magic, name))
                         continue;
@@ -351,21 +374,18 @@ static int survey_root_links(struct plan_host *h, struct err *e) {
 }
 
 static int list_dir(struct plan_host *h, const char *path, struct err *e) {
-        DIR *d = opendir(path);
-        if (!d)
-                return 0; /* not readable for this user either */
-        int r = 0;
-        for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
+        cleanup(listing_close) struct listing *list = listing_open(AT_FDCWD, path);
+        if (!list)
+                return survey_doubt(e, errno, path); /* not readable for this user either */
+        for (const struct dirent64 *entry; (entry = listing_next(list));) {
                 struct stat st;
-                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-                    fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISLNK(st.st_mode))
+                if (fstatat(listing_fd(list), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISLNK(st.st_mode))
                         continue;
                 struct plan_entry found = { path_join(path, entry->d_name), S_ISDIR(st.st_mode) };
                 if (!found.path || vec_push(&h->entries, found) < 0)
-                        r = no_memory(e);
+                        return no_memory(e);
         }
-        closedir(d);
-        return r;
+        return listing_error(list) ? survey_doubt(e, listing_error(list), path) : 0;
 }
 
 typedef VEC(char *) directories;

@@ -31,7 +31,8 @@ void survey_dir_done(struct survey_dir *d);
 /* Whether a name is certainly not in it. Where many are asked for the directory is read, and what it does not list is
  * not looked up. */
 bool survey_dir_lacks(struct survey_dir *d, const char *name);
-/* All of its names, as they were when they were first asked for; -ENOMEM is the only failure. */
+/* All of its names, as they were when they were first asked for. None where it cannot be looked into; an error where
+ * that is not known. */
 int survey_dir_list(struct survey_dir *d, struct str *ret);
 /* A path as its directory and its name in it. Only "/" has no name. */
 struct survey_place {
@@ -43,6 +44,9 @@ int survey_place(struct survey_dirs *dirs, const char *path, struct survey_place
 /* 0, or the positive errno of lstat(). */
 int survey_look(const struct survey_place *at, struct stat *ret);
 void survey_dirs_done(struct survey_dirs *dirs);
+/* After a look at a path failed with this errno. 0: the path is not there, or not for us. Else the launch must fail:
+ * what is taken for missing would be guarded as missing, and swept. */
+int survey_doubt(struct err *err, int error, const char *path);
 
 /* The parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */
 int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *h, struct err *e);

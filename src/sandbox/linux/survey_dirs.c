@@ -63,9 +63,15 @@ int survey_dir_list(struct survey_dir *d, struct str *ret) {
         VEC(char) names = { 0 };
         int r = 0;
 
+        if (d->error && !path_error_answers(d->error))
+                return -d->error;
+        if (!d->error && !d->listed && !listing && !path_error_answers(errno))
+                return -errno;
         for (const struct dirent64 *entry; r == 0 && listing && (entry = listing_next(listing));)
                 for (size_t i = 0, n = strlen(entry->d_name) + 1; r == 0 && i < n; i++)
                         r = vec_push(&names, entry->d_name[i]);
+        if (r == 0 && listing)
+                r = -listing_error(listing);
         if (r < 0) {
                 vec_done(&names);
                 return r;

@@ -36,30 +36,57 @@ static int no_memory(const struct git_survey *g) {
 
 /* --- helpers --- */
 
-char *git_read_line(const char *directory, const char *name) {
+void git_doubt(struct git_survey *g, int error, const char *path) {
+        if (g->doubt == 0 && survey_doubt(g->err, error, path) < 0)
+                g->doubt = error;
+}
+
+bool git_look(struct git_survey *g, const char *path, struct stat *ret) {
+        if (lstat(path, ret) == 0)
+                return true;
+        git_doubt(g, errno, path);
+        return false;
+}
+
+char *git_read_line(struct git_survey *g, const char *directory, const char *name) {
         cleanup(free_ptr) char *path = path_join(directory, name);
         cleanup(buf_done) struct buf content = { 0 };
         struct str rest, line;
 
-        if (!path || path_read_file(path, SMALL_FILE, &content, NULL) < 0)
+        int r = path ? path_read_file(path, SMALL_FILE, &content, NULL) : -ENOMEM;
+        if (r < 0) {
+                git_doubt(g, -r, path ? path : directory);
                 return NULL;
+        }
         rest = buf_str(&content);
-        return str_split(&rest, '\n', &line) && line.n ? str_dup(str_trim(line)) : NULL;
+        if (!str_split(&rest, '\n', &line) || !line.n)
+                return NULL;
+
+        char *text = str_dup(str_trim(line));
+        if (!text)
+                git_doubt(g, ENOMEM, path);
+        return text;
 }
 
-char *git_lead(const char *base, const char *path) {
+char *git_lead(struct git_survey *g, const char *base, const char *path) {
         cleanup(free_ptr) char *whole = path[0] == '/' ? strdup(path) : path_join(base, path);
-        return whole ? realpath(whole, NULL) : NULL;
+        char *real = whole ? realpath(whole, NULL) : NULL;
+
+        if (!real)
+                git_doubt(g, whole ? errno : ENOMEM, path);
+        return real;
 }
 
-bool git_first_time(git_paths *list, const char *path) {
+bool git_first_time(struct git_survey *g, git_paths *list, const char *path) {
         for (size_t i = 0; i < list->n; i++)
                 if (strcmp(list->p[i], path) == 0)
                         return false;
 
         cleanup(free_ptr) char *copy = strdup(path);
-        if (!copy || vec_push(list, copy) < 0)
+        if (!copy || vec_push(list, copy) < 0) {
+                git_doubt(g, ENOMEM, path);
                 return false;
+        }
         take_ptr(&copy);
         return true;
 }
@@ -99,7 +126,7 @@ static int add_closed(struct git_survey *g, const char *path, enum plan_path_typ
         return survey_add(g->host, closed, g->err);
 }
 
-/* Each link on the way; returns as survey_way_next() when there is no other. */
+/* Each link on the way; returns as survey_way_next() when there is no other. Only what is no answer has a text. */
 static int guard_links(struct git_survey *g, struct survey_way *way, const char *why) {
         int r;
 
@@ -116,6 +143,8 @@ static int guard_links(struct git_survey *g, struct survey_way *way, const char 
                 if (survey_add(g->host, link, g->err) < 0)
                         return -ENOMEM;
         }
+        if (r < 0)
+                (void)survey_doubt(g->err, -r, way->at);
         return r;
 }
 
@@ -123,12 +152,14 @@ static int protect_way(struct git_survey *g, struct survey_way *way, const char 
         struct stat st;
         int r = guard_links(g, way, why);
 
-        if (r == -ENOMEM)
-                return r;
         if (r == -ENOENT)
                 return git_may_write(g, way->end) ? add_closed(g, way->end, PLAN_PATH_MISSING, why) : 0;
-        if (r < 0 || !way->at[0] || !git_may_write(g, way->at) || stat(way->at, &st) < 0)
-                return 0; /* it leads nowhere, or to a place that is closed anyway */
+        if (r < 0)
+                return path_error_answers(-r) ? 0 : r; /* it leads nowhere */
+        if (!way->at[0] || !git_may_write(g, way->at))
+                return 0; /* a place that is closed anyway */
+        if (stat(way->at, &st) < 0)
+                return survey_doubt(g->err, errno, way->at);
         return add_closed(g, way->at, S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE, why);
 }
 
@@ -163,8 +194,8 @@ int git_protect_in(struct git_survey *g, const char *directory, const char *name
 
 /* Its common directory may be elsewhere: then hooks and configuration count there. */
 static int add_common(struct git_survey *g, const char *gitdir, const char *tree) {
-        cleanup(free_ptr) char *common = git_read_line(gitdir, "commondir");
-        cleanup(free_ptr) char *real = common ? git_lead(gitdir, common) : NULL;
+        cleanup(free_ptr) char *common = git_read_line(g, gitdir, "commondir");
+        cleanup(free_ptr) char *real = common ? git_lead(g, gitdir, common) : NULL;
 
         return real && strcmp(real, gitdir) != 0 ? git_add_repository(g, real, tree) : 0;
 }
@@ -206,7 +237,7 @@ static int offer_config(struct git_survey *g, const char *gitdir) {
 
         if (!objects || !config)
                 return no_memory(g);
-        if (g->known || !git_may_write(g, objects) || !is_left_to_rules(g, config) || lstat(config, &st) < 0)
+        if (g->known || !git_may_write(g, objects) || !is_left_to_rules(g, config) || !git_look(g, config, &st))
                 return 0;
         if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != geteuid())
                 return 0;
@@ -228,7 +259,7 @@ int git_add_repository(struct git_survey *g, const char *gitdir, const char *tre
                                               "gitdir", "remotes", "branches" };
         int r = 0;
 
-        if (!git_first_time(&g->seen, gitdir))
+        if (!git_first_time(g, &g->seen, gitdir))
                 return 0;
         if (g->seen.n > GIT_REPOSITORIES_MAX) {
                 g->incomplete = true;
@@ -248,13 +279,15 @@ int git_add_repository(struct git_survey *g, const char *gitdir, const char *tre
         return r < 0 ? r : add_common(g, gitdir, tree);
 }
 
-bool git_is_bare(const char *directory) {
+bool git_is_bare(struct git_survey *g, const char *directory) {
         static const char *const parts[] = { "HEAD", "objects", "refs" };
 
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
                 cleanup(free_ptr) char *path = path_join(directory, parts[i]);
-                if (!path || access(path, F_OK) < 0)
+                if (!path || access(path, F_OK) < 0) {
+                        git_doubt(g, path ? errno : ENOMEM, directory);
                         return false;
+                }
         }
         return true;
 }
@@ -274,13 +307,13 @@ static bool is_part_of_known(const struct git_survey *g, const char *gitdir) {
 
 /* The file that says where the repository is must stay, or git would be led to another one. */
 static int add_by_file(struct git_survey *g, const char *file, const char *directory) {
-        cleanup(free_ptr) char *line = git_read_line(directory, ".git");
+        cleanup(free_ptr) char *line = git_read_line(g, directory, ".git");
         cleanup(free_ptr) char *gitdir =
-            line && strncmp(line, "gitdir: ", 8) == 0 ? git_lead(directory, line + 8) : NULL;
+            line && strncmp(line, "gitdir: ", 8) == 0 ? git_lead(g, directory, line + 8) : NULL;
         bool fits = gitdir && g->known && is_part_of_known(g, gitdir);
         int r = git_is_known(g, file) || fits ? 0 : git_protect(g, file, git_why);
 
-        (void)git_first_time(&g->seen, file);
+        (void)git_first_time(g, &g->seen, file);
         return r == 0 && gitdir ? git_add_repository(g, gitdir, directory) : r;
 }
 
@@ -290,23 +323,24 @@ int git_add_tree(struct git_survey *g, const char *directory) {
 
         if (!file)
                 return no_memory(g);
-        if (lstat(file, &st) < 0)
+        if (!git_look(g, file, &st))
                 return 0;
         if (S_ISLNK(st.st_mode) && g->known) /* a link that was there before is a guard, and put back */
                 return git_is_known(g, file) ? 0 : add_closed(g, file, PLAN_PATH_MISSING, git_why);
         if (S_ISLNK(st.st_mode)) {
-                (void)git_first_time(&g->seen, file);
+                (void)git_first_time(g, &g->seen, file);
                 struct survey_way way; /* the links alone: what they lead to is closed in parts, below */
                 survey_way_begin(&way, "", file);
-                if (guard_links(g, &way, git_why) == -ENOMEM)
-                        return no_memory(g);
+                int r = guard_links(g, &way, git_why);
+                if (r < 0 && !path_error_answers(-r))
+                        return r;
                 if (stat(file, &st) < 0)
-                        return 0;
+                        return survey_doubt(g->err, errno, file);
         }
         if (!S_ISDIR(st.st_mode))
                 return add_by_file(g, file, directory);
 
-        cleanup(free_ptr) char *gitdir = realpath(file, NULL);
+        cleanup(free_ptr) char *gitdir = git_lead(g, directory, ".git");
         return gitdir ? git_add_repository(g, gitdir, directory) : 0;
 }
 
@@ -319,14 +353,14 @@ static int grant_access(struct git_survey *g, const char *directory, const char 
 
         if (!path)
                 return no_memory(g);
-        if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+        if (!git_look(g, path, &st) || !S_ISDIR(st.st_mode))
                 return 0;
 
         const struct plan_path opened = {
                 .path = path, .type = PLAN_PATH_DIR, .access = access, .grants = true, .origin = origin
         };
         if (access == PATH_WRITE)
-                (void)git_first_time(&g->granted, path);
+                (void)git_first_time(g, &g->granted, path);
         return survey_add(g->host, opened, g->err);
 }
 
@@ -361,37 +395,40 @@ static int find_worktree(const struct gitconfig_setting *setting, void *context)
 }
 
 /* Where the configuration of a submodule says that its working tree is. */
-char *git_tree_of_module(const char *gitdir) {
+char *git_tree_of_module(struct git_survey *g, const char *gitdir) {
         cleanup(free_ptr) char *path = path_join(gitdir, "config"), *value = NULL;
         cleanup(buf_done) struct buf content = { 0 };
 
-        if (!path || path_read_file(path, GIT_FILE_SIZE_MAX, &content, NULL) < 0)
+        int r = path ? path_read_file(path, GIT_FILE_SIZE_MAX, &content, NULL) : -ENOMEM;
+        if (r < 0) {
+                git_doubt(g, -r, path ? path : gitdir);
                 return NULL;
+        }
         (void)gitconfig_read(buf_str(&content), find_worktree, &value, NULL);
-        return value ? git_lead(gitdir, value) : NULL;
+        return value ? git_lead(g, gitdir, value) : NULL;
 }
 
 /* `.git` as a file: where it leads, if that place agrees. */
 static int grant_elsewhere(struct git_survey *g, const char *file) {
         const char *workspace = g->policy->workspace;
-        cleanup(free_ptr) char *line = git_read_line(workspace, ".git");
+        cleanup(free_ptr) char *line = git_read_line(g, workspace, ".git");
         if (!line || strncmp(line, "gitdir: ", 8) != 0)
                 return 0;
 
-        cleanup(free_ptr) char *gitdir = git_lead(workspace, line + 8);
+        cleanup(free_ptr) char *gitdir = git_lead(g, workspace, line + 8);
         if (!gitdir)
                 return 0;
 
-        cleanup(free_ptr) char *back = git_read_line(gitdir, "gitdir");
-        cleanup(free_ptr) char *back_real = back ? git_lead(gitdir, back) : NULL;
-        cleanup(free_ptr) char *common = git_read_line(gitdir, "commondir");
-        cleanup(free_ptr) char *common_real = common ? git_lead(gitdir, common) : NULL;
+        cleanup(free_ptr) char *back = git_read_line(g, gitdir, "gitdir");
+        cleanup(free_ptr) char *back_real = back ? git_lead(g, gitdir, back) : NULL;
+        cleanup(free_ptr) char *common = git_read_line(g, gitdir, "commondir");
+        cleanup(free_ptr) char *common_real = common ? git_lead(g, gitdir, common) : NULL;
         cleanup(free_ptr) char *trees = common_real ? path_join(common_real, "worktrees") : NULL;
 
         if (trees && path_is_within(gitdir, trees))
                 return same(back_real, file) ? grant_worktree(g, gitdir, common_real) : 0;
 
-        cleanup(free_ptr) char *tree = common ? NULL : git_tree_of_module(gitdir);
+        cleanup(free_ptr) char *tree = common ? NULL : git_tree_of_module(g, gitdir);
         return same(tree, workspace) ? grant(g, gitdir, NULL, "the workspace's git submodule") : 0;
 }
 
@@ -401,7 +438,7 @@ static int grant_parts(struct git_survey *g) {
 
         if (!file)
                 return no_memory(g);
-        return lstat(file, &st) == 0 && S_ISREG(st.st_mode) ? grant_elsewhere(g, file) : 0;
+        return git_look(g, file, &st) && S_ISREG(st.st_mode) ? grant_elsewhere(g, file) : 0;
 }
 
 /* --- the roots --- */
@@ -412,7 +449,7 @@ static int grant_parts(struct git_survey *g) {
 static int add_root(struct git_survey *g, const char *root) {
         int r = git_add_tree(g, root);
 
-        if (r == 0 && git_is_bare(root))
+        if (r == 0 && git_is_bare(g, root))
                 r = git_add_repository(g, root, NULL);
         if (r == 0 && !g->known)
                 r = git_add_own_config(g, root);
@@ -463,7 +500,7 @@ int survey_git(const struct policy *policy, const struct path_rules *rules, stru
         h->git_known.cap = g.seen.cap;
         git_paths_done(&g.files);
         git_paths_done(&g.granted);
-        return r;
+        return r == 0 ? -g.doubt : r;
 }
 
 int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
@@ -484,5 +521,5 @@ int survey_git_after(const struct policy *policy, const struct path_rules *rules
         git_paths_done(&g.seen);
         git_paths_done(&g.files);
         git_paths_done(&g.granted);
-        return r;
+        return r == 0 ? -g.doubt : r;
 }

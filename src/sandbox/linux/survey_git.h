@@ -26,6 +26,7 @@ struct git_survey {
         uint64_t began_us;      /* when the run began */
         unsigned looks, module_looks;
         bool incomplete; /* a bound was hit */
+        int doubt;       /* errno of the first look that told nothing; the survey fails with it */
 };
 
 /* Closes one path, whether it exists or not, with each link on the way to it: where the sandbox could write it. */
@@ -33,12 +34,17 @@ int git_protect(struct git_survey *g, const char *path, const char *why);
 /* The same for a name in a directory that is canonical. */
 int git_protect_in(struct git_survey *g, const char *directory, const char *name, const char *why);
 bool git_may_write(const struct git_survey *g, const char *path);
+/* After a look at a path failed with this errno: unless that is an answer, the whole survey fails. Callers go on as if
+ * nothing were there. */
+void git_doubt(struct git_survey *g, int error, const char *path);
+/* lstat(); whatever the failure, false. */
+bool git_look(struct git_survey *g, const char *path, struct stat *ret);
 /* True when the path is new in the list. */
-bool git_first_time(git_paths *list, const char *path);
+bool git_first_time(struct git_survey *g, git_paths *list, const char *path);
 /* One trimmed line of a small file; NULL when there is none. */
-char *git_read_line(const char *directory, const char *name);
+char *git_read_line(struct git_survey *g, const char *directory, const char *name);
 /* Where a path written in a file of `base` leads, or NULL. */
-char *git_lead(const char *base, const char *path);
+char *git_lead(struct git_survey *g, const char *base, const char *path);
 
 /* A git directory and all that belongs to it; `tree` is its working directory or NULL. */
 int git_add_repository(struct git_survey *g, const char *gitdir, const char *tree);
@@ -50,7 +56,7 @@ int git_find_below(struct git_survey *g, const char *root);
 int git_find_modules(struct git_survey *g, const char *gitdir);
 int git_find_worktrees(struct git_survey *g, const char *gitdir);
 /* Whether the directory is a repository without a working tree. */
-bool git_is_bare(const char *directory);
+bool git_is_bare(struct git_survey *g, const char *directory);
 
 /* What the configuration of a repository names (survey_git_config.c). `tree` is where relative names begin. */
 int git_add_config(struct git_survey *g, const char *file, const char *tree);
@@ -63,6 +69,6 @@ int git_add_hooks(struct git_survey *g, const char *directory);
 int git_add_links(struct git_survey *g, const char *gitdir, const char *tree);
 /* Whether it was there before the run. Before it: false. */
 bool git_is_known(const struct git_survey *g, const char *path);
-char *git_tree_of_module(const char *gitdir);
+char *git_tree_of_module(struct git_survey *g, const char *gitdir);
 
 extern const char git_why[];

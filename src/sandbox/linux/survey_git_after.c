@@ -8,12 +8,13 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/listing.h"
 #include "base/path.h"
 #include "policy/gitconfig.h"
 #include "policy/gitindex.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 enum { INDEX_MAX = 1 << 30, SHA1 = 20, SHA256 = 32 };
@@ -29,14 +30,17 @@ static int find_format(const struct gitconfig_setting *setting, void *context) {
         return 0;
 }
 
-static unsigned hash_of(const char *gitdir) {
-        cleanup(free_ptr) char *common = git_read_line(gitdir, "commondir");
-        cleanup(free_ptr) char *real = common ? git_lead(gitdir, common) : NULL;
+static unsigned hash_of(struct git_survey *g, const char *gitdir) {
+        cleanup(free_ptr) char *common = git_read_line(g, gitdir, "commondir");
+        cleanup(free_ptr) char *real = common ? git_lead(g, gitdir, common) : NULL;
         cleanup(free_ptr) char *file = path_join(real ? real : gitdir, "config");
         cleanup(buf_done) struct buf content = { 0 };
         unsigned hash = SHA1;
 
-        if (file && path_read_file(file, GIT_FILE_SIZE_MAX, &content, NULL) == 0)
+        int r = file ? path_read_file(file, GIT_FILE_SIZE_MAX, &content, NULL) : -ENOMEM;
+        if (r < 0)
+                git_doubt(g, -r, gitdir);
+        else
                 (void)gitconfig_read(buf_str(&content), find_format, &hash, NULL);
         return hash;
 }
@@ -50,14 +54,14 @@ static int add_link(struct str path, void *context) {
                 return -ENOMEM;
         if (path_normalise(str_of(text), links->tree, &whole) < 0 || !path_is_within(whole, links->tree))
                 return 0;
-        cleanup(free_ptr) char *real = realpath(whole, NULL);
+        cleanup(free_ptr) char *real = git_lead(links->g, "", whole);
         return real ? git_add_tree(links->g, real) : 0;
 }
 
-static bool is_new(const struct git_survey *g, const char *path) {
+static bool is_new(struct git_survey *g, const char *path) {
         struct stat st;
 
-        if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        if (!git_look(g, path, &st) || !S_ISREG(st.st_mode))
                 return false;
         return (uint64_t)st.st_ctim.tv_sec * 1000000 + (uint64_t)st.st_ctim.tv_nsec / 1000 >= g->began_us;
 }
@@ -71,28 +75,32 @@ static int read_index(struct git_survey *g, const char *gitdir, const char *name
                 return err_set(g->err, ENOMEM, "out of memory");
         if (!is_new(g, path))
                 return 0;
-        if (path_read_file(path, INDEX_MAX, &content, NULL) < 0)
-                return 0;
-        int r = gitindex_links(buf_str(&content), hash_of(gitdir), add_link, &links);
+        int r = path_read_file(path, INDEX_MAX, &content, NULL);
+        if (r < 0)
+                return survey_doubt(g->err, -r, path);
+        r = gitindex_links(buf_str(&content), hash_of(g, gitdir), add_link, &links);
         return r == -EBADMSG ? 0 : r; /* git does not take it either */
 }
 
 /* An index may be split: then the larger part is a file beside it. */
 int git_add_links(struct git_survey *g, const char *gitdir, const char *tree) {
-        cleanup(free_ptr) char *found = tree ? NULL : git_tree_of_module(gitdir);
-        DIR *dir;
-        int r;
+        cleanup(free_ptr) char *found = tree ? NULL : git_tree_of_module(g, gitdir);
 
         tree = tree ? tree : found;
         if (!tree)
                 return 0;
-        r = read_index(g, gitdir, "index", tree);
-        dir = r == 0 ? opendir(gitdir) : NULL;
-        if (!dir)
+
+        int r = read_index(g, gitdir, "index", tree);
+        if (r < 0)
                 return r;
-        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+
+        cleanup(listing_close) struct listing *files = listing_open(AT_FDCWD, gitdir);
+        if (!files)
+                return survey_doubt(g->err, errno, gitdir);
+        for (const struct dirent64 *entry; r == 0 && (entry = listing_next(files));)
                 if (str_starts(str_of(entry->d_name), STR("sharedindex.")))
                         r = read_index(g, gitdir, entry->d_name, tree);
-        closedir(dir);
+        if (r == 0 && listing_error(files))
+                r = survey_doubt(g->err, listing_error(files), gitdir);
         return r;
 }

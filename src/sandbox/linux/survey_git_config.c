@@ -10,10 +10,11 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/listing.h"
 #include "base/path.h"
 #include "policy/gitconfig.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -56,9 +57,12 @@ static int add_word(struct reading *reading, struct str word) {
 
         if (!path || is_root_or_above(g, path))
                 return 0;
-        if (stat(path, &st) < 0 && str_find(word, '/') < 0)
+        bool there = stat(path, &st) == 0;
+        if (!there)
+                git_doubt(g, errno, path);
+        if (!there && str_find(word, '/') < 0)
                 return 0;
-        if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        if (there && !S_ISREG(st.st_mode))
                 return 0;
         return git_protect(g, path, "built in: git's configuration names it as a program");
 }
@@ -123,7 +127,7 @@ int git_add_config(struct git_survey *g, const char *file, const char *tree) {
         struct err unread = { 0 };
 
         cleanup(free_ptr) char *once = str_format("%s\n%s", file, tree);
-        if (!once || !git_first_time(&g->files, once))
+        if (!once || !git_first_time(g, &g->files, once))
                 return once ? 0 : no_memory(g);
         if (g->files.n > GIT_FILES_MAX) {
                 g->incomplete = true;
@@ -133,6 +137,8 @@ int git_add_config(struct git_survey *g, const char *file, const char *tree) {
         int r = path_read_file(file, GIT_FILE_SIZE_MAX, &content, &unread);
         if (r == -ENOENT || r == -ENOTDIR || r == -EACCES)
                 return 0;
+        if (r < 0 && survey_doubt(g->err, -r, file) < 0)
+                return r;
         if (r < 0) { /* not a file, or too large */
                 g->incomplete = true;
                 return 0;
@@ -218,16 +224,17 @@ int git_add_own_config(struct git_survey *g, const char *tree) {
 
 /* Hooks may be links: what they lead to is what runs. */
 int git_add_hooks(struct git_survey *g, const char *directory) {
-        DIR *dir = opendir(directory);
-        int r = 0;
+        cleanup(close_fd) int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return survey_doubt(g->err, errno, directory);
 
-        if (!dir)
-                return 0;
-        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+        cleanup(listing_close) struct listing *hooks = listing_take(take_fd(&fd));
+        int r = hooks ? 0 : no_memory(g);
+
+        for (const struct dirent64 *entry; r == 0 && (entry = listing_next(hooks));)
                 if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
-                        r = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0
-                                ? 0
-                                : git_protect_in(g, directory, entry->d_name, "built in: a hook of git leads to it");
-        closedir(dir);
+                        r = git_protect_in(g, directory, entry->d_name, "built in: a hook of git leads to it");
+        if (r == 0 && listing_error(hooks))
+                r = survey_doubt(g->err, listing_error(hooks), directory);
         return r;
 }

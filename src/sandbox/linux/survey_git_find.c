@@ -69,22 +69,24 @@ static int list_entry(struct looked *l, const char *path, int dir, const struct 
         return 0;
 }
 
-static int list_directory(const char *path, struct looked *ret) {
+static int list_directory(struct git_survey *g, const char *path, struct looked *ret) {
         int fd = path_open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
         if (fd < 0)
-                return 0; /* what cannot be read here cannot be read by git either */
+                return survey_doubt(g->err, -fd, path); /* what cannot be read here cannot be read by git either */
 
         cleanup(listing_close) struct listing *listing = listing_take(fd);
         int r = listing ? 0 : -ENOMEM;
 
         for (const struct dirent64 *entry; r == 0 && (entry = listing_next(listing));)
                 r = list_entry(ret, path, listing_fd(listing), entry);
-        return r;
+        if (r < 0)
+                return no_memory(g);
+        return listing_error(listing) ? survey_doubt(g->err, listing_error(listing), path) : 0;
 }
 
 static int look_into(struct git_survey *g, const char *path, bool top, git_paths *queue) {
         cleanup(looked_done) struct looked found = { 0 };
-        int r = list_directory(path, &found) < 0 ? no_memory(g) : 0;
+        int r = list_directory(g, path, &found);
         bool bare = found.has_head && found.has_objects && found.has_refs;
 
         if (r == 0 && found.has_git && !top)
@@ -120,8 +122,9 @@ int git_find_below(struct git_survey *g, const char *root) {
 static int add_module(struct git_survey *g, const char *path, git_paths *queue) {
         cleanup(looked_done) struct looked found = { 0 };
 
-        if (list_directory(path, &found) < 0)
-                return no_memory(g);
+        int r = list_directory(g, path, &found);
+        if (r < 0)
+                return r;
         if (found.has_head)
                 return git_add_repository(g, path, NULL);
         for (size_t i = 0; i < found.below.n; i++) {
@@ -136,10 +139,8 @@ int git_find_modules(struct git_survey *g, const char *gitdir) {
         cleanup(free_ptr) char *modules = path_join(gitdir, "modules");
         cleanup(looked_done) struct looked top = { 0 };
         git_paths queue = { 0 };
-        int r = 0;
+        int r = modules ? list_directory(g, modules, &top) : no_memory(g);
 
-        if (!modules || list_directory(modules, &top) < 0)
-                return no_memory(g);
         for (size_t i = 0; i < top.below.n && r == 0; i++)
                 r = add_module(g, top.below.p[i], &queue);
         for (size_t i = 0; i < queue.n && r == 0; i++) {
@@ -158,9 +159,9 @@ int git_find_modules(struct git_survey *g, const char *gitdir) {
 /* One that the sandbox made. Where it says that the repository is must be the repository that it belongs to. */
 static int add_new_worktree(struct git_survey *g, const char *path) {
         static const char *const closed[] = { "config.worktree", "hooks", "config" };
-        cleanup(free_ptr) char *common = git_read_line(path, "commondir");
-        cleanup(free_ptr) char *leads = common ? git_lead(path, common) : NULL;
-        cleanup(free_ptr) char *own = git_lead(path, "../..");
+        cleanup(free_ptr) char *common = git_read_line(g, path, "commondir");
+        cleanup(free_ptr) char *leads = common ? git_lead(g, path, common) : NULL;
+        cleanup(free_ptr) char *own = git_lead(g, path, "../..");
         int r = 0;
 
         if (!leads || !own || strcmp(leads, own) != 0)
@@ -173,10 +174,10 @@ static int add_new_worktree(struct git_survey *g, const char *path) {
 /* A worktree may lie outside of every root: git there obeys what stands in this directory all the same. */
 static int add_worktree(struct git_survey *g, const char *path) {
         static const char *const closed[] = { "gitdir", "commondir", "config.worktree", "hooks", "config" };
-        cleanup(free_ptr) char *file = git_read_line(path, "gitdir");
+        cleanup(free_ptr) char *file = git_read_line(g, path, "gitdir");
         int r = 0;
 
-        (void)git_first_time(&g->seen, path);
+        (void)git_first_time(g, &g->seen, path);
         if (g->known)
                 return git_is_known(g, path) ? 0 : add_new_worktree(g, path);
         for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0; i++)
@@ -189,10 +190,8 @@ static int add_worktree(struct git_survey *g, const char *path) {
 int git_find_worktrees(struct git_survey *g, const char *gitdir) {
         cleanup(free_ptr) char *worktrees = path_join(gitdir, "worktrees");
         cleanup(looked_done) struct looked found = { 0 };
-        int r = 0;
+        int r = worktrees ? list_directory(g, worktrees, &found) : no_memory(g);
 
-        if (!worktrees || list_directory(worktrees, &found) < 0)
-                return no_memory(g);
         for (size_t i = 0; i < found.below.n && r == 0; i++) {
                 if (i >= GIT_REPOSITORIES_MAX) {
                         g->incomplete = true;

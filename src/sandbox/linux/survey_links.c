@@ -25,7 +25,7 @@ static int way_take_link(struct survey_way *way) {
         char joined[sizeof way->rest];
         ssize_t n = readlink(way->link, way->text, sizeof way->text - 1);
         if (n <= 0)
-                return -ENOENT;
+                return n < 0 ? -errno : -ENOENT;
         way->text[n] = '\0';
 
         int size = snprintf(joined, sizeof joined, "%s/%s", way->text, way->rest);
@@ -98,7 +98,11 @@ int survey_way_next(struct survey_way *way) {
                 memcpy(way->dir, way->at[0] ? way->at : "/", way->at[0] ? strlen(way->at) + 1 : 2);
                 memcpy(way->link, here, strlen(here) + 1);
                 int r = way_take_link(way);
-                return r < 0 ? r : 1;
+                if (r == -ENOENT)
+                        return way_end_missing(way, here); /* it was taken away just now */
+                if (r != -EINVAL)
+                        return r < 0 ? r : 1;
+                memcpy(way->at, here, strlen(here) + 1); /* or replaced by what is no link */
         }
         return 0;
 }

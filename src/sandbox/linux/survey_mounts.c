@@ -114,7 +114,9 @@ static int add_alias(struct plan_host *host, const struct path_rules *rules, con
         struct plan_path closed = { .path = alias, .access = PATH_DENIED, .origin = denied->origin };
         struct stat st;
 
-        if (lstat(alias, &st) < 0 || S_ISLNK(st.st_mode) || path_rules_access(rules, alias, NULL) == PATH_DENIED)
+        if (lstat(alias, &st) < 0)
+                return survey_doubt(err, errno, alias);
+        if (S_ISLNK(st.st_mode) || path_rules_access(rules, alias, NULL) == PATH_DENIED)
                 return 0;
         if (denied->astray && is_granted_in(host, rules, alias))
                 return 0;
@@ -151,8 +153,10 @@ static int add_home(const struct policy *policy, const struct path_rules *rules,
                                         .astray = true, /* no rule says so */
                                         .origin = "built in: homes hold keys; --read opens a path in one" };
 
-        if (!home_is_own(policy) || !policy->home_inside || access(policy->home_inside, F_OK) < 0)
+        if (!home_is_own(policy) || !policy->home_inside)
                 return 0;
+        if (access(policy->home_inside, F_OK) < 0)
+                return survey_doubt(err, errno, policy->home_inside);
         return add_aliases(host, rules, list, home, budget, err);
 }
 

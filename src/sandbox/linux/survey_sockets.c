@@ -26,6 +26,18 @@ static bool is_hidden(const char *hidden, struct str name) {
                str_find(str_skip(name, n + 1), '/') < 0;
 }
 
+/* What a path leads to, if that is a socket. */
+static int socket_lead(const char *path, char **ret) {
+        struct stat st;
+
+        if (stat(path, &st) < 0)
+                return path_error_answers(errno) ? 0 : -errno;
+        if (!S_ISSOCK(st.st_mode))
+                return 0;
+        *ret = realpath(path, NULL);
+        return *ret || path_error_answers(errno) ? 0 : -errno;
+}
+
 /* Where a socket really is; *ret stays NULL where there is none. */
 static int socket_resolve(struct survey_dirs *dirs, struct str name, char **ret) {
         cleanup(free_ptr) char *spelled = str_dup(name), *path = NULL;
@@ -39,20 +51,17 @@ static int socket_resolve(struct survey_dirs *dirs, struct str name, char **ret)
                 return r;
 
         /* A name with dots in it, or a link: whatever the kernel makes of it. */
-        if (r < 0 || strcmp(path, spelled) != 0) {
-                *ret = stat(spelled, &st) == 0 && S_ISSOCK(st.st_mode) ? realpath(spelled, NULL) : NULL;
-                return 0;
-        }
+        if (r < 0 || strcmp(path, spelled) != 0)
+                return socket_lead(spelled, ret);
 
         r = survey_place(dirs, path, &at);
         if (r < 0)
                 return r;
-        if (survey_look(&at, &st) != 0)
-                return 0;
-        if (S_ISLNK(st.st_mode)) {
-                *ret = stat(path, &st) == 0 && S_ISSOCK(st.st_mode) ? realpath(path, NULL) : NULL;
-                return 0;
-        }
+        int missing = survey_look(&at, &st);
+        if (missing)
+                return path_error_answers(missing) ? 0 : -missing;
+        if (S_ISLNK(st.st_mode))
+                return socket_lead(path, ret);
         if (!S_ISSOCK(st.st_mode))
                 return 0;
         *ret = path_join(at.dir->real, at.name);
@@ -87,8 +96,11 @@ int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_hos
                 if (slash < 1 || line.p[slash - 1] != ' ')
                         continue;
                 struct str name = str_skip(line, (size_t)slash);
-                if (!is_hidden(hidden, name) && add_socket(dirs, name, host) < 0)
-                        return err_set(err, ENOMEM, "out of memory");
+                if (is_hidden(hidden, name))
+                        continue;
+                r = add_socket(dirs, name, host);
+                if (r < 0)
+                        return err_set(err, -r, "cannot look at the host's sockets: %s", strerror(-r));
         }
         return 0;
 }

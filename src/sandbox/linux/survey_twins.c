@@ -40,6 +40,7 @@ struct twins {
         VEC(char *) names;
         unsigned looks, all_looks, seen;
         bool failed;
+        int doubt; /* errno of a look that told nothing */
 };
 
 static void twins_done(struct twins *t) {
@@ -60,8 +61,16 @@ static bool looks_left(const struct twins *t) {
         return t->looks < LOOKS_MAX && t->all_looks < LOOKS_ALL;
 }
 
+static struct listing *open_listing(struct twins *t, int at, const char *name) {
+        struct listing *listing = listing_open(at, name);
+
+        if (!listing && !path_error_answers(errno))
+                t->doubt = errno;
+        return listing;
+}
+
 static void look_into_denied(struct twins *t, int at, const char *path, unsigned depth) {
-        cleanup(listing_close) struct listing *dir = looks_left(t) ? listing_open(at, path) : NULL;
+        cleanup(listing_close) struct listing *dir = looks_left(t) ? open_listing(t, at, path) : NULL;
         const struct dirent64 *entry;
 
         while (dir && looks_left(t) && (entry = listing_next(dir))) {
@@ -75,6 +84,8 @@ static void look_into_denied(struct twins *t, int at, const char *path, unsigned
                          fstatat(listing_fd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
                         add_file(t, &st);
         }
+        if (dir && listing_error(dir))
+                t->doubt = listing_error(dir);
 }
 
 static void look_at_denied(struct twins *t, const struct plan_host *host) {
@@ -102,7 +113,12 @@ static void look_at_home(struct twins *t, const struct policy *policy, struct su
                 struct survey_place at;
                 struct stat st;
 
-                if (!path || survey_place(dirs, path, &at) < 0 || survey_look(&at, &st) != 0)
+                if (name[0] != '~')
+                        continue;
+                int missing = path && survey_place(dirs, path, &at) == 0 ? survey_look(&at, &st) : ENOMEM;
+                if (missing && !path_error_answers(missing))
+                        t->doubt = missing;
+                if (missing)
                         continue;
                 t->looks = 0;
                 if (S_ISDIR(st.st_mode))
@@ -129,7 +145,7 @@ static void add_name(struct twins *t, const char *directory, const char *name) {
 }
 
 static void search(struct twins *t, int at, const char *name, const char *path, unsigned depth) {
-        cleanup(listing_close) struct listing *dir = listing_open(at, name);
+        cleanup(listing_close) struct listing *dir = open_listing(t, at, name);
         struct stat st;
         bool known = dir && fstat(listing_fd(dir), &st) == 0;
 
@@ -142,6 +158,8 @@ static void search(struct twins *t, int at, const char *name, const char *path, 
                 } else if (is_twin(t, st.st_dev, entry->d_ino))
                         add_name(t, path, entry->d_name);
         }
+        if (dir && listing_error(dir))
+                t->doubt = listing_error(dir);
 }
 
 int survey_twins(const struct policy *policy, const struct path_rules *rules, struct survey_dirs *dirs,
@@ -156,6 +174,8 @@ int survey_twins(const struct policy *policy, const struct path_rules *rules, st
                 if (root->grants && root->access == PATH_WRITE && root->type == PLAN_PATH_DIR)
                         search(&t, AT_FDCWD, root->path, root->path, 0);
         }
+        if (t.doubt)
+                return survey_doubt(err, t.doubt, "files that may not be read");
         if (t.failed)
                 return err_set(err, E2BIG,
                                "files that may not be read have more than %d other names in writable places",
