@@ -56,7 +56,7 @@ LAYERS = {
     # Records of the audit for others: it reads the logs and writes nothing but how far it is.
     "export": ["base", "conf", "policy", "store", "roles", "ipc"],
     # The dashboard stands on what every verb has, and reads HTTP by the gateway's own pure parser.
-    "ui": ["bailey/version.h", "base", "conf", "store", "control", "kept", "gateway/wire",
+    "ui": ["bailey/version.h", "base", "conf", "store", "control", "roles/door_process.h", "kept", "gateway/wire",
            "verbs/sandboxes_text.h"],
     "cli": ["bailey", "base", "conf", "kept", "run", "container", "guest", "egress", "verbs", "ui", "chat/chat.h", "export/export.h", "policy/load.h",
             "import/compare.h",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dashboard's frame: session, state, events, navigation. Text from outside becomes text nodes and nothing else: there is no innerHTML
 // in these files, and the page's own policy (trusted types) forbids it.
-import { screens, silentBanner } from "/views.js";
+import { allScreens, banners } from "/views.js";
 
 const PAGE_KEY = "bailey-page", EVENTS_KEPT = 100000, RATE_SECONDS = 60;
 
@@ -12,6 +12,8 @@ export const store = {
   rates: new Map(), // sandbox: [[allowed, refused], ...] for each second
   online: false,
 };
+// A paired device sees what it may do, and nothing of the rest.
+const screens = () => store.state.device ? allScreens.filter((s) => s.device) : allScreens;
 
 export function h(tag, properties, ...children) {
   const node = tag.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", tag.slice(4)) : document.createElement(tag);
@@ -83,9 +85,19 @@ let over = false;
 function noSession() {
   if (over) return;
   over = true;
+  if (location.protocol === "https:") { notPaired(); return; }
   document.getElementById("main").replaceChildren(h("div", { class: "card empty" }, h("h2", {}, "No session"),
     h("p", {}, "This page needs a link that is used once. Run this in a terminal and open what it prints:"), h("pre", {}, "bailey ui")));
   setLive("off", "no session");
+}
+
+export function notPaired(text) {
+  over = true;
+  document.getElementById("nav").replaceChildren();
+  document.getElementById("banner").replaceChildren();
+  document.getElementById("main").replaceChildren(h("div", { class: "card empty" }, h("h2", {}, "Not paired"),
+    h("p", {}, text || "This device is not paired (any more). Run this on the computer and scan the code:"), h("pre", {}, "bailey ui --pair")));
+  setLive("off", "not paired");
 }
 
 function setLive(kind, text) {
@@ -94,13 +106,14 @@ function setLive(kind, text) {
   if (live.textContent !== text) live.textContent = text;
 }
 
-// The link's key stands in the fragment: it is taken out of the address before anything else happens.
+// The link's key stands in the fragment: it is taken out of the address before anything else happens. A device sends the digest of
+// the certificate back as well; which certificate its connection has, no browser tells a page.
 async function begin() {
-  const match = /^#key=([0-9a-f]{64})$/.exec(location.hash);
-  if (match) {
-    history.replaceState(null, "", location.pathname + "#/now");
+  const link = /^#key=([0-9a-f]{64})$/.exec(location.hash), pair = /^#pair=([\w-]{43})\.([\w-]{43})$/.exec(location.hash);
+  if (link || pair) {
+    history.replaceState(null, "", location.pathname + (pair ? "#/questions" : "#/now"));
     try {
-      sessionStorage.setItem(PAGE_KEY, (await call("/api/session", { key: match[1] })).page);
+      sessionStorage.setItem(PAGE_KEY, (await call("/api/session", pair ? { key: pair[1], certificate: pair[2] } : { key: link[1] })).page);
     } catch (e) {
       noSession();
       toast(e.message);
@@ -200,7 +213,7 @@ function takeEvent(block) {
     if (rate && rate.length) rate[rate.length - 1][event.allowed ? 0 : 1]++;
   }
   if (event.event === "ask") notify(event);
-  if (["ask", "answered", "gone", "pending", "rules", "paused", "resumed", "end", "left", "silent", "dropped"].includes(event.event)) refresh().catch(() => {});
+  if (["ask", "answered", "gone", "pending", "rules", "paused", "resumed", "end", "left", "silent", "dropped", "pairing"].includes(event.event)) refresh().catch(() => {});
 }
 
 let drawing = false;
@@ -228,7 +241,7 @@ function drawFrame() {
   const waiting = questions().length;
   const nav = document.getElementById("nav");
   const screen = current();
-  const named = screens.filter((s) => !s.hidden);
+  const named = screens().filter((s) => !s.hidden);
   if (nav.children.length !== named.length) {
     nav.replaceChildren(...named.map((s) => h("a", { href: "#/" + s.name }, h("span", {}, s.title), h("span", { class: "count" }))));
   }
@@ -242,10 +255,10 @@ function drawFrame() {
     }
   });
   document.title = (waiting ? `(${waiting}) ` : "") + "Bailey: " + screen.title;
-  silentBanner(document.getElementById("banner"));
+  banners(document.getElementById("banner"));
 }
 
-export const current = () => screens.find((s) => s.name === location.hash.replace(/^#\//, "").split("/")[0]) || screens[0];
+export const current = () => screens().find((s) => s.name === location.hash.replace(/^#\//, "").split("/")[0]) || screens()[0];
 export const argument = () => decodeURIComponent(location.hash.replace(/^#\//, "").split("/").slice(1).join("/"));
 
 export function show() {
@@ -280,7 +293,7 @@ function onKey(event) {
   const screen = current();
   if (screen.key && screen.key(event)) { event.preventDefault(); return; }
   if (event.key === "g") {
-    const named = screens.filter((s) => !s.hidden);
+    const named = screens().filter((s) => !s.hidden);
     location.hash = "#/" + named[(named.indexOf(screen) + 1) % named.length].name;
   } else if (event.key === "q") location.hash = "#/questions";
   else if (event.key === "/") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The screens. Each has draw(main); live() is called when the state is new, events() when events came, key(event) for its own keys.
-import { act, age, argument, bytes, call, clock, closeDrawer, day, h, openDrawer, questions, refresh, show, store, toast, visible } from "/app.js";
+import { act, age, argument, bytes, call, clock, closeDrawer, day, h, notPaired, openDrawer, questions, refresh, show, store, toast, visible } from "/app.js";
 
 const $ = (id) => document.getElementById(id);
 const verdictPill = (allowed) => h("span", { class: "pill " + (allowed ? "yes" : "no") }, allowed ? "allowed" : "refused");
@@ -31,31 +31,51 @@ function spark(rate) {
     h("svg:rect", { class: "out", x: i * 2, y: 26 - (a + r) / most * 26, width: 1.6, height: r / most * 26 })]));
 }
 
-// Silent mode.
-export function silentBanner(banner) {
-  const silent = store.state.silent;
-  if (!silent.until) {
-    const text = silent.hosts.length ? `Silent mode is over. ${silent.hosts.length} host${silent.hosts.length === 1 ? " was" : "s were"} allowed:` : "";
-    if (!silent.hosts.length || silentBanner.dismissed === JSON.stringify(silent.hosts)) { banner.replaceChildren(); return; }
-    banner.replaceChildren(h("span", {}, text, " ", silent.hosts.slice(0, 8).map((x, i) => [i ? ", " : "", h("code", {}, visible(x.host)), ` (${x.count})`])),
-      h("button", { class: "small", onclick: () => { silentBanner.dismissed = JSON.stringify(silent.hosts); silentBanner(banner); } }, "I have seen it"));
-    return;
+// Banners: silent mode, and a paired device.
+const countdown = (until) => {
+  const left = Math.max(0, Math.round((new Date(until) - Date.now()) / 1000));
+  return left >= 6000 ? Math.round(left / 60) + " min" : Math.floor(left / 60) + ":" + String(left % 60).padStart(2, "0");
+};
+let dismissed = null;
+
+function silentParts() {
+  const { until, hosts } = store.state.silent, list = hosts.slice(0, 8).map((x, i) => [i ? ", " : "", h("code", {}, visible(x.host)), ` (${x.count})`]);
+  const more = hosts.length > 8 ? ` and ${hosts.length - 8} more` : "";
+  if (until) return { key: "silent", text: `Silent mode: every unknown host is allowed for ${countdown(until)} more. Denied, private and metadata addresses stay refused. Allowed so far: ${hosts.length}.`, button: ["End it now", () => setSilent(0)] };
+  if (!hosts.length || dismissed === JSON.stringify(hosts)) return null;
+  return { key: "over", text: [`Silent mode is over. ${hosts.length} host${hosts.length === 1 ? " was" : "s were"} allowed: `, list, more], button: ["I have seen it", () => { dismissed = JSON.stringify(hosts); banners($("banner")); }] };
+}
+
+function pairingParts() {
+  const { pairing, device } = store.state;
+  if (!pairing?.open) return null;
+  const left = countdown(pairing.until);
+  const text = device ? `This device is paired for ${left} more. It can read and answer questions.` : pairing.device ? `A phone is paired for ${left} more: ${pairing.device}. It can read and answer questions.` : "A pairing waits for a phone: scan the code in the terminal.";
+  return { key: "pairing", text, button: ["End the pairing", endPairing] };
+}
+
+export function banners(place) {
+  const parts = [silentParts(), pairingParts()].filter(Boolean), keys = parts.map((p) => p.key + (typeof p.text === "string" ? "" : JSON.stringify(store.state.silent))).join();
+  if (place.dataset.keys !== keys || place.childElementCount !== parts.length) {
+    place.dataset.keys = keys;
+    place.replaceChildren(...parts.map(({ text, button }) => h("div", { class: "banner" }, h("span", {}, text), readOnly() && button[1] !== endPairing ? null : h("button", { class: "small", onclick: button[1] }, button[0]))));
   }
-  const left = Math.max(0, Math.round((new Date(silent.until) - Date.now()) / 1000));
-  const text = `Silent mode: every unknown host is allowed for ${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")} more. Denied, private and metadata addresses stay refused. Allowed so far: ${silent.hosts.length}.`;
-  if (banner.firstChild?.classList?.contains("countdown")) { banner.firstChild.textContent = text; return; }
-  banner.replaceChildren(h("span", { class: "countdown" }, text), h("button", { class: "small", onclick: () => setSilent(0) }, "End it now"));
+  parts.forEach((p, i) => { const span = place.children[i].firstChild; if (typeof p.text === "string" && span.textContent !== p.text) span.textContent = p.text; });
+}
+
+async function endPairing() {
+  try { await call("/api/pairing/end", {}); } catch (e) { toast(visible(e.message)); }
+  if (store.state.device) notPaired("The pairing has ended."); else await refresh();
 }
 
 async function setSilent(minutes) {
   try { await call("/api/silent", { minutes }); } catch (e) { toast(e.message); }
-  $("banner").replaceChildren();
   await refresh();
 }
 
 // Now.
 const now = {
-  name: "now", title: "Now",
+  name: "now", title: "Now", device: true,
   draw(main) { main.append(h("div", { id: "now" })); this.live(); },
   events() { this.live(); },
   live() {
@@ -67,9 +87,9 @@ const now = {
       const share = Math.floor(index.read / index.all * 100);
       parts.push(h("div", { class: "card" }, `Reading the audit logs: ${share} %`, h("div", { class: "progress", role: "progressbar", "aria-valuenow": share, "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "audit logs read" }, bar(share))));
     }
-    if (!sandboxes.length) parts.push(empty("Nothing runs", "Sandboxes of bailey run, exec, gateway and egress appear here by themselves. Earlier runs are under History.", "bailey run --ask control -- COMMAND"));
+    if (!sandboxes.length) parts.push(empty("Nothing runs", "Sandboxes of bailey run, exec, gateway and egress appear here by themselves. " + (store.state.device ? "" : "Earlier runs are under History."), "bailey run --ask control -- COMMAND"));
     else parts.push(table([["sandbox", "w"], ["command"], ["state"], ["age"], ["waiting", "n"], ["allowed", "n"], ["refused", "n"], ["last minute"], [""]], sandboxes.map(row)));
-    if (sandboxes.length && !readOnly() && !store.state.silent.until)
+    if (sandboxes.length && !readOnly() && !store.state.device && !store.state.silent.until)
       parts.push(h("p", { class: "row" }, h("span", { class: "dim" }, "Do not ask for a while:"), [5, 15].map((m) => h("button", { class: "small", "data-key": "silent" + m, onclick: () => setSilent(m) }, `allow unknown hosts for ${m} min`))));
     place.replaceChildren(...parts);
     if (focused) place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
@@ -85,10 +105,10 @@ function bar(share) {
 function row(s) {
   const status = s.status || {}, old = s.status_age_ms > 5000;
   const order = (what, text, extra) => h("button", { class: "small " + (extra || ""), "data-key": what + s.id, disabled: readOnly(), onclick: () => what !== "kill" || confirmTwice(s.id) ? act({ sandbox: s.id, do: what }) : null }, text);
-  return [h("a", { href: "#/run/" + s.id }, h("code", {}, s.id)), h("span", { class: "mono" }, visible(commandOf(s)), h("br"), h("span", { class: "dim" }, visible(status.workspace || ""), status.agent ? " · " + visible(status.agent) : "")),
+  return [store.state.device ? h("code", {}, s.id) : h("a", { href: "#/run/" + s.id }, h("code", {}, s.id)), h("span", { class: "mono" }, visible(commandOf(s)), h("br"), h("span", { class: "dim" }, visible(status.workspace || ""), status.agent ? " · " + visible(status.agent) : "")),
     h("span", { class: "pill " + (old ? "no" : status.state === "paused" ? "warn" : status.state === "asking" ? "mid" : "yes") }, old ? "silent" : status.state || "?"), status.started ? age(status.started) : "",
     (s.questions || []).length ? h("a", { href: "#/questions" }, String(s.questions.length)) : "0", String(status.allowed ?? 0), h("span", { class: status.refused ? "no" : "" }, String(status.refused ?? 0)), spark(store.rates.get(s.id) || []),
-    h("div", { class: "row" }, status.state === "paused" ? order("resume", "Resume") : order("pause", "Pause"), order("kill", "Kill", "danger"))];
+    store.state.device ? "" : h("div", { class: "row" }, status.state === "paused" ? order("resume", "Resume") : order("pause", "Pause"), order("kill", "Kill", "danger"))];
 }
 
 let killing = null;
@@ -130,7 +150,7 @@ function card(q, first) {
 }
 
 const questionScreen = {
-  name: "questions", title: "Questions",
+  name: "questions", title: "Questions", device: true,
   draw(main) {
     main.append(h("div", { id: "questions", "aria-live": "polite" }), h("details", { class: "card" }, h("summary", {}, "What the answers mean"), h("dl", { class: "facts" }, SCOPES.flatMap(([s, t]) => [h("dt", {}, s), h("dd", {}, t)]))));
     if ("Notification" in window && Notification.permission === "default") main.append(h("button", { class: "small", onclick: () => Notification.requestPermission() }, "Tell me also when this page is in the background"));
@@ -181,19 +201,21 @@ function facts(object) {
 
 function detail(e) {
   const host = e.domain ?? e.question?.host, why = h("div", {});
-  openDrawer(visible(eventText(e)).slice(0, 80), facts(e), host ? h("button", { class: "small", onclick: () => fill(why, "/api/why?target=" + encodeURIComponent(host + (e.port ? ":" + e.port : "")), (r) => facts(r)) }, "Why?") : null, why, host ? allowForm(host, e.port) : null);
+  openDrawer(visible(eventText(e)).slice(0, 80), facts(e), host && !store.state.device ? h("button", { class: "small", onclick: () => fill(why, "/api/why?target=" + encodeURIComponent(host + (e.port ? ":" + e.port : "")), (r) => facts(r)) }, "Why?") : null, why, host && !store.state.device ? allowForm(host, e.port) : null);
 }
 
 const traffic = {
-  name: "traffic", title: "Traffic",
+  name: "traffic", title: "Traffic", device: true,
   draw(main) {
     this.filter = this.filter || { text: "", verdict: "" };
     const text = h("input", { type: "search", placeholder: "host, path, rule, reason, sandbox", "aria-label": "filter", value: this.filter.text, oninput: () => { this.filter.text = text.value; this.events(true); } });
     const verdict = h("select", { "aria-label": "verdict", onchange: () => { this.filter.verdict = verdict.value; this.events(true); } }, [["", "all"], ["no", "refused"], ["yes", "allowed"]].map(([v, t]) => h("option", { value: v, selected: v === this.filter.verdict }, t)));
     this.list = h("div", { class: "list", tabindex: "0", role: "region", "aria-label": "events", onscroll: () => this.window() }, h("div", { class: "space" }));
     const hosts = h("div", {});
-    main.append(h("div", { class: "filters" }, text, verdict, h("span", { class: "dim", id: "shown", role: "status" })), this.list, h("h3", {}, "Hosts of all runs"), hosts);
+    main.append(h("div", { class: "filters" }, text, verdict, h("span", { class: "dim", id: "shown", role: "status" })), this.list);
     this.events(true);
+    if (store.state.device) return;
+    main.append(h("h3", {}, "Hosts of all runs"), hosts);
     fill(hosts, "/api/hosts?limit=200", (list) => list.length ? table([["host", "t"], ["allowed", "n"], ["refused", "n"], ["in", "n"], ["out", "n"], ["rule", "t"], ["reason"], ["last", "w"]],
       list.map((x) => [h("button", { class: "link", onclick: () => openDrawer(visible(x.name), facts(x), allowForm(x.name, x.port)) }, visible(x.name) + (x.port ? ":" + x.port : "")), String(x.allowed), h("span", { class: x.refused ? "no" : "" }, String(x.refused)), bytes(x.bytes_in), bytes(x.bytes_out), visible(x.rule), x.reason || "", day(x.last)]))
       : empty("No host is on record", "What sandboxes reach and are refused is listed here, over all runs."));
@@ -390,4 +412,4 @@ const machine = {
   },
 };
 
-export const screens = [now, questionScreen, traffic, rules, files, credentials, guests, history_, machine, run];
+export const allScreens = [now, questionScreen, traffic, rules, files, credentials, guests, history_, machine, run];

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ui/ui.h"
 
+#include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "cli/verb.h"
+#include "ui/qr.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,7 +14,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ROW_PORT, ROW_READ_ONLY, ROW_OPEN, UI_ROWS };
+enum { ROW_PORT, ROW_READ_ONLY, ROW_OPEN, ROW_PAIR, ROW_PAIR_ADDRESS, ROW_PAIR_FOR, UI_ROWS };
 static const struct option rows[] = {
         [ROW_PORT] = { .flag = "port",
                        .type = OPTION_INTEGER,
@@ -26,6 +29,21 @@ static const struct option rows[] = {
                        .type = OPTION_FLAG,
                        .fallback = "true",
                        .help = "do not start a browser; only print the link" },
+        [ROW_PAIR] = { .flag = "pair",
+                       .type = OPTION_FLAG,
+                       .help = "show a QR code that lets one phone on this network read and answer" },
+        [ROW_PAIR_ADDRESS] = { .flag = "pair-address",
+                               .type = OPTION_STRING,
+                               .metavar = "ADDRESS",
+                               .help = "the address of this computer that the phone can reach; by default the one "
+                                       "that leads outside" },
+        [ROW_PAIR_FOR] = { .flag = "pair-for",
+                           .type = OPTION_DURATION,
+                           .metavar = "DURATION",
+                           .min = (int64_t)NS_PER_SECOND,
+                           .max = UI_PAIR_SECONDS_MAX * (int64_t)NS_PER_SECOND,
+                           .fallback = "1h",
+                           .help = "how long the phone stays paired" },
 };
 static_assert(sizeof rows / sizeof *rows == UI_ROWS, "one row each");
 static const struct option_table table = { "Options", rows, UI_ROWS };
@@ -59,15 +77,89 @@ static void on_ready(void *arg, const char *link) {
                 open_browser(link);
 }
 
+/*
+ * A phone.
+ */
+static void print_code(const char *link) {
+        cleanup(buf_done) struct buf out = BUF(65536);
+        struct qr qr;
+
+        if (isatty(STDOUT_FILENO) && qr_make(str_of(link), &qr) == 0 && qr_draw(&qr, true, &out) == 0)
+                fwrite(out.p, 1, out.n, stdout);
+        printf("%s\n", link);
+        fflush(stdout);
+}
+
+/* As browsers show it. */
+static void print_fingerprint(const char *link) {
+        const char *digest = strrchr(link, '.');
+        char padded[] = "............................................", bytes[48];
+        size_t n = 0;
+
+        if (!digest || strlen(digest + 1) != sizeof padded - 2)
+                return;
+        for (size_t i = 0; i + 2 < sizeof padded; i++) {
+                char c = digest[i + 1];
+                padded[i] = c;
+                if (c == '-')
+                        padded[i] = '+';
+                else if (c == '_')
+                        padded[i] = '/';
+        }
+        padded[sizeof padded - 2] = '=';
+        if (!base64_decode(str_n(padded, sizeof padded - 1), bytes, &n))
+                return;
+        fprintf(stderr, "bailey: SHA-256 of the certificate, which the browser's warning shows:\nbailey:  ");
+        for (size_t i = 0; i < n; i++)
+                fprintf(stderr, "%s%02X", i ? ":" : " ", (unsigned char)bytes[i]);
+        fprintf(stderr, "\n");
+}
+
+static void on_pair_event(void *arg, enum pair_event event, const char *text) {
+        (void)arg;
+        if (event == PAIR_LINK) {
+                print_code(text);
+                fprintf(stderr,
+                        "bailey: scan it with the phone within two minutes; it is for one device and lets it read and "
+                        "answer questions\n");
+                print_fingerprint(text);
+        } else if (event == PAIR_PAIRED) {
+                fprintf(stderr, "bailey: paired with %s; Ctrl-C ends it\n", text);
+        } else {
+                fprintf(stderr, "bailey: the pairing has ended: %s\n", text);
+        }
+}
+
+static int ui_verb_pair(const struct ui_settings *settings, struct err *err) {
+        int r;
+
+        r = ui_check_pair(settings->pair, err);
+        if (r < 0)
+                return EXIT_USAGE;
+        r = ui_ask_pair(settings->pair, err);
+        if (r == -ENOENT) {
+                err_clear(err);
+                r = ui_run(settings, err);
+        }
+        return r < 0 ? EXIT_SYSTEM : EXIT_OK;
+}
+
 static int ui_verb_run(const struct call *call, struct err *err) {
         bool open_it = option_get_flag(&call->options, &rows[ROW_OPEN]);
+        bool pair_it = option_get_flag(&call->options, &rows[ROW_PAIR]);
+        const struct ui_pair pair = { .address = option_get(&call->options, &rows[ROW_PAIR_ADDRESS]),
+                                      .seconds = option_get_number(&call->options, &rows[ROW_PAIR_FOR]) / NS_PER_SECOND,
+                                      .on_event = on_pair_event };
         const struct ui_settings settings = { .port = (uint16_t)option_get_number(&call->options, &rows[ROW_PORT]),
                                               .read_only = option_get_flag(&call->options, &rows[ROW_READ_ONLY]),
+                                              .pair = pair_it ? &pair : NULL,
                                               .on_ready = on_ready,
                                               .arg = &open_it };
         cleanup(free_ptr) char *link = NULL;
         int r;
 
+        if (pair_it)
+                return ui_verb_pair(&settings, err);
         r = ui_ask_link(&link, err);
         if (r == 0) {
                 on_ready(&open_it, link);
@@ -90,6 +182,11 @@ const struct verb verb_ui = {
             "browser and one minute; run again, it prints a new one. It can do nothing that the other verbs cannot, "
             "and "
             "what it does is on record.\n"
+            "A phone on the same network is let in by --pair, off by default: a QR code with a link for one device, "
+            "over "
+            "TLS, until Ctrl-C, the button in the page or the end of --pair-for. It reads and answers questions and "
+            "can "
+            "do nothing else.\n"
             "From another machine: ssh -L PORT:127.0.0.1:PORT HOST, with the same --port on both sides.",
         .tables = { &table },
         .max_words = 0,

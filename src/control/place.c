@@ -96,6 +96,17 @@ static int open_directory(const char *directory, int *ret_fd, struct err *e) {
         return 0;
 }
 
+int control_address(const char *directory, const char *name, struct sockaddr_un *ret, int *ret_fd, struct err *e) {
+        cleanup(close_fd) int place = -1;
+        int r = open_directory(directory, &place, e);
+        if (r == 0)
+                r = address_of(place, directory, name, "", ret, e);
+        if (r < 0)
+                return r;
+        *ret_fd = take_fd(&place);
+        return 0;
+}
+
 int control_listen(const char *directory, const char *id, int *ret_fd, char **ret_path, struct err *e) {
         cleanup(close_fd) int place = -1, fd = -1;
         struct sockaddr_un to;

@@ -21,6 +21,12 @@ int control_make_directory(char **ret, struct err *e);
 int control_listen(const char *directory, const char *id, int *ret_fd, char **ret_path, struct err *e);
 void control_unlisten(char *path);
 
+/* Of another socket in that directory, however long its path: *ret_fd must stay open until it was bound or connected
+ * to.
+ */
+struct sockaddr_un;
+int control_address(const char *directory, const char *name, struct sockaddr_un *ret, int *ret_fd, struct err *e);
+
 /* Connects to the socket of this id. -ENOENT: there is none; -ECONNREFUSED: nobody listens (and the socket is removed).
  */
 int control_connect(const char *directory, const char *id, int *ret_fd, struct err *e);

@@ -19,6 +19,7 @@
 #include "gateway/creds/old_secrets.h"
 #include "gateway/creds/vault_client.h"
 #include "gateway/dns/synthetic.h"
+#include "gateway/door.h"
 #include "gateway/quota.h"
 #include "gateway/webhook.h"
 #include "gateway/worker_parts.h"
@@ -183,6 +184,8 @@ int main(int argc, char **argv) {
                 return webhook_main(&e) < 0 ? 1 : 0;
         if (argc == 2 && strcmp(argv[1], "courier") == 0)
                 return courier_main(&e) < 0 ? 1 : 0;
+        if (argc == 2 && strcmp(argv[1], "door") == 0)
+                return door_main(&e) < 0 ? 1 : 0;
         raise_descriptor_limit();
         int r = set_up(&g, &e);
         r = r < 0 ? r : loop_new(&l, &e);

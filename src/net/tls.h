@@ -36,6 +36,11 @@ void tls_free(struct tls *t);
 
 /* -EINVAL when the bytes are no certificate, or not for the leaf key. */
 int tls_leaf_new(const struct tls_context *context, struct str der, struct tls_leaf **ret, struct err *err);
+#define TLS_DIGEST_BYTES 32
+/* One that the leaf key itself has signed, good for so long, with its SHA-256 digest: for a client that learns the
+ * digest by another way than this connection. */
+int tls_leaf_self(const struct tls_context *context, const struct host *host, int64_t seconds, struct tls_leaf **ret,
+                  unsigned char ret_digest[static TLS_DIGEST_BYTES], struct err *err);
 struct tls_leaf *tls_leaf_ref(struct tls_leaf *leaf);
 void tls_leaf_unref(struct tls_leaf *leaf);
 /* It will not expire within the next minute. */

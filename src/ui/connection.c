@@ -13,6 +13,7 @@
 
 enum { READ_BYTES = 16384, STREAM_HELD = 1 << 20 };
 #define IDLE_NS (120 * NS_PER_SECOND)
+#define STRANGER_NS (15 * NS_PER_SECOND) /* from the local network, without a session so far */
 #define HEARTBEAT_NS (15 * NS_PER_SECOND)
 
 static const char security_headers[] =
@@ -31,7 +32,7 @@ void connection_free(struct connection *connection) {
         free(connection);
 }
 
-void connection_open(struct ui *ui, int fd) {
+void connection_open(struct ui *ui, int fd, const char *device) {
         struct connection *connection = calloc(1, sizeof *connection);
 
         if (!connection || vec_push(&ui->connections, connection) < 0) {
@@ -42,7 +43,9 @@ void connection_open(struct ui *ui, int fd) {
         *connection = (struct connection){ .fd = fd,
                                            .in = BUF(HTTP1_HEAD_MAX + UI_BODY_MAX),
                                            .out = BUF(UI_REPLY_MAX + 65536),
-                                           .deadline_ns = clock_ns() + IDLE_NS };
+                                           .deadline_ns = clock_ns() + (device ? STRANGER_NS : IDLE_NS) };
+        if (device)
+                snprintf(connection->device, sizeof connection->device, "%s", device);
 }
 
 /*
@@ -146,7 +149,10 @@ static bool is_public_path(struct str path) {
 static void refuse(struct ui *ui, struct connection *connection, enum gate_verdict verdict, struct str detail) {
         cleanup(buf_done) struct buf shown = BUF(2048);
 
-        if (escape_text(&shown, detail, 200) == 0)
+        if (escape_text(&shown, detail, 200) == 0 && connection->device[0])
+                pair_note(ui, "refused a request from %s, %u: %s: %.*s", connection->device, gate_status(verdict),
+                          gate_text(verdict), STR_FMT(buf_str(&shown)));
+        else
                 ui_note(ui, "refused a request, %u: %s: %.*s", gate_status(verdict), gate_text(verdict),
                         STR_FMT(buf_str(&shown)));
         connection->closing = true;
@@ -170,7 +176,12 @@ static struct str refused_detail(enum gate_verdict verdict, const struct gate_re
 static void handle(struct ui *ui, struct connection *connection, const struct http1_request *parsed, struct str body) {
         struct str path = http1_path_only(parsed->path);
         bool twice = false;
-        const struct gate_rules rules = { ui->port, ui->settings->read_only, ui->sessions };
+        bool device = connection->device[0];
+        const struct gate_rules rules = { .port = ui->port,
+                                          .read_only = ui->settings->read_only,
+                                          .sessions = device ? &ui->pair.pairing.session : ui->sessions,
+                                          .n_sessions = device ? 1 : UI_SESSIONS_MAX,
+                                          .device_host = device ? ui->pair.pairing.host : NULL };
         const struct gate_request request = { .method = parsed->method,
                                               .host = parsed->host,
                                               .origin = header_of(&parsed->head, "origin", &twice),
@@ -179,7 +190,9 @@ static void handle(struct ui *ui, struct connection *connection, const struct ht
                                               .header = header_of(&parsed->head, "x-bailey-page", &twice),
                                               .content_type = header_of(&parsed->head, "content-type", &twice),
                                               .origin_form = parsed->form == FORM_ORIGIN,
-                                              .is_public = is_public_path(path) };
+                                              .is_public = is_public_path(path),
+                                              .is_paired = pair_allows(path, str_is(parsed->method, "POST")),
+                                              .always = str_is(path, "/api/pairing/end") };
         enum gate_verdict verdict = gate_judge(&rules, &request);
 
         if (twice || verdict != GATE_PASS) {
@@ -188,6 +201,7 @@ static void handle(struct ui *ui, struct connection *connection, const struct ht
                 return;
         }
 
+        connection->known = connection->known || !request.is_public;
         const struct ui_request q = { .path = path,
                                       .query = str_skip(parsed->path, path.n < parsed->path.n ? path.n + 1 : path.n),
                                       .body = body,
@@ -247,6 +261,11 @@ void connection_pump(struct ui *ui, struct connection *connection) {
         }
 }
 
+/* Bytes of a stranger do not make him known. */
+static uint64_t idle_limit(const struct connection *connection) {
+        return connection->device[0] && !connection->known ? STRANGER_NS : IDLE_NS;
+}
+
 static void write_some(struct connection *connection) {
         while (connection->sent < connection->out.n) {
                 ssize_t n = send(connection->fd, connection->out.p + connection->sent,
@@ -260,7 +279,7 @@ static void write_some(struct connection *connection) {
                         return;
                 }
                 connection->sent += (size_t)n;
-                connection->deadline_ns = clock_ns() + IDLE_NS;
+                connection->deadline_ns = clock_ns() + idle_limit(connection);
         }
         buf_done(&connection->out); /* a large reply does not stay in memory */
         connection->out = BUF(UI_REPLY_MAX + 65536);
@@ -283,7 +302,7 @@ static void read_some(struct connection *connection) {
                         return;
                 }
                 connection->in.n += (size_t)n;
-                connection->deadline_ns = clock_ns() + IDLE_NS;
+                connection->deadline_ns = clock_ns() + idle_limit(connection);
         }
 }
 
@@ -299,7 +318,7 @@ void connection_step(struct ui *ui, struct connection *connection, short events)
 
         connection_pump(ui, connection);
         if (connection->stream && connection->fd >= 0 && connection->out.n == 0 &&
-            connection->deadline_ns < clock_ns() + IDLE_NS - HEARTBEAT_NS)
+            connection->deadline_ns < clock_ns() + idle_limit(connection) - HEARTBEAT_NS)
                 (void)buf_add(&connection->out, ": still here\n\n");
         if (connection->fd >= 0)
                 write_some(connection);

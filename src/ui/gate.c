@@ -20,6 +20,7 @@ static const struct {
         [GATE_SESSION] = { 401, "there is no session: open the link that `bailey ui` prints" },
         [GATE_HEADER] = { 403, "the request does not come from the dashboard's own page" },
         [GATE_READ_ONLY] = { 403, "this dashboard only shows (--read-only)" },
+        [GATE_PAIRED] = { 403, "a paired device reads and answers questions, and nothing else" },
 };
 static_assert(sizeof verdicts / sizeof *verdicts == GATE_VERDICTS, "one for each");
 
@@ -31,28 +32,29 @@ const char *gate_text(enum gate_verdict verdict) {
         return verdicts[verdict].text;
 }
 
-static bool is_own_host(struct str host, uint16_t port) {
+static bool is_own_host(const struct gate_rules *rules, struct str host) {
         static const char *const names[] = { "127.0.0.1", "localhost", "[::1]" };
 
+        if (rules->device_host)
+                return str_is(host, rules->device_host);
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
                 char own[32];
-                snprintf(own, sizeof own, "%s:%u", names[i], port);
+                snprintf(own, sizeof own, "%s:%u", names[i], rules->port);
                 if (str_is(host, own))
                         return true;
         }
         return false;
 }
 
-static bool is_own_origin(struct str origin, struct str host) {
-        static const struct str scheme = { "http://", 7 };
+static bool is_own_origin(const struct gate_rules *rules, struct str origin, struct str host) {
+        struct str scheme = str_of(rules->device_host ? "https://" : "http://");
 
         return str_starts(origin, scheme) && str_eq(str_skip(origin, scheme.n), host);
 }
 
 /* The value of our cookie; a second one of the same name makes both worthless. */
-static struct str cookie_of(struct str cookies) {
-        static const struct str name = { "bailey_ui=", 10 };
-        struct str part, found = { 0 };
+static struct str cookie_of(const struct gate_rules *rules, struct str cookies) {
+        struct str name = str_of(rules->device_host ? GATE_DEVICE_COOKIE "=" : GATE_COOKIE "="), part, found = { 0 };
 
         while (str_split(&cookies, ';', &part)) {
                 part = str_trim(part);
@@ -68,7 +70,7 @@ static struct str cookie_of(struct str cookies) {
 static const struct gate_session *session_of(const struct gate_rules *rules, struct str cookie) {
         const struct gate_session *found = NULL;
 
-        for (size_t i = 0; i < UI_SESSIONS_MAX; i++)
+        for (size_t i = 0; i < rules->n_sessions; i++)
                 if (rules->sessions[i].cookie[0] && secret_equal(str_of(rules->sessions[i].cookie), cookie))
                         found = &rules->sessions[i];
         return found;
@@ -84,9 +86,9 @@ static bool is_json(struct str type) {
 
 /* Where it comes from. */
 static enum gate_verdict judge_source(const struct gate_rules *rules, const struct gate_request *request) {
-        if (!is_own_host(request->host, rules->port))
+        if (!is_own_host(rules, request->host))
                 return GATE_HOST;
-        if (request->origin.p && !is_own_origin(request->origin, request->host))
+        if (request->origin.p && !is_own_origin(rules, request->origin, request->host))
                 return GATE_ORIGIN;
         if (request->site.p && !str_is(request->site, "same-origin") && !str_is(request->site, "none"))
                 return GATE_SITE;
@@ -108,12 +110,14 @@ enum gate_verdict gate_judge(const struct gate_rules *rules, const struct gate_r
         if (request->is_public)
                 return GATE_PASS;
 
-        const struct gate_session *session = session_of(rules, cookie_of(request->cookies));
+        const struct gate_session *session = session_of(rules, cookie_of(rules, request->cookies));
         if (!session)
                 return GATE_SESSION;
         if (!secret_equal(str_of(session->header), request->header))
                 return GATE_HEADER;
-        if (post && rules->read_only)
+        if (rules->device_host && !request->is_paired)
+                return GATE_PAIRED;
+        if (post && rules->read_only && !request->always)
                 return GATE_READ_ONLY;
         return GATE_PASS;
 }

@@ -75,7 +75,8 @@ static void show_state(struct ui *ui, const struct ui_request *request) {
         emit_put_number(&j, "all", all);
         emit_close(&j);
         silent_emit(ui, &j);
-        watch_emit_state(ui, &j);
+        pair_emit(ui, request->connection->device[0], &j);
+        watch_emit_state(ui, !request->connection->device[0], &j);
         emit_close(&j);
         if (emit_status(&j) < 0)
                 connection_fault(request->connection, 500, "the state is too long");
@@ -116,6 +117,11 @@ static void show_events(struct ui *ui, const struct ui_request *request) {
  * What changes something.
  */
 static void open_session(struct ui *ui, const struct ui_request *request, const struct node *body) {
+        if (request->connection->device[0]) {
+                pair_open_session(ui, request, body);
+                return;
+        }
+
         cleanup(buf_done) struct buf out = BUF(1024);
         struct emit j = emit_to(&out);
         const char *key = control_text(body, "key");
@@ -132,7 +138,7 @@ static void open_session(struct ui *ui, const struct ui_request *request, const 
         emit_open(&j, '{');
         emit_put_text(&j, "page", session->header);
         emit_close(&j);
-        snprintf(cookie, sizeof cookie, "Set-Cookie: bailey_ui=%s; HttpOnly; SameSite=Strict; Path=/\r\n",
+        snprintf(cookie, sizeof cookie, "Set-Cookie: " GATE_COOKIE "=%s; HttpOnly; SameSite=Strict; Path=/\r\n",
                  session->cookie);
         connection_reply(request->connection, 200, "application/json", buf_str(&out), cookie);
 }
@@ -154,7 +160,8 @@ static void act(struct ui *ui, const struct ui_request *request, const struct no
         struct control_request order = { .scope = SCOPE_SANDBOX };
         const char *sandbox = control_text(body, "sandbox"), *scope = control_text(body, "scope"),
                    *answer = control_text(body, "answer"), *pattern = control_text(body, "pattern");
-        struct peer *peer = sandbox ? watch_find(ui, sandbox, false) : NULL;
+        bool device = request->connection->device[0];
+        enum peer_kind kind = device ? PEER_DEVICE : PEER_PAGE;
 
         if (!order_of(control_text(body, "do"), &order.what) ||
             (scope && !control_scope_parse(str_of(scope), &order.scope)) ||
@@ -162,6 +169,14 @@ static void act(struct ui *ui, const struct ui_request *request, const struct no
                 connection_fault(request->connection, 400, "this is no order that a sandbox understands");
                 return;
         }
+        if (device && order.what != CONTROL_ANSWER) {
+                pair_note(ui, "refused an order of the paired device: %s", control_do_name(order.what));
+                connection_fault(request->connection, 403, gate_text(GATE_PAIRED));
+                return;
+        }
+        if (device && sandbox && watch_find(ui, sandbox, PEER_PAGE))
+                (void)watch_connect(ui, sandbox, PEER_DEVICE); /* one that has just begun */
+        struct peer *peer = sandbox ? watch_find(ui, sandbox, kind) : NULL;
         if (!peer) {
                 connection_fault(request->connection, 404, "the sandbox is gone");
                 return;
@@ -173,7 +188,8 @@ static void act(struct ui *ui, const struct ui_request *request, const struct no
         if (watch_send(peer, &order, ui_ticket(ui, request->connection)) < 0)
                 ui_reply_fault(ui, request->connection->ticket, 409, "the sandbox does not listen");
         else
-                ui_note(ui, "%s to the sandbox %s", control_do_name(order.what), peer->client.id);
+                ui_note(ui, "%s to the sandbox %s%s", control_do_name(order.what), peer->client.id,
+                        device ? ", from the paired device" : "");
 }
 
 static void change_silent(struct ui *ui, const struct ui_request *request, const struct node *body) {
@@ -217,7 +233,7 @@ static const struct {
 } posts[] = {
         { "/api/session", open_session },         { "/api/act", act },
         { "/api/silent", change_silent },         { "/api/overlay", change_overlay },
-        { "/api/secrets/test", test_credential },
+        { "/api/secrets/test", test_credential }, { "/api/pairing/end", pair_stop },
 };
 
 static void dispatch_post(struct ui *ui, const struct ui_request *request) {

@@ -30,7 +30,7 @@ void silent_end(struct ui *ui, const char *why) {
                 return;
         ui->silent.until_us = 0;
         for (size_t i = 0; i < ui->peers.n; i++)
-                ui->peers.p[i]->gone = ui->peers.p[i]->gone || ui->peers.p[i]->silent;
+                ui->peers.p[i]->gone = ui->peers.p[i]->gone || ui->peers.p[i]->kind == PEER_SILENT;
         ui_note(ui, "silent mode ends: %s", why);
         tell_page(ui);
 }

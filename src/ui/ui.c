@@ -24,7 +24,8 @@
 
 enum {
         STEP_LINES = 400,
-        IDLE_MS = 250
+        IDLE_MS = 250,
+        FIXED_FDS = 6
 }; /* a step takes some milliseconds: a request that comes meanwhile hardly waits */
 #define LOOK_NS (NS_PER_SECOND / 2)
 #define INDEX_LOOK_NS (2 * NS_PER_SECOND)
@@ -129,7 +130,7 @@ static int ui_open(struct ui *ui, struct err *err) {
         r = ui_listen(ui, err);
         if (r < 0)
                 return r;
-        r = links_listen(ui, err);
+        r = callers_listen(ui, err);
         if (r < 0)
                 return r;
 
@@ -140,10 +141,15 @@ static int ui_open(struct ui *ui, struct err *err) {
         if (r < 0)
                 return err_set(err, -r, "out of memory");
         ui->settings->on_ready(ui->settings->arg, link);
-        return 0;
+        return ui->settings->pair ? pair_begin(ui, ui->settings->pair, NULL, err) : 0;
 }
 
 static void ui_close(struct ui *ui) {
+        if (ui->audit)
+                pair_end(ui, "the dashboard ends");
+        for (size_t i = 0; i < ui->callers.n; i++)
+                caller_free(ui->callers.p[i]);
+        vec_done(&ui->callers);
         for (size_t i = 0; i < ui->connections.n; i++)
                 connection_free(ui->connections.p[i]);
         for (size_t i = 0; i < ui->peers.n; i++)
@@ -156,12 +162,12 @@ static void ui_close(struct ui *ui) {
         silent_done(ui);
         ring_done(&ui->ring);
         close_fd(&ui->listener);
-        close_fd(&ui->link_listener);
+        close_fd(&ui->caller_listener);
         close_fd(&ui->signals);
         close_fd(&ui->places);
-        if (ui->link_path)
-                unlink(ui->link_path);
-        free(ui->link_path);
+        if (ui->caller_path)
+                unlink(ui->caller_path);
+        free(ui->caller_path);
         audit_index_free(ui->index);
         if (ui->audit)
                 (void)audit_close(ui->audit, NULL); /* nothing depends on it any more */
@@ -191,7 +197,7 @@ static void ui_accept(struct ui *ui) {
                         close(fd);
                         continue;
                 }
-                connection_open(ui, fd);
+                connection_open(ui, fd, NULL);
         }
 }
 
@@ -215,6 +221,7 @@ static void ui_sweep(struct ui *ui) {
                 tool_free(tool);
         }
         watch_sweep(ui);
+        callers_sweep(ui);
 }
 
 /* New logs, wherever they are: services have theirs elsewhere, and --audit names any file. */
@@ -251,14 +258,18 @@ static size_t ui_poll_set(const struct ui *ui, struct pollfd *ret) {
         size_t n = 0;
 
         ret[n++] = (struct pollfd){ .fd = ui->listener, .events = POLLIN };
-        ret[n++] = (struct pollfd){ .fd = ui->link_listener, .events = POLLIN };
+        ret[n++] = (struct pollfd){ .fd = ui->caller_listener, .events = POLLIN };
         ret[n++] = (struct pollfd){ .fd = ui->signals, .events = POLLIN };
         ret[n++] = (struct pollfd){ .fd = ui->places, .events = POLLIN };
+        ret[n++] = (struct pollfd){ .fd = ui->pair.listener, .events = POLLIN };
+        ret[n++] = (struct pollfd){ .fd = ui->pair.door.fd }; /* its end */
         for (size_t i = 0; i < ui->connections.n; i++) {
                 const struct connection *connection = ui->connections.p[i];
                 ret[n++] = (struct pollfd){ .fd = connection->fd,
                                             .events = (short)(POLLIN | (connection->out.n ? POLLOUT : 0)) };
         }
+        for (size_t i = 0; i < ui->callers.n; i++)
+                ret[n++] = (struct pollfd){ .fd = ui->callers.p[i]->fd, .events = POLLIN };
         for (size_t i = 0; i < ui->peers.n; i++)
                 ret[n++] = (struct pollfd){ .fd = ui->peers.p[i]->client.fd, .events = POLLIN };
         for (size_t i = 0; i < ui->tools.n; i++) {
@@ -267,12 +278,13 @@ static size_t ui_poll_set(const struct ui *ui, struct pollfd *ret) {
         }
         return n;
 }
-static_assert(4 + UI_CONNECTIONS_MAX + 256 + 2 * UI_TOOLS_MAX <= UI_POLL_MAX, "all of them fit");
+static_assert(FIXED_FDS + UI_CONNECTIONS_MAX + UI_CALLERS_MAX + 256 + 2 * UI_TOOLS_MAX <= UI_POLL_MAX,
+              "all of them fit");
 
 static void ui_turn(struct ui *ui) {
         struct pollfd fds[UI_POLL_MAX];
-        size_t n = ui_poll_set(ui, fds), at = 4;
-        size_t connections = ui->connections.n, peers = ui->peers.n, tools = ui->tools.n;
+        size_t n = ui_poll_set(ui, fds), at = FIXED_FDS;
+        size_t connections = ui->connections.n, callers = ui->callers.n, peers = ui->peers.n, tools = ui->tools.n;
 
         (void)poll(fds, n, ui->indexing ? 0 : IDLE_MS);
         ui->ended = ui->ended || fds[2].revents;
@@ -282,6 +294,9 @@ static void ui_turn(struct ui *ui) {
         for (size_t i = 0; i < connections; i++, at++)
                 if (fds[at].revents)
                         connection_step(ui, ui->connections.p[i], fds[at].revents);
+        for (size_t i = 0; i < callers; i++, at++)
+                if (fds[at].revents)
+                        caller_step(ui, ui->callers.p[i]);
         for (size_t i = 0; i < peers; i++, at++)
                 if (fds[at].revents)
                         watch_step(ui, ui->peers.p[i]);
@@ -290,12 +305,17 @@ static void ui_turn(struct ui *ui) {
         if (fds[0].revents)
                 ui_accept(ui);
         if (fds[1].revents)
-                links_answer(ui);
+                callers_accept(ui);
+        if (fds[4].revents)
+                pair_accept(ui);
 
         ui_tick(ui);
         for (size_t i = 0; i < ui->connections.n; i++)
                 if (ui->connections.p[i]->fd >= 0)
                         connection_step(ui, ui->connections.p[i], 0);
+        if (fds[5].revents && fds[5].fd == ui->pair.door.fd)
+                pair_end(ui, "the process that speaks TLS with the phone is gone");
+        pair_tick(ui);
         ui_sweep(ui);
 }
 
@@ -306,7 +326,8 @@ int ui_run(const struct ui_settings *settings, struct err *err) {
         if (!ui)
                 return err_set(err, ENOMEM, "out of memory");
         ui->settings = settings;
-        ui->listener = ui->link_listener = ui->signals = ui->places = -1;
+        ui->listener = ui->caller_listener = ui->signals = ui->places = ui->pair.listener = -1;
+        ui->pair.door = DOOR_NONE;
         ring_init(&ui->ring);
         r = ui_open(ui, err);
         if (r < 0)

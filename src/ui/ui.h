@@ -18,9 +18,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A phone may be let in besides, on the local network: see ui/pairing.h. */
+enum pair_event {
+        PAIR_LINK,   /* the link, for one device, for two minutes */
+        PAIR_PAIRED, /* the device's address */
+        PAIR_ENDED,  /* why */
+        PAIR_FAILED,
+};
+enum { UI_PAIR_SECONDS_MAX = 24 * 3600 };
+struct ui_pair {
+        const char *address; /* of this computer; NULL: the one that leads outside */
+        uint64_t seconds;
+        void (*on_event)(void *arg, enum pair_event event, const char *text);
+        void *arg;
+};
+
 struct ui_settings {
         uint16_t port; /* 0: any */
         bool read_only;
+        const struct ui_pair *pair; /* NULL: no pairing from the beginning */
         /* It listens. The link is good for one browser, for a minute. */
         void (*on_ready)(void *arg, const char *link);
         void *arg;
@@ -30,3 +46,7 @@ struct ui_settings {
 int ui_run(const struct ui_settings *settings, struct err *err);
 /* A new link of the one that is running; heap text. -ENOENT: none is running. */
 int ui_ask_link(char **ret, struct err *err);
+/* -EINVAL: its address is none that a phone could reach. */
+int ui_check_pair(const struct ui_pair *pair, struct err *err);
+/* Has the one that is running pair a phone, until the pairing ends. -ENOENT: none is running. */
+int ui_ask_pair(const struct ui_pair *pair, struct err *err);

@@ -2,8 +2,9 @@
 #pragma once
 /*
  * Parts: ui.c (life, loop), connection.c (HTTP), gate.c (who is let in), links.c (one-time links and sessions),
- * routes.c (what a request means), history.c (answers from the index), overlay_view.c, watch.c (the sandboxes),
- * silent.c (answers while nobody wants to be asked), tool.c (verbs in children).
+ * callers.c (other `bailey ui`), pairing.c and pair.c (a phone), routes.c (what a request means), history.c (answers
+ * from the index), overlay_view.c, watch.c (the sandboxes), silent.c (answers while nobody wants to be asked), tool.c
+ * (verbs in children).
  *
  * One thread, one poll(). Nothing waits: a request whose answer comes later (from a sandbox, from a child) has a
  * ticket, and who has the answer replies to the ticket, whether its connection still lives or not.
@@ -13,9 +14,11 @@
 #include "base/vec.h"
 #include "control/client.h"
 #include "gateway/wire/http1.h"
+#include "roles/door_process.h"
 #include "store/audit.h"
 #include "store/audit_index.h"
 #include "ui/gate.h"
+#include "ui/pairing.h"
 #include "ui/ring.h"
 #include "ui/ui.h"
 
@@ -26,6 +29,7 @@ enum {
         UI_REPLY_MAX = 36 << 20,
         UI_CONNECTIONS_MAX = 64,
         UI_LINKS_MAX = 4,
+        UI_CALLERS_MAX = 8,
         UI_POLL_MAX = 512,
         UI_TOOLS_MAX = 8
 };
@@ -39,6 +43,16 @@ struct connection {
         bool stream;          /* of events, from `event` on */
         uint64_t event;
         bool closing;
+        bool known;                    /* a request of it had a session */
+        char device[PAIRING_HOST_MAX]; /* where it comes from when it is a paired device's, or one that wants to be; ""
+                                        */
+};
+
+/* Another `bailey ui`. */
+struct caller {
+        int fd;
+        struct buf in;
+        uint64_t deadline_ns;
 };
 
 /* Somebody waits for the reply to a request. */
@@ -46,10 +60,11 @@ struct peer_waiting {
         uint64_t id, ticket;
 };
 
-/* A control connection to one sandbox. */
+/* A control connection to one sandbox. Who only answers has one of his own, since the record names it. */
+enum peer_kind { PEER_PAGE, PEER_SILENT, PEER_DEVICE };
 struct peer {
         struct control_client client;
-        bool silent; /* it only answers, in silent mode */
+        enum peer_kind kind;
         bool gone;
         struct buf status, pending, rules; /* the latest replies, as JSON */
         char *audit;                       /* where its log is */
@@ -74,8 +89,8 @@ struct tool {
 struct ui {
         const struct ui_settings *settings;
         uint16_t port;
-        int listener, link_listener, signals, places; /* places: the directory of control sockets is watched */
-        char *link_path;
+        int listener, caller_listener, signals, places; /* places: the directory of control sockets is watched */
+        char *caller_path;
         struct {
                 char key[UI_KEY_MAX];
                 uint64_t until_ns;
@@ -83,7 +98,18 @@ struct ui {
         struct gate_session sessions[UI_SESSIONS_MAX];
         size_t next_session;
 
+        struct {
+                struct pairing pairing;
+                int listener;
+                struct door_process door;
+                struct caller *caller; /* who asked for it; NULL: this process itself did */
+                const char *ending;    /* it ends in a moment, for this reason; the last reply goes out before */
+                uint64_t ending_ns, until_us;
+                unsigned notes;
+        } pair;
+
         VEC(struct connection *) connections;
+        VEC(struct caller *) callers;
         VEC(struct peer *) peers;
         VEC(struct tool *) tools;
         struct ring ring;
@@ -107,7 +133,7 @@ struct ui_request {
 };
 
 /* connection.c */
-void connection_open(struct ui *ui, int fd);
+void connection_open(struct ui *ui, int fd, const char *device);
 void connection_free(struct connection *connection);
 void connection_step(struct ui *ui, struct connection *connection, short events);
 void connection_pump(struct ui *ui, struct connection *connection); /* events for a stream, bytes for the socket */
@@ -123,8 +149,27 @@ uint64_t ui_ticket(struct ui *ui, struct connection *connection);
 int links_make(struct ui *ui, char **ret);
 /* The link's key is worth a session, once. */
 struct gate_session *links_exchange(struct ui *ui, struct str key);
-int links_listen(struct ui *ui, struct err *err);
-void links_answer(struct ui *ui);
+
+/* callers.c */
+int callers_listen(struct ui *ui, struct err *err);
+void callers_accept(struct ui *ui);
+void callers_sweep(struct ui *ui);
+void caller_step(struct ui *ui, struct caller *caller);
+void caller_tell(const struct caller *caller, enum pair_event event, const char *text);
+void caller_free(struct caller *caller);
+
+/* pair.c */
+int pair_begin(struct ui *ui, const struct ui_pair *asked, struct caller *caller, struct err *err);
+void pair_end(struct ui *ui, const char *why);
+void pair_tick(struct ui *ui);
+void pair_accept(struct ui *ui);
+void pair_caller_left(struct ui *ui, const struct caller *caller);
+void pair_open_session(struct ui *ui, const struct ui_request *request, const struct node *body);
+void pair_stop(struct ui *ui, const struct ui_request *request, const struct node *body);
+void pair_emit(const struct ui *ui, bool for_device, struct emit *j);
+/* What a device may ask for. */
+bool pair_allows(struct str path, bool post);
+__attribute__((format(printf, 2, 3))) void pair_note(struct ui *ui, const char *format, ...);
 
 /* routes.c */
 void routes_dispatch(struct ui *ui, const struct ui_request *request);
@@ -140,12 +185,12 @@ void overlay_view_file(struct ui *ui, const struct ui_request *request);
 /* watch.c */
 void watch_look(struct ui *ui);
 void watch_step(struct ui *ui, struct peer *peer);
-int watch_connect(struct ui *ui, const char *id, bool silent);
+int watch_connect(struct ui *ui, const char *id, enum peer_kind kind);
 void watch_sweep(struct ui *ui);
 /* Sends the request; its reply goes to the ticket (0: to nobody). */
 int watch_send(struct peer *peer, struct control_request *request, uint64_t ticket);
-struct peer *watch_find(struct ui *ui, const char *id, bool silent);
-void watch_emit_state(struct ui *ui, struct emit *j);
+struct peer *watch_find(struct ui *ui, const char *id, enum peer_kind kind);
+void watch_emit_state(struct ui *ui, bool with_rules, struct emit *j);
 void peer_free(struct peer *peer);
 void ui_publish(struct ui *ui, struct str text);
 

@@ -77,21 +77,24 @@ static void ask(struct peer *peer, enum control_do what, uint64_t *ret_id) {
 /*
  * Connecting.
  */
-struct peer *watch_find(struct ui *ui, const char *id, bool silent) {
+struct peer *watch_find(struct ui *ui, const char *id, enum peer_kind kind) {
         for (size_t i = 0; i < ui->peers.n; i++) {
                 struct peer *peer = ui->peers.p[i];
-                if (!peer->gone && peer->silent == silent && strcmp(peer->client.id, id) == 0)
+                if (!peer->gone && peer->kind == kind && strcmp(peer->client.id, id) == 0)
                         return peer;
         }
         return NULL;
 }
 
 static void greet(struct peer *peer) {
+        static const char *const names[] = { [PEER_PAGE] = "bailey ui",
+                                             [PEER_SILENT] = "bailey ui silent mode",
+                                             [PEER_DEVICE] = "bailey ui paired device" };
         struct control_request hello = { .what = CONTROL_HELLO, .version = CONTROL_VERSION };
         uint64_t ignored;
 
-        snprintf(hello.client, sizeof hello.client, "%s", peer->silent ? "bailey ui silent mode" : "bailey ui");
-        if (watch_send(peer, &hello, 0) < 0)
+        snprintf(hello.client, sizeof hello.client, "%s", names[peer->kind]);
+        if (watch_send(peer, &hello, 0) < 0 || peer->kind == PEER_DEVICE)
                 return;
         ask(peer, CONTROL_SUBSCRIBE, &ignored);
         ask(peer, CONTROL_STATUS, &peer->status_id);
@@ -100,12 +103,12 @@ static void greet(struct peer *peer) {
         peer->status_ns = clock_ns();
 }
 
-int watch_connect(struct ui *ui, const char *id, bool silent) {
+int watch_connect(struct ui *ui, const char *id, enum peer_kind kind) {
         cleanup(free_ptr) char *directory = NULL;
         struct peer *peer;
         int fd, r;
 
-        if (watch_find(ui, id, silent))
+        if (watch_find(ui, id, kind))
                 return 0;
         if (ui->peers.n >= PEERS_MAX)
                 return -E2BIG;
@@ -123,7 +126,7 @@ int watch_connect(struct ui *ui, const char *id, bool silent) {
                 return -ENOMEM;
         }
         *peer = (struct peer){ .client = { .fd = fd, .in = BUF(CONTROL_MESSAGE_MAX + EVENT_MAX) },
-                               .silent = silent,
+                               .kind = kind,
                                .status = BUF(CONTROL_MESSAGE_MAX),
                                .pending = BUF(CONTROL_MESSAGE_MAX),
                                .rules = BUF(CONTROL_MESSAGE_MAX) };
@@ -138,13 +141,15 @@ void watch_look(struct ui *ui) {
         if (control_list(&ids, NULL) < 0)
                 return;
         for (size_t i = 0; i < ids.n; i++) {
-                (void)watch_connect(ui, ids.p[i], false); /* gone meanwhile, or tried again in a second */
+                (void)watch_connect(ui, ids.p[i], PEER_PAGE); /* gone meanwhile, or tried again in a second */
                 if (ui->silent.until_us)
-                        (void)watch_connect(ui, ids.p[i], true);
+                        (void)watch_connect(ui, ids.p[i], PEER_SILENT);
+                if (ui->pair.pairing.device[0])
+                        (void)watch_connect(ui, ids.p[i], PEER_DEVICE);
         }
         for (size_t i = 0; i < ui->peers.n; i++) {
                 struct peer *peer = ui->peers.p[i];
-                if (peer->silent || peer->gone || clock_ns() - peer->status_ns < NS_PER_SECOND)
+                if (peer->kind != PEER_PAGE || peer->gone || clock_ns() - peer->status_ns < NS_PER_SECOND)
                         continue;
                 if (!peer->status_id)
                         ask(peer, CONTROL_STATUS, &peer->status_id);
@@ -234,8 +239,10 @@ void watch_step(struct ui *ui, struct peer *peer) {
                         peer->gone = true;
                         return;
                 }
-                if (peer->silent)
+                if (peer->kind == PEER_SILENT)
                         silent_message(ui, peer, &message);
+                else if (peer->kind == PEER_DEVICE)
+                        reply_waiting(ui, peer, &message);
                 else if (message.is_event)
                         take_event(ui, peer, &message);
                 else
@@ -253,7 +260,7 @@ void watch_sweep(struct ui *ui) {
                 ui->peers.p[i] = ui->peers.p[--ui->peers.n];
                 for (size_t k = 0; k < peer->waiting.n; k++)
                         ui_reply_fault(ui, peer->waiting.p[k].ticket, 409, "the sandbox is gone");
-                if (!peer->silent)
+                if (peer->kind == PEER_PAGE)
                         publish_change(ui, peer, "left");
                 peer_free(peer);
         }
@@ -269,19 +276,20 @@ static void emit_raw(struct emit *j, const char *key, const struct buf *json, co
         j->comma = true;
 }
 
-void watch_emit_state(struct ui *ui, struct emit *j) {
+void watch_emit_state(struct ui *ui, bool with_rules, struct emit *j) {
         emit_key(j, "sandboxes");
         emit_open(j, '[');
         for (size_t i = 0; i < ui->peers.n; i++) {
                 const struct peer *peer = ui->peers.p[i];
-                if (peer->silent || peer->gone)
+                if (peer->kind != PEER_PAGE || peer->gone)
                         continue;
                 emit_open(j, '{');
                 emit_put_text(j, "id", peer->client.id);
                 emit_put_number(j, "status_age_ms", (clock_ns() - peer->status_ns) / NS_PER_MS);
                 emit_raw(j, "status", &peer->status, "null");
                 emit_raw(j, "questions", &peer->pending, "[]");
-                emit_raw(j, "rules", &peer->rules, "[]");
+                if (with_rules)
+                        emit_raw(j, "rules", &peer->rules, "[]");
                 emit_close(j);
         }
         emit_close(j);

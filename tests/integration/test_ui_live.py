@@ -103,3 +103,16 @@ def test_a_stopped_supervisor_stops_nobody_else(ui, start, home, work):
     finally:
         os.kill(child.pid, signal.SIGCONT)
     wait_for(lambda: ui.get("/api/state")["sandboxes"][0]["status_age_ms"] < 2000, "a new status")
+
+
+def test_a_long_place_of_the_sockets(start, bailey, work, tmp_path):
+    """A socket's address has room for 107 bytes, a path for more."""
+    place = tmp_path / ("x" * 120)
+    place.mkdir(mode=0o700)
+    env = {"XDG_RUNTIME_DIR": str(place)}
+    ui = Dashboard(start, env=env)
+    ui.sign_in()
+    link = bailey("ui", "--no-open", env=env).check().text.strip()
+    assert link.startswith(f"http://127.0.0.1:{ui.port}/#key=")
+    start(["bailey", "run", "--", "sleep", "100"], cwd=work, env=env)
+    wait_for(lambda: ui.get("/api/state")["sandboxes"], "the sandbox")

@@ -10,8 +10,8 @@ const browser = await chromium.launch({ executablePath: process.argv[3], args: [
 const pages = new Map();
 
 const commands = {
-  async open({ page, url, width = 1200, height = 800, theme = "light", cookiesOf }) {
-    const context = cookiesOf ? pages.get(cookiesOf).context : await browser.newContext({ viewport: { width, height }, colorScheme: theme, acceptDownloads: true });
+  async open({ page, url, width = 1200, height = 800, theme = "light", cookiesOf, anyCertificate = false }) {
+    const context = cookiesOf ? pages.get(cookiesOf).context : await browser.newContext({ viewport: { width, height }, colorScheme: theme, acceptDownloads: true, ignoreHTTPSErrors: anyCertificate });
     const tab = await context.newPage();
     const record = { tab, context, requests: [], problems: [] };
     tab.on("request", (r) => record.requests.push(r.url()));

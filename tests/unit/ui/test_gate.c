@@ -5,8 +5,10 @@
 
 static const struct gate_session sessions[UI_SESSIONS_MAX] = { { "cookie-one", "header-one" },
                                                                { "cookie-two", "header-two" } };
-static const struct gate_rules open_rules = { .port = 4711, .sessions = sessions };
-static const struct gate_rules shown_rules = { .port = 4711, .sessions = sessions, .read_only = true };
+static const struct gate_rules open_rules = { .port = 4711, .sessions = sessions, .n_sessions = UI_SESSIONS_MAX };
+static const struct gate_rules shown_rules = {
+        .port = 4711, .sessions = sessions, .n_sessions = UI_SESSIONS_MAX, .read_only = true
+};
 
 static struct gate_request good(const char *method) {
         return (struct gate_request){ .method = str_of(method),
@@ -71,6 +73,32 @@ static void public_is_public_for_the_own_page_only(void **state) {
         assert_int_equal(gate_judge(&open_rules, &request), GATE_SITE);
 }
 
+/* Of a paired device: one host, TLS, another cookie, and a list of what it may ask for. */
+static void a_device_has_its_own(void **state) {
+        (void)state;
+        static const struct gate_session session = { "cookie-one", "header-one" };
+        static const struct gate_rules rules = {
+                .port = 4711, .sessions = &session, .n_sessions = 1, .device_host = "192.0.2.5:4712"
+        };
+        struct gate_request request = good("POST");
+
+        assert_int_equal(gate_judge(&rules, &request), GATE_HOST);
+        request.host = STR("192.0.2.5:4712");
+        assert_int_equal(gate_judge(&rules, &request), GATE_ORIGIN);
+        request.origin = STR("http://192.0.2.5:4712");
+        assert_int_equal(gate_judge(&rules, &request), GATE_ORIGIN);
+        request.origin = STR("https://192.0.2.5:4712");
+        assert_int_equal(gate_judge(&rules, &request), GATE_SESSION); /* the browser's cookie is none here */
+        request.cookies = STR(GATE_DEVICE_COOKIE "=cookie-one");
+        assert_int_equal(gate_judge(&rules, &request), GATE_PAIRED);
+        request.is_paired = true;
+        assert_int_equal(gate_judge(&rules, &request), GATE_PASS);
+        request.header = STR("");
+        assert_int_equal(gate_judge(&rules, &request), GATE_HEADER);
+        request.cookies = STR(GATE_DEVICE_COOKIE "=");
+        assert_int_equal(gate_judge(&rules, &request), GATE_SESSION);
+}
+
 static void every_verdict_has_words(void **state) {
         (void)state;
         for (int i = GATE_PASS + 1; i < GATE_VERDICTS; i++) {
@@ -84,6 +112,7 @@ int main(void) {
                 cmocka_unit_test(what_is_whole_passes),
                 cmocka_unit_test(each_part_is_needed),
                 cmocka_unit_test(public_is_public_for_the_own_page_only),
+                cmocka_unit_test(a_device_has_its_own),
                 cmocka_unit_test(every_verdict_has_words),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
