@@ -112,7 +112,9 @@ const struct verb verb_run = {
             "Its "
             "network is the policy's: the container is made without one; what it connects to ends at the gateway, "
             "whatever "
-            "its programs do. It holds stand-ins for credentials and trusts the gateway's CA. What cannot be held in a "
+            "its programs do. It holds stand-ins for credentials and trusts the gateway's CA. Its home is the image's "
+            "and ends "
+            "with it; --home NAME lays the sandbox's own there, at /run/home. What cannot be held in a "
             "container is refused: globs in denies, --overlay, --trace-denials, --publish.",
         .tables = { &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
                     &policy_table_limits, &table },

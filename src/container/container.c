@@ -24,6 +24,7 @@
 #include "base/random.h"
 #include "container/container_args.h"
 #include "container/container_files.h"
+#include "container/container_home.h"
 #include "container/container_place.h"
 #include "container/engine.h"
 #include "control/own_records.h"
@@ -64,6 +65,7 @@ struct container {
         struct plan *plan;
         struct guards guards;
         struct run_report report;
+        struct home home; /* where a policy names one; otherwise the image's own is there */
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
         text_list create;
@@ -159,6 +161,7 @@ static int add_options(struct container *c, struct err *e) {
                 words_add(l, "--volume=%s:/etc/resolv.conf:ro", c->place.resolv) | add_limits(c->session.policy, l);
         if (terminal)
                 r |= words_add(l, "--tty");
+        r |= container_home_options(&c->home, l);
         if (c->session.vault->bundle)
                 r |= words_add(l, "--volume=%s:" BUNDLE ".pem:ro", c->session.vault->bundle) |
                      words_add(l, "--volume=%s:" BUNDLE ".jks:ro", c->session.vault->java);
@@ -216,15 +219,16 @@ static int start_container(struct container *c, struct err *e) {
 
 /* Who called is the gate, and is still there: then the number that the kernel gave for it is its own. */
 static int join(struct container *c, struct err *e) {
-        pid_t pid = 0;
+        struct ucred gate = { 0 };
         cleanup(close_fd) int proc = -1;
-        int r = container_place_accept(&c->place, c->pidfd, &c->gate_socket, &pid, e);
+        int r = container_place_accept(&c->place, c->pidfd, &c->gate_socket, &gate, e);
         if (r < 0)
                 return r;
-        c->init = (int)syscall(SYS_pidfd_open, pid, 0);
+        c->init = (int)syscall(SYS_pidfd_open, gate.pid, 0);
         if (c->init < 0)
                 return err_errno(e, "cannot watch the container's first process");
-        r = join_find(pid, c->gate, &proc, e);
+        r = join_find(gate.pid, c->gate, &proc, e);
+        r = r < 0 ? r : container_home_check(&c->home, gate.uid, e);
         struct pollfd gone = { .fd = c->gate_socket, .events = POLLIN };
         if (r == 0 && poll(&gone, 1, 0) != 0)
                 r = err_set(e, ECHILD, "the container ended before its command was started");
@@ -456,6 +460,7 @@ static void container_done(struct container *c) {
         container_place_done(&c->place);
         close_fd(&c->pidfd);
         close_fd(&c->init);
+        home_close(&c->home);
         run_report_done(&c->report);
         text_list_done(&c->create);
         plan_free(c->plan);
@@ -471,6 +476,7 @@ static int prepare(struct container *c, struct err *e) {
         int r = session_catch(&c->session, numbers, sizeof numbers / sizeof *numbers, e);
         r = r < 0 ? r : container_place_make(&c->place, c->q->engine, c->session.id, e);
         r = r < 0 ? r : open_network(c, e);
+        r = r < 0 ? r : container_home_open(c->session.policy, c->session.id, c->session.vault, &c->home, e);
         r = r < 0 ? r : look_at_files(c, e);
         r = r < 0 ? r : open_audit(c, e);
         r = r < 0 ? r : describe(c, e);
@@ -516,6 +522,7 @@ enum run_end container_run(const struct container_request *q, int *ret_status, s
                                                        .session = SESSION_NONE,
                                                        .place = CONTAINER_PLACE,
                                                        .guards = GUARDS_NONE,
+                                                       .home = HOME_NONE,
                                                        .pidfd = -1,
                                                        .gate_socket = -1,
                                                        .init = -1 };

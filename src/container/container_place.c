@@ -170,7 +170,8 @@ void container_place_done(struct container_place *p) {
         *p = CONTAINER_PLACE;
 }
 
-int container_place_accept(struct container_place *p, int engine_pidfd, int *ret_gate, pid_t *ret_pid, struct err *e) {
+int container_place_accept(struct container_place *p, int engine_pidfd, int *ret_gate, struct ucred *ret,
+                           struct err *e) {
         uint64_t end = clock_ns() + GATE_MS * NS_PER_MS;
         cleanup(close_fd) int gate = -1;
         struct ucred peer;
@@ -195,6 +196,6 @@ int container_place_accept(struct container_place *p, int engine_pidfd, int *ret
                                "the container's processes are not in sight: is the engine on this machine, "
                                "and in this process namespace?");
         *ret_gate = take_fd(&gate);
-        *ret_pid = peer.pid;
+        *ret = peer;
         return 0;
 }

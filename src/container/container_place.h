@@ -7,7 +7,7 @@
  */
 #include "base/err.h"
 
-#include <sys/types.h>
+#include <sys/socket.h>
 
 struct container_place {
         char *directory, *name; /* of the container: "bailey-ID" */
@@ -19,8 +19,10 @@ struct container_place {
 int container_place_make(struct container_place *p, const char *engine, const char *id, struct err *e);
 void container_place_done(struct container_place *p);
 
-/* Until the gate calls, or the engine's process (a pidfd) ends. One caller is taken, and nobody after it. */
-int container_place_accept(struct container_place *p, int engine_pidfd, int *ret_gate, pid_t *ret_pid, struct err *e);
+/* Until the gate calls, or the engine's process (a pidfd) ends. One caller is taken, and nobody after it. *ret: who it
+ * is, as this host sees it. */
+int container_place_accept(struct container_place *p, int engine_pidfd, int *ret_gate, struct ucred *ret,
+                           struct err *e);
 
 /* Returns when the engine has no such container any more. */
 int container_remove(const char *engine, const char *name, struct err *e);

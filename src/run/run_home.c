@@ -19,15 +19,15 @@
 #include <unistd.h>
 
 /* Files that the profiles want there: settings that switch an agent's own sandbox off, a text that says where it is. */
-static void run_home_seed(struct run *run) {
-        for (size_t i = 0; i < run->session.policy->home_seeds.n; i++) {
-                const struct home_seed *seed = &run->session.policy->home_seeds.p[i];
+static void home_seed(struct home *home, const struct policy *policy) {
+        for (size_t i = 0; i < policy->home_seeds.n; i++) {
+                const struct home_seed *seed = &policy->home_seeds.p[i];
                 const struct home_file file = {
                         .path = seed->path, .content = str_of(seed->content), .origin = seed->origin, .once = seed->once
                 };
                 struct err why = { 0 };
 
-                if (home_lay(&run->home, &file, &why) < 0)
+                if (home_lay(home, &file, &why) < 0)
                         log_notice("%s", err_text(&why));
         }
 }
@@ -36,12 +36,21 @@ static void run_home_seed(struct run *run) {
  * Everything that Bailey lays into the home before a launch: one line each. What cannot be laid because the sandbox put
  * something else in its place, or because the disk is full, is said; the command then runs without it.
  */
-static int run_home_fill(struct run *run, struct err *err) {
-        if (run->home.directory) {
-                home_settings_seed(&run->home, run->session.policy);
-                run_home_seed(run);
+int run_home_lay(struct home *home, const struct policy *policy, const struct vault_session *vault, struct err *err) {
+        struct err unsaved = { 0 };
+        int r;
+
+        if (home->directory) {
+                home_settings_seed(home, policy);
+                home_seed(home, policy);
         }
-        return run_sign_ins_lay(&run->home, run->session.policy, run->session.vault, err);
+        r = run_sign_ins_lay(home, policy, vault, err);
+        if (r < 0)
+                return r;
+
+        if (home_save(home, &unsaved) < 0)
+                log_warning("%s", err_text(&unsaved));
+        return 0;
 }
 
 /* A guest's home is its own affair: nothing is laid into it but points for what was granted. */
@@ -53,7 +62,6 @@ static int run_home_open_guest(struct run *run, struct err *err) {
 }
 
 int run_home_open(struct run *run, struct err *err) {
-        struct err unsaved = { 0 };
         int r;
 
         if (run->q->guest)
@@ -64,13 +72,7 @@ int run_home_open(struct run *run, struct err *err) {
         r = home_open(run->session.policy, run->session.id, &run->home, err);
         if (r < 0)
                 return r;
-        r = run_home_fill(run, err);
-        if (r < 0)
-                return r;
-
-        if (home_save(&run->home, &unsaved) < 0)
-                log_warning("%s", err_text(&unsaved));
-        return 0;
+        return run_home_lay(&run->home, run->session.policy, run->session.vault, err);
 }
 
 /* Something that the host has is mounted here, so there must be a place for it. */

@@ -3,7 +3,13 @@
 /* The sandbox's own home, from the side of one run: opened before the plan, filled, shown in the plan. */
 #include "base/err.h"
 
+struct home;
+struct policy;
 struct run;
+struct vault_session;
+
+/* Lays into an open home what every run has there: settings, what the profiles bring, sign-ins; and remembers it. */
+int run_home_lay(struct home *home, const struct policy *policy, const struct vault_session *vault, struct err *err);
 
 /* Finds or makes it, and fills it. For a look at the plan only its name is found. */
 int run_home_open(struct run *run, struct err *err);

@@ -4,6 +4,7 @@ the other; the right end; the terminal. It takes long, so `tests/run agents` run
 `short` here. What came out is in docs/agents/README.md."""
 import os
 import pathlib
+import re
 import shlex
 import time
 
@@ -158,11 +159,23 @@ def test_in_a_terminal(world, name, tmp_path, closing, environment, bailey):
     w.check_secrets()
 
 
+PAGES = pathlib.Path(__file__).resolve().parents[2] / "docs/agents"
+
+
+def test_versions_stand_in_the_table_alone():
+    """Each agent has a page, which says how it is installed and leaves what was tried to the table."""
+    pages = {path.stem: path.read_text() for path in PAGES.glob("*.md") if path.stem != "README"}
+    for name, row in AGENTS.items():
+        page = pages.pop({"cn": "continue"}.get(name, name))
+        assert f"npm install -g {row['package']}`" in page and "README.md#the-table" in page
+        assert not re.search(r"(?<![\d.])\d+\.\d+\.\d+(?![\d.])", page), f"{name}'s page names a version"
+    assert not pages, "a page about an agent that nobody tries"
+
+
 @pytest.mark.table
 def test_the_table_says_what_is_true():
     """The page names the versions that were tried: a row that is out of date is seen."""
-    page = pathlib.Path(__file__).resolve().parents[2] / "docs/agents/README.md"
-    rows = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    rows = [line for line in (PAGES / "README.md").read_text().splitlines() if line.startswith("| `")]
     assert {row.split("`")[1] for row in rows} == set(AGENTS)
     old = [row for row in rows if version(row.split("`")[1]) not in row]
     assert not old, "tried with another version; run the table again and say so"

@@ -164,6 +164,36 @@ python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("socket"); prin
     assert not list((home / ".local/state/bailey/containers").iterdir())
 
 
+def test_a_container_has_the_images_home(inside, home, work):
+    """Nothing of the host's is there, and nothing of it stays."""
+    (home / ".gitconfig").write_text("[user]\n\tname = Ann\n")
+    script = f'echo "$HOME"; ls -A "$HOME" {home}; echo made > "$HOME/made"; ls -d /run/home'
+    for _ in range(2):
+        said = inside(script).text.splitlines()
+        assert said[0] not in (str(home), "/run/home") and not {"made", ".gitconfig", "/run/home"} & set(said[1:]), said
+    assert not (home / ".local/state/bailey/homes").exists()
+
+
+def test_a_container_with_a_home_of_the_sandboxs_own(inside, engine, bailey, home, work):
+    """Named by --home: kept between runs, shared with sandboxes that name it, with settings and stand-ins of sign-ins."""
+    secret = "sk-proj-StoredForThisTestOnlyZq8Yt3KpXw5Nn7Bb2Vv4Aa1Bb2Cc3Dd4Ee5Ff6Gg7Hh8"
+    (home / ".codex").mkdir()
+    (home / ".codex/auth.json").write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": secret}))
+    (home / ".gitconfig").write_text("[user]\n\tname = Ann\n[credential]\n\thelper = evil\n")
+    (home / "private").write_text("private")
+    look = 'echo "$HOME"; cat ~/.gitconfig ~/.codex/auth.json ~/.codex/config.toml; cat ~/kept ~/private; echo again > ~/kept'
+    first = inside(look, "--home", "shared", "--profile", "codex").check()
+    assert first.text.startswith("/run/home\n") and "Ann" in first.text and "evil" not in first.text and "private" not in first.text, first
+    assert '"OPENAI_API_KEY"' in first.text and secret not in first.text and "danger-full-access" in first.text
+    assert "again" in inside("cat ~/kept", "--home", "shared").check().text
+    assert bailey("run", "--home", "shared", "--", "sh", "-c", "cat ~/kept", cwd=work).check().text == "again\n"
+    assert "again" not in inside("cat ~/kept; true", "--home", "none").check().text
+    assert not [name for name in os.listdir(home / ".local/state/bailey/homes") if name.startswith("run.")]
+    other = inside("touch ~/made", "--home", "shared", "--container-arg=--user=1234")
+    assert other.status != 0 and "another user of this host" in other.errors, other
+    assert not (home / ".local/state/bailey/homes/shared/files/made").exists() and engine.containers() == []
+
+
 def test_a_container_lives_and_ends_with_its_run(begin, engine, bailey, home, work, make_origin, tmp_path):
     """Questions are answered by the control socket, from outside; it is paused, resumed and ended like any sandbox; and when Bailey is
     killed, nothing of it stays."""
